@@ -218,7 +218,25 @@ static int first_cap(const struct polish *polish, const struct parallel *paralle
     return searched && parallel->schedule == SCHEDULE_ZB_H2 ? 2 * stages : 0;
 }
 
-// Of a plan that the space does not hold no other schedule, number of chunks or ZeRO was asked.
+// The same with the fewest layers recomputed that leave room; -1: not legal, or none recomputed.
+static int fewest_layers(struct polish *polish, struct parallel parallel)
+{
+    int64_t limit_bytes = cluster_device_bytes(polish->request->search->cluster);
+    if (parallel.recompute == RECOMPUTE_NONE || !is_allowed(polish, &parallel)) return -1;
+    composer_group(polish->composer, &parallel);
+    int low = 1, high = composer_division(polish->composer, &parallel)->layers_most, stage;
+    while (low < high) {
+        parallel.recompute_layers = low + (high - low) / 2;
+        bool fits =
+            composer_memory(polish->composer, &parallel, &stage).reserved_bytes <= limit_bytes;
+        if (fits) high = parallel.recompute_layers;
+        if (!fits) low = parallel.recompute_layers + 1;
+    }
+    return low;
+}
+
+// Of a plan that the space does not hold no other schedule, number of chunks or ZeRO was asked,
+// which may have room for other layers.
 static bool reschedule(struct polish *polish)
 {
     const struct space *space = polish->request->space;
@@ -230,8 +248,12 @@ static bool reschedule(struct polish *polish)
         parallel.schedule = (enum schedule_kind)space->schedules.values[i];
         parallel.in_flight = first_cap(polish, &parallel);
         bool chunked = schedule_takes_chunks(parallel.schedule);
-        for (parallel.vpp = 1; parallel.vpp <= (chunked ? most : 1); parallel.vpp++)
+        for (parallel.vpp = 1; parallel.vpp <= (chunked ? most : 1); parallel.vpp++) {
             better |= try(polish, &parallel);
+            struct parallel fewer = parallel;
+            fewer.recompute_layers = fewest_layers(polish, parallel);
+            if (fewer.recompute_layers > 0) better |= try(polish, &fewer);
+        }
     }
     return better;
 }
@@ -258,26 +280,43 @@ static bool holds(const struct ranking *ranking, const struct candidate *plan)
     return false;
 }
 
+// The best that so many tries make of a plan.
+static struct candidate improve(struct polish *polish, const struct candidate *plan, int most)
+{
+    // What changes least stands first, and is tried again after each gain; what has most tries
+    // last.
+    static bool (*const MOVES[])(struct polish *) = {reorder,    relayer,           regroup,
+                                                     recap,      move_layers,       reshard,
+                                                     reschedule, recompute_classes, move_off};
+    const struct parallel *parallel = &plan->parallel;
+    polish->best = *plan;
+    polish->priced = 0;
+    polish->most = most;
+    polish->graph =
+        memo_graph(polish->request->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
+        move = MOVES[move](polish) ? 0 : move + 1;
+    return polish->best;
+}
+
 void polish(struct arena *arena, struct arena *scratch, const struct scan_request *request,
             struct ranking *ranking)
 {
-    // What changes least stands first, and is tried again after each gain.
-    static bool (*const MOVES[])(struct polish *) = {reorder,  relayer,     regroup,
-                                                     recap,    move_layers, recompute_classes,
-                                                     move_off, reshard,     reschedule};
     struct polish polish = {.arena = arena, .request = request};
     if (pins_describe_run(&request->search->pins)) return;
     struct ranking better = ranking_new(arena, ranking->objective, ranking->capacity);
     polish.composer = composer_new(arena, scratch, request->memo);
+    struct candidate first = {0};
     for (int i = 0; i < ranking->count; i++) {
-        polish.best = ranking->items[i];
-        polish.priced = 0;
-        polish.most = i == 0 ? POLISH_MOST : POLISH_MOST_OTHERS;
-        const struct parallel *parallel = &polish.best.parallel;
-        polish.graph = memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]);
-        for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
-            move = MOVES[move](&polish) ? 0 : move + 1;
-        if (!holds(&better, &polish.best)) ranking_offer(&better, &polish.best);
+        int most = i == 0 ? POLISH_MOST : POLISH_MOST_OTHERS;
+        struct candidate plan = improve(&polish, &ranking->items[i], most);
+        if (i == 0) first = plan;
+        if (!holds(&better, &plan)) ranking_offer(&better, &plan);
+    }
+    // Another that came out first had few tries.
+    if (better.count > 0 && candidate_compare(ranking->objective, &better.items[0], &first) < 0) {
+        struct candidate plan = improve(&polish, &better.items[0], POLISH_MOST);
+        if (!holds(&better, &plan)) ranking_offer(&better, &plan);
     }
     *ranking = better;
 }

@@ -30,6 +30,22 @@ static void a_plan_of_other_stages_lies_in_its_best_order(void **state)
     assert_true(back.best[0].closed_form_s == winner->closed_form_s);
 }
 
+// A plan that came out first with sets of classes that the space does not list had few tries left
+// for other schedules, which have room for other layers.
+static void what_recomputes_an_unlisted_set_is_found_in_any_schedule(void **state)
+{
+    struct question_words words =
+        proof_words("gemma-2-27b", "jean-zay-v100", "meshwright-cpu", 4096, 128);
+    words.nodes = 4;
+    words.workload.precision = PRECISION_FP32;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    struct search_result free = proof_find(*state, &question, &pins, false);
+    pins_set(&pins, CHOICE_RECOMPUTE_LAYERS, 10, 27);
+    struct search_result narrow = proof_find(*state, &question, &pins, false);
+    assert_not_beaten(&question, &free, &narrow);
+}
+
 // FSDP2 keeps gradients whole while it adds them up: of one micro-batch it adds nothing, so the
 // largest has room where smaller ones have none.
 static void a_single_micro_batch_that_needs_least_is_found(void **state)
@@ -244,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_of_other_stages_lies_in_its_best_order),
+        cmocka_unit_test(what_recomputes_an_unlisted_set_is_found_in_any_schedule),
         cmocka_unit_test(a_single_micro_batch_that_needs_least_is_found),
         cmocka_unit_test(zero_bubble_whose_steps_run_into_each_other_is_found),
         cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
