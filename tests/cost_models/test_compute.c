@@ -235,6 +235,21 @@ static void an_adam_update_moves_34_bytes_a_parameter(void **state)
     assert_true(update_s(&context, OPTIMIZER_SGD, 1e9) < s);
 }
 
+// Without clipping the gradient, of 4 bytes, is read by the update alone, and there is no norm.
+static void without_clipping_gradients_are_read_once(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g-x16", "megatron-core");
+    of.workload.seq_len = 4096;
+    priced_finish(&of);
+    double clipped_s = of.price->classes[0].update_s;
+    assert_true(of.price->norm_s > 0);
+    of.workload.unclipped = true;
+    priced_finish(&of);
+    double spared_s = clipped_s - of.price->classes[0].update_s;
+    assert_true(fabs(spared_s / stream_s(&of.context.compute, 4 * 6738415616.0) - 1) < 1e-9);
+    assert_true(of.price->norm_s == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +266,7 @@ int main(void)
         cmocka_unit_test(recomputed_work_costs_what_it_cost_the_first_time),
         cmocka_unit_test(element_wise_work_moves_at_memory_speed),
         cmocka_unit_test(an_adam_update_moves_34_bytes_a_parameter),
+        cmocka_unit_test(without_clipping_gradients_are_read_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -218,18 +218,6 @@ static void zero_moves_the_reduction_into_the_micro_batch(void **state)
     assert_true(chunks[3]->update_s < chunks[1]->update_s);
 }
 
-// The gradient, of 4 bytes, is read by the update alone, and there is no norm to wait for.
-static void without_clipping_gradients_are_read_once(void **state)
-{
-    struct priced clipped = with_zero(*state, 0), whole = with_zero(*state, 0);
-    assert_true(clipped.price->norm_s > 0);
-    whole.workload.unclipped = true;
-    priced_finish(&whole);
-    double spared_s = clipped.price->classes[0].update_s - whole.price->classes[0].update_s;
-    assert_true(fabs(spared_s / stream_s(&whole.context.compute, 4 * 6738415616.0) - 1) < 1e-9);
-    assert_true(whole.price->norm_s == 0);
-}
-
 // 16384 tokens hide the gathers of a 7B layer on 8 rails; a twentieth of the network does not.
 static void parameters_hide_behind_compute_as_far_as_it_lasts(void **state)
 {
@@ -494,7 +482,6 @@ int main(void)
         cmocka_unit_test(a_stage_loses_time_between_tasks),
         cmocka_unit_test(gradients_travel_in_the_width_of_their_reduction),
         cmocka_unit_test(zero_moves_the_reduction_into_the_micro_batch),
-        cmocka_unit_test(without_clipping_gradients_are_read_once),
         cmocka_unit_test(parameters_hide_behind_compute_as_far_as_it_lasts),
         cmocka_unit_test(gradients_in_buckets_cost_more_latency),
         cmocka_unit_test(buckets_grow_with_the_ranks_that_reduce),
