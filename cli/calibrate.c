@@ -37,30 +37,41 @@ static char *kernels_text(struct arena *arena, const struct kernel_table *table)
     return writer.text;
 }
 
+enum { FILE_COUNT = 4 };
+
+static const char *const *folder_paths(struct arena *arena, const char *folder)
+{
+    static const char *const NAMES[FILE_COUNT] = {"device", "cluster", "stack", "kernels"};
+    const char **paths = ARENA_NEW(arena, const char *, FILE_COUNT);
+    for (int i = 0; i < FILE_COUNT; i++)
+        paths[i] = arena_print(arena, "%s/%s.json", folder, NAMES[i]);
+    return paths;
+}
+
 static bool write_folder(struct arena *arena, const char *folder, const struct local *local,
                          struct err *err)
 {
     if (!local->kernels) return err_set(err, ERR_SYSTEM, "no GEMM took any time");
-    const struct file_text files[] = {
-        {arena_print(arena, "%s/device.json", folder),
-         device_text(arena, local->cluster->nodes[0].device)},
-        {arena_print(arena, "%s/cluster.json", folder), cluster_text(arena, local->cluster)},
-        {arena_print(arena, "%s/stack.json", folder), stack_text(arena, local->stack)},
-        {arena_print(arena, "%s/kernels.json", folder), kernels_text(arena, local->kernels)},
+    const char *const *paths = folder_paths(arena, folder);
+    const struct file_text files[FILE_COUNT] = {
+        {paths[0], device_text(arena, local->cluster->nodes[0].device)},
+        {paths[1], cluster_text(arena, local->cluster)},
+        {paths[2], stack_text(arena, local->stack)},
+        {paths[3], kernels_text(arena, local->kernels)},
     };
-    int count = sizeof files / sizeof *files;
-    const char *words =
-        arena_print(arena, "%s, %s, %s and, for --kernels, %s", output_said(arena, files[0].path),
-                    plain_copy(arena, files[1].path), plain_copy(arena, files[2].path),
-                    plain_copy(arena, files[3].path));
-    if (!file_write_all(files, count, err)) return false;
-    console_printf(stdout, "%s\n", words);
+    const char *said = output_said_files(arena, paths, FILE_COUNT);
+    if (!file_write_all(files, FILE_COUNT, err)) return false;
+    console_printf(stdout, "%s.\n%s is for --kernels.\n", said, plain_copy(arena, paths[3]));
     return true;
 }
 
 static int run(struct arena *arena, struct calibrate_arguments *arguments, struct err *err)
 {
     struct launch_place place = launch_place_find();
+    if (arguments->folder && !arguments->force && !place.is_launched &&
+        !output_check_files(folder_paths(arena, arguments->folder), FILE_COUNT, err)) {
+        return exit_status(err);
+    }
     if (place.is_launched && arguments->into) return calibrate_rank(arena, arguments, &place, err);
     struct local_key key;
     if (!local_key_find(arena, arguments->backend, arguments->ranks, &key, err))
@@ -104,7 +115,8 @@ int calibrate_command(int argc, char **argv, struct err *err)
          "FOLDER", 0, 0},
         {"--into", OPTION_OUTPUT, &arguments.into, "in place of the cache of CLUSTER local", "FILE",
          0, 0},
-        OPTION_FORCE_ROW,
+        {"--force", OPTION_FLAG, &arguments.force, "replace files that meshwright did not write",
+         NULL, 0, 0},
         {"--quiet", OPTION_FLAG, &arguments.quiet, "no table", NULL, 0, 0},
         {0},
     };

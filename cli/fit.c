@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
@@ -9,6 +10,7 @@
 #include "validation/fit_files.h"
 #include "validation/fit_residuals.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,7 @@ struct arguments {
     const char *leave_out;
     const char *date;
     const char *folder;
-    bool coarse, json;
+    bool coarse, json, force;
 };
 
 struct shown {
@@ -92,15 +94,21 @@ static bool leave_out_of(const char *words, unsigned *bits, struct err *err)
     return true;
 }
 
-// Writes them, and says how many were there before.
+// Writes them, and says how many were new and how many were there before.
 static bool put_files(struct arena *arena, const char *folder, const struct file_text *files,
                       int count, const char **said, struct err *err)
 {
     int replaced = 0;
     for (int i = 0; i < count; i++)
         replaced += file_exists(files[i].path);
-    *said = arena_print(arena, "Wrote %d files below %s, %d of them in place of older ones\n",
-                        count, plain_copy(arena, folder), replaced);
+    const char *below = plain_copy(arena, folder);
+    if (replaced == 0)
+        *said = arena_print(arena, "Wrote %d files below %s.\n", count, below);
+    else if (replaced == count)
+        *said = arena_print(arena, "Replaced %d files below %s.\n", count, below);
+    else
+        *said = arena_print(arena, "Wrote %d files below %s; replaced %d others.\n",
+                            count - replaced, below, replaced);
     return file_write_all(files, count, err);
 }
 
@@ -151,6 +159,32 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (left_out) console_printf(stdout, "\n%s", fit_coverage_text(arena, residuals, left_out));
 }
 
+enum { CHECKED_MAX = 1024 };
+
+static void add_files(struct arena *arena, const char *folder, const char **paths, int *count)
+{
+    DIR *stream = opendir(folder);
+    for (struct dirent *entry = stream ? readdir(stream) : NULL; entry && *count < CHECKED_MAX;
+         entry = readdir(stream)) {
+        if (strstr(entry->d_name, ".json"))
+            paths[(*count)++] = arena_print(arena, "%s/%s", folder, entry->d_name);
+    }
+    if (stream) closedir(stream);
+}
+
+// Which files a fit writes is known when it is done; so that nothing is done in vain, all that lie
+// where it may write have to be ours.
+static bool check_folder(struct arena *arena, const char *folder, struct err *err)
+{
+    static const char *const FOLDERS[] = {"topologies/devices", "cost_models/stacks", "cost_models",
+                                          "tests/validation"};
+    const char **paths = ARENA_NEW(arena, const char *, CHECKED_MAX);
+    int count = 0;
+    for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++)
+        add_files(arena, arena_print(arena, "%s/%s", folder, FOLDERS[i]), paths, &count);
+    return output_check_files(paths, count, err);
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct fit_options options = {
@@ -158,6 +192,8 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         .detail = arguments->coarse ? QUESTION_COARSE : QUESTION_STATED,
         .progress = show_progress,
     };
+    bool is_checked = arguments->folder && !arguments->force;
+    if (is_checked && !check_folder(arena, arguments->folder, err)) return exit_status(err);
     if (!rows_check_tiers(options.tiers, err)) return exit_status(err);
     if (!leave_out_of(arguments->leave_out, &options.leave_out, err)) return exit_status(err);
     const char *date = arguments->folder ? date_of(arena, arguments, err) : NULL;
@@ -200,6 +236,8 @@ int fit_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &a.json, "instead: constants, and a record a row", NULL, 0, 0},
         {"-o", OPTION_TEXT, &a.folder,
          "write devices, stacks, fabrics, bands and left-out predictions below DIR", "DIR", 0, 0},
+        {"--force", OPTION_FLAG, &a.force, "replace files that meshwright did not write", NULL, 0,
+         0},
         {"--date", OPTION_TEXT, &a.date, "day of the fit, for the files (or SOURCE_DATE_EPOCH)",
          "YYYY-MM-DD", 0, 0},
         {0},

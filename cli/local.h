@@ -61,6 +61,7 @@ struct calibrate_arguments {
     const char *backend, *folder, *into;
     const char *plan;  // whose GEMMs and attention are measured as well; NULL: none
     bool quiet, is_long, is_short;
+    bool force;  // files of `folder` and `into` that are not ours are replaced
 };
 struct calibrate_arguments calibrate_arguments_default(void);
 char *calibrate_job(void *context, struct arena *arena, const struct local_key *key,

@@ -25,7 +25,7 @@ static const char *const BEGINNINGS[] = {
     "cluster,nodes,gpus,seq_len,global_batch,precision,",                   // what-if
     "<?xml version=\"1.0\" encoding=\"utf-8\"  standalone=\"no\"?>\n<svg",  // gnuplot's pictures
 };
-enum { BEGINNING_BYTES = 256 };
+enum { BEGINNING_BYTES = 256, MARKED_BYTES_MAX = 16 << 20 };
 static const char STDOUT_FOLDER[] = "/dev/fd/";
 
 static bool is_ours(const char *path)
@@ -43,6 +43,19 @@ static bool is_ours(const char *path)
     // Schedules as CSV have a column that no input needs.
     const char *offset = strstr(text, "offset");
     return offset && offset < text + strcspn(text, "\n");
+}
+
+// What the files of `fit` and `calibrate` hold of where their numbers come from.
+static bool names_us(const char *path)
+{
+    static const char *const MARKS[] = {"\"source\": \"fit of ", ", meshwright "};
+    struct arena arena = {0};
+    struct err err = {0};
+    size_t bytes = 0;
+    const char *text = file_read(&arena, path, MARKED_BYTES_MAX, &bytes, &err);
+    bool is_there = text && (strstr(text, MARKS[0]) || strstr(text, MARKS[1]));
+    arena_free(&arena);
+    return is_there;
 }
 
 static bool is_empty(const char *folder)
@@ -73,6 +86,20 @@ bool output_check(const char *path, struct err *err)
         err_set(err, ERR_USAGE,
                 "%s is there and is not what a run of meshwright leaves: --force replaces it",
                 shown);
+    }
+    arena_free(&arena);
+    return !err->kind;
+}
+
+bool output_check_files(const char *const *paths, int count, struct err *err)
+{
+    struct arena arena = {0};
+    for (int i = 0; i < count && !err->kind; i++) {
+        if (file_exists(paths[i]) && !is_ours(paths[i]) && !names_us(paths[i])) {
+            err_set(err, ERR_USAGE,
+                    "%s is there and is not what a run of meshwright leaves: --force replaces it",
+                    plain_copy(&arena, paths[i]));
+        }
     }
     arena_free(&arena);
     return !err->kind;
@@ -109,6 +136,28 @@ const char *output_said(struct arena *arena, const char *path)
     if (is_stdout(path)) return "";
     return arena_print(arena, "%s %s", replaces(path) ? "Replaced" : "Wrote",
                        plain_copy(arena, path));
+}
+
+// "a.json, b.json and c.json": those of the paths that are there, or are not.
+static const char *list_of(struct arena *arena, const char *const *paths, int count, bool is_there)
+{
+    const char *text = "", *last = NULL;
+    for (int i = 0; i < count; i++) {
+        if (replaces(paths[i]) != is_there) continue;
+        if (last) text = arena_print(arena, "%s%s%s", text, *text ? ", " : "", last);
+        last = plain_copy(arena, paths[i]);
+    }
+    if (!last) return "";
+    return *text ? arena_print(arena, "%s and %s", text, last) : last;
+}
+
+const char *output_said_files(struct arena *arena, const char *const *paths, int count)
+{
+    const char *new = list_of(arena, paths, count, false);
+    const char *old = list_of(arena, paths, count, true);
+    if (!*old) return arena_print(arena, "Wrote %s", new);
+    if (!*new) return arena_print(arena, "Replaced %s", old);
+    return arena_print(arena, "Wrote %s; replaced %s", new, old);
 }
 
 const char *output_noted(struct arena *arena, const char *path)

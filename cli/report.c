@@ -5,6 +5,7 @@
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
 #include "cli/report_files.h"
+#include "core/plain.h"
 #include "core/progress.h"
 #include "core/version.h"
 #include "reports/page/page_planner.h"
@@ -42,7 +43,22 @@ static bool override(struct arena *arena, const struct arguments *arguments,
     return price_apply(arena, &arguments->price, &request->cluster, 1, err);
 }
 
-static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
+// The command line without where its answer went: what makes the same page again.
+static const char *command_text(struct arena *arena, int argc, char **argv)
+{
+    const char *text = "meshwright report";
+    for (int i = 1; i < argc; i++) {
+        bool is_folder = strcmp(argv[i], "-o") == 0;
+        if (is_folder) i++;
+        if (is_folder || strcmp(argv[i], "--force") == 0 || strcmp(argv[i], "--json") == 0)
+            continue;
+        text = arena_print(arena, "%s %s", text, plain_shell(arena, argv[i]));
+    }
+    return text;
+}
+
+static int run(struct arena *arena, const struct arguments *arguments, const char *command,
+               struct err *err)
 {
     struct injection injection;
     if (!inject_read(arena, &arguments->inject, &injection, err)) return exit_status(err);
@@ -55,7 +71,8 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         options.gpus_most = arguments->gpus.high;
     }
     struct evaluation_request request = {0};
-    struct report report = {.plan_path = arguments->plan, .version = MESHWRIGHT_VERSION};
+    struct report report = {
+        .plan_path = arguments->plan, .command = command, .version = MESHWRIGHT_VERSION};
     report.plan = plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!report.plan) return exit_status(err);
     if (!override(arena, arguments, &request, err)) return exit_status(err);
@@ -116,7 +133,7 @@ int report_command(int argc, char **argv, struct err *err)
     }
 
     struct arena arena = {0};
-    int status = run(&arena, &arguments, err);
+    int status = run(&arena, &arguments, command_text(&arena, argc, argv), err);
     arena_free(&arena);
     return status;
 }

@@ -266,7 +266,9 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     rank->is_unmatched = compare.join.unmatched_count > 0 && arguments->replay_rank < 0;
     if (output && !file_write(output, text, strlen(text), err)) return false;
     if (arguments->trace) {
-        struct trace overlay = run_overlay(arena, &compare);
+        struct arena scratch = {0};
+        struct trace overlay = run_overlay(arena, &scratch, &compare);
+        arena_free(&scratch);
         if (!trace_write(&overlay, arguments->trace, err)) return false;
     }
     if (arguments->json) {

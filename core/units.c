@@ -70,6 +70,10 @@ char *units_duration(struct arena *arena, double seconds)
     if (seconds < 2 * MINUTE_S) return units_seconds(arena, seconds);
     if (seconds < 2 * HOUR_S) return arena_print(arena, "%.1f min", seconds / MINUTE_S);
     if (seconds < 2 * DAY_S) return arena_print(arena, "%.1f h", seconds / HOUR_S);
+    double tenths = round(10 * seconds / DAY_S);
+    if (tenths >= 10000 && seconds < 10 * YEAR_S)
+        return arena_print(arena, "%.0f,%05.1f days", floor(tenths / 10000),
+                           fmod(tenths, 10000) / 10);
     if (seconds < 10 * YEAR_S) return arena_print(arena, "%.1f days", seconds / DAY_S);
     return arena_print(arena, "%.1f years", seconds / YEAR_S);
 }

@@ -16,7 +16,7 @@ struct timeline {
     const int *stage_of;    // [virtual stage]
     const struct step_price *price;
     int pp_axis;  // of the mesh; -1: there is one stage
-    bool is_folded;
+    bool is_folded, is_measured;
     const int64_t *first_of;  // [slot] the first span of its kind on its stage; -1: none
     bool has_all_parts;
     int *first_layer;  // [stage * chunk_count + chunk]
@@ -99,6 +99,7 @@ static void put_slot(const struct timeline *timeline, int64_t index, const struc
     put_layers(timeline, at, writer);
     if (span->stream == STREAM_COMPUTE) {
         put_amount(writer, "flop", facts->flop, s);
+        if (timeline->is_measured) return;
         put_amount(writer, "bytes", facts->bytes, 0);
         int64_t first = timeline->first_of[at * SLOT_KIND_COUNT + id->kind];
         bool is_told = has_parts(timeline, index) || first < 0;
@@ -108,6 +109,8 @@ static void put_slot(const struct timeline *timeline, int64_t index, const struc
                                       timeline->trace->spans[first].rank));
         return;
     }
+    // A slice of a measured trace is one collective of the task, and what it moved is the run's.
+    if (timeline->is_measured) return;
     if (span->stream == STREAM_H2D || span->stream == STREAM_D2H) {
         put_amount(writer, "bytes", facts->message_bytes[PART_OFFLOAD], s);
         return;
@@ -126,6 +129,7 @@ static void put_message(const struct timeline *timeline, const struct span *span
     int peer = neighbour_of(timeline, span->rank, id);
     json_put_i64(writer, "micro_batch", id->item / 2);
     if (peer >= 0) json_put_i64(writer, id->kind == TASK_SEND ? "to_rank" : "from_rank", peer);
+    if (timeline->is_measured) return;
     put_amount(writer, "bytes", timeline->facts.hop_bytes,
                1e-9 * (double)(span->end_ns - span->start_ns));
 }
@@ -176,7 +180,8 @@ static void put_once(const struct timeline *timeline, const struct span *span,
         facts = timeline->facts.norm;
         break;
     }
-    put_amount(writer, "bytes", facts.bytes, 1e-9 * (double)(span->end_ns - span->start_ns));
+    if (!timeline->is_measured)
+        put_amount(writer, "bytes", facts.bytes, 1e-9 * (double)(span->end_ns - span->start_ns));
     put_ranks(writer, facts.rank_count);
 }
 
@@ -370,8 +375,9 @@ static int64_t source_of_reduction(const struct timeline *timeline, const struct
     int last = timeline->program->shape.micro_batch_count - 1;
     int64_t weight = *table_place(table, span->rank, TASK_WEIGHT, id->chunk, last);
     int64_t backward = *table_place(table, span->rank, TASK_BACKWARD, id->chunk, last);
-    bool is_early =
-        weight >= 0 && backward >= 0 && timeline->trace->spans[weight].start_ns > span->start_ns;
+    // A run that makes them inside the backward has no W.
+    if (weight < 0 || backward < 0) return weight < 0 ? backward : weight;
+    bool is_early = timeline->trace->spans[weight].start_ns > span->start_ns;
     return is_early ? backward : weight;
 }
 
@@ -426,10 +432,8 @@ static void find_levels(struct arena *arena, const struct stack *stack,
     shown->level_count = count;
 }
 
-struct trace timeline_make(struct arena *arena, struct arena *scratch,
-                           const struct evaluation_request *request,
-                           const struct evaluation *evaluation, const struct trace *trace,
-                           bool is_folded)
+static struct timeline *timeline_new(struct arena *arena, const struct evaluation_request *request,
+                                     const struct evaluation *evaluation, const struct trace *trace)
 {
     struct ledger *ledger = ARENA_NEW(arena, struct ledger, 1);
     *ledger = ledger_new(arena);
@@ -440,15 +444,47 @@ struct trace timeline_make(struct arena *arena, struct arena *scratch,
     timeline->program = evaluation->program;
     timeline->price = step_price(arena, &context, evaluation->program);
     timeline->facts = task_facts_make(arena, ledger, evaluation->program);
-    timeline->is_folded = is_folded;
     find_places(arena, timeline);
-    choose_parts(arena, timeline);
-    struct trace shown = *trace;
+    return timeline;
+}
+
+static struct trace shown_as(const struct timeline *timeline)
+{
+    struct trace shown = *timeline->trace;
     shown.context = timeline;
     shown.task_name = task_name;
     shown.rank_name = rank_name;
     shown.track_name = track_name;
     shown.span_args = span_args;
+    return shown;
+}
+
+struct trace timeline_measured(struct arena *arena, struct arena *scratch,
+                               const struct evaluation_request *request,
+                               const struct evaluation *evaluation, const struct trace *trace)
+{
+    const struct trace *simulated = &evaluation->simulation->trace;
+    struct trace *named = ARENA_NEW(arena, struct trace, 1);
+    *named = *trace;
+    named->context = simulated->context;
+    named->task_name = simulated->task_name;
+    named->track_name = simulated->track_name;
+    struct timeline *timeline = timeline_new(arena, request, evaluation, named);
+    timeline->is_measured = true;
+    struct trace shown = shown_as(timeline);
+    find_flows(arena, scratch, timeline, &shown);
+    return shown;
+}
+
+struct trace timeline_make(struct arena *arena, struct arena *scratch,
+                           const struct evaluation_request *request,
+                           const struct evaluation *evaluation, const struct trace *trace,
+                           bool is_folded)
+{
+    struct timeline *timeline = timeline_new(arena, request, evaluation, trace);
+    timeline->is_folded = is_folded;
+    choose_parts(arena, timeline);
+    struct trace shown = shown_as(timeline);
     shown.span_parts = span_parts;
     find_flows(arena, scratch, timeline, &shown);
     find_levels(arena, request->stack, timeline, &shown);

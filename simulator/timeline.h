@@ -13,3 +13,10 @@ struct trace timeline_make(struct arena *arena, struct arena *scratch,
                            const struct evaluation_request *request,
                            const struct evaluation *evaluation, const struct trace *trace,
                            bool is_folded);
+
+// A measured trace of this evaluation's program, all ranks: arrows, and of every task what is true
+// of it whoever runs it (layers, flop, ranks; flop over the measured time). Its names are those of
+// the simulated trace, its levels its own: no prediction is among what it shows.
+struct trace timeline_measured(struct arena *arena, struct arena *scratch,
+                               const struct evaluation_request *request,
+                               const struct evaluation *evaluation, const struct trace *trace);

@@ -48,6 +48,33 @@ for my $name (sort keys %refused) {
           $status == 2 && $kept && $out eq '' && $err =~ /--force/ && $err =~ tr/\n// == 1,
           "$status $out$err");
 }
+# Folders of several files: as one.
+my $fit = 'fit tests/data/runs.jsonl --leave-out none --coarse --date 2026-11-22';
+my $calibrate = "XDG_CACHE_HOME=$folder/cache $bin calibrate --short --seconds 0.1 --ranks 1 "
+    . '--quiet';
+my %several = (
+    fit       => ["$bin $fit", 'cost_models/fabrics.json', qr/^(\w+) \d+ files below /m],
+    calibrate => [$calibrate, 'device.json', qr/^(\w+) \S+\/device\.json, \S+cluster\.json, /m],
+);
+for my $name (sort keys %several) {
+    my ($command, $file, $said) = @{ $several{$name} };
+    my $into = "$folder/$name";
+    ($status, $out) = answer_of("$command -o $into");
+    check("$name writes new files and says so",
+          $status == 0 && $out =~ $said && $1 eq 'Wrote', $out);
+    ($status, $out) = answer_of("$command -o $into");
+    check('its own it replaces and says so',
+          $status == 0 && $out =~ $said && $1 eq 'Replaced', $out);
+    write_text("$into/$file", qq({\n  "name": "mine"\n}\n));
+    my $before = `find $into -type f | sort | xargs cksum`;
+    ($status, $out, $err) = answer_of("$command -o $into");
+    check('others it refuses, and writes nothing',
+          $status == 2 && $out eq '' && $err =~ /\Q$file\E .*--force/ && $err =~ tr/\n// == 1
+              && $before eq `find $into -type f | sort | xargs cksum`, "$status $out$err");
+    ($status) = answer_of("$command -o $into --force");
+    check('with --force it does not', $status == 0 && text_of("$into/$file") !~ /mine/);
+}
+
 ($status, $out) = answer_of("$bin plan $asked -o $folder/notes.txt --force");
 check('--force replaces it', $status == 0 && text_of("$folder/notes.txt") eq $text, $out);
 write_text("$folder/empty.json", '');

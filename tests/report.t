@@ -218,6 +218,34 @@ for my $plan (@plans) {
         'without gnuplot there is the page, and one line') or print "# $status $said\n";
 }
 
+# The commands under a page make it again, whatever it was asked with.
+{
+    my ($command) = $pages{many} =~ m{<pre class="command"[^>]*>(meshwright report .*?)\n}s;
+    $command =~ s/<[^>]*>//g;
+    my ($status, $out) = run("$command --json");
+    ok($status == 0 && $json->encode(decode_json($out)) eq $json->encode(data_of($pages{many})),
+        'the command that the page names makes it again') or print "# $command\n";
+    my ($plan) = $pages{many} =~ m{(meshwright plan .*?)\n</pre>}s;
+    $plan =~ s/<[^>]*>//g;
+    ($status, $out) = run("$plan --json");
+    my $workload = $status == 0 ? decode_json($out)->{workload} : {};
+    ok($json->encode($workload) eq $json->encode(data_of($pages{many})->{plan}{workload}),
+        'and the plan is asked with the same workload') or print "# $plan\n";
+}
+
+# Processors are no GPUs, in no sentence.
+{
+    my $home = "env XDG_CACHE_HOME=$tmp/cache";
+    my ($status, $out, $said) = run("$home meshwright plan gpt2 local --ranks 1 --seq-len 128 "
+        . "--global-batch 2 --tokens 1M -o $tmp/local.json");
+    run("$home meshwright report $tmp/local.json --no-scaling -o $tmp/local/out");
+    my $page = slurp("$tmp/local/out/index.html");
+    $page =~ s/<script.*?<\/script>|<style.*?<\/style>|<section id="evidence".*?<\/section>//gs;
+    my @gpus = "$page$out" =~ /([^<>\n]{0,40}GPU[^<>\n]{0,20})/g;
+    ok($status == 0 && $page =~ /CPU rank/ && !@gpus, 'processors are not called GPUs')
+        or print "# $status $said @gpus\n";
+}
+
 # A run that never ends is said to, where its length would stand.
 {
     my ($status, $out, $said) = run("meshwright report $tmp/many.json --no-scaling "
@@ -265,6 +293,22 @@ my $geometry = <<'END';
       var box = svg.getBoundingClientRect();
       if (box.width < 100 || box.height < 20) faults.push(figure.id + " is not there");
     });
+    // A label lies on no other label and on no point.
+    var labels = Array.from(figure.querySelectorAll("text.label")).filter(function (text) {
+      return text.getBoundingClientRect().width > 0;
+    });
+    var points = Array.from(figure.querySelectorAll("circle"));
+    function meet(a, b) {
+      a = a.getBoundingClientRect(), b = b.getBoundingClientRect();
+      return a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 &&
+        b.top < a.bottom - 3;
+    }
+    labels.forEach(function (label, at) {
+      labels.slice(at + 1).concat(points).forEach(function (other) {
+        if (meet(label, other))
+          faults.push(figure.id + ": " + label.textContent + " lies on " + other.textContent);
+      });
+    });
     var rows = {};
     figure.querySelectorAll("text").forEach(function (text) {
       var box = text.getBoundingClientRect();
@@ -309,8 +353,35 @@ my $access = <<'END';
 }())
 END
 
+# On a phone no table is scrolled sideways: rows are cards, and no number in them is broken. What
+# scrolls by intent are listings of a program's output.
+my $narrow = <<'END';
+(function () {
+  var faults = [];
+  document.querySelectorAll("details").forEach(function (part) { part.open = true; });
+  document.querySelectorAll(".scroll").forEach(function (box) {
+    if (box.scrollWidth > box.clientWidth)
+      faults.push("scrolls: " + box.scrollWidth + " " + box.textContent.slice(0, 60));
+    box.querySelectorAll(".cards td.number").forEach(function (cell) {
+      var range = document.createRange();
+      range.selectNodeContents(cell);
+      var lines = new Set(Array.from(range.getClientRects()).map(function (line) {
+        return Math.round(line.top);
+      }));
+      var right = box.getBoundingClientRect().right;
+      if (lines.size > 1 || range.getBoundingClientRect().right > right)
+        faults.push("broken: " + cell.textContent);
+    });
+  });
+  document.querySelectorAll("pre.command").forEach(function (box) {
+    if (box.scrollWidth > box.clientWidth) faults.push("command: " + box.textContent);
+  });
+  return faults.join("\n");
+}())
+END
+
 my @looks = ([390, 0], [390, 1], [1024, 0], [1440, 0], [1440, 1]);
-my $tests_in_browser = 5 * @looks + 9;
+my $tests_in_browser = 5 * @looks + @plans + 9;
 my ($chromium) = grep { has($_) } 'chromium', 'chromium-browser', 'google-chrome';
 $browser = Browser->start($chromium) if $chromium;
 if (!$browser) {
@@ -330,6 +401,12 @@ if (!$browser) {
         ok($faults eq '', "no text is cut at $width, $scheme") or print "# $faults\n";
         $faults = $browser->ask($page, $access);
         ok($faults eq '', "all can be reached at $width, $scheme") or print "# $faults\n";
+        $browser->close($page);
+    }
+    for my $id (map { $_->[0] } @plans) {
+        my $page = $browser->open("file://$tmp/$id/out/index.html", width => 390);
+        my $faults = $browser->ask($page, $narrow);
+        ok($faults eq '', "$id: nothing scrolls sideways on a phone") or print "# $faults\n";
         $browser->close($page);
     }
     for my $id (qw(one many)) {

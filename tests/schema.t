@@ -30,6 +30,33 @@ my @other = grep { (answer_of("$bin schema $_"))[1] ne text_of($path_of{$_}) } s
 check('each is printed as it is', %path_of > 20 && !@other, "@other");
 my @titles = grep { !length($json->decode(text_of($path_of{$_}))->{title} // '') } keys %path_of;
 check('each says what it is of', !@titles, "@titles");
+# What a key is, and in which unit: the ends of names say the unit, and people read it
+# in words.
+my @units = (
+    [qr/_bytes_per_s$/ => qr/bytes a second/], [qr/_flop_per_s$/ => qr/flop a second/],
+    [qr/_per_s$/ => qr/ a second/],            [qr/_s$/ => qr/second/],
+    [qr/_bytes$/ => qr/byte|alive/i],          [qr/_ratio$/ => qr/ratio|share|over/],
+);
+my @dumb;
+sub look {
+    my ($of, $at) = @_;
+    if (ref $of eq 'ARRAY') { look($_, $at) for @$of }
+    return if ref $of ne 'HASH';
+    my $properties = ref $of->{properties} eq 'HASH' ? $of->{properties} : {};
+    for my $key (sort keys %$properties) {
+        my $property = $properties->{$key};
+        next if ref $property ne 'HASH';
+        my $words = $property->{description} // '';
+        push @dumb, "$at.$key" if length $words < 4;
+        my $is_number = ($property->{type} // '') =~ /^(?:number|integer)$/;
+        my ($unit) = grep { $key =~ $_->[0] } @units;
+        push @dumb, "$at.$key has no unit: $words"
+            if $is_number && $unit && $words !~ $unit->[1] && $words !~ /unit|second|factor/;
+    }
+    look($of->{$_}, $_ eq 'properties' ? $at : "$at.$_") for sort keys %$of;
+}
+look($json->decode(text_of($path_of{$_})), $_) for sort keys %path_of;
+check('every key is described, with its unit', !@dumb, join "\n", @dumb);
 ($status, $out, $err) = answer_of("$bin schema plann");
 check('a slip is guessed', $status == 2 && $err =~ /did you mean "plan"\?/, $err);
 

@@ -150,9 +150,9 @@ for my $form ('', '--json', '--csv', '--deadline 30d', '--tokens 1T', "-o $folde
         . "--price-per-gpu-hour 2.5 -o $folder/asked";
     my ($status) = meshwright($command);
     (my $asked = text_of("$folder/asked/index.html")) =~ s/\xc2\xa0/ /g;
-    my ($heads) = $asked =~ m{<section id="scenarios".*?<thead>(.*?)</thead>}s;
+    my ($heads) = $asked =~ m{<section id="scenarios".*?<thead[^>]*>(.*?)</thead>}s;
     my @heads = ($heads // '') =~ m{<th[^>]*>([^<]*)</th>}g;
-    check('answers lead the table', "@heads[0 .. 4]" eq '# scenario time USD makes it', "@heads");
+    check('answers lead the table', "@heads[0 .. 4]" eq '# scenario time USD in time', "@heads");
     check('the deadline is drawn', $asked =~ m{<li><i class="b6 line dashed"></i>the deadline</li>}
         && $asked =~ m{<path class="s6 dashed" d="M});
     my @named = $asked =~ m{<text class="label[^>]*>((?:16|32) GPUs)</text>}g;

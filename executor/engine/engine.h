@@ -47,8 +47,8 @@ struct scale {
     int good_steps;
 };
 
-struct value_end {  // --poison: memory that is dead behind a task
-    int task;
+struct value_end {  // a value of the arena: made by the one task, dead behind the other
+    int first, task;
     int64_t offset, bytes;
 };
 
@@ -274,6 +274,11 @@ bool measure_is_fine(const struct engine *engine);  // every task of this step i
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);
+// engine/levels.c: what every rank held while its tasks ran, as levels of the trace. `starts`
+// [task]: seconds of the step that is shown; `shift_ns` is added to them. None where tasks run
+// beside each other.
+MUST_CHECK bool levels_gather(struct engine *engine, const double *starts, int64_t shift_ns,
+                              int64_t state_bytes, struct trace *trace);
 // tasks.c: `count` tasks from `first` on have run. Of a step that counts each is added up:
 // bytes, and the seconds where it was timed; at the end over all steps that counted.
 MUST_CHECK bool tasks_open(struct engine *engine);

@@ -31,7 +31,8 @@ struct measure {
     struct event *start, **began, **ended;  // [task]; NULL: the host's clock is right
     bool *is_shown;                         // [task]: timed in every step
     double step_began_s;
-    double best_s;
+    double best_s, best_began_s;
+    int64_t shift_ns;                 // of this rank's clock of the step behind the first rank's
     double *best_starts, *best_ends;  // of the fastest step after the first
 };
 
@@ -269,6 +270,7 @@ bool measure_step(struct engine *engine, double step_s)
     add_step(engine);
     if (measure->measured_steps > 1 && step_s >= measure->best_s) return true;
     measure->best_s = step_s;
+    measure->best_began_s = measure->step_began_s;
     for (int t = 0; t < engine->script->task_count; t++) {
         measure->best_starts[t] = measure->starts[t];
         measure->best_ends[t] = measure->ends[t];
@@ -340,8 +342,8 @@ static int64_t own_spans(struct engine *engine, int64_t *numbers)
             int64_t *at = numbers + count * SPAN_NUMBERS;
             at[0] = task_number(&engine->program->shape, &id);
             at[1] = stream;
-            at[2] = ns(measure->best_starts[t]);
-            at[3] = ns(measure->best_ends[last]);
+            at[2] = measure->shift_ns + ns(measure->best_starts[t]);
+            at[3] = measure->shift_ns + ns(measure->best_ends[last]);
         }
         count++;
     }
@@ -357,9 +359,29 @@ static int by_start(const void *a, const void *b)
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
+// Every rank counts from where it began the step itself: ranks of one host, which share a clock,
+// count from the first of them. Clocks of several hosts are further apart than a step is long.
+static bool find_shift(struct engine *engine)
+{
+    struct measure *measure = engine->measure;
+    int ranks = engine->program->mesh.rank_count;
+    int64_t mine = ns(measure->best_began_s), least, most;
+    int64_t *all = ARENA_NEW(engine->arena, int64_t, ranks);
+    const char *fault = engine->transport->host_gather(engine->world, &mine, all, 1);
+    if (!engine_ok(engine, -1, fault)) return false;
+    least = most = all[0];
+    for (int r = 1; r < ranks; r++) {
+        if (all[r] < least) least = all[r];
+        if (all[r] > most) most = all[r];
+    }
+    if (most - least < ns(measure->best_s)) measure->shift_ns = mine - least;
+    return true;
+}
+
 static bool gather_trace(struct engine *engine, struct run_result *result)
 {
     int ranks = engine->program->mesh.rank_count;
+    if (!find_shift(engine)) return false;
     int64_t count = own_spans(engine, NULL), most = 0;
     int64_t *counts = ARENA_NEW(engine->arena, int64_t, ranks);
     const char *fault = engine->transport->host_gather(engine->world, &count, counts, 1);
@@ -383,7 +405,9 @@ static bool gather_trace(struct engine *engine, struct run_result *result)
         }
     }
     qsort(trace->spans, (size_t)trace->span_count, sizeof *trace->spans, by_start);
-    return true;
+    const struct measure *measure = engine->measure;
+    return levels_gather(engine, measure->best_starts, measure->shift_ns, result->state_bytes,
+                         trace);
 }
 
 bool measure_finish(struct engine *engine, struct run_result *result)

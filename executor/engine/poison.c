@@ -31,7 +31,7 @@ static void end_value(struct finding *finding, int index)
     struct engine *engine = finding->engine;
     const struct open_value *value = &finding->open[index];
     engine->ends[engine->end_count++] =
-        (struct value_end){value->last, value->offset, value->bytes};
+        (struct value_end){value->first, value->last, value->offset, value->bytes};
     finding->open[index] = finding->open[--finding->open_count];
 }
 

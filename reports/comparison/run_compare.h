@@ -51,5 +51,7 @@ struct run_facts {
 char *run_json_text(struct arena *arena, const struct run_compare *compare,
                     const struct run_facts *facts);
 
-// The predicted ranks above the measured ones, on one clock.
-struct trace run_overlay(struct arena *arena, const struct run_compare *compare);
+// reports/comparison/run_overlay.c: the predicted ranks above the measured ones, on one clock, each
+// with its arrows and its memory over time.
+struct trace run_overlay(struct arena *arena, struct arena *scratch,
+                         const struct run_compare *compare);

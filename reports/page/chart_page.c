@@ -9,7 +9,7 @@
 // so that text keeps its size on a phone. Lines and thousands of boxes are paths inside a picture
 // that is stretched.
 
-enum { STRETCH = 10000, BAR_TOP = 20, TICKS_X = 6, TICKS_Y = 6 };
+enum { STRETCH = 10000, BAR_TOP = 20, TICKS_X = 6, TICKS_Y = 6, PHONE_TICKS = 4 };
 
 struct drawing {
     struct markup *page;
@@ -43,6 +43,7 @@ static const char *tick_text(struct arena *arena, const struct chart_axis *axis,
 {
     char text[UNITS_NUMBER_BYTES];
     if (axis->format) return axis->format(arena, value);
+    if (value >= 1000 && value == floor(value)) return units_count(arena, value);
     // 0.30000000000000004 of a step of 0.1
     snprintf(text, sizeof text, "%.6g", value);
     return arena_copy(arena, text);
@@ -58,10 +59,11 @@ static void put_grid(const struct drawing *drawing)
         double x = across(drawing, ticks[i]);
         markup_print(page, "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%g\"/>",
                      x, x, drawing->height);
-        // On a phone every other one is left out.
+        // Where they are many, a phone leaves every other one out.
+        bool is_odd = i % 2 && count > PHONE_TICKS;
         const char *anchor = x > 97 ? "end" : x < 3 ? "start" : "middle";
         markup_print(page, "<text class=\"tick%s\" x=\"%.2f%%\" y=\"%g\" text-anchor=\"%s\">",
-                     i % 2 ? " odd" : "", x, drawing->height + 18, anchor);
+                     is_odd ? " odd" : "", x, drawing->height + 18, anchor);
         markup_text(page, tick_text(page->arena, &chart->x, ticks[i]));
         markup_put(page, "</text>");
     }
@@ -197,31 +199,59 @@ static void put_circles(const struct drawing *drawing, const struct chart_series
 // Where a label stands, for those after it: the box around it in percent across and pixels down.
 struct label {
     double left, right, top;
+    bool is_left;  // of its point
 };
 
 // How wide the plot is taken to be: on a screen, on a phone.
 static const double WIDTHS_PX[] = {600, 280};
 enum { LETTER_PX = 7, LINE_PX = 14, LABEL_X = 8, LABEL_UP = 8, LABEL_DOWN = 17 };
+enum { BESIDE_PX = 8, LETTER_UP = 4 };  // the middle of a line of text stands over its foot
 
 static struct label label_at(double x, double y, bool is_left, size_t letters, double width_px)
 {
     double gap = 100 * LABEL_X / width_px, width = 100.0 * LETTER_PX * (double)letters / width_px;
     double left = is_left ? x - gap - width : x + gap;
-    return (struct label){left, left + width, y};
+    return (struct label){left, left + width, y, is_left};
 }
 
-static bool is_free(const struct label *labels, int count, const struct label *label)
+// Clear of what is written already, with room to tell them apart, and of all points but its own.
+static bool is_free(const struct drawing *drawing, const struct label *labels, int count,
+                    const struct label *label, double width_px)
 {
+    double gap = 100.0 * BESIDE_PX / width_px;
     for (int i = 0; i < count; i++) {
-        bool beside = label->right < labels[i].left || labels[i].right < label->left;
+        bool beside = label->right + gap < labels[i].left || labels[i].right + gap < label->left;
         if (!beside && fabs(label->top - labels[i].top) < LINE_PX) return false;
+    }
+    for (int s = 0; s < drawing->chart->series_count; s++) {
+        const struct chart_series *series = &drawing->chart->series[s];
+        for (int i = 0; series->kind == CHART_POINTS && i < series->count; i++) {
+            const struct chart_mark *mark = &series->marks[i];
+            double x = across(drawing, mark->x0), radius = 100 * mark->size / width_px;
+            double middle_px = label->top - LETTER_UP - down(drawing, mark->y0);
+            if (x + radius < label->left || x - radius > label->right) continue;
+            if (fabs(middle_px) < LETTER_UP + mark->size) return false;
+        }
     }
     return true;
 }
 
+enum { SIDES = 4 };
+
+// The places round its point, the nearer side of the plot last.
+static struct label label_beside(const struct drawing *drawing, const struct chart_series *series,
+                                 const struct chart_mark *mark, int side, double width_px)
+{
+    double x = across(drawing, mark->x0), y = down(drawing, mark->y0);
+    bool is_left = series->labels_left ? x > 6 : x > 60;
+    if (side >= SIDES / 2) is_left = !is_left;
+    return label_at(x, y + (side % 2 ? LABEL_DOWN : -LABEL_UP), is_left, strlen(mark->title),
+                    width_px);
+}
+
 // Away from the nearer side of the plot and from a line that goes through the points; above its
-// point, below where another label is in the way, nowhere where that is taken, too. A phone shows
-// those that are clear of each other there.
+// point, below where something is in the way, then on the other side, and nowhere where all that is
+// taken. A phone shows those that are clear there.
 static void put_labels(const struct drawing *drawing, const struct chart_series *series)
 {
     struct markup *page = drawing->page;
@@ -231,23 +261,25 @@ static void put_labels(const struct drawing *drawing, const struct chart_series 
         placed[i] = ARENA_NEW(page->arena, struct label, series->count);
     for (int i = 0; i < series->count; i++) {
         const struct chart_mark *mark = &series->marks[i];
-        double x = across(drawing, mark->x0), y = down(drawing, mark->y0);
-        bool is_left = series->labels_left ? x > 6 : x > 60, is_put = false;
-        for (int side = 0; side < 2 && !is_put; side++) {
-            double at = y + (side ? LABEL_DOWN : -LABEL_UP);
-            size_t letters = strlen(mark->title);
-            struct label wide = label_at(x, at, is_left, letters, WIDTHS_PX[0]);
-            struct label narrow = label_at(x, at, is_left, letters, WIDTHS_PX[1]);
-            if (!is_free(placed[0], counts[0], &wide)) continue;
+        bool is_put = false;
+        for (int side = 0; side < SIDES && !is_put; side++) {
+            struct label wide = label_beside(drawing, series, mark, side, WIDTHS_PX[0]);
+            struct label narrow = label_beside(drawing, series, mark, side, WIDTHS_PX[1]);
+            bool is_inside = wide.left > 0 && wide.right < 100 && wide.top < drawing->height &&
+                             wide.top > LINE_PX - LETTER_UP;
+            if (!is_inside || !is_free(drawing, placed[0], counts[0], &wide, WIDTHS_PX[0]))
+                continue;
             is_put = true;
             placed[0][counts[0]++] = wide;
-            bool is_for_all = is_free(placed[1], counts[1], &narrow);
+            bool is_for_all = narrow.left > 0 && narrow.right < 100 &&
+                              is_free(drawing, placed[1], counts[1], &narrow, WIDTHS_PX[1]);
             if (is_for_all) placed[1][counts[1]++] = narrow;
             markup_print(page,
                          "<text class=\"label t%d%s\" x=\"%.2f%%\" y=\"%.1f\" dx=\"%d\" "
                          "text-anchor=\"%s\">",
-                         (int)series->color, is_for_all ? "" : " wide", x, at,
-                         is_left ? -LABEL_X : LABEL_X, is_left ? "end" : "start");
+                         (int)series->color, is_for_all ? "" : " wide", across(drawing, mark->x0),
+                         wide.top, wide.is_left ? -LABEL_X : LABEL_X,
+                         wide.is_left ? "end" : "start");
             markup_text(page, mark->title);
             markup_put(page, "</text>");
         }
@@ -368,7 +400,7 @@ void chart_put(struct markup *page, const struct chart *chart)
     markup_put(page, "<figure");
     markup_attribute(page, "id", arena_print(page->arena, "figure-%s", chart->name));
     markup_put(page, "><h3>");
-    markup_text(page, chart->title);
+    markup_prose(page, chart->title);
     markup_put(page, "</h3>");
     put_legend(page, chart);
     put_shades(page, chart);

@@ -31,6 +31,8 @@ struct figure {
 };
 const struct figure *figures(int *count);
 
+// The part of a step that `term` of an explanation names (planner/explain.h), in words for people.
+const char *step_part_words(const char *term);
 // Seconds at a tick: "0" and no unit for none.
 char *figure_seconds(struct arena *arena, double s);
 // A chart to be filled, `arena` set.

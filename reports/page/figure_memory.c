@@ -1,6 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
-#include "reports/page/section.h"
+#include "reports/table/plan_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,7 +101,7 @@ bool figure_memory(const struct report_facts *facts, struct chart *chart)
     double limit = device_bytes(facts) / GIB;
     double most = (double)evaluation->prediction.reserved_bytes / GIB;
     chart->name = "memory";
-    const char *noun = page_device_noun(facts->report->request->cluster);
+    const char *noun = cluster_device_noun(facts->report->request->cluster);
     chart->title = stage_count > 1
                        ? arena_print(arena, "What a %s of each stage holds at its fullest", noun)
                        : arena_print(arena, "What a %s holds at its fullest", noun);

@@ -1,6 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
-#include "reports/page/section.h"
+#include "reports/table/plan_table.h"
 #include "simulator/memory_time.h"
 
 #include <math.h>
@@ -37,11 +37,13 @@ static void add_level(struct chart *chart, enum chart_color color, const char *n
     chart_mark(chart, series, &(struct chart_mark){.x0 = chart->x.high, .y0 = bytes / GIB});
 }
 
-// The first, the fullest, one between and the last.
+// All where they are few; else the first, the fullest, one between and the last.
 static int stages_shown(const struct evaluation *evaluation, int stages[STAGES_MAX])
 {
     int last = evaluation->program->shape.stage_count - 1, count = 0;
-    const int wanted[STAGES_MAX] = {0, evaluation->worst_stage, last / 2, last};
+    int wanted[STAGES_MAX] = {0, evaluation->worst_stage, last / 2, last};
+    for (int i = 0; last < STAGES_MAX && i < STAGES_MAX; i++)
+        wanted[i] = i < last ? i : last;
     for (int i = 0; i < STAGES_MAX; i++) {
         bool is_new = true;
         for (int k = 0; k < count; k++)
@@ -62,13 +64,18 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
     double limit = (double)cluster_device_bytes(report->request->cluster), highest = limit;
     chart->name = "memory-time";
     chart->title = "Memory alive over one step";
-    chart->how = "A line climbs with every forward pass whose activations wait for their backward "
-                 "pass. It has to stay below the dashed line, less the software's reserve.";
     chart->x = (struct chart_axis){
         .label = "time in the step", .low = 0, .high = end_s, .format = figure_seconds};
     chart->height = 260;
     int stages[STAGES_MAX], count = stages_shown(evaluation, stages);
     bool has_stages = evaluation->program->shape.stage_count > 1;
+    chart->how = arena_print(
+        arena,
+        "A line climbs with every forward pass whose activations wait for their backward pass. It "
+        "has to stay below the dashed line, less the software's reserve.%s",
+        count < evaluation->program->shape.stage_count
+            ? " Drawn are the first stage, the fullest, one in the middle and the last."
+            : "");
     for (int i = 0; i < count; i++) {
         struct memory_time time = memory_time(arena, evaluation->program, report->request->stack,
                                               &evaluation->simulation->trace, stages[i], stages[i]);
@@ -80,7 +87,7 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
         add_level(chart, CHART_PLAIN, "allocated by the memory schedule",
                   (double)evaluation->prediction.peak_bytes);
     add_level(chart, CHART_LIMIT,
-              arena_print(arena, "what a %s has", page_device_noun(report->request->cluster)),
+              arena_print(arena, "what a %s has", cluster_device_noun(report->request->cluster)),
               limit);
     chart->y = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.05 * highest / GIB};
     return true;

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 #include "reports/page/section.h"
+#include "reports/table/plan_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -239,7 +240,7 @@ bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
     chart->name = "pipeline";
     chart->title = has_stages ? "The pipeline over one step"
                               : arena_print(chart->arena, "One %s over one step",
-                                            page_device_noun(facts->report->request->cluster));
+                                            cluster_device_noun(facts->report->request->cluster));
     bool one_by_one = has_room(&evaluation->simulation->trace);
     chart->how = arena_print(
         chart->arena,
@@ -247,9 +248,10 @@ bool figure_pipeline(const struct report_facts *facts, struct chart *chart)
         "compute.%s",
         has_stages ? "Each row is a pipeline stage, and time runs to the right"
                    : "Time runs to the right",
-        one_by_one ? ""
-                   : " There are more tasks than pixels, so each column has the colour of what "
-                     "takes most of it.");
+        one_by_one
+            ? ""
+            : " There are more tasks than pixels: where they are too short to be seen one by "
+              "one, their colours mix.");
     double end_s = evaluation->prediction.step_s;
     if (facts->report->injection) end_s = fmax(end_s, facts->report->injected.step_s);
     struct pipeline_rows rows = rows_of_stages(chart->arena, &evaluation->simulation->trace);
@@ -267,7 +269,7 @@ bool figure_injection(const struct report_facts *facts, struct chart *chart)
     chart->name = "injection";
     chart->title = arena_print(arena, "The same with the faults: %s a step, %s",
                                units_seconds(arena, result->step_s),
-                               units_signed_percent(arena, result->step_s / result->planned_s - 1));
+                               page_signed_percent(arena, result->step_s / result->planned_s - 1));
     chart->how =
         "Each row is one rank, on the same clock as above: slow ones with their factor, and of "
         "each stage one that keeps step with them and one of a pipeline that is not concerned. "

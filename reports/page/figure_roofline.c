@@ -44,7 +44,8 @@ static void add_point(const struct chart *chart, struct chart_series *series,
 static void add_roof(struct chart *chart, const struct device *device, double peak)
 {
     double slope = device->memory_bandwidth_bytes_per_s, knee = peak / slope;
-    struct chart_series *roof = chart_add(chart, CHART_LINE, CHART_PLAIN, "roof of the datasheet");
+    struct chart_series *roof =
+        chart_add(chart, CHART_LINE, CHART_PLAIN, "peak rate and memory bandwidth");
     double left = fmax(chart->x.low, chart->y.low / slope);
     if (knee > left) chart_mark(chart, roof, &(struct chart_mark){.x0 = left, .y0 = left * slope});
     if (knee > chart->x.low && knee < chart->x.high)
@@ -71,10 +72,10 @@ bool figure_roofline(const struct report_facts *facts, struct chart *chart)
     if (x_high <= 0 || peak <= 0) return false;
     double knee = peak / device->memory_bandwidth_bytes_per_s;
     chart->name = "roofline";
-    chart->title = arena_print(chart->arena, "Operators under the roof of a %s", device->name);
+    chart->title = arena_print(chart->arena, "Operators under the roof of %s", device->name);
     chart->how =
         "Each dot is an operator; the larger it is, the more of the step it takes. Dots near "
-        "the roof use the device fully, and those left of its bend wait for memory.";
+        "the roof use the device fully; those left of its bend wait for memory.";
     chart->x = (struct chart_axis){.label = "flop a byte of memory traffic",
                                    .scale = CHART_LOG,
                                    .low = 0.6 * fmin(x_low, knee),

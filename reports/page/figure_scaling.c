@@ -28,7 +28,7 @@ static const char *title_of(struct arena *arena, const struct report *report, in
     const struct prediction *prediction = &report->scaled[i].prediction;
     return arena_print(
         arena, "%s %ss: %s a step, %s tokens/s each, MFU %s", units_count(arena, gpus(report, i)),
-        page_device_noun(report->request->cluster), units_seconds(arena, prediction->step_s),
+        cluster_device_noun(report->request->cluster), units_seconds(arena, prediction->step_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
         units_ratio(arena, prediction->mfu_ratio));
 }
@@ -58,7 +58,7 @@ static void set_axes(struct chart *chart, const struct report *report, double ea
         most = fmax(most, tokens_per_s);
     }
     chart->x = (struct chart_axis){
-        .label = arena_print(chart->arena, "%ss", page_device_noun(report->request->cluster)),
+        .label = arena_print(chart->arena, "%ss", cluster_device_noun(report->request->cluster)),
         .scale = CHART_LOG,
         .low = low / 1.2,
         .high = 1.2 * high,
@@ -102,7 +102,7 @@ bool figure_scaling(const struct report_facts *facts, struct chart *chart)
     const struct prediction *own = &report->evaluation->prediction;
     double each = own->tokens_per_s_per_gpu;
     chart->name = "scaling";
-    const char *noun = page_device_noun(report->request->cluster);
+    const char *noun = cluster_device_noun(report->request->cluster);
     chart->title =
         arena_print(chart->arena, "Throughput by number of %ss, each planned anew", noun);
     chart->how = arena_print(chart->arena,
@@ -144,7 +144,8 @@ static char *days_text(struct arena *arena, double days)
 static void add_front(struct chart *chart, const struct scaling_offer *offers, int count)
 {
     // Offers come by rising GPUs, time falls with them but where more GPUs do not help.
-    struct chart_series *front = chart_add(chart, CHART_LINE, CHART_UPDATE, "not beaten in both");
+    struct chart_series *front =
+        chart_add(chart, CHART_LINE, CHART_UPDATE, "no other is faster and cheaper");
     for (int i = count - 1; i >= 0; i--) {
         bool is_beaten = false;
         for (int k = 0; k < count; k++) {
@@ -202,6 +203,7 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     chart->height = 280;
     add_front(chart, offers, count);
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
+    struct chart_series *own = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
     struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_FORWARD, NULL);
     for (int i = 0; i < count; i++) {
         const char *name = units_count(arena, offers[i].gpu_count);
@@ -210,7 +212,7 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
                         units_count(arena, offers[i].price), chart->y.label);
         struct chart_mark mark = {
             .x0 = offers[i].s / 86400, .y0 = offers[i].price, .size = 5, .title = title};
-        chart_mark(chart, dots, &mark);
+        chart_mark(chart, offers[i].gpu_count == cluster->rank_count ? own : dots, &mark);
         mark.title = name;
         chart_mark(chart, labels, &mark);
     }
@@ -234,7 +236,7 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
         high = fmax(high, (double)candidate->memory.reserved_bytes);
     }
     double room_s = 0.12 * (high_s - low_s) + 1e-3 * high_s;
-    const char *noun = page_device_noun(facts->report->request->cluster);
+    const char *noun = cluster_device_noun(facts->report->request->cluster);
     chart->name = "choice";
     chart->title = "Step time and memory of the best plans";
     chart->how = arena_print(arena,

@@ -50,8 +50,8 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
     chart->name = "sensitivity";
     chart->title = "How the step changes with each assumption";
     chart->how = "Each bar is the step computed again with one assumption 10 % higher or lower "
-                 "and the plan unchanged; bars to the left are faster. The value in use stands on "
-                 "the right.";
+                 "and the plan unchanged; bars to the left are faster. The values in use stand on "
+                 "the right, or on a narrow screen under \"The values\".";
     chart->x = (struct chart_axis){.label = "change of the step",
                                    .low = -1.06 * most,
                                    .high = 1.06 * most,
@@ -70,10 +70,10 @@ bool figure_sensitivity(const struct report_facts *facts, struct chart *chart)
         const struct sensitivity_row *row = &sensitivity->rows[i];
         if (row->can_grow)
             add_bar(chart, more, i, row->more_s / step_s,
-                    arena_print(arena, "%s, 10 %% higher: %s", names[i],
+                    arena_print(arena, "%s, %s, 10 %% higher: %s", names[i], values[i],
                                 signed_seconds(arena, row->more_s)));
         add_bar(chart, less, i, row->less_s / step_s,
-                arena_print(arena, "%s, 10 %% lower: %s", names[i],
+                arena_print(arena, "%s, %s, 10 %% lower: %s", names[i], values[i],
                             signed_seconds(arena, row->less_s)));
     }
     return true;

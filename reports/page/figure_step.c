@@ -2,6 +2,7 @@
 #include "reports/page/figure.h"
 
 #include <math.h>
+#include <string.h>
 
 // Where the seconds of a step go: parts one behind the other, so that the last ends at the step.
 
@@ -16,20 +17,39 @@ enum { PARTS_MAX = 13 };
 // What rounding to nanoseconds leaves is no part.
 static const double LEAST_RATIO = 1e-6;
 
+const char *step_part_words(const char *term)
+{
+    static const char *const WORDS[][2] = {
+        {"tensor parallel", "tensor-parallel communication"},
+        {"context parallel", "context-parallel communication"},
+        {"expert parallel", "expert communication"},
+        {"data parallel", "data-parallel communication"},
+        {"pipeline transfers", "pipeline communication"},
+        {"offload copies", "copies to and from the host"},
+        {"stage imbalance", "waiting for fuller stages"},
+        {"bubble", "waiting in the pipeline (bubble)"},
+        {"update", "optimizer update"},
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        if (strcmp(term, WORDS[i][0]) == 0) return WORDS[i][1];
+    }
+    return term;
+}
+
 static int parts_of(const struct cost *cost, struct bar parts[PARTS_MAX])
 {
     const struct bar all[] = {
         {"compute", cost->compute_s, CHART_FORWARD},
         {"recompute", cost->recompute_s, CHART_WEIGHT},
-        {"tensor-parallel communication", cost->exposed_s[PART_TP], CHART_TRAFFIC},
-        {"context-parallel communication", cost->exposed_s[PART_CP], CHART_TRAFFIC},
-        {"expert communication", cost->exposed_s[PART_EP], CHART_TRAFFIC},
-        {"data-parallel communication", cost->exposed_s[PART_DP], CHART_TRAFFIC},
-        {"pipeline communication", cost->exposed_pp_s, CHART_TRAFFIC},
-        {"copies to and from the host", cost->exposed_s[PART_OFFLOAD], CHART_TRAFFIC},
-        {"waiting for fuller stages", cost->imbalance_s, CHART_WAIT},
-        {"waiting in the pipeline (bubble)", cost->bubble_s, CHART_WAIT},
-        {"optimizer update", cost->update_s, CHART_UPDATE},
+        {step_part_words("tensor parallel"), cost->exposed_s[PART_TP], CHART_TRAFFIC},
+        {step_part_words("context parallel"), cost->exposed_s[PART_CP], CHART_TRAFFIC},
+        {step_part_words("expert parallel"), cost->exposed_s[PART_EP], CHART_TRAFFIC},
+        {step_part_words("data parallel"), cost->exposed_s[PART_DP], CHART_TRAFFIC},
+        {step_part_words("pipeline transfers"), cost->exposed_pp_s, CHART_TRAFFIC},
+        {step_part_words("offload copies"), cost->exposed_s[PART_OFFLOAD], CHART_TRAFFIC},
+        {step_part_words("stage imbalance"), cost->imbalance_s, CHART_WAIT},
+        {step_part_words("bubble"), cost->bubble_s, CHART_WAIT},
+        {step_part_words("update"), cost->update_s, CHART_UPDATE},
         {"overhead", cost->overhead_s, CHART_WAIT},
     };
     int count = 0;
@@ -50,8 +70,8 @@ bool figure_waterfall(const struct report_facts *facts, struct chart *chart)
     const char **values = ARENA_NEW(arena, const char *, count);
     chart->name = "waterfall";
     chart->title = "Where the seconds of one step go";
-    chart->how = "Each bar starts where the one above it ends, so the lengths add up to the step; "
-                 "what is drawn is the mean over all ranks, without communication that is hidden.";
+    chart->how = "Each bar starts where the one above it ends, so the lengths add up to the step. "
+                 "They are means over all ranks; communication that compute hides is left out.";
     chart->x = (struct chart_axis){
         .label = "time in the step", .low = 0, .high = cost->step_s, .format = figure_seconds};
     chart->y = (struct chart_axis){.scale = CHART_ROWS,

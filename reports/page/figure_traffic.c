@@ -1,6 +1,6 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
-#include "reports/page/section.h"
+#include "reports/table/plan_table.h"
 
 #include <math.h>
 
@@ -10,12 +10,7 @@
 static const char *cell_name(struct arena *arena, const struct traffic *traffic, int cell)
 {
     int each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
-    return arena_print(arena, "%d", cell * each);
-}
-
-static char *index_text(struct arena *arena, double value)
-{
-    return arena_print(arena, "%.0f", value);
+    return units_count(arena, cell * each);
 }
 
 // The square root, so that little is seen beside much.
@@ -34,6 +29,15 @@ static void add_shades(struct chart *chart, double most)
     }
 }
 
+// On one node all of it does.
+static const char *inside_share_text(struct arena *arena, const struct traffic *traffic,
+                                     int node_count)
+{
+    if (node_count == 1) return "";
+    return arena_print(arena, ", and %s of that stays inside nodes",
+                       units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
+}
+
 bool figure_traffic(const struct report_facts *facts, struct chart *chart)
 {
     const struct traffic *traffic = &facts->traffic;
@@ -48,23 +52,23 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
         names[i] = cell_name(arena, traffic, i);
     const char *inside = traffic->nodes_per_cell ? ", and the diagonal is what stays inside" : "";
     const char *what = traffic->nodes_per_cell == 0
-                           ? page_device_noun(facts->report->request->cluster)
+                           ? cluster_device_noun(facts->report->request->cluster)
                        : traffic->nodes_per_cell == 1 ? "node"
                                                       : "nodes";
+    const char *inside_text =
+        inside_share_text(arena, traffic, facts->report->request->cluster->node_count);
     chart->name = "traffic";
     chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
     chart->how = arena_print(arena,
                              "Each row sends to each column; the stronger the colour, the more%s. "
-                             "All together it is %s, and "
-                             "%s of that stays inside nodes.",
-                             inside, units_bytes(arena, traffic->total_bytes),
-                             units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
+                             "In all it is %s%s.",
+                             inside, units_bytes(arena, traffic->total_bytes), inside_text);
     // Across stand the numbers of nodes themselves.
     double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
                                    .low = -0.5 * each,
                                    .high = (count - 0.5) * each,
-                                   .format = index_text,
+                                   .format = units_count,
                                    .is_whole = true};
     add_shades(chart, most);
     const char *from = arena_print(arena, "from %s", what);

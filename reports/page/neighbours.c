@@ -54,6 +54,11 @@ static void try_value(struct finding *finding, enum choice choice, int64_t value
     choice_put(&parallel, choice, value);
     // All layers, which is what the word alone means on the command line.
     if (choice == CHOICE_RECOMPUTE) choice_put(&parallel, CHOICE_RECOMPUTE_LAYERS, -1);
+    // More chunks than one are what interleaving is for, and one chunk is plain 1F1B.
+    if (choice == CHOICE_VPP && parallel.schedule == SCHEDULE_1F1B)
+        parallel.schedule = SCHEDULE_INTERLEAVED;
+    if (choice == CHOICE_VPP && value == 1 && parallel.schedule == SCHEDULE_INTERLEAVED)
+        parallel.schedule = SCHEDULE_1F1B;
     // Layers that were placed by hand are those of as many stages.
     if (choice == CHOICE_PP) parallel.stage_layers = NULL, parallel.stage_layers_count = 0;
     ARENA_GROW(arena, finding->found->list, finding->found->count, finding->capacity);

@@ -82,6 +82,7 @@ static struct published_run run_of(const struct trial *trial)
                                   .gpus = row->facts.gpus,
                                   .seq_len = row->facts.seq_len,
                                   .global_batch = row->facts.global_batch,
+                                  .precision = row->precision,
                                   .measured_s = row->step_s,
                                   .predicted_s = trial->prediction.step_s};
 }

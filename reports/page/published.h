@@ -10,6 +10,7 @@ struct published_run {
     const char *device, *stack;
     int gpus;
     int64_t seq_len, global_batch;
+    enum precision precision;
     double measured_s, predicted_s;  // a step
 };
 

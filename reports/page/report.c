@@ -159,7 +159,7 @@ char *report_page(struct arena *arena, const struct report_facts *facts)
     const char *model = model_text(arena, report->request->model->name, report->evaluation->graph);
     const char *title = arena_print(
         arena, "%s on %s %s%s of %s", model, units_count(arena, gpus),
-        page_device_noun(report->request->cluster), gpus == 1 ? "" : "s",
+        cluster_device_noun(report->request->cluster), gpus == 1 ? "" : "s",
         strcmp(report->request->cluster->name, "local") == 0 ? "one machine"
                                                              : report->request->cluster->name);
     put_head(&page, title, report->planner);

@@ -66,6 +66,7 @@ struct report {
     int scaling_count;
     const struct report_planner *planner;  // NULL: the page stays static
     const char *plan_path;                 // as given
+    const char *command;                   // that makes this page; NULL: that of the plan alone
     const char *version;                   // of meshwright
 };
 

@@ -14,12 +14,16 @@ bool section_scaling(struct markup *page, const struct report_facts *facts);
 bool section_alternatives(struct markup *page, const struct report_facts *facts);
 bool section_inputs(struct markup *page, const struct report_facts *facts);
 
-// Tables: `aligns` has a letter a column, 'l' words, 'n' numbers, 'c' a layout (code), 's' sources.
-// Sortable ones are marked for the page's script.
+// Tables: `aligns` has a letter a column, 'l' a word or two, 't' sentences, 'n' numbers, 'c' a
+// layout (code), 's' sources, 'o' options of a command. Sortable ones are marked for the page's
+// script. Where the window is narrow each row is a card that names its cells by the heads
+// (page.css), so that nothing has to be scrolled sideways.
 struct page_table {
     struct markup *page;
     const char *aligns;
+    const char *const *heads;
 };
+// `heads` has to live until the table is closed.
 struct page_table page_table_open(struct markup *page, const char *aligns, bool is_sortable,
                                   const char *const *heads);
 // `sorts`: a number a column that orders it, where the text does not; NULL: none.
@@ -27,8 +31,10 @@ void page_table_row(const struct page_table *table, bool is_ours, const char *co
                     const double *sorts);
 void page_table_close(const struct page_table *table);
 
-// What the cluster's devices are called, one of them: "GPU", "NPU", "CPU rank".
-const char *page_device_noun(const struct cluster *cluster);
+// Words of a command line, an option never apart from its value.
+void page_options(struct markup *page, const char *text);
+// "+43.1 %", "−2.6 %"; no sign before a zero.
+char *page_signed_percent(struct arena *arena, double ratio);
 // A paragraph of plain text; nothing for an empty one.
 void page_paragraph(struct markup *page, const char *text);
 // Text that is a number of the data at this path (see reports/page/report.h).

@@ -52,7 +52,7 @@ static void put_neighbour(const struct page_table *table, const struct report *r
         arena_print(arena, "%s %s instead of %s", choice_words_of(arena, neighbour->choice),
                     neighbour->value, neighbour->was),
         is_there ? units_seconds(arena, other->step_s) : "-",
-        is_there ? units_signed_percent(arena, other->step_s / own->step_s - 1) : "-",
+        is_there ? page_signed_percent(arena, other->step_s / own->step_s - 1) : "-",
         has_run ? difference(arena, other->money.train_s, own->money.train_s, units_duration) : "-",
         has_money ? difference(arena, other->money.total, own->money.total, units_count) : "-",
         verdict,
@@ -76,11 +76,11 @@ bool section_why_not(struct markup *page, const struct report_facts *facts)
                          "parallelism takes the ranks that are left.");
     const char *const heads[] = {"what if",
                                  "step",
-                                 "against this plan",
+                                 "change",
                                  "time to finish",
                                  money->total > 0 ? money->currency : "money",
                                  "does it fit"};
-    struct page_table table = page_table_open(page, "lnnnnl", true, heads);
+    struct page_table table = page_table_open(page, "lnnnnt", true, heads);
     // What cannot be at all comes last.
     for (int i = 0; i < 2 * neighbours->count; i++) {
         const struct neighbour *neighbour = &neighbours->list[i % neighbours->count];
@@ -94,14 +94,14 @@ bool section_why_not(struct markup *page, const struct report_facts *facts)
 
 bool section_evidence(struct markup *page, const struct report_facts *facts)
 {
-    static const char *const HEADS[] = {"run",      "GPUs",      "device and software",
+    static const char *const HEADS[] = {"run",      "GPUs",      "device, software, precision",
                                         "measured", "predicted", "error"};
     const struct published *published = &facts->report->published;
     struct arena *arena = page->arena;
     if (published->count == 0) return false;
-    page_paragraph(page, "The published runs that are nearest to this plan, and what meshwright "
-                         "predicts for them.");
-    struct page_table table = page_table_open(page, "lnlnnn", false, HEADS);
+    page_paragraph(
+        page, "The published runs most like this plan, and what meshwright predicts for them.");
+    struct page_table table = page_table_open(page, "lntnnn", false, HEADS);
     for (int i = 0; i < published->count; i++) {
         const struct published_run *run = &published->runs[i];
         const char *cells[] = {
@@ -109,10 +109,11 @@ bool section_evidence(struct markup *page, const struct report_facts *facts)
                         units_count(arena, (double)run->seq_len),
                         units_count(arena, (double)run->global_batch)),
             units_count(arena, run->gpus),
-            arena_print(arena, "%s, %s", run->device, run->stack),
+            arena_print(arena, "%s, %s, %s", run->device, run->stack,
+                        precision_name(run->precision)),
             units_seconds(arena, run->measured_s),
             units_seconds(arena, run->predicted_s),
-            units_signed_percent(arena, run->predicted_s / run->measured_s - 1),
+            page_signed_percent(arena, run->predicted_s / run->measured_s - 1),
         };
         page_table_row(&table, false, cells, NULL);
     }

@@ -16,6 +16,16 @@ static void put_row(const struct page_table *table, const char *name, const char
     page_table_row(table, false, cells, NULL);
 }
 
+static const char *network_text(struct arena *arena, const struct cluster *cluster)
+{
+    const struct network *network = &cluster->network;
+    if (cluster->node_count == 1) return "none: one node";
+    if (network->oversubscription_ratio <= 1)
+        return arena_print(arena, "%s, full bisection", network->kind);
+    return arena_print(arena, "%s, oversubscribed %.3g times", network->kind,
+                       network->oversubscription_ratio);
+}
+
 static void put_inputs(struct markup *page, const struct report *report)
 {
     static const char *const HEADS[] = {"input", "value"};
@@ -24,8 +34,7 @@ static void put_inputs(struct markup *page, const struct report *report)
     const struct workload *workload = &request->workload;
     const struct graph *graph = report->evaluation->graph;
     const struct device *device = cluster_slowest_device(request->cluster, workload->precision);
-    const struct network *network = &request->cluster->network;
-    struct page_table table = page_table_open(page, "ll", false, HEADS);
+    struct page_table table = page_table_open(page, "lo", false, HEADS);
     put_row(&table, "model",
             arena_print(arena, "%s, %d layers", model_text(arena, request->model->name, graph),
                         graph->layer_count));
@@ -38,22 +47,17 @@ static void put_inputs(struct markup *page, const struct report *report)
                         precision_name(workload->precision),
                         units_bytes(arena, (double)device->memory_bytes),
                         units_bytes_per_s(arena, device->memory_bandwidth_bytes_per_s)));
-    put_row(&table, "network",
-            arena_print(arena, "%s, %s", network->kind,
-                        network->oversubscription_ratio > 1
-                            ? arena_print(arena, "oversubscribed %.3g times",
-                                          network->oversubscription_ratio)
-                            : "full bisection"));
+    put_row(&table, "network", network_text(arena, request->cluster));
     put_row(&table, "workload",
-            arena_print(arena, "%lld tokens a sequence, %s sequences a step, %s, %s",
-                        (long long)workload->seq_len,
+            arena_print(arena, "%s tokens a sequence, %s sequences a step, %s, %s",
+                        units_count(arena, (double)workload->seq_len),
                         units_count(arena, (double)workload->global_batch),
                         precision_name(workload->precision), optimizer_name(workload->optimizer)));
     const struct price *price = &request->cluster->price;
     put_row(&table, "price",
             price->per_gpu_hour > 0
                 ? arena_print(arena, "%.4g %s a %s-hour", price->per_gpu_hour, price->currency,
-                              page_device_noun(request->cluster))
+                              cluster_device_noun(request->cluster))
                 : "not given");
     if (workload->tokens > 0)
         put_row(&table, "tokens of the run", units_count(arena, workload->tokens));
@@ -64,36 +68,54 @@ static void put_inputs(struct markup *page, const struct report *report)
     page_table_close(&table);
 }
 
+// " --tokens 1T": as people type it, where the letter says the same number.
+static const char *tokens_option(struct arena *arena, double tokens)
+{
+    static const struct {
+        double scale;
+        const char *letter;
+    } SCALES[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1, ""}};
+    char number[UNITS_NUMBER_BYTES];
+    size_t i = 0;
+    while (SCALES[i].scale > 1 &&
+           (tokens < SCALES[i].scale || strlen(units_number(number, tokens / SCALES[i].scale)) > 6))
+        i++;
+    return arena_print(arena, " --tokens %s%s", units_number(number, tokens / SCALES[i].scale),
+                       SCALES[i].letter);
+}
+
 static void put_commands(struct markup *page, const struct report *report)
 {
     struct arena *arena = page->arena;
     const struct evaluation_request *request = report->request;
     const struct workload *workload = &request->workload;
     const struct cluster *cluster = request->cluster;
-    char number[UNITS_NUMBER_BYTES];
     int gpus = cluster_rented_count(cluster), each = cluster->nodes[0].gpus;
     const char *nodes = cluster->node_group_count == 1
                             ? arena_print(arena, " --nodes %d", (gpus + each - 1) / each)
                             : "";
     const char *idle = cluster->idle_gpus > 0 ? " --idle ok" : "";
-    const char *tokens = workload->tokens > 0 ? arena_print(arena, " --tokens %s",
-                                                            units_number(number, workload->tokens))
-                                              : "";
+    const char *tokens = workload->tokens > 0 ? tokens_option(arena, workload->tokens) : "";
     const char *path = plain_shell(arena, report->plan_path);
-    page_paragraph(page, "These commands make the page, the numbers and the plan again:");
-    markup_put(page, "<pre class=\"command\">");
-    markup_text(
-        page, arena_print(arena,
-                          "meshwright report %s\n"
-                          "meshwright simulate %s --explain\n"
-                          "meshwright plan %s %s%s --gpus %d --seq-len %lld --global-batch %lld "
-                          "--precision %s --optimizer %s --stack %s%s%s\n",
-                          path, path, plain_shell(arena, request->model->name),
-                          plain_shell(arena, cluster->name), nodes, gpus,
-                          (long long)workload->seq_len, (long long)workload->global_batch,
-                          precision_name(workload->precision), optimizer_name(workload->optimizer),
-                          plain_shell(arena, request->stack->name), idle, tokens));
-    markup_put(page, "</pre>\n");
+    page_paragraph(page, "The first of these commands makes this page again and the second prints "
+                         "its numbers. The third searches for a plan once more, with nothing "
+                         "pinned:");
+    markup_put(page, "<pre class=\"command\" tabindex=\"0\">");
+    page_options(page, report->command ? report->command
+                                       : arena_print(arena, "meshwright report %s", path));
+    markup_put(page, "\n");
+    page_options(page, arena_print(arena, "meshwright simulate %s --explain", path));
+    markup_put(page, "\n");
+    page_options(
+        page,
+        arena_print(arena,
+                    "meshwright plan %s %s%s --gpus %d --seq-len %lld --global-batch %lld "
+                    "--precision %s --optimizer %s --stack %s%s%s",
+                    plain_shell(arena, request->model->name), plain_shell(arena, cluster->name),
+                    nodes, gpus, (long long)workload->seq_len, (long long)workload->global_batch,
+                    precision_name(workload->precision), optimizer_name(workload->optimizer),
+                    plain_shell(arena, request->stack->name), idle, tokens));
+    markup_put(page, "\n</pre>\n");
 }
 
 enum { KINDS = PROVENANCE_KIND_COUNT };
@@ -103,6 +125,9 @@ static void put_constants(struct markup *page, const struct report *report)
 {
     static const char *const HEADS[] = {"assumption", "value", "known from", "elasticity",
                                         "source"};
+    // Behind "assumptions: 9".
+    static const char *const FROM[KINDS] = {"measured",           "published", "fitted to runs",
+                                            "from the datasheet", "estimated", "assumed"};
     struct arena *arena = page->arena;
     const struct sensitivity *sensitivity = &report->explain.sensitivity;
     int counts[KINDS] = {0};
@@ -110,15 +135,16 @@ static void put_constants(struct markup *page, const struct report *report)
         const struct provenance *provenance = sensitivity->rows[i].constant->provenance;
         if (provenance) counts[provenance->kind]++;
     }
-    markup_print(page, "<p>The predicted step depends on %d assumptions:", sensitivity->count);
-    const char *before = " ";
+    markup_print(page, "<p>The predicted step depends on %d assumptions: ", sensitivity->count);
+    const char *before = "";
     for (int kind = 0; kind < KINDS; kind++) {
         if (counts[kind] == 0) continue;
-        markup_print(page, "%s%d %s", before, counts[kind],
-                     provenance_kind_name((enum provenance_kind)kind));
+        markup_print(page, "%s%d %s", before, counts[kind], FROM[kind]);
         before = ", ";
     }
-    markup_print(page, ". %d more matter less than a thousandth of their own change.</p>\n",
+    markup_print(page,
+                 ". A change of any of the other %d changes the step by less than a "
+                 "thousandth as much.</p>\n",
                  sensitivity->idle_count);
     markup_put(page, "<details><summary>Every assumption that matters, its value and its "
                      "source</summary>\n");

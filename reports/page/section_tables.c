@@ -38,7 +38,7 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
             gib_text(arena, candidate->memory.peak_bytes),
             gib_text(arena, candidate->memory.reserved_bytes),
             i ? lost_to_text(arena, &candidate->cost, &winner->cost) : "-",
-            i && is_there   ? units_signed_percent(arena, ratio - 1)
+            i && is_there   ? page_signed_percent(arena, ratio - 1)
             : i || is_there ? "-"
                             : "does not fit",
         };
@@ -93,7 +93,7 @@ bool section_scaling(struct markup *page, const struct report_facts *facts)
     const struct report *report = facts->report;
     if (report->scaling_count == 0) return false;
     const struct price *price = &report->request->cluster->price;
-    const char *noun = page_device_noun(report->request->cluster);
+    const char *noun = cluster_device_noun(report->request->cluster);
     const char *const heads[] = {arena_print(page->arena, "%ss", noun),
                                  "best layout",
                                  "step s",

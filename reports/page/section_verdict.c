@@ -71,21 +71,24 @@ static void put_chips(struct markup *page, const struct report *report)
     markup_put(page, "</ul>\n");
 }
 
-// "the plan does not fit: 3 GiB of GPU memory are missing."
+// "This plan does not fit: a GPU is 3 GiB short of memory."
 static void put_lack(struct markup *page, const struct report *report)
 {
     const struct evaluation *evaluation = report->evaluation;
     int64_t limit = cluster_device_bytes(report->request->cluster);
     int64_t lack = evaluation->prediction.reserved_bytes - limit;
-    const char *what =
-        arena_print(page->arena, "the memory of a %s", page_device_noun(report->request->cluster));
+    const char *who =
+        arena_print(page->arena, "a %s is", cluster_device_noun(report->request->cluster));
+    const char *what = "memory";
     if (lack <= 0) {
         lack = hosts_shortfall(&evaluation->hosts);
+        who = "a host is";
         what = hosts_lack(&evaluation->hosts);
     }
     markup_put(page, "<strong>This plan does not fit</strong>: ");
-    markup_prose(page, arena_print(page->arena, "%s of %s are missing. If it did, training ",
-                                   units_bytes(page->arena, (double)lack), what));
+    markup_prose(page,
+                 arena_print(page->arena, "%s %s short of %s. If it did fit, with the layout ", who,
+                             units_bytes(page->arena, (double)lack), what));
 }
 
 // "5.19 s (4.32 s to 5.99 s)": a number of the data, and the ends of its band where there is one.
@@ -104,21 +107,22 @@ static void put_run(struct markup *page, const struct report *report)
     const struct prediction *prediction = &report->evaluation->prediction;
     const struct money *low = &prediction->money_low, *high = &prediction->money_high;
     bool has_band = prediction->band && isfinite(high->train_s);
-    markup_prose(page, arena_print(arena, "%s tokens take ",
+    markup_prose(page, arena_print(arena, "training on %s tokens takes ",
                                    units_count(arena, report->request->workload.tokens)));
     put_banded(page, "prediction.money.train_s", units_duration(arena, prediction->money.train_s),
                units_duration(arena, low->train_s), units_duration(arena, high->train_s), has_band);
-    if (prediction->goodput.is_known) markup_put(page, " with interruptions");
+    if (prediction->goodput.is_known) markup_put(page, ", interruptions included,");
     if (prediction->money.total > 0) {
         const char *currency = prediction->money.currency;
-        markup_put(page, " and cost ");
+        markup_put(page, " and costs ");
         put_banded(
             page, "prediction.money.total",
             arena_print(arena, "%s %s", units_count(arena, prediction->money.total), currency),
             units_count(arena, low->total), units_count(arena, high->total), has_band);
     } else {
-        markup_prose(page, arena_print(arena, " and %s GPU-hours",
-                                       units_count(arena, prediction->money.gpu_hours)));
+        markup_prose(page, arena_print(arena, " and %s %s-hours",
+                                       units_count(arena, prediction->money.gpu_hours),
+                                       cluster_device_noun(report->request->cluster)));
     }
     markup_put(page, "; ");
 }
@@ -131,7 +135,7 @@ static void put_lead(struct markup *page, const struct report *report)
     bool fits = plan_fits(report), has_band = prediction->band && prediction->step_s_high > 0;
     markup_put(page, "<p class=\"lead\">");
     if (!fits) put_lack(page, report);
-    markup_put(page, fits ? "Trained as <code>" : "as <code>");
+    markup_put(page, fits ? "With the layout <code>" : "<code>");
     markup_text(page, parallel_text(arena, &report->request->parallel));
     markup_put(page, "</code>, ");
     if (report->request->workload.tokens > 0 && isfinite(prediction->money.train_s))
@@ -141,7 +145,8 @@ static void put_lead(struct markup *page, const struct report *report)
                units_seconds(arena, prediction->step_s_low),
                units_seconds(arena, prediction->step_s_high), has_band);
     markup_put(page, ".");
-    if (has_band) markup_prose(page, " In brackets: the band that 9 of 10 runs lie in.");
+    if (has_band)
+        markup_prose(page, " Nine runs in ten should fall within the ranges in brackets.");
     markup_put(page, "</p>\n");
 }
 
@@ -207,18 +212,20 @@ static void put_money_tile(struct markup *page, const struct report *report)
     const char *days = units_duration(arena, money->train_s);
     open_tile(page, arena_print(arena, "%s tokens", units_count(arena, tokens)),
               "prediction.money.train_s", days);
-    const char *text = arena_print(arena, "%s GPU-hours", units_count(arena, money->gpu_hours));
+    const char *text = "";
     if (prediction->band) {
         text =
-            arena_print(arena, "%s to %s, %s", units_duration(arena, prediction->money_low.train_s),
-                        units_duration(arena, prediction->money_high.train_s), text);
+            arena_print(arena, "%s to %s; ", units_duration(arena, prediction->money_low.train_s),
+                        units_duration(arena, prediction->money_high.train_s));
     }
     if (prediction->goodput.is_known) {
-        text = arena_print(arena, "%s, %s of it without interruptions", text,
+        text = arena_print(arena, "%s%s if nothing fails; ", text,
                            units_duration(arena, money->uninterrupted_s));
     }
+    text = arena_print(arena, "%s%s %s-hours", text, units_count(arena, money->gpu_hours),
+                       cluster_device_noun(report->request->cluster));
     if (money->total > 0) {
-        text = arena_print(arena, "%s, %s %s, %s %s per 1B tokens", text,
+        text = arena_print(arena, "%s; %s %s, or %s %s per billion tokens", text,
                            units_count(arena, money->total), money->currency,
                            units_count(arena, money->per_billion_tokens), money->currency);
     } else {
@@ -236,7 +243,7 @@ static void put_memory_tile(struct markup *page, const struct report *report)
     double peak = (double)prediction->peak_bytes, reserved = (double)prediction->reserved_bytes;
     double scale = 100 / fmax(limit, reserved);
     bool fits = reserved <= limit;
-    open_tile(page, fits ? "Memory head-room" : "Memory missing", "memory.headroom_bytes",
+    open_tile(page, fits ? "Memory to spare" : "Memory missing", "memory.headroom_bytes",
               units_bytes(arena, fabs(limit - reserved)));
     markup_print(page,
                  "<div class=\"meter\"><i class=\"b0\" style=\"left:0;width:%.1f%%\"></i>"
@@ -259,12 +266,12 @@ static void put_goodput_tile(struct markup *page, const struct goodput *goodput)
     open_tile(page, "Goodput", "prediction.reliability.goodput_ratio",
               units_ratio(arena, goodput->goodput_ratio));
     const char *text = arena_print(
-        arena, "of the time is progress: an interruption every %s, a checkpoint every %s",
+        arena, "of the time makes progress: an interruption every %s, a checkpoint every %s",
         units_duration(arena, goodput->mtbf_s), units_duration(arena, goodput->interval_s));
     if (!isfinite(goodput->expected_s)) {
         text = arena_print(arena, "%s; with them the run never ends", text);
     } else if (goodput->expected_s > 0) {
-        text = arena_print(arena, "%s; 9 of 10 runs end by %s", text,
+        text = arena_print(arena, "%s; bad luck holds 1 run in 10 up past %s", text,
                            units_duration(arena, goodput->finish_s[GOODPUT_QUANTILE_COUNT - 1]));
     }
     close_tile(page, text);
@@ -277,7 +284,7 @@ static void put_injection_tile(struct markup *page, const struct report *report)
     if (!report->injection) return;
     open_tile(page, "With the faults", "injection.step_s", units_seconds(arena, result->step_s));
     const char *text = arena_print(
-        arena, "a step, %s", units_signed_percent(arena, result->step_s / result->planned_s - 1));
+        arena, "a step, %s", page_signed_percent(arena, result->step_s / result->planned_s - 1));
     const char *before = ": ";
     for (int i = 0; i < report->injection->count && i < 4; i++) {
         text = arena_print(arena, "%s%s%s", text, before,
@@ -309,7 +316,7 @@ bool section_verdict(struct markup *page, const struct report_facts *facts)
     markup_print(page, "<div class=\"tiles\" style=\"--columns:%d\">\n", tiles == 6 ? 3 : tiles);
     put_step_tile(page, &report->evaluation->prediction);
     put_speed_tile(page, &report->evaluation->prediction,
-                   page_device_noun(report->request->cluster));
+                   cluster_device_noun(report->request->cluster));
     put_money_tile(page, report);
     put_memory_tile(page, report);
     put_goodput_tile(page, &report->evaluation->prediction.goodput);

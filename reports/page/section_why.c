@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "planner/explain.h"
 #include "reports/page/constant_words.h"
+#include "reports/page/figure.h"
 #include "reports/page/section.h"
 #include "reports/table/band_text.h"
 #include "reports/table/plan_table.h"
@@ -21,11 +22,11 @@ static void put_search(struct markup *page, const struct report *report)
         markup_print(page, " None of the %s possible plans fits; this one comes closest.",
                      units_count(arena, kept->considered_count));
     } else if (kept->status == SEARCH_STOPPED) {
-        markup_print(page,
-                     " The search was stopped: it is the best of the %s plans priced until then, "
-                     "of %s.",
-                     units_count(arena, kept->priced_count),
-                     units_count(arena, kept->considered_count));
+        markup_print(
+            page,
+            " The search was stopped: this is the best of the %s plans priced by then, out "
+            "of %s.",
+            units_count(arena, kept->priced_count), units_count(arena, kept->considered_count));
     } else if (kept->considered_count > 0) {
         markup_print(page,
                      " It was chosen from %s possible plans: lower bounds ruled out all but %s, "
@@ -100,7 +101,7 @@ static void put_terms(struct markup *page, const struct search_result *kept)
     for (int t = 0; t < name_count; t++) {
         for (int i = 0; i < shown; i++)
             s[i] = term_s(terms[i], counts[i], names[t].name);
-        put_term(&table, names[t].name, s, shown, kept->best[0].cost.step_s);
+        put_term(&table, step_part_words(names[t].name), s, shown, kept->best[0].cost.step_s);
     }
     for (int i = 0; i < shown; i++)
         s[i] = kept->best[i].cost.step_s;
@@ -116,14 +117,14 @@ static void put_rivals(struct markup *page, const struct rivals *rivals)
     if (rivals->plan_count < 2) return;
     if (rivals->count == 0) {
         markup_print(page,
-                     "<p>No single assumption, 10 %% higher or lower, would put another of the %d "
-                     "best plans first.</p>\n",
-                     rivals->plan_count);
+                     "<p>Moving any one assumption by 10 %% puts none of the other %d best plans "
+                     "first.</p>\n",
+                     rivals->plan_count - 1);
         return;
     }
     markup_print(page,
-                 "<p>With any of these assumptions 10 %% off, another of the %d best plans would "
-                 "come first.</p>\n",
+                 "<p>If any one of these assumptions were 10 %% off, another of the %d best plans "
+                 "would come first.</p>\n",
                  rivals->plan_count);
     static const char *const HEADS[] = {"assumption", "known from", "changed by", "then first",
                                         "ahead by"};
@@ -160,22 +161,35 @@ static void put_lines(struct markup *page, const char *text)
     }
 }
 
+// The runner-up, and where it is slower.
+static void put_second(struct markup *page, const struct search_result *kept)
+{
+    struct arena *arena = page->arena;
+    const struct candidate *first = &kept->best[0], *second = &kept->best[1];
+    double ratio = second->cost.step_s / first->cost.step_s - 1, share_ratio = 0;
+    const char *part = lost_to(&second->cost, &first->cost, &share_ratio);
+    markup_put(page, "<p>The runner-up, <code>");
+    markup_text(page, parallel_text(arena, &second->parallel));
+    markup_print(page, "</code>, takes %s (", units_seconds(arena, second->cost.step_s));
+    markup_prose(page, page_signed_percent(arena, ratio));
+    markup_put(page, ")");
+    // What costs it most may be more than what it is behind: it wins elsewhere.
+    if (part) {
+        markup_prose(page,
+                     arena_print(arena, "; what costs it most is %s, %s more than in this plan",
+                                 step_part_words(part),
+                                 units_seconds(arena, share_ratio * first->cost.step_s)));
+    }
+    markup_put(page, ".</p>\n");
+}
+
 bool section_why(struct markup *page, const struct report_facts *facts)
 {
     const struct report *report = facts->report;
     const struct search_result *kept = &report->kept;
     put_search(page, report);
     bool is_there = memory_fit(&report->evaluation->prediction) != MEMORY_LACKS;
-    if (kept->best_count > 1 && is_there) {
-        const struct candidate *second = &kept->best[1];
-        double step_s = kept->best[0].cost.step_s;
-        markup_put(page, "<p>The runner-up, <code>");
-        markup_text(page, parallel_text(page->arena, &second->parallel));
-        markup_print(page, "</code>, takes %s (%s); it loses most by %s of the step.</p>\n",
-                     units_seconds(page->arena, second->cost.step_s),
-                     units_signed_percent(page->arena, second->cost.step_s / step_s - 1),
-                     lost_to_text(page->arena, &second->cost, &kept->best[0].cost));
-    }
+    if (kept->best_count > 1 && is_there) put_second(page, kept);
     put_terms(page, kept);
     put_lines(page, band_overlap_text(page->arena, kept, &report->evaluation->prediction));
     put_rivals(page, &report->explain.rivals);

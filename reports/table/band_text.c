@@ -47,7 +47,7 @@ const char *band_text(struct arena *arena, const struct prediction *prediction)
         units_seconds(arena, prediction->step_s_high), rests_on(arena, prediction->band));
     bool is_wider = prediction->selected_count > 1 && prediction->bands->selection.sweep_count > 0;
     if (!is_wider) return text;
-    return arena_print(arena, "%s; widened for selection among %s", text,
+    return arena_print(arena, "%s; wider because it was chosen from %s plans", text,
                        units_count(arena, prediction->selected_count));
 }
 
@@ -116,12 +116,14 @@ static const char *measured_pairs_text(struct arena *arena, const struct bands *
     const struct band_pairs *near = bands_pairs(bands, nearest_ratio);
     const struct band_pairs *far = bands_pairs(bands, furthest_ratio);
     if (!near) return "";
-    const char *text = arena_print(
-        arena, "   Published pairs predicted %s apart came out in that order in %.0f %% of %d",
-        range_text(arena, bands, near), 100 * near->right_ratio, near->pair_count);
+    const char *text =
+        arena_print(arena,
+                    "   Of %d pairs of published runs predicted %s apart, %.0f %% came out in the "
+                    "predicted order",
+                    near->pair_count, range_text(arena, bands, near), 100 * near->right_ratio);
     if (near == far) return arena_print(arena, "%s\n", text);
-    return arena_print(arena, "%s, %s in %.0f %% of %d\n", text, range_text(arena, bands, far),
-                       100 * far->right_ratio, far->pair_count);
+    return arena_print(arena, "%s; of %d predicted %s apart, %.0f %%\n", text, far->pair_count,
+                       range_text(arena, bands, far), 100 * far->right_ratio);
 }
 
 int band_overlap_count(const struct search_result *result, const struct prediction *prediction)
@@ -151,10 +153,10 @@ const char *band_overlap_text(struct arena *arena, const struct search_result *r
         numbers = arena_print(arena, "%s, %d", numbers, last);
         count++;
     }
-    if (count == 0) return "   The band of 1 overlaps with no other: the first is told apart\n";
+    if (count == 0) return "   The band of 1 overlaps no other: predicted times tell it apart\n";
     // The usual case is an unbroken run.
     if (last == count + 1) numbers = arena_print(arena, "1 %s %d", count > 1 ? "to" : "and", last);
     return arena_print(
-        arena, "   The bands of %s overlap: they cannot be told apart by predicted times\n%s",
-        numbers, measured_pairs_text(arena, prediction->bands, nearest_ratio, furthest_ratio));
+        arena, "   The bands of %s overlap: predicted times cannot tell them apart\n%s", numbers,
+        measured_pairs_text(arena, prediction->bands, nearest_ratio, furthest_ratio));
 }

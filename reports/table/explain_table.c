@@ -296,7 +296,7 @@ char *explain_text(struct arena *arena, const struct explain *explain)
                                        breakdown->stage_count)
                          : "";
     const char *collectives = lines_text(arena, breakdown, true);
-    return arena_print(arena, "\nA step on one GPU%s:\n%s\n%s%s%s\n%s%s", of,
+    return arena_print(arena, "\nA step on one rank%s:\n%s\n%s%s%s\n%s%s", of,
                        lines_text(arena, breakdown, false), collectives, *collectives ? "\n" : "",
                        sum_text(arena, breakdown), sensitivity_text(arena, &explain->sensitivity),
                        rivals_text(arena, &explain->rivals));

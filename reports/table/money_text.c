@@ -23,7 +23,8 @@ static const char *price_text(struct arena *arena, const struct prediction *pred
                 units_count(arena, high->per_billion_tokens)));
 }
 
-const char *money_text(struct arena *arena, double tokens, const struct prediction *prediction)
+const char *money_text(struct arena *arena, double tokens, const struct prediction *prediction,
+                       const char *device)
 {
     const struct money *money = &prediction->money, *low = &prediction->money_low,
                        *high = &prediction->money_high;
@@ -34,12 +35,12 @@ const char *money_text(struct arena *arena, double tokens, const struct predicti
                            "checkpoints\n",
                            units_count(arena, tokens));
     }
-    return arena_print(arena, "      %s tokens take %s%s%s,\n      %s GPU-hours%s\n%s",
+    return arena_print(arena, "      %s tokens take %s%s%s,\n      %s %s-hours%s\n%s",
                        units_count(arena, tokens), units_duration(arena, money->train_s),
                        between(arena, prediction, units_duration(arena, low->train_s),
                                units_duration(arena, high->train_s)),
                        prediction->goodput.is_known ? " with interruptions" : "",
-                       units_count(arena, money->gpu_hours),
+                       units_count(arena, money->gpu_hours), device,
                        between(arena, prediction, units_count(arena, low->gpu_hours),
                                units_count(arena, high->gpu_hours)),
                        money->currency ? price_text(arena, prediction) : "");

@@ -79,6 +79,12 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }
 
+const char *cluster_device_noun(const struct cluster *cluster)
+{
+    const char *kind = cluster->nodes[0].device->kind;
+    return strcmp(kind, "cpu") == 0 ? "CPU rank" : strcmp(kind, "npu") == 0 ? "NPU" : "GPU";
+}
+
 const char *cluster_text(struct arena *arena, const struct cluster *cluster)
 {
     const char *text = "";
@@ -92,8 +98,8 @@ const char *cluster_text(struct arena *arena, const struct cluster *cluster)
         all += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
     }
     if (all != cluster->rank_count) {
-        text = arena_print(arena, "%d GPU%s of %s", cluster->rank_count,
-                           cluster->rank_count == 1 ? "" : "s", text);
+        text = arena_print(arena, "%d %s%s of %s", cluster->rank_count,
+                           cluster_device_noun(cluster), cluster->rank_count == 1 ? "" : "s", text);
     }
     if (cluster->idle_gpus == 0) return text;
     return arena_print(arena, "%s (%d more stand idle)", text, cluster->idle_gpus);
@@ -106,7 +112,7 @@ static const char *gib_text(struct arena *arena, int64_t bytes)
     return arena_print(arena, gib < 9.95 ? "%.1f" : "%.0f", gib);
 }
 
-const char *lost_to_text(struct arena *arena, const struct cost *loser, const struct cost *winner)
+const char *lost_to(const struct cost *loser, const struct cost *winner, double *share_ratio)
 {
     struct explanation_term terms[EXPLANATION_TERM_MAX];
     int count = explain_terms(winner, loser, terms);
@@ -119,8 +125,15 @@ const char *lost_to_text(struct arena *arena, const struct cost *loser, const st
         most_s = more_s;
         name = terms[i].name;
     }
-    if (!name) return "-";
-    return arena_print(arena, "%s %.1f%%", name, 100 * most_s / winner->step_s);
+    *share_ratio = most_s / winner->step_s;
+    return name;
+}
+
+const char *lost_to_text(struct arena *arena, const struct cost *loser, const struct cost *winner)
+{
+    double share_ratio = 0;
+    const char *name = lost_to(loser, winner, &share_ratio);
+    return name ? arena_print(arena, "%s %.1f%%", name, 100 * share_ratio) : "-";
 }
 
 static void add_row(struct table *table, struct arena *arena, const struct search_request *request,
@@ -262,10 +275,11 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         layout_legend_meet(&legend, &result->best[i].parallel);
     }
     const struct prediction *prediction = &best->prediction;
+    const char *device = cluster_device_noun(request->cluster);
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%s%sBest: %s: %s a step\n%s"
-        "      %s tokens/s, %s tokens/s per GPU, %s per GPU, MFU %s\n%s%s%s%s\n",
+        "      %s tokens/s, %s tokens/s per %s, %s per %s, MFU %s\n%s%s%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), stack_text(arena, request, prediction),
@@ -274,10 +288,10 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         band_overlap_text(arena, result, prediction),
         parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
         band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
-        units_count(arena, prediction->tokens_per_s_per_gpu),
-        units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
+        units_count(arena, prediction->tokens_per_s_per_gpu), device,
+        units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu), device,
         units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, prediction),
-        money_text(arena, request->workload.tokens, prediction),
+        money_text(arena, request->workload.tokens, prediction, device),
         reliability_sentence(arena, request->cluster, request->workload.tokens, prediction),
         certainty(arena, result, prediction));
 }

@@ -9,8 +9,12 @@
 const char *parallel_text(struct arena *arena, const struct parallel *parallel);
 // "16 x 8 a100-sxm4-80g"
 const char *cluster_text(struct arena *arena, const struct cluster *cluster);
-// The term that costs the loser most over the winner, as a share of the winner's step: "bubble
-// 6.1%"; "-" where there is none.
+// What the cluster's devices are called, one of them: "GPU", "NPU", "CPU rank".
+const char *cluster_device_noun(const struct cluster *cluster);
+// The term that costs the loser most over the winner, and in `*share_ratio` how much, as a share of
+// the winner's step; NULL where there is none.
+const char *lost_to(const struct cost *loser, const struct cost *winner, double *share_ratio);
+// The same in a column: "bubble 6.1%"; "-" where there is none.
 const char *lost_to_text(struct arena *arena, const struct cost *loser, const struct cost *winner);
 
 // Tables and sentences of a search that found something. `best` is the evaluation of the first.

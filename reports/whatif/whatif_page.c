@@ -73,18 +73,21 @@ static struct cells cells_of(struct arena *arena, const struct whatif *whatif, i
     add_cell(&cells, "time", 'n', units_duration(arena, row->time_s), row->time_s);
     add_cell(&cells, whatif->is_priced ? whatif->currency : "GPU-hours", 'n',
              units_count(arena, row->cost), row->cost);
-    if (has_limit) add_cell(&cells, "makes it", 'l', row->makes_it ? "yes" : "no", 0);
+    if (has_limit)
+        add_cell(&cells,
+                 question->deadline_s > 0 ? question->budget > 0 ? "makes it" : "in time"
+                                          : "affordable",
+                 'l', row->makes_it ? "yes" : "no", 0);
     if (whatif->goal == WHATIF_MOST_TOKENS)
         add_cell(&cells, "tokens", 'n', units_count(arena, row->tokens), row->tokens);
     add_cell(&cells, "layout", 'c', parallel_text(arena, &row->outcome->best.parallel), 0);
     add_cell(&cells, "step", 'n', units_seconds(arena, prediction->step_s), prediction->step_s);
-    add_cell(&cells, "tokens/s a GPU", 'n', units_count(arena, prediction->tokens_per_s_per_gpu),
+    add_cell(&cells, "tokens/s each", 'n', units_count(arena, prediction->tokens_per_s_per_gpu),
              prediction->tokens_per_s_per_gpu);
-    add_cell(&cells, "MFU", 'n', units_percent(arena, prediction->mfu_ratio),
-             prediction->mfu_ratio);
+    add_cell(&cells, "MFU", 'n', units_ratio(arena, prediction->mfu_ratio), prediction->mfu_ratio);
     add_cell(&cells, "memory", 'n', units_bytes(arena, (double)prediction->reserved_bytes),
              (double)prediction->reserved_bytes);
-    add_cell(&cells, "goodput", 'n', units_percent(arena, row->goodput_ratio), row->goodput_ratio);
+    add_cell(&cells, "goodput", 'n', units_ratio(arena, row->goodput_ratio), row->goodput_ratio);
     return cells;
 }
 
@@ -143,7 +146,7 @@ static void put_inputs(struct markup *page, const struct whatif *whatif,
     struct arena *arena = page->arena;
     const struct whatif_question *question = &whatif->question;
     open_section(page, "inputs", "Inputs");
-    struct page_table table = page_table_open(page, "ll", false, HEADS);
+    struct page_table table = page_table_open(page, "lo", false, HEADS);
     put_input(&table, "model", model_config_text(arena, whatif->request->model));
     put_prices(&table, whatif);
     if (question->tokens > 0)
@@ -159,7 +162,7 @@ static void put_inputs(struct markup *page, const struct whatif *whatif,
     page_table_close(&table);
     page_paragraph(page, "This command makes the page again:");
     markup_put(page, "<pre class=\"command\" tabindex=\"0\">");
-    markup_text(page, words->command ? words->command : "");
+    page_options(page, words->command ? words->command : "");
     markup_put(page, "</pre>\n</section>\n");
 }
 
@@ -171,9 +174,19 @@ static void put_chart(struct markup *page, const char *id, const char *title,
     markup_put(page, "</section>\n");
 }
 
-static const char *const GOAL_TITLES[] = {"What it takes, scenario by scenario",
-                                          "What is cheapest in time",
-                                          "What is fastest for the money", "How many tokens"};
+static const char *const GOAL_TITLES[] = {
+    "what it takes, scenario by scenario", "the cheapest way to be done in time",
+    "the fastest for the money", "how many tokens it can train on"};
+
+static void put_next(struct markup *page, const char *next)
+{
+    static const char NEXT[] = "Next: ";
+    if (strncmp(next, NEXT, strlen(NEXT)) != 0) return;
+    page_paragraph(page, "What comes next:");
+    markup_put(page, "<pre class=\"command\" tabindex=\"0\">");
+    page_options(page, next + strlen(NEXT));
+    markup_put(page, "</pre>\n");
+}
 
 char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct scaling *scaling,
                   const struct whatif_words *words, const char *version)
@@ -186,12 +199,7 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
     put_lines(&page, whatif_answer_text(arena, whatif));
     put_lines(&page, whatif_devices_text(arena, whatif));
     put_lines(&page, whatif_head_text(arena, whatif));
-    const char *next = whatif_next_text(arena, whatif, words);
-    if (*next) {
-        markup_put(&page, "<pre class=\"command\" tabindex=\"0\">");
-        markup_text(&page, next);
-        markup_put(&page, "</pre>\n");
-    }
+    put_next(&page, whatif_next_text(arena, whatif, words));
     markup_put(&page, "</section>\n");
     if (whatif_pareto_chart(whatif, &pareto)) put_chart(&page, "pareto", "Time and cost", &pareto);
     if (scaling && whatif_scaling_chart(scaling, &curve)) {

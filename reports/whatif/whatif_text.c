@@ -137,10 +137,10 @@ static const char *band_text_of(struct arena *arena, const struct whatif *whatif
     if (row->high_s <= 0) return "";
     const char *verdict = "";
     if (whatif->question.deadline_s > 0 && whatif->question.tokens > 0) {
-        verdict =
-            row->high_s <= whatif->question.deadline_s ? ", still in time" : ", then too late";
+        verdict = row->high_s <= whatif->question.deadline_s ? ", in time either way"
+                                                             : ", which may be too late";
     }
-    return arena_print(arena, "      90 %% band of its time: %s to %s%s\n",
+    return arena_print(arena, "      Nine runs in ten should take %s to %s%s\n",
                        units_duration(arena, row->low_s), units_duration(arena, row->high_s),
                        verdict);
 }
@@ -153,7 +153,8 @@ static const char *compare_text(struct arena *arena, const struct whatif *whatif
                     units_duration(arena, fast->time_s), cost_text(arena, whatif, fast),
                     layout_line(arena, fast), band_text_of(arena, whatif, fast));
     if (fast == cheap) return first;
-    return arena_print(arena, "%sCheapest: %s: %s, %s (%.2fx as long for %.2fx the cost)\n%s",
+    return arena_print(arena,
+                       "%sCheapest: %s: %s, %s (%.2f times as long for %.2f times the cost)\n%s",
                        first, cheap->point->scenario.label, units_duration(arena, cheap->time_s),
                        cost_text(arena, whatif, cheap), cheap->time_s / fast->time_s,
                        cheap->cost / fast->cost, layout_line(arena, cheap));
@@ -162,7 +163,7 @@ static const char *compare_text(struct arena *arena, const struct whatif *whatif
 static const char *missed_text(struct arena *arena, const struct whatif *whatif)
 {
     const struct whatif_row *near = &whatif->rows[whatif->order[0]];
-    return arena_print(arena, "No: none of them trains %s tokens %s\nNearest: %s: %s, %s\n%s",
+    return arena_print(arena, "No: none of them can train on %s tokens %s\nNearest: %s: %s, %s\n%s",
                        units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
                        near->point->scenario.label, units_duration(arena, near->time_s),
                        cost_text(arena, whatif, near), layout_line(arena, near));
@@ -180,10 +181,10 @@ const char *whatif_between_text(struct arena *arena, const struct whatif *whatif
 {
     if (!whatif->is_refined) return "";
     if (whatif->between_count == 0 && whatif->untried_count == 0)
-        return "   no size between these can be better\n";
+        return "   No size between these can be better\n";
     const char *left = whatif->untried_count == 0
-                           ? "no other size between can be better"
-                           : arena_print(arena, "%s more may be better and were not asked",
+                           ? "no other size between them can be better"
+                           : arena_print(arena, "%s more may be better and were not tried",
                                          units_count(arena, whatif->untried_count));
     int none_count = 0;
     for (int i = whatif->row_count - whatif->between_count; i < whatif->row_count; i++) {
@@ -192,7 +193,7 @@ const char *whatif_between_text(struct arena *arena, const struct whatif *whatif
     const char *none =
         none_count == 0 ? ""
                         : arena_print(arena, " (%d have no plan that can be better)", none_count);
-    return arena_print(arena, "   %d of them between the sizes given%s; %s\n",
+    return arena_print(arena, "   %d of them lie between the sizes given%s; %s\n",
                        whatif->between_count, none, left);
 }
 
@@ -315,9 +316,9 @@ const char *whatif_devices_text(struct arena *arena, const struct whatif *whatif
     for (int i = 0; whatif->is_priced && i < whatif->row_count; i++) {
         const struct whatif_row *least = least_of(whatif, i);
         if (!least) continue;
-        text = arena_print(arena, "%s%s%s %s", text, device_count++ ? ", " : "", device_of(least),
-                           units_count(arena, least->per_billion));
+        text = arena_print(arena, "%s%s%s on %s", text, device_count++ ? ", " : "",
+                           units_count(arena, least->per_billion), device_of(least));
     }
     if (device_count < 2) return "";
-    return arena_print(arena, "Least %s per 1 B tokens: %s\n", whatif->currency, text);
+    return arena_print(arena, "Least %s per billion tokens: %s\n", whatif->currency, text);
 }

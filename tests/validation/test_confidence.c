@@ -214,22 +214,25 @@ static const char *overlap_of(struct arena *arena, int count, const double *step
 
 static void the_table_says_which_plans_cannot_be_told_apart(void **state)
 {
-    static const char OVERLAP[] = "   The bands of %s overlap: they cannot be told apart by "
-                                  "predicted times\n   Published pairs predicted %s\n";
+    static const char OVERLAP[] = "   The bands of %s overlap: predicted times cannot tell them "
+                                  "apart\n   Of %s\n";
     assert_string_equal(overlap_of(*state, 1, (const double[]){10}), "");
     assert_string_equal(overlap_of(*state, 3, (const double[]){10, 12.3, 14}),
-                        "   The band of 1 overlaps with no other: the first is told apart\n");
+                        "   The band of 1 overlaps no other: predicted times tell it apart\n");
     assert_string_equal(overlap_of(*state, 3, (const double[]){10, 10.4, 14}),
                         arena_print(*state, OVERLAP, "1 and 2",
-                                    "0 to 5 % apart came out in that order in 60 % of 40"));
+                                    "40 pairs of published runs predicted 0 to 5 % apart, 60 % "
+                                    "came out in the predicted order"));
     assert_string_equal(overlap_of(*state, 4, (const double[]){10, 10.4, 12.2, 14}),
                         arena_print(*state, OVERLAP, "1 to 3",
-                                    "0 to 5 % apart came out in that order in 60 % of 40, "
-                                    "over 5 % in 90 % of 70"));
+                                    "40 pairs of published runs predicted 0 to 5 % apart, 60 % "
+                                    "came out in the predicted order; of 70 predicted over 5 % "
+                                    "apart, 90 %"));
     // By memory: a faster plan may stand below a slower one.
     assert_string_equal(overlap_of(*state, 4, (const double[]){10, 14, 9, 11.5}),
                         arena_print(*state, OVERLAP, "1, 3, 4",
-                                    "over 5 % apart came out in that order in 90 % of 70"));
+                                    "70 pairs of published runs predicted over 5 % apart, 90 % "
+                                    "came out in the predicted order"));
 }
 
 int main(void)
