@@ -26,7 +26,7 @@ struct rank {
     struct communicator *communicator;
     struct heartbeat_page *page;
     int rank;
-    bool is_unmatched;  // some task was predicted or ran alone: the answer is no
+    bool is_unmatched;  // a task was predicted or ran alone, attention unfused: the answer is no
 };
 
 static bool is_first(const struct rank *rank)
@@ -264,6 +264,9 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     const char *drawn = arguments->trace ? output_said(arena, arguments->trace) : "";
     // A rank alone ran nobody else's tasks.
     rank->is_unmatched = compare.join.unmatched_count > 0 && arguments->replay_rank < 0;
+    const char *refusal = run_attention_refusal(arena, &compare);
+    if (refusal) console_printf(stderr, "meshwright run: %s\n", refusal);
+    rank->is_unmatched |= refusal != NULL;
     if (output && !file_write(output, text, strlen(text), err)) return false;
     if (arguments->trace) {
         struct trace overlay = run_overlay(arena, &compare);

@@ -113,6 +113,7 @@ static void close_device(struct device *device)
     }
     for (int i = 0; i < ROTATION_MAX; i++)
         cudaFree(own->rotations[i].table);
+    free(own->paths);
     cudaFreeHost(own->fault);
     cudaFree(own->origin_ns);
     free(own);
@@ -138,6 +139,8 @@ static const char *open_at(int ordinal, enum number compute, bool is_low_precisi
     if (!fault) fault = cuda_fault(cudaHostAlloc(&fault_flag, sizeof(int), cudaHostAllocMapped));
     own->fault = fault_flag;
     if (!fault) *own->fault = 0;
+    own->paths = calloc(ATTENTION_PATH_MAX, sizeof *own->paths);
+    if (!own->paths) fault = "no memory left on this host";
     if (!fault) fault = gemm_open(own);
     if (!fault) fault = sdpa_open(own);
     *device = (struct device *)(void *)own;
@@ -287,17 +290,18 @@ static const struct backend *at_precision(enum precision precision);
         .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
         .compute = (precision), .is_asynchronous = true, .is_low_precision = (narrow),             \
         .joins = CUDA_JOINS, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
-        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
-        .allocate_host = allocate_host, .release_host = release_host, .copy = copy,                \
-        .own_bytes = own_bytes, .fill = fill, .box = cuda_box, .can_run = cuda_can_run,            \
-        .run = cuda_run, .update = cuda_update, .round = cuda_round, .widen = cuda_widen,          \
-        .sum_squares = cuda_sum_squares, .update_all = cuda_update_all,                            \
-        .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, .synchronize = synchronize,    \
-        .delay = cuda_delay, .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until,   \
-        .device_count = device_count, .native_stream = native_stream, .event_new = event_new,      \
-        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
-        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
-        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
+        .attention_paths = cuda_attention_paths, .open = (opens), .close = close_device,           \
+        .allocate = allocate, .release = release, .allocate_host = allocate_host,                  \
+        .release_host = release_host, .copy = copy, .own_bytes = own_bytes, .fill = fill,          \
+        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
+        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
+        .update_all = cuda_update_all, .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, \
+        .synchronize = synchronize, .delay = cuda_delay, .delay_origin = cuda_delay_origin,        \
+        .delay_until = cuda_delay_until, .device_count = device_count,                             \
+        .native_stream = native_stream, .event_new = event_new, .event_free = event_free,          \
+        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds,    \
+        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                      \
+        .replay = cuda_replay, .capture_free = cuda_capture_free,                                  \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);

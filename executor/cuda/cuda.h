@@ -64,6 +64,8 @@ struct cuda_device {
     struct cublasContext *groups;  // cuBLAS, from the first group of GEMMs on
     unsigned refused_groups;       // group_kind: no need to ask again
     struct sdpa_cache *sdpa;
+    struct attention_path *paths;  // [ATTENTION_PATH_MAX]
+    int path_count;
 };
 
 extern const char CUDA_NO_MEMORY[];
@@ -167,6 +169,9 @@ struct sdpa_tensors {
     float *lse;                                   // (batch, seq, head)
 };
 const char *sdpa_open(struct cuda_device *device);
+// NULL, or why no shape at all is run here; and what the way through it is called.
+const char *sdpa_missing(const struct cuda_device *device);
+const char *sdpa_name(void);
 void sdpa_close(struct cuda_device *device);
 // NULL, or why cuDNN does not run this shape here. Plans are kept.
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape);
@@ -199,6 +204,10 @@ const char *cuda_softmax(const struct run *run);
 const char *cuda_softmax_backward(const struct run *run);
 const char *cuda_attention(const struct run *run);
 const char *cuda_attention_backward(const struct run *run);
+// paths.c: keeps the way that a shape went. `fault`: why it is not the fused one; NULL: it is.
+void cuda_note_attention(struct cuda_device *device, const struct sdpa_shape *shape,
+                         const char *fault, bool is_refused);
+int cuda_attention_paths(struct device *device, struct attention_path *paths);
 const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_gather(const struct run *run);
 const char *cuda_gather_backward(const struct run *run);

@@ -38,6 +38,17 @@ const char *sdpa_open(struct cuda_device *device)
     return fault_of(cudnnCreate(&device->sdpa->handle));
 }
 
+const char *sdpa_missing(const struct cuda_device *device)
+{
+    (void)device;
+    return NULL;
+}
+
+const char *sdpa_name(void)
+{
+    return "cudnn";
+}
+
 void sdpa_close(struct cuda_device *device)
 {
     struct sdpa_cache *cache = device->sdpa;

@@ -274,6 +274,8 @@ bool measure_is_fine(const struct engine *engine);  // every task of this step i
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);
+// attentions.c: at the end, of all ranks.
+MUST_CHECK bool attentions_gather(struct engine *engine, struct run_result *result);
 // tasks.c: `count` tasks from `first` on have run. Of a step that counts each is added up:
 // bytes, and the seconds where it was timed; at the end over all steps that counted.
 MUST_CHECK bool tasks_open(struct engine *engine);

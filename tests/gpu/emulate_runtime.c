@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// CUDA's runtime, cuBLASLt's products and cuDNN's attention for the emulation: memory is the
-// host's, products are plain loops, and attention has no engine, so that the other way is taken.
+// CUDA's runtime and cuBLASLt's products for the emulation: memory is the host's, products are
+// plain loops.
 
 // What cudaHostAlloc gave out: copies from and to it happen when their stream gets there.
 enum { PINNED_MAX = 4096 };
@@ -183,7 +183,7 @@ int64_t gemm_library_version(void)
     return 0;
 }
 
-static double read_real(struct reals x, int64_t at)
+double emulate_read(struct reals x, int64_t at)
 {
     if (x.number == NUMBER_FP32) return (double)((float *)x.data)[at];
     if (number_is_byte(x.number))
@@ -191,7 +191,7 @@ static double read_real(struct reals x, int64_t at)
     uint16_t bits = ((uint16_t *)x.data)[at];
     return (double)(x.number == NUMBER_BF16 ? emulate_from_bf16(bits) : emulate_from_fp16(bits));
 }
-static void write_real(struct reals x, int64_t at, double value)
+void emulate_write(struct reals x, int64_t at, double value)
 {
     if (x.number == NUMBER_FP32) {
         ((float *)x.data)[at] = (float)value;
@@ -241,11 +241,11 @@ static double gelu_slope(double x, double *value)
 static double finish(const struct cuda_gemm *g, int64_t aux, int64_t column, double x)
 {
     double value = x;
-    if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
+    if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(emulate_read(g->aux, aux), &value);
     if (g->epilogue != GEMM_BIAS && g->epilogue != GEMM_BIAS_GELU) return value;
-    value = x += read_real(g->bias, column);
+    value = x += emulate_read(g->bias, column);
     if (g->epilogue != GEMM_BIAS_GELU) return value;
-    write_real(g->aux, aux, x);
+    emulate_write(g->aux, aux, x);
     gelu_slope(x, &value);
     return value;
 }
@@ -261,8 +261,8 @@ static void sum_operand(const struct cuda_gemm *g)
     for (int64_t i = 0; i < (is_second ? g->columns : g->rows); i++) {
         double sum = 0;
         for (int64_t k = g->inner; k-- > 0;)
-            sum += read_real(operand, is_row ? i * stride + k : k * stride + i);
-        write_real(g->bias, i, sum);
+            sum += emulate_read(operand, is_row ? i * stride + k : k * stride + i);
+        emulate_write(g->bias, i, sum);
     }
 }
 
@@ -277,13 +277,13 @@ static void multiply(const void *args)
         for (int64_t k = 0; k < g->inner; k++) {
             int64_t a = g->is_a_turned ? k * g->a_stride + row : row * g->a_stride + k;
             int64_t b = g->is_b_turned ? column * g->b_stride + k : k * g->b_stride + column;
-            sum +=
-                read_real(g->a, batch * g->a_batch + a) * read_real(g->b, batch * g->b_batch + b);
+            sum += emulate_read(g->a, batch * g->a_batch + a) *
+                   emulate_read(g->b, batch * g->b_batch + b);
         }
-        double before = g->beta != 0 ? (double)g->beta * read_real(g->c, c) : 0;
+        double before = g->beta != 0 ? (double)g->beta * emulate_read(g->c, c) : 0;
         if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
         sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
-        write_real(g->c, c, sum + before);
+        emulate_write(g->c, c, sum + before);
     }
 }
 
