@@ -241,9 +241,10 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 	strip -g -o $@ $<
 
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
-# of cuBLASLt and cuDNN alone is not in it.
-EMULATED_SOURCES = $(filter-out executor/cuda/gemm%.c,$(CUDA_COMMON)) \
-                   $(addprefix tests/gpu/emulate,.c _runtime.c _sdpa.c _streams.c)
+# of cuDNN alone, and groups of GEMMs, are not in it.
+EMULATED_SOURCES = $(filter-out executor/cuda/gemm_group.c,$(CUDA_COMMON)) \
+                   $(addprefix tests/gpu/emulate,.c _cublaslt.c _gemm.c _runtime.c _sdpa.c \
+                               _streams.c)
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \

@@ -168,6 +168,9 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (is_first(rank)) say_difference(rank, place);
     const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
+    if (!run_choices(arena, rank->arguments->kernels, rank->backend, rank->device, is_first(rank),
+                     err))
+        return false;
     if (rank->arguments->replay_rank >= 0) return open_replay(arena, rank, err);
     return open_transport(rank, place, err);
 }

@@ -3,6 +3,7 @@
 #include "executor/kernel.h"
 #include "plan/lower/joins.h"
 #include "plan/parallel.h"
+#include "topologies/kernels.h"
 
 // A device back end: memory, copies, kernels, streams and events of one device. A plug-in
 // (exec_cpu.so, exec_cpu64.so, exec_cuda.so; executor/plugin.h says in which folder) opened
@@ -146,6 +147,14 @@ struct backend {
     unsigned joins;
     const char *(*run_joined)(struct device *device, enum stream stream,
                               const struct kernel_call *calls, int count);
+    // Which algorithm of a library a shape runs by. From `tune` on the first call of a shape
+    // measures what the library proposes, calls several times what it was called for, and keeps the
+    // fastest; else it takes the first proposal, so that equal runs have equal bits. `choices`:
+    // what was measured or taken so far, good until the next call; `choose`: uses those of an
+    // earlier device with the same facts.libraries from now on. NULL: there is nothing to choose.
+    void (*tune)(struct device *device);
+    int (*choices)(struct device *device, const struct kernel_choice **choices);
+    const char *(*choose)(struct device *device, const struct kernel_choice *choices, int count);
     // The ways that attention went since the device was opened, one a shape: how many, at most
     // ATTENTION_PATH_MAX, written to `paths`. NULL: there is one way.
     int (*attention_paths)(struct device *device, struct attention_path *paths);

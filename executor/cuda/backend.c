@@ -290,6 +290,7 @@ static const struct backend *at_precision(enum precision precision);
         .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
         .compute = (precision), .is_asynchronous = true, .is_low_precision = (narrow),             \
         .joins = CUDA_JOINS, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
+        .tune = gemm_tune, .choices = gemm_choices, .choose = gemm_take_choices,                   \
         .attention_paths = cuda_attention_paths, .open = (opens), .close = close_device,           \
         .allocate = allocate, .release = release, .allocate_host = allocate_host,                  \
         .release_host = release_host, .copy = copy, .own_bytes = own_bytes, .fill = fill,          \

@@ -145,6 +145,11 @@ const char *gemm_open(struct cuda_device *device);
 void gemm_close(struct cuda_device *device);
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm);
 int64_t gemm_library_version(void);
+// gemm_choice.c: entries of the table.
+void gemm_tune(struct device *device);
+int gemm_choices(struct device *device, const struct kernel_choice **choices);
+const char *gemm_take_choices(struct device *device, const struct kernel_choice *choices,
+                              int count);
 
 // gemm_group.c: GEMMs of different sizes in one launch, all of the same numbers, of batch 1 and
 // without an epilogue, none of them empty; no C overlaps another. `table`: on the device, the
