@@ -34,13 +34,11 @@ enum scratch {
     SCRATCH_COUNT = SCRATCH_SUM + OP_OUTPUT_MAX
 };
 
-struct cuda_rotation {  // cosines and sines of one rope, kept for the next call
+struct cuda_rotation {  // cosines and sines of one rope, kept while the device is open
     double theta;
     int64_t dims, first, count;
     float *table;
-    int64_t capacity_bytes;
 };
-enum { ROTATION_MAX = 4 };
 
 struct gemm_cache;
 struct sdpa_cache;
@@ -54,8 +52,8 @@ struct cuda_device {
     cudaStream_t streams[STREAM_COUNT];
     void *scratch[STREAM_COUNT][SCRATCH_COUNT];
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
-    struct cuda_rotation rotations[ROTATION_MAX];
-    int next_rotation;
+    struct cuda_rotation *rotations;
+    int rotation_count, rotation_room;
     int64_t *origin_ns;   // on the device: what delay_until counts from
     bool is_capturing;    // its own memory must stay where it is
     int64_t scratch_age;  // counts when it has not
@@ -69,7 +67,8 @@ struct cuda_device {
 };
 
 extern const char CUDA_NO_MEMORY[];
-// NULL, or the name of the error, by CUDA.
+// NULL, or the name of the error, by CUDA, which then forgets it: it is no fault of what comes
+// next.
 const char *cuda_fault(cudaError_t error);
 // At least `bytes` on the device; NULL when there is none.
 void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch scratch,

@@ -3,10 +3,13 @@
 #include "tests/gpu/emulate_streams.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 // CUDA's runtime for the emulation: memory is the host's.
+
+static const size_t DEVICE_BYTES = (size_t)1 << 32;
 
 // What cudaHostAlloc gave out: copies from and to it happen when their stream gets there.
 enum { PINNED_MAX = 4096 };
@@ -19,9 +22,17 @@ const char *cudaGetErrorString(cudaError_t error)
 {
     return error == cudaSuccess ? "no error" : "out of memory";
 }
+// What failed stays until somebody asks.
+static cudaError_t last_error;
+static cudaError_t fail(cudaError_t error)
+{
+    return last_error = error;
+}
 cudaError_t cudaGetLastError(void)
 {
-    return cudaSuccess;
+    cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
 }
 // One, or what MESHWRIGHT_EMULATED_GPUS says: they all are the host.
 cudaError_t cudaGetDeviceCount(int *count)
@@ -34,7 +45,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 {
     (void)device;
     *properties = (struct cudaDeviceProp){.name = "emulation on the host",
-                                          .totalGlobalMem = (size_t)1 << 32,
+                                          .totalGlobalMem = DEVICE_BYTES,
                                           .major = 9,
                                           .multiProcessorCount = 1,
                                           .l2CacheSize = 1 << 20};
@@ -59,17 +70,17 @@ cudaError_t cudaSetDevice(int device)
 // Never zeros: kernels must write before they read.
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
-    *memory = malloc(bytes);
-    if (!*memory) return cudaErrorMemoryAllocation;
+    if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
+    *memory = bytes > DEVICE_BYTES ? NULL : malloc(bytes);
+    if (!*memory) return fail(cudaErrorMemoryAllocation);
     memset(*memory, 0xFF, bytes);
     return cudaSuccess;
 }
-// Waits for whoever may use it, and so does everything with it that was put before.
+// Waits for nobody, as CUDA need not: who still uses it finds what another left there.
 cudaError_t cudaFree(void *memory)
 {
-    if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
-    emulate_finish();
+    if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
+    if (memory) memset(memory, 0xFF, malloc_usable_size(memory));
     free(memory);
     return cudaSuccess;
 }
