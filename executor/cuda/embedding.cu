@@ -248,16 +248,9 @@ static const int *sort_tokens(struct CUstream_st *stream, const struct lookup_ar
     int bits = bits_of(args), passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     int each = (bits + passes - 1) / passes;
     int *orders[2] = {args->sorting, args->sorting + args->count};
-    struct sort_args a = {args->count,
-                          args->first,
-                          args->held,
-                          tiles_of(args),
-                          0,
-                          1 << each,
-                          args->ids,
-                          NULL,
-                          NULL,
-                          args->sorting + 2 * args->count};
+    struct sort_args a = {
+        args->count, args->first, args->held, tiles_of(args), 0,
+        1 << each,   args->ids,   NULL,       NULL,           args->sorting + 2 * args->count};
     for (int pass = 0; pass < passes; pass++) {
         a.shift = pass * each;
         a.to = orders[pass % 2];
