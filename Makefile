@@ -59,10 +59,11 @@ MPICC := $(shell command -v mpicc)
 CUDA_HOME ?= $(or $(wildcard /usr/local/cuda),$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
 HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
 HAVE_CUDNN := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h))
-CUDA_COMMON = $(filter-out executor/cuda/sdpa%.c,$(wildcard executor/cuda/*.c)) \
+CUDA_COMMON = $(filter-out executor/cuda/sdpa%.c executor/cuda/cudnn%.c, \
+                            $(wildcard executor/cuda/*.c)) \
               executor/contraction.c executor/merged.c
 CUDA_SOURCES = $(CUDA_COMMON) \
-               $(if $(HAVE_CUDNN),executor/cuda/sdpa.c executor/cuda/sdpa_graph.c, \
+               $(if $(HAVE_CUDNN),$(addprefix executor/cuda/,sdpa.c sdpa_graph.c cudnn_library.c), \
                     executor/cuda/sdpa_none.c)
 CUDA_KERNELS = $(wildcard executor/cuda/*.cu)
 HAVE_NCCL := $(and $(HAVE_NVCC),$(firstword $(wildcard $(CUDA_HOME)/include/nccl.h \
@@ -143,7 +144,7 @@ CUDA_FLAGS = -std=c++17 -O3 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
 CUDA_FOLDER = $(CUDA_HOME)/lib64
 $(BUILD)/exec_cuda.so: $(CUDA_SOURCES:%.c=$(BUILD)/%.cuda.o) $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) \
-	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublas -lcublasLt $(if $(HAVE_CUDNN),-lcudnn) -lstdc++ \
+	    -Wl,-rpath,'$$ORIGIN' -lcudart -lcublas -lcublasLt -lstdc++ \
 	    -lm
 $(BUILD)/%.cuda.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -166,8 +167,9 @@ CUDA_STUB = $(wildcard $(CUDA_FOLDER)/stubs/libcuda.so)
 SDPA_SHAPES = $(if $(and $(HAVE_NVCC),$(HAVE_CUDNN),$(CUDA_STUB)),$(BUILD)/tests/sdpa_shapes \
                    $(BUILD)/tests/stub/libcuda.so.1)
 $(BUILD)/tests/sdpa_shapes: $(BUILD)/tests/gpu/sdpa_shapes.cuda.o \
-                            $(BUILD)/executor/cuda/sdpa_graph.cuda.o
-	$(CC) $(SANITIZE) -o $@ $^ -L$(CUDA_FOLDER) -Wl,-rpath,$(CUDA_FOLDER) -lcudnn
+                            $(BUILD)/executor/cuda/sdpa_graph.cuda.o \
+                            $(BUILD)/executor/cuda/cudnn_library.cuda.o
+	$(CC) $(SANITIZE) -o $@ $^ -Wl,-rpath,$(CUDA_FOLDER) -ldl
 $(BUILD)/tests/stub/libcuda.so.1: tests/gpu/only_load.c $(CUDA_STUB)
 	@mkdir -p $(@D)
 	sed 's/libcuda\.so\.1/libstub.so.1/' $(CUDA_STUB) >$(@D)/libstub.so.1
@@ -241,9 +243,10 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 	strip -g -o $@ $<
 
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
-# of cuBLASLt and cuDNN alone is not in it.
-EMULATED_SOURCES = $(filter-out executor/cuda/gemm%.c,$(CUDA_COMMON)) executor/cuda/sdpa_none.c \
-                   tests/gpu/emulate.c tests/gpu/emulate_runtime.c tests/gpu/emulate_streams.c
+# of cuDNN alone, and groups of GEMMs, are not in it.
+EMULATED_SOURCES = $(filter-out executor/cuda/gemm_group.c,$(CUDA_COMMON)) \
+                   $(addprefix tests/gpu/emulate,.c _cublaslt.c _gemm.c _runtime.c _sdpa.c \
+                               _streams.c)
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \

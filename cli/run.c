@@ -265,6 +265,12 @@ static void print_unexecuted(void)
         console_printf(stdout, "  %s, because %s\n", rows[i].what, rows[i].why);
 }
 
+static int end_help(int argc, char **argv)
+{
+    if (options_help_is_text(argc, argv)) print_unexecuted();
+    return 0;
+}
+
 static int run_parsed(struct run_arguments *arguments, int argc, char **argv, struct err *err)
 {
     // The ranks' own output is what their launcher passes on: -o - is --json.
@@ -312,6 +318,9 @@ int run_command(int argc, char **argv, struct err *err)
         {"--transport", OPTION_CHOICE, &arguments.transport,
          "what ranks exchange over: nccl between GPUs, else the host's memory, between hosts MPI",
          "auto|host|mpi|nccl", 0, 0},
+        {"--kernels", OPTION_TEXT, &arguments.kernels,
+         "kernels.json of calibrate, for the algorithms of GEMMs (default: of `local`)", "FILE", 0,
+         0},
         {"--rendezvous", OPTION_TEXT, &arguments.rendezvous,
          "without MPI, on each of several nodes with GPUs: a folder that all share, to meet in; "
          "each starts its share of the ranks, data goes over NCCL",
@@ -335,10 +344,7 @@ int run_command(int argc, char **argv, struct err *err)
          "write the last weights and gradients, a file a rank", "FILE", 0, 0},
         {0},
     };
-    if (options_help(argc, argv, options)) {
-        if (options_help_is_text(argc, argv)) print_unexecuted();
-        return 0;
-    }
+    if (options_help(argc, argv, options)) return end_help(argc, argv);
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     return run_parsed(&arguments, argc, argv, err);
 }

@@ -6,7 +6,7 @@
 // What `run` and its ranks know of a plan: cli/run*.c share this.
 
 struct run_arguments {
-    const char *plan, *output, *trace, *backend, *data, *dump, *nvme;
+    const char *plan, *output, *trace, *backend, *data, *dump, *nvme, *kernels;
     int steps;
     int64_t seed;
     double learning_rate, weight_decay, clip_norm;  // clip_norm -1: as planned
@@ -36,6 +36,11 @@ int run_job_stage(const struct run_job *job, int rank);
 // Says that ranks take turns on cores where there are more of them: they are slower than on cores
 // of their own, which is predicted only where `local` was measured with as many.
 void run_job_say_turns(int rank_count, int core_count);
+
+// cli/run_choices.c: what a calibration has found for the GEMMs of a run, from the table of this
+// name or, NULL, from what is kept of this machine. `speaks`: says on stderr what is used.
+MUST_CHECK bool run_choices(struct arena *arena, const char *name, const struct backend *backend,
+                            struct device *device, bool speaks, struct err *err);
 
 // One rank of the job, from opening its device to the answer of rank 0. `page` NULL: nobody
 // watches.

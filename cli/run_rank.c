@@ -26,7 +26,7 @@ struct rank {
     struct communicator *communicator;
     struct heartbeat_page *page;
     int rank;
-    bool is_unmatched;  // some task was predicted or ran alone: the answer is no
+    bool is_unmatched;  // a task was predicted or ran alone, attention unfused: the answer is no
 };
 
 static bool is_first(const struct rank *rank)
@@ -168,6 +168,9 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (is_first(rank)) say_difference(rank, place);
     const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
+    if (!run_choices(arena, rank->arguments->kernels, rank->backend, rank->device, is_first(rank),
+                     err))
+        return false;
     if (rank->arguments->replay_rank >= 0) return open_replay(arena, rank, err);
     return open_transport(rank, place, err);
 }
@@ -264,6 +267,9 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     const char *drawn = arguments->trace ? output_said(arena, arguments->trace) : "";
     // A rank alone ran nobody else's tasks.
     rank->is_unmatched = compare.join.unmatched_count > 0 && arguments->replay_rank < 0;
+    const char *refusal = run_attention_refusal(arena, &compare);
+    if (refusal) console_printf(stderr, "meshwright run: %s\n", refusal);
+    rank->is_unmatched |= refusal != NULL;
     if (output && !file_write(output, text, strlen(text), err)) return false;
     if (arguments->trace) {
         struct arena scratch = {0};

@@ -3,6 +3,7 @@
 #include "executor/kernel.h"
 #include "plan/lower/joins.h"
 #include "plan/parallel.h"
+#include "topologies/kernels.h"
 
 // A device back end: memory, copies, kernels, streams and events of one device. A plug-in
 // (exec_cpu.so, exec_cpu64.so, exec_cuda.so; executor/plugin.h says in which folder) opened
@@ -34,7 +35,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 10 };
+enum { BACKEND_VERSION = 11 };
 
 struct device;  // a back end's own
 struct event;
@@ -81,6 +82,16 @@ struct real_array {
     const void *reals;
     int64_t count;
 };
+
+// The way that attention of one shape went, where a back end has more than one. Of 64-bit numbers
+// and whole eighths of text, so that ranks can tell each other.
+struct attention_path {
+    int64_t is_backward, causal, batch, heads, kv_heads, queries, keys, width, value_width;
+    int64_t is_refused;  // the fused kernels are there, and did not take a shape that is theirs
+    char path[16];       // "cudnn": fused; "unfused": scores in memory
+    char reason[96];     // why it is not fused; "": it is
+};
+enum { ATTENTION_PATH_MAX = 128 };
 
 struct backend_device_facts {
     char name[128];       // "Intel Xeon ... (1 core)", "NVIDIA H200"
@@ -136,6 +147,17 @@ struct backend {
     unsigned joins;
     const char *(*run_joined)(struct device *device, enum stream stream,
                               const struct kernel_call *calls, int count);
+    // Which algorithm of a library a shape runs by. From `tune` on the first call of a shape
+    // measures what the library proposes, calls several times what it was called for, and keeps the
+    // fastest; else it takes the first proposal, so that equal runs have equal bits. `choices`:
+    // what was measured or taken so far, good until the next call; `choose`: uses those of an
+    // earlier device with the same facts.libraries from now on. NULL: there is nothing to choose.
+    void (*tune)(struct device *device);
+    int (*choices)(struct device *device, const struct kernel_choice **choices);
+    const char *(*choose)(struct device *device, const struct kernel_choice *choices, int count);
+    // The ways that attention went since the device was opened, one a shape: how many, at most
+    // ATTENTION_PATH_MAX, written to `paths`. NULL: there is one way.
+    int (*attention_paths)(struct device *device, struct attention_path *paths);
     const char *(*update)(struct device *device, enum stream stream,
                           const struct update_call *call);
     // Updates that differ in their arrays and weight decay alone, in one go; NULL: one by one.

@@ -58,6 +58,11 @@ struct run_task {  // one task of the step graph, a step, all ranks together
     double s;      // mean over the steps after the first
 };
 
+struct run_attention {  // the way that attention of one shape went on so many ranks
+    struct attention_path way;
+    int rank_count;
+};
+
 struct run_result {
     int step_count;
     double *step_s;         // of the slowest rank
@@ -76,6 +81,8 @@ struct run_result {
     int kind_count;
     struct run_task *tasks;  // by their numbers (plan/script/graph.h)
     int task_count;
+    struct run_attention *attentions;  // none where the back end has one way
+    int attention_count;
     struct trace trace;  // of the fastest step after the first, all ranks
 };
 

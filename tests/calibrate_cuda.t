@@ -7,6 +7,7 @@ use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
+use Schema;
 use Script;
 
 my $build  = $ENV{BUILD} // 'build';
@@ -69,6 +70,48 @@ check('nothing is left beside them', 4 == (() = glob "$folder/files/* $folder/fi
 check('after which all of them were', $status == 0
     && $out =~ /^Measured: (\d+) of \1 GEMMs .* kernel table local \(20\d\d-/m && $1 > 15,
     "$status $out $errors");
+
+# The fastest algorithms stand beside the rows, and runs take them from there.
+my $kernels = eval { $json->decode(text_of("$folder/files/kernels.json")) } // {};
+my $schema  = $json->decode(text_of('topologies/schema/kernels.schema.json'));
+my $breach  = Schema::breach($kernels, $schema, '$');
+check('the table is of its schema', $breach eq '', $breach);
+my %shape = map { $_->{shape} => 1 } @{ $kernels->{choices} // [] };
+my $count = keys %shape;
+check('a choice for every shape that was measured', $count > 15
+    && $count == @{ $kernels->{choices} }, $count);
+my $run = "run $folder/p.json --backend cuda --steps 2 -o $folder/run.json --force";
+($status, $out, $errors) = meshwright('emulated/meshwright',
+    "$run --kernels $folder/files/kernels.json");
+check('a run takes them from a file that is named', $status == 0
+    && $errors =~ /^meshwright run: GEMMs by $count algorithms measured on 20\d\d-/m,
+    "$status $out $errors");
+($status, $out, $errors) = meshwright('emulated/meshwright', $run);
+check('and from what CLUSTER local keeps', $status == 0
+    && $errors =~ /^meshwright run: GEMMs by \d+ algorithms measured/m, "$status $errors");
+$kernels->{software} = 'cuBLASLt of another year';
+write_text("$folder/other.json", $json->encode($kernels));
+($status, $out, $errors) = meshwright('emulated/meshwright', "$run --kernels $folder/other.json");
+check('those of other libraries are not used, which is said', $status == 0
+    && $errors =~ /^note: [^\n]* of another year, and not used/m && $errors !~ /GEMMs by/,
+    "$status $errors");
+delete $kernels->{choices};
+$kernels->{provenance} = [grep { $_->{key} ne 'choices' } @{ $kernels->{provenance} }];
+write_text("$folder/old.json", $json->encode($kernels));
+($status, $out, $errors) = meshwright('emulated/meshwright', "$run --kernels $folder/old.json");
+check('a table without any is read as before', $status == 0 && $errors !~ /GEMMs by/,
+    "$status $errors");
+for my $wrong (['{"shape": "x", "algorithm": "00"}', 's'],
+               [join(', ', ('{"shape": "x", "algorithm": "00", "s": 1}') x 2), 'stands before']) {
+    my ($choice, $says) = @$wrong;
+    my $text = $json->encode($kernels) =~ s/\A\{/{"choices": [$choice], /r;
+    write_text("$folder/wrong.json", $text);
+    ($status, $out, $errors) = meshwright('emulated/meshwright',
+        "$run --kernels $folder/wrong.json");
+    check("a wrong choice is one line and 3: $says", $status == 3
+        && $errors =~ /\Ameshwright run: [^\n]*wrong.json:\d+:\d+[^\n]*$says[^\n]*\n\z/,
+        "$status $errors");
+}
 
 ($status, $out, $errors) = meshwright('emulated/meshwright', "plan $folder/tiny.json local",
     "--seq-len 16 --global-batch 4 -o $folder/p.json");

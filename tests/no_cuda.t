@@ -46,6 +46,56 @@ check('calibrate --backend cuda too', $status == 4 && $out eq ''
 my $device = eval { $json->decode(text_of("$folder/files/device.json")) } // {};
 check('calibrate measures the CPU', $status == 0 && ($device->{kind} // '') eq 'cpu', $errors);
 
+# One file with another in place of a library's name, as on a machine that lacks it.
+sub without {
+    my ($from, $to, $name) = @_;
+    my $text  = text_of($from);
+    my $other = 'libnone' . substr $name, 7;
+    my $count = $text =~ s/\Q$name\E/$other/g;
+    write_text($to, $text);
+    chmod 0755, $to;
+    return $count;
+}
+
+# Without cuDNN and NCCL: fused attention and the transport are gone, the back end is not.
+if (-e "$build/exec_cuda.so" && -e "$build/tests/sdpa_shapes") {
+    my $needed = `readelf -d $build/exec_cuda.so`;
+    check('the back end is not linked with cuDNN', $needed =~ /libcudart/
+          && $needed !~ /cudnn/i, $needed);
+    mkdir "$bare/less" or die;
+    link "$build/$_", "$bare/less/$_" or die "$_: $!" for qw(meshwright exec_cpu.so);
+    my $count = without("$build/exec_cuda.so", "$bare/less/exec_cuda.so", 'libcudnn.so.9');
+    ($status, $out, $errors) = answer_of("$bare/less/meshwright",
+        "run $folder/p.json --backend cuda --steps 1 -o $folder/r2");
+    check('and opens where that is missing: what lacks is the device', $count > 0
+          && (-e '/dev/nvidiactl' || ($status == 4 && $errors =~ /no device/)), "$count $errors");
+    without("$build/tests/sdpa_shapes", "$folder/sdpa_shapes", 'libcudnn.so.9');
+    ($status, $out, $errors) = answer_of("$folder/sdpa_shapes", '</dev/null');
+    check('which library is missing is one line', $status == 2 && $out eq ''
+          && $errors =~ /\Ano libnonenn[^\n]*cannot open[^\n]*\n\z/, "$status $errors");
+} else {
+    check('no back end with cuDNN here # SKIP', 1) for 1 .. 3;
+}
+if (-e "$build/exec_nccl.so" && -e "$build/emulated/exec_cuda.so") {
+    mkdir "$bare/two" or die;
+    link "$build/emulated/$_", "$bare/two/$_" or die "$_: $!"
+        for qw(meshwright exec_cpu.so exec_cuda.so);
+    my $count = without("$build/exec_nccl.so", "$bare/two/exec_nccl.so", 'libnccl.so.2');
+    local $ENV{MESHWRIGHT_EMULATED_GPUS} = 2;
+    ($status, $out, $errors) = meshwright("plan $folder/tiny.json dgx-h100 --gpus 2 --dp 2",
+        '--seq-len 16 --precision fp32 --stack meshwright --global-batch 2',
+        "-o $folder/p2.json");
+    my $run = "run $folder/p2.json --backend cuda --steps 2 --spawn";
+    ($status, $out, $errors) = answer_of("$bare/two/meshwright", $run);
+    check('without NCCL GPUs exchange through the memory of the host', $count > 0 && $status == 0
+          && $errors =~ /exec_nccl\.so that opens: [^\n]*host/, "$count $status $errors");
+    ($status, $out, $errors) = answer_of("$bare/two/meshwright", "$run --transport nccl");
+    check('and NCCL alone cannot be asked for', $status == 4
+          && $errors =~ /exec_nccl\.so does not open: libnone/, "$status $errors");
+} else {
+    check('no transport with NCCL here # SKIP', 1) for 1 .. 2;
+}
+
 my $made = `make -n CUDA_HOME=/nonexistent BUILD=$folder/build all test_programs 2>&1`;
 check('without nvcc there is a build', $? == 0 && $made =~ /-o \S+meshwright /, substr $made, -400);
 check('and nothing in it needs CUDA', $made !~ m{/nvcc|-lcudart|-lcudnn|-lnccl|exec_cuda\.so },

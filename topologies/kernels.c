@@ -16,6 +16,7 @@ static const struct json_field TABLE_FIELDS[] = {
     {JSON_TEXT(struct kernel_table, date)},
     {JSON_TEXT(struct kernel_table, software)},
     {JSON_ANY("rows")},
+    {JSON_OPT_ANY("choices")},
     {JSON_ANY("provenance")},
     {0},
 };
@@ -49,6 +50,13 @@ static const struct json_field ATTENTION_FIELDS[] = {
     {JSON_I64(struct kernel, seq, 1, SIZE_MOST)},
     {JSON_BOOL(struct kernel, causal)},
     {JSON_F64(struct kernel, s, SECONDS_LEAST, SECONDS_MOST)},
+    {0},
+};
+
+static const struct json_field CHOICE_FIELDS[] = {
+    {JSON_TEXT(struct kernel_choice, shape)},
+    {JSON_TEXT(struct kernel_choice, algorithm)},
+    {JSON_F64(struct kernel_choice, s, SECONDS_LEAST, SECONDS_MOST)},
     {0},
 };
 
@@ -163,6 +171,24 @@ int kernels_index(struct arena *arena, struct kernel_table *table)
     return -1;
 }
 
+static void read_choices(struct arena *arena, const struct json *object, struct kernel_table *table,
+                         struct err *err)
+{
+    if (err->kind || !json_has(object, "choices")) return;
+    struct json list = json_get(object, "choices", err);
+    int count = json_count(&list, err);
+    table->choices = ARENA_NEW(arena, struct kernel_choice, count);
+    for (int i = 0; i < count && !err->kind; i++) {
+        struct json at = json_item(&list, i);
+        struct kernel_choice *choice = &table->choices[table->choice_count++];
+        json_read(&at, CHOICE_FIELDS, choice, err);
+        for (int other = 0; other < i && !err->kind; other++) {
+            if (strcmp(table->choices[other].shape, choice->shape) == 0)
+                json_fail(&at, err, "a choice for this shape stands before");
+        }
+    }
+}
+
 static struct kernel_table *read_object(struct arena *arena, const struct json *object,
                                         struct err *err)
 {
@@ -182,6 +208,7 @@ static struct kernel_table *read_object(struct arena *arena, const struct json *
         struct json at = json_item(&rows, twice);
         json_fail(&at, err, "a row of this shape stands before");
     }
+    read_choices(arena, object, table, err);
     struct provenance_list list = provenance_read(arena, object, "kernel table", err);
     table->provenance = list.entries;
     table->provenance_count = list.count;
@@ -242,6 +269,19 @@ static void write_row(struct json_writer *writer, const struct kernel *row)
     json_close(writer, '}');
 }
 
+static void write_choices(struct json_writer *writer, const struct kernel_table *table)
+{
+    json_open(writer, "choices", '[');
+    for (int i = 0; i < table->choice_count; i++) {
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "shape", table->choices[i].shape);
+        json_put_text(writer, "algorithm", table->choices[i].algorithm);
+        json_put_f64(writer, "s", table->choices[i].s);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
 void kernels_write(struct json_writer *writer, const char *key, const struct kernel_table *table)
 {
     json_open(writer, key, '{');
@@ -254,8 +294,24 @@ void kernels_write(struct json_writer *writer, const char *key, const struct ker
         write_row(writer, &table->rows[i]);
     }
     json_close(writer, ']');
+    if (table->choice_count > 0) write_choices(writer, table);
     provenance_write(writer, table->provenance, table->provenance_count);
     json_close(writer, '}');
+}
+
+// With what is said of where they come from.
+static void drop_choices(struct arena *arena, struct kernel_table *table)
+{
+    const struct provenance *all = table->provenance;
+    int count = table->provenance_count;
+    table->provenance = ARENA_NEW(arena, struct provenance, count);
+    table->provenance_count = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(all[i].key, "choices") != 0)
+            table->provenance[table->provenance_count++] = all[i];
+    }
+    table->choices = NULL;
+    table->choice_count = 0;
 }
 
 struct kernel_table *kernels_select(struct arena *arena, const struct kernel_table *table,
@@ -265,6 +321,7 @@ struct kernel_table *kernels_select(struct arena *arena, const struct kernel_tab
     *selected = *table;
     selected->rows = ARENA_NEW(arena, struct kernel, table->row_count);
     selected->row_count = 0;
+    drop_choices(arena, selected);
     for (int i = 0; i < table->row_count; i++) {
         if (used[i]) selected->rows[selected->row_count++] = table->rows[i];
     }

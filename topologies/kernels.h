@@ -29,6 +29,13 @@ struct kernel {
     double s;  // without the gap before it
 };
 
+// The algorithm of a library that was measured to be the fastest for a call. Both texts are the
+// executor's own words, and mean something to it with the very libraries of `software` alone.
+struct kernel_choice {
+    const char *shape, *algorithm;
+    double s;
+};
+
 struct kernel_table {
     const char *name;
     const char *device;    // name of the device that it was measured on
@@ -36,6 +43,8 @@ struct kernel_table {
     const char *software;  // driver, libraries
     struct kernel *rows;
     int row_count;
+    struct kernel_choice *choices;  // optional; no two of one shape
+    int choice_count;
     struct provenance *provenance;
     int provenance_count;
     double flop_per_s_most;  // of any row: no kernel that is priced from here is faster
@@ -57,6 +66,6 @@ void kernels_write(struct json_writer *writer, const char *key, const struct ker
 bool kernel_same_shape(const struct kernel *a, const struct kernel *b);
 // The row of this shape, whatever `wanted->s` is; NULL if there is none.
 const struct kernel *kernels_find(const struct kernel_table *table, const struct kernel *wanted);
-// The table with the rows that `used[row]` names only.
+// The table with the rows that `used[row]` names only, without its choices.
 struct kernel_table *kernels_select(struct arena *arena, const struct kernel_table *table,
                                     const bool *used);

@@ -97,16 +97,45 @@ static bool measure_rounds(struct calibrate_kernels *kernels,
     return !err->kind;
 }
 
+static const struct kernel_choice *find_choice(const struct calibration *calibration,
+                                               const char *shape)
+{
+    for (int i = 0; i < calibration->choice_count; i++) {
+        if (strcmp(calibration->choices[i].shape, shape) == 0) return &calibration->choices[i];
+    }
+    return NULL;
+}
+
+// Shapes of two sides are one where they compute alike: the first measured it.
+static void add_choices(struct arena *arena, const struct calibrate_side *side,
+                        struct calibration *calibration)
+{
+    const struct kernel_choice *found = NULL;
+    int count = side->backend->choices ? side->backend->choices(side->device, &found) : 0;
+    int before = calibration->choice_count;
+    struct kernel_choice *all = ARENA_NEW(arena, struct kernel_choice, before + count);
+    for (int i = 0; i < before; i++)
+        all[i] = calibration->choices[i];
+    calibration->choices = all;
+    for (int i = 0; i < count; i++) {
+        if (found[i].s <= 0 || find_choice(calibration, found[i].shape)) continue;
+        all[calibration->choice_count++] = (struct kernel_choice){
+            arena_copy(arena, found[i].shape), arena_copy(arena, found[i].algorithm), found[i].s};
+    }
+}
+
 static bool measure_side(struct arena *arena, const struct calibrate_request *request,
                          const struct calibrate_side *side, struct group *world, double begun_s,
                          double until_s, struct calibration *calibration, struct err *err)
 {
     int round_count = 0;
+    if (side->backend->tune) side->backend->tune(side->device);
     struct calibrate_kernels *kernels = calibrate_kernels_new(arena, request, side, err);
     bool done = !err->kind &&
                 measure_rounds(kernels, request, world, begun_s, until_s, &round_count, err) &&
                 calibrate_kernels_finish(kernels, world, calibration, err);
     calibrate_kernels_free(kernels);
+    add_choices(arena, side, calibration);
     if (side == request->sides) calibration->round_count = round_count;
     return done;
 }

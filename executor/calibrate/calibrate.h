@@ -75,20 +75,22 @@ struct calibration {
     int collective_count;
     // Of the first side, `precision`.
     enum precision precision;
-    int64_t update_elements;       // of one call that is far larger than the caches
-    double update_s;               // AdamW and the sum of squares for the norm
-    double copy_bytes_per_s;       // read and written
-    double to_host_bytes_per_s;    // from a device, as offloading copies; 0 on a host
-    double from_host_bytes_per_s;  // the same to it
-    double host_copy_bytes_per_s;  // read and written by the host beside a device; 0 on a host
-    double call_s;                 // from one kernel with next to nothing to do to the next
-    double host_call_s;            // of the host, to call one on a device; 0 on a host
-    int rank_count, round_count;   // rounds of the first side
+    int64_t update_elements;        // of one call that is far larger than the caches
+    double update_s;                // AdamW and the sum of squares for the norm
+    double copy_bytes_per_s;        // read and written
+    double to_host_bytes_per_s;     // from a device, as offloading copies; 0 on a host
+    double from_host_bytes_per_s;   // the same to it
+    double host_copy_bytes_per_s;   // read and written by the host beside a device; 0 on a host
+    double call_s;                  // from one kernel with next to nothing to do to the next
+    double host_call_s;             // of the host, to call one on a device; 0 on a host
+    struct kernel_choice *choices;  // of this rank: the fastest algorithm of each shape that ran
+    int choice_count;
+    int rank_count, round_count;  // rounds of the first side
     double taken_s;
 };
 
 // Collective: every rank calls it. False and a set `err` when a kernel or the transport fails. The
-// result is the same on all ranks but for `taken_s`, and lives as long as `arena`.
+// result is the same on all ranks but for `taken_s` and `choices`, and lives as long as `arena`.
 MUST_CHECK bool calibrate(struct arena *arena, const struct calibrate_request *request,
                           struct calibration *calibration, struct err *err);
 

@@ -228,21 +228,56 @@ static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
                                .scale = (float)a->op->scalar};
 }
 
-// What cuDNN's pattern has no place for goes the other way.
-static bool is_usual(const struct cuda_attend *a, int first_input, struct reals lse)
+static bool is_aligned(const struct cuda_attend *a)
 {
     const struct kernel_call *call = a->run->call;
-    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
-    bool is_special = a->has_sink || call->merges || a->op->alibi || a->op->softcap > 0 ||
-                      a->op->dropout_ratio > 0 || (a->op->causal && a->op->window > 0);
-    bool is_square = q->first[1] == k->first[1] && a->queries == a->keys;
-    bool is_grouped = a->heads == a->kv_heads * a->group || (a->kv_heads == 1);
     uintptr_t places = (uintptr_t)a->q.data | (uintptr_t)a->k.data | (uintptr_t)a->v.data;
     for (int i = 0; i < call->output_count; i++)
         places |= (uintptr_t)call->outputs[i].data | (uintptr_t)(2 * call->outputs[i].row_stride);
     places |= (uintptr_t)(2 * (a->q_stride | a->k_stride | a->v_stride));
-    return !is_special && (is_square || !a->op->causal) && is_grouped && places % 16 == 0 &&
-           a->number != NUMBER_FP32 && lse.number == NUMBER_FP32;
+    return places % 16 == 0;
+}
+
+// NULL, or what cuDNN's pattern has no place for: it goes the other way.
+static const char *special(const struct cuda_attend *a, int first_input, struct reals lse)
+{
+    const struct kernel_call *call = a->run->call;
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
+    bool is_square = q->first[1] == k->first[1] && a->queries == a->keys;
+    bool is_grouped = a->heads == a->kv_heads * a->group || (a->kv_heads == 1);
+    const struct {
+        bool is_so;
+        const char *text;
+    } rules[] = {
+        {a->number == NUMBER_FP32, "it is of fp32"},
+        {call->merges, "a block of a ring is added to the others"},
+        {a->has_sink, "it has sinks"},
+        {a->op->alibi, "it has biases of alibi"},
+        {a->op->softcap > 0, "its scores are capped"},
+        {a->op->dropout_ratio > 0, "it has dropout"},
+        {a->op->causal && a->op->window > 0, "it has a sliding window"},
+        {a->op->causal && !is_square, "queries and keys are not the same positions"},
+        {!is_grouped, "heads here share keys unevenly"},
+        {first_input == 1 && (call->adds & 7), "its gradients are added to others"},
+        {lse.number != NUMBER_FP32, "its sums of exponentials are not of fp32"},
+        {!is_aligned(a), "its rows begin at no multiple of 16 bytes"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (rules[i].is_so) return rules[i].text;
+    }
+    return NULL;
+}
+
+// Whether cuDNN takes it; which way it goes is kept for the report.
+static bool is_fused(const struct cuda_attend *a, int first_input, struct reals lse,
+                     const struct sdpa_shape *shape)
+{
+    struct cuda_device *device = a->run->device;
+    const char *fault = special(a, first_input, lse), *refusal = NULL;
+    if (!fault) fault = sdpa_missing(device);
+    if (!fault) fault = refusal = sdpa_prepare(device, shape);
+    cuda_note_attention(device, shape, fault, refusal != NULL);
+    return !fault;
 }
 
 const char *cuda_attention(const struct run *run)
@@ -254,7 +289,7 @@ const char *cuda_attention(const struct run *run)
     if (a.keys == 0) return "attention without keys";
     struct reals lse = run_output(run, 1);
     struct sdpa_shape shape = shape_of(&a, false);
-    if (is_usual(&a, 0, lse) && !sdpa_prepare(run->device, &shape)) {
+    if (is_fused(&a, 0, lse, &shape)) {
         struct sdpa_tensors tensors = {
             .q = a.q, .k = a.k, .v = a.v, .out = run_output(run, 0), .lse = lse.data};
         return sdpa_run(run->device, run->stream, &shape, &tensors);
@@ -409,8 +444,7 @@ const char *cuda_attention_backward(const struct run *run)
         fault = cuda_begin_sum(run->device, run->stream, call, i);
     if (is_empty) return fault;
     struct sdpa_shape shape = shape_of(&a, true);
-    bool is_plain = is_usual(&a, 1, g.lse) && (call->adds & 7) == 0;
-    if (is_plain && !sdpa_prepare(run->device, &shape)) {
+    if (is_fused(&a, 1, g.lse, &shape)) {
         struct sdpa_tensors tensors = {.q = a.q,
                                        .k = a.k,
                                        .v = a.v,

@@ -22,10 +22,11 @@ static struct cuda_device *own_of(struct device *device)
 const char *cuda_fault(cudaError_t error)
 {
     if (error == cudaSuccess) return NULL;
+    (void)cudaGetLastError();
     return error == cudaErrorMemoryAllocation ? CUDA_NO_MEMORY : cudaGetErrorString(error);
 }
 
-// What grows is in use until the stream has passed; freeing waits for that.
+// What grows is in use until its stream has passed, for which freeing need not wait.
 void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch scratch,
                    int64_t bytes)
 {
@@ -34,17 +35,14 @@ void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch 
     int64_t *held = &device->scratch_bytes[stream][scratch];
     if (*memory && bytes <= *held) return *memory;
     if (device->is_capturing) return NULL;
+    if (*memory && cuda_fault(cudaStreamSynchronize(device->streams[stream]))) return NULL;
     device->scratch_age++;
     int64_t rounded = (bytes / GRAIN + 1) * GRAIN;
     cudaFree(*memory);
-    *memory = NULL;
     *held = 0;
-    if (cudaMalloc(memory, (size_t)rounded) != cudaSuccess) {
-        cudaGetLastError();  // the memory is said to lack by the caller
-        *memory = NULL;
-        return NULL;
-    }
-    *held = rounded;
+    // That it lacks is said by the caller.
+    if (cuda_fault(cudaMalloc(memory, (size_t)rounded))) *memory = NULL;
+    if (*memory) *held = rounded;
     return *memory;
 }
 
@@ -111,11 +109,27 @@ static void close_device(struct device *device)
             cudaFree(own->scratch[s][i]);
         if (own->streams[s]) cudaStreamDestroy(own->streams[s]);
     }
-    for (int i = 0; i < ROTATION_MAX; i++)
+    for (int i = 0; i < own->rotation_count; i++)
         cudaFree(own->rotations[i].table);
+    free(own->rotations);
+    free(own->paths);
     cudaFreeHost(own->fault);
     cudaFree(own->origin_ns);
     free(own);
+}
+
+// Blocks of kernels that communicate, or bring what others wait for, begin before those that
+// compute.
+static const char *open_streams(struct cuda_device *own)
+{
+    int least = 0, greatest = 0;
+    const char *fault = cuda_fault(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    for (int s = 0; s < STREAM_COUNT && !fault; s++) {
+        int priority = s == STREAM_COMPUTE ? least : greatest;
+        fault = cuda_fault(
+            cudaStreamCreateWithPriority(&own->streams[s], cudaStreamNonBlocking, priority));
+    }
+    return fault;
 }
 
 // Ranks beyond the devices of a host share them in turn.
@@ -133,11 +147,12 @@ static const char *open_at(int ordinal, enum number compute, bool is_low_precisi
     own->ordinal = ordinal % count;
     own->compute = compute;
     own->is_low_precision = is_low_precision;
-    for (int s = 0; s < STREAM_COUNT && !fault; s++)
-        fault = cuda_fault(cudaStreamCreateWithFlags(&own->streams[s], cudaStreamNonBlocking));
+    fault = open_streams(own);
     if (!fault) fault = cuda_fault(cudaHostAlloc(&fault_flag, sizeof(int), cudaHostAllocMapped));
     own->fault = fault_flag;
     if (!fault) *own->fault = 0;
+    own->paths = calloc(ATTENTION_PATH_MAX, sizeof *own->paths);
+    if (!own->paths) fault = "no memory left on this host";
     if (!fault) fault = gemm_open(own);
     if (!fault) fault = sdpa_open(own);
     *device = (struct device *)(void *)own;
@@ -172,9 +187,11 @@ static const char *allocate(struct device *device, int64_t bytes, void **memory)
     return cuda_fault(cudaMalloc(memory, (size_t)bytes + 1));
 }
 
+// Whatever may still use it has to be done, which freeing need not wait for.
 static void release(struct device *device, void *memory)
 {
     (void)device;
+    if (memory) cudaDeviceSynchronize();
     cudaFree(memory);
 }
 
@@ -214,8 +231,8 @@ static int64_t own_bytes(struct device *device)
         for (int i = 0; i < SCRATCH_COUNT; i++)
             bytes += own->scratch_bytes[s][i];
     }
-    for (int i = 0; i < ROTATION_MAX; i++)
-        bytes += own->rotations[i].capacity_bytes;
+    for (int i = 0; i < own->rotation_count; i++)
+        bytes += own->rotations[i].count * own->rotations[i].dims * (int64_t)sizeof(float);
     return bytes;
 }
 
@@ -287,17 +304,19 @@ static const struct backend *at_precision(enum precision precision);
         .version = BACKEND_VERSION, .name = "cuda", .real_bytes = 4, .compute_bytes = (bytes),     \
         .compute = (precision), .is_asynchronous = true, .is_low_precision = (narrow),             \
         .joins = CUDA_JOINS, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
-        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
-        .allocate_host = allocate_host, .release_host = release_host, .copy = copy,                \
-        .own_bytes = own_bytes, .fill = fill, .box = cuda_box, .can_run = cuda_can_run,            \
-        .run = cuda_run, .update = cuda_update, .round = cuda_round, .widen = cuda_widen,          \
-        .sum_squares = cuda_sum_squares, .update_all = cuda_update_all,                            \
-        .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, .synchronize = synchronize,    \
-        .delay = cuda_delay, .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until,   \
-        .device_count = device_count, .native_stream = native_stream, .event_new = event_new,      \
-        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
-        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
-        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
+        .tune = gemm_tune, .choices = gemm_choices, .choose = gemm_take_choices,                   \
+        .attention_paths = cuda_attention_paths, .open = (opens), .close = close_device,           \
+        .allocate = allocate, .release = release, .allocate_host = allocate_host,                  \
+        .release_host = release_host, .copy = copy, .own_bytes = own_bytes, .fill = fill,          \
+        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
+        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
+        .update_all = cuda_update_all, .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, \
+        .synchronize = synchronize, .delay = cuda_delay, .delay_origin = cuda_delay_origin,        \
+        .delay_until = cuda_delay_until, .device_count = device_count,                             \
+        .native_stream = native_stream, .event_new = event_new, .event_free = event_free,          \
+        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds,    \
+        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                      \
+        .replay = cuda_replay, .capture_free = cuda_capture_free,                                  \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);

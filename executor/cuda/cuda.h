@@ -34,13 +34,11 @@ enum scratch {
     SCRATCH_COUNT = SCRATCH_SUM + OP_OUTPUT_MAX
 };
 
-struct cuda_rotation {  // cosines and sines of one rope, kept for the next call
+struct cuda_rotation {  // cosines and sines of one rope, kept while the device is open
     double theta;
     int64_t dims, first, count;
     float *table;
-    int64_t capacity_bytes;
 };
-enum { ROTATION_MAX = 4 };
 
 struct gemm_cache;
 struct sdpa_cache;
@@ -54,8 +52,8 @@ struct cuda_device {
     cudaStream_t streams[STREAM_COUNT];
     void *scratch[STREAM_COUNT][SCRATCH_COUNT];
     int64_t scratch_bytes[STREAM_COUNT][SCRATCH_COUNT];
-    struct cuda_rotation rotations[ROTATION_MAX];
-    int next_rotation;
+    struct cuda_rotation *rotations;
+    int rotation_count, rotation_room;
     int64_t *origin_ns;   // on the device: what delay_until counts from
     bool is_capturing;    // its own memory must stay where it is
     int64_t scratch_age;  // counts when it has not
@@ -64,10 +62,13 @@ struct cuda_device {
     struct cublasContext *groups;  // cuBLAS, from the first group of GEMMs on
     unsigned refused_groups;       // group_kind: no need to ask again
     struct sdpa_cache *sdpa;
+    struct attention_path *paths;  // [ATTENTION_PATH_MAX]
+    int path_count;
 };
 
 extern const char CUDA_NO_MEMORY[];
-// NULL, or the name of the error, by CUDA.
+// NULL, or the name of the error, by CUDA, which then forgets it: it is no fault of what comes
+// next.
 const char *cuda_fault(cudaError_t error);
 // At least `bytes` on the device; NULL when there is none.
 void *cuda_scratch(struct cuda_device *device, enum stream stream, enum scratch scratch,
@@ -143,6 +144,11 @@ const char *gemm_open(struct cuda_device *device);
 void gemm_close(struct cuda_device *device);
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm);
 int64_t gemm_library_version(void);
+// gemm_choice.c: entries of the table.
+void gemm_tune(struct device *device);
+int gemm_choices(struct device *device, const struct kernel_choice **choices);
+const char *gemm_take_choices(struct device *device, const struct kernel_choice *choices,
+                              int count);
 
 // gemm_group.c: GEMMs of different sizes in one launch, all of the same numbers, of batch 1 and
 // without an epilogue, none of them empty; no C overlaps another. `table`: on the device, the
@@ -167,6 +173,9 @@ struct sdpa_tensors {
     float *lse;                                   // (batch, seq, head)
 };
 const char *sdpa_open(struct cuda_device *device);
+// NULL, or why no shape at all is run here; and what the way through it is called.
+const char *sdpa_missing(const struct cuda_device *device);
+const char *sdpa_name(void);
 void sdpa_close(struct cuda_device *device);
 // NULL, or why cuDNN does not run this shape here. Plans are kept.
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape);
@@ -199,6 +208,10 @@ const char *cuda_softmax(const struct run *run);
 const char *cuda_softmax_backward(const struct run *run);
 const char *cuda_attention(const struct run *run);
 const char *cuda_attention_backward(const struct run *run);
+// paths.c: keeps the way that a shape went. `fault`: why it is not the fused one; NULL: it is.
+void cuda_note_attention(struct cuda_device *device, const struct sdpa_shape *shape,
+                         const char *fault, bool is_refused);
+int cuda_attention_paths(struct device *device, struct attention_path *paths);
 const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_gather(const struct run *run);
 const char *cuda_gather_backward(const struct run *run);

@@ -1,6 +1,7 @@
 #include "executor/cuda/cuda.h"
 #include "executor/cuda/functions.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_GELU_TANH &&
@@ -118,34 +119,37 @@ static bool is_same(const struct cuda_rotation *a, const struct cuda_rotation *b
            a->count == b->count;
 }
 
-// The table of a rope, made unless one of the last few calls had the same; NULL without memory.
+static bool has_room(struct cuda_device *device)
+{
+    if (device->rotation_count < device->rotation_room) return true;
+    int room = 2 * device->rotation_room + 4;
+    struct cuda_rotation *more =
+        realloc(device->rotations, (size_t)room * sizeof *device->rotations);
+    if (!more) return false;
+    device->rotations = more;
+    device->rotation_room = room;
+    return true;
+}
+
+// The table of a rope, made where there was none like it; NULL without memory. None gives way to
+// another: a model has as many as it has kinds of layers and parts of a sequence.
 static const float *table_of(const struct run *run, const struct cuda_rotation *wanted)
 {
     struct cuda_device *device = run->device;
-    for (int i = 0; i < ROTATION_MAX; i++) {
+    for (int i = 0; i < device->rotation_count; i++) {
         if (is_same(&device->rotations[i], wanted)) return device->rotations[i].table;
     }
-    if (device->is_capturing) return NULL;
-    struct cuda_rotation *rotation = &device->rotations[device->next_rotation];
-    device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
-    int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(float);
-    // Another stream may read the table that gives way.
-    if (cudaDeviceSynchronize() != cudaSuccess) return NULL;
-    device->scratch_age++;
-    if (bytes > rotation->capacity_bytes) {
-        cudaFree(rotation->table);
-        *rotation = (struct cuda_rotation){0};
-        void *table;
-        if (cudaMalloc(&table, (size_t)bytes) != cudaSuccess) return NULL;
-        rotation->table = table;
-        rotation->capacity_bytes = bytes;
-    }
-    rotation->theta = wanted->theta, rotation->dims = wanted->dims;
-    rotation->first = wanted->first, rotation->count = wanted->count;
+    void *table;
+    size_t bytes = (size_t)(wanted->count * wanted->dims) * sizeof(float);
+    if (device->is_capturing || !has_room(device)) return NULL;
+    if (cuda_fault(cudaMalloc(&table, bytes))) return NULL;
+    struct cuda_rotation *rotation = &device->rotations[device->rotation_count++];
+    *rotation = *wanted;
+    rotation->table = table;
     kernel_rope_table(run->on, wanted->theta, wanted->dims, wanted->first, wanted->count,
                       rotation->table);
-    if (cudaStreamSynchronize(run->on) != cudaSuccess) return NULL;
-    return rotation->table;
+    // Other streams may read it.
+    return cuda_fault(cudaStreamSynchronize(run->on)) ? NULL : rotation->table;
 }
 
 const char *cuda_rope(const struct run *run)

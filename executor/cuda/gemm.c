@@ -1,36 +1,13 @@
-#include "core/hash.h"
-#include "executor/cuda/cuda.h"
+#include "executor/cuda/gemm.h"
 
-#include <cublasLt.h>
+#include "core/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-// GEMMs by cuBLASLt: descriptors and the algorithm that its heuristics choose are made once for
-// each kind of call and kept for the run, so that equal calls run equal kernels. Algorithms that
-// add parts of a sum up in an order of their own are left out. A workspace of a fixed size a
+// GEMMs by cuBLASLt: descriptors and the algorithm (gemm_choice.c) are made once for each kind of
+// call and kept for the run, so that equal calls run equal kernels. A workspace of a fixed size a
 // stream.
-
-enum { WORKSPACE_BYTES = 32 << 20, BUCKETS = 1024 };
-
-struct gemm_key {
-    int64_t rows, columns, inner, batch, a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
-    int64_t aux_stride;
-    int number, b_number, c_number, is_a_turned, is_b_turned;
-    int a_alignment, b_alignment, c_alignment, bias_alignment, is_sum, epilogue;
-};
-struct gemm_plan {
-    struct gemm_plan *next;
-    struct gemm_key key;
-    bool is_chosen;  // the algorithm, with the pointers of the first call there
-    bool is_refused;
-    cublasLtMatmulDesc_t product;
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algorithm;
-};
-struct gemm_cache {
-    cublasLtHandle_t handle;
-    struct gemm_plan *plans[BUCKETS];
-};
 
 static const char *fault_of(cublasStatus_t status)
 {
@@ -62,13 +39,14 @@ void gemm_close(struct cuda_device *device)
 {
     gemm_group_close(device);
     if (!device->gemm) return;
-    for (int i = 0; i < BUCKETS; i++) {
+    for (int i = 0; i < GEMM_BUCKETS; i++) {
         while (device->gemm->plans[i]) {
             struct gemm_plan *plan = device->gemm->plans[i];
             device->gemm->plans[i] = plan->next;
             forget(plan);
         }
     }
+    gemm_choices_free(device->gemm);
     if (device->gemm->handle) cublasLtDestroy(device->gemm->handle);
     free(device->gemm);
     device->gemm = NULL;
@@ -121,43 +99,6 @@ static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, int number, in
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     return cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                             &step, sizeof step);
-}
-
-static cublasStatus_t choose(struct gemm_cache *cache, struct gemm_plan *plan)
-{
-    cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found;
-    uint64_t workspace = WORKSPACE_BYTES;
-    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;  // in one sequence
-    uint32_t alignments[3] = {(uint32_t)plan->key.b_alignment, (uint32_t)plan->key.a_alignment,
-                              (uint32_t)plan->key.c_alignment};
-    int count = 0;
-    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
-    if (status != CUBLAS_STATUS_SUCCESS) return status;
-    const struct {
-        cublasLtMatmulPreferenceAttributes_t name;
-        const void *value;
-        size_t size;
-    } wishes[] = {
-        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
-        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignments[0], sizeof *alignments},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignments[1], sizeof *alignments},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignments[2], sizeof *alignments},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignments[2], sizeof *alignments},
-    };
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes && status == CUBLAS_STATUS_SUCCESS; i++) {
-        status = cublasLtMatmulPreferenceSetAttribute(preference, wishes[i].name, wishes[i].value,
-                                                      wishes[i].size);
-    }
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasLtMatmulAlgoGetHeuristic(cache->handle, plan->product, plan->b, plan->a,
-                                                plan->c, plan->c, preference, 1, &found, &count);
-    }
-    cublasLtMatmulPreferenceDestroy(preference);
-    if (status == CUBLAS_STATUS_SUCCESS && count == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status == CUBLAS_STATUS_SUCCESS) plan->algorithm = found.algo;
-    return status;
 }
 
 static cublasStatus_t set(struct gemm_plan *plan, cublasStatus_t before,
@@ -224,7 +165,8 @@ static cublasStatus_t make(struct gemm_plan *plan)
 static const char *find(struct gemm_cache *cache, const struct gemm_key *key,
                         struct gemm_plan **plan)
 {
-    struct gemm_plan **bucket = &cache->plans[hash_bytes(HASH_START, key, sizeof *key) % BUCKETS];
+    struct gemm_plan **bucket =
+        &cache->plans[hash_bytes(HASH_START, key, sizeof *key) % GEMM_BUCKETS];
     for (*plan = *bucket; *plan; *plan = (*plan)->next) {
         if (memcmp(&(*plan)->key, key, sizeof *key) == 0) return NULL;
     }
@@ -262,24 +204,31 @@ static cublasStatus_t set_pointers(struct gemm_plan *plan, const struct cuda_gem
     return status;
 }
 
+cublasStatus_t gemm_launch(struct cuda_device *device, enum stream stream,
+                           const struct gemm_plan *plan, const struct cuda_gemm *gemm,
+                           const cublasLtMatmulAlgo_t *algorithm, void *workspace)
+{
+    return cublasLtMatmul(device->gemm->handle, plan->product, &gemm->alpha, gemm->b.data, plan->b,
+                          gemm->a.data, plan->a, &gemm->beta, gemm->c.data, plan->c, gemm->c.data,
+                          plan->c, algorithm, workspace, GEMM_WORKSPACE_BYTES,
+                          device->streams[stream]);
+}
+
 const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *gemm)
 {
     struct gemm_plan *plan;
     struct gemm_key key = key_of(gemm);
-    void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, WORKSPACE_BYTES);
+    void *workspace = cuda_scratch(device, stream, SCRATCH_GEMM, GEMM_WORKSPACE_BYTES);
     if (!workspace) return CUDA_NO_MEMORY;
     const char *fault = find(device->gemm, &key, &plan);
     if (!fault) fault = fault_of(set_pointers(plan, gemm));
     if (!fault && plan->is_refused) fault = fault_of(CUBLAS_STATUS_NOT_SUPPORTED);
     if (!fault && !plan->is_chosen) {
-        cublasStatus_t status = choose(device->gemm, plan);
+        cublasStatus_t status = gemm_choose(device, stream, plan, gemm, workspace);
         plan->is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED;
         fault = fault_of(status);
     }
     if (fault) return fault;
     plan->is_chosen = true;
-    return fault_of(cublasLtMatmul(device->gemm->handle, plan->product, &gemm->alpha, gemm->b.data,
-                                   plan->b, gemm->a.data, plan->a, &gemm->beta, gemm->c.data,
-                                   plan->c, gemm->c.data, plan->c, &plan->algorithm, workspace,
-                                   WORKSPACE_BYTES, device->streams[stream]));
+    return fault_of(gemm_launch(device, stream, plan, gemm, &plan->algorithm, workspace));
 }

@@ -187,9 +187,12 @@ struct lookup_args {
     bool adds;
     const int64_t *ids;
     struct reals rows, table;
-    int64_t *next;  // [2 * count]: next token of this id, or -1; whether it is the first
-    int *fault;     // set when a table lacks an id
+    int *sorting;    // backward: kernel_lookup_ints of them
+    float *partial;  // and kernel_lookup_floats
+    int *fault;      // set when a table lacks an id
 };
+int64_t kernel_lookup_ints(const struct lookup_args *args);
+int64_t kernel_lookup_floats(const struct lookup_args *args);
 void kernel_gather(struct CUstream_st *stream, const struct lookup_args *args);
 void kernel_gather_backward(struct CUstream_st *stream, const struct lookup_args *args);
 

@@ -194,8 +194,11 @@ const char *cuda_gather_backward(const struct run *run)
         read_lookup(run, &call->inputs[1], &call->outputs[0], &call->inputs[0], &args);
     if (!fault) fault = cuda_begin_sum(run->device, run->stream, call, 0);
     if (fault || args.count == 0) return fault;
-    args.next = run_scratch(run, SCRATCH_PARTIAL, 2 * args.count * (int64_t)sizeof *args.next);
-    if (!args.next) return CUDA_NO_MEMORY;
+    args.sorting =
+        run_scratch(run, SCRATCH_INDEX, kernel_lookup_ints(&args) * (int64_t)sizeof *args.sorting);
+    args.partial = run_scratch(run, SCRATCH_PARTIAL,
+                               kernel_lookup_floats(&args) * (int64_t)sizeof *args.partial);
+    if (!args.sorting || !args.partial) return CUDA_NO_MEMORY;
     kernel_gather_backward(run->on, &args);
     return NULL;
 }

@@ -23,19 +23,30 @@ struct sdpa_cache {
 
 static const char *fault_of(cudnnStatus_t status)
 {
-    return status == CUDNN_STATUS_SUCCESS ? NULL : cudnnGetErrorString(status);
+    return status == CUDNN_STATUS_SUCCESS ? NULL : cudnn()->GetErrorString(status);
 }
 
 int64_t sdpa_library_version(void)
 {
-    return (int64_t)cudnnGetVersion();
+    return cudnn_open() ? 0 : (int64_t)cudnn()->GetVersion();
 }
 
 const char *sdpa_open(struct cuda_device *device)
 {
+    if (cudnn_open()) return NULL;  // a machine without it: sdpa_missing says so
     device->sdpa = calloc(1, sizeof *device->sdpa);
     if (!device->sdpa) return "no memory left on this host";
-    return fault_of(cudnnCreate(&device->sdpa->handle));
+    return fault_of(cudnn()->Create(&device->sdpa->handle));
+}
+
+const char *sdpa_missing(const struct cuda_device *device)
+{
+    return device->sdpa ? NULL : cudnn_open();
+}
+
+const char *sdpa_name(void)
+{
+    return "cudnn";
 }
 
 void sdpa_close(struct cuda_device *device)
@@ -44,7 +55,7 @@ void sdpa_close(struct cuda_device *device)
     if (!cache) return;
     for (int i = 0; i < cache->count; i++)
         sdpa_plan_free(&cache->plans[i].made);
-    if (cache->handle) cudnnDestroy(cache->handle);
+    if (cache->handle) cudnn()->Destroy(cache->handle);
     free(cache);
     device->sdpa = NULL;
 }
@@ -101,22 +112,22 @@ static cudnnStatus_t execute(struct sdpa_cache *cache, const struct sdpa_plan *p
 {
     cudnnBackendDescriptor_t variant;
     cudnnStatus_t status =
-        cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &variant);
+        cudnn()->BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &variant);
     if (status != CUDNN_STATUS_SUCCESS) return status;
-    status = cudnnBackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64,
-                                      pack->count, pack->ids);
+    status = cudnn()->BackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+                                          CUDNN_TYPE_INT64, pack->count, pack->ids);
     if (status == CUDNN_STATUS_SUCCESS) {
-        status = cudnnBackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                                          CUDNN_TYPE_VOID_PTR, pack->count, pack->pointers);
+        status = cudnn()->BackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                                              CUDNN_TYPE_VOID_PTR, pack->count, pack->pointers);
     }
     if (status == CUDNN_STATUS_SUCCESS) {
-        status = cudnnBackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-                                          CUDNN_TYPE_VOID_PTR, 1, &workspace);
+        status = cudnn()->BackendSetAttribute(variant, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+                                              CUDNN_TYPE_VOID_PTR, 1, &workspace);
     }
-    if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(variant);
+    if (status == CUDNN_STATUS_SUCCESS) status = cudnn()->BackendFinalize(variant);
     if (status == CUDNN_STATUS_SUCCESS)
-        status = cudnnBackendExecute(cache->handle, plan->made.plan, variant);
-    cudnnBackendDestroyDescriptor(variant);
+        status = cudnn()->BackendExecute(cache->handle, plan->made.plan, variant);
+    cudnn()->BackendDestroyDescriptor(variant);
     return status;
 }
 
@@ -163,7 +174,7 @@ const char *sdpa_run(struct cuda_device *device, enum stream stream, const struc
         if (error != cudaSuccess) return cuda_fault(error);
         at += rounded(size);
     }
-    cudnnStatus_t status = cudnnSetStream(device->sdpa->handle, device->streams[stream]);
+    cudnnStatus_t status = cudnn()->SetStream(device->sdpa->handle, device->streams[stream]);
     if (status == CUDNN_STATUS_SUCCESS) status = execute(device->sdpa, plan, &pack, room);
     return fault_of(status);
 }

@@ -17,7 +17,7 @@ static void set(struct sdpa_graph *g, cudnnBackendDescriptor_t descriptor,
                 const void *values)
 {
     if (g->status != CUDNN_STATUS_SUCCESS) return;
-    keep_fault(g, cudnnBackendSetAttribute(descriptor, name, type, count, values));
+    keep_fault(g, cudnn()->BackendSetAttribute(descriptor, name, type, count, values));
 }
 
 static cudnnBackendDescriptor_t begin(struct sdpa_graph *g, cudnnBackendDescriptorType_t type)
@@ -25,14 +25,14 @@ static cudnnBackendDescriptor_t begin(struct sdpa_graph *g, cudnnBackendDescript
     cudnnBackendDescriptor_t descriptor = NULL;
     if (g->held_count == SDPA_DESCRIPTORS) keep_fault(g, CUDNN_STATUS_INTERNAL_ERROR);
     if (g->status != CUDNN_STATUS_SUCCESS) return NULL;
-    keep_fault(g, cudnnBackendCreateDescriptor(type, &descriptor));
+    keep_fault(g, cudnn()->BackendCreateDescriptor(type, &descriptor));
     if (g->status == CUDNN_STATUS_SUCCESS) g->held[g->held_count++] = descriptor;
     return descriptor;
 }
 
 static void end(struct sdpa_graph *g, cudnnBackendDescriptor_t descriptor)
 {
-    if (g->status == CUDNN_STATUS_SUCCESS) keep_fault(g, cudnnBackendFinalize(descriptor));
+    if (g->status == CUDNN_STATUS_SUCCESS) keep_fault(g, cudnn()->BackendFinalize(descriptor));
 }
 
 static void end_operation(struct sdpa_graph *g, cudnnBackendDescriptor_t operation)
@@ -335,23 +335,23 @@ static const char *graph_make(struct sdpa_graph *g, const struct sdpa_shape *sha
         g->operation_count, g->operations);
     if (handle) set(g, g->graph, SDPA_GRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     end(g, g->graph);
-    return g->status == CUDNN_STATUS_SUCCESS ? NULL : cudnnGetErrorString(g->status);
+    return g->status == CUDNN_STATUS_SUCCESS ? NULL : cudnn()->GetErrorString(g->status);
 }
 
 static void graph_free(struct sdpa_graph *g)
 {
     while (g->held_count > 0)
-        cudnnBackendDestroyDescriptor(g->held[--g->held_count]);
+        cudnn()->BackendDestroyDescriptor(g->held[--g->held_count]);
 }
 
 static cudnnStatus_t make_configs(int capacity, cudnnBackendDescriptor_t *configs)
 {
     for (int i = 0; i < capacity; i++) {
         cudnnStatus_t status =
-            cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
+            cudnn()->BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
         if (status == CUDNN_STATUS_SUCCESS) continue;
         while (i-- > 0)
-            cudnnBackendDestroyDescriptor(configs[i]);
+            cudnn()->BackendDestroyDescriptor(configs[i]);
         return status;
     }
     return CUDNN_STATUS_SUCCESS;
@@ -378,15 +378,15 @@ static const char *find_configs(const struct sdpa_graph *graph,
     if (asks.status == CUDNN_STATUS_SUCCESS) asks.status = make_configs(capacity, configs);
     if (asks.status == CUDNN_STATUS_SUCCESS) {
         asks.status =
-            cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &found, configs);
+            cudnn()->BackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &found, configs);
         if (asks.status != CUDNN_STATUS_SUCCESS) found = 0;
         for (int i = (int)found; i < capacity; i++)
-            cudnnBackendDestroyDescriptor(configs[i]);
+            cudnn()->BackendDestroyDescriptor(configs[i]);
     }
     *count = (int)found;
     graph_free(&asks);
-    if (asks.status != CUDNN_STATUS_SUCCESS) return cudnnGetErrorString(asks.status);
+    if (asks.status != CUDNN_STATUS_SUCCESS) return cudnn()->GetErrorString(asks.status);
     return found > 0 ? NULL : "cuDNN has no engine for this attention";
 }
 
@@ -407,8 +407,9 @@ static cudnnStatus_t compile(cudnnBackendDescriptor_t config, cudnnHandle_t hand
     }
     end(&asks, plan);
     if (asks.status == CUDNN_STATUS_SUCCESS) {
-        asks.status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                               CUDNN_TYPE_INT64, 1, &count, &made->workspace_bytes);
+        asks.status =
+            cudnn()->BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                         CUDNN_TYPE_INT64, 1, &count, &made->workspace_bytes);
     }
     if (asks.status == CUDNN_STATUS_SUCCESS) {
         *made = (struct sdpa_made){config, plan, made->workspace_bytes};
@@ -430,16 +431,16 @@ const char *sdpa_plan_make(const struct sdpa_shape *shape, cudnnHandle_t handle,
     *made = (struct sdpa_made){0};
     for (int i = 0; i < count; i++) {
         if (!made->plan) status = compile(configs[i], handle, device_properties, made);
-        if (made->config != configs[i]) cudnnBackendDestroyDescriptor(configs[i]);
+        if (made->config != configs[i]) cudnn()->BackendDestroyDescriptor(configs[i]);
     }
     graph_free(&graph);
-    return fault || made->plan ? fault : cudnnGetErrorString(status);
+    return fault || made->plan ? fault : cudnn()->GetErrorString(status);
 }
 
 void sdpa_plan_free(struct sdpa_made *made)
 {
-    if (made->plan) cudnnBackendDestroyDescriptor(made->plan);
-    if (made->config) cudnnBackendDestroyDescriptor(made->config);
+    if (made->plan) cudnn()->BackendDestroyDescriptor(made->plan);
+    if (made->config) cudnn()->BackendDestroyDescriptor(made->config);
     *made = (struct sdpa_made){0};
 }
 

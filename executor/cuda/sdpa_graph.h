@@ -1,10 +1,9 @@
 #pragma once
 #include "executor/cuda/cuda.h"
-
-#include <cudnn.h>
+#include "executor/cuda/cudnn_library.h"
 
 // Attention as a graph of cuDNN operations, forward or backward, in the one order that its fused
-// kernels know. Making it and asking whether an engine takes it need no device.
+// kernels know. Making it and asking whether an engine takes it need no device, but cudnn_open.
 
 enum sdpa_tensor {
     SDPA_Q = 1,

@@ -7,6 +7,15 @@ const char *sdpa_open(struct cuda_device *device)
     (void)device;
     return NULL;
 }
+const char *sdpa_missing(const struct cuda_device *device)
+{
+    (void)device;
+    return "built without cuDNN";
+}
+const char *sdpa_name(void)
+{
+    return "cudnn";
+}
 void sdpa_close(struct cuda_device *device)
 {
     (void)device;
@@ -18,11 +27,11 @@ int64_t sdpa_library_version(void)
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape)
 {
     (void)device, (void)shape;
-    return "there is no cuDNN";
+    return "built without cuDNN";
 }
 const char *sdpa_run(struct cuda_device *device, enum stream stream, const struct sdpa_shape *shape,
                      const struct sdpa_tensors *tensors)
 {
     (void)device, (void)stream, (void)shape, (void)tensors;
-    return "there is no cuDNN";
+    return "built without cuDNN";
 }

@@ -416,7 +416,8 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
     done = done && host_state_finish(&engine);
     if (done) {
         fill_memory(&engine, result);
-        done = find_peak(&engine, result) && measure_finish(&engine, result);
+        done = find_peak(&engine, result) && attentions_gather(&engine, result) &&
+               measure_finish(&engine, result);
     }
     if (done && request->options->dump_path) done = dump_write(&engine);
     if (request->heartbeat)

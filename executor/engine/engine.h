@@ -279,6 +279,8 @@ MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result)
 // beside each other.
 MUST_CHECK bool levels_gather(struct engine *engine, const double *starts, int64_t shift_ns,
                               int64_t state_bytes, struct trace *trace);
+// attentions.c: at the end, of all ranks.
+MUST_CHECK bool attentions_gather(struct engine *engine, struct run_result *result);
 // tasks.c: `count` tasks from `first` on have run. Of a step that counts each is added up:
 // bytes, and the seconds where it was timed; at the end over all steps that counted.
 MUST_CHECK bool tasks_open(struct engine *engine);

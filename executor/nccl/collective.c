@@ -3,8 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
-// Each takes the lock for its calls and settles without it. Where parts differ in size NCCL has no
-// collective of its own: one broadcast or reduction a member, all in one launch.
+// Calls block until they are on the stream, without the lock: the watcher has to be able to abort
+// them. Where parts differ in size NCCL has no collective of its own: one broadcast or reduction a
+// member, all in one launch.
 
 ncclDataType_t nccl_type(const struct backend *backend, enum element element)
 {
@@ -21,6 +22,14 @@ ncclDataType_t nccl_type(const struct backend *backend, enum element element)
     return ncclFloat16;
 }
 
+cudaError_t nccl_stream_new(cudaStream_t *stream)
+{
+    int least = 0, greatest = 0;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    if (error != cudaSuccess) return error;
+    return cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest);
+}
+
 cudaStream_t nccl_stream(const struct communicator *communicator, enum stream stream)
 {
     return communicator->backend->native_stream(communicator->device, stream);
@@ -28,6 +37,7 @@ cudaStream_t nccl_stream(const struct communicator *communicator, enum stream st
 
 struct call {
     struct group *group;
+    ncclComm_t comm;  // of the group; NULL: it is of one rank
     ncclDataType_t type;
     int64_t size;  // of a number
     enum stream stream;
@@ -50,14 +60,17 @@ static struct call call_make(struct group *group, enum stream stream, enum eleme
     };
 }
 
-// False after a failure, with the lock not held.
+// False after a failure. Until call_end the watcher knows that the rank may be in a call.
 static bool call_begin(struct call *call)
 {
     struct communicator *communicator = call->group->communicator;
     pthread_mutex_lock(&communicator->lock);
     bool has_comm = call->group->comm || call->group->count == 1;
-    if (has_comm && !atomic_load(&communicator->has_failed)) return true;
+    bool begins = has_comm && !atomic_load(&communicator->has_failed);
+    call->comm = call->group->comm;
+    if (begins) atomic_store(&call->group->is_inside, 1);
     pthread_mutex_unlock(&communicator->lock);
+    if (begins) return true;
     if (!has_comm)
         nccl_fail(communicator, "group '%s' is for numbers of the host", call->group->purpose);
     return false;
@@ -72,10 +85,8 @@ static void note(struct call *call, ncclResult_t result)
 static const char *call_end(struct call *call)
 {
     struct group *group = call->group;
-    pthread_mutex_unlock(&group->communicator->lock);
-    const char *failure = nccl_check(group->communicator, call->result, call->what, group->purpose);
-    return failure ? failure
-                   : nccl_settle(group->communicator, &group->comm, call->what, group->purpose);
+    atomic_store(&group->is_inside, 0);
+    return nccl_check(group->communicator, call->result, call->what, group->purpose);
 }
 
 static const char *copy(const struct call *call, void *to, const void *from, int64_t count)
@@ -106,8 +117,7 @@ const char *nccl_all_reduce(struct group *group, enum stream stream, enum elemen
     if (count == 0 || group->count == 1) return NULL;
     if (!call_begin(&call)) return group->communicator->text;
     ncclRedOp_t operation = combine == COMBINE_SUM ? ncclSum : ncclMax;
-    note(&call,
-         ncclAllReduce(data, data, (size_t)count, call.type, operation, group->comm, call.on));
+    note(&call, ncclAllReduce(data, data, (size_t)count, call.type, operation, call.comm, call.on));
     return call_end(&call);
 }
 
@@ -119,7 +129,7 @@ const char *nccl_all_gather(struct group *group, enum stream stream, enum elemen
     if (are_none(counts, group->count)) return NULL;
     if (!call_begin(&call)) return group->communicator->text;
     if (are_equal(counts, group->count)) {
-        note(&call, ncclAllGather(mine, all, (size_t)counts[0], call.type, group->comm, call.on));
+        note(&call, ncclAllGather(mine, all, (size_t)counts[0], call.type, call.comm, call.on));
         return call_end(&call);
     }
     int64_t part = 0;
@@ -128,7 +138,7 @@ const char *nccl_all_gather(struct group *group, enum stream stream, enum elemen
         void *to = bytes_at(all, part * call.size);
         if (counts[member] > 0)
             note(&call, ncclBroadcast(member == group->me ? mine : to, to, (size_t)counts[member],
-                                      call.type, member, group->comm, call.on));
+                                      call.type, member, call.comm, call.on));
         part += counts[member];
     }
     note(&call, ncclGroupEnd());
@@ -153,7 +163,7 @@ const char *nccl_reduce_scatter(struct group *group, enum stream stream, enum el
         const void *from = bytes_at(all, part * call.size);
         if (counts[member] > 0)
             note(&call, ncclReduce(from, member == group->me ? mine : NULL, (size_t)counts[member],
-                                   call.type, ncclSum, member, group->comm, call.on));
+                                   call.type, ncclSum, member, call.comm, call.on));
         part += counts[member];
     }
     note(&call, ncclGroupEnd());
@@ -175,7 +185,7 @@ const char *nccl_all_to_all(struct group *group, enum stream stream, enum elemen
     if (!call_begin(&call)) return group->communicator->text;
     const void *own_from = NULL;
     void *own_to = NULL;
-    if (group->comm) note(&call, ncclGroupStart());
+    if (call.comm) note(&call, ncclGroupStart());
     for (int member = 0; member < group->count; member++) {
         const void *give = bytes_at(from, out * call.size);
         void *take = bytes_at(to, in * call.size);
@@ -188,12 +198,12 @@ const char *nccl_all_to_all(struct group *group, enum stream stream, enum elemen
         }
         if (sent[member] > 0)
             note(&call,
-                 ncclSend(give, (size_t)sent[member], call.type, member, group->comm, call.on));
+                 ncclSend(give, (size_t)sent[member], call.type, member, call.comm, call.on));
         if (received[member] > 0)
             note(&call,
-                 ncclRecv(take, (size_t)received[member], call.type, member, group->comm, call.on));
+                 ncclRecv(take, (size_t)received[member], call.type, member, call.comm, call.on));
     }
-    if (group->comm) note(&call, ncclGroupEnd());
+    if (call.comm) note(&call, ncclGroupEnd());
     const char *failure = call_end(&call);
     return failure ? failure : copy(&call, own_to, own_from, sent[me]);
 }

@@ -62,8 +62,7 @@ static const char *pass_id(struct communicator *communicator, struct nccl_link *
 
 static const char *open_slots(struct communicator *communicator, struct nccl_link *link)
 {
-    const char *failure =
-        check_cuda(communicator, cudaStreamCreateWithFlags(&link->stream, cudaStreamNonBlocking));
+    const char *failure = check_cuda(communicator, nccl_stream_new(&link->stream));
     for (int i = 0; i < communicator->message_count && !failure; i++) {
         struct link_slot *slot = &link->slots[i];
         failure = check_cuda(communicator,

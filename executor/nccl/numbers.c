@@ -20,8 +20,7 @@ static const char *open_stream(struct communicator *communicator)
     struct nccl_numbers *numbers = &communicator->numbers;
     if (numbers->is_open) return NULL;
     numbers->is_open = true;
-    const char *failure =
-        check(communicator, cudaStreamCreateWithFlags(&numbers->stream, cudaStreamNonBlocking));
+    const char *failure = check(communicator, nccl_stream_new(&numbers->stream));
     return failure ? failure
                    : check(communicator,
                            cudaEventCreateWithFlags(&numbers->there, cudaEventDisableTiming));
@@ -92,7 +91,7 @@ const char *nccl_gather_numbers(struct group *group, const void *mine, void *all
         memmove(all, mine, (size_t)bytes);
         return NULL;
     }
-    const char *failure = group->numbers ? NULL : nccl_open_comm(group, &group->numbers);
+    const char *failure = group->numbers ? NULL : nccl_open_comm(group, false, &group->numbers);
     if (!failure) failure = open_stream(communicator);
     if (!failure) failure = reserve(communicator, group->count * bytes);
     return failure ? failure : gather_on_device(group, mine, all, bytes);

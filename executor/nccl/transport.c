@@ -45,22 +45,24 @@ static void register_adopted(struct group *group)
         group->registration = NULL;
 }
 
-const char *nccl_open_comm(struct group *group, ncclComm_t *comm)
+const char *nccl_open_comm(struct group *group, bool blocks, ncclComm_t *comm)
 {
     struct communicator *communicator = group->communicator;
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
     const char *failure = share_id(group, &id);
     if (!failure)
-        failure = nccl_comm_begin(communicator, &id, group->count, group->me, group->purpose, comm);
-    return failure ? failure
-                   : nccl_settle(communicator, comm, "making the communicator", group->purpose);
+        failure = (blocks ? nccl_comm_make : nccl_comm_begin)(communicator, &id, group->count,
+                                                              group->me, group->purpose, comm);
+    return failure || blocks
+               ? failure
+               : nccl_settle(communicator, comm, "making the communicator", group->purpose);
 }
 
 static const char *open_data(struct group *group)
 {
     struct communicator *communicator = group->communicator;
-    const char *failure = nccl_open_comm(group, &group->comm);
+    const char *failure = nccl_open_comm(group, true, &group->comm);
     if (failure) return failure;
     pthread_mutex_lock(&communicator->lock);
     register_adopted(group);

@@ -11,11 +11,14 @@
 // channel between two ranks another (executor/nccl/link.c). Sums are added in NCCL's order: not
 // that of the ranks, and sums of 16 bits may be rounded on their way.
 //
-// Communicators do not block: calls return before they are done, and whoever waits looks at the
-// communicator's state in between. One thread beside the rank's (executor/nccl/watch.c) looks as
-// well, because the rank may wait for the device, where a failure would never be seen: it aborts
-// all communicators, which ends the kernels that wait. No two threads are in a communicator at once
-// (`lock`), and nobody waits while holding it.
+// Communicators of groups block: a call returns when its kernel is on the stream, in the rank's own
+// thread (of one that does not block NCCL starts a thread for every call, and somebody has to ask
+// whether it is done). Those of links and of numbers do not: the first message of a link waits for
+// a receiver that may have to hear from this rank first. One thread beside the rank's
+// (executor/nccl/watch.c) looks at all of them, because the rank may wait for the device, where a
+// failure would never be seen, or stand in a call: it aborts all communicators, which ends both.
+// `lock` guards the lists, and calls on communicators that do not block; nobody waits while holding
+// it, nor stands in a call that blocks.
 
 enum { NCCL_TEXT_BYTES = 512, STATE_PAUSE_NS = 50000 };
 
@@ -46,6 +49,7 @@ struct communicator {
     pthread_t watcher;
     bool has_lock, has_watcher;
     _Atomic int is_closing, has_failed;
+    double close_until_s;  // the watcher aborts what takes longer; 0: nothing is taken down yet
     struct group *groups;  // newest first
     struct nccl_link *links;
     void *adopted;
@@ -56,9 +60,10 @@ struct communicator {
 struct group {
     struct communicator *communicator;
     struct group *next;
-    struct group *beside;  // the same ranks in the other transport
-    ncclComm_t comm;       // NULL: one rank alone, or aborted
-    ncclComm_t numbers;    // executor/nccl/numbers.c; NULL: none yet
+    struct group *beside;   // the same ranks in the other transport
+    ncclComm_t comm;        // NULL: one rank alone, or aborted
+    _Atomic int is_inside;  // the rank is in a call on `comm` that blocks, or about to be
+    ncclComm_t numbers;     // executor/nccl/numbers.c; NULL: none yet
     char *purpose;
     int count, me;
     void *registration;  // of adopted memory; NULL: there is none, or NCCL has no use for it
@@ -76,9 +81,12 @@ const char *nccl_check(struct communicator *communicator, ncclResult_t result, c
 // Until what was asked of *comm has been taken by the device.
 const char *nccl_settle(struct communicator *communicator, ncclComm_t const *comm, const char *what,
                         const char *purpose);
-// Begins to make a communicator; nccl_settle waits until it is there.
+// Begins to make a communicator, of those that do not block; nccl_settle waits until it is there.
 const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,
                             int me, const char *purpose, ncclComm_t *comm);
+// Makes a communicator that blocks.
+const char *nccl_comm_make(struct communicator *communicator, const ncclUniqueId *id, int count,
+                           int me, const char *purpose, ncclComm_t *comm);
 const char *nccl_watch_start(struct communicator *communicator);
 void nccl_watch_end(struct communicator *communicator);
 // Finishes what is under way and takes all communicators down, or aborts them after a failure.
@@ -86,7 +94,7 @@ void nccl_comms_close(struct communicator *communicator);
 void nccl_pause(void);
 
 // executor/nccl/transport.c: makes a communicator of the group's ranks; all of them call it.
-const char *nccl_open_comm(struct group *group, ncclComm_t *comm);
+const char *nccl_open_comm(struct group *group, bool blocks, ncclComm_t *comm);
 
 // executor/nccl/numbers.c: words of 8 bytes; doubles, summed in the order of the ranks.
 const char *nccl_gather_numbers(struct group *group, const void *mine, void *all, int count);
@@ -95,6 +103,8 @@ void nccl_numbers_free(struct communicator *communicator);
 
 // executor/nccl/collective.c
 ncclDataType_t nccl_type(const struct backend *backend, enum element element);
+// Before all that computes, as the back end's own streams of communication.
+cudaError_t nccl_stream_new(cudaStream_t *stream);
 cudaStream_t nccl_stream(const struct communicator *communicator, enum stream stream);
 const char *nccl_all_reduce(struct group *group, enum stream stream, enum element element,
                             void *data, int64_t count, enum combine combine);

@@ -9,7 +9,7 @@
 
 // How often the watcher looks, and how long taking down may take before it is an abort: others may
 // still be at work on a busy machine, and those that are gone are found out sooner.
-enum { WATCH_NS = 2000000, CLOSE_S = 60, YIELD_COUNT = 50 };
+enum { WATCH_NS = 2000000, CLOSE_S = 60, YIELD_COUNT = 50, LEAVE_LOOKS = 1000 };
 
 static void sleep_ns(long ns)
 {
@@ -35,13 +35,23 @@ static void abort_comm(ncclComm_t *comm)
     *comm = NULL;
 }
 
+// The rank is let out of its call, if it comes out by itself: it may have been about to enter.
+static void abort_group(struct group *group)
+{
+    for (int look = 0; look < LEAVE_LOOKS && atomic_load(&group->is_inside); look++)
+        nccl_pause();
+    abort_comm(&group->comm);
+}
+
 // Kernels that wait for other ranks end; what they were to bring is lost. `lock` is held.
 static void abort_all(struct communicator *communicator)
 {
     for (struct group *group = communicator->groups; group; group = group->next) {
-        abort_comm(&group->comm);
+        if (!atomic_load(&group->is_inside)) abort_comm(&group->comm);
         abort_comm(&group->numbers);
     }
+    for (struct group *group = communicator->groups; group; group = group->next)
+        abort_group(group);
     for (struct nccl_link *link = communicator->links; link; link = link->next)
         abort_comm(&link->comm);
 }
@@ -116,20 +126,41 @@ const char *nccl_settle(struct communicator *communicator, ncclComm_t const *com
     }
 }
 
-const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,
-                            int me, const char *purpose, ncclComm_t *comm)
+static ncclConfig_t config_of(const struct communicator *communicator, int blocks,
+                              const char *purpose)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    config.blocking = blocks;
     config.commName = purpose;
     if (communicator->block_count > 0) {
         config.minCTAs = 1;
         config.maxCTAs = communicator->block_count;
     }
+    return config;
+}
+
+const char *nccl_comm_begin(struct communicator *communicator, const ncclUniqueId *id, int count,
+                            int me, const char *purpose, ncclComm_t *comm)
+{
+    ncclConfig_t config = config_of(communicator, 0, purpose);
     ncclComm_t made = NULL;
     pthread_mutex_lock(&communicator->lock);
     ncclResult_t result = ncclCommInitRankConfig(&made, count, *id, me, &config);
     *comm = made;
+    pthread_mutex_unlock(&communicator->lock);
+    return nccl_check(communicator, result, "making the communicator", purpose);
+}
+
+const char *nccl_comm_make(struct communicator *communicator, const ncclUniqueId *id, int count,
+                           int me, const char *purpose, ncclComm_t *comm)
+{
+    ncclConfig_t config = config_of(communicator, 1, purpose);
+    ncclComm_t made = NULL;
+    ncclResult_t result = ncclCommInitRankConfig(&made, count, *id, me, &config);
+    pthread_mutex_lock(&communicator->lock);
+    *comm = made;
+    // What failed meanwhile has aborted all others.
+    if (made && atomic_load(&communicator->has_failed)) abort_comm(comm);
     pthread_mutex_unlock(&communicator->lock);
     return nccl_check(communicator, result, "making the communicator", purpose);
 }
@@ -163,6 +194,9 @@ static void *watch(void *context)
             snprintf(name, sizeof name, "rank %d, channel %d", link->peer, link->channel);
             look_at(communicator, link->comm, name);
         }
+        if (communicator->close_until_s > 0 && clock_s() > communicator->close_until_s)
+            nccl_fail_locked(communicator, "rank %d: NCCL does not end: other ranks stand still",
+                             communicator->rank);
         pthread_mutex_unlock(&communicator->lock);
         sleep_ns(WATCH_NS);
     }
@@ -183,7 +217,8 @@ void nccl_watch_end(struct communicator *communicator)
     communicator->has_watcher = false;
 }
 
-// All at once: ranks may have made theirs in another order than they come to here.
+// What does not block, all at once: ranks may have made theirs in another order than they come to
+// here.
 static bool finish_comm(ncclComm_t comm, bool begins)
 {
     ncclResult_t state = ncclSuccess;
@@ -192,16 +227,29 @@ static bool finish_comm(ncclComm_t comm, bool begins)
     return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress;
 }
 
-static bool finish_all(struct communicator *communicator, bool begins)
+static bool finish_open(struct communicator *communicator, bool begins)
 {
     bool is_done = true;
-    for (const struct group *group = communicator->groups; group; group = group->next) {
-        is_done &= finish_comm(group->comm, begins);
+    pthread_mutex_lock(&communicator->lock);
+    for (const struct group *group = communicator->groups; group; group = group->next)
         is_done &= finish_comm(group->numbers, begins);
-    }
     for (const struct nccl_link *link = communicator->links; link; link = link->next)
         is_done &= finish_comm(link->comm, begins);
+    pthread_mutex_unlock(&communicator->lock);
     return is_done;
+}
+
+// Groups were made in one order by all ranks, and are left in it.
+static void finish_groups(struct communicator *communicator)
+{
+    for (struct group *group = communicator->groups; group; group = group->next) {
+        pthread_mutex_lock(&communicator->lock);
+        ncclComm_t comm = group->comm;
+        atomic_store(&group->is_inside, comm != NULL);
+        pthread_mutex_unlock(&communicator->lock);
+        if (comm) ncclCommFinalize(comm);
+        atomic_store(&group->is_inside, 0);
+    }
 }
 
 static void destroy_comm(ncclComm_t *comm)
@@ -212,8 +260,7 @@ static void destroy_comm(ncclComm_t *comm)
 
 static bool wait_until_idle(struct communicator *communicator)
 {
-    double end_s = clock_s() + CLOSE_S;
-    while (clock_s() < end_s && !atomic_load(&communicator->has_failed)) {
+    while (!atomic_load(&communicator->has_failed)) {
         pthread_mutex_lock(&communicator->lock);
         nccl_links_pump(communicator);
         bool is_idle = nccl_links_are_idle(communicator);
@@ -226,14 +273,17 @@ static bool wait_until_idle(struct communicator *communicator)
 
 void nccl_comms_close(struct communicator *communicator)
 {
-    bool is_done = wait_until_idle(communicator);
-    nccl_watch_end(communicator);
-    if (is_done) is_done = finish_all(communicator, true);
-    double end_s = clock_s() + CLOSE_S;
-    while (!is_done && clock_s() < end_s && !atomic_load(&communicator->has_failed)) {
-        nccl_pause();
-        is_done = finish_all(communicator, false);
+    pthread_mutex_lock(&communicator->lock);
+    communicator->close_until_s = clock_s() + CLOSE_S;
+    pthread_mutex_unlock(&communicator->lock);
+    if (wait_until_idle(communicator)) {
+        bool has_ended = finish_open(communicator, true);
+        finish_groups(communicator);
+        for (; !has_ended && !atomic_load(&communicator->has_failed); nccl_pause())
+            has_ended = finish_open(communicator, false);
     }
+    nccl_watch_end(communicator);
+    bool is_done = !atomic_load(&communicator->has_failed);
     for (struct group *group = communicator->groups; group && is_done; group = group->next) {
         destroy_comm(&group->comm);
         destroy_comm(&group->numbers);

@@ -41,6 +41,10 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
 
 // What `run` prints at the end.
 char *run_table_text(struct arena *arena, const struct run_compare *compare);
+// Of it, which way attention went; "" where there is one way.
+char *run_attention_text(struct arena *arena, const struct run_compare *compare);
+// NULL, or which attention its library should have taken and did not: the answer is no.
+char *run_attention_refusal(struct arena *arena, const struct run_compare *compare);
 
 // run.json (executor/run.schema.json).
 struct run_facts {

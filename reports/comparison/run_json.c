@@ -75,6 +75,30 @@ static void put_tasks(struct json_writer *writer, const struct run_compare *comp
     json_close(writer, ']');
 }
 
+static void put_attention(struct json_writer *writer, const struct run_result *result)
+{
+    json_open(writer, "attention", '[');
+    for (int i = 0; i < result->attention_count; i++) {
+        const struct attention_path *way = &result->attentions[i].way;
+        json_open_flat(writer, NULL, '{');
+        json_put_text(writer, "phase", way->is_backward ? "backward" : "forward");
+        json_put_text(writer, "path", way->path);
+        json_put_text(writer, "reason", way->reason);
+        json_put_bool(writer, "is_refused", way->is_refused);
+        json_put_i64(writer, "rank_count", result->attentions[i].rank_count);
+        json_put_bool(writer, "causal", way->causal);
+        json_put_i64(writer, "batch", way->batch);
+        json_put_i64(writer, "heads", way->heads);
+        json_put_i64(writer, "kv_heads", way->kv_heads);
+        json_put_i64(writer, "queries", way->queries);
+        json_put_i64(writer, "keys", way->keys);
+        json_put_i64(writer, "width", way->width);
+        json_put_i64(writer, "value_width", way->value_width);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
 // A span is [rank, stream, task, start_ns, end_ns].
 static void put_trace(struct json_writer *writer, const struct trace *trace)
 {
@@ -123,6 +147,7 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_i64(&writer, "predicted_nvme_bytes", compare->predicted.nvme_bytes);
     json_close(&writer, '}');
     put_rows(&writer, compare);
+    put_attention(&writer, result);
     put_tasks(&writer, compare);
     put_trace(&writer, &result->trace);
     json_close(&writer, '}');

@@ -91,7 +91,8 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
               result->host_peak_bytes);
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
-    return arena_print(arena, "%s%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
-                       kinds_text(arena, compare), run_join_text(arena, &compare->join),
-                       table_text(&table), result->loss[0], result->loss[last], last + 1);
+    return arena_print(arena, "%s%s%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
+                       kinds_text(arena, compare), run_attention_text(arena, compare),
+                       run_join_text(arena, &compare->join), table_text(&table), result->loss[0],
+                       result->loss[last], last + 1);
 }

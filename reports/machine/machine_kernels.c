@@ -75,15 +75,20 @@ static double solve(const struct device *device, const struct stack *stack,
 
 static void put_provenance(struct arena *arena, const char *measured, struct kernel_table *table)
 {
-    table->provenance = ARENA_NEW(arena, struct provenance, 1);
-    table->provenance_count = 1;
-    table->provenance[0] = (struct provenance){
+    table->provenance = ARENA_NEW(arena, struct provenance, 2);
+    table->provenance[table->provenance_count++] = (struct provenance){
         .key = "rows",
         .kind = PROVENANCE_MEASURED,
         .source = arena_print(arena,
                               "between the other operators of a block, without the gap before "
                               "each; %s",
                               measured),
+    };
+    if (table->choice_count == 0) return;
+    table->provenance[table->provenance_count++] = (struct provenance){
+        .key = "choices",
+        .kind = PROVENANCE_MEASURED,
+        .source = arena_print(arena, "the fastest of three calls by each algorithm; %s", measured),
     };
 }
 
@@ -101,6 +106,8 @@ struct kernel_table *machine_kernels(struct arena *arena, const struct machine *
         .software = *driver ? arena_print(arena, "%s, driver %s", facts->libraries, driver)
                             : facts->libraries,
         .rows = ARENA_NEW(arena, struct kernel, calibration->kernel_count),
+        .choices = calibration->choices,
+        .choice_count = calibration->choice_count,
     };
     struct shape_sum *sums = ARENA_NEW(arena, struct shape_sum, calibration->kernel_count);
     add_rows(machine, calibration, true, table, sums);

@@ -331,6 +331,40 @@ static void an_abort_ends_ranks_that_wait(void **state)
     assert_true(rank_job_run(&job));
 }
 
+// Of communicators that do not block NCCL starts a thread for every call.
+static bool reduce_often(const struct transport *transport, struct communicator *communicator,
+                         int rank, void *context)
+{
+    int64_t (*threads)(void);
+    struct group *group;
+    bool is_there;
+    (void)rank, (void)context;
+    void *library = plugin_open("exec_nccl_emulated.so", RTLD_NOW | RTLD_LOCAL, &is_there);
+    void *symbol = dlsym(library, "emulated_nccl_threads");
+    RANK_CHECK(symbol, "%s", dlerror());
+    memcpy(&threads, &symbol, sizeof threads);
+    RANK_OK(transport->group(communicator, (int[]){0, 1}, 2, "tp", &group));
+    for (int i = 0; i < 20; i++) {
+        float data[4] = {1, 2, 3, 4};
+        const int64_t counts[2] = {3, 1};
+        float parts[4] = {0};
+        RANK_OK(transport->all_reduce(group, STREAM_TP, ELEMENT_FP32, data, 4, COMBINE_SUM));
+        RANK_CHECK(data[3] == 8, "%g", (double)data[3]);
+        RANK_OK(transport->all_gather(group, STREAM_TP, ELEMENT_FP32, data, parts, counts));
+    }
+    RANK_CHECK(threads() == 0, "%lld threads", (long long)threads());
+    return true;
+}
+
+static void collectives_cost_no_thread_each(void **state)
+{
+    (void)state;
+    struct backend backend = rank_backend(4, false);
+    struct rank_job job = job_of(&backend, 2);
+    job.body = reduce_often;
+    assert_true(rank_job_run(&job));
+}
+
 // Before NCCL is first called; what the user has set stays.
 static bool find_environment(const struct transport *transport, struct communicator *communicator,
                              int rank, void *context)
@@ -438,6 +472,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory_that_cannot_be_registered_is_used_as_it_is),
         cmocka_unit_test(a_failure_is_told_with_the_rank_and_the_group),
         cmocka_unit_test(the_watcher_finds_a_rank_that_is_gone),
+        cmocka_unit_test(collectives_cost_no_thread_each),
         cmocka_unit_test(an_abort_ends_ranks_that_wait),
         cmocka_unit_test(ranks_on_one_device_say_that_they_are_on_several_hosts),
         cmocka_unit_test(the_real_library_opens_without_a_device),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 // The calls of NCCL: communicators are made, and what is asked of them is noted for their threads.
@@ -47,12 +48,40 @@ static struct nccl_shared *map_shared(const ncclUniqueId *id, int64_t bytes)
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
+// What a communicator that does not block costs: a thread for every call, and whoever asks for its
+// state.
+static _Atomic int64_t *threads_of(void)
+{
+    static _Atomic int64_t threads;
+    return &threads;
+}
+__attribute__((visibility("default"))) int64_t emulated_nccl_threads(void);
+int64_t emulated_nccl_threads(void)
+{
+    return atomic_load(threads_of());
+}
+
+// Until all that was asked of it is taken, or it has failed or is aborted.
+static ncclResult_t wait_blocking(ncclComm_t comm, bool to_its_end)
+{
+    const struct timespec pause = {0, 20000};
+    ncclResult_t state = ncclInProgress;
+    atomic_fetch_add(&comm->inside, 1);
+    while (state == ncclInProgress && !atomic_load(&comm->is_aborted)) {
+        ncclCommGetAsyncError(comm, &state);
+        if (to_its_end && state == ncclInProgress && box_has_failed(comm)) state = ncclRemoteError;
+        if (state == ncclInProgress) nanosleep(&pause, NULL);
+    }
+    if (atomic_load(&comm->is_aborted)) state = ncclInternalError;
+    atomic_fetch_sub(&comm->inside, 1);
+    return state;
+}
+
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int count, ncclUniqueId id, int rank,
                                     ncclConfig_t *config)
 {
     *comm = NULL;
-    if (config->blocking != 0 || rank < 0 || rank >= count || count > 64)
-        return ncclInvalidArgument;
+    if (rank < 0 || rank >= count || count > 64) return ncclInvalidArgument;
     ncclComm_t made = calloc(1, sizeof *made);
     struct nccl_shared *shared = made ? map_shared(&id, shared_bytes(count)) : NULL;
     if (!shared) {
@@ -68,7 +97,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int count, ncclUniqueId id
     pthread_mutex_init(&made->lock, NULL);
     pthread_create(&made->worker, NULL, nccl_work, made);
     *comm = made;
-    return ncclInProgress;
+    made->blocks = config->blocking != 0;
+    return made->blocks ? wait_blocking(made, false) : ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
@@ -84,11 +114,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     comm->is_finalized = true;
     atomic_fetch_add(&comm->shared->finished, 1);
-    return ncclInProgress;
+    return comm->blocks ? wait_blocking(comm, true) : ncclInProgress;
 }
 
 static void comm_free(ncclComm_t comm)
 {
+    const struct timespec pause = {0, 20000};
+    while (atomic_load(&comm->inside))
+        nanosleep(&pause, NULL);
     pthread_join(comm->worker, NULL);
     for (struct nccl_call *next; comm->first; comm->first = next) {
         next = comm->first->next;
@@ -197,7 +230,8 @@ static ncclResult_t hand_over(ncclComm_t comm, struct pending *pending)
         first = next;
     }
     pthread_mutex_unlock(&comm->lock);
-    return ncclInProgress;
+    if (!comm->blocks) atomic_fetch_add(threads_of(), 1);
+    return comm->blocks ? wait_blocking(comm, false) : ncclInProgress;
 }
 
 static ncclResult_t end_group(struct pending *pending)

@@ -66,7 +66,8 @@ struct ncclComm {
     struct nccl_call *first, *last;  // not yet carried out
     _Atomic int state;               // ncclResult_t; ncclInProgress while it is being made
     _Atomic int is_aborted, is_ending, has_work;
-    bool is_finalized;
+    bool is_finalized, blocks;
+    _Atomic int inside;   // calls that block
     unsigned look_count;  // of the worker
 };
 

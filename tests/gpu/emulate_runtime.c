@@ -3,12 +3,13 @@
 #include "tests/gpu/emulate_streams.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-// CUDA's runtime, cuBLASLt's products and cuDNN's attention for the emulation: memory is the
-// host's, products are plain loops, and attention has no engine, so that the other way is taken.
+// CUDA's runtime for the emulation: memory is the host's.
+
+static const size_t DEVICE_BYTES = (size_t)1 << 32;
 
 // What cudaHostAlloc gave out: copies from and to it happen when their stream gets there.
 enum { PINNED_MAX = 4096 };
@@ -21,9 +22,17 @@ const char *cudaGetErrorString(cudaError_t error)
 {
     return error == cudaSuccess ? "no error" : "out of memory";
 }
+// What failed stays until somebody asks.
+static cudaError_t last_error;
+static cudaError_t fail(cudaError_t error)
+{
+    return last_error = error;
+}
 cudaError_t cudaGetLastError(void)
 {
-    return cudaSuccess;
+    cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
 }
 // One, or what MESHWRIGHT_EMULATED_GPUS says: they all are the host.
 cudaError_t cudaGetDeviceCount(int *count)
@@ -36,7 +45,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 {
     (void)device;
     *properties = (struct cudaDeviceProp){.name = "emulation on the host",
-                                          .totalGlobalMem = (size_t)1 << 32,
+                                          .totalGlobalMem = DEVICE_BYTES,
                                           .major = 9,
                                           .multiProcessorCount = 1,
                                           .l2CacheSize = 1 << 20};
@@ -61,17 +70,17 @@ cudaError_t cudaSetDevice(int device)
 // Never zeros: kernels must write before they read.
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
-    *memory = malloc(bytes);
-    if (!*memory) return cudaErrorMemoryAllocation;
+    if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
+    *memory = bytes > DEVICE_BYTES ? NULL : malloc(bytes);
+    if (!*memory) return fail(cudaErrorMemoryAllocation);
     memset(*memory, 0xFF, bytes);
     return cudaSuccess;
 }
-// Waits for whoever may use it, and so does everything with it that was put before.
+// Waits for nobody, as CUDA need not: who still uses it finds what another left there.
 cudaError_t cudaFree(void *memory)
 {
-    if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
-    emulate_finish();
+    if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
+    if (memory) memset(memory, 0xFF, malloc_usable_size(memory));
     free(memory);
     return cudaSuccess;
 }
@@ -169,21 +178,7 @@ cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t s
     return cudaSuccess;
 }
 
-const char *gemm_open(struct cuda_device *device)
-{
-    (void)device;
-    return NULL;
-}
-void gemm_close(struct cuda_device *device)
-{
-    (void)device;
-}
-int64_t gemm_library_version(void)
-{
-    return 0;
-}
-
-static double read_real(struct reals x, int64_t at)
+double emulate_read(struct reals x, int64_t at)
 {
     if (x.number == NUMBER_FP32) return (double)((float *)x.data)[at];
     if (number_is_byte(x.number))
@@ -191,7 +186,7 @@ static double read_real(struct reals x, int64_t at)
     uint16_t bits = ((uint16_t *)x.data)[at];
     return (double)(x.number == NUMBER_BF16 ? emulate_from_bf16(bits) : emulate_from_fp16(bits));
 }
-static void write_real(struct reals x, int64_t at, double value)
+void emulate_write(struct reals x, int64_t at, double value)
 {
     if (x.number == NUMBER_FP32) {
         ((float *)x.data)[at] = (float)value;
@@ -200,172 +195,4 @@ static void write_real(struct reals x, int64_t at, double value)
     } else {
         ((uint16_t *)x.data)[at] = emulate_to_fp16((float)value);
     }
-}
-
-// Of 8 bits: one transposed and one not, dims that are multiples of 16, not two of E5M2.
-static const char *check_bytes(const struct cuda_gemm *g)
-{
-    bool is_type = number_is_byte(g->b.number) && !number_is_byte(g->c.number) &&
-                   (g->a.number == NUMBER_E4M3 || g->b.number == NUMBER_E4M3);
-    bool is_form = !g->is_a_turned && g->is_b_turned && g->batch == 1 && g->inner % 16 == 0 &&
-                   g->columns % 16 == 0 && g->c_stride % 8 == 0 && g->epilogue == GEMM_PLAIN;
-    return is_type && is_form && g->a_factor && g->b_factor ? NULL : "no product of 8 bits";
-}
-
-// What cuBLASLt refuses is refused here too.
-static const char *check(const struct cuda_gemm *g)
-{
-    int64_t a_width = g->is_a_turned ? g->rows : g->inner;
-    int64_t b_width = g->is_b_turned ? g->inner : g->columns;
-    bool fits = g->a_stride >= a_width && g->b_stride >= b_width && g->c_stride >= g->columns;
-    if (!fits) return "a leading dimension is too small";
-    bool is_type =
-        g->a.number == g->b.number && (g->c.number == g->a.number || g->c.number == NUMBER_FP32);
-    bool has_aux = g->epilogue == GEMM_BIAS_GELU || g->epilogue == GEMM_D_GELU;
-    bool is_summed = g->epilogue == GEMM_SUM_A || g->epilogue == GEMM_SUM_B;
-    if (g->epilogue != GEMM_PLAIN && (g->batch > 1 || (g->beta != 0 && !is_summed)))
-        return "no such epilogue";
-    if (is_summed && g->bias.number != g->c.number) return "sums of another type";
-    if (has_aux && (g->aux_stride % 8 || (uintptr_t)g->aux.data % 16)) return "aux is not aligned";
-    if (number_is_byte(g->a.number)) return check_bytes(g);
-    return is_type ? NULL : "no product of these types";
-}
-
-static double gelu_slope(double x, double *value)
-{
-    double inner = 0.7978845608028654 * (x + 0.044715 * x * x * x), t = tanh(inner);
-    *value = 0.5 * x * (1 + t);
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
-}
-
-static double finish(const struct cuda_gemm *g, int64_t aux, int64_t column, double x)
-{
-    double value = x;
-    if (g->epilogue == GEMM_D_GELU) return x * gelu_slope(read_real(g->aux, aux), &value);
-    if (g->epilogue != GEMM_BIAS && g->epilogue != GEMM_BIAS_GELU) return value;
-    value = x += read_real(g->bias, column);
-    if (g->epilogue != GEMM_BIAS_GELU) return value;
-    write_real(g->aux, aux, x);
-    gelu_slope(x, &value);
-    return value;
-}
-
-// The order of the tensor cores is another than that of the kernel which sums alone.
-static void sum_operand(const struct cuda_gemm *g)
-{
-    bool is_second = g->epilogue == GEMM_SUM_B;
-    // By its rows or its columns as they are stored.
-    bool is_row = is_second ? g->is_b_turned : !g->is_a_turned;
-    struct reals operand = is_second ? g->b : g->a;
-    int64_t stride = is_second ? g->b_stride : g->a_stride;
-    for (int64_t i = 0; i < (is_second ? g->columns : g->rows); i++) {
-        double sum = 0;
-        for (int64_t k = g->inner; k-- > 0;)
-            sum += read_real(operand, is_row ? i * stride + k : k * stride + i);
-        write_real(g->bias, i, sum);
-    }
-}
-
-static void multiply(const void *args)
-{
-    const struct cuda_gemm *g = args;
-    if (g->epilogue == GEMM_SUM_A || g->epilogue == GEMM_SUM_B) sum_operand(g);
-    for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
-        int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
-        int64_t column = i % g->columns, c = batch * g->c_batch + row * g->c_stride + column;
-        double sum = 0;
-        for (int64_t k = 0; k < g->inner; k++) {
-            int64_t a = g->is_a_turned ? k * g->a_stride + row : row * g->a_stride + k;
-            int64_t b = g->is_b_turned ? column * g->b_stride + k : k * g->b_stride + column;
-            sum +=
-                read_real(g->a, batch * g->a_batch + a) * read_real(g->b, batch * g->b_batch + b);
-        }
-        double before = g->beta != 0 ? (double)g->beta * read_real(g->c, c) : 0;
-        if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
-        sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
-        write_real(g->c, c, sum + before);
-    }
-}
-
-const char *gemm_run(struct cuda_device *device, enum stream stream, const struct cuda_gemm *g)
-{
-    const char *fault = check(g);
-    if (!fault) emulate_put(device->streams[stream], multiply, g, sizeof *g);
-    return fault;
-}
-
-// Groups of cublasGemmGroupedBatchedEx: what its documentation refuses is refused here too.
-struct group {
-    int count;
-    void *const *table;
-    struct cuda_gemm gemms[];
-};
-
-static void multiply_group(const void *args)
-{
-    const struct group *group = args;
-    for (int i = 0; i < group->count; i++) {
-        struct cuda_gemm one = group->gemms[i];
-        one.a.data = group->table[i];
-        one.b.data = group->table[group->count + i];
-        one.c.data = group->table[2 * group->count + i];
-        multiply(&one);
-    }
-}
-
-static const char *check_group(const struct cuda_gemm *g, const struct cuda_gemm *first)
-{
-    const struct reals *reals[3] = {&g->a, &g->b, &g->c};
-    const char *fault = check(g);
-    if (fault) return fault;
-    if (g->a.number != first->a.number || g->c.number != first->c.number)
-        return "a group of several types";
-    if (g->batch != 1 || g->epilogue != GEMM_PLAIN) return "no such product in a group";
-    for (int i = 0; i < 3; i++) {
-        if (number_bytes(reals[i]->number) == 2 && (uintptr_t)reals[i]->data % GROUP_ALIGNMENT)
-            return "a matrix of a group is not aligned";
-    }
-    return NULL;
-}
-
-// In memory that children share: ranks of tests are processes.
-static _Atomic int64_t *group_count(void)
-{
-    static _Atomic int64_t *count;
-    if (count) return count;
-    void *shared =
-        mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert(shared != MAP_FAILED);
-    return count = shared;
-}
-
-// How many groups this process has put on streams, and what it has forked since it first asked.
-__attribute__((visibility("default"))) int64_t emulated_group_count(void);
-int64_t emulated_group_count(void)
-{
-    return *group_count();
-}
-
-const char *gemm_run_group(struct cuda_device *device, enum stream stream,
-                           const struct cuda_gemm *gemms, int count, void *const *table,
-                           bool *is_refused)
-{
-    *is_refused = gemms[0].c.number != gemms[0].a.number || number_is_byte(gemms[0].a.number);
-    if (*is_refused) return NULL;
-    for (int i = 0; i < count; i++) {
-        const char *fault = check_group(&gemms[i], &gemms[0]);
-        if (fault) return fault;
-    }
-    size_t bytes = sizeof(struct group) + (size_t)count * sizeof *gemms;
-    struct group *group = malloc(bytes);
-    if (!group) return "no memory left on this host";
-    group->count = count, group->table = table;
-    memcpy(group->gemms, gemms, (size_t)count * sizeof *gemms);
-    // The addresses are those of the table alone.
-    for (int i = 0; i < count; i++)
-        group->gemms[i].a.data = group->gemms[i].b.data = group->gemms[i].c.data = NULL;
-    emulate_put(device->streams[stream], multiply_group, group, bytes);
-    free(group);
-    ++*group_count();
-    return NULL;
 }

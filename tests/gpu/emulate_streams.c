@@ -25,6 +25,7 @@ struct CUstream_st {
     struct CUstream_st *next;
     struct queue queue;
     struct CUgraph_st *capture;  // NULL: what is put is to run
+    int priority;                // less is sooner
 };
 
 struct CUevent_st {
@@ -177,11 +178,24 @@ void emulate_put(cudaStream_t stream, void (*run)(const void *args), const void 
     put_work(stream, work_new(run, args, size));
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+// Of a stream of the back end.
+__attribute__((visibility("default"))) int emulated_stream_priority(cudaStream_t stream);
+int emulated_stream_priority(cudaStream_t stream)
+{
+    return stream->priority;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
 {
     (void)flags;
     struct CUstream_st *made = *stream = calloc(1, sizeof *made);
     if (!made) return cudaErrorMemoryAllocation;
+    made->priority = priority;
     made->next = streams;
     streams = made;
     return cudaSuccess;

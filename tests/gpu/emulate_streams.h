@@ -1,4 +1,6 @@
 #pragma once
+#include "executor/cuda/kernels.h"
+
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
@@ -13,3 +15,7 @@ void emulate_put(cudaStream_t stream, void (*run)(const void *args), const void 
 void emulate_finish(void);
 // Whether a stream is being captured: memory must stay as it is.
 int emulate_is_capturing(void);
+
+// Element `at`, of whatever number.
+double emulate_read(struct reals x, int64_t at);
+void emulate_write(struct reals x, int64_t at, double value);

@@ -3,9 +3,9 @@
 
 // What the transport `nccl` uses of NCCL and, beyond the back end, of CUDA's runtime, for the
 // emulation on the host (tests/gpu/emulate_nccl*.c): names and meanings are NVIDIA's. Ranks are
-// processes that share memory. As with NCCL, communicators do not block: calls on them are carried
-// out by a thread of theirs, in order; the sender's memory is read when the receiver has come, not
-// before; sums are added in an order that is not that of the ranks.
+// processes that share memory. Calls are carried out by a thread of their communicator, in order,
+// and communicators that block wait for it; the sender's memory is read when the receiver has come,
+// not before; sums are added in an order that is not that of the ranks.
 
 #define NCCL_UNIQUE_ID_BYTES 128
 #define NCCL_CONFIG_UNDEF_INT (-2147483647 - 1)

@@ -27,14 +27,14 @@ static cudnnBackendDescriptor_t device_properties(void)
 {
     cudnnBackendDescriptor_t properties;
     cudnnStatus_t status =
-        cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties);
+        cudnn()->BackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties);
     if (status == CUDNN_STATUS_SUCCESS) {
-        status = cudnnBackendSetAttribute(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                                          CUDNN_TYPE_CHAR, (int64_t)strlen(DEVICE), DEVICE);
+        status = cudnn()->BackendSetAttribute(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                              CUDNN_TYPE_CHAR, (int64_t)strlen(DEVICE), DEVICE);
     }
-    if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(properties);
+    if (status == CUDNN_STATUS_SUCCESS) status = cudnn()->BackendFinalize(properties);
     if (status == CUDNN_STATUS_SUCCESS) return properties;
-    fprintf(stderr, "no properties of a device: %s\n", cudnnGetErrorString(status));
+    fprintf(stderr, "no properties of a device: %s\n", cudnn()->GetErrorString(status));
     exit(2);
 }
 
@@ -56,6 +56,11 @@ int main(void)
     char name[128];
     long long b, h, k, q, s, d, v;
     int causal, faults = 0;
+    const char *missing = cudnn_open();
+    if (missing) {
+        fprintf(stderr, "%s\n", missing);
+        return 2;
+    }
     cudnnBackendDescriptor_t properties = device_properties();
     while (scanf("%127s %lld %lld %lld %lld %lld %lld %lld %d", name, &b, &h, &k, &q, &s, &d, &v,
                  &causal) == 9) {
@@ -79,6 +84,6 @@ int main(void)
         shape.is_backward = false;
         faults += !check(properties, name, &shape);
     }
-    cudnnBackendDestroyDescriptor(properties);
+    cudnn()->BackendDestroyDescriptor(properties);
     return faults > 0;
 }

@@ -1,0 +1,86 @@
+#!/usr/bin/perl
+# Which way attention went is in the table of `run` and in run.json: on the emulated CUDA back end,
+# where the fused kernels are there, are not, or refuse a shape that is theirs.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+use lib 'tests';
+use Schema;
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $json   = JSON::PP->new;
+my $schema = $json->decode(text_of('executor/run.schema.json'));
+
+# Status, stdout, stderr and run.json of a plan of this precision.
+sub meshwright {
+    my (@words) = @_;
+    return answer_of("$build/emulated/meshwright", @words);
+}
+sub run {
+    my ($mode, $model, $precision, $words) = @_;
+    my ($status, $out, $errors) = meshwright("plan $folder/$model.json dgx-h100 --gpus 2",
+        "--stack meshwright --precision $precision --seq-len 16 --global-batch 2",
+        "--attention flash --micro-batch 1 $words -o $folder/p.json");
+    die "no plan: $errors" if $status;
+    local $ENV{MESHWRIGHT_EMULATED_SDPA} = $mode;
+    ($status, $out, $errors) = meshwright("run $folder/p.json --backend cuda --steps 2 --spawn",
+        "--force -o $folder/r.json");
+    my $run    = eval { $json->decode(text_of("$folder/r.json")) } // {};
+    my $breach = Schema::breach($run, $schema, '$');
+    check("run.json is of the schema ($mode, $precision, $words)", $breach eq '', $breach);
+    return ($status, $out, $errors, $run);
+}
+
+# One text a direction, sorted.
+sub ways_of {
+    my ($run) = @_;
+    my %seen;
+    $seen{"$_->{phase} $_->{path}"} += $_->{rank_count} for @{ $run->{attention} // [] };
+    return join ', ', map { "$_ $seen{$_}" } sort keys %seen;
+}
+
+write_text("$folder/llama.json", $json->encode({
+    model_type => 'llama', vocab_size => 128, hidden_size => 64, intermediate_size => 96,
+    num_hidden_layers => 2, num_attention_heads => 8, num_key_value_heads => 4,
+}));
+write_text("$folder/mistral.json", $json->encode({
+    model_type => 'mistral', vocab_size => 128, hidden_size => 64, intermediate_size => 96,
+    num_hidden_layers => 2, num_attention_heads => 8, num_key_value_heads => 4,
+    sliding_window => 4,
+}));
+
+my ($status, $out, $errors, $fused) = run('runs', 'llama', 'bf16', '--dp 2');
+check('the fused way is taken and said', $status == 0
+    && ways_of($fused) eq 'backward emulated 2, forward emulated 2'
+    && $out =~ /^attention +of a rank +path +ranks/m
+    && $out =~ /^  forward +1 x 8 heads \(4 of keys\), 16 x 16 causal, width 8 +emulated +2$/m,
+    "$status $out $errors " . ways_of($fused));
+
+($status, $out, $errors, my $without) = run('none', 'llama', 'bf16', '--dp 2');
+check('without the library it is unfused, says why, and is a run', $status == 0
+    && ways_of($without) eq 'backward unfused 2, forward unfused 2'
+    && $out =~ /^  backward .* unfused +2 +the emulation is without cuDNN$/m,
+    "$status $out $errors");
+my @apart = map { abs($fused->{loss}[$_] - $without->{loss}[$_]) } 0, 1;
+check('both ways train alike', $apart[0] < 2e-3 && $apart[1] < 2e-3, "@apart");
+
+($status, $out, $errors, my $refused) = run('refuses', 'llama', 'bf16', '--dp 2');
+check('a usual shape that the library refuses is a failure', $status == 1
+    && (grep { $_->{is_refused} } @{ $refused->{attention} })
+    && $errors =~ /^meshwright run: attention forward of 1 x 8 [^\n]* unfused[^\n]*told$/m,
+    "$status $errors");
+
+# What no fused kernel is for is no failure.
+for my $case (['mistral', 'bf16', '--dp 2', 'it has a sliding window'],
+              ['llama', 'fp32', '--dp 2', 'it is of fp32'],
+              ['llama', 'bf16', '--cp 2 --cp-kind ring', 'a block of a ring']) {
+    my ($model, $precision, $words, $reason) = @$case;
+    ($status, $out, $errors, my $of) = run('refuses', $model, $precision, $words);
+    my @rows = grep { index($_->{reason}, $reason) == 0 } @{ $of->{attention} };
+    check("$reason: unfused, and no failure of that", @rows && !(grep { $_->{is_refused} } @rows)
+        && ($reason =~ /ring/ || $status == 0), "$status $errors " . ways_of($of));
+}
+checked();
