@@ -237,11 +237,34 @@ static void a_row_of_equal_layers_is_one_part(void **state)
     arena_free(&scratch);
 }
 
+// A first gradient that nothing leads to runs right before what it is for, where it peaks no higher
+// than that one does: its workspace is no more than what follows makes.
+static void sources_run_before_what_they_are_for(void **state)
+{
+    for (int workspace = 19; workspace <= 21; workspace++) {
+        struct net net = {.arena = *state};
+        int x = net_tensor(&net, "x", 10), made[3];
+        for (int i = 0; i < 3; i++)
+            made[i] = net_tensor(&net, "t", i == 2 ? 20 : 10);
+        int source = net_operator(&net, "source", NULL, 0, &made[0], 1);
+        net.operators[source].workspace_bytes = workspace;
+        net_operator(&net, "first", &x, 1, &made[1], 1);
+        int reads[] = {made[0], made[1]};
+        int joins = net_operator(&net, "joins", reads, 2, &made[2], 1);
+        const struct memory_problem *problem =
+            memory_problem_make(*state, net_finish(&net, "source"), 1);
+        struct division_case of = divide(*state, problem, true);
+        assert_int_equal(of.division->unit[source] == of.division->unit[joins], workspace <= 20);
+        check_units(&of);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(divisions_are_what_they_are_said_to_be),
         cmocka_unit_test(a_row_of_equal_layers_is_one_part),
+        cmocka_unit_test(sources_run_before_what_they_are_for),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
