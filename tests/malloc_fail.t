@@ -55,9 +55,9 @@ my @pins = qw(--tp 1 --cp 1 --pp 1 --micro-batch 1 --zero 1 --recompute none --s
 my @batch = qw(--seq-len 512 --global-batch 8);
 every('topology', '', 'topology', 'topologies/dgx-a100-80g.json');
 every('topology --json', '', qw(topology dgx-a100-80g --json));
-every('plan', 'plan.json', qw(plan bloom-560m dgx-a100-80g --dp 8 --stack meshwright), @batch, @pins,
-      '-o', "$output/plan.json");
-every('whatif', '', qw(whatif gpt2 dgx-a100-40g --gpus 4,8 --stack megatron-core --workers 2),
+every('plan', 'plan.json', qw(plan bloom-560m dgx-a100-80g --dp 8 --stack meshwright), @batch,
+      @pins, '-o', "$output/plan.json");
+every('whatif', '', qw(whatif gpt2 dgx-a100-40g --gpus), '4,8', qw(--stack megatron-core --workers 2),
       @batch, @pins);
 every('validate', 'headline.json', qw(validate tests/data/runs.jsonl --family kempner),
       '--headline-out', "$output/headline.json");

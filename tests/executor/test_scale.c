@@ -7,7 +7,7 @@
 // The scale of gradients and what the global norm does to a step, on an engine that has nothing
 // else: fp16 doubles and halves, every other precision is never scaled and never skips.
 
-struct scaling {
+struct scale_bench {
     struct backend backend;
     struct run_options options;
     struct run_request request;
@@ -15,12 +15,12 @@ struct scaling {
     struct engine engine;
 };
 
-static struct engine *scaling_open(struct scaling *scaling, enum precision compute,
+static struct engine *scaling_open(struct scale_bench *scaling, enum precision compute,
                                    double loss_scale, double clip_norm)
 {
-    *scaling = (struct scaling){.backend = {.compute_bytes = 2, .compute = compute},
-                                .options = {.loss_scale = loss_scale, .clip_norm = clip_norm},
-                                .program.workload.precision = compute};
+    *scaling = (struct scale_bench){.backend = {.compute_bytes = 2, .compute = compute},
+                                    .options = {.loss_scale = loss_scale, .clip_norm = clip_norm},
+                                    .program.workload.precision = compute};
     scaling->request.options = &scaling->options;
     scaling->engine.backend = &scaling->backend;
     scaling->engine.request = &scaling->request;
@@ -38,7 +38,7 @@ static void step(struct engine *engine, double scaled_norm)
 static void only_fp16_is_scaled(void **state)
 {
     (void)state;
-    struct scaling scaling;
+    struct scale_bench scaling;
     struct engine *engine = scaling_open(&scaling, PRECISION_FP16, 0, 0);
     assert_true(engine->scale.now == 65536 && engine->scale.of_step == 1);
     engine = scaling_open(&scaling, PRECISION_FP16, 8, 0);
@@ -54,7 +54,7 @@ static void only_fp16_is_scaled(void **state)
 static void updates_take_out_the_scale_and_clip(void **state)
 {
     (void)state;
-    struct scaling scaling;
+    struct scale_bench scaling;
     struct engine *engine = scaling_open(&scaling, PRECISION_FP16, 8, 2);
     step(engine, 24);  // a norm of 3, over 2
     assert_true(engine->scale.of_step == 8 && engine->norm == 3);
@@ -74,7 +74,7 @@ static void updates_take_out_the_scale_and_clip(void **state)
 static void a_gradient_without_room_halves_the_scale_and_skips(void **state)
 {
     (void)state;
-    struct scaling scaling;
+    struct scale_bench scaling;
     struct engine *engine = scaling_open(&scaling, PRECISION_FP16, 4, 1);
     const double expected[] = {2, 1, 1};  // never below 1
     for (int i = 0; i < 3; i++) {
@@ -97,7 +97,7 @@ static void a_gradient_without_room_halves_the_scale_and_skips(void **state)
 static void two_thousand_good_steps_double_the_scale(void **state)
 {
     (void)state;
-    struct scaling scaling;
+    struct scale_bench scaling;
     struct engine *engine = scaling_open(&scaling, PRECISION_FP16, 4, 0);
     for (int i = 0; i < 10; i++)
         step(engine, 1);
@@ -126,7 +126,7 @@ static void two_thousand_good_steps_double_the_scale(void **state)
 static void without_a_norm_a_step_starts_settled(void **state)
 {
     (void)state;
-    struct scaling scaling;
+    struct scale_bench scaling;
     struct engine *engine = scaling_open(&scaling, PRECISION_BF16, 0, 0);
     scaling.program.workload.unclipped = true;
     engine->norm = 5;
