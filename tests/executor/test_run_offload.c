@@ -195,7 +195,11 @@ static void activations_on_nvme_change_nothing(void **state)
         int layers = s % 2 ? 1 : -1;  // every back end meets both
         struct run_case of = case_of(GPT2, &SPREADS[s]);
         of.backend = BACKENDS[s % 3];
-        if (s % 3 == 1) of.precision = PRECISION_BF16;
+        if (s % 3 == 1) {
+            // Nor in 16 bits, where each operator alone rounds what it makes.
+            of.precision = PRECISION_BF16;
+            of.without_joins = 1u << JOIN_SUM | 1u << JOIN_ROWS;
+        }
         of.steps = 2;
         const struct run_outcome *expected = run(*state, &of);
         for (int class = 0; class < OP_CLASS_COUNT; class ++)
