@@ -79,7 +79,7 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \
         uninstall clean deps check_deps mutants mutant_programs mutant_judges \
-        test_programs check_sanitized check_clang check_tidy check_format check_sdpa \
+        test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
         check_fuzz FORCE
 .SECONDARY:
 
@@ -365,7 +365,8 @@ mutant_judges:
 	@CC='$(CC)' COMPILE='$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS))' \
 	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
-check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_sanitized check_fuzz
+check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_draws \
+       check_sanitized check_fuzz
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
@@ -394,6 +395,15 @@ check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS)
 check_sdpa: check_deps
 	@$(QUIET_MAKE) $(BUILD)/tests/test_cuda_sdpa $(SDPA_SHAPES)
 	MESHWRIGHT_CASES=1000 $(BUILD)/tests/test_cuda_sdpa
+
+# What `make test` draws a few times, many times.
+DRAWN = search idle offload proof metamorphic_search lower_random run_random run_half_random \
+        run_experts
+DRAWN_OFTEN = metamorphic index_sets
+check_draws: check_deps
+	@$(QUIET_MAKE) $(patsubst %,$(BUILD)/tests/test_%,$(DRAWN) $(DRAWN_OFTEN)) $(PLUGINS)
+	@MESHWRIGHT_CASES=40 $(PROVE) $(DRAWN:%=$(BUILD)/tests/test_%)
+	@MESHWRIGHT_CASES=1500 $(PROVE) $(DRAWN_OFTEN:%=$(BUILD)/tests/test_%)
 
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' test

@@ -32,7 +32,10 @@ sub run_in {
         open STDOUT, '>', '/dev/null';
         open STDERR, '>', '/dev/null';
         my $limits = sprintf 'ulimit -c 0; ulimit -t %d; ulimit -v %d', $cpu_s + 1, $MEMORY_KB;
-        exec 'sh', '-c', "$limits; exec $program" or POSIX::_exit(126);
+        # Not into the shell, which has none of the names that the library wants.
+        my $preload = delete $ENV{LD_PRELOAD};
+        my $with = $preload ? "env LD_PRELOAD=$preload" : '';
+        exec 'sh', '-c', "$limits; exec $with $program" or POSIX::_exit(126);
     }
     my $status = 'too long';
     my $wait_s = 0.002;
@@ -231,6 +234,7 @@ sub run_test {
     my %environment = (BUILD => 'build/mutants', LD_PRELOAD => $preload, CMOCKA_MESSAGE_OUTPUT => 'TAP');
     my ($status) = run_in($worker, "build/mutants/tests/$test->{name}", \%environment,
                           5 + 5 * $test->{cpu_s}, 15 + 15 * $test->{wall_s});
+    die "$test->{name} does not start\n" if $status eq '127';
     return $status eq '0' ? undef : $status =~ /^\d/ ? "exit $status" : $status;
 }
 

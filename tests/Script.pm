@@ -4,8 +4,9 @@ use strict;
 use warnings;
 use Exporter 'import';
 use File::Temp 'tempdir';
+use POSIX ();
 
-our @EXPORT = qw(check checked skipped answer_of text_of write_text);
+our @EXPORT = qw(check checked skipped answer_of run_into text_of write_text);
 
 my $number = 0;
 my $folder = tempdir(CLEANUP => 1);
@@ -36,6 +37,25 @@ sub answer_of {
     my (@words) = @_;
     my $out = `@words 2>$folder/stderr`;
     return ($? >> 8, $out, text_of("$folder/stderr"));
+}
+
+# Runs a program without a shell between, for those that run hundreds: its words, and the files that
+# its descriptors go to. Status, or "signal N".
+sub run_into {
+    my ($files, @words) = @_;
+    my $child = fork // die "fork: $!\n";
+    if (!$child) {
+        for my $descriptor (keys %$files) {
+            my $flags = POSIX::O_WRONLY() | POSIX::O_CREAT() | POSIX::O_TRUNC();
+            my $opened = POSIX::open($files->{$descriptor}, $flags, 0666) // POSIX::_exit(126);
+            next if $opened == $descriptor;
+            POSIX::dup2($opened, $descriptor);
+            POSIX::close($opened);
+        }
+        exec { $words[0] } @words or POSIX::_exit(126);
+    }
+    waitpid $child, 0;
+    return $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
 }
 
 sub text_of {

@@ -23,7 +23,13 @@ my ($tree, $bin) = ("$folder/moved", "$folder/moved/bin/meshwright");
 sub moved { return answer_of("cd $folder && $bin $_[0]") }
 ($status, $out, $err) = moved('plan gpt2 dgx-h100 --seq-len 512 --global-batch 16');
 check('plan finds models, clusters and stacks', $status == 0 && $out =~ /^Best: /m, $err);
-($status, $out, $err) = moved('plan gpt2 local --ranks 2 --seq-len 16 --global-batch 2 --force');
+# A first use would measure for as long as it may; that is told to be short.
+($status, $out, $err) = moved('calibrate --short --seconds 0.1 --ranks 2 --quiet');
+check('calibrate finds its plug-ins', $status == 0, "$out$err");
+write_text("$folder/tiny.json", '{"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 2, '
+    . '"n_positions": 32, "vocab_size": 512}');
+($status, $out, $err) = moved('plan tiny.json local --ranks 2 --seq-len 16 '
+    . '--global-batch 2 --force');
 ($status, $out, $err) = moved('run plan.json --steps 1 --spawn') if $status == 0;
 check('run finds its plug-ins', $status == 0 && $out =~ /Loss /, "$out$err");
 for my $command (qw(models clusters devices stacks)) {

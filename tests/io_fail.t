@@ -5,6 +5,8 @@
 # answer on stdout). Nothing is left beside it.
 use strict;
 use warnings;
+use Cwd 'getcwd';
+use File::Path qw(make_path remove_tree);
 use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
@@ -33,26 +35,44 @@ sub files_in {
     return sort grep { -f } glob("$folder/* $folder/.??* $folder/*/*");
 }
 
+sub files_below {
+    my ($folder) = @_;
+    return map { -d $_ ? files_below($_) : $_ } grep { !m{/\.\.?$} } glob "$folder/* $folder/.*";
+}
+
 sub is_whole {
     my ($name, $text) = @_;
     return $text eq text_of("$tmp/whole.csv") if $name =~ /csv$/;
     return eval { JSON::PP->new->decode($text); 1 } && $text =~ /\n\z/;
 }
 
+# Runs a command with the N-th call failing: its status, "" where there are not so many, and what it
+# said.
+sub failing {
+    my ($call, $number, @words) = @_;
+    my $status = run_into({1 => "$tmp/stdout", 2 => "$tmp/stderr", 3 => "$tmp/calls"}, $fail, $call,
+                          $number, "$build/meshwright", @words);
+    my $is_there = text_of("$tmp/calls") !~ /calls/;
+    return ($is_there ? $status : '', $status, text_of("$tmp/stderr"));
+}
+
+sub clear_output {
+    remove_tree("$tmp/out", "$tmp/calls");
+    mkdir "$tmp/out";
+}
+
 # A command and the file that it writes, '' for none. What is wrong with the N-th call failing, and
 # whether there was an N-th one.
 sub attempt {
     my ($call, $number, $words, $output, $has_old) = @_;
-    system("rm -rf $tmp/out $tmp/calls; mkdir -p $tmp/out");
+    clear_output();
     write_text("$tmp/out/$output", $old) if $output && $has_old;
     my @before = files_in("$tmp/out");
-    system("$fail $call $number $build/meshwright $words >$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");
-    my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
-    my $errors = text_of("$tmp/stderr");
-    return ($status eq 0 ? '' : "with no call failing: status $status, $errors", 0)
-        if text_of("$tmp/calls") =~ /calls/;
+    my ($is_there, $status, $errors) = failing($call, $number, split / /, $words);
+    return ($status eq '0' ? '' : "with no call failing: status $status, $errors", 0)
+        if $is_there eq '';
     my @wrong;
-    push @wrong, "status $status" if $status ne 4;
+    push @wrong, "status $status" if $status ne '4';
     my @lines = grep { !/^note: |^meshwright run: (?:predicted|cpu on) / } split /^/, $errors;
     push @wrong, @lines . " lines on stderr: $errors" if @lines != 1;
     my @after = files_in("$tmp/out");
@@ -89,22 +109,20 @@ sub every_file {
     my ($words, $step, @calls) = @_;
     my ($name) = $words =~ /^(\w+)/;
     my %whole;
-    system("rm -rf $tmp/out");
+    remove_tree("$tmp/out");
     answer_of("$build/meshwright $words -o $tmp/out");
-    chomp(my @paths = `find $tmp/out -type f`);
+    my @paths = files_below("$tmp/out");
     $whole{$_} = text_of($_) for @paths;
     check("$name writes files", @paths > 0, $words);
     for my $call (@calls) {
         my ($number, $tried, @wrong) = (1, 0);
         for (; @wrong < 4; $number += $step, $tried++) {
-            system("rm -rf $tmp/out");
-            system("$fail $call $number $build/meshwright $words -o $tmp/out "
-                . ">$tmp/stdout 2>$tmp/stderr 3>$tmp/calls");
-            my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
-            last if text_of("$tmp/calls") =~ /calls/;
-            my @lines = grep { !/^note: |gnuplot is not installed/ }
-                split /^/, text_of("$tmp/stderr");
-            chomp(my @left = -d "$tmp/out" ? `find $tmp/out -type f` : ());
+            remove_tree("$tmp/out", "$tmp/calls");
+            my ($is_there, $status, $errors) =
+                failing($call, $number, split(/ /, $words), '-o', "$tmp/out");
+            last if $is_there eq '';
+            my @lines = grep { !/^note: |gnuplot is not installed/ } split /^/, $errors;
+            my @left = files_below("$tmp/out");
             push @wrong, "$call $number: status $status, @lines" if $status ne 4 || @lines != 1;
             push @wrong, map { "$call $number: left $_" }
                 grep { !defined $whole{$_} || $whole{$_} ne text_of($_) } @left;
@@ -122,6 +140,25 @@ my $work = "$model dgx-a100-80g --precision fp32 --seq-len 32 --global-batch 8 -
 my ($status, undef, $errors) = answer_of("$build/meshwright plan $work -o $tmp/p.json");
 die "no plan: $errors" if $status;
 
+# The shipped files that these commands need and a few more: lists of them are read file by file.
+sub few_data {
+    my %kept = (models => 'gpt2|llama-2-7b|mixtral-8x7b',
+                topologies => 'dgx-[ah]100(-80g)?|l40s-pcie8|a100-sxm4-80g|h100-sxm5-80g|l40s-48g',
+                stacks => 'meshwright(-cpu)?|megatron-core');
+    mkdir "$tmp/data";
+    for my $path (grep { !m{/schema/} } split /\n/,
+                  `find topologies models cost_models plan memory reports -name '*.json'`) {
+        my ($name) = $path =~ m{([^/]*)\.json$};
+        my $list = $path =~ m{^models/zoo/} ? 'models' : $path =~ m{/stacks/} ? 'stacks'
+                 : $path =~ m{^topologies/(?:devices/|[^/]*$)} ? 'topologies' : '';
+        next if $list && $name !~ /^(?:$kept{$list})$/ && $name !~ /schema$/;
+        make_path("$tmp/data/" . ($path =~ s{/[^/]*$}{}r));
+        symlink getcwd() . "/$path", "$tmp/data/$path";
+    }
+    return "$tmp/data";
+}
+
+$ENV{MESHWRIGHT_DATA} = few_data();
 every('topology dgx-a100-80g --json', '');
 every('topology dgx-a100-80g -o ' . "$tmp/out/c.json", 'c.json');
 every($_, '') for 'models', 'clusters', 'devices', 'stacks';
@@ -134,7 +171,7 @@ every("memory $tmp/p.json --method greedy -o $tmp/out/m.json", 'm.json');
 answer_of("$build/meshwright memory tests/data/packing_good.csv -o $tmp/whole.csv");
 every("memory tests/data/packing_good.csv -o $tmp/out/a.csv", 'a.csv');
 every("run $tmp/p.json --spawn --backend cpu --steps 1 -o $tmp/out/r.json", 'r.json');
-every("calibrate --short --seconds 1 --ranks 1 --backend cpu --quiet --into $tmp/out/l.json",
+every("calibrate --short --seconds 0.1 --ranks 1 --backend cpu --quiet --into $tmp/out/l.json",
       'l.json');
 every("validate tests/data/runs.jsonl --family kempner --headline-out $tmp/out/h.json", 'h.json');
 my $fit = 'fit tests/data/runs.jsonl --leave-out none --coarse --date 2026-11-22';
@@ -145,10 +182,7 @@ every_file("report $tmp/p.json --no-scaling", 1, 'fsync');
 {
     local $ENV{PATH} = "$tmp/bin";
     mkdir "$tmp/bin";
-    for my $program ('sh', 'rm', 'find') {
-        my ($at) = grep { -x } map { "$_/$program" } '/usr/bin', '/bin';
-        symlink $at, "$tmp/bin/$program";
-    }
+    symlink '/bin/sh', "$tmp/bin/sh";
     every_file("report $tmp/p.json --no-scaling", 1, 'read', 'write', 'fsync');
 }
 checked();

@@ -1,76 +1,68 @@
-#!/bin/bash
+#!/usr/bin/perl
 # Fails the N-th allocation of a command for N = 1, 2, 3, ... until it succeeds: every time it must
 # end with status 4, one line on stderr, nothing half-written, and no crash.
-build=${BUILD:-build}
-library=$build/tests/malloc_fail.so
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+use strict;
+use warnings;
+use Cwd 'getcwd';
+use File::Path 'remove_tree';
+use File::Temp 'tempdir';
+use lib 'tests';
+use Script;
 
-if grep -q __asan_init "$build/meshwright"; then
-    echo "1..0 # SKIP the sanitizer has its own malloc"
-    exit 0
-fi
+my $build   = $ENV{BUILD} // 'build';
+my $folder  = tempdir(CLEANUP => 1);
+my $library = getcwd() . "/$build/tests/malloc_fail.so";
+my $output  = "$folder/out";
 
-# Runs the command with the N-th allocation failing; says what was wrong, or nothing.
-attempt() {
-    local n=$1 output=$2
-    shift 2
-    rm -rf "${folder:?}"/*
-    MALLOC_FAIL=$n LD_PRELOAD=$PWD/$library "$build/meshwright" "$@" \
-        >"$folder/out" 2>"$folder/err"
-    status=$?
-    case $status in
-    0) return ;;
-    4) ;;
-    *) echo "allocation $n: status $status, $(head -c 200 "$folder/err")" ;;
-    esac
-    [ "$(wc -l <"$folder/err")" -eq 1 ] || echo "allocation $n: stderr is not one line"
-    [ -z "$output" ] || [ ! -e "$folder/$output" ] || echo "allocation $n: $output was written"
-    find "$folder" -name '*.tmp' -printf "allocation $n: %p was left\n"
+if (system("grep -q __asan_init $build/meshwright") == 0) {
+    print "1..0 # SKIP the sanitizer has its own malloc\n";
+    exit 0;
+}
+
+# Runs the command with the N-th allocation failing. Its status, and what was wrong, or nothing.
+# `written`: a file that only success leaves in the folder of output.
+sub attempt {
+    my ($number, $written, @words) = @_;
+    remove_tree($output, {keep_root => 1});
+    local @ENV{qw(MALLOC_FAIL LD_PRELOAD)} = ($number, $library);
+    my $status = run_into({1 => "$folder/stdout", 2 => "$folder/stderr"}, "$build/meshwright",
+                          @words);
+    return ($status, '') if $status eq '0';
+    my $errors = text_of("$folder/stderr");
+    my @wrong;
+    push @wrong, "status $status, " . substr $errors, 0, 200 if $status ne '4';
+    push @wrong, 'stderr is not one line' if ($errors =~ tr/\n//) != 1;
+    push @wrong, "$written was written" if $written && -e "$output/$written";
+    push @wrong, map { "$_ was left" } glob "$output/*.tmp $output/*/*.tmp";
+    return ($status, join "\n", map { "allocation $number: $_" } @wrong);
 }
 
 # Every N up to 200, then about every 25th part of N: the later ones repeat a few places.
-loop() {
-    local name=$1 output=$2 n=1 status=4 faults=
-    shift 2
-    while [ "$status" -ne 0 ] && [ "$n" -lt 100000000 ]; do
-        # Not in a subshell: the status is needed here.
-        attempt "$n" "$output" "$@" >"$folder.faults"
-        faults=$faults$(cat "$folder.faults")
-        rm -f "$folder.faults"
-        [ -z "$faults" ] || break
-        n=$((n < 200 ? n + 1 : n + n / 25))
-    done
-    number=$((number + 1))
-    if [ -z "$faults" ] && [ "$status" -eq 0 ]; then
-        echo "ok $number - $name, $n allocations"
-    else
-        echo "not ok $number - $name"
-        echo "# ${faults:-it never succeeded}" >&2
-    fi
+sub every {
+    my ($name, $written, @words) = @_;
+    my ($number, $status, $wrong) = (1, 4, '');
+    mkdir $output;
+    while ($number < 100_000_000) {
+        ($status, $wrong) = attempt($number, $written, @words);
+        last if $status eq '0' || $wrong ne '';
+        $number += $number < 200 ? 1 : int $number / 25;
+    }
+    check("$name survives each failing allocation, $number of them",
+          $wrong eq '' && $status eq '0', $wrong || 'it never succeeded');
 }
 
-number=0
-loop "topology survives each failing allocation" "" topology topologies/dgx-a100-80g.json
-loop "topology --json survives each failing allocation" "" topology dgx-a100-80g --json
-if "$build/meshwright" help plan >/dev/null 2>&1; then
-    loop "plan survives each failing allocation" plan.json \
-        plan bloom-560m dgx-a100-80g --seq-len 512 --global-batch 8 --dp 8 --tp 1 --cp 1 --pp 1 \
-        --micro-batch 1 --zero 1 --recompute none --schedule 1f1b --stack meshwright \
-        -o "$folder/plan.json"
-else
-    number=$((number + 1))
-    echo "ok $number - plan survives each failing allocation # SKIP plan is not built"
-fi
-loop "whatif survives each failing allocation" "" \
-    whatif gpt2 dgx-a100-40g --gpus 4,8 --seq-len 512 --global-batch 8 --tp 1 --cp 1 --pp 1 \
-    --micro-batch 1 --zero 1 --recompute none --schedule 1f1b --stack megatron-core \
-    --workers 2
-loop "validate survives each failing allocation" headline.json \
-    validate tests/data/runs.jsonl --family kempner --headline-out "$folder/headline.json"
-rows=$(mktemp)
-head -2 tests/data/runs.jsonl >"$rows"
-loop "fit survives each failing allocation" tests/validation/left_out.json \
-    fit "$rows" --leave-out none -o "$folder" --date 2026-11-21
-rm "$rows"
-echo "1..$number"
+my @pins = qw(--tp 1 --cp 1 --pp 1 --micro-batch 1 --zero 1 --recompute none --schedule 1f1b);
+my @batch = qw(--seq-len 512 --global-batch 8);
+every('topology', '', 'topology', 'topologies/dgx-a100-80g.json');
+every('topology --json', '', qw(topology dgx-a100-80g --json));
+every('plan', 'plan.json', qw(plan bloom-560m dgx-a100-80g --dp 8 --stack meshwright), @batch,
+      @pins, '-o', "$output/plan.json");
+every('whatif', '', qw(whatif gpt2 dgx-a100-40g --gpus), '4,8', qw(--stack megatron-core --workers 2),
+      @batch, @pins);
+every('validate', 'headline.json', qw(validate tests/data/runs.jsonl --family kempner),
+      '--headline-out', "$output/headline.json");
+my ($first, $second) = split /^/, text_of('tests/data/runs.jsonl');
+my $rows = write_text("$folder/rows.jsonl", "$first$second");
+every('fit', 'tests/validation/left_out.json', 'fit', $rows, qw(--leave-out none --date 2026-11-21),
+      '-o', $output);
+checked();

@@ -167,9 +167,11 @@ sub plant_plugins {
         my $original = "$build/" . ($fault->{file} =~ s/\.c$/.$kind.o/r);
         $differs = 1 if text_of($object) ne text_of($original);
         my @objects = map { $_ eq $original ? $object : $_ }
-            glob "$build/executor/cpu/*.$kind.o $build/executor/contraction.$kind.o";
+            glob "$build/executor/cpu/*.$kind.o $build/executor/*.$kind.o";
         unlink "$worker/$build/$file";
-        system("$ENV{CC} -shared -o $worker/$build/$file @objects -lopenblas -lm 2>/dev/null") == 0
+        # With a name that nothing defines no program could open it, and all would fail.
+        system("$ENV{CC} -shared -Wl,-z,defs -o $worker/$build/$file @objects -lopenblas -lm "
+             . '2>/dev/null') == 0
             or return (undef, 'refused');
     }
     return $differs ? ('', undef) : (undef, 'same code');

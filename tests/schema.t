@@ -65,7 +65,10 @@ my $small = '--seq-len 512 --global-batch 16';
 my $rows  = 'tests/data/runs.jsonl';
 my $graph = 'tests/data/memory_graph_four.json';
 system "$bin plan gpt2 dgx-h100 $small --tokens 1T --price-per-gpu-hour 2 -o $plan >/dev/null 2>&1";
-my $local = 'gpt2 local --ranks 1 --seq-len 16 --global-batch 1';
+my $tiny = write_text("$folder/tiny.json", '{"model_type": "gpt2", "n_embd": 32, "n_head": 4, '
+    . '"n_layer": 2, "n_positions": 32, "vocab_size": 512}');
+my $local = "$tiny local --ranks 1 --seq-len 16 --global-batch 1";
+system "$bin calibrate --short --seconds 0.1 --ranks 1 --quiet >/dev/null 2>&1";
 # Schema, command, exit status; "> FILE": what it writes there.
 my @answers = (
     ['plan', "plan mixtral-8x7b dgx-h100-x2 $small --json -o $folder/q.json"],
@@ -78,8 +81,8 @@ my @answers = (
     ['whatif-least', "whatif llama-3-8b dgx-h100 l40s-pcie8 --min-gpus --gpus 1..8 $small --json"],
     ['whatif-least', "whatif llama-3-70b dgx-h100 --min-gpus --gpus 1,2 $small --json", 1],
     ['whatif-largest', "whatif qwen3-8b dgx-a100-80g --largest-model $small --json"],
-    ['whatif-needs', 'whatif llama-3-8b --json'],
-    ['whatif-needs', 'whatif deepseek-v2-lite --tokens 1T --price-per-gpu-hour 2 --json'],
+    ['whatif-needs', 'whatif llama-3-8b --gpus 8 --json'],
+    ['whatif-needs', 'whatif gpt2 --gpus 8 --tokens 1T --price-per-gpu-hour 2 --json'],
     ['memory', "memory $graph --json"],
     ['memory', "memory $plan --json -o $folder/m.json --capacity 1000", 1],
     ['memory', 'memory tests/data/packing_good.csv --method greedy --json'],

@@ -1,13 +1,14 @@
 #include "executor/half.h"
 #include "executor/cpu/array.h"
 #include "executor/merged.h"
+#include "plan/lower/groups.h"
 
 #include <assert.h>
 
 // The same back end with ELEMENT_COMPUTE in 16 bits: what a kernel reads is widened to floats
-// before it runs, and what it wrote is rounded behind it, once an operator, as on devices that
-// compute so. Memory is that of the plan; the wide copies of one call are workspaces. With REAL =
-// double it is not offered.
+// before it runs, and what it wrote is rounded behind it, once an operator or a group of them that
+// runs as one, as on devices that compute so. Memory is that of the plan; the wide copies of one
+// call are workspaces. With REAL = double it is not offered.
 
 FAST static void widen_bf16(int64_t count, const uint16_t *from, float *to)
 {
@@ -93,20 +94,154 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
     return fault;
 }
 
-// One after another: numbers are rounded behind each operator all the same. What is one GEMM is
-// one operator.
+// Arrays of operators that run as one, each of them wide once: whoever names the same numbers gets
+// the same copy. Between such operators numbers are as wide as kernels compute; what passes is no
+// memory of the plan, and its address here no more than a name.
+enum { WIDE_MAX = GROUP_MEMBERS_MAX * (OP_INPUT_MAX + OP_OUTPUT_MAX), WIDE_ALIGNMENT = 16 };
+
+struct wide_array {
+    struct kernel_array there;  // in 16 bits
+    int64_t count, first;       // elements, and where in the scratch
+    bool is_result;
+};
+
+struct wide_group {
+    struct wide_array arrays[WIDE_MAX];
+    int count;
+    int64_t elements;
+};
+
+static bool is_passing(const struct kernel_call *calls, int count, const void *data)
+{
+    bool is_sum = calls[0].op->kind == OP_CONTRACT;
+    for (int i = 0; i < count; i++) {
+        const struct kernel_array *result = &calls[i].outputs[0];
+        bool is_nowhere = calls[i].passing & 1 && (is_sum || array_has_rows(result));
+        if (is_nowhere && result->data == data) return true;
+    }
+    return false;
+}
+
+static bool is_same(const struct kernel_array *a, const struct kernel_array *b)
+{
+    return a->data == b->data && a->row_stride == b->row_stride;
+}
+
+// The array's place among the wide ones, which it gets if it has none; -1: it stays as it is.
+static int find_wide(struct wide_group *group, const struct kernel_call *call,
+                     const struct kernel_array *array)
+{
+    if (array->element != ELEMENT_COMPUTE || !array->data) return -1;
+    int64_t count = cpu_held_elements(call, array);
+    for (int i = 0; i < group->count; i++) {
+        if (is_same(&group->arrays[i].there, array) && group->arrays[i].count == count) return i;
+    }
+    group->arrays[group->count] =
+        (struct wide_array){.there = *array, .count = count, .first = group->elements};
+    group->elements += (count + WIDE_ALIGNMENT - 1) / WIDE_ALIGNMENT * WIDE_ALIGNMENT;
+    return group->count++;
+}
+
+// From an array's first byte to behind its last.
+static const char *end_of(const struct wide_array *array)
+{
+    struct row_run rows = rows_of(&array->there, array->count);
+    int64_t elements = (rows.count - 1) * array->there.row_stride + rows.each;
+    return (const char *)array->there.data + elements * (int64_t)sizeof(uint16_t);
+}
+
+// No result has numbers that another array has, too, unless they are columns of the same rows.
+static bool is_apart(const struct wide_group *group)
+{
+    for (int i = 0; i < group->count; i++) {
+        for (int j = 0; j < group->count; j++) {
+            const struct wide_array *a = &group->arrays[i], *b = &group->arrays[j];
+            bool are_columns =
+                a->there.row_stride > 0 && a->there.row_stride == b->there.row_stride;
+            if (i == j || !a->is_result || are_columns) continue;
+            const char *first = a->there.data, *other = b->there.data;
+            if (first < end_of(b) && other < end_of(a)) return false;
+        }
+    }
+    return true;
+}
+
+static void widen_group(const struct cpu_device *device, const struct wide_group *group,
+                        float *scratch)
+{
+    for (int i = 0; i < group->count; i++) {
+        const struct wide_array *array = &group->arrays[i];
+        struct row_run rows = rows_of(&array->there, array->count);
+        for (int64_t r = 0; r < rows.count; r++)
+            widen_all(device, rows.each,
+                      (const uint16_t *)array->there.data + r * array->there.row_stride,
+                      scratch + array->first + r * rows.each);
+    }
+}
+
+static void round_group(const struct cpu_device *device, const struct wide_group *group,
+                        const float *scratch)
+{
+    for (int i = 0; i < group->count; i++) {
+        const struct wide_array *array = &group->arrays[i];
+        struct row_run rows = rows_of(&array->there, array->count);
+        for (int64_t r = 0; r < rows.count && array->is_result; r++)
+            round_all(device, rows.each, scratch + array->first + r * rows.each,
+                      (uint16_t *)array->there.data + r * array->there.row_stride);
+    }
+}
+
+// Numbers are rounded once, behind all of them.
+static const char *run_wide(struct device *device, enum stream stream,
+                            const struct kernel_call *calls, int count)
+{
+    struct cpu_device *own = own_of(device);
+    struct wide_group group = {.count = 0};
+    struct kernel_call wide[GROUP_MEMBERS_MAX];
+    int place[GROUP_MEMBERS_MAX][OP_INPUT_MAX + OP_OUTPUT_MAX] = {{0}};
+    assert(count <= GROUP_MEMBERS_MAX);
+    for (int i = 0; i < count; i++) {
+        wide[i] = calls[i];
+        wide[i].merged = false;
+        for (int k = 0; k < calls[i].input_count + calls[i].output_count; k++) {
+            bool is_result = k >= calls[i].input_count;
+            const struct kernel_array *array =
+                is_result ? &calls[i].outputs[k - calls[i].input_count] : &calls[i].inputs[k];
+            bool passes = is_passing(calls, count, array->data);
+            place[i][k] = passes ? -1 : find_wide(&group, &calls[i], array);
+            if (place[i][k] >= 0) group.arrays[place[i][k]].is_result |= is_result;
+        }
+    }
+    assert(is_apart(&group));
+    float *scratch = cpu_scratch(own, SCRATCH_WIDE, group.elements * (int64_t)sizeof(float) + 1);
+    if (!scratch) return CPU_NO_MEMORY;
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < wide[i].input_count + wide[i].output_count; k++) {
+            if (place[i][k] < 0) continue;
+            struct kernel_array *array = k < wide[i].input_count
+                                             ? &wide[i].inputs[k]
+                                             : &wide[i].outputs[k - wide[i].input_count];
+            array->data = scratch + group.arrays[place[i][k]].first;
+            array->row_stride = 0;
+        }
+    }
+    widen_group(own, &group, scratch);
+    const char *fault = cpu_run_joined(device, stream, wide, count);
+    if (!fault) round_group(own, &group, scratch);
+    return fault;
+}
+
+// What is one GEMM is one operator, which its biases are added to.
 const char *cpu_half_run_joined(struct device *device, enum stream stream,
                                 const struct kernel_call *calls, int count)
 {
     struct kernel_call folded[MERGED_CALLS];
-    const char *fault = NULL;
-    if (calls[0].merged) {
-        count = merged_fold(calls, count, sizeof(uint16_t), sizeof(float), folded);
-        calls = folded;
-        if (count == 0) fault = MERGED_APART;
-    }
-    for (int i = 0; i < count && !fault; i++)
-        fault = cpu_half_run(device, stream, &calls[i]);
+    if (!calls[0].merged) return run_wide(device, stream, calls, count);
+    int left = merged_fold(calls, count, sizeof(uint16_t), sizeof(float), folded);
+    if (left == 2 && folded[1].op->kind == OP_ADD) return run_wide(device, stream, folded, left);
+    const char *fault = left ? NULL : MERGED_APART;
+    for (int i = 0; i < left && !fault; i++)
+        fault = cpu_half_run(device, stream, &folded[i]);
     return fault;
 }
 

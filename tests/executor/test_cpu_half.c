@@ -125,6 +125,93 @@ static void an_operator_rounds_its_result_once(void **state)
     }
 }
 
+enum { WIDTH = 2 };
+
+// Rows of (batch, seq) or, with `columns`, a matrix.
+static struct kernel_array rows_of(uint16_t *data, int columns)
+{
+    return (struct kernel_array){.data = data,
+                                 .rank = 3,
+                                 .element = ELEMENT_COMPUTE,
+                                 .dims = {DIM_BATCH, DIM_SEQ, DIM_HIDDEN},
+                                 .sizes = {1, 3, columns},
+                                 .whole = {1, 3, columns}};
+}
+
+static void fill_with(const struct world *world, uint16_t *bits, float value)
+{
+    for (int i = 0; i < 3 * WIDTH; i++)
+        bits[i] = rounded(world, value);
+}
+
+// (1 + 3/512) - 1: the sum in the middle has more digits than bf16 and less than a float. Where the
+// two run as one it is written nowhere.
+static void sums_that_run_as_one_are_rounded_once(void **state)
+{
+    (void)state;
+    struct world half = open_world("cpu-half", PRECISION_BF16);
+    struct op op = {.name = "sum", .kind = OP_ADD};
+    uint16_t terms[4][3 * WIDTH], out[3 * WIDTH];
+    const float values[] = {1, 3.f / 512, 99, -1};
+    for (int i = 0; i < 4; i++)
+        fill_with(&half, terms[i], values[i]);
+    struct kernel_call calls[2];
+    for (int i = 0; i < 2; i++) {
+        calls[i] = (struct kernel_call){.op = &op, .input_count = 2, .output_count = 1};
+        calls[i].inputs[0] = rows_of(terms[2 * i], WIDTH);
+        calls[i].inputs[1] = rows_of(terms[2 * i + 1], WIDTH);
+        calls[i].outputs[0] = rows_of(i ? out : terms[2], WIDTH);
+    }
+    calls[0].passing = 1;
+    assert_null(half.backend->run_joined(half.device, STREAM_COMPUTE, calls, 2));
+    for (int i = 0; i < 3 * WIDTH; i++) {
+        assert_true(widened(&half, out[i]) == 3.f / 512);
+        assert_true(widened(&half, terms[2][i]) == 99);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_null(half.backend->run(half.device, STREAM_COMPUTE, &calls[i]));
+    assert_true(widened(&half, out[0]) == 4.f / 512);
+    half.backend->close(half.device);
+}
+
+// (1 + 3/128) squared - 1, of a product of one factor.
+static void a_gemm_and_its_sum_are_rounded_once(void **state)
+{
+    (void)state;
+    struct world half = open_world("cpu-half", PRECISION_BF16);
+    struct op gemm = {.name = "gemm", .kind = OP_CONTRACT, .scalar = 1},
+              sum = {.name = "sum", .kind = OP_ADD};
+    uint16_t x[3 * WIDTH], weight[WIDTH], product[3 * WIDTH], term[3 * WIDTH], out[3 * WIDTH];
+    fill_with(&half, x, 1 + 3.f / 128);
+    fill_with(&half, product, 99);
+    fill_with(&half, term, -1);
+    for (int i = 0; i < WIDTH; i++)
+        weight[i] = rounded(&half, 1 + 3.f / 128);
+    struct kernel_call calls[2] = {{.op = &gemm, .input_count = 2, .output_count = 1, .passing = 1},
+                                   {.op = &sum, .input_count = 2, .output_count = 1}};
+    calls[0].inputs[0] = rows_of(x, 1);
+    calls[0].inputs[0].dims[2] = DIM_FFN;
+    calls[0].inputs[1] = (struct kernel_array){.data = weight,
+                                               .rank = 2,
+                                               .element = ELEMENT_COMPUTE,
+                                               .dims = {DIM_FFN, DIM_HIDDEN},
+                                               .sizes = {1, WIDTH},
+                                               .whole = {1, WIDTH}};
+    calls[0].outputs[0] = calls[1].inputs[0] = rows_of(product, WIDTH);
+    calls[1].inputs[1] = rows_of(term, WIDTH);
+    calls[1].outputs[0] = rows_of(out, WIDTH);
+    assert_null(half.backend->run_joined(half.device, STREAM_COMPUTE, calls, 2));
+    float exact = (1 + 3.f / 128) * (1 + 3.f / 128) - 1;
+    for (int i = 0; i < 3 * WIDTH; i++) {
+        assert_int_equal(out[i], rounded(&half, exact));
+        assert_true(widened(&half, product[i]) == 99);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_null(half.backend->run(half.device, STREAM_COMPUTE, &calls[i]));
+    assert_int_not_equal(out[0], rounded(&half, exact));
+    half.backend->close(half.device);
+}
+
 static void numbers_are_rounded_and_widened(void **state)
 {
     (void)state;
@@ -163,6 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_are_combined_in_floats_and_rounded),
         cmocka_unit_test(an_operator_rounds_its_result_once),
+        cmocka_unit_test(sums_that_run_as_one_are_rounded_once),
+        cmocka_unit_test(a_gemm_and_its_sum_are_rounded_once),
         cmocka_unit_test(numbers_are_rounded_and_widened),
         cmocka_unit_test(a_plan_gets_the_table_of_its_precision),
     };

@@ -283,6 +283,87 @@ static void a_rank_that_fails_by_itself_is_reported(void **state)
     }
 }
 
+// What a rank did last, what it said, how it ended.
+static void failures_say_where_and_why(void **state)
+{
+    (void)state;
+    static const struct {
+        enum heartbeat_state state;
+        int step, status;
+        const char *task, *reason, *expected;
+    } CASES[] = {
+        {HEARTBEAT_STARTING, 0, SIGBUS, "", "", "rank 1 was killed (signal 7) while starting"},
+        {HEARTBEAT_STARTING, 0, 3 << 8, "weights", "",
+         "rank 1 ended with status 3 in step 0, at weights"},
+        {HEARTBEAT_DONE, 9, 1 << 8, "update", "", "rank 1 ended with status 1 after its last step"},
+        {HEARTBEAT_WORKING, 2, SIGFPE, "", "", "rank 1 was killed (signal 8) in step 2"},
+        {HEARTBEAT_WAITING, 2, 5 << 8, "send", "",
+         "rank 1 ended with status 5 in step 2, waiting at send"},
+        {HEARTBEAT_WORKING, 2, 0, "send", "no such file",
+         "rank 1 failed in step 2, at send: no such file"},
+        {HEARTBEAT_WORKING, 2, SIGKILL, "send", "rank 1 ran out of memory (1 GiB of 2)",
+         "rank 1 ran out of memory (1 GiB of 2) in step 2, at send"},
+        {HEARTBEAT_WORKING, 2, 0, "send", "rank 1 ran out of memory in step 2, at send",
+         "rank 1 ran out of memory in step 2, at send"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct launch_watch_bench bench;
+        struct err err = {0};
+        bench_open(&bench);
+        struct heartbeat *heartbeat = heartbeat_of(bench.page, 1);
+        set(&bench, 1, CASES[i].state, CASES[i].step, 0);
+        snprintf(heartbeat->task_name, sizeof heartbeat->task_name, "%s", CASES[i].task);
+        snprintf(heartbeat->reason, sizeof heartbeat->reason, "%s", CASES[i].reason);
+        atomic_store(&heartbeat->end_status, CASES[i].status);
+        assert_false(launch_watch_report(heartbeat, 1, CASES[i].status != 0, &err));
+        assert_string_equal(err.text, CASES[i].expected);
+        assert_int_equal(err.kind, ERR_SYSTEM);
+        bench_close(&bench);
+    }
+}
+
+// Who said first that it failed is named, whatever its place; of one that said so and then ended,
+// that it failed.
+static void of_several_that_fail_the_first_is_named(void **state)
+{
+    (void)state;
+    for (int first = 0; first < RANK_COUNT; first++) {
+        struct launch_watch_bench bench;
+        struct err err = {0};
+        bench_open(&bench);
+        for (int i = 0; i < RANK_COUNT; i++) {
+            int rank = (first + i) % RANK_COUNT;
+            set(&bench, rank, HEARTBEAT_WORKING, 3, 5);
+            heartbeat_fail(bench.page, rank, "it broke");
+            heartbeat_end(bench.page, rank, 4 << 8, false);
+        }
+        assert_false(pass(&bench, 0.1, -1, &err));
+        char expected[80];
+        snprintf(expected, sizeof expected, "rank %d failed in step 3, at task 5: it broke", first);
+        assert_string_equal(err.text, expected);
+        assert_true(bench.watch.may_follow);
+        bench_close(&bench);
+    }
+}
+
+static void a_rank_that_ends_by_itself_follows_from_nothing(void **state)
+{
+    (void)state;
+    struct launch_watch_bench bench;
+    struct err err = {0};
+    bench_open(&bench);
+    set(&bench, 2, HEARTBEAT_WORKING, 3, 5);
+    heartbeat_end(bench.page, 2, 4 << 8, false);
+    assert_false(pass(&bench, 0.1, -1, &err));
+    assert_string_equal(err.text, "rank 2 ended with status 4 in step 3, at task 5");
+    assert_false(bench.watch.may_follow);
+    assert_false(launch_watch_all_ended(&bench.watch));
+    heartbeat_end(bench.page, 0, 0, false);
+    heartbeat_end(bench.page, 1, 0, false);
+    assert_true(launch_watch_all_ended(&bench.watch));
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +379,9 @@ int main(void)
         cmocka_unit_test(the_first_that_fails_is_reported),
         cmocka_unit_test(a_killed_rank_explains_others_that_fail),
         cmocka_unit_test(a_rank_that_fails_by_itself_is_reported),
+        cmocka_unit_test(failures_say_where_and_why),
+        cmocka_unit_test(of_several_that_fail_the_first_is_named),
+        cmocka_unit_test(a_rank_that_ends_by_itself_follows_from_nothing),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -8,7 +8,7 @@
 // Random plans in bf16, fp16 and fp32, each against one rank that does it all in double precision,
 // and against what was planned. MESHWRIGHT_CASES runs more of them.
 
-enum { OTHERWISE_CASES = 8 };
+enum { OTHERWISE_CASES = 4 };
 
 // Of the norm and of gradients; see run_outcome_error. Attention as a chain and latent projections
 // round more often than the models of test_run_half.c.

@@ -88,7 +88,9 @@ static void groups_compute_what_their_members_do(void **state)
 {
     static const char *const MODELS[] = {GPT2, QWEN3, MIXTRAL};
     for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
+        // Each model alone, and the other plans in turn.
         for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++) {
+            if (c > 0 && c % 3 != m) continue;
             struct arena_mark mark = arena_mark(*state);
             struct run_case of = case_of(MODELS[m], &CASES[c]);
             const struct run_outcome *joined = run(*state, &of);
@@ -151,6 +153,7 @@ static void merged_gemms_compute_what_they_do_alone(void **state)
     static const char *const MODELS[] = {LLAMA, QWEN2, QWEN3, GPT2};
     for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++) {
         for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
+            if (c > 0 && c % 2 != m % 2) continue;
             struct arena_mark mark = arena_mark(*state);
             struct run_case of = case_of(MODELS[m], &CASES[c]);
             const struct run_outcome *merged = run(*state, &of);

@@ -95,28 +95,26 @@ static void states_on_the_host_change_nothing(void **state)
     static const char *const MODELS[] = {GPT2, LLAMA};
     char folder[] = "/tmp/meshwright-nvme-XXXXXX";
     assert_non_null(mkdtemp(folder));
-    for (int m = 0; m < 2; m++) {
-        for (int s = 0; s < SPREAD_COUNT; s++) {
-            struct run_case of = case_of(MODELS[m], &SPREADS[s]);
-            const struct run_outcome *expected = run(*state, &of);
-            assert_int_equal(expected->host_peak_bytes, 0);
-            of.parallel.offload.optimizer = TIER_HOST;
-            const struct run_outcome *found = run(*state, &of);
-            const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
-            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
-            check_bytes(*state, &of, found);
-            // The device has no moments any more, and nothing else instead.
-            int64_t planned = run_outcome_planned_bytes(found);
-            int moments = optimizer_moment_count(of.optimizer);
-            assert_true(found->peak_bytes < expected->peak_bytes || moments == 0);
-            assert_true(labs(found->peak_bytes - planned) <= planned / 50);
-            of.parallel.offload.optimizer = TIER_NVME;
-            of.nvme = folder;
-            found = run(*state, &of);
-            difference = run_outcome_difference(*state, expected, found, TOLERANCE);
-            if (difference) fail_msg("on NVMe: %s: %s", run_case_text(*state, &of), difference);
-            check_bytes(*state, &of, found);
-        }
+    for (int s = 0; s < SPREAD_COUNT; s++) {
+        struct run_case of = case_of(MODELS[s % 2], &SPREADS[s]);
+        const struct run_outcome *expected = run(*state, &of);
+        assert_int_equal(expected->host_peak_bytes, 0);
+        of.parallel.offload.optimizer = TIER_HOST;
+        const struct run_outcome *found = run(*state, &of);
+        const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        check_bytes(*state, &of, found);
+        // The device has no moments any more, and nothing else instead.
+        int64_t planned = run_outcome_planned_bytes(found);
+        int moments = optimizer_moment_count(of.optimizer);
+        assert_true(found->peak_bytes < expected->peak_bytes || moments == 0);
+        assert_true(labs(found->peak_bytes - planned) <= planned / 50);
+        of.parallel.offload.optimizer = TIER_NVME;
+        of.nvme = folder;
+        found = run(*state, &of);
+        difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (difference) fail_msg("on NVMe: %s: %s", run_case_text(*state, &of), difference);
+        check_bytes(*state, &of, found);
     }
     assert_int_equal(rmdir(folder), 0);  // empty
 }
@@ -194,25 +192,28 @@ static void activations_on_nvme_change_nothing(void **state)
     char folder[] = "/tmp/meshwright-nvme-XXXXXX";
     assert_non_null(mkdtemp(folder));
     for (int s = 0; s < SPREAD_COUNT; s++) {
-        for (int layers = -1; layers < 2; layers += 2) {
-            struct run_case of = case_of(GPT2, &SPREADS[s]);
-            of.backend = BACKENDS[s % 3];
-            if (s % 3 == 1) of.precision = PRECISION_BF16;
-            of.steps = 2;
-            const struct run_outcome *expected = run(*state, &of);
-            for (int class = 0; class < OP_CLASS_COUNT; class ++)
-                of.parallel.offload.layers[class] = (int16_t)layers;
-            of.parallel.offload.activations = TIER_NVME;
-            of.nvme = folder;
-            of.poison = s % 3 == 0;
-            const struct run_outcome *found = run(*state, &of);
-            // What is saved on CUDA is not made as one with what reads it.
-            const char *worst, *difference = NULL;
-            if (s % 3 < 2) difference = run_outcome_difference(*state, expected, found, 0);
-            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
-            assert_true(run_outcome_error(expected, found, &worst) < 1e-5);
-            check_bytes(*state, &of, found);
+        int layers = s % 2 ? 1 : -1;  // every back end meets both
+        struct run_case of = case_of(GPT2, &SPREADS[s]);
+        of.backend = BACKENDS[s % 3];
+        if (s % 3 == 1) {
+            // Nor in 16 bits, where each operator alone rounds what it makes.
+            of.precision = PRECISION_BF16;
+            of.without_joins = 1u << JOIN_SUM | 1u << JOIN_ROWS;
         }
+        of.steps = 2;
+        const struct run_outcome *expected = run(*state, &of);
+        for (int class = 0; class < OP_CLASS_COUNT; class ++)
+            of.parallel.offload.layers[class] = (int16_t)layers;
+        of.parallel.offload.activations = TIER_NVME;
+        of.nvme = folder;
+        of.poison = s % 3 == 0;
+        const struct run_outcome *found = run(*state, &of);
+        // What is saved on CUDA is not made as one with what reads it.
+        const char *worst, *difference = NULL;
+        if (s % 3 < 2) difference = run_outcome_difference(*state, expected, found, 0);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        assert_true(run_outcome_error(expected, found, &worst) < 1e-5);
+        check_bytes(*state, &of, found);
     }
     assert_int_equal(rmdir(folder), 0);
 }

@@ -10,7 +10,7 @@
 
 static const double TOLERANCE = 1e-11;
 
-enum { OTHERWISE_CASES = 48 };
+enum { OTHERWISE_CASES = 24 };
 
 struct expectation {
     struct run_outcome *of[DRAWN_MODEL_COUNT][2];  // without and with dropout

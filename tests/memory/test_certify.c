@@ -1,10 +1,12 @@
 #include "memory/certify.h"
 
 #include "memory/certify_bytes.h"
+#include "tests/support/memory_net.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static bool respects_edges(const struct memory_problem *problem, const int *order)
 {
@@ -95,6 +97,39 @@ static void the_whole_graph_as_one_program_equals_dynamic_programming(void **sta
         arena_reset(arena, mark);
     }
     assert_true(below_program > 5);
+}
+
+static void copy_line(void *context, const char *line)
+{
+    snprintf(context, 200, "%s", line);
+}
+
+// 501 pairs of a maker and a reader: each of the 1,002 operators may run in all steps but one, and
+// each buffer may be preserved in all steps but the first; and the peak.
+static void a_graph_of_too_many_columns_is_not_tried(void **state)
+{
+    enum { PAIRS = 501 };
+    struct net net = {.arena = *state};
+    char line[200] = "";
+    // All are made before the first is read, which is what could be better.
+    for (int i = 0; i < PAIRS; i++) {
+        int made = net_tensor(&net, "x", 8);
+        net_operator(&net, "make", NULL, 0, &made, 1);
+    }
+    for (int made = 0; made < PAIRS; made++)
+        net_operator(&net, "read", &made, 1, NULL, 0);
+    const struct memory_problem *problem = memory_problem_make(*state, net_finish(&net, "g"), 1);
+    int *order = ARENA_NEW(*state, int, 2 * PAIRS);
+    struct milp_options options = {.log = copy_line, .log_context = line};
+    struct milp_result result = global_order(*state, problem, &options, order);
+    char expected[200];
+    snprintf(expected, sizeof expected,
+             "global order: %d columns, of at most 1000000 that are tried; program order stands",
+             1 + (2 * PAIRS + PAIRS) * (2 * PAIRS - 1));
+    assert_string_equal(line, expected);
+    assert_int_equal(result.status, MILP_FEASIBLE);
+    for (int t = 0; t < 2 * PAIRS; t++)
+        assert_int_equal(order[t], t);
 }
 
 static void a_whole_graph_that_is_cut_short_is_never_worse_than_program_order(void **state)
@@ -215,6 +250,7 @@ int main(void)
         cmocka_unit_test(certified_orders_equal_dynamic_programming),
         cmocka_unit_test(more_operators_than_can_be_certified_are_not_tried),
         cmocka_unit_test(the_whole_graph_as_one_program_equals_dynamic_programming),
+        cmocka_unit_test(a_graph_of_too_many_columns_is_not_tried),
         cmocka_unit_test(a_whole_graph_that_is_cut_short_is_never_worse_than_program_order),
         cmocka_unit_test(certified_layouts_equal_every_way_to_place),
     };

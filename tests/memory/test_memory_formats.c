@@ -160,6 +160,44 @@ static void a_graph_with_everything_is_read(void **state)
     assert_true(problem->update[3]);
 }
 
+// Nothing is written that is not there, and nothing that is there is lost.
+static void a_graph_with_everything_is_written(void **state)
+{
+    static const char EVERYTHING[] =
+        "{\"version\": 1, \"name\": \"g\", \"tensors\": ["
+        "{\"name\": \"w\", \"bytes\": 8, \"persistent\": true}, "
+        "{\"name\": \"x\", \"bytes\": 16}, {\"name\": \"v\", \"bytes\": 16, \"alias_of\": \"x\"}, "
+        "{\"name\": \"u\", \"bytes\": 16, \"kept\": true, \"overwrites\": \"v\"}], "
+        "\"operators\": [{\"name\": \"a\", \"inputs\": [\"w\"], \"outputs\": [\"x\"], "
+        "\"workspace_bytes\": 32, \"seconds\": 0.25}, "
+        "{\"name\": \"b\", \"inputs\": [\"x\"], \"outputs\": [\"v\"]}, "
+        "{\"name\": \"c\", \"inputs\": [\"v\", \"w\"], \"outputs\": [\"u\"], "
+        "\"after\": [\"a\"], \"update\": true}]}";
+    struct arena *arena = *state;
+    struct err err = {0};
+    const struct memory_graph *graph =
+        memory_graph_parse(arena, "g.json", EVERYTHING, strlen(EVERYTHING), &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(graph->tensors[0].producer, -1);
+    assert_int_equal(graph->tensors[0].shares, -1);
+    assert_int_equal(graph->tensors[1].producer, 0);
+    assert_int_equal(graph->tensors[1].shares, -1);
+    assert_int_equal(graph->tensors[2].shares, 1);
+    assert_false(graph->tensors[2].overwrites);
+    assert_int_equal(graph->tensors[3].shares, 2);
+    assert_true(graph->tensors[3].overwrites && graph->tensors[3].kept);
+    const char *text = memory_graph_text(arena, graph);
+    // One line an item; without its spaces it is what was read.
+    char *bare[2] = {arena_print(arena, "%s", text), arena_print(arena, "%s", EVERYTHING)};
+    for (int i = 0; i < 2; i++) {
+        char *to = bare[i];
+        for (const char *from = bare[i]; *from; from++)
+            if (*from != ' ' && *from != '\n') *to++ = *from;
+        *to = '\0';
+    }
+    assert_string_equal(bare[0], bare[1]);
+}
+
 static void nodes_and_edges_become_operators_and_tensors(void **state)
 {
     struct arena *arena = *state;
@@ -260,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_wrong_packing_is_answered_with_its_place),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_graph_with_everything_is_read),
+        cmocka_unit_test(a_graph_with_everything_is_written),
         cmocka_unit_test(nodes_and_edges_become_operators_and_tensors),
         cmocka_unit_test(a_wrong_graph_is_answered_with_its_place),
         cmocka_unit_test(results_name_every_buffer),

@@ -63,11 +63,50 @@ static void right_scripts_of_scheduled_plans_pass(void **state)
     }
 }
 
+// The first value that a stage makes, put where it cannot be: what is said of it.
+static void values_outside_the_arena_are_told_as_that(void **state)
+{
+    struct script_case of;
+    script_case_gpt2(*state, 2, 2, &of);
+    script_case_write(&of);
+    struct script *script = of.scripts[0];
+    struct script_operand *operand = NULL;
+    for (int t = 0; t < script->task_count && !operand; t++) {
+        struct script_task *task = &script->tasks[t];
+        if (task->kind == TASK_INSTR && task->output_count > 0 &&
+            task->outputs[0].place == PLACE_ARENA && task->outputs[0].bytes > 0)
+            operand = &task->outputs[0];
+    }
+    assert_non_null(operand);
+    const struct script_operand right = *operand;
+    int64_t end = script->arena_bytes, step = script->alignment;
+    int64_t last = (end - right.bytes) / step * step;
+    const struct {
+        int64_t offset;
+        const char *words;
+    } wrong[] = {
+        {-step, "is outside the arena"},
+        {last + step, "is outside the arena"},
+        {end / step * step + step, "is outside the arena"},
+        {step / 2, "is not aligned to"},
+    };
+    struct err err = {0};
+    assert_true(is_right(&of, &err));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        operand->offset = wrong[i].offset;
+        err = (struct err){0};
+        assert_false(is_right(&of, &err));
+        if (!strstr(err.text, wrong[i].words)) fail_msg("%s", err.text);
+        *operand = right;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_scripts_of_random_plans_pass),
         cmocka_unit_test(right_scripts_of_scheduled_plans_pass),
+        cmocka_unit_test(values_outside_the_arena_are_told_as_that),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

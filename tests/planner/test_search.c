@@ -78,7 +78,7 @@ static void pruned_and_exhaustive_search_find_the_same_plans(void **state)
 {
     (void)state;
     const char *wanted = getenv("MESHWRIGHT_CASES");
-    int cases = wanted ? atoi(wanted) : 40;
+    int cases = wanted ? atoi(wanted) : 20;
     struct draw draw = draw_start("pruned against exhaustive", 3);
     int fitting = 0;
     struct kinds kinds = {0};
@@ -110,7 +110,7 @@ static void every_plan_passes_the_independent_checker(void **state)
 {
     (void)state;
     const char *wanted = getenv("MESHWRIGHT_CASES");
-    int cases = wanted ? atoi(wanted) : 40;
+    int cases = wanted ? atoi(wanted) : 20;
     struct draw draw = draw_start("checker", 7);
     for (int i = 0; i < cases; i++) {
         struct arena arena = {0};

@@ -271,7 +271,7 @@ static void the_closed_form_agrees_with_the_events(void **state)
     (void)state;
     struct draw draw = draw_start("closed form against events", 7);
     double worst[SCHEDULE_KIND_COUNT] = {0};
-    for (int i = 0; i < case_count(1000); i++) {
+    for (int i = 0; i < case_count(400); i++) {
         struct arena arena = {0};
         struct random_question question;
         random_question(&arena, &draw, &question);

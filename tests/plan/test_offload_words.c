@@ -1,0 +1,152 @@
+#include "tests/support/test.h"
+
+#include "models/graph.h"
+#include "plan/offload.h"
+
+// What is moved, as words and as a number: both ways, for every tier, class and count.
+
+static struct offload parsed(const char *words)
+{
+    struct offload offload;
+    assert_true(offload_parse(words, &offload));
+    return offload;
+}
+
+static void is_same(const struct offload *expected, const struct offload *found)
+{
+    assert_int_equal(expected->optimizer, found->optimizer);
+    assert_int_equal(expected->activations, found->activations);
+    for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
+        assert_int_equal(expected->layers[class], found->layers[class]);
+}
+
+static void comes_back(struct arena *arena, const struct offload *offload)
+{
+    struct offload words = parsed(offload_words(arena, offload));
+    struct offload number = offload_of_value(offload_value(offload));
+    is_same(offload, &words);
+    is_same(offload, &number);
+}
+
+static void every_class_count_and_tier_comes_back(void **state)
+{
+    static const int COUNTS[] = {-1, 1, 2, 253, 254};
+    for (int c = 0; c < 5; c++) {
+        for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+            struct offload offload = {.activations = c % 2 ? TIER_HOST : TIER_NVME};
+            offload.layers[class] = (int16_t)COUNTS[c];
+            comes_back(*state, &offload);
+            offload.optimizer = c % 2 ? TIER_NVME : TIER_HOST;
+            comes_back(*state, &offload);
+            // All but one alike.
+            for (int other = 0; other < OP_CLASS_COUNT; other++)
+                offload.layers[other] = other == class ? 7 : (int16_t)COUNTS[c];
+            comes_back(*state, &offload);
+        }
+    }
+}
+
+static void words_are_the_shortest(void **state)
+{
+    static const char *const SAME[] = {
+        "none",
+        "optimizer",
+        "optimizer@nvme",
+        "activations",
+        "activations:1@nvme",
+        "activations:254",
+        "optimizer,activations@nvme",
+        "optimizer@nvme,other:1",
+        "attention:1,norm,activation:2,mlp,experts:3,mla-up",
+    };
+    for (size_t i = 0; i < sizeof SAME / sizeof *SAME; i++) {
+        struct offload offload = parsed(SAME[i]);
+        assert_string_equal(offload_words(*state, &offload), SAME[i]);
+        comes_back(*state, &offload);
+    }
+    static const char *const ALSO[][2] = {
+        {"activations@host,optimizer@host", "optimizer,activations"},
+        {"mla-up:2,experts:2,mlp:2,activation:2,norm:2,attention:2,other:2", "activations:2"},
+        {"mlp@nvme,other:3@nvme", "other:3@nvme,mlp@nvme"},
+    };
+    for (size_t i = 0; i < sizeof ALSO / sizeof *ALSO; i++) {
+        struct offload offload = parsed(ALSO[i][0]);
+        assert_string_equal(offload_words(*state, &offload), ALSO[i][1]);
+    }
+}
+
+static void every_class_that_reaches_a_layer_moves_there(void **state)
+{
+    (void)state;
+    struct offload offload = parsed("other,attention:1,mlp:2");
+    unsigned all = 1u << OP_CLASS_NONE;
+    unsigned first = all | 1u << OP_CLASS_ATTENTION | 1u << OP_CLASS_MLP;
+    assert_int_equal(offload_classes(&offload, 0), first);
+    assert_int_equal(offload_classes(&offload, 1), all | 1u << OP_CLASS_MLP);
+    assert_int_equal(offload_classes(&offload, 2), all);
+    assert_true(offload_moves_activations(&offload));
+    assert_false(offload_is_none(&offload));
+    offload = parsed("optimizer");
+    assert_int_equal(offload_classes(&offload, 0), 0);
+    assert_false(offload_moves_activations(&offload));
+    assert_false(offload_is_none(&offload));
+    offload = parsed("none");
+    assert_true(offload_is_none(&offload));
+    offload = parsed("activations");
+    assert_int_equal(offload_classes(&offload, 999), (1u << OP_CLASS_COUNT) - 1);
+}
+
+static void what_is_no_choice_is_refused(void **state)
+{
+    static const char *const WORDS[] = {"",
+                                        "all",
+                                        "optimizer:3",
+                                        "activations:0",
+                                        "activations:255",
+                                        "mlp,mlp",
+                                        "optimizer,",
+                                        "mlp,attention@nvme",
+                                        "none,mlp",
+                                        "optimizer@device",
+                                        "mlp:x",
+                                        "mlp:",
+                                        "activations,mlp",
+                                        "@nvme",
+                                        "optimizer,optimizer",
+                                        "mlp:1x",
+                                        "mlp@",
+                                        "mlp@nvm",
+                                        "mlp@nvmes",
+                                        "mlp:2@nvme@nvme",
+                                        "optimizers",
+                                        "optimize",
+                                        "mlp:2:3",
+                                        "mlp:9999999999999",
+                                        "mlp:/"};
+    (void)state;
+    struct offload offload = {.optimizer = TIER_HOST};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        if (offload_parse(WORDS[i], &offload)) fail_msg("\"%s\" is taken", WORDS[i]);
+    }
+    assert_int_equal(offload.optimizer, TIER_HOST);
+}
+
+static void tiers_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(tier_name(TIER_DEVICE), "device");
+    assert_string_equal(tier_name(TIER_HOST), "host");
+    assert_string_equal(tier_name(TIER_NVME), "nvme");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_class_count_and_tier_comes_back),
+        cmocka_unit_test(words_are_the_shortest),
+        cmocka_unit_test(every_class_that_reaches_a_layer_moves_there),
+        cmocka_unit_test(what_is_no_choice_is_refused),
+        cmocka_unit_test(tiers_have_names),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
