@@ -10,6 +10,7 @@
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/inject_table.h"
+#include "reports/table/kernels_table.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/step_table.h"
 #include "simulator/timeline.h"
@@ -20,7 +21,7 @@
 struct arguments {
     const char *plan;
     const char *trace, *kernels;
-    bool all_ranks, ablation, explain, verify, json;
+    bool all_ranks, ablation, explain, kernels_account, verify, json;
     double tokens;  // 0: those of the plan
     struct reliability_arguments reliability;
     struct price_arguments price;
@@ -47,6 +48,7 @@ static void unfold(struct arena *arena, const struct parallel *parallel, int64_t
 struct more {
     const struct ablation *ablation;
     const struct explain *explain;
+    const struct kernels_account *kernels;
     const struct injection *injection;
     const struct injection_result *injected;
     const struct money *money;  // of the run with it
@@ -60,6 +62,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     prediction_write(&writer, "prediction", prediction);
     if (more->ablation) ablation_write(&writer, more->ablation);
     if (more->explain) explain_write(&writer, more->explain);
+    if (more->kernels) kernels_account_write(&writer, more->kernels);
     if (more->injected) inject_write(&writer, more->injection, more->injected, more->money);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
@@ -118,6 +121,7 @@ static bool override(struct arena *arena, const struct arguments *arguments,
 struct extras {
     struct ablation ablation;
     struct explain explain;
+    struct kernels_account kernels;
     struct injection injection;
     struct injection_result injected;
     const char *verified;
@@ -133,6 +137,8 @@ static bool find_extras(struct arena *arena, struct arena *scratch,
         extras->explain.breakdown = breakdown_make(arena, scratch, request, evaluation);
         extras->explain.sensitivity = sensitivity_make(arena, scratch, request, evaluation);
     }
+    if (arguments->kernels_account)
+        extras->kernels = kernels_account_make(arena, request, evaluation);
     return !inject_is_asked(&arguments->inject) ||
            inject(arena, scratch, request, evaluation, &extras->injection, arguments->trace != NULL,
                   &extras->injected, err);
@@ -151,8 +157,11 @@ static void print(struct arena *arena, const struct arguments *arguments,
     }
     if (arguments->json) {
         const struct more more = {arguments->ablation ? &extras->ablation : NULL,
-                                  arguments->explain ? &extras->explain : NULL, &extras->injection,
-                                  is_injected ? &extras->injected : NULL, &money};
+                                  arguments->explain ? &extras->explain : NULL,
+                                  arguments->kernels_account ? &extras->kernels : NULL,
+                                  &extras->injection,
+                                  is_injected ? &extras->injected : NULL,
+                                  &money};
         print_json(arena, &evaluation->prediction, &more);
         return;
     }
@@ -161,6 +170,8 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (arguments->ablation)
         console_print(stdout, ablation_text(arena, request->cluster, &extras->ablation));
     if (arguments->explain) console_print(stdout, explain_text(arena, &extras->explain));
+    if (arguments->kernels_account)
+        console_print(stdout, kernels_account_text(arena, &extras->kernels));
     if (is_injected) {
         console_print(stdout,
                       inject_text(arena, &extras->injection, &extras->injected,
@@ -243,6 +254,8 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--ablation", OPTION_FLAG, &arguments.ablation, "what each pass gains", NULL, 0, 0},
         {"--explain", OPTION_FLAG, &arguments.explain,
          "every operator, collective and constant: seconds and influence", NULL, 0, 0},
+        {"--kernels-account", OPTION_FLAG, &arguments.kernels_account,
+         "the kernels of a layer, beside what the device's sheet allows", NULL, 0, 0},
         {"--verify", OPTION_FLAG, &arguments.verify,
          "write out what every stage does and check it, as `run` does", NULL, 0, 0},
         {"--tokens", OPTION_F64, &arguments.tokens,

@@ -1,6 +1,7 @@
 #include "reports/table/explain_table.h"
 #include "core/table.h"
 #include "core/units.h"
+#include "reports/table/ledger_text.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,47 +9,6 @@
 
 // Widest cells, chosen so that no table is wider than 100 columns.
 enum { LINES = 20, RIVALS = 10 };
-
-static const char *phase_text(const struct ledger_line *line)
-{
-    static const char *const PHASES[] = {"fwd", "bwd", "wgt"};
-    if (line->block < 0 && line->entry != ENTRY_TASK && line->entry != ENTRY_COPY) return "step";
-    assert(line->phase < sizeof PHASES / sizeof *PHASES);
-    return line->recompute ? "recompute" : PHASES[line->phase];
-}
-
-// 2.46 P, 795 G
-static const char *scaled(struct arena *arena, double value, const char *unit)
-{
-    static const char *const PREFIXES[] = {"", "k", "M", "G", "T", "P", "E"};
-    size_t i = 0, last = sizeof PREFIXES / sizeof *PREFIXES - 1;
-    if (value <= 0) return "-";
-    for (; value >= 999.5 && i < last; i++)
-        value /= 1000;
-    int decimals = i == 0 && value == floor(value) ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-    return arena_print(arena, "%.*f %s%s", decimals, value, PREFIXES[i], unit);
-}
-
-// The product as it runs, batch first where there is one; of attention batch, heads, queries (and
-// keys, where there are more) and the size of a head.
-static const char *shape_text(struct arena *arena, const struct ledger_line *line)
-{
-    const struct instr *instr = line->instr;
-    if (!instr) return "";
-    if (line->gemm.m > 0) {
-        const char *batch =
-            line->gemm.batch == 1 ? "" : arena_print(arena, "%lldx", (long long)line->gemm.batch);
-        return arena_print(arena, "%s%lldx%lldx%lld", batch, (long long)line->gemm.m,
-                           (long long)line->gemm.n, (long long)line->gemm.k);
-    }
-    bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
-    if (!attends) return "";
-    const char *keys =
-        instr->kv_seq == instr->seq ? "" : arena_print(arena, "/%lld", (long long)instr->kv_seq);
-    return arena_print(arena, "%lldx%lldx%lld%sx%lld", (long long)instr->batch,
-                       (long long)instr->heads, (long long)instr->seq, keys,
-                       (long long)instr->head_dim);
-}
 
 // What has flop or bytes to say how fast it was.
 static bool is_work(const struct ledger_line *line)
@@ -74,7 +34,8 @@ static const char *rate_text(struct arena *arena, const struct breakdown_line *l
     if (!is_work(line->price) || line->s <= 0) return "-";
     const struct ledger_line *price = line->price;
     bool computes = price->measured ? line->flop > 0 : price->bound == BOUND_COMPUTE;
-    return scaled(arena, (computes ? line->flop : line->bytes) / line->s, computes ? "F" : "B");
+    return ledger_amount_text(arena, (computes ? line->flop : line->bytes) / line->s,
+                              computes ? "F" : "B");
 }
 
 static void operator_row(struct table *table, const struct breakdown *breakdown,
@@ -82,14 +43,13 @@ static void operator_row(struct table *table, const struct breakdown *breakdown,
 {
     struct arena *arena = table->arena;
     const struct ledger_line *price = line->price;
-    const char *more = price->joined > 1 ? arena_print(arena, "+%d", price->joined - 1) : "";
     const char *cells[] = {
-        arena_print(arena, "%s%s", price->what, more),
-        phase_text(price),
-        shape_text(arena, price),
+        ledger_name_text(arena, price),
+        ledger_phase_text(price),
+        ledger_shape_text(arena, price),
         arena_print(arena, "%.0f", line->count),
-        scaled(arena, line->flop, ""),
-        scaled(arena, line->bytes, "B"),
+        ledger_amount_text(arena, line->flop, ""),
+        ledger_amount_text(arena, line->bytes, "B"),
         units_seconds(arena, line->s),
         units_percent(arena, line->s / breakdown->step_s),
         rate_text(arena, line),
@@ -125,7 +85,7 @@ static const char *when_text(const struct ledger_line *line)
         [ENTRY_TRUST] = "trust",  [ENTRY_SQUARES] = "norm",
     };
     assert(line->entry < ENTRY_COUNT);
-    return ONCE[line->entry] ? ONCE[line->entry] : phase_text(line);
+    return ONCE[line->entry] ? ONCE[line->entry] : ledger_phase_text(line);
 }
 
 static void copy_row(struct table *table, const struct breakdown_line *line)
@@ -134,10 +94,10 @@ static void copy_row(struct table *table, const struct breakdown_line *line)
     const struct ledger_line *price = line->price;
     const char *cells[] = {
         arena_print(arena, "copy %s", price->what),
-        phase_text(price),
+        ledger_phase_text(price),
         "1/1",
         arena_print(arena, "%.0f", line->count),
-        scaled(arena, price->bytes, "B"),
+        ledger_amount_text(arena, price->bytes, "B"),
         "-",
         units_seconds(arena, line->alone_s),
         units_seconds(arena, line->s),
@@ -161,7 +121,7 @@ static void collective_row(struct table *table, const struct breakdown *breakdow
         when_text(price),
         arena_print(arena, "%d/%d", price->rank_count, price->node_count),
         arena_print(arena, "%.0f", line->count),
-        scaled(arena, price->bytes, "B"),
+        ledger_amount_text(arena, price->bytes, "B"),
         is_switched ? algorithm
                     : arena_print(arena, "%s %s", algorithm, protocol_name(price->cost.protocol)),
         units_seconds(arena, line->alone_s),
@@ -311,7 +271,7 @@ static void write_shape(struct json_writer *writer, const struct ledger_line *li
         json_put_i64(writer, "n", line->gemm.n);
         json_put_i64(writer, "k", line->gemm.k);
         json_put_i64(writer, "joined", line->joined);
-    } else if (*shape_text(writer->arena, line)) {
+    } else if (*ledger_shape_text(writer->arena, line)) {
         json_put_i64(writer, "batch", instr->batch);
         json_put_i64(writer, "heads", instr->heads);
         json_put_i64(writer, "seq", instr->seq);
@@ -323,7 +283,7 @@ static void write_shape(struct json_writer *writer, const struct ledger_line *li
 static void write_operator(struct json_writer *writer, const struct breakdown_line *line)
 {
     json_put_text(writer, "name", line->price->what);
-    json_put_text(writer, "phase", phase_text(line->price));
+    json_put_text(writer, "phase", ledger_phase_text(line->price));
     write_shape(writer, line->price);
     json_put_f64(writer, "count", line->count);
     json_put_f64(writer, "flop", line->flop);
@@ -336,7 +296,7 @@ static void write_copy(struct json_writer *writer, const struct breakdown_line *
 {
     json_put_text(writer, "collective", "copy");
     json_put_text(writer, "payload", line->price->what);
-    json_put_text(writer, "phase", phase_text(line->price));
+    json_put_text(writer, "phase", ledger_phase_text(line->price));
     json_put_f64(writer, "count", line->count);
     json_put_f64(writer, "bytes_each", line->price->bytes);
     json_put_f64(writer, "alone_s", line->alone_s);
@@ -351,7 +311,7 @@ static void write_collective(struct json_writer *writer, const struct mesh *mesh
     if (price->collective == COLLECTIVE_NONE) return write_copy(writer, line);
     json_put_text(writer, "collective", collective_name(price->collective));
     json_put_text(writer, "payload", price->what);
-    json_put_text(writer, "phase", phase_text(price));
+    json_put_text(writer, "phase", ledger_phase_text(price));
     json_put_text(writer, "axes", axes_text(writer->arena, mesh, price->axes));
     json_put_i64(writer, "ranks", price->rank_count);
     json_put_i64(writer, "nodes", price->node_count);

@@ -1,0 +1,133 @@
+#include "reports/table/kernels_table.h"
+
+#include "core/table.h"
+#include "core/units.h"
+#include "reports/table/ledger_text.h"
+
+static void kernel_row(struct table *table, const struct kernel_account *kernel)
+{
+    struct arena *arena = table->arena;
+    const struct ledger_line *price = kernel->price;
+    const char *cells[] = {
+        ledger_name_text(arena, price),
+        ledger_phase_text(price),
+        ledger_shape_text(arena, price),
+        arena_print(arena, "%.0f", price->count),
+        ledger_amount_text(arena, kernel->flop, ""),
+        ledger_amount_text(arena, kernel->bytes, "B"),
+        units_seconds(arena, kernel->roof_s),
+        units_seconds(arena, price->s),
+        units_percent(arena, kernel->roof_s / price->s),
+    };
+    table_row(table, cells);
+}
+
+static void sum_row(struct table *table, const struct layer_account *layer)
+{
+    struct arena *arena = table->arena;
+    const char *cells[] = {
+        "all",
+        "",
+        "",
+        arena_print(arena, "%.0f", layer->launch_count),
+        ledger_amount_text(arena, layer->flop, ""),
+        "",
+        units_seconds(arena, layer->roof_s),
+        units_seconds(arena, layer->s),
+        units_percent(arena, layer->roof_s / layer->s),
+    };
+    table_row(table, cells);
+}
+
+static const double WAIT_LEAST_S = 1e-6;  // worth a word
+
+// "; 1.2 ms of communication come on top; the device waits 84 µs for launches"
+static const char *beside_text(struct arena *arena, const struct layer_account *layer)
+{
+    const char *text = "";
+    if (layer->communication_s > 0)
+        text = arena_print(arena, "; %s of communication come on top",
+                           units_seconds(arena, layer->communication_s));
+    if (layer->host_s > WAIT_LEAST_S)
+        text = arena_print(arena, "%s; the device waits %s for launches", text,
+                           units_seconds(arena, layer->host_s));
+    return text;
+}
+
+static const char *layer_text(struct arena *arena, const struct kernels_account *account,
+                              const struct layer_account *layer)
+{
+    static const char *const HEADER[] = {"kernel", "pass", "shape",  "launches", "FLOP",
+                                         "bytes",  "roof", "priced", "of roof"};
+    struct table table = table_new(arena, "lllrrrrrr");
+    table_row(&table, HEADER);
+    for (int i = 0; i < layer->kernel_count; i++)
+        kernel_row(&table, &layer->kernels[i]);
+    sum_row(&table, layer);
+    double rate = layer->flop / layer->s;
+    return arena_print(
+        arena, "\nKernels of one %s%s (%d of them) for one micro-batch on %s:\n%s%s, %s of %s%s.\n",
+        layer->name, layer->recomputed ? ", recomputed" : "", layer->layer_count,
+        account->device->name, table_text(&table), ledger_amount_text(arena, rate, "FLOP/s"),
+        units_percent(arena, rate / account->peak_flop_per_s),
+        ledger_amount_text(arena, account->peak_flop_per_s, "FLOP/s"), beside_text(arena, layer));
+}
+
+char *kernels_account_text(struct arena *arena, const struct kernels_account *account)
+{
+    char *text = arena_copy(arena, "");
+    for (int i = 0; i < account->layer_count; i++)
+        text = arena_print(arena, "%s%s", text, layer_text(arena, account, &account->layers[i]));
+    return arena_print(
+        arena,
+        "%sRoof: the longer of the FLOP at the peak of their precision and the bytes "
+        "at the memory's rate, as on the device's sheet.\n",
+        text);
+}
+
+static void write_kernel(struct json_writer *writer, const struct kernel_account *kernel)
+{
+    const struct ledger_line *price = kernel->price;
+    json_open(writer, NULL, '{');
+    json_put_text(writer, "name", price->what);
+    json_put_text(writer, "phase", ledger_phase_text(price));
+    json_put_text(writer, "shape", ledger_shape_text(writer->arena, price));
+    json_put_i64(writer, "joined", price->joined);
+    json_put_f64(writer, "launches", price->count);
+    json_put_f64(writer, "flop", kernel->flop);
+    json_put_f64(writer, "bytes", kernel->bytes);
+    json_put_f64(writer, "roof_s", kernel->roof_s);
+    json_put_f64(writer, "s", price->s);
+    json_close(writer, '}');
+}
+
+static void write_layer(struct json_writer *writer, const struct layer_account *layer)
+{
+    json_open(writer, NULL, '{');
+    json_put_text(writer, "block", layer->name);
+    json_put_bool(writer, "recomputed", layer->recomputed);
+    json_put_i64(writer, "layers", layer->layer_count);
+    json_put_f64(writer, "launches", layer->launch_count);
+    json_put_f64(writer, "flop", layer->flop);
+    json_put_f64(writer, "roof_s", layer->roof_s);
+    json_put_f64(writer, "s", layer->s);
+    json_put_f64(writer, "communication_s", layer->communication_s);
+    json_put_f64(writer, "host_s", layer->host_s);
+    json_open(writer, "kernels", '[');
+    for (int i = 0; i < layer->kernel_count; i++)
+        write_kernel(writer, &layer->kernels[i]);
+    json_close(writer, ']');
+    json_close(writer, '}');
+}
+
+void kernels_account_write(struct json_writer *writer, const struct kernels_account *account)
+{
+    json_open(writer, "kernels_account", '{');
+    json_put_text(writer, "device", account->device->name);
+    json_put_f64(writer, "peak_flop_per_s", account->peak_flop_per_s);
+    json_open(writer, "layers", '[');
+    for (int i = 0; i < account->layer_count; i++)
+        write_layer(writer, &account->layers[i]);
+    json_close(writer, ']');
+    json_close(writer, '}');
+}

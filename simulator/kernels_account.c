@@ -1,0 +1,106 @@
+#include "simulator/kernels_account.h"
+
+#include "cost_models/gemm.h"
+
+#include <math.h>
+
+static double peak_of(const struct price_context *context, const struct block_program *block,
+                      const struct instr *instr)
+{
+    const struct compute_context *compute = &context->compute;
+    enum precision precision = gemm_is_low_precision(compute, block, instr)
+                                   ? compute->precision
+                                   : wide_precision(compute->device, compute->precision);
+    return compute->device->peak_flop_per_s[precision];
+}
+
+static void add_kernel(const struct price_context *context, const struct block_program *block,
+                       const struct ledger_line *line, struct layer_account *layer)
+{
+    double bytes_s = line->bytes / context->compute.device->memory_bandwidth_bytes_per_s;
+    struct kernel_account kernel = {
+        .price = line,
+        .flop = line->flop,
+        .bytes = line->bytes,
+        .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
+    };
+    layer->kernels[layer->kernel_count++] = kernel;
+    layer->launch_count += line->count;
+    layer->flop += kernel.flop;
+    layer->roof_s += kernel.roof_s;
+    layer->s += line->s;
+}
+
+static void add_line(const struct price_context *context, const struct block_program *block,
+                     const struct ledger_line *line, struct layer_account *layer)
+{
+    switch (line->entry) {
+    case ENTRY_OPERATOR:
+        if (line->instr) {
+            add_kernel(context, block, line, layer);
+        } else {
+            layer->s += line->s;
+        }
+        break;
+    case ENTRY_EXCHANGE:
+    case ENTRY_CONTENTION:
+        layer->communication_s += line->exposed_s;
+        break;
+    case ENTRY_HOST:
+        layer->host_s += line->s;
+        break;
+    default:
+        break;
+    }
+}
+
+// Repetitions of a block program in one micro-batch, on all stages together.
+static int uses_of(const struct program *program, int block)
+{
+    int uses = 0;
+    for (int at = 0; at < program->shape.stage_count * program->shape.chunk_count; at++) {
+        const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
+        for (int u = 0; u < chunk->use_count; u++)
+            uses += chunk->uses[u].block_program == block ? chunk->uses[u].count : 0;
+    }
+    return uses;
+}
+
+static bool is_recomputed(const struct ledger *ledger, int block)
+{
+    for (int i = 0; i < ledger->count; i++)
+        if (ledger->lines[i].block == block && ledger->lines[i].recompute) return true;
+    return false;
+}
+
+struct kernels_account kernels_account_make(struct arena *arena,
+                                            const struct evaluation_request *request,
+                                            const struct evaluation *evaluation)
+{
+    struct ledger *ledger = ARENA_NEW(arena, struct ledger, 1);
+    *ledger = ledger_new(arena);
+    struct price_context context = evaluation_context(request);
+    context.ledger = ledger;
+    const struct program *program = evaluation->program;
+    (void)step_price(arena, &context, program);
+    struct kernels_account account = {
+        .device = context.compute.device,
+        .peak_flop_per_s = context.compute.device->peak_flop_per_s[context.compute.precision],
+        .layers = ARENA_NEW(arena, struct layer_account, program->block_count),
+    };
+    for (int b = 0; b < program->block_count; b++) {
+        const struct block_program *block = program->blocks[b];
+        int uses = block ? uses_of(program, b) : 0;
+        if (uses == 0 || block->block->role != BLOCK_LAYER) continue;
+        struct layer_account *layer = &account.layers[account.layer_count++];
+        *layer = (struct layer_account){.name = block->block->name,
+                                        .recomputed = is_recomputed(ledger, b),
+                                        .layer_count = uses,
+                                        .kernels =
+                                            ARENA_NEW(arena, struct kernel_account, ledger->count)};
+        for (int i = 0; i < ledger->count; i++) {
+            if (ledger->lines[i].block == b) add_line(&context, block, &ledger->lines[i], layer);
+        }
+    }
+    return account;
+}

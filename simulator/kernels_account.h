@@ -1,0 +1,38 @@
+#pragma once
+#include "cost_models/ledger.h"
+#include "simulator/evaluate.h"
+
+// The account of a layer before any device has run it: every kernel of one micro-batch in the order
+// of the program, what the device's sheet lets it take at the least, and what it is priced at. What
+// runs as one kernel is one line.
+
+struct kernel_account {
+    const struct ledger_line *price;
+    double flop, bytes;  // of all its launches
+    double roof_s;       // the longer of the flop at the peak of the precision that they run in and
+                         // of the bytes at the memory's rate, both as on the sheet
+};
+
+struct layer_account {
+    const char *name;
+    bool recomputed;  // as the plan recomputes
+    int layer_count;  // that run so, of one micro-batch, on all stages together
+    struct kernel_account *kernels;
+    int kernel_count;
+    double launch_count;     // by the host: none of views, or of what a kernel has inside
+    double flop, roof_s, s;  // sums over the kernels
+    double communication_s;  // of the layer, that nothing hides; and what compute loses to it
+    double host_s;           // that the device waits for the host's launches
+};
+
+struct kernels_account {
+    const struct device *device;
+    double peak_flop_per_s;  // of the run's precision
+    struct layer_account *layers;
+    int layer_count;  // kinds of layers, as they are kept and as they are recomputed
+};
+
+// Of an evaluated plan; lives in `arena`.
+struct kernels_account kernels_account_make(struct arena *arena,
+                                            const struct evaluation_request *request,
+                                            const struct evaluation *evaluation);

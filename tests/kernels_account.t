@@ -1,0 +1,82 @@
+#!/usr/bin/perl
+# The account of a layer's kernels: sums are those of its lines, the GEMMs have the FLOP of the
+# model's weights, no kernel is priced below the device's sheet, and what all layers of a plan take
+# is what --explain says of the same operators.
+use strict;
+use warnings;
+use Encode 'decode_utf8';
+use File::Temp 'tempdir';
+use JSON::PP;
+use List::Util qw(sum0);
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $bin    = "$build/meshwright";
+my $json   = JSON::PP->new;
+
+sub near { return abs($_[0] - $_[1]) <= 1e-9 * abs($_[1]) }
+
+sub account_of {
+    my ($question) = @_;
+    my ($status, $out, $err) = answer_of("$bin plan $question --force -o $folder/p.json");
+    check("$question: there is a plan", $status == 0, $err);
+    ($status, $out, $err) =
+        answer_of("$bin simulate $folder/p.json --kernels-account --explain --json");
+    check("$question: there is an account", $status == 0, $err);
+    return $json->decode($out);
+}
+
+my @questions = (
+    'llama-3-8b dgx-h200 --seq-len 8192 --global-batch 8 --tp 1 --cp 1 --pp 1 --micro-batch 1 '
+        . '--recompute none --stack meshwright',
+    'gpt2-xl dgx-a100-80g --seq-len 1024 --global-batch 64 --stack megatron-core --pp 2',
+    'mixtral-8x7b dgx-h100 --nodes 4 --seq-len 4096 --global-batch 128 --recompute full',
+    'deepseek-v2-lite dgx-h100 --seq-len 4096 --global-batch 64 --precision fp8 '
+        . '--stack megatron-core --recompute selective',
+);
+my %answers = map { $_ => account_of($_) } @questions;
+for my $question (@questions) {
+    my $account = $answers{$question}{kernels_account};
+    my @below;
+    for my $layer (@{ $account->{layers} }) {
+        my @kernels = @{ $layer->{kernels} };
+        for my $key (qw(launches flop roof_s)) {
+            check("$question: $key of $layer->{block} add up",
+                  near(sum0(map { $_->{$key} } @kernels), $layer->{$key}));
+        }
+        push @below, grep { $_->{s} < $_->{roof_s} * (1 - 1e-9) } @kernels;
+    }
+    check("$question: no kernel beats the sheet", !@below,
+          join ', ', map { "$_->{name} $_->{phase} $_->{s} < $_->{roof_s}" } @below);
+    check("$question: recomputing is in the account where the plan does it",
+          ($question =~ /recompute (full|selective)/ ? 1 : 0)
+              == !!grep { $_->{recomputed} } @{ $account->{layers} });
+}
+
+# One GPU, one stage, every layer alike: a step of --explain is 32 layers of each micro-batch.
+my $llama = $answers{ $questions[0] };
+my ($layer) = @{ $llama->{kernels_account}{layers} };
+my $tokens = 8192;
+my @gemms = grep { $_->{name} !~ /core|norm|rope|residual|mlp.activation/ } @{ $layer->{kernels} };
+my $weights = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336);
+# Gradients of what q, k and v read, and gate and up, are added up in the same calls.
+my $sums = 3 * $tokens * 4096;
+check('GEMMs: 6 FLOP a weight and token',
+      near(sum0(map { $_->{flop} } @gemms), 6 * $weights * $tokens + $sums),
+      sum0(map { $_->{flop} } @gemms));
+check('32 layers', $layer->{layers} == 32);
+my %step;
+$step{"$_->{name} $_->{phase}"} += $_->{s} for @{ $llama->{explain}{operators} };
+for my $kernel (@{ $layer->{kernels} }) {
+    my $name = "$kernel->{name} $kernel->{phase}";
+    my @alike = grep { "$_->{name} $_->{phase}" eq $name } @{ $layer->{kernels} };
+    check("$name: as explained", near(32 * sum0(map { $_->{s} } @alike), $step{$name}));
+}
+
+my ($status, $out) = answer_of("COLUMNS=80 $bin simulate $folder/p.json --kernels-account");
+my @wide = grep { length > 80 } split /\n/, decode_utf8($out);
+check('the table fits 80 columns', $status == 0 && !@wide, @wide);
+check('and says what a roof is', $out =~ /^Roof: the longer of the FLOP/m);
+checked();
