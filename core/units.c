@@ -47,10 +47,21 @@ static const struct step *step_of(const struct step *ladder, double magnitude)
     return ladder;
 }
 
+static char *print_grouped(struct arena *arena, double count)
+{
+    const char *sign = count < 0 ? "-" : "";
+    long rounded = lround(fabs(count));
+    if (rounded < 1000) return arena_print(arena, "%s%ld", sign, rounded);
+    return arena_print(arena, "%s%ld,%03ld", sign, rounded / 1000, rounded % 1000);
+}
+
 static char *print_on(struct arena *arena, const struct step *ladder, double value)
 {
     const struct step *step = step_of(ladder, fabs(value));
     double shown = value / step->scale;
+    // Past the largest unit.
+    if (fabs(shown) >= 999.5 && fabs(shown) < 1e6)
+        return arena_print(arena, "%s %s", print_grouped(arena, shown), step->name);
     return arena_print(arena, "%.*f %s", decimals_of(fabs(shown)), shown, step->name);
 }
 
@@ -92,14 +103,6 @@ char *units_flop_per_s(struct arena *arena, double flop_per_s)
 char *units_bytes_per_s(struct arena *arena, double bytes_per_s)
 {
     return print_on(arena, BYTES_PER_S, bytes_per_s);
-}
-
-static char *print_grouped(struct arena *arena, double count)
-{
-    const char *sign = count < 0 ? "-" : "";
-    long rounded = lround(fabs(count));
-    if (rounded < 1000) return arena_print(arena, "%s%ld", sign, rounded);
-    return arena_print(arena, "%s%ld,%03ld", sign, rounded / 1000, rounded % 1000);
 }
 
 char *units_count(struct arena *arena, double count)

@@ -199,7 +199,8 @@ static void put_circles(const struct drawing *drawing, const struct chart_series
 // Where a label stands, for those after it: the box around it in percent across and pixels down.
 struct label {
     double left, right, top;
-    bool is_left;  // of its point
+    bool is_left;             // of its point
+    double point_x, point_y;  // in percent and pixels as well
 };
 
 // How wide the plot is taken to be: on a screen, on a phone.
@@ -211,7 +212,7 @@ static struct label label_at(double x, double y, bool is_left, size_t letters, d
 {
     double gap = 100 * LABEL_X / width_px, width = 100.0 * LETTER_PX * (double)letters / width_px;
     double left = is_left ? x - gap - width : x + gap;
-    return (struct label){left, left + width, y, is_left};
+    return (struct label){.left = left, .right = left + width, .top = y, .is_left = is_left};
 }
 
 // Clear of what is written already, with room to tell them apart, and of all points but its own.
@@ -227,10 +228,15 @@ static bool is_free(const struct drawing *drawing, const struct label *labels, i
         const struct chart_series *series = &drawing->chart->series[s];
         for (int i = 0; series->kind == CHART_POINTS && i < series->count; i++) {
             const struct chart_mark *mark = &series->marks[i];
-            double x = across(drawing, mark->x0), radius = 100 * mark->size / width_px;
+            // Twice as far from another point as from its own: it is not taken for that one's.
+            double x = across(drawing, mark->x0);
+            double radius = 100 * (mark->size + 2 * LABEL_X) / width_px;
+            bool is_own = fabs(label->point_x - x) < 1e-9 &&
+                          fabs(label->point_y - down(drawing, mark->y0)) < 1e-9;
+            if (is_own) continue;
             double middle_px = label->top - LETTER_UP - down(drawing, mark->y0);
             if (x + radius < label->left || x - radius > label->right) continue;
-            if (fabs(middle_px) < LETTER_UP + mark->size) return false;
+            if (fabs(middle_px) < LETTER_UP + mark->size + BESIDE_PX) return false;
         }
     }
     return true;
@@ -245,8 +251,11 @@ static struct label label_beside(const struct drawing *drawing, const struct cha
     double x = across(drawing, mark->x0), y = down(drawing, mark->y0);
     bool is_left = series->labels_left ? x > 6 : x > 60;
     if (side >= SIDES / 2) is_left = !is_left;
-    return label_at(x, y + (side % 2 ? LABEL_DOWN : -LABEL_UP), is_left, strlen(mark->title),
-                    width_px);
+    struct label label = label_at(x, y + (side % 2 ? LABEL_DOWN : -LABEL_UP), is_left,
+                                  strlen(mark->title), width_px);
+    label.point_x = x;
+    label.point_y = y;
+    return label;
 }
 
 // Away from the nearer side of the plot and from a line that goes through the points; above its
@@ -265,7 +274,8 @@ static void put_labels(const struct drawing *drawing, const struct chart_series 
         for (int side = 0; side < SIDES && !is_put; side++) {
             struct label wide = label_beside(drawing, series, mark, side, WIDTHS_PX[0]);
             struct label narrow = label_beside(drawing, series, mark, side, WIDTHS_PX[1]);
-            bool is_inside = wide.left > 0 && wide.right < 100 && wide.top < drawing->height &&
+            bool is_inside = wide.left > 0 && wide.right < 100 &&
+                             wide.top < drawing->height + LETTER_UP &&
                              wide.top > LINE_PX - LETTER_UP;
             if (!is_inside || !is_free(drawing, placed[0], counts[0], &wide, WIDTHS_PX[0]))
                 continue;
@@ -379,11 +389,14 @@ static void put_plot(struct markup *page, const struct chart *chart)
         if (chart->series[i].kind <= CHART_STEPS) put_stretched(&drawing, &chart->series[i]);
     }
     markup_put(page, "</svg>");
+    // What keeps a label clear of lines hides no point.
+    for (int i = 0; i < chart->series_count; i++) {
+        if (chart->series[i].kind == CHART_LABELS) put_labels(&drawing, &chart->series[i]);
+    }
     for (int i = 0; i < chart->series_count; i++) {
         const struct chart_series *series = &chart->series[i];
         if (series->kind == CHART_BOXES) put_boxes(&drawing, series);
         if (series->kind == CHART_POINTS) put_circles(&drawing, series);
-        if (series->kind == CHART_LABELS) put_labels(&drawing, series);
     }
     put_rows(&drawing);
     if (chart->x.label) {

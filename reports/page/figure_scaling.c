@@ -136,11 +136,6 @@ static struct scaling_offer offer_of(const struct cluster *cluster, const struct
                                   cluster->rank_count};
 }
 
-static char *days_text(struct arena *arena, double days)
-{
-    return arena_print(arena, "%.6g", days);
-}
-
 static void add_front(struct chart *chart, const struct scaling_offer *offers, int count)
 {
     // Offers come by rising GPUs, time falls with them but where more GPUs do not help.
@@ -160,7 +155,7 @@ static void add_front(struct chart *chart, const struct scaling_offer *offers, i
 }
 
 static void set_offer_axes(struct chart *chart, const struct scaling_offer *offers, int count,
-                           const char *currency)
+                           const char *price)
 {
     double x_high = 0, y_high = 0, x_low = INFINITY, y_low = INFINITY;
     for (int i = 0; i < count; i++) {
@@ -169,12 +164,8 @@ static void set_offer_axes(struct chart *chart, const struct scaling_offer *offe
         y_low = fmin(y_low, offers[i].price);
         y_high = fmax(y_high, offers[i].price);
     }
-    const char *price = currency ? currency : "GPU-hours";
-    chart->x = (struct chart_axis){.label = "days to finish",
-                                   .scale = CHART_LOG,
-                                   .low = x_low / 1.25,
-                                   .high = 1.25 * x_high,
-                                   .format = days_text};
+    chart->x = (struct chart_axis){
+        .label = "days to finish", .scale = CHART_LOG, .low = x_low / 1.25, .high = 1.25 * x_high};
     double room = 0.12 * (y_high - y_low) + 0.02 * y_high;
     chart->y = (struct chart_axis){
         .label = price, .low = fmax(y_low - room, 0), .high = y_high + room, .format = count_text};
@@ -194,12 +185,15 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     }
     if (count < 2) return false;
     chart->name = "pareto";
-    chart->title = "Time and price of the whole run, by number of GPUs";
+    chart->title = arena_print(arena, "Time and price of the whole run, by number of %ss",
+                               cluster_device_noun(cluster));
     chart->how =
-        "Each dot is a number of GPUs: further left is sooner, further down is cheaper. The line "
-        "joins those that no other number beats in both. Days include interruptions where the "
-        "cluster states its failures.";
-    set_offer_axes(chart, offers, count, has_money ? cluster->price.currency : NULL);
+        "Each dot is a number of devices: further left is sooner, further down is cheaper. The "
+        "line joins those that no other number beats in both. Days include interruptions where "
+        "the cluster states its failures.";
+    const char *noun = cluster_device_noun(cluster);
+    set_offer_axes(chart, offers, count,
+                   has_money ? cluster->price.currency : arena_print(arena, "%s-hours", noun));
     chart->height = 280;
     add_front(chart, offers, count);
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, NULL);
@@ -208,7 +202,7 @@ bool figure_pareto(const struct report_facts *facts, struct chart *chart)
     for (int i = 0; i < count; i++) {
         const char *name = units_count(arena, offers[i].gpu_count);
         const char *title =
-            arena_print(arena, "%s GPUs: %.3g days, %s %s", name, offers[i].s / 86400,
+            arena_print(arena, "%s %ss: %.3g days, %s %s", name, noun, offers[i].s / 86400,
                         units_count(arena, offers[i].price), chart->y.label);
         struct chart_mark mark = {
             .x0 = offers[i].s / 86400, .y0 = offers[i].price, .size = 5, .title = title};

@@ -50,7 +50,7 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
     const char **names = ARENA_NEW(arena, const char *, count);
     for (int i = 0; i < count; i++)
         names[i] = cell_name(arena, traffic, i);
-    const char *inside = traffic->nodes_per_cell ? ", and the diagonal is what stays inside" : "";
+    const char *inside = traffic->nodes_per_cell ? "; the diagonal is what stays inside" : "";
     const char *what = traffic->nodes_per_cell == 0
                            ? cluster_device_noun(facts->report->request->cluster)
                        : traffic->nodes_per_cell == 1 ? "node"
@@ -59,10 +59,11 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
         inside_share_text(arena, traffic, facts->report->request->cluster->node_count);
     chart->name = "traffic";
     chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
-    chart->how = arena_print(arena,
-                             "Each row sends to each column; the stronger the colour, the more%s. "
-                             "In all it is %s%s.",
-                             inside, units_bytes(arena, traffic->total_bytes), inside_text);
+    chart->how =
+        arena_print(arena,
+                    "Rows send to columns: the stronger the colour, the more%s. In all it is "
+                    "%s%s.",
+                    inside, units_bytes(arena, traffic->total_bytes), inside_text);
     // Across stand the numbers of nodes themselves.
     double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
@@ -73,7 +74,7 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
     add_shades(chart, most);
     const char *from = arena_print(arena, "from %s", what);
     if (traffic->nodes_per_cell > 1) {
-        from = arena_print(arena, "from nodes, %d to a row that has the number of the first",
+        from = arena_print(arena, "from nodes: %d to a row, named by the first",
                            traffic->nodes_per_cell);
     }
     chart->y = (struct chart_axis){

@@ -83,7 +83,7 @@ static void put_header(struct markup *page, const struct report *report, const c
     struct arena *arena = page->arena;
     const struct evaluation_request *request = report->request;
     markup_put(page, "<header><h1>");
-    markup_text(page, title);
+    markup_prose(page, title);
     markup_put(page, "</h1><p>");
     markup_prose(page,
                  arena_print(arena, "%s, %s tokens a sequence, %s sequences a step, %s, stack %s",

@@ -84,16 +84,21 @@ static const char *tokens_option(struct arena *arena, double tokens)
                        SCALES[i].letter);
 }
 
+// " --nodes 8 --gpus 64": what of the cluster, or how many ranks of this machine.
+static const char *size_options(struct arena *arena, const struct cluster *cluster)
+{
+    int gpus = cluster_rented_count(cluster), each = cluster->nodes[0].gpus;
+    if (strcmp(cluster->name, "local") == 0) return arena_print(arena, " --ranks %d", gpus);
+    if (cluster->node_group_count > 1) return arena_print(arena, " --gpus %d", gpus);
+    return arena_print(arena, " --nodes %d --gpus %d", (gpus + each - 1) / each, gpus);
+}
+
 static void put_commands(struct markup *page, const struct report *report)
 {
     struct arena *arena = page->arena;
     const struct evaluation_request *request = report->request;
     const struct workload *workload = &request->workload;
     const struct cluster *cluster = request->cluster;
-    int gpus = cluster_rented_count(cluster), each = cluster->nodes[0].gpus;
-    const char *nodes = cluster->node_group_count == 1
-                            ? arena_print(arena, " --nodes %d", (gpus + each - 1) / each)
-                            : "";
     const char *idle = cluster->idle_gpus > 0 ? " --idle ok" : "";
     const char *tokens = workload->tokens > 0 ? tokens_option(arena, workload->tokens) : "";
     const char *path = plain_shell(arena, report->plan_path);
@@ -106,15 +111,15 @@ static void put_commands(struct markup *page, const struct report *report)
     markup_put(page, "\n");
     page_options(page, arena_print(arena, "meshwright simulate %s --explain", path));
     markup_put(page, "\n");
-    page_options(
-        page,
-        arena_print(arena,
-                    "meshwright plan %s %s%s --gpus %d --seq-len %lld --global-batch %lld "
-                    "--precision %s --optimizer %s --stack %s%s%s",
-                    plain_shell(arena, request->model->name), plain_shell(arena, cluster->name),
-                    nodes, gpus, (long long)workload->seq_len, (long long)workload->global_batch,
-                    precision_name(workload->precision), optimizer_name(workload->optimizer),
-                    plain_shell(arena, request->stack->name), idle, tokens));
+    page_options(page, arena_print(arena,
+                                   "meshwright plan %s %s%s --seq-len %lld --global-batch %lld "
+                                   "--precision %s --optimizer %s --stack %s%s%s",
+                                   plain_shell(arena, request->model->name),
+                                   plain_shell(arena, cluster->name), size_options(arena, cluster),
+                                   (long long)workload->seq_len, (long long)workload->global_batch,
+                                   precision_name(workload->precision),
+                                   optimizer_name(workload->optimizer),
+                                   plain_shell(arena, request->stack->name), idle, tokens));
     markup_put(page, "\n</pre>\n");
 }
 

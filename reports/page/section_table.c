@@ -57,7 +57,7 @@ void page_table_row(const struct page_table *table, bool is_ours, const char *co
         markup_put(page, ">");
         if (table->aligns[i] == 'c')
             markup_text(page, cells[i]);
-        else if (table->aligns[i] == 'o')
+        else if (table->aligns[i] == 'o' && strncmp(cells[i], "--", 2) == 0)
             page_options(page, cells[i]);
         else
             markup_prose(page, cells[i]);

@@ -11,6 +11,15 @@ static const char *gib_text(struct arena *arena, int64_t bytes)
     return arena_print(arena, "%.1f", (double)bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
+static const char *lost_words(struct arena *arena, const struct cost *loser,
+                              const struct cost *winner)
+{
+    double share_ratio = 0;
+    const char *part = lost_to(loser, winner, &share_ratio);
+    if (!part) return "-";
+    return arena_print(arena, "%s %s", step_part_words(part), units_ratio(arena, share_ratio));
+}
+
 bool section_alternatives(struct markup *page, const struct report_facts *facts)
 {
     static const char *const HEADS[] = {"#",         "layout",       "step s",  "MFU",
@@ -23,7 +32,7 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
                              "asked for.");
         return true;
     }
-    struct page_table table = page_table_open(page, "ncnnnnln", true, HEADS);
+    struct page_table table = page_table_open(page, "ncnnnntn", true, HEADS);
     const struct candidate *winner = &kept->best[0];
     // Nothing is faster or slower than a plan that cannot run.
     bool is_there = memory_fit(&facts->report->evaluation->prediction) != MEMORY_LACKS;
@@ -37,7 +46,7 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
             units_ratio(arena, own_mfu / ratio),
             gib_text(arena, candidate->memory.peak_bytes),
             gib_text(arena, candidate->memory.reserved_bytes),
-            i ? lost_to_text(arena, &candidate->cost, &winner->cost) : "-",
+            i ? lost_words(arena, &candidate->cost, &winner->cost) : "-",
             i && is_there   ? page_signed_percent(arena, ratio - 1)
             : i || is_there ? "-"
                             : "does not fit",
@@ -127,7 +136,7 @@ enum { SHARES_MAX = 24 };
 
 bool section_pipeline(struct markup *page, const struct report_facts *facts)
 {
-    static const char *const HEADS[] = {"GPUs", "how many", "computes longer",
+    static const char *const HEADS[] = {"ranks", "how many", "computes longer",
                                         "communicates longer", "waits longer"};
     struct arena *arena = page->arena;
     const struct report *report = facts->report;

@@ -23,7 +23,7 @@ static void put_head(struct markup *page, const char *title)
     markup_put(page, "</title>\n<style>\n");
     markup_put(page, page_style());
     markup_put(page, "</style></head>\n<body><main>\n<header><h1>");
-    markup_text(page, title);
+    markup_prose(page, title);
     markup_put(page, "</h1></header>\n");
 }
 

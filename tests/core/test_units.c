@@ -23,6 +23,7 @@ static void durations_keep_tenths(void **state)
     assert_string_equal(units_duration(*state, 690), "11.5 min");
     assert_string_equal(units_duration(*state, 2 * 3600), "2.0 h");
     assert_string_equal(units_duration(*state, 86400 * 153.94), "153.9 days");
+    assert_string_equal(units_bytes(*state, 2449.0 * 0x1p40), "2,449 TiB");
     assert_string_equal(units_duration(*state, 86400 * 1481.62), "1,481.6 days");
     assert_string_equal(units_duration(*state, 86400 * 365.25 * 300), "300.0 years");
     assert_string_equal(units_duration(*state, INFINITY), "for ever");
