@@ -129,6 +129,7 @@ enum { INNER = 16, COLUMNS = 8 };
 static void narrow(const struct world *world, struct kernel_array *array)
 {
     int64_t count = array->sizes[0] * array->sizes[1];
+    assert_true(count > 0);
     uint16_t *host = malloc((size_t)count * sizeof *host);
     assert_non_null(host);
     for (int64_t i = 0; i < count; i++) {

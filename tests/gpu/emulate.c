@@ -8,9 +8,14 @@
 #include <time.h>
 #include <ucontext.h>
 
-// The threads of a block have stacks of their own and give way at barriers and shuffles. Blocks,
-// and threads between barriers, go in rising or falling order by turns of launches, so that what
-// depends on an order shows as a difference between two runs.
+// The threads of a block have stacks of their own and give way at barriers and shuffles. Blocks and
+// threads go in an order that is drawn for every launch, and between barriers some warps run ahead
+// of others, as far as they can: what depends on an order shows as a difference between two runs,
+// and where a barrier lacks as a wrong result. MESHWRIGHT_EMULATED_SEED draws other orders.
+//
+// MESHWRIGHT_EMULATED_FAULT plants a fault in all kernels, for the test that such are found:
+// "barrier=N", the threads of a block pass their N-th barrier (from 0) without waiting; "mask=N",
+// shuffles of mask N take that of N / 2. Others: tests/gpu/emulate_streams.c.
 
 struct emulated_index threadIdx, blockIdx, blockDim, gridDim;
 
@@ -22,7 +27,7 @@ struct fiber {
     bool is_begun;
     enum state state;
     double value, result;  // of a shuffle
-    int mask;
+    int mask, barriers;    // passed
 };
 
 static struct fiber fibers[THREADS_MAX];
@@ -32,6 +37,53 @@ static unsigned current;
 static bool has_fibers;
 static void (*running)(const void *);
 static const void *running_args;
+static struct {
+    int barrier, mask;
+} faults;  // planted, of this launch; -1: none
+static uint64_t draws;
+
+// splitmix64 (Steele et al. 2014).
+static uint64_t draw(void)
+{
+    const char *seed = getenv("MESHWRIGHT_EMULATED_SEED");
+    uint64_t x = (seed ? strtoull(seed, NULL, 10) : 0) + 0x9E3779B97F4A7C15u * ++draws;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+// The number of a planted fault of this name; -1: it is not planted.
+static int planted(const char *name)
+{
+    const char *fault = getenv("MESHWRIGHT_EMULATED_FAULT");
+    size_t length = strlen(name);
+    bool is_it = fault && strncmp(fault, name, length) == 0 && fault[length] == '=';
+    return is_it ? atoi(fault + length + 1) : -1;
+}
+
+// All numbers below `count`, each once: first, first + step and so on, round.
+struct turns {
+    unsigned count, first, step;
+};
+
+static struct turns draw_turns(unsigned count)
+{
+    uint64_t drawn = draw();
+    struct turns turns = {count, (unsigned)(drawn >> 32) % count, count - 1};
+    if (drawn % 4 == 0) turns = (struct turns){count, 0, 1};
+    if (drawn % 4 < 2) return turns;
+    for (turns.step = 1 + (unsigned)(drawn >> 8) % count;; turns.step++) {
+        unsigned x = turns.step, y = count;
+        for (unsigned rest; y; x = y, y = rest)
+            rest = x % y;
+        if (x == 1) return turns;
+    }
+}
+
+static unsigned turn(const struct turns *turns, unsigned n)
+{
+    return (unsigned)((turns->first + (uint64_t)n * turns->step) % turns->count);
+}
 
 // Jumps between stacks are none of the sanitizer's business.
 #define NOINLINE __attribute__((noinline, no_sanitize("address")))
@@ -84,13 +136,14 @@ NOINLINE static void run_fiber(struct fiber *fiber)
 
 void emulate_barrier(void)
 {
-    give_way(AT_BARRIER);
+    assert(has_fibers);
+    if (fibers[current].barriers++ != faults.barrier) give_way(AT_BARRIER);
 }
 
 double emulate_shuffle_double(double x, int mask)
 {
     fibers[current].value = x;
-    fibers[current].mask = mask;
+    fibers[current].mask = mask == faults.mask ? mask / 2 : mask;
     give_way(AT_SHUFFLE);
     return fibers[current].result;
 }
@@ -131,29 +184,53 @@ static bool release_block(unsigned threads)
     return is_any;
 }
 
-static void run_block(unsigned threads, bool is_falling)
+// Runs what is ready of the warps whose bits are set; whether there was any.
+static bool run_warps(const struct turns *turns, uint64_t warps)
 {
-    for (unsigned i = 0; i < threads; i++)
-        fibers[i].state = READY;
-    for (bool goes_on = true; goes_on;) {
-        for (unsigned n = 0; n < threads; n++) {
-            current = is_falling ? threads - 1 - n : n;
-            threadIdx.x = current;
-            if (fibers[current].state == READY) run_fiber(&fibers[current]);
-        }
-        goes_on = false;
-        for (unsigned first = 0; first < threads; first += WARP)
-            goes_on |= release_warp(first, threads);
-        if (!goes_on) goes_on = release_block(threads);
+    bool has_run = false;
+    for (unsigned n = 0; n < turns->count; n++) {
+        current = turn(turns, n);
+        threadIdx.x = current;
+        if (fibers[current].state != READY || !(warps >> current / WARP & 1)) continue;
+        run_fiber(&fibers[current]);
+        has_run = true;
     }
+    return has_run;
+}
+
+// Up to the next barrier of all: first some warps, as far as they get, then all.
+static void run_phase(const struct turns *turns)
+{
+    uint64_t warps = draw();
+    for (bool is_all = false;;) {
+        bool goes_on = run_warps(turns, warps);
+        for (unsigned first = 0; first < turns->count; first += WARP)
+            goes_on |= release_warp(first, turns->count);
+        if (!goes_on && is_all) return;
+        is_all |= !goes_on;
+        if (is_all) warps = UINT64_MAX;
+    }
+}
+
+static void run_block(unsigned threads)
+{
+    struct turns turns = draw_turns(threads);
+    for (unsigned i = 0; i < threads; i++) {
+        fibers[i].state = READY;
+        fibers[i].barriers = 0;
+    }
+    do {
+        run_phase(&turns);
+    } while (release_block(threads));
     for (unsigned i = 0; i < threads; i++)
         assert(fibers[i].state == DONE);
 }
 
-static void run_threads(unsigned threads, bool is_falling)
+static void run_threads(unsigned threads)
 {
+    struct turns turns = draw_turns(threads);
     for (unsigned n = 0; n < threads; n++) {
-        threadIdx.x = is_falling ? threads - 1 - n : n;
+        threadIdx.x = turn(&turns, n);
         running(running_args);
     }
 }
@@ -168,22 +245,22 @@ struct launch {
 static void run_launch(const void *args)
 {
     const struct launch *launch = args;
-    static unsigned launches;
     if (!stacks) stacks = malloc((size_t)THREADS_MAX * STACK_BYTES);
     assert(stacks);
-    launches = launches * 1664525u + 1013904223u;  // Numerical Recipes' generator
-    bool is_falling = launches >> 31;
+    struct turns turns = draw_turns(launch->blocks);
+    faults.barrier = planted("barrier");
+    faults.mask = planted("mask");
     running = launch->run;
     running_args = launch->args;
     has_fibers = launch->has_barriers;
     gridDim.x = launch->blocks;
     blockDim.x = launch->threads;
     for (unsigned n = 0; n < launch->blocks; n++) {
-        blockIdx.x = is_falling ? launch->blocks - 1 - n : n;
+        blockIdx.x = turn(&turns, n);
         if (has_fibers) {
-            run_block(launch->threads, is_falling);
+            run_block(launch->threads);
         } else {
-            run_threads(launch->threads, is_falling);
+            run_threads(launch->threads);
         }
     }
 }

@@ -227,9 +227,19 @@ cudaError_t cudaDeviceSynchronize(void)
     return cudaSuccess;
 }
 
+// Planted: "wait=N", every N-th wait is forgotten.
+static int is_forgotten(void)
+{
+    static long waits;
+    const char *fault = getenv("MESHWRIGHT_EMULATED_FAULT");
+    long each = fault && strncmp(fault, "wait=", 5) == 0 ? atol(fault + 5) : 0;
+    return each > 0 && ++waits % each == 0;
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     (void)flags;
+    if (is_forgotten()) return cudaSuccess;
     if (stream->capture) {
         stream->capture->is_broken = 1;
         return cudaErrorStreamCaptureIsolation;
