@@ -228,15 +228,18 @@ static bool is_free(const struct drawing *drawing, const struct label *labels, i
         const struct chart_series *series = &drawing->chart->series[s];
         for (int i = 0; series->kind == CHART_POINTS && i < series->count; i++) {
             const struct chart_mark *mark = &series->marks[i];
-            // Twice as far from another point as from its own: it is not taken for that one's.
+            // Further from another point than from its own, where all is near to each other even
+            // more: it is not to be taken for that one's.
+            bool is_phone = width_px < WIDTHS_PX[0];
             double x = across(drawing, mark->x0);
-            double radius = 100 * (mark->size + 2 * LABEL_X) / width_px;
+            double radius = 100 * (mark->size + (is_phone ? 2 : 1) * LABEL_X) / width_px;
             bool is_own = fabs(label->point_x - x) < 1e-9 &&
                           fabs(label->point_y - down(drawing, mark->y0)) < 1e-9;
             if (is_own) continue;
             double middle_px = label->top - LETTER_UP - down(drawing, mark->y0);
             if (x + radius < label->left || x - radius > label->right) continue;
-            if (fabs(middle_px) < LETTER_UP + mark->size + BESIDE_PX) return false;
+            if (fabs(middle_px) < LETTER_UP + mark->size + (is_phone ? BESIDE_PX : BESIDE_PX / 2))
+                return false;
         }
     }
     return true;

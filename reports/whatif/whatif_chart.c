@@ -163,9 +163,11 @@ bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
     pareto.labels = chart_add(chart, CHART_LABELS, CHART_PLAIN, NULL);
     // Where there are too many to read, those that matter.
     bool has_room = whatif->fit_count <= LABELS_MAX;
-    for (int i = 0; i < whatif->fit_count; i++) {
-        const struct whatif_row *row = &whatif->rows[whatif->order[i]];
-        add_row(&pareto, row, has_room || row->is_on_front);
+    // Those of the front first: they have their names before room runs out.
+    for (int i = 0; i < 2 * whatif->fit_count; i++) {
+        const struct whatif_row *row = &whatif->rows[whatif->order[i % whatif->fit_count]];
+        bool is_front_turn = i < whatif->fit_count;
+        if (row->is_on_front == is_front_turn) add_row(&pareto, row, has_room || is_front_turn);
     }
     return true;
 }
