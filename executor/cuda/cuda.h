@@ -199,7 +199,6 @@ const char *cuda_softmax(const struct run *run);
 const char *cuda_softmax_backward(const struct run *run);
 const char *cuda_attention(const struct run *run);
 const char *cuda_attention_backward(const struct run *run);
-const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_gather(const struct run *run);
 const char *cuda_gather_backward(const struct run *run);
 const char *cuda_loss(const struct run *run);
