@@ -46,7 +46,7 @@ static bool copy_box(struct box_exchange *x, const struct box_copy *copy)
 }
 
 static bool copy_rows(struct box_exchange *x, const struct held *part, const struct held *source,
-                      const char *from, const struct held *target, char *to)
+                      const char *from, const struct held *target, void *to)
 {
     struct expert_walk walk = {.rows = x->rows, .source_box = source, .target_box = target};
     struct expert_run run;
@@ -60,7 +60,7 @@ static bool copy_rows(struct box_exchange *x, const struct held *part, const str
                                       .combine = BOX_SET,
                                       .rank = 2,
                                       .sizes = {run.count, width},
-                                      .to = to + target_at * x->element_bytes,
+                                      .to = (char *)to + target_at * x->element_bytes,
                                       .from = from + source_at * x->element_bytes,
                                       .to_strides = {target_width, 1},
                                       .from_strides = {source_width, 1}};
