@@ -36,6 +36,19 @@ const struct plan *plan_question(struct arena *arena, const char *path, const ch
     return request->bands ? plan : NULL;
 }
 
+bool plan_override(struct arena *arena, double tokens,
+                   const struct reliability_arguments *reliability,
+                   const struct price_arguments *price, struct evaluation_request *request,
+                   struct err *err)
+{
+    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
+    *cluster = *request->cluster;
+    reliability_apply(reliability, &cluster->failures);
+    request->cluster = cluster;
+    if (tokens > 0) request->workload.tokens = tokens;
+    return price_apply(arena, price, &request->cluster, 1, err);
+}
+
 int plan_question_status(const char *path, struct err *err)
 {
     if (err->kind == ERR_USAGE) {

@@ -1,4 +1,6 @@
 #pragma once
+#include "cli/price_options.h"
+#include "cli/reliability_options.h"
 #include "core/err.h"
 #include "plan/plan.h"
 #include "simulator/evaluate.h"
@@ -11,6 +13,12 @@
 MUST_CHECK const struct plan *plan_question(struct arena *arena, const char *path,
                                             const char *kernels, struct evaluation_request *request,
                                             struct err *err);
+
+// What the command line says of the run, in place of what the plan says; 0 tokens: nothing.
+MUST_CHECK bool plan_override(struct arena *arena, double tokens,
+                              const struct reliability_arguments *reliability,
+                              const struct price_arguments *price,
+                              struct evaluation_request *request, struct err *err);
 
 // The exit status when the question has no answer: what a plan file says and cannot be is a wrong
 // file, not a wrong command line.

@@ -31,18 +31,6 @@ static void show_progress(void *context, int done, int count)
                   progress_left(context, (double)done / count, left));
 }
 
-// What the command line says of the run, in place of what the plan says.
-static bool override(struct arena *arena, const struct arguments *arguments,
-                     struct evaluation_request *request, struct err *err)
-{
-    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
-    *cluster = *request->cluster;
-    reliability_apply(&arguments->reliability, &cluster->failures);
-    request->cluster = cluster;
-    if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
-    return price_apply(arena, &arguments->price, &request->cluster, 1, err);
-}
-
 // The command line without where its answer went: what makes the same page again.
 static const char *command_text(struct arena *arena, int argc, char **argv)
 {
@@ -75,7 +63,9 @@ static int run(struct arena *arena, const struct arguments *arguments, const cha
         .plan_path = arguments->plan, .command = command, .version = MESHWRIGHT_VERSION};
     report.plan = plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!report.plan) return exit_status(err);
-    if (!override(arena, arguments, &request, err)) return exit_status(err);
+    if (!plan_override(arena, arguments->tokens, &arguments->reliability, &arguments->price,
+                       &request, err))
+        return exit_status(err);
     report.request = &request;
     if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 

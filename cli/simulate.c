@@ -105,18 +105,6 @@ static bool verify(struct arena *arena, struct arena *scratch, const struct stac
     return true;
 }
 
-// What the command line says of the run, in place of what the plan says.
-static bool override(struct arena *arena, const struct arguments *arguments,
-                     struct evaluation_request *request, struct err *err)
-{
-    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
-    *cluster = *request->cluster;
-    reliability_apply(&arguments->reliability, &cluster->failures);
-    request->cluster = cluster;
-    if (arguments->tokens > 0) request->workload.tokens = arguments->tokens;
-    return price_apply(arena, &arguments->price, &request->cluster, 1, err);
-}
-
 // Everything that was asked for beside the prediction.
 struct extras {
     struct ablation ablation;
@@ -210,7 +198,9 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     const struct plan *plan =
         plan_question(arena, arguments->plan, arguments->kernels, &request, err);
     if (!plan) return exit_status(err);
-    if (!override(arena, arguments, &request, err)) return exit_status(err);
+    if (!plan_override(arena, arguments->tokens, &arguments->reliability, &arguments->price,
+                       &request, err))
+        return exit_status(err);
     bool is_injected = inject_is_asked(&arguments->inject);
     request.engine.want_trace = arguments->trace != NULL && !is_injected;
     if (arguments->all_ranks) unfold(arena, &request.parallel, 0, &request.engine);

@@ -91,3 +91,37 @@ static inline bool array_is_ragged(const struct kernel_array *array)
 {
     return array_find(array, DIM_EXPERT) >= 0 && array_find(array, DIM_SEQ) >= 0;
 }
+
+// Whether it works on rows of experts, without moving any.
+static inline bool call_is_inside_experts(const struct kernel_call *call)
+{
+    bool moves = call->op->kind == OP_DISPATCH || call->op->kind == OP_DISPATCH_BACKWARD ||
+                 call->op->kind == OP_COMBINE || call->op->kind == OP_COMBINE_BACKWARD;
+    if (!call->routing || moves) return false;
+    for (int i = 0; i < call->input_count; i++) {
+        if (array_is_ragged(&call->inputs[i])) return true;
+    }
+    return call->output_count > 0 && array_is_ragged(&call->outputs[0]);
+}
+
+static inline bool array_is_of_heads(const struct kernel_array *array, enum dim heads)
+{
+    return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&
+           array->dims[2] == heads;
+}
+
+// Queries, keys and values of attention, from an input on: NULL, or what is wrong with them.
+static inline const char *call_check_attention(const struct kernel_call *call, int first_input)
+{
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
+    enum dim kv = array_find(k, DIM_KV_HEAD) >= 0 ? DIM_KV_HEAD : DIM_HEAD;
+    bool are_heads =
+        array_is_of_heads(q, DIM_HEAD) && array_is_of_heads(k, kv) && array_is_of_heads(v, kv);
+    if (!are_heads) return "attention wants (batch, seq, head, width)";
+    if (q->sizes[3] != k->sizes[3] || k->sizes[2] != v->sizes[2] || k->sizes[1] != v->sizes[1])
+        return "queries, keys and values of attention do not fit together";
+    if (k->whole[2] <= 0 || q->whole[2] % k->whole[2] != 0)
+        return "query heads are no multiple of key heads";
+    if (call->op->alibi && call->head_count <= 0) return "alibi needs the number of heads";
+    return NULL;
+}

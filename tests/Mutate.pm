@@ -77,7 +77,7 @@ sub condition_faults {
 # Memory and handles that are given back late are the sanitizers' ground, too.
 sub statement_faults {
     my ($seen, $before) = @_;
-    return () unless $seen =~ /^\s*(?!$TYPE|free\b|fclose\b|close\b|arena_reset\b|arena_free\b|return\b|goto\b|else\b|case\b|default\b|for\b|\})(\w.*;|\*.*;)\s*$/;
+    return () unless $seen =~ /^\s*(?!$TYPE|free\b|fclose\b|close\b|arena_reset\b|\w+_(?:free|free_env|close)\b|return\b|goto\b|else\b|case\b|default\b|for\b|\})(\w.*;|\*.*;)\s*$/;
     my ($statement, $at) = ($1, $-[1]);
     return () unless $before =~ /(?:^|[;{}:)]|\belse)\s*$/ && $before !~ /\bfor \(/;
     return ['statement', $at, $statement, ';'];

@@ -57,8 +57,8 @@ every('topology', '', 'topology', 'topologies/dgx-a100-80g.json');
 every('topology --json', '', qw(topology dgx-a100-80g --json));
 every('plan', 'plan.json', qw(plan bloom-560m dgx-a100-80g --dp 8 --stack meshwright), @batch,
       @pins, '-o', "$output/plan.json");
-every('whatif', '', qw(whatif gpt2 dgx-a100-40g --gpus), '4,8', qw(--stack megatron-core),
-      qw(--workers 2), @batch, @pins);
+every('whatif', '', qw(whatif gpt2 dgx-a100-40g --stack megatron-core --workers 2 --gpus), '4,8',
+      @batch, @pins);
 every('validate', 'headline.json', qw(validate tests/data/runs.jsonl --family kempner),
       '--headline-out', "$output/headline.json");
 my ($first, $second) = split /^/, text_of('tests/data/runs.jsonl');

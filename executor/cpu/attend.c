@@ -4,22 +4,11 @@
 #include "executor/cpu/random_words.h"
 #include "executor/cpu/sums.h"
 
-static bool is_layout(const struct kernel_array *array, enum dim heads)
-{
-    return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&
-           array->dims[2] == heads;
-}
-
 const char *attend_read(struct attend *attend, const struct kernel_call *call, int first_input)
 {
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
-    enum dim kv = array_find(k, DIM_KV_HEAD) >= 0 ? DIM_KV_HEAD : DIM_HEAD;
-    if (!is_layout(q, DIM_HEAD) || !is_layout(k, kv) || !is_layout(v, kv))
-        return "attention wants (batch, seq, head, width)";
-    if (q->sizes[3] != k->sizes[3] || k->sizes[2] != v->sizes[2] || k->sizes[1] != v->sizes[1])
-        return "queries, keys and values of attention do not fit together";
-    if (k->whole[2] <= 0 || q->whole[2] % k->whole[2] != 0)
-        return "query heads are no multiple of key heads";
+    const char *fault = call_check_attention(call, first_input);
+    if (fault) return fault;
     *attend = (struct attend){.call = call,
                               .op = call->op,
                               .batch_count = q->sizes[0],
@@ -45,7 +34,6 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
     attend->out_stride = attend->heads * attend->value_width;
     bool has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
     attend->sink = has_sink ? v[1].data : NULL;
-    if (attend->op->alibi && call->head_count <= 0) return "alibi needs the number of heads";
     return NULL;
 }
 

@@ -143,24 +143,13 @@ static const char *run_rows_apart(struct cpu_device *device, const struct kernel
     return fault;
 }
 
-static bool is_inside_experts(const struct kernel_call *call)
-{
-    bool moves = call->op->kind == OP_DISPATCH || call->op->kind == OP_DISPATCH_BACKWARD ||
-                 call->op->kind == OP_COMBINE || call->op->kind == OP_COMBINE_BACKWARD;
-    if (!call->routing || moves) return false;
-    for (int i = 0; i < call->input_count; i++) {
-        if (array_is_ragged(&call->inputs[i])) return true;
-    }
-    return call->output_count > 0 && array_is_ragged(&call->outputs[0]);
-}
-
 const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call)
 {
     struct cpu_device *own = (struct cpu_device *)(void *)device;
     (void)stream;
     const char *fault = cpu_can_run(call);
     if (fault) return fault;
-    if (is_inside_experts(call)) return run_experts(own, call);
+    if (call_is_inside_experts(call)) return run_experts(own, call);
     bool is_any = array_elements(&call->outputs[0]) > 0;
     if (KERNELS[call->op->kind].is_dense && is_any && call_is_apart(call))
         return run_rows_apart(own, call);

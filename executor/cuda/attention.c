@@ -16,26 +16,6 @@ struct cuda_attend {
     bool has_sink;
 };
 
-static bool is_layout(const struct kernel_array *array, enum dim heads)
-{
-    return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&
-           array->dims[2] == heads;
-}
-
-const char *cuda_check_attention(const struct kernel_call *call, int first_input)
-{
-    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1, *v = q + 2;
-    enum dim kv = array_find(k, DIM_KV_HEAD) >= 0 ? DIM_KV_HEAD : DIM_HEAD;
-    if (!is_layout(q, DIM_HEAD) || !is_layout(k, kv) || !is_layout(v, kv))
-        return "attention wants (batch, seq, head, width)";
-    if (q->sizes[3] != k->sizes[3] || k->sizes[2] != v->sizes[2] || k->sizes[1] != v->sizes[1])
-        return "queries, keys and values of attention do not fit together";
-    if (k->whole[2] <= 0 || q->whole[2] % k->whole[2] != 0)
-        return "query heads are no multiple of key heads";
-    if (call->op->alibi && call->head_count <= 0) return "alibi needs the number of heads";
-    return NULL;
-}
-
 static struct cuda_attend attend_read(const struct run *run, int first_input)
 {
     const struct kernel_call *call = run->call;

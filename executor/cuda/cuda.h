@@ -212,7 +212,6 @@ const char *cuda_attention_backward(const struct run *run);
 void cuda_note_attention(struct cuda_device *device, const struct sdpa_shape *shape,
                          const char *fault, bool is_refused);
 int cuda_attention_paths(struct device *device, struct attention_path *paths);
-const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_gather(const struct run *run);
 const char *cuda_gather_backward(const struct run *run);
 const char *cuda_loss(const struct run *run);

@@ -56,7 +56,7 @@ const char *cuda_can_run(const struct kernel_call *call)
         return check_route(call);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
-        return cuda_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
+        return call_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:
@@ -181,22 +181,11 @@ static const char *run_experts(struct cuda_device *device, enum stream stream,
     return fault;
 }
 
-static bool is_inside_experts(const struct kernel_call *call)
-{
-    bool moves = call->op->kind == OP_DISPATCH || call->op->kind == OP_DISPATCH_BACKWARD ||
-                 call->op->kind == OP_COMBINE || call->op->kind == OP_COMBINE_BACKWARD;
-    if (!call->routing || moves) return false;
-    for (int i = 0; i < call->input_count; i++) {
-        if (array_is_ragged(&call->inputs[i])) return true;
-    }
-    return call->output_count > 0 && array_is_ragged(&call->outputs[0]);
-}
-
 const char *cuda_run(struct device *device, enum stream stream, const struct kernel_call *call)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
     const char *fault = cuda_can_run(call);
     if (fault) return fault;
-    if (is_inside_experts(call)) return run_experts(own, stream, call);
+    if (call_is_inside_experts(call)) return run_experts(own, stream, call);
     return run_added(own, stream, call);
 }

@@ -225,9 +225,6 @@ MUST_CHECK bool experts_show(struct engine *engine, int task, struct kernel_call
 struct expert_rows *experts_rows(struct engine *engine, int task);
 // Whether there is room for the rows of an output; the engine's err is set if not.
 MUST_CHECK bool experts_fit(struct engine *engine, int task, const struct script_operand *operand);
-// engine_rows.c: changes of layout of ragged tensors.
-MUST_CHECK bool rows_exchange(struct engine *engine, int task);
-int64_t rows_staging(const struct engine *engine, int task);  // bytes wanted
 // engine_ring.c: attention whose keys pass by.
 void ring_prepare(struct engine *engine);
 bool ring_is(const struct engine *engine, int task);

@@ -1,9 +1,12 @@
 #include "executor/engine/engine.h"
 
+#include "executor/engine/expert_rows.h"
+
 #include <assert.h>
 
 // Instructions that change a layout. What a rank gives and takes follows from the boxes that the
-// members of the group hold before and after; the transport moves flat parts.
+// members of the group hold before and after; the transport moves flat parts. Of ragged tensors
+// only the rows that exist are in a box.
 
 struct box_exchange {
     struct engine *engine;
@@ -12,7 +15,8 @@ struct box_exchange {
     const struct block_program *block;
     const struct instr *instr;
     struct member_group *group;
-    int input, output;  // buffers
+    int input, output;               // buffers
+    const struct expert_rows *rows;  // of a ragged tensor; NULL: dense
     struct held before, after;
     char *from, *to;
     enum element element;
@@ -29,13 +33,51 @@ static bool is_flat(const struct block_program *block, const struct instr *instr
     return block->buffers[instr->inputs[0]].tensor < 0;
 }
 
-static bool copy_box(struct box_exchange *x, const struct held *part, const struct held *source,
-                     const void *from, const struct held *target, void *to)
+static int64_t elements_in(const struct box_exchange *x, const struct held *box)
 {
-    if (part->elements == 0) return true;
-    struct box_copy copy = held_copy(part, source, from, target, to, x->element, x->element_bytes);
+    if (!x->rows || box->elements == 0) return box->elements;
+    return expert_rows_count(x->rows, box) * box->count[ROWS_COLUMN];
+}
+
+static bool copy_box(struct box_exchange *x, const struct box_copy *copy)
+{
     struct engine *engine = x->engine;
-    return engine_ok(engine, x->task, engine->backend->box(engine->device, x->of->stream, &copy));
+    return engine_ok(engine, x->task, engine->backend->box(engine->device, x->of->stream, copy));
+}
+
+static bool copy_rows(struct box_exchange *x, const struct held *part, const struct held *source,
+                      const char *from, const struct held *target, void *to)
+{
+    struct expert_walk walk = {.rows = x->rows, .source_box = source, .target_box = target};
+    struct expert_run run;
+    while (expert_rows_next(&walk, &run)) {
+        int64_t width = part->count[ROWS_COLUMN], column = part->first[ROWS_COLUMN];
+        int64_t source_width = source->count[ROWS_COLUMN],
+                target_width = target->count[ROWS_COLUMN];
+        int64_t source_at = run.source * source_width + column - source->first[ROWS_COLUMN];
+        int64_t target_at = run.target * target_width + column - target->first[ROWS_COLUMN];
+        const struct box_copy copy = {.element = x->element,
+                                      .combine = BOX_SET,
+                                      .rank = 2,
+                                      .sizes = {run.count, width},
+                                      .to = (char *)to + target_at * x->element_bytes,
+                                      .from = from + source_at * x->element_bytes,
+                                      .to_strides = {target_width, 1},
+                                      .from_strides = {source_width, 1}};
+        if (!copy_box(x, &copy)) return false;
+    }
+    return true;
+}
+
+// What both boxes have, from one to the other.
+static bool copy_part(struct box_exchange *x, const struct held *source, const char *from,
+                      const struct held *target, char *to)
+{
+    struct held part = held_overlap(source, target);
+    if (part.elements == 0) return true;
+    if (x->rows) return copy_rows(x, &part, source, from, target, to);
+    struct box_copy copy = held_copy(&part, source, from, target, to, x->element, x->element_bytes);
+    return copy_box(x, &copy);
 }
 
 // Whether the members' boxes stand one after another in the box of all, so that nothing has to be
@@ -43,6 +85,7 @@ static bool copy_box(struct box_exchange *x, const struct held *part, const stru
 static bool is_in_rows(const struct box_exchange *x, const struct held *all, int buffer)
 {
     int d = 0;
+    if (x->rows) return false;
     while (d + 1 < all->rank && all->count[d] <= 1)
         d++;
     int64_t at = all->first[d];
@@ -63,8 +106,10 @@ static bool gather(struct box_exchange *x)
 {
     struct engine *engine = x->engine;
     int64_t *counts = ARENA_NEW(engine->scratch, int64_t, x->group->count);
-    for (int j = 0; j < x->group->count; j++)
-        counts[j] = held(x, x->input, j).elements;
+    for (int j = 0; j < x->group->count; j++) {
+        struct held part = held(x, x->input, j);
+        counts[j] = elements_in(x, &part);
+    }
     bool direct = is_in_rows(x, &x->after, x->input);
     char *all = direct ? x->to : engine_staging(engine, x->of->stream, 0);
     const char *fault = engine->transport->all_gather(x->group->group, x->of->stream, x->element,
@@ -72,7 +117,7 @@ static bool gather(struct box_exchange *x)
     if (!engine_ok(engine, x->task, fault)) return false;
     for (int j = 0; j < x->group->count && !direct; j++) {
         struct held part = held(x, x->input, j);
-        if (!copy_box(x, &part, NULL, all, &x->after, x->to)) return false;
+        if (!copy_part(x, &part, all, &x->after, x->to)) return false;
         all += counts[j] * x->element_bytes;
     }
     return true;
@@ -86,8 +131,8 @@ static bool scatter(struct box_exchange *x)
     char *all = direct ? x->from : engine_staging(engine, x->of->stream, 0), *at = all;
     for (int j = 0; j < x->group->count; j++) {
         struct held part = held(x, x->output, j);
-        counts[j] = part.elements;
-        if (!direct && !copy_box(x, &part, &x->before, x->from, NULL, at)) return false;
+        counts[j] = elements_in(x, &part);
+        if (!direct && !copy_part(x, &x->before, x->from, &part, at)) return false;
         at += counts[j] * x->element_bytes;
     }
     return engine_ok(engine, x->task,
@@ -105,11 +150,12 @@ static bool exchange_all(struct box_exchange *x)
     for (int j = 0; j < x->group->count; j++) {
         struct held theirs = held(x, x->output, j);
         struct held part = held_overlap(&x->before, &theirs);
-        sent[j] = part.elements;
-        if (!copy_box(x, &part, &x->before, x->from, NULL, at)) return false;
+        sent[j] = elements_in(x, &part);
+        if (!copy_part(x, &x->before, x->from, &part, at)) return false;
         at += sent[j] * x->element_bytes;
         struct held source = held(x, x->input, j);
-        received[j] = held_overlap(&source, &x->after).elements;
+        part = held_overlap(&source, &x->after);
+        received[j] = elements_in(x, &part);
     }
     const char *fault = engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
                                                       leaves, sent, comes, received);
@@ -118,7 +164,7 @@ static bool exchange_all(struct box_exchange *x)
     for (int j = 0; j < x->group->count; j++) {
         struct held source = held(x, x->input, j);
         struct held part = held_overlap(&source, &x->after);
-        if (!copy_box(x, &part, NULL, at, &x->after, x->to)) return false;
+        if (!copy_part(x, &part, at, &x->after, x->to)) return false;
         at += received[j] * x->element_bytes;
     }
     return true;
@@ -127,16 +173,16 @@ static bool exchange_all(struct box_exchange *x)
 static bool reduce(struct box_exchange *x)
 {
     struct engine *engine = x->engine;
-    int64_t bytes = x->after.elements * x->element_bytes;
+    int64_t count = elements_in(x, &x->after);
     if (x->to != x->from) {
         const char *fault = engine->backend->copy(engine->device, x->of->stream, COPY_DEVICE, x->to,
-                                                  x->from, bytes);
+                                                  x->from, count * x->element_bytes);
         if (!engine_ok(engine, x->task, fault)) return false;
     }
     enum combine combine = x->instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
     return engine_ok(engine, x->task,
                      engine->transport->all_reduce(x->group->group, x->of->stream, x->element,
-                                                   x->to, x->after.elements, combine));
+                                                   x->to, count, combine));
 }
 
 // Gathered parameters: the units that a task covers, one after another.
@@ -233,7 +279,7 @@ static bool scatter_units(struct engine *engine, int task)
 // Payload as the simulator counts it: see struct instr.
 static int64_t payload(const struct box_exchange *x)
 {
-    int64_t before = x->before.elements, after = x->after.elements;
+    int64_t before = elements_in(x, &x->before), after = elements_in(x, &x->after);
     bool is_larger = x->instr->collective == COLLECTIVE_REDUCE_SCATTER ||
                      (x->instr->collective == COLLECTIVE_ALL_TO_ALL && before > after);
     return (is_larger ? before : after) * x->element_bytes;
@@ -248,7 +294,6 @@ bool exchange_run(struct engine *engine, int task)
         return instr->collective == COLLECTIVE_ALL_GATHER ? gather_units(engine, task)
                                                           : scatter_units(engine, task);
     }
-    if (experts_are_ragged(engine, task)) return rows_exchange(engine, task);
     struct box_exchange x = {.engine = engine,
                              .task = task,
                              .of = of,
@@ -256,6 +301,7 @@ bool exchange_run(struct engine *engine, int task)
                              .instr = instr,
                              .input = instr->inputs[0],
                              .output = instr->outputs[0]};
+    if (experts_are_ragged(engine, task)) x.rows = experts_rows(engine, task);
     x.group = engine_group(engine, instr->axes, "");
     if (!x.group) return false;
     x.before = held_of_buffer(engine->program, block, x.input, engine->rank);
@@ -264,6 +310,7 @@ bool exchange_run(struct engine *engine, int task)
     x.to = engine_address(engine, of, &of->outputs[0]);
     x.element = engine_element(engine, of, &of->inputs[0]);
     x.element_bytes = engine_element_bytes(engine, x.element);
+    if (x.rows && !experts_fit(engine, task, &of->outputs[0])) return false;
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
     switch (instr->collective) {
     case COLLECTIVE_ALL_GATHER:
@@ -275,7 +322,7 @@ bool exchange_run(struct engine *engine, int task)
     case COLLECTIVE_ALL_REDUCE:
         return reduce(&x);
     case COLLECTIVE_SLICE:
-        return copy_box(&x, &x.after, &x.before, x.from, &x.after, x.to);
+        return copy_part(&x, &x.before, x.from, &x.after, x.to);
     default:
         break;
     }
@@ -299,7 +346,10 @@ int64_t exchange_staging(const struct engine *engine, int task)
     }
     if (instr->collective == COLLECTIVE_SLICE || instr->collective == COLLECTIVE_ALL_REDUCE)
         return 0;
-    if (experts_are_ragged(engine, task)) return rows_staging(engine, task);
+    if (experts_are_ragged(engine, task)) {
+        int64_t before = of->inputs[0].bytes, after = of->outputs[0].bytes;
+        return (before > after ? before : after) * engine->widen;
+    }
     struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);
     struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
     int64_t most = before.elements > after.elements ? before.elements : after.elements;

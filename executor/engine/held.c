@@ -68,9 +68,9 @@ struct box_copy held_copy(const struct held *part, const struct held *source, co
 {
     struct box_copy copy = {.element = element, .combine = BOX_SET, .rank = part->rank};
     memcpy(copy.sizes, part->count, sizeof copy.sizes);
-    int64_t at = place(source ? source : part, part, copy.from_strides);
+    int64_t at = place(source, part, copy.from_strides);
     copy.from = (const char *)from + at * element_bytes;
-    at = place(target ? target : part, part, copy.to_strides);
+    at = place(target, part, copy.to_strides);
     copy.to = (char *)to + at * element_bytes;
     return copy;
 }

@@ -20,7 +20,7 @@ struct held held_overlap(const struct held *a, const struct held *b);
 bool held_equal(const struct held *a, const struct held *b);
 
 // The copy of `part`, which lies in both, from one dense array to another: `from` holds the box
-// `source`, `to` the box `target`. NULL as box: the array holds `part` alone.
+// `source`, `to` the box `target`.
 struct box_copy held_copy(const struct held *part, const struct held *source, const void *from,
                           const struct held *target, void *to, enum element element,
                           int64_t element_bytes);

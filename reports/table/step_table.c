@@ -40,36 +40,24 @@ static char *breakdown_text(struct arena *arena, const struct cost *cost)
 
 enum { STAGE_ROWS_MAX = 16 };
 
-static void add_stage(struct table *table, const struct memory_parts *memory, int stage)
+// Where the memory schedule of the plan has one arena for all that comes and goes, it stands in the
+// place of three.
+static void add_stage(struct table *table, const struct memory_parts *memory, int stage,
+                      bool is_planned)
 {
-    struct arena *arena = table->arena;
-    const char *cells[] = {
-        arena_print(arena, "%d", stage),
-        units_bytes(arena, (double)memory->weights_bytes),
-        units_bytes(arena, (double)memory->gradients_bytes),
-        units_bytes(arena, (double)memory->optimizer_bytes),
-        units_bytes(arena, (double)memory->activations_bytes),
-        units_bytes(arena, (double)memory->transient_bytes),
-        units_bytes(arena, (double)memory->logits_bytes),
-        units_bytes(arena, (double)memory->buffers_bytes),
-        units_bytes(arena, (double)memory->peak_bytes),
-    };
-    table_row(table, cells);
-}
-
-// Where the memory schedule of the plan has one arena for all that comes and goes.
-static void add_planned_stage(struct table *table, const struct memory_parts *memory, int stage)
-{
-    struct arena *arena = table->arena;
-    const char *cells[] = {
-        arena_print(arena, "%d", stage),
-        units_bytes(arena, (double)memory->weights_bytes),
-        units_bytes(arena, (double)memory->gradients_bytes),
-        units_bytes(arena, (double)memory->optimizer_bytes),
-        units_bytes(arena, (double)memory->planned_bytes),
-        units_bytes(arena, (double)memory->buffers_bytes),
-        units_bytes(arena, (double)memory->peak_bytes),
-    };
+    const int64_t bytes[] = {
+        memory->weights_bytes,   memory->gradients_bytes,
+        memory->optimizer_bytes, is_planned ? memory->planned_bytes : memory->activations_bytes,
+        memory->transient_bytes, memory->logits_bytes,
+        memory->buffers_bytes,   memory->peak_bytes};
+    enum { COUNT = sizeof bytes / sizeof *bytes, TRANSIENT = 4, BUFFERS = 6 };
+    const char *cells[1 + COUNT];
+    int count = 0;
+    cells[count++] = arena_print(table->arena, "%d", stage);
+    for (int i = 0; i < COUNT; i++) {
+        if (is_planned && i >= TRANSIENT && i < BUFFERS) continue;
+        cells[count++] = units_bytes(table->arena, (double)bytes[i]);
+    }
     table_row(table, cells);
 }
 
@@ -85,8 +73,7 @@ static char *memory_text(struct arena *arena, const struct evaluation *evaluatio
     table_row(&table, is_planned ? PLANNED_HEADER : HEADER);
     int stage_count = evaluation->program->shape.stage_count;
     for (int stage = 0; stage < stage_count && stage < STAGE_ROWS_MAX; stage++) {
-        const struct memory_parts *memory = &evaluation->stage_memory[stage];
-        (is_planned ? add_planned_stage : add_stage)(&table, memory, stage);
+        add_stage(&table, &evaluation->stage_memory[stage], stage, is_planned);
     }
     char *text = table_text(&table);
     if (stage_count <= STAGE_ROWS_MAX) return text;

@@ -19,15 +19,6 @@ static const char LLAMA[] =
     "64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
     "\"head_dim\": 8, \"tie_word_embeddings\": false}";
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 static struct run_case case_of(const char *model, enum precision precision)
 {
     struct run_case of = run_case_new(model, 8, 4);
@@ -54,9 +45,9 @@ static void biases_and_activations_end_their_product(void **state)
         struct run_case of = case_of(GPT2, CASES[i].precision);
         of.parallel.degree[AXIS_TP] = CASES[i].tp;
         of.parallel.micro_batch = CASES[i].micro_batch;
-        const struct run_outcome *found = run(*state, &of);
+        const struct run_outcome *found = run_case_done(*state, &of);
         of.operators_apart = true;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         assert_int_equal(expected->joined_count, 0);
         // q, k and v are one GEMM with their biases (5 run with the first), backward with the sum
         // of their input gradients (3), and their weight gradients with those of the biases (5). A
@@ -83,9 +74,9 @@ static void norms_are_one_kernel_with_their_sums(void **state)
     for (size_t i = 0; i < sizeof PRECISIONS / sizeof *PRECISIONS; i++) {
         struct run_case of = case_of(LLAMA, PRECISIONS[i]);
         of.parallel.micro_batch = 2;
-        const struct run_outcome *found = run(*state, &of);
+        const struct run_outcome *found = run_case_done(*state, &of);
         of.operators_apart = true;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         double tolerance = PRECISIONS[i] == PRECISION_FP32 ? 1e-5 : 3e-2;
         assert_int_equal(expected->joined_count, 0);
         assert_int_equal(found->joined_count, 2 * 2 * (3 + 11));
@@ -257,9 +248,9 @@ static void runs_in_8_bits_learn_as_in_16(void **state)
 {
     struct run_case of = case_of(LLAMA, PRECISION_BF16);
     of.steps = 3;
-    const struct run_outcome *expected = run(*state, &of);
+    const struct run_outcome *expected = run_case_done(*state, &of);
     of.precision = PRECISION_FP8;
-    const struct run_outcome *found = run(*state, &of);
+    const struct run_outcome *found = run_case_done(*state, &of);
     bool differs = false;
     for (int s = 0; s < of.steps; s++) {
         assert_true(fabs(found->loss[s] - expected->loss[s]) < 0.02 * expected->loss[s]);

@@ -33,19 +33,10 @@ static struct run_case case_new(int model)
     return of;
 }
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 static void check(struct arena *arena, const struct run_outcome *expected,
                   const struct run_case *of)
 {
-    const char *difference = run_outcome_bits(arena, expected, run(arena, of));
+    const char *difference = run_outcome_bits(arena, expected, run_case_done(arena, of));
     if (difference) fail_msg("%s: %s", run_case_text(arena, of), difference);
 }
 
@@ -57,7 +48,7 @@ static void schedules_differ_in_no_bit(void **state)
         of.parallel.degree[AXIS_DP] = 2;
         of.parallel.schedule = SCHEDULE_GPIPE;
         of.clip_norm = 1e9;  // norms are sums over stages
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         for (int schedule = 0; schedule < SCHEDULE_KIND_COUNT; schedule++) {
             bool has_chunks = schedule == SCHEDULE_INTERLEAVED || schedule == SCHEDULE_ZB_V;
             if (schedule == SCHEDULE_ZB_V && is_tied(m)) continue;
@@ -81,7 +72,7 @@ static void what_is_recomputed_is_the_same(void **state)
             struct run_case of = case_new(m);
             of.parallel.degree[AXIS_TP] = tp;
             of.parallel.sp = tp > 1;
-            const struct run_outcome *expected = run(*state, &of);
+            const struct run_outcome *expected = run_case_done(*state, &of);
             of.parallel.recompute = RECOMPUTE_FULL;
             check(*state, expected, &of);
             of.parallel.recompute_layers = 1;
@@ -101,7 +92,7 @@ static void what_was_on_the_host_is_the_same(void **state)
     for (int m = 0; m < MODEL_COUNT; m++) {
         struct run_case of = case_new(m);
         of.parallel.degree[AXIS_PP] = 2;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         of.parallel.offload.activations = TIER_HOST;
         for (int layers = 1; layers >= -1; layers -= 2) {
             for (int class = 0; class < OP_CLASS_COUNT; class ++)
@@ -121,7 +112,7 @@ static void sharded_state_is_the_same(void **state)
             of.parallel.degree[AXIS_DP] = 4;
             of.parallel.micro_batch = micro_batch;
             of.clip_norm = 1e9;  // norms are sums over shards
-            const struct run_outcome *expected = run(*state, &of);
+            const struct run_outcome *expected = run_case_done(*state, &of);
             of.parallel.accumulates = micro_batch == 2;
             // A shard takes what embedding and head add one after the other.
             int most = is_tied(m) && !of.parallel.accumulates ? 1 : 3;
@@ -140,7 +131,7 @@ static void where_and_how_memory_lies_changes_nothing(void **state)
         of.parallel.degree[AXIS_PP] = 2;
         of.parallel.degree[AXIS_DP] = 2;
         of.parallel.zero = 2;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         of.poison = false;
         check(*state, expected, &of);
         of.poison = true;

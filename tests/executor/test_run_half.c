@@ -108,15 +108,6 @@ static bool is_of_experts(const struct half_case *of)
     return of->config == MIXTRAL || of->config == DEEPSEEK;
 }
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 // Of the loss, of the norm, and of every gradient (run_outcome_error). bf16 keeps 8 bits, fp16 11,
 // and a value passes some twenty roundings on its way.
 struct tolerance {
@@ -134,7 +125,7 @@ static void check(struct arena *arena, const struct half_case *from,
     struct run_case of = case_of(from);
     of.backend = backend;
     of.precision = tolerance->precision;
-    const struct run_outcome *found = run(arena, &of);
+    const struct run_outcome *found = run_case_done(arena, &of);
     const char *worst, *fault = run_outcome_rounding(arena, found, of.precision);
     double loss = fabs(found->loss[0] / expected->loss[0] - 1);
     double norm = fabs(found->norm[0] / expected->norm[0] - 1);
@@ -161,7 +152,7 @@ static const struct run_outcome *expected_of(struct arena *arena, const struct h
     struct run_case serial = run_case_new(of->config, SEQ, BATCH);
     serial.steps = 1;
     serial.dropout = of->dropout;
-    return run(arena, &serial);
+    return run_case_done(arena, &serial);
 }
 
 // Every so manyth from the first on.
@@ -206,13 +197,13 @@ static void weights_stay_those_of_the_optimizer_rounded(void **state)
     serial.steps = 3;
     for (int zero = 0; zero <= 3; zero++) {
         serial.optimizer = OPTIMIZERS[zero];
-        const struct run_outcome *expected = run(*state, &serial);
+        const struct run_outcome *expected = run_case_done(*state, &serial);
         struct run_case of = serial;
         of.parallel.degree[AXIS_DP] = 2;
         of.parallel.zero = zero;
         of.backend = "cuda";
         of.precision = zero % 2 ? PRECISION_FP16 : PRECISION_BF16;
-        const struct run_outcome *found = run(*state, &of);
+        const struct run_outcome *found = run_case_done(*state, &of);
         const char *fault = run_outcome_rounding(*state, found, of.precision);
         if (fault) fail_msg("%s: %s", run_case_text(*state, &of), fault);
         for (int s = 0; s < of.steps; s++)
@@ -237,7 +228,8 @@ static void gradients_that_fp16_cannot_hold_are_there_when_scaled(void **state)
     const struct half_case one = {"one rank", LLAMA, .dp = 1};
     const struct run_outcome *expected = expected_of(*state, &one);
     struct run_case small = scaled_case(0x1p-12), usual = scaled_case(0);
-    const struct run_outcome *lost = run(*state, &small), *found = run(*state, &usual);
+    const struct run_outcome *lost = run_case_done(*state, &small),
+                             *found = run_case_done(*state, &usual);
     assert_true(run_outcome_error(expected, lost, &worst) > 1e-2);
     assert_true(run_outcome_error(expected, found, &worst) < TOLERANCES[FP16].gradient);
     assert_true(found->loss_scale[0] > 1);
@@ -275,14 +267,14 @@ static void a_step_without_room_changes_nothing_and_halves_the_scale(void **stat
 {
     struct run_case still = scaled_case(0), large = scaled_case(0x1p24);
     still.learning_rate = 0;
-    const struct run_outcome *initial = run(*state, &still);
+    const struct run_outcome *initial = run_case_done(*state, &still);
     large.poison = false;
-    struct run_outcome *found = run(*state, &large);
+    struct run_outcome *found = run_case_done(*state, &large);
     assert_true(!isfinite(found->norm[0]));
     assert_true(fabs(found->loss[0]) < HUGE_VAL);
     assert_true(changed_weights(initial, found) == 0);
     large.steps = RUN_STEP_MAX;
-    found = run(*state, &large);
+    found = run_case_done(*state, &large);
     int skipped = 0;
     while (!isfinite(found->norm[skipped])) {
         assert_true(found->loss_scale[skipped] == ldexp(0x1p24, -skipped));

@@ -28,19 +28,10 @@ static struct run_case case_new(const char *config, enum precision precision)
     return of;
 }
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 static void check(struct arena *arena, const struct run_outcome *expected,
                   const struct run_case *of)
 {
-    const char *difference = run_outcome_bits(arena, expected, run(arena, of));
+    const char *difference = run_outcome_bits(arena, expected, run_case_done(arena, of));
     if (difference) fail_msg("%s: %s", run_case_text(arena, of), difference);
 }
 
@@ -51,7 +42,7 @@ static void what_is_recomputed_is_the_same(void **state)
         struct run_case of = case_new(configs[m], m ? PRECISION_FP16 : PRECISION_BF16);
         of.parallel.degree[AXIS_TP] = 2;
         of.parallel.sp = true;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         of.parallel.recompute = RECOMPUTE_FULL;
         check(*state, expected, &of);
         of.parallel.recompute_layers = 1;
@@ -66,7 +57,7 @@ static void what_was_on_the_host_is_the_same(void **state)
 {
     struct run_case of = case_new(GPT2, PRECISION_BF16);
     of.parallel.degree[AXIS_PP] = 2;
-    const struct run_outcome *expected = run(*state, &of);
+    const struct run_outcome *expected = run_case_done(*state, &of);
     of.parallel.offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         of.parallel.offload.layers[class] = -1;
@@ -79,7 +70,7 @@ static void sharded_state_is_the_same(void **state)
     struct run_case of = case_new(MIXTRAL, PRECISION_BF16);
     of.parallel.degree[AXIS_DP] = 2;
     of.clip_norm = 1e9;  // norms are sums over shards
-    const struct run_outcome *expected = run(*state, &of);
+    const struct run_outcome *expected = run_case_done(*state, &of);
     of.parallel.zero = 1;
     check(*state, expected, &of);
     of.parallel.zero = 2;
@@ -92,7 +83,7 @@ static void when_and_where_changes_nothing(void **state)
     struct run_case of = case_new(MIXTRAL, PRECISION_FP16);
     of.parallel.degree[AXIS_PP] = 2;
     of.parallel.schedule = SCHEDULE_GPIPE;
-    const struct run_outcome *expected = run(*state, &of);
+    const struct run_outcome *expected = run_case_done(*state, &of);
     of.parallel.schedule = SCHEDULE_ZB_H1;
     check(*state, expected, &of);
     of.roam = true;
@@ -101,7 +92,7 @@ static void when_and_where_changes_nothing(void **state)
     // input.
     of.poison = false;
     of.operators_apart = true;
-    expected = run(*state, &of);
+    expected = run_case_done(*state, &of);
     of.roam = false;
     check(*state, expected, &of);
 }

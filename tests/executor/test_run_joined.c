@@ -20,15 +20,6 @@ static const char MIXTRAL[] =
 
 enum { SEQ = 16, BATCH = 8 };
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 // Instructions of the first stage that run with one before them, as the program has them.
 static int64_t planned_joins(const struct run_outcome *outcome)
 {
@@ -93,10 +84,10 @@ static void groups_compute_what_their_members_do(void **state)
             if (c > 0 && c % 3 != m) continue;
             struct arena_mark mark = arena_mark(*state);
             struct run_case of = case_of(MODELS[m], &CASES[c]);
-            const struct run_outcome *joined = run(*state, &of);
+            const struct run_outcome *joined = run_case_done(*state, &of);
             struct run_case apart = of;
             apart.operators_apart = true;
-            const struct run_outcome *expected = run(*state, &apart);
+            const struct run_outcome *expected = run_case_done(*state, &apart);
             const char *difference = run_outcome_difference(*state, expected, joined, 1e-11);
             if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
             assert_int_equal(expected->joined_count, 0);
@@ -118,12 +109,13 @@ static void groups_compute_what_their_members_do(void **state)
 static void groups_do_not_depend_on_the_plan(void **state)
 {
     struct run_case serial = case_of(GPT2, &CASES[0]);
-    const struct run_outcome *expected = run(*state, &serial);
+    const struct run_outcome *expected = run_case_done(*state, &serial);
     for (size_t c = 1; c < sizeof CASES / sizeof *CASES; c++) {
         struct run_case of = case_of(GPT2, &CASES[c]);
         serial.clip_norm = of.clip_norm;
         if (CASES[c].unclipped) continue;
-        const char *difference = run_outcome_difference(*state, expected, run(*state, &of), 1e-11);
+        const char *difference =
+            run_outcome_difference(*state, expected, run_case_done(*state, &of), 1e-11);
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
     }
 }
@@ -156,10 +148,10 @@ static void merged_gemms_compute_what_they_do_alone(void **state)
             if (c > 0 && c % 2 != m % 2) continue;
             struct arena_mark mark = arena_mark(*state);
             struct run_case of = case_of(MODELS[m], &CASES[c]);
-            const struct run_outcome *merged = run(*state, &of);
+            const struct run_outcome *merged = run_case_done(*state, &of);
             assert_int_equal(merged->joined_count, planned_joins(merged));
             of.without_joins = 1u << JOIN_MERGED;
-            const struct run_outcome *alone = run(*state, &of);
+            const struct run_outcome *alone = run_case_done(*state, &of);
             // Of GPT-2 with context parallelism nothing is left to merge.
             bool has_none = CASES[c].cp > 1 && MODELS[m] == GPT2;
             assert_true(has_none ? count_merged(merged->program) == 0
@@ -179,7 +171,7 @@ static void merged_gemms_compute_what_they_do_alone(void **state)
 static void a_gpt2_layer_has_these_groups(void **state)
 {
     struct run_case of = case_of(GPT2, &CASES[0]);
-    const struct run_outcome *found = run(*state, &of);
+    const struct run_outcome *found = run_case_done(*state, &of);
     const struct block_program *layer = NULL;
     for (int b = 0; b < found->program->block_count; b++) {
         if (found->program->blocks[b]->block->role == BLOCK_LAYER)

@@ -56,15 +56,6 @@ static struct run_case case_of(const char *config, const struct spread *spread)
     return of;
 }
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 static int64_t planned_host_bytes(const struct run_outcome *found)
 {
     return plan_scripts_host_bytes((const struct script *const *)found->scripts, found->stack,
@@ -97,10 +88,10 @@ static void states_on_the_host_change_nothing(void **state)
     assert_non_null(mkdtemp(folder));
     for (int s = 0; s < SPREAD_COUNT; s++) {
         struct run_case of = case_of(MODELS[s % 2], &SPREADS[s]);
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         assert_int_equal(expected->host_peak_bytes, 0);
         of.parallel.offload.optimizer = TIER_HOST;
-        const struct run_outcome *found = run(*state, &of);
+        const struct run_outcome *found = run_case_done(*state, &of);
         const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
         check_bytes(*state, &of, found);
@@ -111,7 +102,7 @@ static void states_on_the_host_change_nothing(void **state)
         assert_true(labs(found->peak_bytes - planned) <= planned / 50);
         of.parallel.offload.optimizer = TIER_NVME;
         of.nvme = folder;
-        found = run(*state, &of);
+        found = run_case_done(*state, &of);
         difference = run_outcome_difference(*state, expected, found, TOLERANCE);
         if (difference) fail_msg("on NVMe: %s: %s", run_case_text(*state, &of), difference);
         check_bytes(*state, &of, found);
@@ -139,9 +130,9 @@ static void masters_on_the_host_are_those_of_the_device(void **state)
         of.backend = WIDTHS[w].backend;
         of.precision = WIDTHS[w].precision;
         of.steps = 2;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         of.parallel.offload.optimizer = TIER_HOST;
-        const struct run_outcome *found = run(*state, &of);
+        const struct run_outcome *found = run_case_done(*state, &of);
         const char *difference =
             run_outcome_difference(*state, expected, found, WIDTHS[w].tolerance);
         if (difference) fail_msg("%s: %s", of.backend, difference);
@@ -149,7 +140,8 @@ static void masters_on_the_host_are_those_of_the_device(void **state)
         check_bytes(*state, &of, found);
         of.parallel.offload.optimizer = TIER_NVME;
         of.nvme = folder;
-        const char *elsewhere = run_outcome_difference(*state, found, run(*state, &of), 0);
+        const char *elsewhere =
+            run_outcome_difference(*state, found, run_case_done(*state, &of), 0);
         if (elsewhere) fail_msg("%s on NVMe: %s", of.backend, elsewhere);
     }
     assert_int_equal(rmdir(folder), 0);
@@ -172,15 +164,15 @@ static void without_its_folder_no_run_begins(void **state)
 static void activations_take_as_much_of_the_host_as_is_in_flight(void **state)
 {
     struct run_case of = case_of(LLAMA, &(struct spread){.pp = 2, .optimizer = OPTIMIZER_ADAMW});
-    const struct run_outcome *expected = run(*state, &of);
+    const struct run_outcome *expected = run_case_done(*state, &of);
     of.parallel.offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         of.parallel.offload.layers[class] = -1;
-    const struct run_outcome *found = run(*state, &of);
+    const struct run_outcome *found = run_case_done(*state, &of);
     assert_null(run_outcome_difference(*state, expected, found, TOLERANCE));
     check_bytes(*state, &of, found);
     of.parallel.offload.optimizer = TIER_HOST;
-    found = run(*state, &of);
+    found = run_case_done(*state, &of);
     assert_null(run_outcome_difference(*state, expected, found, TOLERANCE));
     check_bytes(*state, &of, found);
 }
@@ -201,13 +193,13 @@ static void activations_on_nvme_change_nothing(void **state)
             of.without_joins = 1u << JOIN_SUM | 1u << JOIN_ROWS;
         }
         of.steps = 2;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         for (int class = 0; class < OP_CLASS_COUNT; class ++)
             of.parallel.offload.layers[class] = (int16_t)layers;
         of.parallel.offload.activations = TIER_NVME;
         of.nvme = folder;
         of.poison = s % 3 == 0;
-        const struct run_outcome *found = run(*state, &of);
+        const struct run_outcome *found = run_case_done(*state, &of);
         // What is saved on CUDA is not made as one with what reads it.
         const char *worst, *difference = NULL;
         if (s % 3 < 2) difference = run_outcome_difference(*state, expected, found, 0);

@@ -8,15 +8,6 @@
 // The end of a step as it runs: whatever the buckets, and with updates as gradients come, training
 // is the same, and what is held and moved is what was planned.
 
-static struct run_outcome *run(struct arena *arena, const struct run_case *of)
-{
-    struct err err = {0};
-    struct run_outcome *outcome = run_case_run(arena, of, &err);
-    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
-    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
-    return outcome;
-}
-
 static void check(struct arena *arena, const struct run_case *of,
                   const struct run_outcome *expected, const struct run_outcome *found)
 {
@@ -60,13 +51,13 @@ static void buckets_of_any_size_train_alike(void **state)
 {
     for (int zero = 0; zero < 4; zero++) {
         struct run_case of = case_new(zero, 2);
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         check(*state, &of, expected, expected);
         of.parallel.bucket_bytes = 64;
-        const struct run_outcome *small = run(*state, &of);
+        const struct run_outcome *small = run_case_done(*state, &of);
         check(*state, &of, expected, small);
         of.parallel.bucket_bytes = 1 << 14;
-        const struct run_outcome *large = run(*state, &of);
+        const struct run_outcome *large = run_case_done(*state, &of);
         check(*state, &of, expected, large);
         if (zero < 2) assert_true(reductions(small) > 2 * reductions(large));
     }
@@ -78,9 +69,9 @@ static void updates_as_gradients_come_train_alike_in_less_memory(void **state)
         for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
             struct run_case of = case_new(zero, micro_batches);
             of.parallel.bucket_bytes = 1 << 10;
-            const struct run_outcome *expected = run(*state, &of);
+            const struct run_outcome *expected = run_case_done(*state, &of);
             of.unclipped = true;
-            const struct run_outcome *found = run(*state, &of);
+            const struct run_outcome *found = run_case_done(*state, &of);
             check(*state, &of, expected, found);
             int64_t saved = expected->peak_bytes - found->peak_bytes;
             bool has_room = micro_batches == 1 && zero < 2;
@@ -97,11 +88,11 @@ static void updates_as_gradients_come_under_other_splits(void **state)
         of.parallel.degree[split < 2 ? AXIS_TP : AXIS_PP] = 2;
         of.parallel.sp = split == 0;
         of.parallel.bucket_bytes = 1 << 10;
-        const struct run_outcome *expected = run(*state, &of);
+        const struct run_outcome *expected = run_case_done(*state, &of);
         of.unclipped = true;
-        check(*state, &of, expected, run(*state, &of));
+        check(*state, &of, expected, run_case_done(*state, &of));
         of.poison = true;
-        check(*state, &of, expected, run(*state, &of));
+        check(*state, &of, expected, run_case_done(*state, &of));
     }
 }
 
@@ -113,13 +104,13 @@ static void trust_is_found_in_one_exchange(void **state)
         of.optimizer = lars ? OPTIMIZER_LARS : OPTIMIZER_LAMB;
         of.parallel.degree[AXIS_DP] = 1;
         of.parallel.micro_batch = 4;
-        const struct run_outcome *alone = run(*state, &of);
+        const struct run_outcome *alone = run_case_done(*state, &of);
         for (int zero = 0; zero < 4; zero++) {
             struct run_case split = case_new(zero, 1);
             split.optimizer = of.optimizer;
             split.unclipped = zero == 1;
             split.parallel.degree[AXIS_TP] = 2;
-            const struct run_outcome *found = run(*state, &split);
+            const struct run_outcome *found = run_case_done(*state, &split);
             for (int i = 0; i < found->step_count; i++)
                 assert_true(fabs(found->loss[i] / alone->loss[i] - 1) < 1e-12);
             const char *moved = run_outcome_traffic(*state, found);

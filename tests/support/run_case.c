@@ -468,3 +468,12 @@ const char *run_outcome_bits(struct arena *arena, const struct run_outcome *expe
     }
     return tensors_difference(arena, expected, found, -1);
 }
+
+struct run_outcome *run_case_done(struct arena *arena, const struct run_case *of)
+{
+    struct err err = {0};
+    struct run_outcome *outcome = run_case_run(arena, of, &err);
+    if (!outcome) fail_msg("%s: %s", run_case_text(arena, of), err.text);
+    if (!outcome->done) fail_msg("%s: %s", run_case_text(arena, of), outcome->error);
+    return outcome;
+}

@@ -72,6 +72,8 @@ struct run_outcome {
 
 // NULL where the choices do not go together; `why` then says so.
 struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of, struct err *why);
+// The same of one that runs to its end: else the test fails.
+struct run_outcome *run_case_done(struct arena *arena, const struct run_case *of);
 
 // What is different beyond `tolerance` of the largest value of each tensor, losses relative; NULL:
 // nothing. Rows that pad the vocabulary are left out.
