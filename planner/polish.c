@@ -153,13 +153,12 @@ static bool recap(struct polish *polish)
 
 static bool same_degrees(const struct space_mesh *mesh, const struct parallel *parallel)
 {
-    bool no_group = parallel->zero == 0 || mesh->zero_group == parallel->zero_group;
     return memcmp(mesh->degree, parallel->degree, sizeof mesh->degree) == 0 &&
-           mesh->cp_kind == parallel->cp_kind && no_group;
+           mesh->cp_kind == parallel->cp_kind;
 }
 
 // Its mesh laid over the ranks in the other orders of the space: the best order of one split of the
-// layers need not be that of another.
+// layers need not be that of another, and shard groups may be other than any of the space.
 static bool reorder(struct polish *polish)
 {
     const struct space *space = polish->request->space;

@@ -46,6 +46,26 @@ static void what_recomputes_an_unlisted_set_is_found_in_any_schedule(void **stat
     assert_not_beaten(&question, &free, &narrow);
 }
 
+// Shard groups that only polishing finds lie in the best order, too: each plan that is shown.
+static void plans_with_other_shard_groups_lie_in_their_best_order(void **state)
+{
+    struct question_words words = proof_words("gpt3-6.7b", "a100-pcie8", "internevo", 3072, 256);
+    words.nodes = 4;
+    words.workload.precision = PRECISION_FP32;
+    words.workload.optimizer = OPTIMIZER_SGD;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    pins_set(&pins, CHOICE_PP, 8, 8);
+    pins_set(&pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    struct search_result shown = proof_find(*state, &question, &pins, false);
+    assert_true(shown.best_count > 1 && shown.best[1].parallel.zero_group == 1);
+    pin_values(&pins, &shown.best[1].parallel);
+    pins.stage_layers = shown.best[1].parallel.stage_layers;
+    pins.stage_layers_count = shown.best[1].parallel.stage_layers_count;
+    struct search_result back = proof_find(*state, &question, &pins, false);
+    assert_true(back.best[0].closed_form_s == shown.best[1].closed_form_s);
+}
+
 // FSDP2 keeps gradients whole while it adds them up: of one micro-batch it adds nothing, so the
 // largest has room where smaller ones have none.
 static void a_single_micro_batch_that_needs_least_is_found(void **state)
@@ -261,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_of_other_stages_lies_in_its_best_order),
         cmocka_unit_test(what_recomputes_an_unlisted_set_is_found_in_any_schedule),
+        cmocka_unit_test(plans_with_other_shard_groups_lie_in_their_best_order),
         cmocka_unit_test(a_single_micro_batch_that_needs_least_is_found),
         cmocka_unit_test(zero_bubble_whose_steps_run_into_each_other_is_found),
         cmocka_unit_test(a_shard_group_is_asked_of_sharding_alone),
