@@ -279,6 +279,27 @@ static bool holds(const struct ranking *ranking, const struct candidate *plan)
     return false;
 }
 
+// Layers that were moved and came back are the even split again, which is the same plan unless
+// chunks of stages lie otherwise in it.
+static void name_even(struct polish *polish)
+{
+    struct candidate even = polish->best;
+    const struct parallel *named = &polish->best.parallel;
+    even.parallel.stage_layers = NULL;
+    even.parallel.stage_layers_count = 0;
+    if (named->stage_layers_count == 0 || !is_allowed(polish, &even.parallel)) return;
+    composer_group(polish->composer, &even.parallel);
+    const struct division *division = composer_division(polish->composer, &even.parallel);
+    for (int i = 0; i < named->stage_layers_count; i++)
+        if (division->stage_layers[i] != named->stage_layers[i]) return;
+    even.cost = composer_cost(polish->composer, &even.parallel);
+    even.closed_form_s = even.cost.step_s;
+    even.memory = composer_memory(polish->composer, &even.parallel, &even.worst_stage);
+    bool is_same = step_ns(even.cost.step_s) == step_ns(polish->best.cost.step_s) &&
+                   even.memory.reserved_bytes == polish->best.memory.reserved_bytes;
+    if (is_same) polish->best = even;
+}
+
 // The best that so many tries make of a plan.
 static struct candidate improve(struct polish *polish, const struct candidate *plan, int most)
 {
@@ -295,6 +316,7 @@ static struct candidate improve(struct polish *polish, const struct candidate *p
         memo_graph(polish->request->memo, parallel->attention, parallel->degree[AXIS_TP]);
     for (size_t move = 0; move < sizeof MOVES / sizeof *MOVES;)
         move = MOVES[move](polish) ? 0 : move + 1;
+    name_even(polish);
     return polish->best;
 }
 

@@ -1,3 +1,4 @@
+#include "planner/ranking.h"
 #include "tests/support/proof_case.h"
 #include "tests/support/test.h"
 
@@ -44,6 +45,25 @@ static void what_recomputes_an_unlisted_set_is_found_in_any_schedule(void **stat
     pins_set(&pins, CHOICE_RECOMPUTE_LAYERS, 10, 27);
     struct search_result narrow = proof_find(*state, &question, &pins, false);
     assert_not_beaten(&question, &free, &narrow);
+}
+
+// Layers that were moved to another stage and came back are no other plan.
+static void no_plan_is_shown_twice(void **state)
+{
+    struct question_words words =
+        proof_words("deepseek-v3", "dgx-h100", "megatron-core", 4096, 15360);
+    words.nodes = 256;
+    struct proof_question question = proof_make(*state, &words);
+    struct pins pins = pins_none();
+    struct search_result shown = proof_find(*state, &question, &pins, false);
+    for (int i = 0; i + 1 < shown.best_count; i++) {
+        const struct candidate *a = &shown.best[i], *b = &shown.best[i + 1];
+        bool is_same = step_ns(a->cost.step_s) == step_ns(b->cost.step_s);
+        for (int c = 0; c < CHOICE_COUNT; c++)
+            is_same = is_same && choice_value(&a->parallel, (enum choice)c) ==
+                                     choice_value(&b->parallel, (enum choice)c);
+        assert_false(is_same);
+    }
 }
 
 // Shard groups that only polishing finds lie in the best order, too: each plan that is shown.
@@ -281,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_of_other_stages_lies_in_its_best_order),
         cmocka_unit_test(what_recomputes_an_unlisted_set_is_found_in_any_schedule),
+        cmocka_unit_test(no_plan_is_shown_twice),
         cmocka_unit_test(plans_with_other_shard_groups_lie_in_their_best_order),
         cmocka_unit_test(a_single_micro_batch_that_needs_least_is_found),
         cmocka_unit_test(zero_bubble_whose_steps_run_into_each_other_is_found),
