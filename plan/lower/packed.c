@@ -3,9 +3,9 @@
 #include <assert.h>
 
 static int add_buffer(struct arena *arena, struct block_program *program,
-                      const struct packed_part *parts, int count, int *capacity)
+                      const struct packed_part *parts, int count, struct packed_room *room)
 {
-    ARENA_GROW(arena, program->buffers, program->buffer_count, *capacity);
+    ARENA_GROW(arena, program->buffers, program->buffer_count, room->buffers);
     struct buffer packed = program->buffers[parts[0].buffers[0]];
     packed.bytes = 0;
     packed.packed = true;
@@ -31,7 +31,7 @@ static void show(struct block_program *program, int buffer, int view)
 void packed_add(struct arena *arena, struct block_program *program, const struct packed_part *parts,
                 int count, struct packed_room *room)
 {
-    int whole = add_buffer(arena, program, parts, count, &room->buffers);
+    int whole = add_buffer(arena, program, parts, count, room);
     int64_t row = 0, first = 0;
     for (int p = 0; p < count; p++)
         row += parts[p].columns;
