@@ -162,21 +162,27 @@ static cublasStatus_t make(struct gemm_plan *plan)
     return status;
 }
 
+// Keys are zeroed before they are filled.
+static bool is_same(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct gemm_key)) == 0;
+}
+
 static const char *find(struct gemm_cache *cache, const struct gemm_key *key,
                         struct gemm_plan **plan)
 {
     struct gemm_plan **bucket =
         &cache->plans[hash_bytes(HASH_START, key, sizeof *key) % GEMM_BUCKETS];
     for (*plan = *bucket; *plan; *plan = (*plan)->next) {
-        if (memcmp(&(*plan)->key, key, sizeof *key) == 0) return NULL;
+        if (is_same(&(*plan)->key, key)) return NULL;
     }
     *plan = calloc(1, sizeof **plan);
     if (!*plan) return "no memory left on this host";
     (*plan)->key = *key;
-    cublasStatus_t status = make(*plan);
-    if (status != CUBLAS_STATUS_SUCCESS) {
+    const char *fault = fault_of(make(*plan));
+    if (fault) {
         forget(*plan);
-        return fault_of(status);
+        return fault;
     }
     (*plan)->next = *bucket;
     *bucket = *plan;
