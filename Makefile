@@ -397,7 +397,7 @@ check_sdpa: check_deps
 	MESHWRIGHT_CASES=1000 $(BUILD)/tests/test_cuda_sdpa
 
 # What `make test` draws a few times, many times.
-DRAWN = search idle offload proof metamorphic_search lower_random run_random run_half_random \
+DRAWN = search idle proof metamorphic_search lower_random run_random run_half_random \
         run_experts
 DRAWN_OFTEN = metamorphic index_sets
 check_draws: check_deps
