@@ -38,6 +38,35 @@ static const char *inside_share_text(struct arena *arena, const struct traffic *
                        units_ratio(arena, traffic->inside_bytes / traffic->total_bytes));
 }
 
+// What a row and a column stand for, how many nodes that is, and the most bytes in a box.
+struct grid {
+    const char *what;
+    double each, most_bytes;
+};
+
+static void add_boxes(struct chart *chart, const struct traffic *traffic, const char *const *names,
+                      const struct grid *grid)
+{
+    struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_FORWARD, NULL);
+    int count = traffic->cell_count;
+    for (int row = 0; row < count; row++) {
+        for (int to = 0; to < count; to++) {
+            double bytes = traffic->bytes[row * count + to];
+            if (bytes <= 0) continue;
+            struct chart_mark mark = {
+                .x0 = (to - 0.46) * grid->each,
+                .x1 = (to + 0.46) * grid->each,
+                .y0 = row - 0.46,
+                .y1 = row + 0.46,
+                .title = arena_print(chart->arena, "%s %s to %s: %s", grid->what, names[row],
+                                     names[to], units_bytes(chart->arena, bytes)),
+                .size = size_of(bytes, grid->most_bytes),
+            };
+            chart_mark(chart, series, &mark);
+        }
+    }
+}
+
 bool figure_traffic(const struct report_facts *facts, struct chart *chart)
 {
     const struct traffic *traffic = &facts->traffic;
@@ -81,21 +110,6 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
         .label = from, .scale = CHART_ROWS, .low = -0.5, .high = count - 0.5, .names = names};
     chart->height = count < 4 ? 60 * count : count <= 16 ? 22 * count : 14 * count;
     chart->width = 96 + chart->height * 5 / 4;
-    struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_FORWARD, NULL);
-    for (int row = 0; row < count; row++) {
-        for (int to = 0; to < count; to++) {
-            double bytes = traffic->bytes[row * count + to];
-            if (bytes <= 0) continue;
-            const char *title = arena_print(arena, "%s %s to %s: %s", what, names[row], names[to],
-                                            units_bytes(arena, bytes));
-            chart_mark(chart, series,
-                       &(struct chart_mark){.x0 = (to - 0.46) * each,
-                                            .x1 = (to + 0.46) * each,
-                                            .y0 = row - 0.46,
-                                            .y1 = row + 0.46,
-                                            .title = title,
-                                            .size = size_of(bytes, most)});
-        }
-    }
+    add_boxes(chart, traffic, names, &(struct grid){what, each, most});
     return true;
 }
