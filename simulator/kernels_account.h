@@ -20,7 +20,7 @@ struct layer_account {
     struct kernel_account *kernels;
     int kernel_count;
     double launch_count;     // by the host: none of views, or of what a kernel has inside
-    double flop, roof_s, s;  // sums over the kernels
+    double flop, roof_s, s;  // sums over the kernels; in `s` also copies of what experts keep
     double communication_s;  // of the layer, that nothing hides; and what compute loses to it
     double host_s;           // that the device waits for the host's launches
 };

@@ -46,6 +46,8 @@ for my $question (@questions) {
             check("$question: $key of $layer->{block} add up",
                   near(sum0(map { $_->{$key} } @kernels), $layer->{$key}));
         }
+        check("$question: what $layer->{block} takes covers its kernels",
+              $layer->{s} >= sum0(map { $_->{s} } @kernels) * (1 - 1e-9));
         push @below, grep { $_->{s} < $_->{roof_s} * (1 - 1e-9) } @kernels;
     }
     check("$question: no kernel beats the sheet", !@below,
@@ -66,6 +68,8 @@ my $sums = 3 * $tokens * 4096;
 check('GEMMs: 6 FLOP a weight and token',
       near(sum0(map { $_->{flop} } @gemms), 6 * $weights * $tokens + $sums),
       sum0(map { $_->{flop} } @gemms));
+check('no experts: nothing beside the kernels',
+      near(sum0(map { $_->{s} } @{ $layer->{kernels} }), $layer->{s}));
 check('32 layers', $layer->{layers} == 32);
 my %step;
 $step{"$_->{name} $_->{phase}"} += $_->{s} for @{ $llama->{explain}{operators} };
