@@ -293,11 +293,21 @@ uint16_t emulate_to_bf16(float x)
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+// 2^exponent, where that is a normal number.
+static float power_of_two(int exponent)
+{
+    assert(exponent > -127 && exponent < 128);
+    uint32_t bits = (uint32_t)(exponent + 127) << 23;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 float emulate_from_fp16(uint16_t bits)
 {
     int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    float x =
-        ldexpf((float)(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
+    float x = (float)(exponent ? mantissa + 1024 : mantissa) *
+              power_of_two((exponent ? exponent : 1) - 25);
     if (exponent == 31) x = mantissa ? NAN : INFINITY;
     return bits >> 15 ? -x : x;
 }
@@ -312,7 +322,7 @@ uint16_t emulate_to_fp16(float x)
     int exponent = size > 0 ? ilogbf(size) : -24;
     if (exponent < -14) exponent = -14;
     unsigned units =
-        (unsigned)rintf(ldexpf(size, 10 - exponent));  // 1024 .. 2048, less if subnormal
+        (unsigned)rintf(size * power_of_two(10 - exponent));  // 1024 .. 2048, less if subnormal
     unsigned bits = units < 1024 ? units : ((unsigned)(exponent + 14) << 10) + units;
     return (uint16_t)(sign | bits);
 }
@@ -322,7 +332,7 @@ float emulate_from_byte(uint8_t bits, bool is_e5m2)
     int width = is_e5m2 ? 2 : 3, bias = is_e5m2 ? 15 : 7;
     int exponent = (bits & 127) >> width, mantissa = bits & ((1 << width) - 1);
     int units = exponent ? mantissa + (1 << width) : mantissa;
-    float x = ldexpf((float)units, (exponent ? exponent : 1) - bias - width);
+    float x = (float)units * power_of_two((exponent ? exponent : 1) - bias - width);
     if (is_e5m2 && exponent == 31) x = mantissa ? NAN : INFINITY;
     if (!is_e5m2 && (bits & 127) == 127) x = NAN;
     return bits >> 7 ? -x : x;
@@ -338,7 +348,7 @@ uint8_t emulate_to_byte(float x, bool is_e5m2)
     if (size > largest) size = largest;
     int exponent = size > 0 ? ilogbf(size) : 1 - bias;
     if (exponent < 1 - bias) exponent = 1 - bias;
-    unsigned units = (unsigned)rintf(ldexpf(size, width - exponent)), one = 1u << width;
+    unsigned units = (unsigned)rintf(size * power_of_two(width - exponent)), one = 1u << width;
     unsigned bits = units < one ? units : ((unsigned)(exponent + bias - 1) << width) + units;
     return (uint8_t)(sign | bits);
 }

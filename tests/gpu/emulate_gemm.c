@@ -73,47 +73,74 @@ static void sum_operand(const struct cuda_gemm *g)
     }
 }
 
+// The numbers of an operand, `inner` of them for each row or column of the product.
+static double *read_operand(struct reals from, int64_t count, int64_t inner, int64_t step,
+                            int64_t inner_step)
+{
+    double *numbers = malloc((size_t)(count * inner + 1) * sizeof *numbers);
+    assert(numbers);
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t k = 0; k < inner; k++)
+            numbers[i * inner + k] = emulate_read(from, i * step + k * inner_step);
+    }
+    return numbers;
+}
+
 // One element of the product: of inner [first, end).
-static double sum_part(const struct cuda_gemm *g, int64_t batch, int64_t row, int64_t column,
-                       int64_t first, int64_t end)
+static double sum_part(const double *a, const double *b, int64_t first, int64_t end)
 {
     double sum = 0;
-    for (int64_t k = first; k < end; k++) {
-        int64_t a = g->is_a_turned ? k * g->a_stride + row : row * g->a_stride + k;
-        int64_t b = g->is_b_turned ? column * g->b_stride + k : k * g->b_stride + column;
-        sum +=
-            emulate_read(g->a, batch * g->a_batch + a) * emulate_read(g->b, batch * g->b_batch + b);
-    }
+    for (int64_t k = first; k < end; k++)
+        sum += a[k] * b[k];
     return sum;
 }
 
-static double sum_split(const struct cuda_gemm *g, int64_t batch, int64_t row, int64_t column,
-                        struct emulate_split split)
+static double sum_split(const double *a, const double *b, int64_t inner, struct emulate_split split)
 {
     float sum = 0;
     for (int i = 0; i < split.parts; i++) {
         int part = split.is_falling ? split.parts - 1 - i : i;
-        float of_part = (float)sum_part(g, batch, row, column, g->inner * part / split.parts,
-                                        g->inner * (part + 1) / split.parts);
+        float of_part =
+            (float)sum_part(a, b, inner * part / split.parts, inner * (part + 1) / split.parts);
         sum += of_part;
         if (split.is_narrow) sum = emulate_from_bf16(emulate_to_bf16(sum));
     }
     return (double)sum;
 }
 
-void emulate_gemm(const struct cuda_gemm *g, struct emulate_split split)
+static struct reals from(struct reals x, int64_t first)
 {
-    if (g->epilogue == GEMM_SUM_A || g->epilogue == GEMM_SUM_B) sum_operand(g);
-    for (int64_t i = 0; i < g->batch * g->rows * g->columns; i++) {
-        int64_t batch = i / (g->rows * g->columns), row = i / g->columns % g->rows;
-        int64_t column = i % g->columns, c = batch * g->c_batch + row * g->c_stride + column;
-        double sum = split.parts > 1 ? sum_split(g, batch, row, column, split)
-                                     : sum_part(g, batch, row, column, 0, g->inner);
+    x.data = (char *)x.data + first * number_bytes(x.number);
+    return x;
+}
+
+static void multiply(const struct cuda_gemm *g, int64_t batch, struct emulate_split split)
+{
+    double *a = read_operand(from(g->a, batch * g->a_batch), g->rows, g->inner,
+                             g->is_a_turned ? 1 : g->a_stride, g->is_a_turned ? g->a_stride : 1);
+    double *b = read_operand(from(g->b, batch * g->b_batch), g->columns, g->inner,
+                             g->is_b_turned ? g->b_stride : 1, g->is_b_turned ? 1 : g->b_stride);
+    for (int64_t i = 0; i < g->rows * g->columns; i++) {
+        int64_t row = i / g->columns, column = i % g->columns;
+        int64_t c = batch * g->c_batch + row * g->c_stride + column;
+        const double *of_row = a + row * g->inner;
+        const double *of_column = b + column * g->inner;
+        double sum = split.parts > 1 ? sum_split(of_row, of_column, g->inner, split)
+                                     : sum_part(of_row, of_column, 0, g->inner);
         double before = g->beta != 0 ? (double)g->beta * emulate_read(g->c, c) : 0;
         if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
         sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
         emulate_write(g->c, c, sum + before);
     }
+    free(a);
+    free(b);
+}
+
+void emulate_gemm(const struct cuda_gemm *g, struct emulate_split split)
+{
+    if (g->epilogue == GEMM_SUM_A || g->epilogue == GEMM_SUM_B) sum_operand(g);
+    for (int64_t batch = 0; batch < g->batch; batch++)
+        multiply(g, batch, split);
 }
 
 // Groups of cublasGemmGroupedBatchedEx: what its documentation refuses is refused here too.
