@@ -44,6 +44,14 @@ static inline int64_t array_last(const struct kernel_array *array)
     return array->rank > 0 ? array->sizes[array->rank - 1] : 1;
 }
 
+// How many elements a norm is taken over whose x is input `x` of the call: as many as its weight
+// has, which stands behind x.
+static inline int64_t call_norm_width(const struct kernel_call *call, int x)
+{
+    if (call->input_count <= x + 1) return array_last(&call->inputs[x]);
+    return array_elements(&call->inputs[x + 1]);
+}
+
 // Elements that a step along position `at` skips.
 static inline int64_t array_stride(const struct kernel_array *array, int at)
 {

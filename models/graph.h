@@ -89,13 +89,14 @@ enum op_kind {
                      // (seq -> kv_seq) or repeated (kv_head -> head: head / group); a free view
                      // where nothing is repeated
     OP_DROPOUT,      // writes a byte mask as its second output; backward: d_out, mask -> d_x
-    OP_NORM,         // layer norm or rms norm over the last dimension; inputs x(, weight(, bias))
-    OP_SOFTMAX,      // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
-                     // sink (head) is one more score in each row, whose probability is dropped
-    OP_ATTENTION,    // fused: q, k, v(, sink) -> out, log-sum-exp
-    OP_GATHER,       // embedding lookup: ids, table -> rows
-    OP_CONCAT,       // a, b: joins their last dims, under a name that the output gives; a dim that
-                     // b lacks (the shared rope part of MLA's keys has no head) is repeated
+    OP_NORM,       // layer norm or rms norm over the dims of its weight, which are the last ones of
+                   // x, or over the last; inputs x(, weight(, bias))
+    OP_SOFTMAX,    // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
+                   // sink (head) is one more score in each row, whose probability is dropped
+    OP_ATTENTION,  // fused: q, k, v(, sink) -> out, log-sum-exp
+    OP_GATHER,     // embedding lookup: ids, table -> rows
+    OP_CONCAT,     // a, b: joins their last dims, under a name that the output gives; a dim that
+                   // b lacks (the shared rope part of MLA's keys has no head) is repeated
     OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,
                   // zero but for the top_k chosen; `function` says how scores become weights. The
                   // bias is added to the scores to choose by, and to nothing else

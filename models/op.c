@@ -94,7 +94,22 @@ static enum split split_renamed(const struct block *block, const struct op *op, 
     return output->extents[position].dim == dim ? SPLIT_FREE : SPLIT_NO;
 }
 
-// Norm and softmax need their last dim whole.
+int op_norm_rank(const struct block *block, const struct op *op)
+{
+    assert(op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD);
+    int weight = op->kind == OP_NORM ? 1 : 2;
+    return op->input_count > weight ? input_of(block, op, weight)->rank : 1;
+}
+
+// A norm needs the dims whole that it is taken over.
+static enum split split_norm(const struct block *block, const struct op *op, enum dim dim)
+{
+    const struct tensor *output = output_of(block, op, 0);
+    bool is_inside = tensor_find_dim(output, dim) >= output->rank - op_norm_rank(block, op);
+    return is_inside ? SPLIT_NO : split_einsum(block, op, dim);
+}
+
+// Softmax needs its last dim whole.
 static enum split split_rows(const struct block *block, const struct op *op, enum dim dim)
 {
     return is_last_dim(output_of(block, op, 0), dim) ? SPLIT_NO : split_einsum(block, op, dim);
@@ -292,7 +307,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
                         0},
     [OP_EXPAND] = {"expand", split_renamed, flop_none, saves_none, true, 0},
     [OP_DROPOUT] = {"dropout", split_elementwise, flop_dropout, saves_mask, true, 0},
-    [OP_NORM] = {"norm", split_rows, flop_stream, saves_norm, false, 0},
+    [OP_NORM] = {"norm", split_norm, flop_stream, saves_norm, false, 0},
     [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false, 0},
     [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false, 0},
     [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false, 0},
@@ -301,7 +316,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false, 0},
     [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false, 0},
     [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false, 3},
-    [OP_NORM_BACKWARD] = {"norm_backward", split_rows, flop_stream, saves_none, false, 0},
+    [OP_NORM_BACKWARD] = {"norm_backward", split_norm, flop_stream, saves_none, false, 0},
     [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false, 0},
     [OP_ATTENTION_BACKWARD] = {"attention_backward", split_attention, flop_attention_backward,
                                saves_none, false, 0},

@@ -43,6 +43,8 @@ struct gemm {
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
 double gemm_flop(const struct gemm *gemm);
 
+// Over how many of the last dims a norm, or its backward, is taken.
+int op_norm_rank(const struct block *block, const struct op *op);
 // Whether any input or output of the op has this dim.
 bool op_has_dim(const struct block *block, const struct op *op, enum dim dim);
 

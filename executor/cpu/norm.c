@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// Layer norm and RMS norm over the last dim. Backward makes mean and deviation again from x, which
+// Layer norm and RMS norm over the last dims. Backward makes mean and deviation again from x, which
 // it reads anyway.
 
 struct norm_moments {
@@ -39,7 +39,7 @@ FAST static void norm_row(const struct op *op, int64_t width, const REAL *x, con
 const char *cpu_norm(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    int64_t width = array_last(&call->inputs[0]), elements = array_elements(&call->inputs[0]);
+    int64_t width = call_norm_width(call, 0), elements = array_elements(&call->inputs[0]);
     const REAL *x = call->inputs[0].data;
     REAL *y = call->outputs[0].data;
     const REAL *weight = call->input_count > 1 ? call->inputs[1].data : NULL;
@@ -100,7 +100,7 @@ const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_cal
 {
     (void)device;
     struct backward backward = {.op = call->op,
-                                .width = array_last(&call->inputs[1]),
+                                .width = call_norm_width(call, 1),
                                 .weight = call->input_count > 2 ? call->inputs[2].data : NULL};
     if (call->output_count > 1) {
         call_begin_sum(call, 1);

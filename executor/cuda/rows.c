@@ -5,8 +5,9 @@
 static struct norm_args norm_of(const struct run *run)
 {
     const struct kernel_array *in = &run->call->inputs[0];
-    return (struct norm_args){.rows = array_elements(in) / array_last(in),
-                              .width = array_last(in),
+    int64_t width = call_norm_width(run->call, 0);
+    return (struct norm_args){.rows = array_elements(in) / width,
+                              .width = width,
                               .row = array_row(in),
                               .x_stride = in->row_stride,
                               .y_stride = run->call->outputs[0].row_stride,
@@ -55,8 +56,9 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
             fault = cuda_begin_sum(run->device, run->stream, call, i);
         return fault;
     }
-    struct norm_args args = {.rows = array_elements(in) / array_last(in),
-                             .width = array_last(in),
+    int64_t width = call_norm_width(call, 1);
+    struct norm_args args = {.rows = array_elements(in) / width,
+                             .width = width,
                              .row = array_row(in),
                              .x_stride = in->row_stride,
                              .d_stride = call->inputs[0].row_stride,

@@ -61,9 +61,12 @@ static bool works_on_rows(const struct grouping *grouping, int index, const stru
     const struct instr *instr = group_at(grouping, index);
     const struct op *op = group_op(grouping, index);
     switch (instr->kind) {
-    case OP_ADD:
     case OP_NORM:
     case OP_NORM_BACKWARD:
+        // A kernel of a group meets every row once, and has but its last dim in one piece.
+        if (op_norm_rank(grouping->program->block, op) > 1) return false;
+        break;
+    case OP_ADD:
     case OP_DROPOUT:
         break;
     case OP_ELEMENTWISE:

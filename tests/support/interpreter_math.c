@@ -206,6 +206,8 @@ void interpreter_norm(struct interpreter *in, const struct op *op)
     bool is_forward = op->kind == OP_NORM;
     int tensor = op->inputs[is_forward ? 0 : 1];
     int64_t width = in->sizes[tensor][in->block->tensors[tensor].rank - 1];
+    int weight_at = is_forward ? 1 : 2;
+    if (op->input_count > weight_at) width = interpreter_elements(in, op->inputs[weight_at]);
     for (int64_t row = 0; row < interpreter_elements(in, tensor) / width; row++) {
         const double *x = in->values[tensor] + row * width;
         if (!is_forward) {
