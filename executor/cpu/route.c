@@ -69,11 +69,16 @@ static void close_groups(const struct op *op, double *ranked, int64_t count, boo
 static void route_token(const struct op *op, const REAL *logits, const REAL *bias, int64_t count,
                         double *ranked, REAL *weights)
 {
-    double largest = largest_of(logits, count), sum = 0;
+    double largest = largest_of(logits, count), sum = 0, whole = 0;
+    for (int64_t i = 0; i < count; i++) {
+        whole += score_of(op, (double)logits[i], largest);
+        weights[i] = 0;
+    }
+    // A bias is added to what the score is worth among all experts.
+    if (is_sigmoid(op->function)) whole = 1;
     for (int64_t i = 0; i < count; i++) {
         double x = (double)logits[i];
-        ranked[i] = bias ? score_of(op, x, largest) + (double)bias[i] : x;
-        weights[i] = 0;
+        ranked[i] = bias ? score_of(op, x, largest) / whole + (double)bias[i] : x;
     }
     if (op->group_count > 1) close_groups(op, ranked, count, bias, ranked + count);
     for (int n = 0; n < op->top_k; n++) {

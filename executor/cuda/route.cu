@@ -86,10 +86,15 @@ BLOCK_KERNEL(route, struct route_args, a)
     int lane = (int)threadIdx.x;
     for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
         int64_t at = token * a.count;
-        double most = largest_of(&a, at, lane), sum = 0;
+        double most = largest_of(&a, at, lane), sum = 0, whole = 0;
+        for (int i = lane; i < a.count; i += LANES)
+            whole += score_of(a.score, load(a.logits, at + i), most);
+        // A bias is added to what the score is worth among all experts.
+        whole = is_sigmoid(a.score) ? 1 : warp_sum(whole);
         for (int i = lane; i < a.count; i += LANES) {
             double x = load(a.logits, at + i);
-            ranked[i] = a.bias.data ? score_of(a.score, x, most) + (double)load(a.bias, i) : x;
+            double score = score_of(a.score, x, most) / whole;
+            ranked[i] = a.bias.data ? score + (double)load(a.bias, i) : x;
             chosen[i] = 0;
         }
         __syncthreads();

@@ -68,10 +68,12 @@ static void close_groups(const struct op *op, double *ranked, int64_t count, boo
 static void route_token(const struct op *op, const double *logits, const double *bias,
                         int64_t count, double *weights)
 {
-    double ranked[EXPERT_MAX];
+    double ranked[EXPERT_MAX], whole = 0;
     assert(count <= EXPERT_MAX);
     for (int64_t i = 0; i < count; i++)
-        ranked[i] = bias ? score(op->function, logits[i]) + bias[i] : logits[i];
+        whole += is_sigmoid(op->function) ? 1.0 / (double)count : score(op->function, logits[i]);
+    for (int64_t i = 0; i < count; i++)
+        ranked[i] = bias ? score(op->function, logits[i]) / whole + bias[i] : logits[i];
     if (op->group_count > 1) close_groups(op, ranked, count, bias != NULL);
     for (int64_t i = 0; i < count; i++)
         weights[i] = rank_of(ranked, count, i) < op->top_k;
