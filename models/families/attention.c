@@ -27,11 +27,22 @@ static int rotate(struct layers *layers, const char *name, int input, int64_t wi
     const struct decoder *d = layers->decoder;
     double theta = window > 0 && d->rope_theta_local > 0 ? d->rope_theta_local : d->rope_theta;
     if (d->rope_theta <= 0 || d->rotary_dims == 0) return input;
-    if (d->rope_in_window && window == 0) return input;
+    if (layers->is_unrotated) return input;
     int output = layers_function(layers, name, input, FUNCTION_ROPE, theta);
     struct block *block = layers->builder.block;
     block->ops[block->op_count - 1].rotary_dims = d->rotary_dims;
     return output;
+}
+
+static void norm_heads(struct layers *layers, struct heads *heads)
+{
+    const struct decoder *d = layers->decoder;
+    if (!d->head_norms || (d->head_norms_with_rope && layers->is_unrotated)) return;
+    // Nothing reads their results in backward, so that recomputing them would save nothing.
+    heads->query = layers_head_norm(layers, "attention.q_norm", heads->query);
+    layers_set_class(layers, OP_CLASS_NONE);
+    heads->key = layers_head_norm(layers, "attention.k_norm", heads->key);
+    layers_set_class(layers, OP_CLASS_NONE);
 }
 
 static struct heads make_heads(struct layers *layers, int input, int64_t window)
@@ -42,15 +53,10 @@ static struct heads make_heads(struct layers *layers, int input, int64_t window)
         project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count),
         project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count),
     };
-    if (d->head_norms && !(d->rope_in_window && window == 0)) {
-        // Nothing reads their results in backward, so that recomputing them would save nothing.
-        heads.query = layers_head_norm(layers, "attention.q_norm", heads.query);
-        layers_set_class(layers, OP_CLASS_NONE);
-        heads.key = layers_head_norm(layers, "attention.k_norm", heads.key);
-        layers_set_class(layers, OP_CLASS_NONE);
-    }
+    if (!d->head_norms_rotated) norm_heads(layers, &heads);
     heads.query = rotate(layers, "attention.q_rope", heads.query, window);
     heads.key = rotate(layers, "attention.k_rope", heads.key, window);
+    if (d->head_norms_rotated) norm_heads(layers, &heads);
     return heads;
 }
 

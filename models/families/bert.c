@@ -34,10 +34,10 @@ static const struct family_keys KEYS = {
                 "attention_probs_dropout_prob "
                 "tie_word_embeddings"};
 
-static struct decoder describe(const struct bert *record)
+static struct decoder describe(const char *model_type, const struct bert *record)
 {
     return (struct decoder){
-        .model_type = "bert",
+        .model_type = model_type,
         .vocab = record->vocab_size,
         .hidden = record->hidden_size,
         .layer_count = record->num_hidden_layers,
@@ -63,7 +63,7 @@ static struct decoder describe(const struct bert *record)
     };
 }
 
-static const void *read_bert(struct family_reader *reader)
+static struct decoder read_as(struct family_reader *reader, const char *model_type)
 {
     struct bert record = {.type_vocab_size = 2,
                           .hidden_act = "gelu",
@@ -73,12 +73,48 @@ static const void *read_bert(struct family_reader *reader)
                           .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
-    if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record);
+    if (!family_complete(reader)) return (struct decoder){0};
+    struct decoder decoder = describe(model_type, &record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
-    if (reader->err->kind) return NULL;
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    return decoder;
+}
+
+static const void *read_bert(struct family_reader *reader)
+{
+    struct decoder decoder = read_as(reader, "bert");
     return family_decoder(reader, &decoder);
 }
 
+// Roberta numbers its tokens from 2 on, behind the padding's number: that many rows of its table
+// are for no token. Its head has gelu whatever the layers have.
+static const void *read_roberta_as(struct family_reader *reader, const char *model_type)
+{
+    enum { FIRST_POSITION = 2 };
+    struct decoder decoder = read_as(reader, model_type);
+    if (reader->err->kind) return NULL;
+    decoder.seq_len_max = decoder.position_count - FIRST_POSITION;
+    if (decoder.seq_len_max < 1) {
+        family_fail(reader, "max_position_embeddings",
+                    "must be above %d: the first rows are for no token", FIRST_POSITION);
+    } else if (decoder.activation != FUNCTION_GELU) {
+        family_fail(reader, "hidden_act", "must be \"gelu\" for %s, whose head has it", model_type);
+    }
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_roberta(struct family_reader *reader)
+{
+    return read_roberta_as(reader, "roberta");
+}
+
+static const void *read_xlm_roberta(struct family_reader *reader)
+{
+    return read_roberta_as(reader, "xlm-roberta");
+}
+
 const struct model_family FAMILY_BERT = {"bert", read_bert, decoder_graph, "BertConfig"};
+const struct model_family FAMILY_ROBERTA = {"roberta", read_roberta, decoder_graph,
+                                            "RobertaConfig"};
+const struct model_family FAMILY_XLM_ROBERTA = {"xlm-roberta", read_xlm_roberta, decoder_graph,
+                                                "XLMRobertaConfig"};

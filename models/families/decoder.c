@@ -11,7 +11,8 @@ static struct layers start(struct arena *arena, const struct decoder *decoder,
                            const struct import_options *options, int64_t vocab_padded,
                            const char *name, enum block_role role)
 {
-    return (struct layers){builder_new(arena, name, role), decoder, *options, vocab_padded, false};
+    return (struct layers){
+        builder_new(arena, name, role), decoder, *options, vocab_padded, false, false};
 }
 
 static int block_input(struct layers *layers, const char *name)
@@ -86,11 +87,17 @@ static struct block embedding_block(struct layers layers)
     return finish(&layers, layers_dropout(&layers, "embedding.dropout", x, d->embedding_dropout));
 }
 
-static int residual(struct layers *layers, const char *name, int x, int branch)
+static int residual(struct layers *layers, bool is_attention, int x, int branch)
 {
     const struct decoder *d = layers->decoder;
+    const char *name = is_attention ? "attention" : "mlp";
     const char *dropout = arena_print(layers->builder.arena, "%s.dropout", name);
-    branch = layers_dropout(layers, dropout, branch, d->hidden_dropout);
+    if (!(is_attention && d->attention_adds_all))
+        branch = layers_dropout(layers, dropout, branch, d->hidden_dropout);
+    if (d->residual_scale > 0) {
+        const char *scaled = arena_print(layers->builder.arena, "%s.scaled", name);
+        branch = layers_function(layers, scaled, branch, FUNCTION_SCALE, d->residual_scale);
+    }
     return layers_add(layers, arena_print(layers->builder.arena, "%s.residual", name), x, branch);
 }
 
@@ -116,19 +123,20 @@ static int parallel_layer(struct layers *layers, int x, int64_t window)
 static int sequential_layer(struct layers *layers, int x, int64_t window)
 {
     const struct decoder *d = layers->decoder;
-    bool before = d->norm_place != NORM_AFTER, both = d->norm_place == NORM_BOTH;
     bool after = d->norm_place == NORM_AFTER;
+    bool before = d->norm_place == NORM_BEFORE || d->norm_place == NORM_BOTH;
+    bool behind = d->norm_place == NORM_RESULT || d->norm_place == NORM_BOTH;
 
     int normed = before ? layers_norm(layers, "attention.norm", x, d->norm) : x;
     int branch = layers_attention(layers, normed, window);
-    if (both) branch = layers_norm(layers, "attention.post_norm", branch, d->norm);
-    x = residual(layers, "attention", d->residual_after_norm ? normed : x, branch);
+    if (behind) branch = layers_norm(layers, "attention.post_norm", branch, d->norm);
+    x = residual(layers, true, d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "attention.norm", x, d->norm);
 
     normed = before ? layers_norm(layers, "mlp.norm", x, d->norm) : x;
     branch = mlp_or_experts(layers, normed);
-    if (both) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
-    x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
+    if (behind) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
+    x = residual(layers, false, d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);
     return x;
 }
@@ -215,9 +223,9 @@ static int score_tokens(struct layers *layers, const char *prefix, int x, int we
     const struct decoder *d = layers->decoder;
     struct projection lm = {.name = arena_print(layers->builder.arena, "%shead.lm", prefix),
                             .output = layers_tokens(DIM_VOCAB, layers->vocab_padded),
-                            .bias = d->masked_head};
+                            .bias = d->masked_head || d->head_bias};
     int logits = layers_product(layers, x, weight, lm);
-    // The bias of a masked head stands behind its product; no family has both.
+    // A bias stands behind the product; no family has both.
     struct op *product = &layers->builder.block->ops[layers->builder.block->op_count - 1];
     if (d->logit_scale > 0 && !lm.bias) product->scalar = d->logit_scale;
     if (d->logit_softcap > 0) {
@@ -260,22 +268,42 @@ static bool has_experts(const struct decoder *decoder, int64_t layer)
     return experts->count > 0 && !(experts->is_dense && experts->is_dense[layer]);
 }
 
-// Layers that differ in window or mlp are kinds of their own; a kind that no layer has is not
+static bool is_unrotated(const struct decoder *decoder, int64_t layer)
+{
+    return decoder->is_unrotated && decoder->is_unrotated[layer];
+}
+
+// Whether a layer that is like this one but for rope has another name: most models with both turn
+// them with the window, and the names of windows tell them apart.
+static bool has_rotated_twin(const struct decoder *d, int64_t layer)
+{
+    for (int64_t i = 0; i < d->layer_count && is_unrotated(d, layer); i++) {
+        bool is_alike =
+            has_window(d, i) == has_window(d, layer) && has_experts(d, i) == has_experts(d, layer);
+        if (is_alike && !is_unrotated(d, i)) return true;
+    }
+    return false;
+}
+
+// Layers that differ in window, rope or mlp are kinds of their own; a kind that no layer has is not
 // stored. The common mlp has the plain name.
 static void build_layers(struct graph *graph, struct layers start_layers)
 {
     static const char *const NAMES[2][2] = {{"layer.dense", "layer.dense.local"},
                                             {"layer", "layer.local"}};
     const struct decoder *d = start_layers.decoder;
-    int kind_of[2][2] = {{-1, -1}, {-1, -1}};
+    int kind_of[2][2][2] = {{{-1, -1}, {-1, -1}}, {{-1, -1}, {-1, -1}}};
     for (int64_t layer = 0; layer < d->layer_count; layer++) {
         bool is_local = has_window(d, layer), is_mixture = has_experts(d, layer);
-        int *kind = &kind_of[is_mixture][is_local];
+        int *kind = &kind_of[is_mixture][is_local][is_unrotated(d, layer)];
         if (*kind < 0) {
             struct layers layers = start_layers;
             const char *name = NAMES[is_mixture || d->experts.count == 0][is_local];
-            layers.builder = builder_new(start_layers.builder.arena, name, BLOCK_LAYER);
+            struct arena *arena = start_layers.builder.arena;
+            if (has_rotated_twin(d, layer)) name = arena_print(arena, "%s.unrotated", name);
+            layers.builder = builder_new(arena, name, BLOCK_LAYER);
             layers.is_mixture = is_mixture;
+            layers.is_unrotated = is_unrotated(d, layer);
             *kind = graph->block_count;
             graph->blocks[graph->block_count++] = layer_block(layers, is_local ? d->window : 0);
         }
@@ -321,8 +349,8 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     assert(d->head_count % d->kv_head_count == 0 && d->layer_count > 0);
     assert(d->mtp_count <= MTP_MAX);
     struct graph *graph = describe(arena, d, options);
-    // Embedding, four kinds of layer, prediction module, head.
-    graph->blocks = ARENA_NEW(arena, struct block, 7);
+    // Embedding, eight kinds of layer, prediction module, head.
+    graph->blocks = ARENA_NEW(arena, struct block, 11);
     graph->sequence = ARENA_NEW(arena, int, d->layer_count + 3);
 
     struct layers layers =

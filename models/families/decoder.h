@@ -9,6 +9,7 @@ enum norm_place {
     NORM_BEFORE,    // x += f(norm(x))
     NORM_AFTER,     // x = norm(x + f(x))
     NORM_BOTH,      // x += norm(f(norm(x)))
+    NORM_RESULT,    // x += norm(f(x)) (olmo2)
     NORM_PARALLEL,  // x += attention(norm(x)) + mlp(norm'(x))
     NORM_SHARED,    // the same, and both read one norm
 };
@@ -63,6 +64,8 @@ struct decoder {
     double activation_scalar;  // its constant; 0 = 1
     bool head_norms;           // rms norm of each head of q and k, before rope
     bool head_norms_plain;     // without a weight
+    bool head_norms_rotated;   // behind rope instead (hunyuan)
+    bool head_norms_whole;     // of all heads of a token together, with a weight for each (olmo2)
     double rope_theta;         // 0 = no rope
     double rope_theta_local;   // of layers with a window, where it is another; 0 = the same
     int64_t rotary_dims;       // of head_dim
@@ -71,10 +74,12 @@ struct decoder {
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0
     bool chunked;                         // windows are chunks (struct op)
-    bool rope_in_window;                  // layers without a window neither rotate nor norm heads
+    const bool *is_unrotated;             // by layer: no rope; NULL = every layer has it
+    bool head_norms_with_rope;            // layers without it do not norm their heads (llama4)
     double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)
     double score_softcap, logit_softcap;  // 0 = none
     double logit_scale;                   // factor on the logits; 0 = 1
+    double residual_scale;                // factor on what is added to the residual; 0 = 1
 
     struct experts experts;
     struct latent latent;
@@ -83,7 +88,9 @@ struct decoder {
 
     bool tied;
     bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias
+    bool head_bias;    // the lm head alone has it (phi); no family scales such logits
     double attention_dropout, hidden_dropout, embedding_dropout;
+    bool attention_adds_all;  // hidden_dropout is behind the mlp alone (distilbert)
 };
 
 struct graph *decoder_graph(struct arena *arena, const void *decoder,

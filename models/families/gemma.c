@@ -24,12 +24,7 @@ static void set_common(struct family_reader *reader, const struct llama_like *re
     decoder->score_softcap = record->attn_logit_softcapping;
     decoder->logit_softcap = record->final_logit_softcapping;
     decoder->window = record->sliding_window;
-    bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
-    for (int64_t i = 0; i < record->num_hidden_layers; i++) {
-        is_local[i] = (i + 1) % pattern != 0;
-    }
-    const char *rule = arena_print(reader->arena, "1 in %lld full", (long long)pattern);
-    decoder->has_window = llama_like_windows(reader, record, is_local, rule);
+    decoder->has_window = llama_like_pattern(reader, record, pattern);
 }
 
 static const void *read_gemma(struct family_reader *reader)

@@ -105,11 +105,9 @@ int layers_product(struct layers *layers, int input, int weight, struct projecti
 }
 
 static int norm(struct layers *layers, const char *name, int input, enum function function,
-                bool is_plain)
+                bool is_plain, struct shape last)
 {
     struct shape shape = builder_shape(&layers->builder, input);
-    const struct tensor *tensor = &layers->builder.block->tensors[input];
-    struct shape last = SHAPE(tensor->extents[tensor->rank - 1]);
     struct op op = {.name = name,
                     .kind = OP_NORM,
                     .function = function,
@@ -132,13 +130,20 @@ static int norm(struct layers *layers, const char *name, int input, enum functio
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function)
 {
-    return norm(layers, name, input, function, layers->decoder->norm_is_plain);
+    const struct tensor *tensor = &layers->builder.block->tensors[input];
+    struct shape last = SHAPE(tensor->extents[tensor->rank - 1]);
+    return norm(layers, name, input, function, layers->decoder->norm_is_plain, last);
 }
 
 int layers_head_norm(struct layers *layers, const char *name, int input)
 {
     const struct decoder *d = layers->decoder;
-    return norm(layers, name, input, FUNCTION_RMS_NORM, d->norm_is_plain || d->head_norms_plain);
+    bool is_plain = d->norm_is_plain || d->head_norms_plain;
+    const struct tensor *tensor = &layers->builder.block->tensors[input];
+    struct shape width = SHAPE(tensor->extents[3]);
+    if (d->head_norms_whole) width = SHAPE(tensor->extents[2], tensor->extents[3]);
+    assert(tensor->rank == 4 && !(d->head_norms_whole && is_plain));
+    return norm(layers, name, input, FUNCTION_RMS_NORM, is_plain, width);
 }
 
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,

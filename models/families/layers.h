@@ -10,7 +10,8 @@ struct layers {
     const struct decoder *decoder;
     struct import_options options;
     int64_t vocab_padded;
-    bool is_mixture;  // experts in place of the mlp
+    bool is_mixture;    // experts in place of the mlp
+    bool is_unrotated;  // no rope
 };
 
 // (batch, seq, size of `dim`).
@@ -39,7 +40,8 @@ int layers_project(struct layers *layers, int input, struct projection projectio
 int layers_product(struct layers *layers, int input, int weight, struct projection projection);
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function);
-// The rms norm of the heads of q or k, which may lack a weight where others have one.
+// The rms norm of the heads of q or k, each alone or all together; it may lack a weight where
+// others have one.
 int layers_head_norm(struct layers *layers, const char *name, int input);
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie);

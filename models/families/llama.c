@@ -12,3 +12,70 @@ static const void *read_llama(struct family_reader *reader)
 }
 
 const struct model_family FAMILY_LLAMA = {"llama", read_llama, decoder_graph, "LlamaConfig"};
+
+// An mlp of relu squared and without a gate.
+static const void *read_arcee(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
+    record.hidden_act = "relu2";
+    record.rms_norm_eps = 1e-5;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "arcee", &record);
+    decoder.gated = false;
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_seed_oss(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .max_position_embeddings = 524288,
+                                .attention_bias = true,
+                                .attention_dropout = 0.1,
+                                .residual_dropout = 0.1,
+                                .dimensions_or_null = "num_key_value_heads head_dim",
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias "
+                                            "attention_out_bias residual_dropout"};
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "seed_oss", &record);
+    decoder.qkv_bias = record.attention_bias;
+    decoder.out_bias = record.attention_out_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    decoder.hidden_dropout = record.residual_dropout;
+    return family_decoder(reader, &decoder);
+}
+
+// InternLM 2 comes with code of its own (configuration_internlm2.py of its release); `bias` is that
+// of attention.
+struct internlm2 {
+    bool bias;
+};
+
+static const struct json_field INTERNLM2_FIELDS[] = {
+    {JSON_OPT_BOOL(struct internlm2, bias)},
+    {0},
+};
+
+static const void *read_internlm2(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps"};
+    struct internlm2 own = {.bias = true};
+    llama_like_read(reader, &record);
+    if (!reader->err->kind) family_read(reader, INTERNLM2_FIELDS, &own);
+    family_absent(reader, INTERNLM2_FIELDS, &own, &(struct family_keys){.optional = "bias"});
+    record.head_dim = 0;  // not among its keys
+    struct decoder decoder = llama_like_decoder(reader, "internlm2", &record);
+    decoder.qkv_bias = decoder.out_bias = own.bias;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_ARCEE = {"arcee", read_arcee, decoder_graph, "ArceeConfig"};
+const struct model_family FAMILY_INTERNLM2 = {"internlm2", read_internlm2, decoder_graph,
+                                              "InternLM2Config"};
+const struct model_family FAMILY_SEED_OSS = {"seed_oss", read_seed_oss, decoder_graph,
+                                             "SeedOssConfig"};

@@ -1,4 +1,4 @@
-#include "models/families/family.h"
+#include "models/families/llama_like.h"
 
 #include <string.h>
 
@@ -93,29 +93,6 @@ static const bool *dense_layers(struct family_reader *reader, const struct llama
     return is_dense;
 }
 
-// Layers that rotate attend within chunks; a 1 in no_rope_layers says that a layer does.
-static const bool *chunked_layers(struct family_reader *reader, const struct llama4 *record)
-{
-    struct json layers;
-    int count = read_numbers(reader, "no_rope_layers", &layers);
-    bool *is_chunked = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
-    if (count > 0 && count < record->num_hidden_layers) {
-        json_fail(&layers, reader->err, "%d entries for %lld layers", count,
-                  (long long)record->num_hidden_layers);
-    }
-    for (int64_t i = 0; i < record->num_hidden_layers && !reader->err->kind; i++) {
-        is_chunked[i] = (i + 1) % record->no_rope_layer_interval != 0;
-        if (count <= 0) continue;
-        struct json item = json_item(&layers, (int)i);
-        is_chunked[i] = json_i64(&item, 0, 1, reader->err) == 1;
-    }
-    if (count <= 0) {
-        family_taken(reader, "no_rope_layers", "by rule (1 in %lld)",
-                     (long long)record->no_rope_layer_interval);
-    }
-    return is_chunked;
-}
-
 // Transformers 5 writes beside no_rope_layers what each layer attends to; the two must agree.
 static void check_layer_types(struct family_reader *reader, const struct llama4 *record,
                               const bool *is_chunked)
@@ -178,9 +155,9 @@ static struct decoder describe(const struct llama4 *record)
         .head_norms = record->use_qk_norm,
         .head_norms_plain = true,
         .rope_theta = record->rope_theta,
-        .window = record->attention_chunk_size ? record->attention_chunk_size : POSITIONS_MAX,
+        .window = record->attention_chunk_size,
         .chunked = true,
-        .rope_in_window = true,
+        .head_norms_with_rope = true,
         .experts = {.count = record->num_local_experts,
                     .top_k = record->num_experts_per_tok,
                     .ffn = record->intermediate_size,
@@ -197,7 +174,11 @@ static void set_layers(struct family_reader *reader, const struct llama4 *record
 {
     if (reader->err->kind) return;
     decoder->experts.is_dense = dense_layers(reader, record);
-    decoder->has_window = chunked_layers(reader, record);
+    // Layers that rotate attend within chunks; a 1 in no_rope_layers says that a layer does.
+    decoder->is_unrotated =
+        llama_like_unrotated(reader, record->num_hidden_layers, record->no_rope_layer_interval);
+    decoder->has_window =
+        llama_like_others(reader, decoder->is_unrotated, record->num_hidden_layers);
     check_layer_types(reader, record, decoder->has_window);
     bool any_dense = false;
     for (int64_t i = 0; i < record->num_hidden_layers && !reader->err->kind; i++)

@@ -16,10 +16,12 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct llama_like, sliding_window_pattern, 1, LAYERS_MAX)},
     {"_sliding_window_pattern", JSON_TYPE_I64, offsetof(struct llama_like, sliding_window_pattern),
      1, LAYERS_MAX, true},
+    {JSON_OPT_I64(struct llama_like, no_rope_layer_interval, 1, LAYERS_MAX)},
     {JSON_OPT_TEXT(struct llama_like, hidden_act)},
     {JSON_OPT_TEXT(struct llama_like, hidden_activation)},
     {JSON_OPT_BOOL(struct llama_like, tie_word_embeddings)},
     {JSON_OPT_BOOL(struct llama_like, attention_bias)},
+    {JSON_OPT_BOOL(struct llama_like, attention_out_bias)},
     {JSON_OPT_BOOL(struct llama_like, mlp_bias)},
     {JSON_OPT_BOOL(struct llama_like, use_bias)},
     {JSON_OPT_BOOL(struct llama_like, qkv_bias)},
@@ -27,8 +29,14 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_F64(struct llama_like, rms_norm_eps, 0, 1)},
     {JSON_OPT_F64(struct llama_like, norm_eps, 0, 1)},
     {JSON_OPT_F64(struct llama_like, norm_epsilon, 0, 1)},
+    {JSON_OPT_F64(struct llama_like, layer_norm_eps, 0, 1)},
     {JSON_OPT_F64(struct llama_like, rope_theta, 1, 1e15)},
     {JSON_OPT_F64(struct llama_like, partial_rotary_factor, 0, 1)},
+    {JSON_OPT_F64(struct llama_like, logit_scale, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct llama_like, embedding_multiplier, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct llama_like, attention_multiplier, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct llama_like, residual_multiplier, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct llama_like, logits_scaling, 1e-6, 1e6)},
     {JSON_OPT_F64(struct llama_like, rope_local_base_freq, 1, 1e15)},
     {JSON_OPT_F64(struct llama_like, query_pre_attn_scalar, 1e-6, 1e6)},
     {JSON_OPT_F64(struct llama_like, attn_logit_softcapping, 0, 1e6)},
@@ -41,6 +49,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_ANY("layer_types")},
     {JSON_OPT_ANY("rope_parameters")},
     {JSON_OPT_ANY("rope_scaling")},
+    {JSON_OPT_ANY("no_rope_layers")},
     {JSON_OPT_ANY("model_type")},
     {0},
 };
@@ -106,6 +115,52 @@ const bool *llama_like_windows(struct family_reader *reader, const struct llama_
     return otherwise;
 }
 
+const bool *llama_like_pattern(struct family_reader *reader, const struct llama_like *record,
+                               int64_t pattern)
+{
+    bool *is_local = ARENA_NEW(reader->arena, bool, record->num_hidden_layers);
+    for (int64_t i = 0; i < record->num_hidden_layers; i++) {
+        is_local[i] = (i + 1) % pattern != 0;
+    }
+    const char *rule = arena_print(reader->arena, "1 in %lld full", (long long)pattern);
+    return llama_like_windows(reader, record, is_local, rule);
+}
+
+const bool *llama_like_unrotated(struct family_reader *reader, int64_t layer_count,
+                                 int64_t interval)
+{
+    static const char KEY[] = "no_rope_layers";
+    struct json layers = {0};
+    int count = 0;
+    bool *is_unrotated = ARENA_NEW(reader->arena, bool, layer_count);
+    if (!reader->err->kind && json_has(reader->object, KEY)) {
+        layers = json_get(reader->object, KEY, reader->err);
+        if (!json_is_array(&layers)) json_fail(&layers, reader->err, "expected an array of layers");
+        if (!reader->err->kind) count = json_count(&layers, reader->err);
+    }
+    if (count > 0 && count < layer_count) {
+        json_fail(&layers, reader->err, "%d entries for %lld layers", count,
+                  (long long)layer_count);
+    }
+    for (int64_t i = 0; i < layer_count && !reader->err->kind; i++) {
+        is_unrotated[i] = (i + 1) % interval == 0;
+        if (count == 0) continue;
+        struct json item = json_item(&layers, (int)i);
+        is_unrotated[i] = json_i64(&item, 0, 1, reader->err) == 0;
+    }
+    if (count == 0 && !reader->err->kind)
+        family_taken(reader, KEY, "by rule (1 in %lld)", (long long)interval);
+    return is_unrotated;
+}
+
+const bool *llama_like_others(struct family_reader *reader, const bool *layers, int64_t layer_count)
+{
+    bool *others = ARENA_NEW(reader->arena, bool, layer_count);
+    for (int64_t i = 0; i < layer_count && layers; i++)
+        others[i] = !layers[i];
+    return others;
+}
+
 static const char *join(struct arena *arena, const char *common, const char *own)
 {
     return own ? arena_print(arena, "%s %s", common, own) : common;
@@ -135,9 +190,20 @@ static void note_absent(struct family_reader *reader, const struct llama_like *r
     family_absent(reader, FIELDS, record, &windows);
 }
 
+// The fields but for the pattern, of which any value passes.
+static const struct json_field *without_pattern(struct arena *arena)
+{
+    struct json_field *fields = ARENA_NEW(arena, struct json_field, sizeof FIELDS / sizeof *FIELDS);
+    memcpy(fields, FIELDS, sizeof FIELDS);
+    for (struct json_field *field = fields; field->key; field++) {
+        if (strcmp(field->key, "sliding_window_pattern") == 0) field->type = JSON_TYPE_ANY;
+    }
+    return fields;
+}
+
 void llama_like_read(struct family_reader *reader, struct llama_like *record)
 {
-    family_read(reader, FIELDS, record);
+    family_read(reader, record->has_own_pattern ? without_pattern(reader->arena) : FIELDS, record);
     if (reader->err->kind) return;
     // A null is kept apart from an absent key where the default is not "derive it" or "none".
     if (family_is_null(reader, "num_key_value_heads")) record->num_key_value_heads = 0;

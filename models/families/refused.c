@@ -8,6 +8,7 @@ enum unless {
     UNLESS_FALSE,  // refused when true
     UNLESS_TRUE,   // refused when false
     UNLESS_ZERO,   // refused when another number
+    UNLESS_ONE,    // the same of one
     UNLESS_TEXT,   // refused when another text
 };
 
@@ -27,6 +28,37 @@ static const struct {
     {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,
      "bert as a decoder is not supported; bert is read as an encoder"},
+    {"roberta", "is_decoder", UNLESS_FALSE, NULL,
+     "roberta as a decoder is not supported; it is read as an encoder"},
+    {"xlm-roberta", "is_decoder", UNLESS_FALSE, NULL,
+     "xlm-roberta as a decoder is not supported; it is read as an encoder"},
+    {"roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
+     "positions must be \"absolute\" for roberta"},
+    {"xlm-roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
+     "positions must be \"absolute\" for xlm-roberta"},
+    {"cohere", "use_qk_norm", UNLESS_FALSE, NULL,
+     "layer norms of heads with a weight for each are not supported"},
+    {"distilbert", "sinusoidal_pos_embds", UNLESS_FALSE, NULL,
+     "positions that are not trained are not supported"},
+    {"ernie4_5_moe", "moe_use_hard_gate", UNLESS_FALSE, NULL, "a hard gate is not supported"},
+    {"granitemoe", "router_jitter_noise", UNLESS_ZERO, NULL,
+     "noise on what the router sees is not supported"},
+    {"hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,
+     "keys and values that layers share are not supported"},
+    {"hunyuan_v1_dense", "use_cla", UNLESS_FALSE, NULL,
+     "keys and values that layers share are not supported"},
+    {"hunyuan_v1_moe", "moe_layer_num_skipped", UNLESS_ZERO, NULL,
+     "layers without experts are not supported here"},
+    {"minimax_m2", "router_jitter_noise", UNLESS_ZERO, NULL,
+     "noise on what the router sees is not supported"},
+    {"minimax_m2", "shared_intermediate_size", UNLESS_ZERO, NULL,
+     "shared experts are not supported here"},
+    {"minimax_m2", "use_qk_norm", UNLESS_TRUE, NULL, "norms of queries and keys are not optional"},
+    {"mpt", "no_bias", UNLESS_TRUE, NULL, "biases are not supported in mpt: its class has none"},
+    {"mpt", "embedding_fraction", UNLESS_ONE, NULL, "a fraction of embeddings is not supported"},
+    {"olmo", "clip_qkv", UNLESS_ZERO, NULL, "clipped queries, keys and values are not supported"},
+    {"olmoe", "clip_qkv", UNLESS_ZERO, NULL, "clipped queries, keys and values are not supported"},
+    {"phi", "qk_layernorm", UNLESS_FALSE, NULL, "layer norms of heads are not supported"},
     {"bert", "position_embedding_type", UNLESS_TEXT, "absolute",
      "positions must be \"absolute\" for bert"},
     {"dbrx", "tie_word_embeddings", UNLESS_FALSE, NULL, "dbrx has no tied embeddings"},
@@ -49,6 +81,8 @@ static bool is_refused(const struct json *value, enum unless unless, const char 
         return !json_bool(value, err) && !err->kind;
     case UNLESS_ZERO:
         return json_f64(value, -1e300, 1e300, err) != 0;
+    case UNLESS_ONE:
+        return json_f64(value, -1e300, 1e300, err) != 1;
     case UNLESS_TEXT:
         break;
     }

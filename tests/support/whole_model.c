@@ -52,9 +52,13 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
     if (strcmp(name, "mtp.labels") == 0) ahead = 2;
+    bool is_position = strcmp(name, "position_ids") == 0;
+    bool is_type = strcmp(name, "token_type_ids") == 0;
     double *ids = interpreter_array(in, tensor);
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++)
-        ids[i] = model->tokens[i / seq * (seq + AHEAD) + i % seq + ahead];
+        ids[i] = is_position ? (double)i
+                 : is_type   ? 0
+                             : model->tokens[i / seq * (seq + AHEAD) + i % seq + ahead];
 }
 
 static const struct run_tensor *find(const struct whole_model *model, const char *what,

@@ -1,0 +1,26 @@
+#include "models/families/llama_like.h"
+
+// One layer norm for attention and mlp, whose results are added together; biases everywhere, the
+// head among them.
+static const void *read_phi(struct family_reader *reader)
+{
+    struct llama_like record = {
+        LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048,
+        .dimensions_or_null = "num_key_value_heads",
+        .optional = "hidden_act layer_norm_eps partial_rotary_factor resid_pdrop embd_pdrop"};
+    record.hidden_act = "gelu_new";
+    record.partial_rotary_factor = 0.5;
+    llama_like_read(reader, &record);
+    record.head_dim = 0;  // not among its keys
+    struct decoder decoder = llama_like_decoder(reader, "phi", &record);
+    decoder.norm_place = NORM_SHARED;
+    decoder.norm = FUNCTION_LAYER_NORM;
+    decoder.norm_epsilon = record.layer_norm_eps;
+    decoder.gated = false;
+    decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = decoder.head_bias = true;
+    decoder.hidden_dropout = record.resid_pdrop;
+    decoder.embedding_dropout = record.embd_pdrop;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_PHI = {"phi", read_phi, decoder_graph, "PhiConfig"};

@@ -1,0 +1,124 @@
+#include "tests/support/test.h"
+
+#include "tests/support/run_case.h"
+#include "tests/support/whole_model.h"
+
+// A tiny model of each family that has a part of its own: on one rank what plain loops over the
+// whole model compute, and on two ranks what one computes, in double precision.
+
+static const double TOLERANCE = 1e-12;
+
+enum { SEQ = 8, BATCH = 4 };
+
+#define LLAMA_LIKE                                                       \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, "           \
+    "\"intermediate_size\": 6, \"tie_word_embeddings\": false"
+#define GPT_LIKE                                                                 \
+    "\"vocab_size\": 40, \"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, "         \
+    "\"n_positions\": 8, \"n_inner\": 6, \"attn_pdrop\": 0, \"embd_pdrop\": 0, " \
+    "\"resid_pdrop\": 0"
+#define BERT_LIKE                                                        \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 2, \"intermediate_size\": 6, "             \
+    "\"max_position_embeddings\": 10, \"type_vocab_size\": 1"
+#define EXPERTS "\"num_experts\": 4, \"num_experts_per_tok\": 2"
+#define FACTORS                                                    \
+    "\"embedding_multiplier\": 3, \"attention_multiplier\": 0.4, " \
+    "\"residual_multiplier\": 0.5, \"logits_scaling\": 2"
+
+static const char *const MODELS[] = {
+    "{\"model_type\": \"olmo\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"olmo2\", " LLAMA_LIKE ", \"attention_bias\": true}",
+    "{\"model_type\": \"olmo3\", " LLAMA_LIKE ", \"sliding_window\": 3, \"layer_types\": "
+    "[\"sliding_attention\", \"full_attention\"]}",
+    "{\"model_type\": \"olmoe\", " LLAMA_LIKE ", " EXPERTS "}",
+    "{\"model_type\": \"cohere\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"cohere2\", " LLAMA_LIKE
+    ", \"sliding_window\": 3, \"sliding_window_pattern\": 2}",
+    "{\"model_type\": \"granite\", " LLAMA_LIKE ", " FACTORS "}",
+    "{\"model_type\": \"granitemoe\", " LLAMA_LIKE ", " EXPERTS ", " FACTORS "}",
+    "{\"model_type\": \"granitemoeshared\", " LLAMA_LIKE ", " EXPERTS
+    ", \"shared_intermediate_size\": 4}",
+    "{\"model_type\": \"phi\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1}",
+    "{\"model_type\": \"smollm3\", " LLAMA_LIKE ", \"no_rope_layer_interval\": 2}",
+    "{\"model_type\": \"glm\", " LLAMA_LIKE ", \"head_dim\": 4}",
+    "{\"model_type\": \"glm4\", " LLAMA_LIKE ", \"head_dim\": 4}",
+    "{\"model_type\": \"gptj\", " GPT_LIKE ", \"rotary_dim\": 2}",
+    "{\"model_type\": \"gpt_bigcode\", " GPT_LIKE "}",
+    "{\"model_type\": \"mpt\", \"vocab_size\": 40, \"d_model\": 8, \"n_heads\": 2, \"n_layers\": "
+    "2, \"attn_config\": {\"softmax_scale\": 0.4}}",
+    "{\"model_type\": \"ernie4_5\", " LLAMA_LIKE ", \"head_dim\": 4, \"use_bias\": true}",
+    "{\"model_type\": \"ernie4_5_moe\", " LLAMA_LIKE ", \"moe_num_experts\": 4, \"moe_k\": 2, "
+    "\"moe_num_shared_experts\": 1, \"moe_intermediate_size\": 4, \"use_bias\": true}",
+    "{\"model_type\": \"exaone4\", " LLAMA_LIKE
+    ", \"sliding_window\": 3, \"sliding_window_pattern\": \"LG\"}",
+    "{\"model_type\": \"hunyuan_v1_dense\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"hunyuan_v1_moe\", " LLAMA_LIKE ", \"num_experts\": 4, \"moe_topk\": 2}",
+    "{\"model_type\": \"minimax_m2\", " LLAMA_LIKE ", " EXPERTS
+    ", \"head_dim\": 4, \"rotary_dim\": 2}",
+    "{\"model_type\": \"arcee\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"seed_oss\", " LLAMA_LIKE ", \"head_dim\": 4, \"attention_dropout\": 0, "
+    "\"residual_dropout\": 0}",
+    "{\"model_type\": \"internlm2\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"ministral3\", " LLAMA_LIKE ", \"head_dim\": 4}",
+    "{\"model_type\": \"roberta\", " BERT_LIKE "}",
+    "{\"model_type\": \"distilbert\", " BERT_LIKE ", \"hidden_dim\": 6}",
+};
+enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
+
+// The first step alone, before anything is learned, is what plain loops are asked for.
+static void one_rank_computes_what_plain_loops_do(void **state)
+{
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = whole_model_difference(*state, &of, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", MODELS[m], difference);
+        arena_reset(*state, mark);
+    }
+}
+
+// Ways to share a model between two ranks, in turn.
+static struct run_case shared(const char *config, int way)
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    parallel->degree[way % 2 ? AXIS_CP : AXIS_TP] = 2;
+    parallel->sp = way == 2;
+    parallel->cp_kind = way == 3 ? CP_ULYSSES : CP_RING;
+    parallel->attention = way < 2 ? ATTENTION_FLASH : ATTENTION_UNFUSED;
+    parallel->recompute = way == 2 ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
+    return of;
+}
+
+static void two_ranks_compute_what_one_does(void **state)
+{
+    enum { WAYS = 4, WAYS_EACH = 2 };
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case alone = run_case_new(MODELS[m], SEQ, BATCH);
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        for (int w = 0; w < WAYS_EACH; w++) {
+            struct run_case of = shared(MODELS[m], (2 * (m % 2) + w) % WAYS);
+            struct err why = {0};
+            struct run_outcome *found = run_case_run(*state, &of, &why);
+            if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+            const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        }
+        arena_reset(*state, mark);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_computes_what_plain_loops_do),
+        cmocka_unit_test(two_ranks_compute_what_one_does),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
