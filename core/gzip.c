@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <string.h>
 #define ZLIB_CONST  // what is packed is only read
 #include <zlib.h>
 
@@ -62,6 +63,41 @@ unsigned char *gzip_pack(struct arena *arena, const char *text, size_t bytes, si
     *packed_bytes = stream.total_out;
     deflateEnd(&stream);
     return packed;
+}
+
+bool gzip_is_packed(const char *bytes, size_t count)
+{
+    return count > 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
+}
+
+char *gzip_unpack(struct arena *arena, const char *path, const char *packed, size_t packed_bytes,
+                  size_t limit_bytes, size_t *bytes, struct err *err)
+{
+    enum { WINDOW_BITS = 15, AS_GZIP = 16, FIRST_RATIO = 8, FIRST_BYTES = 1 << 12 };
+    z_stream stream = {.zalloc = take, .zfree = leave, .opaque = arena};
+    assert(packed_bytes <= UINT_MAX && limit_bytes < UINT_MAX);
+    int code = inflateInit2(&stream, WINDOW_BITS + AS_GZIP);
+    assert(code == Z_OK && "zlib is as its header says");
+    stream.next_in = (const unsigned char *)packed;
+    stream.avail_in = (unsigned)packed_bytes;
+    size_t room = FIRST_RATIO * packed_bytes + FIRST_BYTES;
+    char *text = NULL;
+    while (code == Z_OK && stream.total_out <= limit_bytes) {
+        room = 2 * room < limit_bytes ? 2 * room : limit_bytes + 1;
+        char *more = ARENA_NEW(arena, char, room + 1);
+        if (text) memcpy(more, text, stream.total_out);
+        text = more;
+        stream.next_out = (unsigned char *)text + stream.total_out;
+        stream.avail_out = (unsigned)(room - stream.total_out);
+        code = inflate(&stream, Z_FINISH);
+        if (code == Z_BUF_ERROR && stream.avail_out == 0) code = Z_OK;
+    }
+    *bytes = stream.total_out;
+    inflateEnd(&stream);
+    if (code == Z_STREAM_END && *bytes <= limit_bytes) return text[*bytes] = '\0', text;
+    err_set(err, ERR_INPUT, "%s: %s", path,
+            code == Z_OK ? "unpacks to more than is taken" : "is damaged: it cannot be unpacked");
+    return NULL;
 }
 
 static void push(struct gzip_writer *writer, int flush)
