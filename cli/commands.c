@@ -12,6 +12,8 @@ const struct cli_command COMMANDS[] = {
      "many plans at once: sweeps, deadlines, budgets; the Pareto front of time and money"},
     {"memory", memory_command,
      "order operators and place tensors so that a step needs least memory"},
+    {"strategy", strategy_command,
+     "choose a strategy for every operator of a graph under a memory limit"},
     {"run", run_command, "execute a plan on this machine, predicted beside measured"},
     {"report", report_command,
      "one page with plots: what a plan costs, why it won, what it hangs on"},

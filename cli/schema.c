@@ -32,6 +32,8 @@ static const struct schema {
     {"graph", "memory", "graphs that `memory` reads"},
     {"schedule", "reports/schema", "`memory GRAPH -o FILE.json`"},
     {"memory", "reports/schema", "`memory --json`"},
+    {"strategy", "reports/schema", "problems that `strategy` reads"},
+    {"strategy-answer", "reports/schema", "`strategy --json`, `strategy -o`"},
     {"run", "executor", "run.json, `run --json`"},
     {"result", "executor/results", "what a run on a machine with GPUs leaves"},
     {"trace", "reports/schema", "timelines, `simulate --trace`, `run --trace`"},

@@ -1,0 +1,104 @@
+#include "planner/strategy/exact.h"
+#include "memory/milp.h"
+
+#include <math.h>
+
+static const double REFUSED = REDUCED_FORBIDDEN / 2;
+
+bool exact_fits(const struct choice_model *model)
+{
+    return model->choice_count + model->entry_count <= EXACT_COLUMNS_MOST;
+}
+
+// Costs and usages are brought into 0 .. 100.
+static double scale_of(const struct choice_model *model)
+{
+    double most = 1;
+    for (int i = 0; i < model->choice_count; i++)
+        if (model->cost[i] < REFUSED) most = fmax(most, fabs(model->cost[i]));
+    for (int i = 0; i < model->node_count; i++) {
+        for (int a = model->arc_starts[i]; a < model->arc_starts[i + 1]; a++) {
+            const struct model_arc *arc = &model->arcs[a];
+            int count = model_choices(model, i) * model_choices(model, arc->node);
+            for (int k = 0; k < count; k++)
+                if (arc->cost[k] < REFUSED) most = fmax(most, fabs(arc->cost[k]));
+        }
+    }
+    return 100 / most;
+}
+
+static void put_choices(struct milp *milp, const struct choice_model *model, double scale)
+{
+    for (int i = 0; i < model->node_count; i++) {
+        int row = milp_row(milp, 1, 1);
+        for (int x = model->starts[i]; x < model->starts[i + 1]; x++) {
+            bool may = model->cost[x] < REFUSED;
+            milp_put(milp, row,
+                     milp_column(milp, MILP_BINARY, 0, may, may ? scale * model->cost[x] : 0), 1);
+        }
+    }
+}
+
+// The pairs of an edge: those of a row are chosen as its choice is, and so are columns.
+static void put_edge(struct milp *milp, const struct choice_model *model, int node,
+                     const struct model_arc *arc, double scale)
+{
+    int rows = model_choices(model, node), columns = model_choices(model, arc->node);
+    int first = milp_row_count(milp);
+    for (int i = 0; i < rows + columns; i++) {
+        int row = milp_row(milp, 0, 0);
+        int own = i < rows ? model->starts[node] + i : model->starts[arc->node] + i - rows;
+        milp_put(milp, row, own, -1);
+    }
+    for (int x = 0; x < rows; x++) {
+        for (int y = 0; y < columns; y++) {
+            double cost = arc->cost[x * columns + y];
+            bool may = cost < REFUSED;
+            int pair = milp_column(milp, MILP_CONTINUOUS, 0, may, may ? scale * cost : 0);
+            milp_put(milp, first + x, pair, 1);
+            milp_put(milp, first + rows + y, pair, 1);
+        }
+    }
+}
+
+static void put_points(struct milp *milp, const struct choice_model *model)
+{
+    for (int t = 0; t < model->point_count; t++) {
+        double most = fmax(model->room[t], 1);
+        int row = milp_row(milp, -INFINITY, 100 * model->room[t] / most);
+        for (int p = 0; p < model->part_count; p++) {
+            const struct model_part *part = &model->parts[p];
+            if (t < part->birth || t >= part->death) continue;
+            int node = model->part_nodes[p];
+            for (int x = 0; x < model_choices(model, node); x++)
+                milp_put(milp, row, model->starts[node] + x,
+                         100 * model->usages[part->usage + x] / most);
+        }
+    }
+}
+
+struct exact exact_solve(struct arena *arena, const struct choice_model *model)
+{
+    static const double TRUSTED = 1 - 1e-6;
+    enum { TREE_NODES = 20000 };
+    struct milp *milp = milp_new(arena, "strategy");
+    double scale = scale_of(model);
+    put_choices(milp, model, scale);
+    for (int i = 0; i < model->node_count; i++)
+        for (int a = model->arc_starts[i]; a < model->arc_starts[i + 1]; a++)
+            if (model->arcs[a].side == 0) put_edge(milp, model, i, &model->arcs[a], scale);
+    put_points(milp, model);
+    struct milp_options options = {.node_cap = TREE_NODES};
+    struct milp_result result = milp_solve(milp, &options);
+    struct exact exact = {.is_impossible = result.status == MILP_INFEASIBLE};
+    if (!result.values) return exact;
+    int *choice = ARENA_NEW(arena, int, model->node_count);
+    for (int i = 0; i < model->node_count; i++)
+        for (int x = model->starts[i]; x < model->starts[i + 1]; x++)
+            if (result.values[x] > 0.5) choice[i] = x - model->starts[i];
+    double bound = result.status == MILP_OPTIMAL ? result.objective : result.bound;
+    bound /= scale;
+    exact.choice = choice;
+    exact.bound = isfinite(bound) ? (int64_t)ceil(fmin(bound * TRUSTED, bound / TRUSTED) - 0.5) : 0;
+    return exact;
+}

@@ -1,0 +1,33 @@
+#pragma once
+#include "planner/strategy/problem.h"
+
+// Solves a strategy problem: makes it smaller (reduce.h), bounds it (dual.h), reads choices off the
+// bound (round.h) and betters them (search.h) as long as the limit lasts; a small problem that is
+// left is solved exactly by GLPK (exact.h).
+//
+// The time limit is a budget of work: STRATEGY_RATE entries of cost matrices a second, measured
+// on a core of an EPYC 7R13 at 60 s, with room to spare. What is found hangs on the file,
+// the limit and the seed alone, on every machine; the clock only ends a run that is slower than
+// twice the limit of processor time, and `is_cut` then says so.
+
+struct strategy_options {
+    double time_limit_s;
+    uint64_t seed;
+    void (*log)(void *context, const char *line);  // NULL: silent
+    void *log_context;
+};
+
+struct strategy_answer {
+    const int *choice;  // [node_count]; NULL: none was found
+    struct strategy_value value;
+    int64_t bound;       // no valid choice costs less, in whole numbers
+    bool is_impossible;  // proven: nothing is allowed or fits
+    bool is_cut;         // by the clock
+};
+
+// (cost - bound) / cost; 0 where both are.
+double strategy_gap(const struct strategy_answer *answer);
+
+// Lives in `arena`.
+struct strategy_answer strategy_solve(struct arena *arena, const struct strategy_problem *problem,
+                                      const struct strategy_options *options);
