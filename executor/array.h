@@ -112,6 +112,16 @@ static inline bool call_is_inside_experts(const struct kernel_call *call)
     return call->output_count > 0 && array_is_ragged(&call->outputs[0]);
 }
 
+// Results that all experts write into: those behind the first expert add.
+static inline unsigned call_shared_outputs(const struct kernel_call *call)
+{
+    unsigned outputs = 0;
+    for (int i = 0; i < call->output_count; i++) {
+        if (array_find(&call->outputs[i], DIM_EXPERT) < 0) outputs |= 1u << i;
+    }
+    return outputs;
+}
+
 static inline bool array_is_of_heads(const struct kernel_array *array, enum dim heads)
 {
     return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&

@@ -102,7 +102,6 @@ static struct script_operand of_unit(const struct script_writing *writing, enum 
         .place = place,
         .buffer = buffer,
         .parameter = parameter,
-        .adds = place == PLACE_GRADIENT,
     };
 }
 
@@ -189,19 +188,12 @@ static int step_of(const struct script_spot *spot, int operator)
 static void put_own(struct script_writing *writing, int operator, enum task_kind kind)
 {
     struct script_spot spot = spot_of(writing, operator);
-    int index = step_of(&spot, operator);
-    const struct block_step *step = &spot.steps->steps[index];
+    const struct block_step *step = &spot.steps->steps[step_of(&spot, operator)];
     struct script_task *task = put(writing, kind, &spot, step->read_count, step->write_count);
     for (int i = 0; i < step->read_count; i++)
         add_input(task, script_in_arena(writing, &spot, step->reads[i]));
     for (int i = 0; i < step->write_count; i++)
         add_output(task, script_in_arena(writing, &spot, step->writes[i]));
-    if (kind != TASK_ROOM) return;
-    int first;
-    int count = script_covered_units(writing, &spot, step->nth, false, &first);
-    cover(task, first, count);
-    int place = step_graph_place(writing->script->graph, writing->script->stage, spot.chunk);
-    task->in_graph = step_graph_scatter(writing->script->graph, place, spot.position, step->nth);
 }
 
 // Stage and chunk that work behind this one (1) or in front of it (-1).
@@ -312,8 +304,6 @@ static void put_operator(struct script_writing *writing, int operator)
     switch (writing->graph->kind[operator]) {
     case TASK_INSTR:
         return put_instrs(writing, operator);
-    case TASK_ROOM:
-        return put_own(writing, operator, TASK_ROOM);
     case TASK_COPY_OUT:
         return put_own(writing, operator, TASK_COPY_OUT);
     case TASK_COPY_IN:
@@ -326,6 +316,7 @@ static void put_operator(struct script_writing *writing, int operator)
     case TASK_SEND:
         if (belongs_to(writing, operator, slot)) put_departure(writing, slot);
         return;
+    case TASK_ROOM:  // memory and no work
     case TASK_SLOT_END:
         return;
     default:
@@ -410,6 +401,7 @@ struct script *plan_script_stage(struct arena *arena, const struct program *prog
     find_parameters(&writing);
     for (; writing.round < rounds; writing.round++)
         put_round(&writing, order);
+    script_add_firsts(script);
     script_add_step(arena, script);
     script_add_waits(arena, script);
     script_number(script);

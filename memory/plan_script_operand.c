@@ -147,7 +147,6 @@ struct script_operand script_operand_of(const struct script_writing *writing,
         operand = script_in_arena(writing, spot, value);
     } else {
         operand.place = is_output ? PLACE_GRADIENT : PLACE_WEIGHT;
-        operand.adds = is_output;
     }
     operand.parameter = parameter;
     return operand;

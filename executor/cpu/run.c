@@ -119,6 +119,7 @@ static const char *run_experts(struct cpu_device *device, const struct kernel_ca
             fault = cut(&one.inputs[i], call->routing, e);
         for (int i = 0; i < one.output_count && !fault; i++)
             fault = cut(&one.outputs[i], call->routing, e);
+        one.adds |= e > 0 ? call_shared_outputs(call) : 0;
         if (!fault) fault = run_added(device, &one);
     }
     return fault;

@@ -79,7 +79,7 @@ const char *cuda_contract_experts(const struct run *run, bool *is_done)
     int count = 0;
     *is_done = false;
     // Results that experts share would be written by several at once.
-    if (experts < 2 || array_find(&call->outputs[0], DIM_EXPERT) < 0) return NULL;
+    if (experts < 2 || call_shared_outputs(call)) return NULL;
     struct cuda_gemm *gemms = calloc((size_t)experts, sizeof *gemms);
     if (!gemms) return "no memory left on this host";
     if (read_products(run, gemms, &count, &fault)) {

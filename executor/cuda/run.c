@@ -176,6 +176,7 @@ static const char *run_experts(struct cuda_device *device, enum stream stream,
     for (int64_t e = 0; e < call->routing->expert_count && !fault; e++) {
         struct kernel_call one;
         fault = cuda_cut_expert(device, call, e, &one);
+        one.adds |= e > 0 ? call_shared_outputs(call) : 0;
         if (!fault) fault = run_added(device, stream, &one);
     }
     return fault;

@@ -102,7 +102,6 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
     kernel_call_know_gemm(block->block, call);
-    if (engine->prepared) call->adds &= ~engine->prepared[task].writes;
     call->key = call_key(engine, task);
     call->key_at = segments_key_at(engine, task);
     return experts_show(engine, task, call);

@@ -32,8 +32,7 @@ struct prepared {
     int owner;        // of an exchange inside an operator: the task of the operator; else -1
     int source;       // of a reader of streamed keys: see engine_ring.c
     int rows;         // of a task on rows of experts: see engine_experts.c; -1
-    unsigned writes;  // 1 << output: the first to touch a gradient, see engine_gradients.c
-    int clears;       // 1 + the bucket whose gradients begin to use their room here; 0
+    int enters;       // 1 + the bucket whose gradients begin to use their room here; 0
     int joined;       // tasks that run as one with this, the first of them; 0
     int *members;     // those, this one among them
     bool is_joined;   // with one before it
@@ -79,7 +78,6 @@ struct engine {
     int group_count;
     struct group *world;
     struct prepared *prepared;
-    bool *is_written;  // [parameter]: its gradient need not be cleared
     struct data *data;
     struct offloaded *offloaded;
     struct moved *moved;  // executor/engine/moved.h; NULL: no activations go to NVMe
@@ -199,10 +197,13 @@ int state_owner(const struct engine *engine, int unit);
 struct held state_held(const struct engine *engine, int parameter, int rank);
 const struct parameter *state_parameter(const struct engine *engine, int parameter);
 
-// engine_gradients.c: which need not be cleared, and clearing the others.
+// engine/gradients.c: before a step and before a task that makes gradients. `zero_rest`: what an
+// uneven split leaves over behind the part of `operand`'s parameter that was written at `written`.
 void gradients_prepare(struct engine *engine);
 MUST_CHECK bool gradients_start(struct engine *engine);
-MUST_CHECK bool gradients_enter(struct engine *engine, int task);  // a room
+MUST_CHECK bool gradients_begin(struct engine *engine, int task);
+MUST_CHECK bool gradients_zero_rest(struct engine *engine, int task,
+                                    const struct script_operand *operand, char *written);
 
 // engine_initial.c: weights by name and index in the whole.
 MUST_CHECK bool initial_weights(struct engine *engine);

@@ -205,12 +205,12 @@ static bool gather_units(struct engine *engine, int task)
     return true;
 }
 
-static bool add_numbers(struct engine *engine, int task, enum element element, void *to,
+static bool put_numbers(struct engine *engine, int task, enum element element, bool adds, void *to,
                         const void *from, int64_t count)
 {
     const struct box_copy add = {
         .element = element,
-        .combine = BOX_ADD,
+        .combine = adds ? BOX_ADD : BOX_SET,
         .rank = 1,
         .sizes = {count},
         .to = to,
@@ -231,10 +231,15 @@ static bool join_waiting(struct engine *engine, int task, char *room)
         int64_t at = p->first;
         for (int u = of->unit; u < p->unit; u++)
             at += engine->script->units[u].elements;
-        const char *waiting = engine_address(engine, of, &of->inputs[i]);
-        if (!add_numbers(engine, task, ELEMENT_COMPUTE, room + at * engine->compute_bytes, waiting,
-                         p->elements))
+        char *to = room + at * engine->compute_bytes;
+        const struct script_operand *waiting = &of->inputs[i];
+        int64_t count =
+            held_of_buffer(engine->program, engine_block(engine, of), waiting->buffer, engine->rank)
+                .elements;
+        if (!put_numbers(engine, task, ELEMENT_COMPUTE, waiting->adds, to,
+                         engine_address(engine, of, waiting), count))
             return false;
+        if (!waiting->adds && !gradients_zero_rest(engine, task, waiting, to)) return false;
     }
     return true;
 }
@@ -262,15 +267,17 @@ static bool scatter_units(struct engine *engine, int task)
         struct member_group *group = engine_group(engine, unit->storage.gradient_axes, "scatter");
         if (!group) return false;
         int64_t *counts = state_counts(engine, u, group);
-        char *sum = engine_staging(engine, of->stream, 0);
+        bool adds = of->outputs[u - of->unit].adds;
+        char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
+        char *sum = adds ? engine_staging(engine, of->stream, 0) : to;
         const char *fault = NULL, *whole = widened(engine, task, room, unit->elements, &fault);
         if (!fault)
             fault = engine->transport->reduce_scatter(group->group, of->stream, ELEMENT_FP32, whole,
                                                       sum, counts);
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, unit->elements * engine->real_bytes);
-        char *to = state->gradients + state->gradient_at[u] * engine->real_bytes;
-        if (!add_numbers(engine, task, ELEMENT_FP32, to, sum, counts[group->index])) return false;
+        if (adds && !put_numbers(engine, task, ELEMENT_FP32, true, to, sum, counts[group->index]))
+            return false;
         room += unit->elements * engine->compute_bytes;
     }
     return true;

@@ -38,7 +38,7 @@ static bool find_members(const struct engine *engine, int task, int *members)
         if (i > 0) members[i] = task_behind(engine, members[i - 1], at + i);
         if (members[i] < 0 || (i > 0 && !(joins >> first[i].join & 1))) return false;
         // A room for gradients that others are still in.
-        if (i > 0 && engine->prepared[members[i]].clears) return false;
+        if (i > 0 && engine->prepared[members[i]].enters) return false;
     }
     return true;
 }

@@ -144,7 +144,7 @@ void measure_bytes(struct engine *engine, int task, int64_t bytes)
 static bool is_work(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    return of->kind == TASK_INSTR || of->kind == TASK_SEED || of->kind == TASK_ROOM;
+    return of->kind == TASK_INSTR || of->kind == TASK_SEED;
 }
 
 // What has a kind of its own in traces: messages and work of the step. Losses that are taken out

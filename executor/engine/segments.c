@@ -34,9 +34,7 @@ static bool can_capture(const struct engine *engine)
 bool segments_is_plain(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (of->stream != STREAM_COMPUTE || engine->prepared[task].clears) return false;
-    if (of->kind == TASK_ROOM) return true;
-    if (of->kind != TASK_INSTR) return false;
+    if (of->stream != STREAM_COMPUTE || of->kind != TASK_INSTR) return false;
     const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
     bool has_rows = engine->prepared[task].rows >= 0;
     return instr->inner == 0 && !ring_is(engine, task) && !has_rows;

@@ -141,19 +141,6 @@ void task_add_losses(struct engine *engine)
     }
 }
 
-static bool make_room(struct engine *engine, int task)
-{
-    const struct script_task *of = &engine->script->tasks[task];
-    for (int i = 0; i < of->output_count; i++) {
-        const char *fault = engine->backend->fill(engine->device, of->stream,
-                                                  engine_address(engine, of, &of->outputs[i]), 0,
-                                                  of->outputs[i].bytes * engine->widen);
-        if (!engine_ok(engine, task, fault)) return false;
-        measure_bytes(engine, task, of->outputs[i].bytes * engine->widen);
-    }
-    return true;
-}
-
 static bool message(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -181,14 +168,12 @@ static bool message(struct engine *engine, int task)
 bool task_run(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    if (!gradients_enter(engine, task)) return false;
+    if (!gradients_begin(engine, task)) return false;
     switch (of->kind) {
     case TASK_INSTR:
         return run_instr(engine, task);
     case TASK_SEED:
         return seed(engine, task);
-    case TASK_ROOM:
-        return make_room(engine, task);
     case TASK_COPY_OUT:
     case TASK_COPY_IN:
         return offload_run(engine, task);

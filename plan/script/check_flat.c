@@ -1,6 +1,7 @@
 #include "plan/script/checking.h"
 
-// Collectives on whole units (ZeRO 2 and 3) and the rooms for gradients.
+// Collectives on whole units (ZeRO 2 and 3), and rooms for gradients, whose parts are of those who
+// write them first.
 
 static bool check_units(const struct checking *checking, const struct check_stage *stage,
                         bool is_gather, int64_t *bytes)
@@ -41,6 +42,16 @@ static void place(const struct checking *checking, const struct check_stage *sta
     }
 }
 
+static bool check_first_unit(const struct checking *checking, struct check_stage *stage, int unit,
+                             const struct script_operand *operand)
+{
+    const struct script_unit *of = &stage->script->units[unit];
+    for (int p = of->first_parameter; p < of->first_parameter + of->parameter_count; p++) {
+        if (!check_first(checking, stage, p, operand)) return false;
+    }
+    return true;
+}
+
 static bool check_state_operands(const struct checking *checking, struct check_stage *stage,
                                  const struct script_operand *operands, int count,
                                  enum script_place where)
@@ -49,8 +60,7 @@ static bool check_state_operands(const struct checking *checking, struct check_s
     bool is_right = count == task->unit_count;
     for (int i = 0; i < count && is_right; i++) {
         const struct script_unit *unit = &stage->script->units[task->unit + i];
-        is_right = operands[i].place == where && operands[i].parameter == unit->first_parameter &&
-                   operands[i].adds == (where == PLACE_GRADIENT);
+        is_right = operands[i].place == where && operands[i].parameter == unit->first_parameter;
     }
     if (!is_right) return check_fail(checking, stage, "has not its units in the state");
     bool is_weight = where == PLACE_WEIGHT;
@@ -58,6 +68,10 @@ static bool check_state_operands(const struct checking *checking, struct check_s
     for (int u = task->unit; u < task->unit + task->unit_count; u++) {
         int first = stage->script->units[u].first_parameter;
         if (is_weight && !check_old_weight(checking, stage, first)) return false;
+        if (is_weight && operands[u - task->unit].adds)
+            return check_fail(checking, stage, "adds to what it reads");
+        if (!is_weight && !check_first_unit(checking, stage, u, &operands[u - task->unit]))
+            return false;
         if (!check_use_unit(checking, stage, uses, u, !is_weight)) return false;
     }
     return true;
@@ -118,13 +132,41 @@ static bool check_complete(const struct checking *checking, const struct check_s
     return true;
 }
 
+// The parts of the room, one behind another: those that tasks have written, and what waited.
+static bool take_room(const struct checking *checking, struct check_stage *stage, int64_t bytes)
+{
+    const struct script *script = stage->script;
+    const struct script_task *task = check_task(stage);
+    struct script_operand part = task->inputs[0];
+    struct check_work *work = check_work_of(stage, task);
+    if (part.place != PLACE_ARENA || part.offset % script->alignment != 0)
+        return check_fail(checking, stage, "has no room in the arena");
+    for (int u = task->unit; u < task->unit + task->unit_count; u++) {
+        const struct script_unit *unit = &script->units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct script_parameter *of = &script->parameters[unit->first_parameter + i];
+            int value = work->room[of->index] - 1;
+            if (value < 0 && !work->waiting[of->index])
+                return check_fail(checking, stage, "its room has nothing of parameter %d",
+                                  unit->first_parameter + i);
+            part.bytes = of->elements * check_element_bytes(checking);
+            bool is_right = value < 0 ? check_write_part(checking, stage, &part, &value)
+                                      : check_read(checking, stage, &part, value, NULL);
+            if (!is_right) return false;
+            part.offset += part.bytes;
+        }
+    }
+    int64_t at = task->inputs[0].offset;
+    return check_use_bytes(checking, stage, at, at + bytes, true);
+}
+
 static bool scatter(const struct checking *checking, struct check_stage *stage, int64_t bytes)
 {
     const struct script *script = stage->script;
     const struct script_task *task = check_task(stage);
     const struct block_program *block = checking->program->blocks[task->block];
     struct check_work *work = check_work_of(stage, task);
-    int first = script->parameters[script->units[task->unit].first_parameter].index, taken;
+    int taken;
     if (!check_complete(checking, stage, &taken)) return false;
     if (task->input_count != 1 + taken || task->inputs[0].bytes != bytes)
         return check_fail(checking, stage, "does not take its room of %lld bytes and %d more",
@@ -132,13 +174,13 @@ static bool scatter(const struct checking *checking, struct check_stage *stage, 
     if (task->inputs[0].buffer != block->instrs[task->instr].inputs[0])
         return check_fail(checking, stage, "takes %s for its room",
                           check_buffer_name(block, task->inputs[0].buffer));
-    int64_t at = task->inputs[0].offset;
-    // What waited is added to what the room has.
-    if (!check_read(checking, stage, &task->inputs[0], work->room[first].value - 1, NULL) ||
-        !check_use_bytes(checking, stage, at, at + bytes, true))
-        return false;
     for (int i = 1; i < task->input_count; i++) {
         int index = script->parameters[task->inputs[i].parameter].index;
+        if (task->inputs[i].adds != (work->room[index] > 0))
+            return check_fail(checking, stage, "%s is %s",
+                              check_buffer_name(block, task->inputs[i].buffer),
+                              work->room[index] ? "put over what its room has"
+                                                : "added to a room that has nothing of it");
         if (task->inputs[i].buffer != work->waiting_buffer[index])
             return check_fail(checking, stage, "takes %s for the gradient of parameter %d",
                               check_buffer_name(block, task->inputs[i].buffer),
@@ -146,7 +188,8 @@ static bool scatter(const struct checking *checking, struct check_stage *stage, 
         if (!check_read(checking, stage, &task->inputs[i], work->waiting[index] - 1, NULL))
             return false;
     }
-    if (!check_state_operands(checking, stage, task->outputs, task->output_count, PLACE_GRADIENT))
+    if (!take_room(checking, stage, bytes) ||
+        !check_state_operands(checking, stage, task->outputs, task->output_count, PLACE_GRADIENT))
         return false;
     for (int u = task->unit; u < task->unit + task->unit_count; u++) {
         if (!check_added(checking, stage, u)) return false;
@@ -158,15 +201,14 @@ bool check_flat_task(const struct checking *checking, struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
     const struct block_program *block = checking->program->blocks[task->block];
-    const struct instr *instr = task->kind == TASK_ROOM ? NULL : &block->instrs[task->instr];
+    const struct instr *instr = &block->instrs[task->instr];
     struct check_work *work = check_work_of(stage, task);
-    bool is_gather = instr && instr->collective == COLLECTIVE_ALL_GATHER;
+    bool is_gather = instr->collective == COLLECTIVE_ALL_GATHER;
     int64_t bytes;
     if (!check_units(checking, stage, is_gather, &bytes)) return false;
-    if (instr && instr->bytes != bytes)
+    if (instr->bytes != bytes)
         return check_fail(checking, stage, "moves %lld bytes, but its units have %lld",
                           (long long)instr->bytes, (long long)bytes);
-    if (!instr) return make(checking, stage, bytes, work->room);
     if (!is_gather) return scatter(checking, stage, bytes);
     if (task->output_count == 1 && task->outputs[0].buffer != instr->outputs[0])
         return check_fail(checking, stage, "gathers into %s",

@@ -10,8 +10,8 @@ struct check_work *check_work_of(const struct check_stage *stage, const struct s
     return &stage->works[task->micro_batch * chunks + task->chunk][task->position];
 }
 
-bool check_write(const struct checking *checking, struct check_stage *stage,
-                 const struct script_operand *operand, int *value)
+bool check_write_part(const struct checking *checking, struct check_stage *stage,
+                      const struct script_operand *operand, int *value)
 {
     const struct script *script = stage->script;
     const char *name =
@@ -24,15 +24,25 @@ bool check_write(const struct checking *checking, struct check_stage *stage,
     if (!is_inside)
         return check_fail(checking, stage, "%s at %lld with %lld bytes is outside the arena", name,
                           (long long)operand->offset, (long long)operand->bytes);
-    if (operand->offset % script->alignment != 0)
-        return check_fail(checking, stage, "%s at %lld is not aligned to %lld", name,
-                          (long long)operand->offset, (long long)script->alignment);
     ARENA_GROW(checking->arena, stage->values, stage->value_count, stage->value_capacity);
     *value = stage->value_count++;
     stage->values[*value] = (struct check_value){stage->next, operand->offset, operand->bytes};
     check_map_write(&stage->map, operand->offset, operand->offset + operand->bytes, *value);
     return check_use_bytes(checking, stage, operand->offset, operand->offset + operand->bytes,
                            true);
+}
+
+bool check_write(const struct checking *checking, struct check_stage *stage,
+                 const struct script_operand *operand, int *value)
+{
+    const struct script *script = stage->script;
+    bool is_aligned = operand->offset % script->alignment == 0;
+    if (operand->place == PLACE_ARENA && !is_aligned)
+        return check_fail(
+            checking, stage, "%s at %lld is not aligned to %lld",
+            check_buffer_name(script->program->blocks[check_task(stage)->block], operand->buffer),
+            (long long)operand->offset, (long long)script->alignment);
+    return check_write_part(checking, stage, operand, value);
 }
 
 bool check_read(const struct checking *checking, struct check_stage *stage,
@@ -91,7 +101,7 @@ static struct check_work *works_make(const struct checking *checking,
         work->versions = ARENA_NEW(arena, int, block->version_first[block->program->buffer_count]);
         for (int half = 0; half < 2; half++)
             work->gathered[half] = ARENA_NEW(arena, struct check_part, parameters);
-        work->room = ARENA_NEW(arena, struct check_part, parameters);
+        work->room = ARENA_NEW(arena, int, parameters);
         work->added = ARENA_NEW(arena, int, parameters);
         work->waiting = ARENA_NEW(arena, int, parameters);
         work->waiting_buffer = ARENA_NEW(arena, int, parameters);
@@ -261,6 +271,30 @@ static bool read_input(const struct check_flow *flow, int at)
     return !is_attention || !flow->block->is_streamed[buffer] || use_again(flow, operand);
 }
 
+// The first to write a part of a room begins it, with what its parameter has.
+static bool write_room(const struct check_flow *flow, const struct script_operand *operand,
+                       int index)
+{
+    const struct check_block *block = flow->block;
+    const char *name = check_buffer_name(block->program, operand->buffer);
+    int64_t bytes =
+        block->program->parameters[index].elements * check_element_bytes(flow->checking);
+    int *room = &flow->work->room[index], value = *room - 1;
+    if (operand->adds != (*room > 0))
+        return check_fail(flow->checking, flow->stage,
+                          *room ? "%s is written over what its room has"
+                                : "%s is added to a room that has nothing of it",
+                          name);
+    if (*room)
+        return check_read(flow->checking, flow->stage, operand, value, NULL) &&
+               use_again(flow, operand);
+    if (operand->bytes != bytes)
+        return check_fail(flow->checking, flow->stage, "%s is not all of its part of a room", name);
+    if (!check_write_part(flow->checking, flow->stage, operand, &value)) return false;
+    *room = 1 + value;
+    return true;
+}
+
 static bool write_gradient(const struct check_flow *flow, const struct instr *instr,
                            const struct script_operand *operand)
 {
@@ -275,9 +309,10 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
     flow->work->added[index]++;
     enum parameter_kind kind = block->program->parameters[index].kind;
     if (!flow->checking->program->storage[kind].gradient_axes) {
-        if (operand->place != PLACE_GRADIENT || !operand->adds)
-            return check_fail(flow->checking, flow->stage, "%s is not added to the state", name);
-        return check_use_parameter(flow->checking, flow->stage, flow->stage->gradient_uses,
+        if (operand->place != PLACE_GRADIENT)
+            return check_fail(flow->checking, flow->stage, "%s is not in the state", name);
+        return check_first(flow->checking, flow->stage, parameter, operand) &&
+               check_use_parameter(flow->checking, flow->stage, flow->stage->gradient_uses,
                                    parameter, true) &&
                check_added(flow->checking, flow->stage,
                            flow->stage->script->parameters[parameter].unit);
@@ -292,11 +327,7 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
         flow->work->waiting_buffer[index] = operand->buffer;
         return true;
     }
-    if (!operand->adds)
-        return check_fail(flow->checking, flow->stage, "%s is not added to its room", name);
-    const struct check_part *part = &flow->work->room[index];
-    return check_read(flow->checking, flow->stage, operand, part->value - 1, part) &&
-           use_again(flow, operand);
+    return write_room(flow, operand, index);
 }
 
 static bool write_output(const struct check_flow *flow, int at)
@@ -425,8 +456,6 @@ bool check_flow_task(const struct checking *checking, struct check_stage *stage)
     switch (task->kind) {
     case TASK_INSTR:
         return run_instr(&flow);
-    case TASK_ROOM:
-        return check_flat_task(checking, stage);
     case TASK_COPY_OUT:
         return check_copy_out(&flow);
     case TASK_COPY_IN:

@@ -211,6 +211,7 @@ bool check_state(const struct checking *checking)
         int units = script->unit_count, seen = 0;
         stage->adds_left = ARENA_NEW(checking->arena, int, units);
         int buckets = script->bucket_count;
+        stage->is_begun = ARENA_NEW(checking->arena, bool, script->parameter_count);
         stage->is_small = ARENA_NEW(checking->arena, bool, script->parameter_count);
         stage->is_tied = ARENA_NEW(checking->arena, bool, buckets);
         stage->is_reduced = ARENA_NEW(checking->arena, bool, buckets);

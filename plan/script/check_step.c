@@ -38,6 +38,20 @@ bool check_added(const struct checking *checking, struct check_stage *stage, int
     return check_fail(checking, stage, "adds to unit %d once too often", at);
 }
 
+bool check_first(const struct checking *checking, struct check_stage *stage, int parameter,
+                 const struct script_operand *operand)
+{
+    int same_as = stage->script->parameters[parameter].same_as;
+    bool *is_begun = &stage->is_begun[same_as < 0 ? parameter : same_as];
+    if (operand->adds != *is_begun)
+        return check_fail(checking, stage,
+                          *is_begun ? "writes over the gradient of parameter %d"
+                                    : "adds to the gradient of parameter %d, which nobody has "
+                                      "written",
+                          parameter);
+    return *is_begun = true;
+}
+
 // Behind the reductions of what it is of; every parameter once.
 static const char *reduce_small(struct check_stage *stage, const struct script_task *task)
 {
@@ -110,7 +124,10 @@ static bool lacks_gradients(const struct check_stage *stage, int bucket)
 {
     const struct script_bucket *of = &stage->script->buckets[bucket];
     for (int i = 0; i < of->unit_count; i++) {
+        const struct script_unit *unit = &stage->script->units[of->units[i]];
         if (stage->adds_left[of->units[i]] != 0) return true;
+        for (int p = 0; p < unit->parameter_count; p++)
+            if (!stage->is_begun[unit->first_parameter + p]) return true;
     }
     return false;
 }

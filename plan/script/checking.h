@@ -64,16 +64,17 @@ struct check_uses {
 
 // One block at work on one micro-batch.
 struct check_work {
-    bool *is_done;   // [instr]
-    int *versions;   // values, see version_first; 0: not yet, else 1 + value
-    int *moved;      // [buffer]: 1 + the value that came back
-    int *moved_out;  // buffers in the order in which they left; NULL: none has left
-    int left_with;   // task
-    struct check_part *gathered[2], *room;  // [parameter]: forward and backward
-    int *added;                             // [parameter]: gradient writes so far
-    int *waiting;                           // [parameter]: 1 + value that was made before the room
-    int *waiting_buffer;                    // [parameter]: and the buffer that it is
-    bool *is_scattered;                     // [parameter]
+    bool *is_done;                   // [instr]
+    int *versions;                   // values, see version_first; 0: not yet, else 1 + value
+    int *moved;                      // [buffer]: 1 + the value that came back
+    int *moved_out;                  // buffers in the order in which they left; NULL: none has left
+    int left_with;                   // task
+    struct check_part *gathered[2];  // [parameter]: forward and backward
+    int *room;                       // [parameter]: 1 + value of its part of a room
+    int *added;                      // [parameter]: gradient writes so far
+    int *waiting;                    // [parameter]: 1 + value that was made before the room
+    int *waiting_buffer;             // [parameter]: and the buffer that it is
+    bool *is_scattered;              // [parameter]
 };
 
 struct check_link {  // from one stage to another on one channel, a queue
@@ -95,7 +96,7 @@ struct check_stage {
     int64_t done_count;         // instructions
     // Units.
     int *adds_left;                           // [unit]: contributions that have still to come
-    bool *is_small;                           // [parameter]
+    bool *is_begun, *is_small;                // [parameter]: its gradient is written, and reduced
     bool *is_tied, *is_reduced, *is_updated;  // [bucket]
     bool *is_gathered;                        // [unit]
     int *room_buckets;                        // [room]: 1 + bucket whose gradients are in it
@@ -150,8 +151,11 @@ bool check_state(const struct checking *checking);  // parameters, units and buc
 // plan/script/check_step.c
 bool check_step_task(const struct checking *checking, struct check_stage *stage);
 bool check_step_end(const struct checking *checking, struct check_stage *stage);
-// A gradient of unit `unit` was added to the state.
+// A gradient of unit `unit` was added to the state. check_first: of a parameter that is stored;
+// the first of a step writes, the others add.
 bool check_added(const struct checking *checking, struct check_stage *stage, int unit);
+bool check_first(const struct checking *checking, struct check_stage *stage, int parameter,
+                 const struct script_operand *operand);
 
 // What reads a parameter stands before its update.
 bool check_old_weight(const struct checking *checking, struct check_stage *stage, int parameter);
@@ -199,6 +203,9 @@ const struct script_task *check_task(const struct check_stage *stage);
 struct check_work *check_work_of(const struct check_stage *stage, const struct script_task *task);
 bool check_write(const struct checking *checking, struct check_stage *stage,
                  const struct script_operand *operand, int *value);
+// A part of a room, which need not be aligned.
+bool check_write_part(const struct checking *checking, struct check_stage *stage,
+                      const struct script_operand *operand, int *value);
 // `value` -1: was not written. `part` of it, or NULL: all.
 bool check_read(const struct checking *checking, struct check_stage *stage,
                 const struct script_operand *operand, int value, const struct check_part *part);

@@ -161,28 +161,6 @@ static void put_instr(struct building *building, const struct block_use *use, in
         add_buffer(building->program, block, instr_output(block, instr, k), task);
 }
 
-static bool is_scatter(const struct block_program *block, const struct instr *instr)
-{
-    return instr->collective && instr->parameter && instr->phase == PHASE_WEIGHT &&
-           block->buffers[instr->inputs[0]].tensor < 0;
-}
-
-// Gradients that are scattered: room for them is made once, whatever is added to it.
-static void put_rooms(struct building *building, const struct block_use *use, int u)
-{
-    const struct block_program *block = building->program->blocks[use->block_program];
-    for (int i = block->phase_first[PHASE_WEIGHT]; i < block->instr_count; i++) {
-        if (!is_scatter(block, &block->instrs[i])) continue;
-        struct graph_task *task = put(building, TASK_ROOM);
-        task->use = u;
-        task->block = use->block_program;
-        task->instr = i;
-        task->count = use->count;
-        task->is_repeated = true;
-        add_buffer(building->program, block, block->instrs[i].inputs[0], task);
-    }
-}
-
 // What is moved of what forward saves goes out once and comes back once.
 static void put_copies(struct building *building, const struct block_use *use, int u)
 {
@@ -318,7 +296,6 @@ static void put_class(struct building *building, const struct program_chunk *chu
         use_first[u] = building->graph->task_count;
         for (int i = 0; i < block->instr_count; i++)
             put_instr(building, &chunk->uses[u], u, i);
-        put_rooms(building, &chunk->uses[u], u);
         put_copies(building, &chunk->uses[u], u);
     }
     put_messages(building, chunk);

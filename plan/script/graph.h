@@ -20,7 +20,7 @@ struct task_bytes {
 struct graph_task {
     enum task_kind kind;
     int use;           // of the chunk's blocks; -1: none
-    int block, instr;  // of the program; -1. TASK_ROOM: the scattering that it is for
+    int block, instr;  // of the program; -1
     int group;         // of the chunk's step_end: among its groups, TASK_SMALL_REDUCE: smalls; -1
     double count;      // on one rank: in each micro-batch of work in slots, else in the step
     struct task_bytes bytes;  // of one
@@ -62,5 +62,3 @@ struct graph_key {
     int position, instr, group;  // as in struct graph_task; -1
 };
 int step_graph_find(const struct step_graph *graph, int place, const struct graph_key *key);
-// The n-th scattering of the block at a position, to which a room belongs.
-int step_graph_scatter(const struct step_graph *graph, int place, int position, int nth);

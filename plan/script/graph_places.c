@@ -104,14 +104,3 @@ int step_graph_find(const struct step_graph *graph, int place, const struct grap
     }
     return -1;
 }
-
-int step_graph_scatter(const struct step_graph *graph, int place, int position, int nth)
-{
-    int first, count = step_graph_tasks(graph, place, &first);
-    int use = use_at(graph, place, position);
-    for (int t = first; t < first + count; t++) {
-        const struct graph_task *task = &graph->tasks[t];
-        if (task->kind == TASK_ROOM && task->use == use && nth-- == 0) return task->instr;
-    }
-    return -1;
-}

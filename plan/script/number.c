@@ -64,7 +64,7 @@ void script_number(struct script *script)
         const struct graph_key key = {
             .kind = task->kind,
             .position = is_once ? -1 : task->position,
-            .instr = task->kind == TASK_ROOM ? task->in_graph : task->instr,
+            .instr = task->instr,
             .group = is_message(task->kind) ? task->slot_kind != TASK_FORWARD
                                             : group_of(&numbering, task),
         };

@@ -30,7 +30,9 @@ struct script_operand {
     enum script_place place;
     int buffer;     // of the block program: tensor (-1: flat), layout, element
     int parameter;  // of the stage; -1. Set in the arena too, for parts of gathered units and rooms
-    bool adds;      // an output that is added to what is there (gradients of micro-batches)
+    // An output that is added to what is there: a gradient that an earlier task of the step has
+    // written. Of what a scattering takes beside its room: whether it is added to what that has.
+    bool adds;
     int64_t offset;  // PLACE_ARENA: of the first byte
     int64_t bytes;   // PLACE_ARENA
 };
@@ -50,7 +52,7 @@ struct script_task {
     // Flat collectives and rooms of a block cover `unit_count` units from `unit` on, whose elements
     // stand one behind another in the flat buffer; their operands in the state are one a unit, each
     // with the unit's first parameter. A scattering has further inputs: gradients that were made
-    // before there was room, to be added to it. Else -1; of a task on a bucket its first unit.
+    // before there was room, which go into it. Else -1; of a task on a bucket its first unit.
     int unit, unit_count;
     int bucket, bucket_count;  // of step-level work; -1: of no bucket, or all of them
     unsigned axes;             // TASK_SMALL_REDUCE
@@ -133,6 +135,9 @@ struct script {
 // plan/script/state.c: fills parameters, units and buckets of `script` (program, stage and rules
 // are set).
 void script_add_state(struct arena *arena, struct script *script);
+// plan/script/gradients.c: says of every operand that is a gradient whether it adds, in the order
+// of the tasks. Rooms in the arena are memory that the first to write into them takes as it is.
+void script_add_firsts(struct script *script);
 // plan/script/step.c: appends or inserts the tasks that run once a step (plan/step_end.h):
 // reductions right behind the task that makes the last gradient of a bucket where the plan overlaps
 // them or updates buckets as they come, else at the end. Small and tied gradients are summed as

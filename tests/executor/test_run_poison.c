@@ -59,6 +59,21 @@ static void writing_outside_is_found(void **state)
     assert_true(guards > 0);
 }
 
+// Nobody clears gradients: those that are added to before they are written are no numbers.
+static void adding_to_a_gradient_that_is_not_there_is_found(void **state)
+{
+    for (int zero = 0; zero <= 3; zero++) {
+        struct run_case of = case_of(BREAK_FIRST, 0);
+        of.parallel.zero = zero;
+        of.parallel.degree[AXIS_DP] = 2;
+        for (of.broken_number = 0; of.broken_number < 16; of.broken_number += 5) {
+            struct run_outcome *outcome = run(*state, &of);
+            if (outcome->done || !strstr(outcome->error, "memory that holds nothing"))
+                fail_msg("zero %d, gradient %d: %s", zero, of.broken_number, outcome->error);
+        }
+    }
+}
+
 static void without_poison_nobody_notices(void **state)
 {
     struct run_case of = case_of(BREAK_READ, 1);
@@ -72,6 +87,7 @@ int main(void)
         cmocka_unit_test(a_right_script_is_clean),
         cmocka_unit_test(reading_where_nothing_is_is_found),
         cmocka_unit_test(writing_outside_is_found),
+        cmocka_unit_test(adding_to_a_gradient_that_is_not_there_is_found),
         cmocka_unit_test(without_poison_nobody_notices),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

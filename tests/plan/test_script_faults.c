@@ -326,7 +326,7 @@ static bool has_gradient(const struct victim *victim, int task)
 {
     const struct script_task *of = &victim->script->tasks[task];
     for (int i = 0; i < of->output_count; i++) {
-        if (of->outputs[i].adds) return true;
+        if (of->outputs[i].adds || of->outputs[i].place == PLACE_GRADIENT) return true;
     }
     return false;
 }
@@ -337,9 +337,9 @@ static bool loses_a_gradient(struct victim *victim)
     struct script_task *of = task < 0 ? NULL : &victim->script->tasks[task];
     for (int i = 0; of && i < of->output_count; i++) {
         struct script_operand *operand = &of->outputs[i];
-        if (!operand->adds) continue;
+        if (!operand->adds && operand->place != PLACE_GRADIENT) continue;
         if (draw_int(victim->draw, 0, 1)) {
-            operand->adds = false;
+            operand->adds = !operand->adds;
         } else {
             operand->parameter += operand->parameter ? -1 : 1;
         }

@@ -24,12 +24,30 @@ static bool finds_reader(const struct script *script, int task, struct script_op
     return false;
 }
 
+static struct script_operand *find_first(const struct script *script, int number)
+{
+    struct script_operand *found = NULL;
+    for (int t = 0, count = 0; t < script->task_count && count <= number; t++) {
+        for (int i = 0; i < script->tasks[t].output_count; i++) {
+            struct script_operand *operand = &script->tasks[t].outputs[i];
+            bool is_it = operand->place == PLACE_GRADIENT && !operand->adds;
+            if (is_it && count++ <= number) found = operand;
+        }
+    }
+    assert_non_null(found);
+    return found;
+}
+
 void run_case_break(const struct run_case *of, struct script *script)
 {
     enum { CANDIDATES_MAX = 1024, ALIGNMENT = 64 };
     int candidates[CANDIDATES_MAX];
     int count = 0;
     struct script_operand *read;
+    if (of->broken == BREAK_FIRST) {
+        find_first(script, of->broken_number)->adds = true;
+        return;
+    }
     for (int t = 0; t < script->task_count && count < CANDIDATES_MAX; t++) {
         if (finds_reader(script, t, &read)) candidates[count++] = t;
     }

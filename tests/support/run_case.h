@@ -10,8 +10,9 @@ enum { RUN_RANK_MAX = 8, RUN_STEP_MAX = 8, RUN_KIND_MAX = 256, RUN_TASK_MAX = 81
 // What a test breaks in the script of the first stage before it runs, behind the verifier's back.
 enum run_break {
     BREAK_NOTHING,
-    BREAK_READ,    // a value is read where nothing is
-    BREAK_OUTSIDE  // a value is written behind the arena
+    BREAK_READ,     // a value is read where nothing is
+    BREAK_OUTSIDE,  // a value is written behind the arena
+    BREAK_FIRST     // who writes a gradient first adds to what is there
 };
 
 struct run_case {
