@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
 FOLDERS = core topologies models plan cost_models simulator memory \
-          planner validation executor reports cli
+          planner validation executor reports exchange cli
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
                   topologies/offers topologies/schema models models/zoo plan cost_models \
                   cost_models/stacks cost_models/schema memory reports reports/schema \

@@ -17,6 +17,8 @@ const struct cli_command COMMANDS[] = {
     {"run", run_command, "execute a plan on this machine, predicted beside measured"},
     {"report", report_command,
      "one page with plots: what a plan costs, why it won, what it hangs on"},
+    {"compare", compare_command,
+     "two plans, runs or traces: what changed, and whether it is a regression"},
     {"calibrate", calibrate_command,
      "measure this machine: kernels, memory, collectives; CLUSTER local"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},

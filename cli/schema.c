@@ -35,6 +35,7 @@ static const struct schema {
     {"strategy", "reports/schema", "problems that `strategy` reads"},
     {"strategy-answer", "reports/schema", "`strategy --json`, `strategy -o`"},
     {"run", "executor", "run.json, `run --json`"},
+    {"compare", "reports/schema", "`compare --json`"},
     {"result", "executor/results", "what a run on a machine with GPUs leaves"},
     {"trace", "reports/schema", "timelines, `simulate --trace`, `run --trace`"},
     {"models", "reports/schema", "`models --json`"},

@@ -21,9 +21,10 @@ my %may_include = (
     executor    => [@plan, 'executor'],
     validation  => [@planner, 'validation'],
     reports     => [@planner, 'validation', 'executor', 'reports'],
+    exchange    => [@planner, 'validation', 'executor', 'reports', 'exchange'],
     wasm        => [@planner, 'reports', 'wasm'],
 );
-my %knows_axes = map { $_ => 1 } qw(plan planner reports);
+my %knows_axes = map { $_ => 1 } qw(plan planner reports exchange);
 my $axis = qr/\b(?:(?:tp|pp|dp|cp|ep|etp|vpp|sp)(?:_size|_count|_ranks)?\b|degree\[AXIS_\w+\])/;
 
 my @folders = sort keys %may_include;
