@@ -18,7 +18,7 @@ const struct cli_command COMMANDS[] = {
     {"report", report_command,
      "one page with plots: what a plan costs, why it won, what it hangs on"},
     {"compare", compare_command,
-     "two plans, runs or traces: what changed, and whether it is a regression"},
+     "two plans, runs or traces, or a plan and a log: what changed, is it a regression"},
     {"calibrate", calibrate_command,
      "measure this machine: kernels, memory, collectives; CLUSTER local"},
     {"topology", topology_command, "describe a cluster and where its numbers come from"},

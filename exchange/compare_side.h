@@ -47,6 +47,9 @@ MUST_CHECK bool side_read(struct arena *arena, const char *path, struct side_fil
 struct side_task *side_task_of(struct arena *arena, struct side_file *file, const char *name,
                                const char *kind);
 
-// exchange/trace_side.c: a trace as a side.
+// exchange/trace_side.c: a trace as a side; and by kinds (exchange/trace_kinds.h) in place of
+// names.
 MUST_CHECK bool side_read_trace(struct arena *arena, const char *path, struct side_file *file,
+                                struct err *err);
+MUST_CHECK bool side_read_kinds(struct arena *arena, const char *path, struct side_file *file,
                                 struct err *err);

@@ -1,5 +1,7 @@
+#include "core/plain.h"
 #include "exchange/compare_side.h"
 #include "exchange/trace_events.h"
+#include "exchange/trace_kinds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -152,7 +154,8 @@ static void read_steps(struct arena *arena, const struct trace_events *events,
     file->step_count = 1;
 }
 
-bool side_read_trace(struct arena *arena, const char *path, struct side_file *file, struct err *err)
+static bool read_trace(struct arena *arena, const char *path, bool by_kind, struct side_file *file,
+                       struct err *err)
 {
     struct trace_events events;
     int count, steps;
@@ -170,7 +173,7 @@ bool side_read_trace(struct arena *arena, const char *path, struct side_file *fi
     file->tasks = ARENA_NEW(arena, struct side_task, count);
     for (int i = 0; i < count; i++) {
         file->tasks[file->task_count++] = (struct side_task){
-            .name = task_name(arena, list[i]),
+            .name = by_kind ? trace_kind_of(list[i]) : task_name(arena, list[i]),
             .kind = list[i]->category,
             .count = share,
             .bytes = list[i]->bytes * share,
@@ -179,4 +182,15 @@ bool side_read_trace(struct arena *arena, const char *path, struct side_file *fi
     }
     sum_tasks(file);
     return true;
+}
+
+bool side_read_trace(struct arena *arena, const char *path, struct side_file *file, struct err *err)
+{
+    return read_trace(arena, path, false, file, err);
+}
+
+bool side_read_kinds(struct arena *arena, const char *path, struct side_file *file, struct err *err)
+{
+    *file = (struct side_file){.path = plain_copy(arena, path), .kind = SIDE_TRACE};
+    return read_trace(arena, path, true, file, err);
 }

@@ -99,6 +99,7 @@ my @answers = (
     ['left-out', 'models > tests/validation/left_out.json'],
     ['fit', "fit $rows --json"],
     ['compare', 'compare tests/data/compare/run.json tests/data/compare/run_again.json --json'],
+    ['compare-plan', "compare $plan tests/data/compare/profile.json --json --threshold 10"],
     ['kernels', 'models > topologies/kernels/simumax-b200.json'],
     ['run', "plan $local -o $folder/l.json >$folder/none; "
         . "$bin run $folder/l.json --steps 1 --json"],
