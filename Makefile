@@ -5,6 +5,7 @@
 # make mutants  plants faults, one at a time, and counts those that unit tests find
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
+# make judges   puts drawn exports through the targets' own parsers; downloads 6 GB
 # make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
 # make install  to DESTDIR/PREFIX; make uninstall takes it away
 BUILD ?= build
@@ -20,7 +21,7 @@ FOLDERS = core topologies models plan cost_models simulator memory \
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
                   topologies/offers topologies/schema models models/zoo plan cost_models \
                   cost_models/stacks cost_models/schema memory reports reports/schema \
-                  executor executor/results))
+                  executor executor/results exchange))
 
 WARNINGS = -Wall -Wextra -Wconversion -Wshadow -Werror
 CFLAGS ?= -O2 -g
@@ -35,6 +36,8 @@ MESSAGES = $(GENERATED)/models/onnx/onnx.pb-c
 # The style and the script of the report page, as texts that a source includes.
 PAGE_PARTS = $(addprefix $(GENERATED)/reports/page/,page.css.inc page.js.inc what_if.css.inc \
                  what_if.js.inc what_if_choices.js.inc planner.js.inc)
+# The options of other programs, as texts too.
+OPTION_TABLES = $(patsubst %,$(GENERATED)/%.inc,$(wildcard exchange/options/*.tsv))
 
 # One folder deeper as well (models/families/); of executor/ the floors that are no plug-ins.
 PLUGIN_FOLDERS = $(addprefix executor/,cpu cuda mpi nccl)
@@ -77,8 +80,8 @@ PROVE = env -u COLUMNS $(if $(SANITIZE),ASAN_OPTIONS=detect_odr_violation=0) \
         -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check accuracy bench bench_programs gpu_programs gpu_bundle wasm install \
-        uninstall clean deps check_deps mutants mutant_programs mutant_judges \
+.PHONY: all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle wasm \
+        install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
         check_fuzz FORCE
 .SECONDARY:
@@ -102,7 +105,7 @@ $(BUILD)/lib%.a:
 	rm -f $@
 	ar rcs $@ $^
 
-$(BUILD)/%.o: %.c Makefile | $(MESSAGES).h $(PAGE_PARTS)
+$(BUILD)/%.o: %.c Makefile | $(MESSAGES).h $(PAGE_PARTS) $(OPTION_TABLES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -289,6 +292,7 @@ $(GENERATED)/%.inc: % Makefile
 	@mkdir -p $(@D)
 	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
 $(BUILD)/reports/page/page_parts.o $(BUILD)/reports/page/page_planner.o: $(PAGE_PARTS)
+$(BUILD)/exchange/option_table.o: $(OPTION_TABLES)
 
 # What knows where files are installed is rebuilt when that changes.
 PREFIXED = $(BUILD)/core/file_data.o
@@ -384,7 +388,7 @@ TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
 # $(1): what its compiler is told beside these; $(2): further options of clang-tidy.
 tidy = xargs -r -P$(JOBS) -n4 \
     sh -c 'clang-tidy --quiet $(2) "$$@" -- $(TIDY_FLAGS) $(1) 2>/dev/null' clang-tidy
-check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS)
+check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS) $(OPTION_TABLES)
 	printf '%s\n' $(SOURCES) $(wildcard wasm/*.c) | $(call tidy)
 	printf '%s\n' $(CPU_SOURCES) | $(call tidy,-DREAL=float)
 	printf '%s\n' $(sort $(EMULATED_SOURCES) $(EMULATED_NCCL)) | \
@@ -425,6 +429,11 @@ check_fuzz: check_deps
 	    mkdir -p $$fuzzer.corpus && echo $$fuzzer && \
 	    $$fuzzer -max_total_time=$(FUZZ_SHARE) -verbosity=0 -timeout=5 \
 	        -artifact_prefix=build/fuzz/ $$fuzzer.corpus $(FUZZ_SEEDS) || exit; done
+
+# The targets' own parsers, from the Python package index; nothing else needs them.
+judges: deps
+	@$(QUIET_MAKE) all $(BUILD)/tests/draw_exports
+	@tests/judges/judges.sh $(BUILD)
 
 # Fails when a headline figure is worse than the committed one; the other tiers get a line each.
 RUNS = tests/validation

@@ -6,7 +6,9 @@
 
 int calibrate_command(int argc, char **argv, struct err *err);
 int completion_command(int argc, char **argv, struct err *err);
+int export_command(int argc, char **argv, struct err *err);
 int fit_command(int argc, char **argv, struct err *err);
+int import_command(int argc, char **argv, struct err *err);
 int man_command(int argc, char **argv, struct err *err);
 int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);

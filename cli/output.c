@@ -77,6 +77,8 @@ bool output_check(const char *path, struct err *err)
     bool is_there = strcmp(path, "-") != 0 && stat(path, &status) == 0;
     if (is_there && S_ISDIR(status.st_mode)) {
         const char *page = arena_print(&arena, "%s/index.html", path);
+        // An export has its plan beside it.
+        if (!file_exists(page)) page = arena_print(&arena, "%s/plan.json", path);
         bool is_free = file_exists(page) ? is_ours(page) : is_empty(path);
         if (!is_free) {
             err_set(err, ERR_USAGE,

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/plan_from.h"
 #include "cli/plan_options.h"
 #include "core/console.h"
 #include "core/file.h"
@@ -8,6 +9,7 @@
 #include "core/progress.h"
 #include "core/units.h"
 #include "core/version.h"
+#include "exchange/nearest.h"
 #include "planner/batch.h"
 #include "planner/explain.h"
 #include "reports/table/ablation_table.h"
@@ -29,6 +31,9 @@ struct output {
     bool ablation, explain, json;
     bool space;        // print what would be searched, and search nothing
     const char *idle;  // lines about idle GPUs, under the table; NULL: not asked
+    const char *target_name;
+    const struct exchange_target *target;  // that will run the plan; NULL: any
+    struct plan_from from;
 };
 
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
@@ -136,7 +141,10 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         console_print(stderr, noted);
         fputs(text, stdout);
     } else if (has_table) {
+        if (output->from.path) console_print(stdout, plan_from_head(arena, &output->from));
         console_print(stdout, table);
+        if (output->from.path)
+            console_print(stdout, plan_from_foot(arena, &output->from, request, result));
         if (output->idle) console_print(stdout, output->idle);
         console_print(stdout, said);
     }
@@ -219,17 +227,20 @@ static void hint_idle(struct arena *arena, const struct search_request *request,
 }
 
 static bool search(struct arena *arena, const struct plan_arguments *arguments,
-                   struct search_request *request, struct search_result *result, const char **idle,
-                   struct err *err)
+                   struct search_request *request, struct output *output,
+                   struct search_result *result, struct err *err)
 {
+    const struct exchange_target *target = output->target;
     bool may_idle = false;
     if (!plan_may_idle(arguments, &may_idle, err)) return false;
     struct progress progress = progress_start();
     request->progress = show_progress;
     request->progress_context = &progress;
     request->stop = interrupt_catch();
-    bool done = may_idle ? search_idle(arena, request, result, idle, err)
+    bool done = may_idle ? search_idle(arena, request, result, &output->idle, err)
+                : target ? nearest_search(arena, target, request, result, err)
                          : search_plans(arena, request, result, err);
+    if (done && output->from.path) done = plan_from_search(arena, &output->from, request, err);
     progress_end(&progress);
     bool is_answered = done || err->kind == ERR_USAGE;
     if (is_answered && !may_idle) hint_idle(arena, request, result);
@@ -246,17 +257,29 @@ static int answer_space(struct arena *arena, const struct search_request *reques
     return 0;
 }
 
-static int run(struct arena *arena, const struct plan_arguments *arguments, struct output *output,
+// What is asked of another program: its file, its name.
+static bool read_program(struct arena *arena, struct plan_arguments *arguments,
+                         struct output *output, struct err *err)
+{
+    if (output->from.path && !plan_from_read(arena, &output->from, arguments, err)) return false;
+    if (!output->target_name) return true;
+    output->target = target_find(output->target_name, err);
+    if (output->target && !arguments->stack) arguments->stack = output->target->stack;
+    return output->target != NULL;
+}
+
+static int run(struct arena *arena, struct plan_arguments *arguments, struct output *output,
                struct err *err)
 {
     struct search_request request = {0};
+    if (!read_program(arena, arguments, output, err)) return exit_status(err);
     if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
     const char *warning = batch_warning(arena, &request.workload);
     if (warning) console_printf(stderr, "warning: %s\n", warning);
     if (output->space) return answer_space(arena, &request, err);
 
     struct search_result result = {0};
-    if (!search(arena, arguments, &request, &result, &output->idle, err)) return exit_status(err);
+    if (!search(arena, arguments, &request, output, &result, err)) return exit_status(err);
     if (result.status == SEARCH_NOTHING_FITS) {
         return answer_nothing(arena, &request, &result, output, err);
     }
@@ -271,13 +294,31 @@ static int run(struct arena *arena, const struct plan_arguments *arguments, stru
     return 0;
 }
 
+static bool check_json(const struct output *output, struct err *err)
+{
+    if (!output->json || (!output->ablation && !output->explain)) return true;
+    const char *option = output->ablation ? "--ablation" : "--explain";
+    return err_set(err, ERR_USAGE,
+                   "%s: --json prints the plan alone; `simulate PLAN %s --json` has it", option,
+                   option);
+}
+
 int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 11] = {0};
+    struct option options[PLAN_OPTION_COUNT + 13] = {0};
     int count = plan_options(&arguments, options);
+    struct arena arena = {0};
+    if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
     const struct option rows[] = {
+        {"--from", OPTION_TEXT, &output.from.path,
+         "in place of MODEL: what another program is started with; what it does, what would be "
+         "better",
+         "FILE", 0, 0},
+        {"--for", OPTION_CHOICE, &output.target_name,
+         "only plans that this program can be told (`meshwright export --to`)",
+         target_names(&arena), 0, 0},
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
         {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},
         {"--explain", OPTION_FLAG, &output.explain,
@@ -294,19 +335,12 @@ int plan_command(int argc, char **argv, struct err *err)
     // The table ends with a row of zeros.
     assert((size_t)count + sizeof rows / sizeof *rows < sizeof options / sizeof *options);
     memcpy(options + count, rows, sizeof rows);
-    if (options_help(argc, argv, options)) return 0;
-    if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (!output_take_stdout(&output.path, err)) return exit_status(err);
-    if (output.json && (output.ablation || output.explain)) {
-        const char *option = output.ablation ? "--ablation" : "--explain";
-        err_set(err, ERR_USAGE,
-                "%s: --json prints the plan alone; `simulate PLAN %s --json` has it", option,
-                option);
-        return exit_status(err);
+    int status = 0;
+    if (!options_help(argc, argv, options)) {
+        bool is_read = options_parse(options, argc, argv, err) &&
+                       output_take_stdout(&output.path, err) && check_json(&output, err);
+        status = is_read ? run(&arena, &arguments, &output, err) : exit_status(err);
     }
-
-    struct arena arena = {0};
-    int status = run(&arena, &arguments, &output, err);
     arena_free(&arena);
     return status;
 }

@@ -305,7 +305,7 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
                   struct search_request *request, struct err *err)
 {
     if (!plan_pins(arena, arguments, &request->pins, err)) return false;
-    request->model = plan_model(arena, arguments->model, err);
+    request->model = arguments->given ? arguments->given : plan_model(arena, arguments->model, err);
     if (!request->model) return false;
     if (!plan_cluster(arena, "plan", arguments->cluster, arguments, request, err)) return false;
     if (!check_offload(request, err)) return false;

@@ -8,6 +8,7 @@
 
 struct plan_arguments {
     const char *model, *cluster;
+    const struct model_config *given;  // in place of `model`: that of another program's file
     const char *stack, *kernels;
     int64_t nodes, gpus;            // 0 = as the cluster file says
     int ranks;                      // of CLUSTER local; 0 = as many as cores

@@ -23,6 +23,7 @@ static const struct schema {
     {"local", "cost_models/schema", "what `calibrate` keeps of CLUSTER local"},
     {"plan", "plan", "plan.json, `plan --json`"},
     {"parallel", "plan", "the object \"parallel\" of a plan"},
+    {"pins", "exchange", "`import -o`, `import --json`"},
     {"prediction", "reports/schema", "`simulate --json`"},
     {"report", "reports", "`report --json`"},
     {"whatif", "reports", "whatif.json, `whatif --json`"},

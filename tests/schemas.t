@@ -85,6 +85,12 @@ for my $case (
           "$status $breach\n" . text_of("$folder/stderr"));
     $broken = $data;
 }
+my $script = 'tests/data/exchange/train_mixtral_8x7b_distributed.sh';
+my $pins   = `$build/meshwright import $script --json 2>$folder/stderr`;
+my $breach = $pins ? Schema::breach($json->decode($pins),
+                                    Schema::from_file('exchange/pins.schema.json'), '$')
+                   : 'nothing printed';
+check('what is imported is as its schema says', $breach eq '', $breach);
 $broken->{memory}{stages}[0]{peak_bytes} = 'many';
 check('a schema can say no', Schema::breach($broken, $reports, '$') =~ /peak_bytes: no integer/);
 print "1..$number\n";

@@ -1,0 +1,275 @@
+#include "exchange/import.h"
+
+#include "core/file.h"
+#include "core/json_write.h"
+#include "core/plain.h"
+#include "core/table.h"
+#include "exchange/model_facts.h"
+#include "exchange/option_table.h"
+#include "exchange/syntax.h"
+
+#include <string.h>
+
+static const struct exchange_syntax *const SYNTAXES[] = {&ARGUMENTS_SYNTAX};
+
+const struct exchange_syntax *syntax_of(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof SYNTAXES / sizeof *SYNTAXES; i++) {
+        for (const char *at = SYNTAXES[i]->suffixes; *at;) {
+            size_t suffix = strcspn(at, " ");
+            if (suffix < length && strncmp(path + length - suffix, at, suffix) == 0)
+                return SYNTAXES[i];
+            at += suffix + (at[suffix] == ' ');
+        }
+    }
+    return &ARGUMENTS_SYNTAX;
+}
+
+// How many of the keys that only this target has are there.
+static int keys_there(const struct exchange_target *target, const struct settings *settings)
+{
+    int count = 0;
+    char key[128];
+    for (const char *at = target->known_by; *at;) {
+        size_t length = strcspn(at, " ");
+        snprintf(key, sizeof key, "%.*s", (int)length, at);
+        count += settings_find(settings, key) != NULL;
+        at += length + (at[length] == ' ');
+    }
+    return count;
+}
+
+static const struct exchange_target *guess(const struct exchange_syntax *syntax,
+                                           const struct settings *settings)
+{
+    const struct exchange_target *best = NULL;
+    int most = 0;
+    for (const struct exchange_target *const *at = TARGETS; *at; at++) {
+        int count = (*at)->syntax == syntax ? keys_there(*at, settings) : 0;
+        if (count <= most) continue;
+        most = count;
+        best = *at;
+    }
+    return best;
+}
+
+static bool find_model(struct arena *arena, struct imported *imported, struct err *err)
+{
+    imported->config = model_facts_config(arena, imported->facts, &imported->lacks);
+    imported->model = model_facts_shipped(arena, imported->facts, err);
+    imported->is_completed = imported->model && !imported->config;
+    return !err->kind;
+}
+
+struct imported *import_file(struct arena *arena, const char *path,
+                             const struct exchange_target *target, struct err *err)
+{
+    enum { BYTES_MAX = 16 << 20 };
+    struct imported *imported = ARENA_NEW(arena, struct imported, 1);
+    size_t bytes = 0;
+    const char *text = file_read(arena, path, BYTES_MAX, &bytes, err);
+    if (!text) return NULL;
+    const char *shown = plain_copy(arena, path);
+    if (strlen(text) != bytes) {
+        err_set(err, ERR_INPUT, "%s: holds a byte of zero, which no text does", shown);
+        return NULL;
+    }
+    const struct exchange_syntax *syntax = target ? target->syntax : syntax_of(path);
+    imported->path = shown;
+    imported->settings.arena = arena;
+    if (!syntax->read(shown, text, &imported->settings, err)) return NULL;
+    imported->target = target ? target : guess(syntax, &imported->settings);
+    if (!imported->target) {
+        err_set(err, ERR_INPUT, "%s: has no option of a program that is known (%s)", shown,
+                target_names(arena));
+        return NULL;
+    }
+    imported->stack = stack_load(arena, imported->target->stack, err);
+    if (!imported->stack) return NULL;
+    imported->facts = ARENA_NEW(arena, struct facts, 1);
+    imported->facts->arena = arena;
+    target_import(imported->target, &imported->settings, imported->facts);
+    facts_said(arena, imported->facts, imported->stack, &imported->said, NULL);
+    return find_model(arena, imported, err) ? imported : NULL;
+}
+
+const char *import_unknown(struct arena *arena, const struct imported *imported,
+                           const struct setting *setting)
+{
+    const struct exchange_target *target = imported->target;
+    static const char *const LAUNCHED[] = {"--node_rank",   "--node-rank",   "--master_addr",
+                                           "--master-addr", "--master_port", "--master-port"};
+    struct option_fact fact;
+    for (size_t i = 0; i < sizeof LAUNCHED / sizeof *LAUNCHED; i++) {
+        if (strcmp(setting->key, LAUNCHED[i]) == 0) return "of the launcher, not of the plan";
+    }
+    if (setting->is_odd) return "no plan holds this value";
+    if (!target->options) return "says nothing of a plan";
+    if (option_table_find(arena, target->options, setting->key, &fact))
+        return "says nothing of a plan";
+    return arena_print(arena, "no option of %s %s", target->program, target->version);
+}
+
+static void put_model(struct json_writer *writer, const struct imported *imported)
+{
+    struct err unread = {0};
+    struct json_document document;
+    if (imported->model) {
+        json_put_text(writer, "model", imported->model);
+    } else if (imported->config && json_parse(writer->arena, imported->path, imported->config,
+                                              strlen(imported->config), &document, &unread)) {
+        struct json root = json_root(&document);
+        json_put_copy(writer, "model", &root);
+    } else {
+        json_put_null(writer, "model");
+    }
+}
+
+static void put_workload(struct json_writer *writer, const struct said *said)
+{
+    const struct workload *workload = &said->workload;
+    json_open(writer, "workload", '{');
+    if (said->seq_len) json_put_i64(writer, "seq_len", workload->seq_len);
+    if (said->global_batch) json_put_i64(writer, "global_batch", workload->global_batch);
+    if (said->precision) json_put_text(writer, "precision", precision_name(workload->precision));
+    if (said->optimizer) json_put_text(writer, "optimizer", optimizer_name(workload->optimizer));
+    if (said->capacity) json_put_f64(writer, "capacity_factor", workload->capacity_factor);
+    json_close(writer, '}');
+}
+
+static void put_choice(struct json_writer *writer, const struct parallel *parallel,
+                       enum choice choice)
+{
+    int64_t value = choice_value(parallel, choice);
+    if (choice_is_number(choice)) {
+        json_put_i64(writer, choice_name(choice), value);
+    } else if (choice_kind(choice) == CHOICE_KIND_SWITCH) {
+        json_put_bool(writer, choice_name(choice), value);
+    } else {
+        json_put_text(writer, choice_name(choice), choice_text(writer->arena, choice, value));
+    }
+}
+
+static void put_parallel(struct json_writer *writer, const struct said *said)
+{
+    const struct parallel *parallel = &said->parallel;
+    json_open(writer, "parallel", '{');
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        if (said->choices[choice]) put_choice(writer, parallel, choice);
+    }
+    if (said->stages) {
+        json_open_flat(writer, "stages", '[');
+        for (int i = 0; i < parallel->stage_layers_count; i++)
+            json_put_i64(writer, NULL, parallel->stage_layers[i]);
+        json_close(writer, ']');
+    }
+    if (said->order) {
+        json_open_flat(writer, "order", '[');
+        for (int i = 0; i < parallel->order_count; i++)
+            json_put_text(writer, NULL, axis_name(parallel->order[i]));
+        json_close(writer, ']');
+    }
+    json_close(writer, '}');
+}
+
+char *import_json(struct arena *arena, const struct imported *imported)
+{
+    struct json_writer writer = {.arena = arena};
+    json_open(&writer, NULL, '{');
+    json_put_i64(&writer, "version", 1);
+    put_model(&writer, imported);
+    put_workload(&writer, &imported->said);
+    put_parallel(&writer, &imported->said);
+    json_open(&writer, "target", '{');
+    json_put_text(&writer, "name", imported->target->name);
+    json_put_text(&writer, "program", imported->target->program);
+    json_put_text(&writer, "version", imported->target->version);
+    json_put_text(&writer, "stack", imported->target->stack);
+    if (facts_get(imported->facts, "world"))
+        json_put_i64(&writer, "gpus", facts_number(imported->facts, "world", 0));
+    json_close(&writer, '}');
+    json_open(&writer, "unknown", '[');
+    for (int i = 0; i < imported->settings.count; i++) {
+        const struct setting *setting = &imported->settings.items[i];
+        if (setting->is_used) continue;
+        json_open_flat(&writer, NULL, '{');
+        json_put_text(&writer, "option", plain_copy(arena, setting->key));
+        json_put_text(&writer, "value", plain_copy(arena, setting->value));
+        json_put_i64(&writer, "line", setting->line);
+        json_put_text(&writer, "why", import_unknown(arena, imported, setting));
+        json_close(&writer, '}');
+    }
+    json_close(&writer, ']');
+    json_close(&writer, '}');
+    return arena_print(arena, "%s\n", writer.text);
+}
+
+static const char *model_text(struct arena *arena, const struct imported *imported)
+{
+    if (imported->is_completed)
+        return arena_print(arena, "%s, the only shipped model that has what the file says",
+                           imported->model);
+    if (imported->model) return arena_print(arena, "%s, as shipped", imported->model);
+    if (imported->config) return "its own; not a shipped one";
+    return arena_print(arena, "not said in full: %s is missing", imported->lacks);
+}
+
+static const char *choices_text(struct arena *arena, const struct said *said)
+{
+    const char *text = "";
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        int64_t value = choice_value(&said->parallel, choice);
+        if (!said->choices[choice]) continue;
+        text = arena_print(arena, "%s%s%s %s", text, *text ? ", " : "", choice_name(choice),
+                           choice_text(arena, choice, value));
+    }
+    for (int i = 0; said->stages && i < said->parallel.stage_layers_count; i++)
+        text = arena_print(arena, "%s%s%d", text, i ? "," : ", stages ",
+                           said->parallel.stage_layers[i]);
+    return *text ? text : "nothing";
+}
+
+static const char *workload_text(struct arena *arena, const struct said *said)
+{
+    const struct workload *workload = &said->workload;
+    const char *text = "";
+    if (said->seq_len) text = arena_print(arena, "seq %lld", (long long)workload->seq_len);
+    if (said->global_batch)
+        text = arena_print(arena, "%s%sbatch %lld", text, *text ? ", " : "",
+                           (long long)workload->global_batch);
+    if (said->precision)
+        text = arena_print(arena, "%s%s%s", text, *text ? ", " : "",
+                           precision_name(workload->precision));
+    if (said->optimizer)
+        text = arena_print(arena, "%s%s%s", text, *text ? ", " : "",
+                           optimizer_name(workload->optimizer));
+    return *text ? text : "nothing";
+}
+
+char *import_text(struct arena *arena, const struct imported *imported)
+{
+    const struct exchange_target *target = imported->target;
+    const char *gpus = facts_get(imported->facts, "world");
+    char *text =
+        arena_print(arena, "target    %s %s (stack %s)%s%s\n", target->program, target->version,
+                    target->stack, gpus ? ", GPUs: " : "", gpus ? gpus : "");
+    text = arena_print(arena, "%smodel     %s\n", text, model_text(arena, imported));
+    text = arena_print(arena, "%sworkload  %s\n", text, workload_text(arena, &imported->said));
+    text = arena_print(arena, "%sparallel  %s\n", text, choices_text(arena, &imported->said));
+    struct table table = table_new(arena, "lrll");
+    int count = 0;
+    table_row(&table, (const char *[]){"unknown", "line", "value", "why"});
+    for (int i = 0; i < imported->settings.count; i++) {
+        const struct setting *setting = &imported->settings.items[i];
+        if (setting->is_used) continue;
+        count++;
+        table_row(&table,
+                  (const char *[]){plain_copy(arena, setting->key),
+                                   arena_print(arena, "%d", setting->line),
+                                   *setting->value ? plain_copy(arena, setting->value) : "-",
+                                   import_unknown(arena, imported, setting)});
+    }
+    if (count == 0) return arena_print(arena, "%sunknown   nothing\n", text);
+    return arena_print(arena, "%s%s", text, table_text(&table));
+}

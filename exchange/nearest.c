@@ -1,0 +1,151 @@
+#include "exchange/nearest.h"
+
+#include "planner/choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool target_judge(struct arena *arena, const struct exchange_target *target,
+                  const struct facts_request *request, const struct facts **facts,
+                  struct settings *settings, struct refusals *refusals, struct err *err)
+{
+    struct facts *found = facts_make(arena, request, err);
+    if (!found) return false;
+    target_clean(target, found);
+    *settings = (struct settings){.arena = arena};
+    *refusals = (struct refusals){0};
+    target_export(target, found, settings, refusals);
+    *facts = found;
+    return true;
+}
+
+const char *refusals_text(struct arena *arena, const struct refusals *refusals)
+{
+    const char *text = "";
+    for (int i = 0; i < refusals->count; i++) {
+        const struct refusal *item = &refusals->items[i];
+        const char *between = i == 0 ? "" : i + 1 == refusals->count ? " and " : ", ";
+        text = arena_print(arena, "%s%s%s %s", text, between, fact_words(item->fact), item->value);
+    }
+    return text;
+}
+
+// The choice that a fact is a part of.
+static bool choice_of(const char *fact, enum choice *choice)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(fact, "."), fact);
+    return choice_find(name, choice);
+}
+
+static void keep(const struct parallel *near, struct pins *pins)
+{
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        int64_t value = choice_value(near, choice);
+        if (pins_get(pins, choice).set) continue;
+        pins_set(pins, choice, value, value);
+    }
+    pins->stage_layers = near->stage_layers;
+    pins->stage_layers_count = near->stage_layers_count;
+}
+
+// What is refused is open, its value forbidden. False: no choice of a plan is the reason.
+static bool give_up(struct pins *pins, const struct refusals *refusals,
+                    const struct parallel *parallel)
+{
+    enum { MOST = sizeof pins->forbidden / sizeof *pins->forbidden };
+    for (int i = 0; i < refusals->count; i++) {
+        const char *fact = refusals->items[i].fact;
+        enum choice choice;
+        if (strcmp(fact, "pieces") == 0) {
+            pins->stage_layers_count = 0;
+            continue;
+        }
+        if (strcmp(fact, "order") == 0) continue;
+        if (!choice_of(fact, &choice) || pins->forbidden_count == MOST) return false;
+        pins_clear(pins, choice);
+        if (choice == CHOICE_RECOMPUTE) pins_clear(pins, CHOICE_RECOMPUTE_LAYERS);
+        if (choice == CHOICE_SCHEDULE) pins_clear(pins, CHOICE_VPP);
+        if (choice == CHOICE_VPP) pins_clear(pins, CHOICE_SCHEDULE);
+        if (!choice_is_searched(choice)) continue;
+        pins->forbidden[pins->forbidden_count].key = choice_name(choice);
+        pins->forbidden[pins->forbidden_count++].value = choice_value(parallel, choice);
+    }
+    return true;
+}
+
+// Keeps of the best those that the target can run. Where none is, `refusals` are those of the last.
+static bool filter(struct arena *arena, const struct exchange_target *target,
+                   const struct search_request *search, struct search_result *result,
+                   struct refusals *refusals, struct err *err)
+{
+    int kept = 0;
+    for (int i = 0; i < result->best_count; i++) {
+        const struct facts_request asked = {search->model, search->stack, &search->workload,
+                                            &result->best[i].parallel};
+        const struct facts *facts;
+        struct settings settings;
+        if (!target_judge(arena, target, &asked, &facts, &settings, refusals, err)) return false;
+        if (refusals->count == 0) result->best[kept++] = result->best[i];
+    }
+    // The last is kept as it is where there is nothing else, to see what to forbid.
+    if (kept > 0) result->best_count = kept;
+    if (kept > 0) refusals->count = 0;
+    return true;
+}
+
+bool nearest_search(struct arena *arena, const struct exchange_target *target,
+                    const struct search_request *request, struct search_result *result,
+                    struct err *err)
+{
+    enum { SEARCH_MOST = 24 };
+    struct search_request search = *request;
+    for (int i = 0; i < SEARCH_MOST; i++) {
+        struct refusals refusals = {0};
+        if (!search_plans(arena, &search, result, err)) return false;
+        if (!filter(arena, target, &search, result, &refusals, err)) return false;
+        if (refusals.count == 0 || result->best_count == 0) return true;
+        const struct candidate *last = &result->best[result->best_count - 1];
+        result->best_count = 0;
+        if (!give_up(&search.pins, &refusals, &last->parallel))
+            return err_set(err, ERR_USAGE, "%s cannot express %s, whatever the plan",
+                           target->program, refusals_text(arena, &refusals));
+    }
+    return err_set(err, ERR_USAGE, "no plan was found that %s can express", target->program);
+}
+
+// Searches as often as it takes. That no plan is left is an answer.
+static bool look(struct arena *arena, const struct nearest_request *request,
+                 const struct pins *pins, struct nearest_answer *answer, struct err *err)
+{
+    struct search_request search = request->search;
+    struct err refused = {0};
+    search.pins = *pins;
+    search.nothing = SEARCH_FITS_ONLY;
+    bool done = nearest_search(arena, request->target, &search, &answer->result, &refused);
+    if (!done && refused.kind != ERR_USAGE) return err_set(err, refused.kind, "%s", refused.text);
+    if (done && answer->result.best_count > 0) answer->best = &answer->result.best[0];
+    return true;
+}
+
+bool nearest_find(struct arena *arena, const struct nearest_request *request,
+                  struct nearest_answer *answer, struct err *err)
+{
+    *answer = (struct nearest_answer){0};
+    struct pins pins = request->search.pins;
+    if (request->near) {
+        const struct facts_request asked = {request->search.model, request->search.stack,
+                                            &request->search.workload, request->near};
+        const struct facts *facts;
+        struct settings settings;
+        struct refusals refusals;
+        if (!target_judge(arena, request->target, &asked, &facts, &settings, &refusals, err))
+            return false;
+        keep(request->near, &pins);
+        if (!give_up(&pins, &refusals, request->near)) return true;
+        if (!look(arena, request, &pins, answer, err)) return false;
+        if (answer->best) return true;
+        pins = request->search.pins;
+    }
+    return look(arena, request, &pins, answer, err);
+}

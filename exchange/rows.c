@@ -1,0 +1,223 @@
+#include "exchange/rows.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool is_extra(const struct exchange_row *row)
+{
+    return row->fact[0] == '+';
+}
+
+// "full:{}" with "12" in it.
+static const char *fill(struct arena *arena, const char *pattern, const char *value)
+{
+    const char *hole = strstr(pattern, "{}");
+    if (!hole) return pattern;
+    return arena_print(arena, "%.*s%s%s", (int)(hole - pattern), pattern, value, hole + 2);
+}
+
+// Whether the text is as the pattern says; what stands in its hole goes to `captured`.
+static bool match(struct arena *arena, const char *pattern, const char *text, const char **captured)
+{
+    const char *hole = strstr(pattern, "{}");
+    if (!hole) {
+        *captured = text;
+        return strcmp(pattern, text) == 0;
+    }
+    size_t head = (size_t)(hole - pattern), tail = strlen(hole + 2), length = strlen(text);
+    if (length <= head + tail || strncmp(pattern, text, head) != 0 ||
+        strcmp(text + length - tail, hole + 2) != 0)
+        return false;
+    *captured = arena_print(arena, "%.*s", (int)(length - head - tail), text + head);
+    return true;
+}
+
+// One option of a row: "KEY" or "KEY=VALUE". Returns what follows it; NULL: there is no more.
+static const char *next_option(struct arena *arena, const char *options, const char **key,
+                               const char **value)
+{
+    size_t length = strcspn(options, ";");
+    if (length == 0) return NULL;
+    const char *one = arena_print(arena, "%.*s", (int)length, options);
+    const char *equals = strchr(one, '=');
+    *key = equals ? arena_print(arena, "%.*s", (int)(equals - one), one) : one;
+    *value = equals ? equals + 1 : "";
+    return options + length + (options[length] == ';');
+}
+
+// "a|b" is written as a.
+static const char *first_word(struct arena *arena, const char *value)
+{
+    return arena_print(arena, "%.*s", (int)strcspn(value, "|"), value);
+}
+
+static void add_options(const struct exchange_row *row, const char *value,
+                        struct settings *settings)
+{
+    struct arena *arena = settings->arena;
+    const char *key, *pattern, *why = row->why;
+    for (const char *at = row->options; (at = next_option(arena, at, &key, &pattern));) {
+        const char *first = strstr(pattern, "{}") ? pattern : first_word(arena, pattern);
+        settings_add(settings, key, fill(arena, first, value), why);
+        why = NULL;
+    }
+}
+
+// Whether the row can say this value; its options are added.
+static bool says(const struct exchange_row *row, const struct facts *facts, const char *value,
+                 struct settings *settings)
+{
+    const char *text = value;
+    if (row->value && !match(settings->arena, row->value, value, &text)) return false;
+    if (row->form) text = row->form->to(settings->arena, facts, text);
+    if (!text) return false;
+    add_options(row, text, settings);
+    return true;
+}
+
+static void say_fact(const struct exchange_row *rows, const struct facts *facts,
+                     const struct fact *fact, struct settings *settings, struct refusals *refusals)
+{
+    for (const struct exchange_row *row = rows; row->fact; row++) {
+        if (strcmp(row->fact, fact->name) == 0 && says(row, facts, fact->value, settings)) return;
+    }
+    enum { MOST = sizeof refusals->items / sizeof *refusals->items };
+    if (facts_is_neutral(facts, fact->name) || refusals->count == MOST) return;
+    refusals->items[refusals->count++] = (struct refusal){fact->name, fact->value};
+}
+
+static bool is_model(const char *name)
+{
+    return strncmp(name, "model.", 6) == 0;
+}
+
+// In the order of the table, so that what belongs together stands together.
+void rows_export(const struct exchange_row *rows, const struct facts *facts, bool has_model,
+                 struct settings *settings, struct refusals *refusals)
+{
+    bool *is_said = ARENA_NEW(settings->arena, bool, facts->count);
+    for (const struct exchange_row *row = rows; row->fact; row++) {
+        const char *other = row->fact + 1;
+        if (is_extra(row) &&
+            (!*other || (facts_get(facts, other) && !facts_is(facts, other, "off") &&
+                         !facts_is_neutral(facts, other)))) {
+            const char *value = *other ? facts_get(facts, other) : "";
+            const char *text = row->form ? row->form->to(settings->arena, facts, value) : value;
+            if (text) add_options(row, text, settings);
+        }
+        for (int i = 0; i < facts->count; i++) {
+            if (is_said[i] || strcmp(facts->items[i].name, row->fact) != 0) continue;
+            say_fact(rows, facts, &facts->items[i], settings, refusals);
+            is_said[i] = true;
+        }
+    }
+    for (int i = 0; i < facts->count; i++) {
+        bool is_asked = has_model || !is_model(facts->items[i].name);
+        if (!is_said[i] && is_asked) say_fact(rows, facts, &facts->items[i], settings, refusals);
+    }
+}
+
+// Whether `text` is one of the words "a|b".
+static bool is_among(const char *words, const char *text)
+{
+    size_t length = strlen(text);
+    for (const char *at = words; *at; at += *at == '|') {
+        size_t word = strcspn(at, "|");
+        if (word == length && strncmp(at, text, length) == 0) return true;
+        at += word;
+    }
+    return !*words && !*text;
+}
+
+// Whether all options of the row are there; what fills the holes goes to `captured`, which must be
+// one text.
+static bool is_there(const struct exchange_row *row, const struct settings *settings,
+                     const char **captured)
+{
+    struct arena *arena = settings->arena;
+    const char *key, *pattern, *found = NULL;
+    *captured = "";
+    for (const char *at = row->options; (at = next_option(arena, at, &key, &pattern));) {
+        const struct setting *setting = settings_find(settings, key);
+        if (!setting) return false;
+        if (!strstr(pattern, "{}")) {
+            if (!is_among(pattern, setting->value)) return false;
+            continue;
+        }
+        const char *text;
+        if (!match(arena, pattern, setting->value, &text)) return false;
+        if (found && strcmp(found, text) != 0) return false;
+        *captured = found = text;
+    }
+    return true;
+}
+
+static void mark(const struct exchange_row *row, const struct settings *settings, bool only_first,
+                 bool is_odd)
+{
+    const char *key, *pattern;
+    for (const char *at = row->options; (at = next_option(settings->arena, at, &key, &pattern));) {
+        struct setting *setting = settings_find(settings, key);
+        if (setting && is_odd) setting->is_odd = true;
+        if (setting && !is_odd) setting->is_used = true;
+        if (only_first) return;
+    }
+}
+
+// The value of the fact as this row has it; NULL: the row does not say it.
+static const char *value_of(const struct exchange_row *row, const struct settings *settings,
+                            const struct facts *facts)
+{
+    const char *text, *value;
+    if (!is_there(row, settings, &text)) return NULL;
+    if (row->form) {
+        value = row->form->from(settings->arena, facts, text);
+        if (!value) return NULL;
+        return row->value ? fill(settings->arena, row->value, value) : value;
+    }
+    if (row->value) return fill(settings->arena, row->value, text);
+    return *text ? text : NULL;
+}
+
+// Whether an option of the fact is there that no row above has taken.
+static bool has_own(const struct exchange_row *row, const struct settings *settings)
+{
+    const char *key, *pattern;
+    return next_option(settings->arena, row->options, &key, &pattern) &&
+           settings_find(settings, key) && !settings_find(settings, key)->is_used;
+}
+
+static void import_fact(const struct exchange_row *first, const struct settings *settings,
+                        struct facts *facts)
+{
+    const struct exchange_row *odd = NULL;
+    for (const struct exchange_row *row = first; row->fact; row++) {
+        if (strcmp(row->fact, first->fact) != 0) continue;
+        // What a program does by itself stands last: not where it was told something.
+        if (odd && !*row->options) continue;
+        const char *value = value_of(row, settings, facts);
+        if (value) {
+            facts_put(facts, first->fact, value);
+            mark(row, settings, false, false);
+            return;
+        }
+        if (has_own(row, settings)) odd = row;
+    }
+    for (const struct exchange_row *row = first; odd && row->fact; row++) {
+        if (strcmp(row->fact, first->fact) == 0) mark(row, settings, true, true);
+    }
+}
+
+void rows_import(const struct exchange_row *rows, const struct settings *settings,
+                 struct facts *facts)
+{
+    const char *captured;
+    for (const struct exchange_row *row = rows; row->fact; row++) {
+        if (is_extra(row)) {
+            bool is_read = is_there(row, settings, &captured);
+            if (is_read && !strstr(row->options, "{}")) mark(row, settings, false, false);
+        } else if (!facts_get(facts, row->fact)) {
+            import_fact(row, settings, facts);
+        }
+    }
+}

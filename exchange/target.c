@@ -1,0 +1,53 @@
+#include "exchange/target.h"
+
+#include <string.h>
+
+#define TARGET(id) extern const struct exchange_target id##_TARGET;
+#include "exchange/targets/targets.inc"
+
+const struct exchange_target *const TARGETS[] = {
+#define TARGET(id) &id##_TARGET,
+#include "exchange/targets/targets.inc"
+    NULL};
+
+const char *target_names(struct arena *arena)
+{
+    const char *names = "";
+    for (const struct exchange_target *const *at = TARGETS; *at; at++)
+        names = arena_print(arena, "%s%s%s", names, *names ? "|" : "", (*at)->name);
+    return names;
+}
+
+const struct exchange_target *target_find(const char *name, struct err *err)
+{
+    struct arena spare = {0};
+    for (const struct exchange_target *const *at = TARGETS; *at; at++) {
+        if (strcmp((*at)->name, name) == 0) return *at;
+    }
+    err_set(err, ERR_USAGE, "--to: expected one of %s, found \"%s\"", target_names(&spare), name);
+    arena_free(&spare);
+    return NULL;
+}
+
+void target_clean(const struct exchange_target *target, struct facts *facts)
+{
+    int kept = 0;
+    facts_clean(facts);
+    for (int i = 0; i < facts->count && target->matters; i++) {
+        if (target->matters(facts, facts->items[i].name)) facts->items[kept++] = facts->items[i];
+    }
+    if (target->matters) facts->count = kept;
+}
+
+void target_export(const struct exchange_target *target, const struct facts *facts,
+                   struct settings *settings, struct refusals *refusals)
+{
+    rows_export(target->rows, facts, target->has_model, settings, refusals);
+}
+
+void target_import(const struct exchange_target *target, const struct settings *settings,
+                   struct facts *facts)
+{
+    rows_import(target->rows, settings, facts);
+    target_clean(target, facts);
+}

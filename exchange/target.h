@@ -1,0 +1,42 @@
+#pragma once
+#include "exchange/rows.h"
+
+// A program that plans are exported to and imported from: one file of exchange/targets/ and a line
+// in targets.inc.
+
+struct exchange_syntax;
+
+// One file of options that a target wants.
+struct exchange_target {
+    const char *name;     // "megatron"
+    const char *program;  // "Megatron-LM"
+    const char *version;  // that the rows are of
+    const char *stack;    // that plans for it are priced with
+    const char *file;     // of the options: "arguments.sh"
+    const struct exchange_syntax *syntax;
+    const char *command;  // what a launcher starts, with "{}" for how the file is named to it
+    const char *options;  // name of the table of its options (exchange/option_table.h); NULL: none
+    bool has_model;       // the model is told by options
+    const struct exchange_row *rows;
+    const struct exchange_row *environment;  // rows of "NAME=VALUE"; NULL: none
+    // Whether a fact means something to this program; NULL: as exchange/facts.inc says.
+    bool (*matters)(const struct facts *facts, const char *name);
+    // Whether a file of these options is one of the target's: how many keys only it has.
+    const char *known_by;  // keys that only its files have, joined by blanks
+};
+
+extern const struct exchange_target *const TARGETS[];  // ends with NULL
+// By name; NULL and ERR_USAGE with all names where there is none.
+MUST_CHECK const struct exchange_target *target_find(const char *name, struct err *err);
+// "a|b|c"
+const char *target_names(struct arena *arena);
+
+// The facts that mean something to the target.
+void target_clean(const struct exchange_target *target, struct facts *facts);
+
+// The options of a plan's facts, and what the target cannot express.
+void target_export(const struct exchange_target *target, const struct facts *facts,
+                   struct settings *settings, struct refusals *refusals);
+// The facts of options.
+void target_import(const struct exchange_target *target, const struct settings *settings,
+                   struct facts *facts);

@@ -1,0 +1,30 @@
+#pragma once
+#include "exchange/rows.h"
+
+// How Megatron-LM and what is built on it write what a plan says otherwise; each takes and gives
+// what its name says, as struct exchange_form tells.
+
+extern const struct exchange_form WORLD_FORM;        // data parallel size by the launcher's GPUs
+extern const struct exchange_form LAYOUT_FORM;       // uneven pieces: "Et*19|t*21|t*20L"
+extern const struct exchange_form LAYOUT_VPP_FORM;   // the chunks of a stage of such a layout
+extern const struct exchange_form EVEN_FORM;         // even pieces, which nobody writes
+extern const struct exchange_form EVEN_VPP_FORM;     // layers of a chunk of even pieces
+extern const struct exchange_form GROUPS_FORM;       // a shard group's ranks as number of groups
+extern const struct exchange_form CLASSES_FORM;      // "norm,mlp" as "layernorm mlp"
+extern const struct exchange_form BUCKET_FORM;       // bytes as elements of 4 bytes
+extern const struct exchange_form ONE_CHUNK_FORM;    // stays itself where a stage has one chunk
+extern const struct exchange_form MORE_CHUNKS_FORM;  // and where it has several
+extern const struct exchange_form UNREAD_FORM;       // neither written nor read: names an option
+extern const struct exchange_form READ_FORM;         // read as it is, never written
+extern const struct exchange_form WHOLE_FORM;        // where tp and cp are one, else it cannot be
+extern const struct exchange_form QUERIES_FORM;      // fewer groups of queries than heads
+extern const struct exchange_form ALL_QUERIES_FORM;  // as many
+extern const struct exchange_form FOUR_HIDDEN_FORM;  // four times as wide as hidden
+extern const struct exchange_form DENSE_FORM;        // dense layers in front: "([0]*3+[1]*58)"
+extern const struct exchange_form SHARED_FORM;       // shared experts as their width
+extern const struct exchange_form EXPERTS_FORM;      // "on" where there are experts
+extern const struct exchange_form ETP_FORM;          // as tp, where it is not said
+extern const struct exchange_form SELECTIVE_FORM;    // "selective" alone is that of attention
+extern const struct exchange_form ALONE_FORM;        // where there is no pipeline and no recompute
+extern const struct exchange_form REDUCED_FORM;      // where gradients are reduced beside compute
+extern const struct exchange_form SHARDED_FORM;      // where optimizer states are sharded
