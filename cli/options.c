@@ -76,6 +76,12 @@ static bool is_allowed(const char *values, const char *text, size_t length)
     return false;
 }
 
+// Whether its value may be left out.
+static bool is_optional(const struct option *option)
+{
+    return option->kind == OPTION_CHOICE && option->values[0] == '|';
+}
+
 static bool read_words(const struct option *option, const char *text, struct err *err)
 {
     bool many = option->kind == OPTION_WORDS;
@@ -178,6 +184,12 @@ static bool read_option(struct parse *parse, int argc, char **argv, int at, int 
         return true;
     }
     if (argument[length]) return read_value(option, argument + length + 1, parse->err);
+    if (is_optional(option)) {
+        bool takes =
+            at + 1 < argc && is_allowed(option->values, argv[at + 1], strlen(argv[at + 1]));
+        *used = takes && argv[at + 1][0] ? 2 : 1;
+        return read_value(option, *used == 2 ? argv[at + 1] : "", parse->err);
+    }
     // A value that begins with two hyphens is an option whose own value was forgotten; one hyphen
     // may be a negative number.
     *used = 2;
@@ -262,6 +274,9 @@ bool options_given(const struct option *options, int argc, char **argv, const ch
         assert(row >= 0);
         if (strcmp(options[row].name, name) == 0) return true;
         bool has_value = options[row].kind != OPTION_FLAG && !argv[i][length];
+        if (is_optional(&options[row]))
+            has_value = has_value && i + 1 < argc && argv[i + 1][0] &&
+                        is_allowed(options[row].values, argv[i + 1], strlen(argv[i + 1]));
         if (has_value) i++;
     }
     return false;

@@ -29,7 +29,7 @@ enum option_kind {
     OPTION_F64,     // double
     OPTION_OUTPUT,  // const char *: a file to write; one that is not ours is refused
     OPTION_FLAG,    // bool, or NULL: asked for by name; takes no value
-    OPTION_CHOICE,  // const char *: one of the words of `values`
+    OPTION_CHOICE,  // const char *: one of the words of `values`; "|auto": or no word, which is ""
     OPTION_WORDS,   // const char *: words of `values` joined by commas
     OPTION_RANGE,   // struct int_range: `4` or `2..8`
     OPTION_GROUP,   // a heading of --help

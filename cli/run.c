@@ -8,6 +8,7 @@
 #include "executor/rendezvous.h"
 #include "plan/unexecuted.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -118,6 +119,9 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
         (arguments->spawn || arguments->rendezvous || arguments->dump))
         return err_set(err, ERR_USAGE,
                        "--replay-rank goes with none of --spawn, --rendezvous and --dump");
+    if (!checkpoint_options_check(&arguments->checkpoint, err)) return false;
+    if (arguments->replay_rank >= 0 && arguments->checkpoint.folder)
+        return err_set(err, ERR_USAGE, "--checkpoint: a rank alone has nothing worth keeping");
     if (strcmp(arguments->transport, "mpi") == 0 && arguments->spawn)
         return err_set(err, ERR_USAGE, "--transport mpi: ranks without mpirun have no MPI");
     return true;
@@ -288,10 +292,22 @@ static int run_parsed(struct run_arguments *arguments, int argc, char **argv, st
     return status;
 }
 
+enum { OPTION_ROWS = 40 };
+
+// Tables of their own, behind the rows that are there.
+static void add_rows(struct run_arguments *arguments, struct option *options)
+{
+    int rows = 0;
+    while (options[rows].name)
+        rows++;
+    assert(rows <= OPTION_ROWS);
+    checkpoint_options(&arguments->checkpoint, options + rows);
+}
+
 int run_command(int argc, char **argv, struct err *err)
 {
     struct run_arguments arguments = DEFAULTS;
-    const struct option options[] = {
+    struct option options[OPTION_ROWS + CHECKPOINT_OPTION_COUNT + 1] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "a plan of `meshwright plan`", NULL, 0, 0},
         {"--backend", OPTION_CHOICE, &arguments.backend, "what the ranks compute with",
          "auto|cpu|cpu-fp64|cpu-half|cuda", 0, 0},
@@ -342,8 +358,8 @@ int run_command(int argc, char **argv, struct err *err)
          0},
         {"--dump", OPTION_TEXT, &arguments.dump,
          "write the last weights and gradients, a file a rank", "FILE", 0, 0},
-        {0},
     };
+    add_rows(&arguments, options);
     if (options_help(argc, argv, options)) return end_help(argc, argv);
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     return run_parsed(&arguments, argc, argv, err);

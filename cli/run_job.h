@@ -1,4 +1,5 @@
 #pragma once
+#include "cli/checkpoint_options.h"
 #include "executor/run.h"
 #include "memory/plan_script.h"
 #include "reports/comparison/run_compare.h"
@@ -14,6 +15,7 @@ struct run_arguments {
     int replay_rank;  // alone, the others by the model; -1: all ranks run
     const char *transport, *rendezvous, *job;
     int node_rank, node_count;  // -1, 0: not said
+    struct checkpoint_arguments checkpoint;
 };
 
 struct run_job {

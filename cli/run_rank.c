@@ -2,6 +2,7 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/run_checkpoint.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/hash.h"
@@ -26,6 +27,8 @@ struct rank {
     struct communicator *communicator;
     struct heartbeat_page *page;
     int rank;
+    struct run_checkpoints checkpoints;
+    bool is_stopped;    // asked to end, and ended well
     bool is_unmatched;  // a task was predicted or ran alone, attention unfused: the answer is no
 };
 
@@ -39,22 +42,22 @@ static void report(void *context, const struct run_result *result)
 {
     struct rank *rank = context;
     if (!is_first(rank) || rank->arguments->json) return;
-    int step = result->step_count;
+    int at = result->step_count, step = at + (int)result->saved.resumed_step;
     double tokens =
         (double)(rank->job->request.workload.global_batch * rank->job->request.workload.seq_len);
-    double step_s = result->step_s[step - 1];
+    double step_s = result->step_s[at - 1];
     struct arena scratch = {0};
-    const char *norm = arena_print(&scratch, "  norm %.4f", result->gradient_norm[step - 1]);
+    const char *norm = arena_print(&scratch, "  norm %.4f", result->gradient_norm[at - 1]);
     if (!step_takes_norm(&rank->job->request.workload)) norm = "";
     console_printf(stdout, "step %*d  loss %.4f%s  %s  %s tokens/s\n", 4, step,
-                   result->loss[step - 1], norm, units_seconds(&scratch, step_s),
+                   result->loss[at - 1], norm, units_seconds(&scratch, step_s),
                    units_count(&scratch, tokens / step_s));
-    if (result->loss_scale[step - 1] > 1 && !isfinite(result->gradient_norm[step - 1]))
+    if (result->loss_scale[at - 1] > 1 && !isfinite(result->gradient_norm[at - 1]))
         console_printf(
             stderr,
             "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
             "%.0f: weights stay as they are, and the scale is halved\n",
-            step, result->loss_scale[step - 1]);
+            step, result->loss_scale[at - 1]);
     fflush(stdout);
     arena_free(&scratch);
 }
@@ -193,7 +196,10 @@ static void give_up(struct rank *rank, struct err *err)
 // The exit code of the rank.
 static int close_rank(struct rank *rank, struct err *err)
 {
-    int status = err->kind ? exit_status(err) : rank->is_unmatched;
+    // Who was asked to end has said so.
+    int status = err->kind          ? exit_status(err)
+                 : rank->is_stopped ? (int)ERR_SYSTEM
+                                    : rank->is_unmatched;
     if (err->kind) give_up(rank, err);
     if (rank->transport) rank->transport->close(rank->communicator);
     if (rank->device) rank->backend->close(rank->device);
@@ -248,6 +254,8 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     const struct run_widths widths = {real_bytes, compute_bytes};
     struct run_compare compare = run_compare_make(arena, &job->request, &job->evaluation,
                                                   &job->ledger, memory, widths, result);
+    compare.pause_s = rank->checkpoints.predicted.checkpoint_s;
+    compare.write_s = rank->checkpoints.predicted.write_s;
     struct backend_device_facts device = {0};
     const char *fault = rank->backend->probe(&device);
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);
@@ -300,7 +308,14 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
                         .rank = place->rank};
     struct run_options options = options_of(arguments, job);
     struct run_result result = {0};
-    bool done = open_rank(arena, &rank, place, err);
+    bool done = true;
+    if (arguments->checkpoint.folder) {
+        done = run_checkpoints_make(arena, &arguments->checkpoint, job, hash_of(arena, job->text),
+                                    &rank.checkpoints, err);
+        options.checkpoint = &rank.checkpoints.options;
+        if (page) atomic_store(&heartbeat_of(page, place->rank)->saves, 1);
+    }
+    done = done && open_rank(arena, &rank, place, err);
     const struct run_request request = {
         .backend = rank.backend,
         .device = rank.device,
@@ -315,7 +330,14 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
         .report_context = &rank,
     };
     done = done && run_steps(arena, &request, &result, err);
-    if (done && is_first(&rank)) done = answer(arena, &rank, &result, err);
+    rank.is_stopped = result.saved.is_stopped;
+    if (done && is_first(&rank) && !rank.is_stopped) done = answer(arena, &rank, &result, err);
+    if (done && is_first(&rank) && rank.is_stopped)
+        console_printf(stderr,
+                       "meshwright run: ended by SIGTERM behind step %lld of %d: --resume goes on "
+                       "from %s\n",
+                       (long long)result.saved.step, arguments->steps,
+                       arguments->checkpoint.folder);
     assert(done == !err->kind);
     return close_rank(&rank, err);
 }

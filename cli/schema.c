@@ -38,6 +38,7 @@ static const struct schema {
     {"run", "executor", "run.json, `run --json`"},
     {"compare", "reports/schema", "`compare BASE NEW --json`"},
     {"compare-plan", "reports/schema", "`compare PLAN MEASURED --json`"},
+    {"checkpoint", "executor", "checkpoint.json, the index of `run --checkpoint`"},
     {"result", "executor/results", "what a run on a machine with GPUs leaves"},
     {"trace", "reports/schema", "timelines, `simulate --trace`, `run --trace`"},
     {"models", "reports/schema", "`models --json`"},

@@ -9,17 +9,51 @@
 
 enum run_data { DATA_SYNTHETIC, DATA_TEXT };  // random tokens; bytes of executor/text.txt
 
+// Checkpoints of a run (executor/checkpoint/store.h): what the command line says of them, alike on
+// all ranks.
+enum run_resume {
+    RESUME_NONE,
+    RESUME_MUST,
+    RESUME_AUTO
+};  // AUTO: from the beginning if there is
+    // nothing to resume
+struct run_checkpoint {
+    const char *folder;
+    int every;  // steps; 0: as `interval` says
+    int keep;   // the last so many; 0: all
+    enum run_resume resume;
+    const char *plan_hash, *model, *optimizer;
+    // Steps between two, from how long one makes ranks pause and takes until it is stored, and how
+    // long a step takes; 0 for what is not measured yet.
+    int (*interval)(void *context, double pause_s, double write_s, double step_s);
+    // A line for the user.
+    void (*say)(void *context, const char *line);
+    // Whether the run is asked to end with a checkpoint.
+    bool (*is_stop_asked)(void *context);
+    void *context;
+};
+struct run_saved {            // what became of them, alike on all ranks
+    int count;                // that were stored
+    int64_t bytes;            // of one, all ranks together
+    double pause_s, write_s;  // of one, of the slowest rank, mean: copying; until it was stored
+    int every;                // steps, at the end
+    int64_t step;             // of the last one; 0: none
+    int64_t resumed_step;     // that the run went on from; 0: the beginning
+    bool is_stopped;          // the run was asked to end
+};
+
 struct run_options {
-    int steps;
+    int steps;  // of the whole run, those before its checkpoint included
     uint64_t seed;
     enum run_data data;
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
-    double clip_norm;       // 0 = gradients are not clipped
-    double loss_scale;      // of the first step, in fp16 alone; 0 = 65536
-    bool operators_apart;   // no operator runs as one with the next (comparisons)
-    bool launches_each;     // no operators are recorded and replayed as one (comparisons)
-    bool poison;            // fills what is not alive with NaN and checks guards round the arena;
-                            // NaN of gradients without room in fp16 is taken for it
+    double clip_norm;      // 0 = gradients are not clipped
+    double loss_scale;     // of the first step, in fp16 alone; 0 = 65536
+    bool operators_apart;  // no operator runs as one with the next (comparisons)
+    bool launches_each;    // no operators are recorded and replayed as one (comparisons)
+    bool poison;           // fills what is not alive with NaN and checks guards round the arena;
+                           // NaN of gradients without room in fp16 is taken for it
+    const struct run_checkpoint *checkpoint;  // NULL: none are written
     const char *nvme;       // folder for what the plan moves to NVMe; NULL: not said
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
@@ -64,7 +98,7 @@ struct run_attention {  // the way that attention of one shape went on so many r
 };
 
 struct run_result {
-    int step_count;
+    int step_count;         // that were run, from the one behind saved.resumed_step on
     double *step_s;         // of the slowest rank
     double *loss;           // mean over the tokens of the step
     double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was
@@ -83,6 +117,7 @@ struct run_result {
     int task_count;
     struct run_attention *attentions;  // none where the back end has one way
     int attention_count;
+    struct run_saved saved;
     struct trace trace;  // of the fastest step after the first, all ranks
 };
 

@@ -1,12 +1,14 @@
 #include "executor/engine/engine.h"
 
 #include "core/progress.h"
+#include "executor/engine/checkpoint.h"
 #include "executor/engine/host_state.h"
 #include "executor/engine/moved.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 // One rank's way through its script: memory first, then step by step, task by task.
 
@@ -225,19 +227,22 @@ static bool open_engine(struct engine *engine)
     find_owners(engine);
     ring_prepare(engine);
     experts_prepare(engine);
-    if (!open_world(engine) || !state_open(engine) || !initial_weights(engine)) return false;
+    bool resumed = false;
+    if (!open_world(engine) || !state_open(engine) || !resume_open(engine, &resumed)) return false;
+    if (!resumed && !initial_weights(engine)) return false;
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
     if (!streams_open(engine) || !moved_open(engine)) return false;
     joins_prepare(engine);
-    return segments_open(engine) && measure_open(engine);
+    return segments_open(engine) && measure_open(engine) && save_open(engine);
 }
 
 static void close_engine(struct engine *engine)
 {
     const struct backend *backend = engine->backend;
     adopt_memory(engine, NULL);
+    save_close(engine);
     measure_close(engine);
     segments_close(engine);
     streams_close(engine);
@@ -302,7 +307,30 @@ static bool run_tasks(struct engine *engine)
     return streams_settle(engine);
 }
 
-static bool run_step(struct engine *engine, struct run_result *result)
+// Behind the tasks of a step: what ranks tell each other of it.
+static bool end_step(struct engine *engine, int64_t took_ns, double *step_s, bool *stops)
+{
+    enum { NUMBERS = 1 + SAVE_COUNT };
+    struct arena_mark mark = arena_mark(engine->scratch);
+    int ranks = engine->program->mesh.rank_count;
+    int64_t mine[NUMBERS] = {took_ns}, slowest_ns = 0;
+    int64_t *all = ARENA_NEW(engine->scratch, int64_t, NUMBERS * ranks);
+    int64_t *saves = ARENA_NEW(engine->scratch, int64_t, SAVE_COUNT * ranks);
+    save_tell(engine, mine + 1);
+    const char *fault = engine->transport->host_gather(engine->world, mine, all, NUMBERS);
+    if (!engine_ok(engine, -1, fault)) return false;
+    for (int r = 0; r < ranks; r++) {
+        const int64_t *of = all + (int64_t)r * NUMBERS;
+        if (of[0] > slowest_ns) slowest_ns = of[0];
+        memcpy(saves + (int64_t)r * SAVE_COUNT, of + 1, SAVE_COUNT * sizeof *saves);
+    }
+    *step_s = (double)slowest_ns * 1e-9;
+    bool done = save_step(engine, saves, *step_s, stops);
+    arena_reset(engine->scratch, mark);
+    return done;
+}
+
+static bool run_step(struct engine *engine, struct run_result *result, bool *stops)
 {
     engine->loss_sum = 0;
     moved_start(engine);
@@ -315,25 +343,21 @@ static bool run_step(struct engine *engine, struct run_result *result)
     if (!measure_start_step(engine)) return false;
     double began_s = clock_s();
     if (!run_tasks(engine)) return false;
-    int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9), slowest_ns = 0;
-    struct arena_mark mark = arena_mark(engine->scratch);
-    int ranks = engine->program->mesh.rank_count;
-    int64_t *all_ns = ARENA_NEW(engine->scratch, int64_t, ranks);
-    fault = engine->transport->host_gather(engine->world, &took_ns, all_ns, 1);
-    if (!engine_ok(engine, -1, fault)) return false;
-    for (int r = 0; r < ranks; r++)
-        if (all_ns[r] > slowest_ns) slowest_ns = all_ns[r];
-    arena_reset(engine->scratch, mark);
+    int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9);
+    double step_s;
+    if (!end_step(engine, took_ns, &step_s, stops)) return false;
     task_add_losses(engine);
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
-    result->step_s[engine->step] = (double)slowest_ns * 1e-9;
-    result->loss[engine->step] = loss;
-    result->gradient_norm[engine->step] = engine->norm;
-    result->loss_scale[engine->step] = engine->scale.of_step;
+    int at = engine->step - engine->first_step;
+    result->step_s[at] = step_s;
+    result->loss[at] = loss;
+    result->gradient_norm[at] = engine->norm;
+    result->loss_scale[at] = engine->scale.of_step;
     result->step_count++;
+    result->saved.resumed_step = engine->first_step;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);
-    return poison_check(engine, loss) && measure_step(engine, result->step_s[engine->step]);
+    return poison_check(engine, loss) && measure_step(engine, step_s);
 }
 
 static void fill_memory(struct engine *engine, struct run_result *result)
@@ -411,10 +435,13 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
                                   .gradient_norm = ARENA_NEW(arena, double, steps),
                                   .loss_scale = ARENA_NEW(arena, double, steps)};
     bool done = open_engine(&engine);
-    for (; done && engine.step < steps; engine.step++)
-        done = run_step(&engine, result);
+    bool stops = false;
+    for (; done && engine.step < steps && !stops; engine.step++)
+        done = run_step(&engine, result, &stops);
+    done = done && save_finish(&engine, result);
     done = done && host_state_finish(&engine);
-    if (done) {
+    // One that was asked to end is not measured to the end, and goes on elsewhere.
+    if (done && !result->saved.is_stopped) {
         fill_memory(&engine, result);
         done = find_peak(&engine, result) && attentions_gather(&engine, result) &&
                measure_finish(&engine, result);

@@ -82,7 +82,9 @@ struct engine {
     struct offloaded *offloaded;
     struct moved *moved;  // executor/engine/moved.h; NULL: no activations go to NVMe
     struct routed_experts *experts;
-    int step;                     // from 0
+    int step;                     // of the whole run, from 0
+    int first_step;               // that is run here: behind the checkpoint it goes on from
+    struct save *save;            // engine/checkpoint.h; NULL: none are written
     double loss_sum;              // of this rank's tokens
     double norm, gradient_scale;  // gradient_scale: what updates take out and clip
     struct scale scale;

@@ -148,6 +148,29 @@ bool host_state_get(struct engine *engine, int parameter, double *values)
     return true;
 }
 
+bool host_state_copy(struct engine *engine, int parameter, int array, bool is_out, char *reals)
+{
+    struct host_state *host = engine->host_state;
+    struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
+    int unit = engine->script->parameters[parameter].unit;
+    int64_t bytes = own.count * engine->real_bytes;
+    int64_t at = weights_at(engine, parameter, &own) +
+                 array * (unit_bytes(engine, unit) / host->array_count);
+    assert(array < host->array_count);
+    if (!host->nvme) {
+        memcpy(is_out ? reals : host->states + at, is_out ? host->states + at : reals,
+               (size_t)bytes);
+        return true;
+    }
+    host->reads[0] = -1;
+    if (!is_out) memcpy(host->rooms[0], reals, (size_t)bytes);
+    enum nvme_way way = is_out ? NVME_READ : NVME_WRITE;
+    int64_t asked = nvme_start(host->nvme, way, host->rooms[0], bytes, at);
+    if (!engine_ok(engine, -1, nvme_wait(host->nvme, asked))) return false;
+    if (is_out) memcpy(reals, host->rooms[0], (size_t)bytes);
+    return true;
+}
+
 static void start_read(struct engine *engine, int turn)
 {
     struct host_state *host = engine->host_state;

@@ -15,6 +15,9 @@ MUST_CHECK bool host_state_put(struct engine *engine, int parameter, int64_t fir
                                const double *values);
 // The weights of what this rank updates of a parameter.
 MUST_CHECK bool host_state_get(struct engine *engine, int parameter, double *values);
+// The same of weights (0) and moments (1, 2) as reals, out of what is kept or into it.
+MUST_CHECK bool host_state_copy(struct engine *engine, int parameter, int array, bool is_out,
+                                char *reals);
 // Of the units of a bucket gradients go down, the host updates, weights come up.
 MUST_CHECK bool host_state_update(struct engine *engine, int task);
 // When the last step is over: what was written is on the drive.

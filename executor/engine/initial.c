@@ -1,3 +1,4 @@
+#include "executor/engine/checkpoint.h"
 #include "executor/engine/host_state.h"
 
 #include "executor/calibrate/calibrate.h"
@@ -79,8 +80,8 @@ static double value_at(const struct filling *filling, int64_t element)
 // Elements [first, first + count) of a parameter's part here. Where kernels read rounded weights
 // they are made on the device from reals, which become masters where this rank has those: it
 // updates no more than it keeps.
-static bool put(struct engine *engine, int parameter, int64_t first, int64_t count,
-                const double *values, char *reals)
+bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t count,
+                 const double *values, char *reals)
 {
     const struct backend *backend = engine->backend;
     const struct state *state = &engine->state;
@@ -123,8 +124,6 @@ static int thread_count(const struct engine *engine)
     return cores > ranks ? cores / ranks : 1;
 }
 
-enum { PIECE = 1 << 20 };  // elements at a time
-
 static bool fill(struct engine *engine, int parameter, int threads, double *values, char *reals)
 {
     const struct script_parameter *of = &engine->script->parameters[parameter];
@@ -146,12 +145,24 @@ static bool fill(struct engine *engine, int parameter, int threads, double *valu
         filling.key =
             random_key(random_key_text(filling.key, filling.tensor->name), (uint64_t)of->sequence);
     }
-    for (int64_t first = 0; first < part.count; first += PIECE) {
-        int64_t count = part.count - first < PIECE ? part.count - first : PIECE;
+    for (int64_t first = 0; first < part.count; first += INITIAL_PIECE) {
+        int64_t count = part.count - first < INITIAL_PIECE ? part.count - first : INITIAL_PIECE;
         struct drawing drawing = {&filling, values, part.first + first};
         spread(count, threads, draw, &drawing);
-        if (!put(engine, parameter, first, count, values, reals)) return false;
+        if (!initial_put(engine, parameter, first, count, values, reals)) return false;
     }
+    return true;
+}
+
+bool initial_reals(struct engine *engine, char **reals)
+{
+    void *memory = NULL;
+    int64_t bytes = INITIAL_PIECE * engine->real_bytes;
+    *reals = NULL;
+    if (engine->compute_bytes == engine->real_bytes) return true;
+    if (!engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes, &memory)))
+        return false;
+    *reals = memory;
     return true;
 }
 
@@ -159,13 +170,9 @@ bool initial_weights(struct engine *engine)
 {
     int threads = thread_count(engine);
     struct arena scratch = {0};
-    double *values = ARENA_NEW(&scratch, double, PIECE);
-    void *reals = NULL;
-    bool done = true;
-    if (engine->compute_bytes < engine->real_bytes) {
-        int64_t bytes = PIECE * engine->real_bytes;
-        done = engine_ok(engine, -1, engine->backend->allocate(engine->device, bytes, &reals));
-    }
+    double *values = ARENA_NEW(&scratch, double, INITIAL_PIECE);
+    char *reals;
+    bool done = initial_reals(engine, &reals);
     for (int p = 0; p < engine->script->parameter_count && done; p++) {
         if (engine->script->parameters[p].same_as < 0)
             done = fill(engine, p, threads, values, reals);

@@ -62,7 +62,8 @@ static bool is_beside(const struct engine *engine)
 // The first step touches memory for the first time.
 bool measure_is_fine(const struct engine *engine)
 {
-    int fine = engine->request->options->steps > 1 ? 1 : 0;
+    int first = engine->first_step;
+    int fine = engine->request->options->steps > first + 1 ? first + 1 : first;
     return !is_beside(engine) || engine->step == fine;
 }
 
@@ -264,7 +265,8 @@ bool measure_step(struct engine *engine, double step_s)
 {
     struct measure *measure = engine->measure;
     // The first step touches memory for the first time.
-    bool counts = engine->step > 0 || engine->request->options->steps == 1;
+    bool counts = engine->step > engine->first_step ||
+                  engine->request->options->steps == engine->first_step + 1;
     if (!counts) return true;
     if (is_beside(engine)) read_events(engine);
     add_step(engine);

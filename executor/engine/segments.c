@@ -82,7 +82,8 @@ void segments_close(struct engine *engine)
 
 static bool replays(const struct engine *engine)
 {
-    return engine->segments->count > 0 && engine->step > 0 && !measure_is_fine(engine);
+    return engine->segments->count > 0 && engine->step > engine->first_step &&
+           !measure_is_fine(engine);
 }
 
 bool segments_start(struct engine *engine)

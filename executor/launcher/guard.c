@@ -21,7 +21,8 @@ struct guard {
     pid_t child, parent;
     bool is_foreign;  // nobody of ours watches the job
     bool has_ended;
-    bool is_told;  // to end the rank: the job ends, and somebody else knows why
+    bool is_asked;  // handed SIGTERM on: the rank saves and ends
+    bool is_told;   // to end the rank: the job ends, and somebody else knows why
     int status;
     double stopped_s;  // when the rank was first seen to be stopped; 0: it is not
 };
@@ -47,6 +48,13 @@ static void look_for_signals(struct guard *guard, double wait_s, const sigset_t 
 {
     struct timespec pause = {(time_t)wait_s, (long)((wait_s - (double)(time_t)wait_s) * 1e9)};
     int signal = sigtimedwait(signals, NULL, &pause);
+    bool saves = signal == SIGTERM && !guard->is_asked && !guard->has_ended &&
+                 atomic_load(&heartbeat_of(guard->page, guard->rank)->saves);
+    if (saves) {
+        guard->is_asked = true;
+        kill(guard->child, SIGTERM);
+        signal = 0;
+    }
     guard->is_told |= heartbeat_page_is_ending(guard->page) || getppid() != guard->parent ||
                       (signal > 0 && signal != SIGCHLD);
 }

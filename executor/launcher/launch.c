@@ -20,6 +20,7 @@ struct job {
     bool mpirun_has_ended;
     int mpirun_status;
     int64_t kills_before;  // launch_memory_kills
+    bool is_asked;         // to end: the ranks save and do
     double ended_s;        // when all ranks had ended; 0: they have not
 };
 
@@ -69,11 +70,27 @@ static int exit_code_of_rank_0(const struct job *job)
     return WEXITSTATUS(atomic_load(&heartbeat_of(job->page, 0)->end_status));
 }
 
+// Whether the ranks here were asked to save and end: all can, and none was asked before.
+static bool ask_ranks(struct job *job)
+{
+    const struct launch_watch *watch = &job->watch;
+    if (job->is_asked) return false;
+    for (int i = 0; i < watch->rank_count; i++) {
+        struct heartbeat *heartbeat = heartbeat_of(job->page, watch->first_rank + i);
+        if (!atomic_load(&heartbeat->saves)) return false;
+    }
+    for (int i = 0; i < watch->rank_count; i++)
+        kill(atomic_load(&heartbeat_of(job->page, watch->first_rank + i)->pid), SIGTERM);
+    job->is_asked = true;
+    return true;
+}
+
 // One look; *is_over when all has ended well.
 static bool look(struct job *job, int signal, bool *is_over, struct err *err)
 {
     note_ends(job);
-    if (signal > 0 && signal != SIGCHLD)
+    bool is_asked = signal == SIGTERM && ask_ranks(job);
+    if (signal > 0 && signal != SIGCHLD && !is_asked)
         return err_set(err, ERR_SYSTEM, "the job was ended by signal %d (%s)", signal,
                        strsignal(signal));
     // Ends are noted before the watch looks, so that a rank that died is not taken for one that is

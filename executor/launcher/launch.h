@@ -36,6 +36,7 @@ struct heartbeat {
     _Atomic int64_t beat;  // counts up with every task begun or ended
     _Atomic int state;     // enum heartbeat_state
     _Atomic int pid, step, task;
+    _Atomic int saves;  // on SIGTERM it writes a checkpoint and ends by itself
     char task_name[96];
     char reason[512];                      // HEARTBEAT_FAILED: what it said
     _Atomic int fail_kind, fail_standing;  // enum err_kind, launch_standing
@@ -98,7 +99,8 @@ bool launch_finds_mpirun(void);
 // (HEARTBEAT_DONE). When a
 // rank dies, says no more, or fails: ends every process of the job within 30 s, and sets ERR_SYSTEM
 // with one line: rank, operator and step ("rank 3 was killed (signal 9) in step 7, at B2.0 1
-// attn.out"). Ends the job likewise on SIGINT, SIGTERM and SIGHUP. The job dies with this process
-// too. The calling process has one thread and no other children. ERR_SYSTEM when there is no
-// mpirun, with what to install.
+// attn.out"). Ends the job likewise on SIGINT, SIGTERM and SIGHUP; where all ranks save, the first
+// SIGTERM is handed on to them, and they end the job. The job dies with this process too. The
+// calling process has one thread and no other children. ERR_SYSTEM when there is no mpirun, with
+// what to install.
 MUST_CHECK bool launch_job(const struct launch_request *request, int *exit_code, struct err *err);

@@ -30,6 +30,7 @@ struct run_compare {
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
     double tokens_per_s;                       // measured
     struct run_memory predicted;
+    double pause_s, write_s;  // predicted, of a checkpoint where the run writes any; else 0
 };
 
 // `ledger` is that of the price of `evaluation`'s program (simulator/breakdown.h), `memory` what is

@@ -116,6 +116,22 @@ static void put_trace(struct json_writer *writer, const struct trace *trace)
     json_close(writer, ']');
 }
 
+static void put_saved(struct json_writer *writer, const struct run_compare *compare)
+{
+    const struct run_saved *saved = &compare->result->saved;
+    json_open(writer, "checkpoints", '{');
+    json_put_i64(writer, "count", saved->count);
+    json_put_i64(writer, "bytes", saved->bytes);
+    json_put_i64(writer, "every_steps", saved->every);
+    json_put_i64(writer, "last_step", saved->step);
+    json_put_i64(writer, "resumed_step", saved->resumed_step);
+    json_put_f64(writer, "predicted_pause_s", compare->pause_s);
+    json_put_f64(writer, "pause_s", saved->pause_s);
+    json_put_f64(writer, "predicted_write_s", compare->write_s);
+    json_put_f64(writer, "write_s", saved->write_s);
+    json_close(writer, '}');
+}
+
 char *run_json_text(struct arena *arena, const struct run_compare *compare,
                     const struct run_facts *facts)
 {
@@ -138,6 +154,7 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_i64(&writer, "state_bytes", result->state_bytes);
     json_put_i64(&writer, "staging_bytes", result->staging_bytes);
     json_close(&writer, '}');
+    if (result->saved.every > 0) put_saved(&writer, compare);
     json_open(&writer, "compare", '{');
     json_put_f64(&writer, "predicted_step_s", compare->predicted_step_s);
     json_put_f64(&writer, "measured_step_s", compare->measured_step_s);

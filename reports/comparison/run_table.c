@@ -67,10 +67,37 @@ static void add_moved(struct arena *arena, struct table *table, const char *what
     if (measured > 0 || predicted > 0) table_row(table, cells);
 }
 
+// What checkpoints cost: how long ranks stood while one was copied, and until it was stored.
+static void add_saved(struct arena *arena, struct table *table, const struct run_compare *compare)
+{
+    const struct run_saved *saved = &compare->result->saved;
+    if (saved->count == 0) return;
+    const struct {
+        const char *what;
+        double predicted_s, measured_s;
+    } rows[] = {{"checkpoint: pause", compare->pause_s, saved->pause_s},
+                {"checkpoint: stored in", compare->write_s, saved->write_s}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *cells[] = {rows[i].what, seconds_text(arena, rows[i].predicted_s),
+                               seconds_text(arena, rows[i].measured_s),
+                               ratio_text(arena, rows[i].measured_s, rows[i].predicted_s)};
+        table_row(table, cells);
+    }
+}
+
+static const char *saved_text(struct arena *arena, const struct run_saved *saved)
+{
+    if (saved->count == 0) return "";
+    return arena_print(arena, "%d checkpoint%s of %s, one in %d steps, the last of step %lld.\n",
+                       saved->count, saved->count == 1 ? "" : "s",
+                       units_bytes(arena, (double)saved->bytes), saved->every,
+                       (long long)saved->step);
+}
+
 char *run_table_text(struct arena *arena, const struct run_compare *compare)
 {
     const struct run_result *result = compare->result;
-    int last = result->step_count - 1;
+    int last = result->step_count - 1, before = (int)result->saved.resumed_step;
     double tokens =
         (double)(compare->request->workload.global_batch * compare->request->workload.seq_len);
     struct table table = table_new(arena, "lrrr");
@@ -91,8 +118,10 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
               result->host_peak_bytes);
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
-    return arena_print(arena, "%s%s%s\n%s\nLoss %.4f at step 1, %.4f at step %d.\n",
+    add_saved(arena, &table, compare);
+    return arena_print(arena, "%s%s%s\n%s\n%sLoss %.4f at step %d, %.4f at step %d.\n",
                        kinds_text(arena, compare), run_attention_text(arena, compare),
-                       run_join_text(arena, &compare->join), table_text(&table), result->loss[0],
-                       result->loss[last], last + 1);
+                       run_join_text(arena, &compare->join), table_text(&table),
+                       saved_text(arena, &result->saved), result->loss[0], before + 1,
+                       result->loss[last], before + last + 1);
 }

@@ -1,5 +1,7 @@
-// io_fail CALL NUMBER COMMAND...: runs a command whose NUMBER-th CALL (read, write or fsync),
-// counted from 1 over all its processes, fails: reads and fsyncs with EIO, writes with ENOSPC.
+// io_fail CALL NUMBER COMMAND...: runs a command whose NUMBER-th CALL (read, write, fsync or
+// rename), counted from 1 over all its processes, fails: reads, fsyncs and renames with EIO, writes
+// with ENOSPC. Of kill-write, kill-fsync and kill-rename it does not fail: before it is made the
+// process that makes it is killed.
 // Calls are caught in the kernel (seccomp's user notifications, Linux 5.5), so that those inside
 // libraries count as well. Reads count where they are of plain files that are not shared libraries,
 // writes where they are of plain files but the standard error's. Ends with the command's status, or
@@ -10,6 +12,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -35,7 +38,9 @@ static const struct kind KINDS[] = {
     {"read", {SYS_read, SYS_pread64, SYS_readv}, 3, EIO},
     {"write", {SYS_write, SYS_pwrite64, SYS_writev}, 3, ENOSPC},
     {"fsync", {SYS_fsync, SYS_fdatasync}, 2, EIO},
+    {"rename", {SYS_rename, SYS_renameat, SYS_renameat2}, 3, EIO},
 };
+static const char KILLS[] = "kill-";
 
 static const struct kind *find_kind(const char *name)
 {
@@ -117,6 +122,8 @@ static bool counts(const struct kind *kind, const struct seccomp_notif *call, ch
 {
     char link[64];
     struct stat stat_of;
+    path[0] = '\0';
+    if (strcmp(kind->name, "rename") == 0) return true;
     snprintf(link, sizeof link, "/proc/%u/fd/%d", call->pid, (int)call->data.args[0]);
     ssize_t length = readlink(link, path, PATH_BYTES - 1);
     if (length < 0 || stat(link, &stat_of) != 0) return false;
@@ -129,7 +136,7 @@ static bool counts(const struct kind *kind, const struct seccomp_notif *call, ch
     return is_plain && !is_system && !ends_with(path, ".so") && !strstr(path, ".so.");
 }
 
-static void answer(int listener, const struct kind *kind, long number, long *seen)
+static void answer(int listener, const struct kind *kind, bool kills, long number, long *seen)
 {
     struct seccomp_notif call = {0};
     struct seccomp_notif_resp response = {0};
@@ -138,15 +145,19 @@ static void answer(int listener, const struct kind *kind, long number, long *see
     response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     char path[PATH_BYTES];
     if (counts(kind, &call, path) && ++*seen == number) {
-        response.flags = 0;
-        response.error = -kind->error;
-        dprintf(3, "failed: %s of %s\n", kind->name, path);
+        if (kills)
+            kill((pid_t)call.pid, SIGKILL);
+        else
+            response.flags = 0;
+        response.error = kills ? 0 : -kind->error;
+        dprintf(3, "%s: %s of %s\n", kills ? "killed" : "failed", kind->name, path);
+        if (kills) return;
     }
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
 // Answers calls until the command has ended and nobody it started makes any.
-static int watch(pid_t child, int listener, const struct kind *kind, long number)
+static int watch(pid_t child, int listener, const struct kind *kind, bool kills, long number)
 {
     long seen = 0;
     int status = 0;
@@ -154,7 +165,7 @@ static int watch(pid_t child, int listener, const struct kind *kind, long number
         struct pollfd waiting = {listener, POLLIN, 0};
         int ready = poll(&waiting, 1, 20);
         if (ready > 0 && (waiting.revents & POLLIN))
-            answer(listener, kind, number, &seen);
+            answer(listener, kind, kills, number, &seen);
         else
             is_over = waitpid(child, &status, WNOHANG) == child;
     }
@@ -165,7 +176,9 @@ static int watch(pid_t child, int listener, const struct kind *kind, long number
 int main(int argc, char **argv)
 {
     int channel[2];
-    const struct kind *kind = argc > 3 ? find_kind(argv[1]) : NULL;
+    size_t prefix = strlen(KILLS);
+    bool kills = argc > 3 && strncmp(argv[1], KILLS, prefix) == 0;
+    const struct kind *kind = argc > 3 ? find_kind(argv[1] + (kills ? prefix : 0)) : NULL;
     if (!kind || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0) return 2;
     pid_t child = fork();
     if (child < 0) return 2;
@@ -183,5 +196,5 @@ int main(int argc, char **argv)
         waitpid(child, NULL, 0);
         return NO_NOTIFICATIONS;
     }
-    return watch(child, listener, kind, strtol(argv[2], NULL, 10));
+    return watch(child, listener, kind, kills, strtol(argv[2], NULL, 10));
 }

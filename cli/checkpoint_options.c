@@ -1,0 +1,43 @@
+#include "cli/checkpoint_options.h"
+
+#include <string.h>
+
+int checkpoint_options(struct checkpoint_arguments *a,
+                       struct option options[CHECKPOINT_OPTION_COUNT])
+{
+    const struct option rows[CHECKPOINT_OPTION_COUNT] = {
+        {"Checkpoints", OPTION_GROUP, NULL, "see docs/checkpoints.md", NULL, 0, 0},
+        {"--checkpoint", OPTION_TEXT, &a->folder,
+         "write checkpoints there, beside the steps; SIGTERM writes one and ends the run", "DIR", 0,
+         0},
+        {"--checkpoint-every", OPTION_INT, &a->every,
+         "steps between two (default: by what one costs and how often the cluster fails)", NULL, 1,
+         1e9},
+        {"--keep", OPTION_INT, &a->keep, "the last so many of them (default: all)", NULL, 1, 1e9},
+        {"--resume", OPTION_CHOICE, &a->resume,
+         "go on from the last good one, of whatever plan; auto: or begin, if there is none",
+         "|auto", 0, 0},
+        {"--restarts", OPTION_INT, &a->restarts,
+         "start the ranks again so many times, from the last good one, when one has died", NULL, 1,
+         1e6},
+    };
+    memcpy(options, rows, sizeof rows);
+    return CHECKPOINT_OPTION_COUNT;
+}
+
+bool checkpoint_options_check(const struct checkpoint_arguments *a, struct err *err)
+{
+    if (a->folder) return true;
+    const struct {
+        const char *name;
+        bool is_given;
+    } rows[] = {{"--checkpoint-every", a->every > 0},
+                {"--keep", a->keep > 0},
+                {"--resume", a->resume != NULL},
+                {"--restarts", a->restarts > 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].is_given)
+            return err_set(err, ERR_USAGE, "%s needs --checkpoint DIR", rows[i].name);
+    }
+    return true;
+}

@@ -1,0 +1,21 @@
+#pragma once
+#include "cli/options.h"
+#include "core/err.h"
+
+// What the command line of `run` says of checkpoints.
+
+struct checkpoint_arguments {
+    const char *folder;  // NULL: none are written
+    int every, keep;     // 0: by measured cost and failures; all
+    const char *resume;  // NULL: not asked for; "": asked for; "auto"
+    int restarts;
+};
+
+enum { CHECKPOINT_OPTION_COUNT = 6 };
+
+// The rows of the table, without the end row. Returns how many were written.
+int checkpoint_options(struct checkpoint_arguments *arguments,
+                       struct option options[CHECKPOINT_OPTION_COUNT]);
+// ERR_USAGE where one needs another.
+MUST_CHECK bool checkpoint_options_check(const struct checkpoint_arguments *arguments,
+                                         struct err *err);
