@@ -13,6 +13,7 @@ int man_command(int argc, char **argv, struct err *err);
 int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);
 int report_command(int argc, char **argv, struct err *err);
+int reshard_command(int argc, char **argv, struct err *err);
 int run_command(int argc, char **argv, struct err *err);
 int compare_command(int argc, char **argv, struct err *err);
 int schema_command(int argc, char **argv, struct err *err);

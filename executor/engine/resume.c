@@ -220,7 +220,9 @@ static bool load(struct engine *engine, const char *path)
     checkpoint_source_close(&source);
     if (!done) return false;
     engine->step = engine->first_step = (int)facts->step;
-    engine->update_count = (int)facts->updates;
+    // Moments that are not there begin anew, and what corrects their bias with them.
+    bool has_moments = checkpoint_source_has(&source, CHECKPOINT_FIRST);
+    engine->update_count = has_moments ? (int)facts->updates : 0;
     if (facts->step > 0 && engine->scale.now > 1) engine->scale.now = facts->loss_scale;
     engine->scale.good_steps = facts->good_steps;
     if (engine->rank == 0)
