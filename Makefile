@@ -413,8 +413,8 @@ check_draws: check_deps
 
 # Of the scripts those that run the binary in ways that no other does: not what reads sources, looks
 # at pages, installs or asks the same code once more.
-UNSANITIZED = adding cuda_resources install kernels_account layers links names no_cuda output readme \
-              report schemas terminal tidy validate wasm what_if whatif_modes
+UNSANITIZED = adding cuda_resources install kernels_account layers links names no_cuda output \
+              readme report schemas terminal tidy validate wasm what_if whatif_modes
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' \
 	    CFLAGS='-O1 -g' SCRIPTS='$(filter-out $(UNSANITIZED:%=tests/%.t),$(SCRIPTS))' test
