@@ -5,6 +5,7 @@
 #include "core/plain.h"
 #include "models/families/family.h"
 #include "models/hub.h"
+#include "models/onnx/stack.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -233,14 +234,20 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
     return config;
 }
 
-// The file's name without .json; of a config.json, which is what the hub calls all of them, the
-// folder's where the path has one.
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+// The file's name without .json or .onnx; of a config.json, which is what the hub calls all of
+// them, the folder's where the path has one.
 static const char *base_name(struct arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *name = arena_copy(arena, slash ? slash + 1 : path);
-    char *suffix = strstr(name, ".json");
-    if (suffix && suffix[strlen(".json")] == '\0') *suffix = '\0';
+    if (ends_with(name, ".json") || ends_with(name, ".onnx"))
+        name[strlen(name) - strlen(".json")] = '\0';
     plain_make(name);
     if (!slash || slash == path || strcmp(name, "config") != 0) return name;
     const char *folder = arena_print(arena, "%.*s", (int)(slash - path), path);
@@ -249,12 +256,44 @@ static const char *base_name(struct arena *arena, const char *path)
     return *folder == '.' || !*folder ? name : folder;
 }
 
+// The graph is read for training, because there its weights are no constants.
+static struct onnx_stack *find_stack(struct arena *arena, const char *path, struct err *err)
+{
+    const struct onnx_options options = {.batch = 1, .training = true};
+    struct onnx_graph *graph = onnx_load(arena, path, &options, err);
+    return graph ? onnx_stack_find(arena, path, graph, err) : NULL;
+}
+
+static struct model_config *load_onnx(struct arena *arena, const char *path, warn_function *warn,
+                                      void *context, struct err *err)
+{
+    struct json_document document = {0};
+    struct onnx_stack *stack = find_stack(arena, path, err);
+    if (!stack) return NULL;
+    if (!json_parse(arena, path, stack->config, strlen(stack->config), &document, err)) return NULL;
+    struct json root = json_root(&document);
+    struct model_config *config =
+        model_read(arena, base_name(arena, path), &root, warn, context, err);
+    if (!config) return NULL;
+    const struct import_options options = {.flash = true};
+    int64_t own = model_graph(arena, config, &options)->parameter_count;
+    int64_t apart = own - stack->parameter_elements;
+    int64_t whole = stack->parameter_elements + stack->head_elements;
+    if (apart != 0 && apart != stack->head_elements) {
+        err_set(err, ERR_INPUT, "%s: recognised as %s with %lld parameters, the file has %lld",
+                path, config->model_type, (long long)own, (long long)whole);
+        return NULL;
+    }
+    return config;
+}
+
 struct model_config *model_load(struct arena *arena, const char *name, warn_function *warn,
                                 void *context, struct err *err)
 {
     const char *wanted = hub_model(arena, name, err);
     const char *path = wanted ? file_find_data(arena, "models/zoo", wanted, "model", err) : NULL;
     if (!path) return NULL;
+    if (ends_with(path, ".onnx")) return load_onnx(arena, path, warn, context, err);
     struct json_document document = {0};
     if (!json_load(arena, path, &document, err)) return NULL;
     struct json root = json_root(&document);

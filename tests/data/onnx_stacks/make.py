@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Makes the ONNX files of this folder: models of transformers as torch.onnx.export writes them, with
+biases that are not zero (the exporter leaves those out), short names, and no weights: their bytes
+are said to lie in another file that is not there.
+
+Made with torch 2.15, transformers 5.23, onnx 1.23.2 and onnxscript; run it in this folder.
+"""
+import onnx
+import torch
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM)
+
+TINY = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=48, vocab_size=100, attn_implementation="eager")
+
+
+class Logits(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids):
+        return self.model(input_ids=input_ids, use_cache=False).logits
+
+
+def strip(model):
+    names = {"": "", "input_ids": "input_ids", "logits": "logits"}
+    graph = model.graph
+    for of in (model, graph, *graph.node, *graph.initializer):
+        of.doc_string = ""
+        del of.metadata_props[:]
+    del graph.value_info[:]
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = [names.setdefault(n, f"v{len(names)}") for n in node.input]
+        node.output[:] = [names.setdefault(n, f"v{len(names)}") for n in node.output]
+    for tensor in graph.initializer:
+        tensor.name = names.setdefault(tensor.name, f"v{len(names)}")
+        elements = 1
+        for dim in tensor.dims:
+            elements *= dim
+        if tensor.data_type != onnx.TensorProto.FLOAT or elements <= 16:
+            continue
+        tensor.ClearField("raw_data")
+        del tensor.external_data[:]
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", "none"
+
+
+def export(name, model, length):
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    torch.onnx.export(Logits(model).eval(), (torch.zeros(1, length, dtype=torch.long),),
+                      "/tmp/stack.onnx", dynamo=True, input_names=["input_ids"],
+                      output_names=["logits"], external_data=True)
+    stripped = onnx.load("/tmp/stack.onnx", load_external_data=False)
+    strip(stripped)
+    onnx.save(stripped, name + ".onnx")
+
+
+export("gpt2", GPT2LMHeadModel(GPT2Config(attn_implementation="eager")), 1024)
+export("llama", LlamaForCausalLM(LlamaConfig(**TINY)), 16)
+export("qwen2", Qwen2ForCausalLM(Qwen2Config(**TINY)), 16)

@@ -1,0 +1,137 @@
+#include "tests/support/graph_text.h"
+#include "tests/support/test.h"
+
+#include "models/import.h"
+#include "models/onnx/stack.h"
+
+// A stack of layers found in an ONNX graph is the model that its config.json says
+// (tests/data/onnx_stacks/make.py); what is no such stack is one line that names the operator.
+
+#define FOLDER "tests/data/onnx_stacks/"
+
+static const char *text_of(struct arena *arena, const char *path)
+{
+    struct err err = {0};
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    config->name = "same";
+    const struct import_options options = {.flash = true, .dropout = true};
+    return graph_text(arena, model_graph(arena, config, &options));
+}
+
+static void gpt2_is_the_shipped_one(void **state)
+{
+    assert_string_equal(text_of(*state, FOLDER "gpt2.onnx"), text_of(*state, "gpt2"));
+}
+
+static const char *text_of_config(struct arena *arena, const char *text)
+{
+    struct err err = {0};
+    struct json_document document;
+    assert_true(json_parse(arena, "mine.json", text, strlen(text), &document, &err));
+    struct json root = json_root(&document);
+    struct model_config *config = model_read(arena, "same", &root, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    const struct import_options options = {.flash = true, .dropout = true};
+    return graph_text(arena, model_graph(arena, config, &options));
+}
+
+#define TINY                                                                      \
+    "\"num_hidden_layers\": 3, \"hidden_size\": 32, \"num_attention_heads\": 4, " \
+    "\"num_key_value_heads\": 2, \"intermediate_size\": 48, \"vocab_size\": 100}"
+
+static void grouped_heads_and_gates_are_found(void **state)
+{
+    assert_string_equal(text_of(*state, FOLDER "llama.onnx"),
+                        text_of_config(*state, "{\"model_type\": \"llama\", " TINY));
+    assert_string_equal(text_of(*state, FOLDER "qwen2.onnx"),
+                        text_of_config(*state, "{\"model_type\": \"qwen2\", " TINY));
+}
+
+// What was taken for keys that no graph has is said.
+static void what_a_graph_does_not_say_is_noted(void **state)
+{
+    struct err err = {0};
+    struct model_config *config = model_load(*state, FOLDER "llama.onnx", NULL, NULL, &err);
+    assert_string_equal(config->name, "llama");
+    assert_non_null(strstr(config->notes[0], "rope_theta 10000"));
+    assert_non_null(strstr(config->notes[0], "tie_word_embeddings"));
+}
+
+static struct onnx_graph *load(struct arena *arena, const char *path)
+{
+    struct err err = {0};
+    const struct onnx_options options = {.batch = 1, .training = true};
+    struct onnx_graph *graph = onnx_load(arena, path, &options, &err);
+    assert_string_equal(err.text, "");
+    return graph;
+}
+
+static struct onnx_node *node_of(const struct onnx_graph *graph, const char *type, int number)
+{
+    for (int n = 0; n < graph->node_count; n++) {
+        if (strcmp(graph->nodes[n].type, type) == 0 && number-- == 0) return &graph->nodes[n];
+    }
+    fail_msg("no %s", type);
+    return NULL;
+}
+
+static void must_refuse(struct arena *arena, const struct onnx_graph *graph, const char *text)
+{
+    struct err err = {0};
+    assert_null(onnx_stack_find(arena, "mine.onnx", graph, &err));
+    assert_int_equal(err.kind, ERR_INPUT);
+    if (!strstr(err.text, text)) assert_string_equal(err.text, text);
+    assert_null(strchr(err.text, '\n'));
+}
+
+// Planted faults: an operator of another type, a layer of another width, a third norm, a softmax
+// less, two kinds of activation.
+static void other_graphs_are_refused_by_name(void **state)
+{
+    struct onnx_graph *graph = load(*state, FOLDER "llama.onnx");
+    node_of(graph, "Neg", 1)->type = "Einsum";
+    must_refuse(*state, graph, "(Einsum): no part of the stacks of layers that are recognised");
+
+    graph = load(*state, FOLDER "llama.onnx");
+    node_of(graph, "Sigmoid", 2)->type = "Erf";
+    must_refuse(*state, graph, "(Erf): a second kind of activation");
+
+    graph = load(*state, FOLDER "llama.onnx");
+    node_of(graph, "Sqrt", 1)->type = "ReduceMean";
+    must_refuse(*state, graph,
+                "mine.onnx: a stack of layers whose norms, positions, mlp and biases");
+
+    graph = load(*state, FOLDER "llama.onnx");
+    node_of(graph, "Softmax", 2)->type = "Identity";
+    must_refuse(*state, graph, "(MatMul): the last product is no head over the vocabulary");
+
+    graph = load(*state, FOLDER "llama.onnx");
+    struct onnx_node *concat = node_of(graph, "Concat", 0);
+    const int table[] = {node_of(graph, "Gather", 0)->inputs[0], concat->inputs[1]};
+    concat->inputs = table;
+    must_refuse(*state, graph, "(Concat): a matrix of weights in no product");
+
+    graph = load(*state, FOLDER "gpt2.onnx");
+    struct onnx_node *product = node_of(graph, "Gemm", 5);
+    product->input_count = 2;
+    must_refuse(*state, graph, "(Gemm): layers that are not alike are not recognised");
+}
+
+static void what_has_no_layers_is_refused(void **state)
+{
+    struct onnx_graph *graph = load(*state, "tests/data/onnx/residual.onnx");
+    must_refuse(*state, graph, "mine.onnx: node ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt2_is_the_shipped_one),
+        cmocka_unit_test(grouped_heads_and_gates_are_found),
+        cmocka_unit_test(what_a_graph_does_not_say_is_noted),
+        cmocka_unit_test(other_graphs_are_refused_by_name),
+        cmocka_unit_test(what_has_no_layers_is_refused),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
