@@ -1,6 +1,7 @@
 #include "planner/strategy/dual.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 struct dual *dual_new(struct arena *arena, const struct choice_model *model)
@@ -17,22 +18,52 @@ struct dual *dual_new(struct arena *arena, const struct choice_model *model)
     return dual;
 }
 
+// The least of `others` sums of a row and a message.
+static double least_of_row(const double *row, const double *message, int others)
+{
+    double low = row[0] + message[0];
+    for (int y = 1; y < others; y++) {
+        double at = row[y] + message[y];
+        low = at < low ? at : low;
+    }
+    return low;
+}
+
+// Four rows at once, whose minima do not wait for each other.
+static void least_of_rows(const double *row, const double *message, int others, double low[4])
+{
+    const double *second = row + others, *third = second + others, *fourth = third + others;
+    double a = row[0] + message[0], b = second[0] + message[0];
+    double c = third[0] + message[0], d = fourth[0] + message[0];
+    for (int y = 1; y < others; y++) {
+        double in_a = row[y] + message[y], in_b = second[y] + message[y];
+        double in_c = third[y] + message[y], in_d = fourth[y] + message[y];
+        a = in_a < a ? in_a : a;
+        b = in_b < b ? in_b : b;
+        c = in_c < c ? in_c : c;
+        d = in_d < d ? in_d : d;
+    }
+    low[0] = a;
+    low[1] = b;
+    low[2] = c;
+    low[3] = d;
+}
+
 // What comes over the edge: least[x] = min over y of cost(x, y) + messages of both ends.
 static void collect(const struct dual *dual, const struct model_arc *arc, int count, double *least)
 {
+    enum { ROWS = 4 };
     const struct choice_model *model = dual->model;
-    int others = model_choices(model, arc->node);
+    int others = model_choices(model, arc->node), x = 0;
     const double *own = dual->messages + model->messages[2 * arc->edge + arc->side];
     const double *theirs = dual->messages + model->messages[2 * arc->edge + 1 - arc->side];
-    for (int x = 0; x < count; x++) {
-        const double *row = arc->cost + (size_t)x * (size_t)others;
-        double low = row[0] + theirs[0];
-        for (int y = 1; y < others; y++) {
-            double at = row[y] + theirs[y];
-            low = at < low ? at : low;
-        }
-        least[x] = low + own[x];
-    }
+    const double *row = arc->cost;
+    for (; x + ROWS <= count; x += ROWS, row += (ptrdiff_t)ROWS * others)
+        least_of_rows(row, theirs, others, least + x);
+    for (; x < count; x++, row += others)
+        least[x] = least_of_row(row, theirs, others);
+    for (x = 0; x < count; x++)
+        least[x] += own[x];
 }
 
 static int round_node(const struct dual *dual, int node, bool onwards, const int *rounded)

@@ -1,6 +1,7 @@
 #include "planner/strategy/search.h"
 #include "core/hash.h"
 #include "core/random.h"
+#include "planner/strategy/dual.h"
 
 #include <assert.h>
 #include <math.h>
@@ -17,6 +18,7 @@ struct choice_search *search_new(struct arena *arena, const struct choice_model 
         .window = window_new(arena, model),
         .random = seed,
         .allowed = ARENA_NEW(arena, unsigned char, model->choice_count),
+        .repair_priced = ARENA_NEW(arena, double, model->choice_count),
         .is_taken = ARENA_NEW(arena, unsigned char, model->node_count),
         .front = ARENA_NEW(arena, int, model->node_count),
         .journal_nodes = ARENA_NEW(arena, int, model->node_count),
@@ -98,11 +100,25 @@ static void find_hot_point(struct choice_search *search)
     search->other_work += search->model->point_count / 2;
 }
 
+// What a choice uses where the limit is exceeded, at the price of excess.
+static void price_excess(struct choice_search *search)
+{
+    const struct choice_model *model = search->model;
+    struct arena scratch = {0};
+    double *prices = ARENA_NEW(&scratch, double, model->point_count);
+    for (int t = 0; t < model->point_count; t++)
+        prices[t] = search->state->used[t] > model->room[t] ? search->excess_price : 0;
+    dual_price_choices(model, &scratch, prices, search->repair_priced);
+    search->other_work += 3 * model->choice_count + model->point_count;
+    arena_free(&scratch);
+}
+
 void search_step(struct choice_search *search, enum search_goal goal)
 {
-    enum { CHAIN_EVERY = 8, STEP_WORK = 400 };
+    enum { CHAIN_EVERY = 8, PRICE_EVERY = 64, STEP_WORK = 400 };
     search->steps++;
     search->other_work += STEP_WORK;
+    if (goal == SEARCH_REPAIR && search->steps % PRICE_EVERY == 0) price_excess(search);
     if (goal == SEARCH_REPAIR) find_hot_point(search);
     if (goal != SEARCH_PRICED && search->steps % CHAIN_EVERY == 0) {
         search->chains++;

@@ -24,6 +24,7 @@ struct choice_search {
     int pool_count;
     unsigned char *allowed;  // [choice_count]
     double excess_price;     // of a unit of excess, while repairing
+    double *repair_priced;   // [choice_count]: that price at the points that are exceeded
     // Kinds of windows, drawn by what they gained for their work.
     struct search_arm {
         int size, table_cap;

@@ -186,9 +186,13 @@ double search_window(struct choice_search *search, enum search_goal goal,
         .allowed = from_pool ? search->allowed : NULL,
         .table_cap = arm->table_cap,
     };
-    if (goal == SEARCH_REPAIR && search->hot_point >= 0)
+    if (goal == SEARCH_REPAIR && search_draw(search, 3) > 0) {
+        options.priced = search->repair_priced;
+        options.price_ratio = 1;
+    } else if (goal == SEARCH_REPAIR && search->hot_point >= 0) {
         options.extras[options.extra_count++] =
             (struct window_extra){search->hot_point, search->excess_price};
+    }
     if (from_pool) allow_pool(search, count);
     double gain = 0;
     for (int i = 0; i < TRIES && again && gain == 0; i++) {

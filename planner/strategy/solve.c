@@ -9,7 +9,7 @@
 #include <time.h>
 
 // Entries a second.
-static const double STRATEGY_RATE = 3e8;
+static const double STRATEGY_RATE = 3.5e8;
 
 struct solver {
     struct arena *arena, scratch;
@@ -217,15 +217,22 @@ static void descend(struct solver *solver, double share)
     say(solver, "descent");
 }
 
+// Of what is exceeded, at the dual's prices there: a little more than memory is worth.
+static double first_excess_price(const struct solver *solver)
+{
+    const struct choice_state *state = solver->state;
+    double sum = 0;
+    for (int t = 0; t < solver->model->point_count; t++)
+        sum += solver->best_prices[t] * fmax(0, state->used[t] - solver->model->room[t]);
+    double least = 1e-3 * fabs(solver->target) / fmax(state->excess, 1);
+    return fmax(1.5 * sum / fmax(state->excess, 1), least);
+}
+
 static void repair(struct solver *solver, double share)
 {
     struct choice_state *state = solver->state;
-    double most = 0;
-    for (int t = 0; t < solver->model->point_count; t++)
-        most = fmax(most, solver->best_prices[t]);
     state_set(state, state->choice);
-    solver->search->excess_price =
-        most > 0 ? most : 1e-3 * fabs(solver->target) / fmax(state->excess, 1);
+    solver->search->excess_price = first_excess_price(solver);
     double before = state->excess;
     for (int64_t step = 1; (state->excess > 0 || state->forbidden > 0) && !is_over(solver, share);
          step++) {
