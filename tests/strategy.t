@@ -98,9 +98,9 @@ for my $case ([40, 3], [120, 6]) {
     write_text("$folder/drawn.json", $text);
     my $breach = Schema::breach({problem => $problem}, $problems, '$');
     check("a problem of $case->[0] nodes is as its schema says", $breach eq '', $breach);
-    my ($out) = judge("a problem of $case->[0] nodes", "$folder/drawn.json", $problem, 0.2);
+    my ($out) = judge("a problem of $case->[0] nodes", "$folder/drawn.json", $problem, 0.5);
     system "gzip -kf $folder/drawn.json";
-    my ($again) = judge('the same, packed,', "$folder/drawn.json.gz", $problem, 0.2);
+    my ($again) = judge('the same, packed,', "$folder/drawn.json.gz", $problem, 0.5);
     check('and is answered alike', ($out // '') eq ($again // ' '));
 }
 

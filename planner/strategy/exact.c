@@ -99,6 +99,7 @@ struct exact exact_solve(struct arena *arena, const struct choice_model *model)
     double bound = result.status == MILP_OPTIMAL ? result.objective : result.bound;
     bound /= scale;
     exact.choice = choice;
+    exact.is_optimal = result.status == MILP_OPTIMAL;
     exact.bound = isfinite(bound) ? (int64_t)ceil(fmin(bound * TRUSTED, bound / TRUSTED) - 0.5) : 0;
     return exact;
 }

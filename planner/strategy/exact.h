@@ -11,6 +11,7 @@ struct exact {
     const int *choice;   // [node_count]; NULL: none was found
     int64_t bound;       // where there is a choice
     bool is_impossible;  // proven
+    bool is_optimal;     // as GLPK counts
 };
 
 // Whether it is small enough to be tried.

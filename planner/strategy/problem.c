@@ -30,6 +30,10 @@ static bool check_nodes(struct strategy_scan *scan, struct strategy_problem *pro
         if (count < 1) {
             return fail_list(scan, "nodes.costs", &problem->costs, i, "strategies", count, 1);
         }
+        if (count > STRATEGY_CHOICES_MOST) {
+            return fail_list(scan, "nodes.costs", &problem->costs, i, "more strategies than taken",
+                             count, STRATEGY_CHOICES_MOST);
+        }
         if (length(&problem->usages, i) != count) {
             return fail_list(scan, "nodes.usages", &problem->usages, i, "one for each strategy",
                              length(&problem->usages, i), count);

@@ -18,7 +18,11 @@
 // What a single cost or usage may be: sums over a file stay whole in a double.
 #define STRATEGY_MOST 100000000000000
 
-enum { STRATEGY_NODES_MOST = 1 << 22, STRATEGY_TIME_MOST = 1 << 24 };
+enum {
+    STRATEGY_NODES_MOST = 1 << 22,
+    STRATEGY_CHOICES_MOST = 1 << 12,  // of a node
+    STRATEGY_TIME_MOST = 1 << 24
+};
 
 // Lists of whole numbers, one behind the other: list i is values[starts[i]] .. [starts[i + 1] - 1].
 struct strategy_lists {

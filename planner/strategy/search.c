@@ -10,7 +10,7 @@
 struct choice_search *search_new(struct arena *arena, const struct choice_model *model,
                                  struct choice_state *state, uint64_t seed)
 {
-    static const int SIZES[] = {10, 24, 60, 120, 240}, CAPS[] = {2048, 65536};
+    static const int SIZES[] = {16, 50, 120, 240}, CAPS[] = {512, 4096, 65536};
     struct choice_search *search = ARENA_NEW(arena, struct choice_search, 1);
     *search = (struct choice_search){
         .model = model,
@@ -28,7 +28,7 @@ struct choice_search *search_new(struct arena *arena, const struct choice_model 
     search->window->random = ~seed;
     for (int i = 0; i < SEARCH_ARMS; i++)
         search->arms[search->arm_count++] = (struct search_arm){
-            .size = SIZES[i % 5], .table_cap = CAPS[i / 5 % 2], .from_pool = i >= SEARCH_ARMS / 2};
+            .size = SIZES[i % 4], .table_cap = CAPS[i / 4 % 3], .from_pool = i >= SEARCH_ARMS / 2};
     return search;
 }
 
@@ -57,12 +57,24 @@ double search_merit(const struct choice_search *search, enum search_goal goal)
     return state->cost + search->excess_price * state->excess;
 }
 
+// Of a few drawn arms the one whose steps take least, so that trying costs little.
+static struct search_arm *draw_cheap(struct choice_search *search)
+{
+    enum { DRAWN = 3 };
+    struct search_arm *best = NULL;
+    for (int i = 0; i < DRAWN; i++) {
+        struct search_arm *arm = &search->arms[search_draw(search, search->arm_count)];
+        if (!best || arm->work * best->steps < best->work * arm->steps) best = arm;
+    }
+    return best;
+}
+
 // The arm that gained most for its work, or one in four times any.
 static struct search_arm *draw_arm(struct choice_search *search)
 {
-    struct search_arm *best = &search->arms[search_draw(search, search->arm_count)];
-    bool any = search_draw(search, 4) == 0 || best->work == 0;
-    for (int i = 0; i < search->arm_count && !any; i++) {
+    struct search_arm *best = draw_cheap(search);
+    if (search_draw(search, 4) == 0 || best->work == 0) return best;
+    for (int i = 0; i < search->arm_count; i++) {
         struct search_arm *arm = &search->arms[i];
         if (arm->from_pool && search->pool_count == 0) continue;
         if (arm->gain * best->work > best->gain * arm->work) best = arm;
@@ -76,9 +88,11 @@ static void note_gain(struct choice_search *search, struct search_arm *arm, doub
     static const double FADES = 0.995;
     arm->gain += gain;
     arm->work += (double)work;
+    arm->steps++;
     for (int i = 0; i < search->arm_count; i++) {
         search->arms[i].gain *= FADES;
         search->arms[i].work *= FADES;
+        search->arms[i].steps *= FADES;
     }
 }
 
@@ -100,6 +114,13 @@ static void find_hot_point(struct choice_search *search)
     search->other_work += search->model->point_count / 2;
 }
 
+int search_repair_steps(const struct choice_search *search)
+{
+    enum { LEAST = 8, MOST = 64, NODES = 128 };
+    int steps = LEAST + search->model->node_count / NODES;
+    return steps < MOST ? steps : MOST;
+}
+
 // What a choice uses where the limit is exceeded, at the price of excess.
 static void price_excess(struct choice_search *search)
 {
@@ -115,10 +136,11 @@ static void price_excess(struct choice_search *search)
 
 void search_step(struct choice_search *search, enum search_goal goal)
 {
-    enum { CHAIN_EVERY = 8, PRICE_EVERY = 64, STEP_WORK = 400 };
+    enum { CHAIN_EVERY = 8, STEP_WORK = 400 };
     search->steps++;
     search->other_work += STEP_WORK;
-    if (goal == SEARCH_REPAIR && search->steps % PRICE_EVERY == 0) price_excess(search);
+    if (goal == SEARCH_REPAIR && search->steps % search_repair_steps(search) == 0)
+        price_excess(search);
     if (goal == SEARCH_REPAIR) find_hot_point(search);
     if (goal != SEARCH_PRICED && search->steps % CHAIN_EVERY == 0) {
         search->chains++;

@@ -12,7 +12,7 @@ enum search_goal {
     SEARCH_FEASIBLE,  // less cost within the limit
 };
 
-enum { SEARCH_POOL = 48, SEARCH_ARMS = 20 };
+enum { SEARCH_POOL = 48, SEARCH_ARMS = 24 };
 
 struct choice_search {
     const struct choice_model *model;
@@ -29,7 +29,7 @@ struct choice_search {
     struct search_arm {
         int size, table_cap;
         bool from_pool;
-        double gain, work;
+        double gain, work, steps;
     } arms[SEARCH_ARMS];
     int arm_count;
     int nodes[WINDOW_MOST], chosen[WINDOW_MOST];
@@ -49,6 +49,9 @@ int64_t search_work(const struct choice_search *search);
 void search_step(struct choice_search *search, enum search_goal goal);
 // A copy of the choice goes into the pool, in the place of the oldest where it is full.
 void search_pool_put(struct choice_search *search, struct arena *arena, const int *choice);
+
+// Steps of a repair after which excess is priced anew: small graphs have few windows to try.
+int search_repair_steps(const struct choice_search *search);
 
 // Parts of a step, in files of their own.
 // Nodes of a new window, in search->nodes; their count.

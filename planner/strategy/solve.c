@@ -8,8 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-// Entries a second.
+// Entries a second: measured, see solve.h.
 static const double STRATEGY_RATE = 3.5e8;
+// What was done before, in the same measure, for a cost of an edge.
+enum { READ_WORK = 130 };
 
 struct solver {
     struct arena *arena, scratch;
@@ -237,7 +239,7 @@ static void repair(struct solver *solver, double share)
     for (int64_t step = 1; (state->excess > 0 || state->forbidden > 0) && !is_over(solver, share);
          step++) {
         search_step(solver->search, SEARCH_REPAIR);
-        if (step % 64) continue;
+        if (step % search_repair_steps(solver->search)) continue;
         if (state->excess > 0.9 * before && solver->search->excess_price < 1e30)
             solver->search->excess_price *= 1.3;
         before = state->excess;
@@ -254,6 +256,12 @@ static void better(struct solver *solver, double share)
     state_set(solver->state, solver->state->choice);
     say(solver, "search");
     keep_best(solver);
+}
+
+// Costs of edges: what reading and reducing take grows with these.
+static int64_t problem_entries(const struct strategy_problem *problem)
+{
+    return problem->edge_costs.starts[problem->edge_count];
 }
 
 static void start(struct solver *solver)
@@ -274,6 +282,7 @@ static void start(struct solver *solver)
     solver->best_bound = -INFINITY;
     solver->bound = INT64_MIN;
     solver->eta = 1;
+    solver->work = READ_WORK * problem_entries(solver->problem);
     solver->budget = (int64_t)(solver->options->time_limit_s * STRATEGY_RATE) + 1;
     dual_sweep(solver->dual, true, solver->rounded);
     dual_sweep(solver->dual, false, NULL);
@@ -293,25 +302,37 @@ static bool solve_exactly(struct solver *solver, struct strategy_answer *answer)
     if (!isfinite(solver->best_cost)) return false;
     if (exact.bound > solver->bound) solver->bound = exact.bound;
     solver->is_proven = (double)solver->bound >= solver->best_cost;
-    return solver->is_proven;
+    return exact.is_optimal;
+}
+
+// What was found this round goes into the pool and the best of all goes on: windows from the pool
+// put the better parts of both together.
+static void mix(struct solver *solver)
+{
+    enum { COPIES = 6 };
+    for (int i = 0; i < COPIES; i++)
+        search_pool_put(solver->search, solver->arena, solver->state->choice);
+    if (solver->state->cost > solver->best_cost) state_set(solver->state, solver->best);
 }
 
 static void solve_model(struct solver *solver)
 {
-    static const double DUAL_SHARES[] = {0.12, 0.45}, PRIMAL_SHARES[] = {0.3, 1};
+    static const struct {
+        double dual, alone, end;  // shares of the budget
+    } ROUNDS[] = {{0.12, 0.25, 0.3}, {0.42, 0.62, 1}};
     for (int round = 0; round < 2 && !solver->is_proven; round++) {
-        run_dual(solver, DUAL_SHARES[round]);
+        run_dual(solver, ROUNDS[round].dual);
         say(solver, "dual");
         round_all(solver);
-        descend(solver, PRIMAL_SHARES[round]);
-        repair(solver, PRIMAL_SHARES[round]);
-        if (isfinite(solver->best_cost)) {
-            if (solver->state->excess > 0 || solver->state->forbidden > 0 ||
-                solver->state->cost > 1.02 * solver->best_cost)
-                state_set(solver->state, solver->best);
-            search_pool_put(solver->search, solver->arena, solver->best);
-            better(solver, PRIMAL_SHARES[round]);
-        }
+        descend(solver, ROUNDS[round].end);
+        repair(solver, ROUNDS[round].end);
+        if (!isfinite(solver->best_cost)) continue;
+        if (solver->state->excess > 0 || solver->state->forbidden > 0)
+            state_set(solver->state, solver->best);
+        search_pool_put(solver->search, solver->arena, solver->best);
+        better(solver, ROUNDS[round].alone);
+        mix(solver);
+        better(solver, ROUNDS[round].end);
     }
     int64_t bound = dual_certified(solver->dual, &solver->scratch);
     if (bound > solver->bound && !solver->is_proven) solver->bound = bound;
