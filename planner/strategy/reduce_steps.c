@@ -56,8 +56,25 @@ bool reduced_drop_unsupported(struct reduced *reduced)
     return any;
 }
 
-// By how much `worse` may at most be the better choice, whatever the neighbours choose: not above
-// 0 is domination. Early out, as most pairs fail at once.
+// By how much the better choice is dearer along an edge, at most, whatever the other end chooses.
+static double most_over(const struct reduced *reduced, const struct reduced_edge *edge, int node,
+                        int better, int worse)
+{
+    bool is_first = edge->ends[0] == node;
+    int width = reduced->nodes[edge->ends[1]].count, step = is_first ? 1 : width;
+    int count = reduced->nodes[reduced_other(edge, node)].count;
+    const double *low = edge->cost + (is_first ? better * width : better);
+    const double *high = edge->cost + (is_first ? worse * width : worse);
+    double most = -INFINITY;
+    for (int y = 0; y < count; y++) {
+        double over = low[y * step] - high[y * step];
+        if (high[y * step] < REFUSED && over > most) most = over;
+    }
+    return most;
+}
+
+// Whether a choice is never cheaper than another and never uses less. Early out, as most pairs fail
+// at once.
 static bool dominates(const struct reduced *reduced, int node, int better, int worse)
 {
     const struct reduced_node *at = &reduced->nodes[node];
@@ -67,15 +84,9 @@ static bool dominates(const struct reduced *reduced, int node, int better, int w
     for (int i = 0; i < at->edge_count; i++) {
         const struct reduced_edge *edge = &reduced->edges[at->edges[i]];
         if (edge->is_gone) continue;
-        int count = reduced->nodes[reduced_other(edge, node)].count;
-        double most = -INFINITY;
-        for (int y = 0; y < count; y++) {
-            double cost = reduced_cost(reduced, edge, node, worse, y);
-            if (cost >= REFUSED) continue;
-            most = fmax(most, reduced_cost(reduced, edge, node, better, y) - cost);
-        }
-        ahead -= most;
+        double most = most_over(reduced, edge, node, better, worse);
         if (most >= REFUSED) return false;
+        ahead -= most;
     }
     return ahead >= 0;
 }

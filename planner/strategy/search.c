@@ -10,7 +10,7 @@
 struct choice_search *search_new(struct arena *arena, const struct choice_model *model,
                                  struct choice_state *state, uint64_t seed)
 {
-    static const int SIZES[] = {16, 50, 120, 240}, CAPS[] = {512, 4096, 65536};
+    static const int SIZES[] = {16, 50, 120, 240}, CAPS[] = {1024, 8192, 65536};
     struct choice_search *search = ARENA_NEW(arena, struct choice_search, 1);
     *search = (struct choice_search){
         .model = model,
@@ -72,8 +72,11 @@ static struct search_arm *draw_cheap(struct choice_search *search)
 // The arm that gained most for its work, or one in four times any.
 static struct search_arm *draw_arm(struct choice_search *search)
 {
-    struct search_arm *best = draw_cheap(search);
-    if (search_draw(search, 4) == 0 || best->work == 0) return best;
+    enum { ANY = 4 };
+    struct search_arm *best = search_draw(search, 2) == 0
+                                  ? draw_cheap(search)
+                                  : &search->arms[search_draw(search, search->arm_count)];
+    if (search_draw(search, ANY) == 0 || best->work == 0) return best;
     for (int i = 0; i < search->arm_count; i++) {
         struct search_arm *arm = &search->arms[i];
         if (arm->from_pool && search->pool_count == 0) continue;

@@ -319,7 +319,7 @@ static void solve_model(struct solver *solver)
 {
     static const struct {
         double dual, alone, end;  // shares of the budget
-    } ROUNDS[] = {{0.12, 0.25, 0.3}, {0.42, 0.62, 1}};
+    } ROUNDS[] = {{0.15, 0.2, 0.22}, {0.5, 0.7, 1}};
     for (int round = 0; round < 2 && !solver->is_proven; round++) {
         run_dual(solver, ROUNDS[round].dual);
         say(solver, "dual");
