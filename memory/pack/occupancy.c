@@ -22,20 +22,27 @@ struct range_set {
     int count, room;
 };
 
-enum { SETS_MOST = 4 * 32 };  // four a level
+enum { SETS_MOST = 2 * 32 + 2 };  // two a level, and what covers them on either side
+
+// What is in use throughout a node or one above it, joined: of one section that is nearly one
+// range, whatever the nodes in which its buffers stand.
+struct covered {
+    struct range_set own;
+    const struct range_set *all;  // `own`, or that of the node above where this one adds nothing
+    int64_t changed, joined;      // when its `whole` was added to, and when this was made
+};
 
 struct occupancy {
     struct range_pool pool;
     int leaf_count;           // a power of two; node 1 is the root, leaves are leaf_count + section
     struct range_set *any;    // in use somewhere in the node
     struct range_set *whole;  // in use throughout the node; of inner nodes only
+    struct covered *covered;  // of inner nodes, made when it is asked for
+    int64_t now;              // buffers that were added
     // What a question has to look at, and how far it has looked.
-    struct range_set *asked[SETS_MOST];
+    const struct range_set *asked[SETS_MOST];
     int place[SETS_MOST];
     int asked_count;
-    // Where what the question has to look at is joined: sums of two rows of sets, in turns.
-    struct byte_range *joined[2];
-    int joined_room;
 };
 
 struct occupancy *occupancy_new(struct arena *arena, int section_count)
@@ -47,6 +54,7 @@ struct occupancy *occupancy_new(struct arena *arena, int section_count)
         occupancy->leaf_count *= 2;
     occupancy->any = ARENA_NEW(arena, struct range_set, 2 * occupancy->leaf_count);
     occupancy->whole = ARENA_NEW(arena, struct range_set, occupancy->leaf_count);
+    occupancy->covered = ARENA_NEW(arena, struct covered, occupancy->leaf_count);
     return occupancy;
 }
 
@@ -129,6 +137,7 @@ void occupancy_add(struct occupancy *occupancy, int first, int end, int64_t lowe
 {
     int leaf_count = occupancy->leaf_count;
     assert(0 <= first && first < end && end <= leaf_count && lower < upper);
+    occupancy->now++;
     int low = first + leaf_count, high = end + leaf_count;
     for (; low < high; low /= 2, high /= 2) {
         int nodes[2], node_count = 0;
@@ -138,6 +147,7 @@ void occupancy_add(struct occupancy *occupancy, int first, int end, int64_t lowe
             set_add(&occupancy->pool, &occupancy->any[nodes[i]], lower, upper);
             if (nodes[i] >= leaf_count) continue;
             set_add(&occupancy->pool, &occupancy->whole[nodes[i]], lower, upper);
+            occupancy->covered[nodes[i]].changed = occupancy->now;
         }
     }
     // Nodes above that the lifetime covers in part.
@@ -152,32 +162,75 @@ void occupancy_add(struct occupancy *occupancy, int first, int end, int64_t lowe
     }
 }
 
-static void ask_set(struct occupancy *occupancy, struct range_set *set)
+// The bytes of both.
+static void join(struct range_pool *pool, const struct range_set *a, const struct range_set *b,
+                 struct range_set *joined)
+{
+    const struct byte_range *next[] = {a->ranges, b->ranges};
+    const struct byte_range *end[] = {a->ranges + a->count, b->ranges + b->count};
+    joined->count = 0;
+    while (next[0] < end[0] || next[1] < end[1]) {
+        bool second = next[0] == end[0] || (next[1] < end[1] && next[1]->lower < next[0]->lower);
+        struct byte_range range = *next[second]++;
+        struct byte_range *last = joined->count ? &joined->ranges[joined->count - 1] : NULL;
+        if (last && last->upper >= range.lower) {
+            if (last->upper < range.upper) last->upper = range.upper;
+            continue;
+        }
+        if (joined->count == joined->room) grow(pool, joined);
+        joined->ranges[joined->count++] = range;
+    }
+}
+
+// Made anew from the root on where a node on the way has changed since.
+static const struct range_set *covered_at(struct occupancy *occupancy, int node)
+{
+    static const struct range_set NOTHING = {0};
+    const struct range_set *above = &NOTHING;
+    int64_t changed = 0;
+    int depth = 0;
+    while (node >> (depth + 1))
+        depth++;
+    for (; depth >= 0; depth--) {
+        struct covered *covered = &occupancy->covered[node >> depth];
+        const struct range_set *whole = &occupancy->whole[node >> depth];
+        if (changed < covered->changed) changed = covered->changed;
+        if (!covered->all || covered->joined < changed) {
+            covered->all = whole->count ? &covered->own : above;
+            if (whole->count) join(&occupancy->pool, above, whole, &covered->own);
+            covered->joined = occupancy->now;
+        }
+        above = covered->all;
+    }
+    return above;
+}
+
+static void ask_set(struct occupancy *occupancy, const struct range_set *set)
 {
     if (set->count == 0) return;
     occupancy->place[occupancy->asked_count] = 0;
     occupancy->asked[occupancy->asked_count++] = set;
 }
 
-// What covers a node above those that make up the lifetime, and all that is in use below.
+// What covers the nodes above those that make up the lifetime, on its left and its right, and all
+// that is in use below.
 static void ask(struct occupancy *occupancy, int first, int end)
 {
     int leaf_count = occupancy->leaf_count;
     assert(0 <= first && first < end && end <= leaf_count);
     occupancy->asked_count = 0;
     int low = first + leaf_count, high = end + leaf_count;
+    int left = low, right = high - 1;
+    while (left && left % 2 == 0)
+        left /= 2;
+    while (right % 2)
+        right /= 2;
+    left /= 2, right /= 2;
+    if (left) ask_set(occupancy, covered_at(occupancy, left));
+    if (right && right != left) ask_set(occupancy, covered_at(occupancy, right));
     for (; low < high; low /= 2, high /= 2) {
         if (low % 2) ask_set(occupancy, &occupancy->any[low++]);
         if (high % 2) ask_set(occupancy, &occupancy->any[--high]);
-    }
-    low = first + leaf_count, high = end + leaf_count;
-    for (int i = 1; leaf_count >> i; i++) {
-        int left = low >> i, right = (high - 1) >> i;
-        bool part_left = left << i != low, part_right = high >> i << i != high;
-        if (part_left) ask_set(occupancy, &occupancy->whole[left]);
-        if (part_right && !(part_left && right == left)) {
-            ask_set(occupancy, &occupancy->whole[right]);
-        }
     }
 }
 
@@ -214,73 +267,36 @@ int64_t occupancy_first_fit(struct occupancy *occupancy, int first, int end, int
     return next_fit(occupancy, low, size, alignment);
 }
 
-// The bytes of both; returns how many ranges that are.
-static int join(const struct range_set *a, const struct range_set *b, struct byte_range *joined)
+// The gap round an address that next_fit found: what is in use before it and behind it.
+static struct byte_range gap_at(const struct occupancy *occupancy)
 {
-    const struct byte_range *next[] = {a->ranges, b->ranges};
-    const struct byte_range *end[] = {a->ranges + a->count, b->ranges + b->count};
-    int count = 0;
-    while (next[0] < end[0] || next[1] < end[1]) {
-        bool second = next[0] == end[0] || (next[1] < end[1] && next[1]->lower < next[0]->lower);
-        struct byte_range range = *next[second]++;
-        if (count > 0 && joined[count - 1].upper >= range.lower) {
-            struct byte_range *last = &joined[count - 1];
-            if (last->upper < range.upper) last->upper = range.upper;
-        } else {
-            joined[count++] = range;
-        }
+    struct byte_range gap = {0, INT64_MAX};
+    for (int i = 0; i < occupancy->asked_count; i++) {
+        const struct range_set *set = occupancy->asked[i];
+        int place = occupancy->place[i];
+        if (place > 0 && set->ranges[place - 1].upper > gap.lower)
+            gap.lower = set->ranges[place - 1].upper;
+        if (place < set->count && set->ranges[place].lower < gap.upper)
+            gap.upper = set->ranges[place].lower;
     }
-    return count;
+    return gap;
 }
 
-static void make_room(struct occupancy *occupancy)
-{
-    int wanted = 0;
-    for (int i = 0; i < occupancy->asked_count; i++)
-        wanted += occupancy->asked[i]->count;
-    if (wanted <= occupancy->joined_room) return;
-    occupancy->joined_room = 2 * wanted;
-    for (int i = 0; i < 2; i++) {
-        occupancy->joined[i] = arena_alloc(occupancy->pool.arena, (size_t)occupancy->joined_room,
-                                           sizeof(struct byte_range));
-    }
-}
-
-// All that the question has to look at, as one set: neighbours are joined until one is left.
-static struct range_set join_all(struct occupancy *occupancy)
-{
-    struct range_set sets[SETS_MOST] = {{0}};
-    int count = occupancy->asked_count;
-    make_room(occupancy);
-    for (int i = 0; i < count; i++)
-        sets[i] = *occupancy->asked[i];
-    for (int turn = 0; count > 1; turn = 1 - turn) {
-        struct byte_range *joined = occupancy->joined[turn];
-        int kept = 0;
-        for (int i = 0; i < count; i += 2) {
-            struct range_set none = {0}, *other = i + 1 < count ? &sets[i + 1] : &none;
-            int joined_count = join(&sets[i], other, joined);
-            sets[kept++] = (struct range_set){joined, joined_count, joined_count};
-            joined += joined_count;
-        }
-        count = kept;
-    }
-    return sets[0];
-}
-
+// From gap to gap that is large enough; none is tighter than one of just this size.
 int64_t occupancy_best_fit(struct occupancy *occupancy, int first, int end, int64_t size,
                            int64_t alignment)
 {
     ask(occupancy, first, end);
-    struct range_set used = join_all(occupancy);
-    int64_t best = -1, best_gap = INT64_MAX, floor = 0;
-    for (int i = 0; i < used.count; i++) {
-        int64_t start = round_up(floor, alignment), ceiling = used.ranges[i].lower;
-        if (start + size <= ceiling && ceiling - floor < best_gap) {
-            best = start;
-            best_gap = ceiling - floor;
+    int64_t best = -1, best_gap = INT64_MAX, address = 0;
+    while (best_gap > size) {
+        address = next_fit(occupancy, address, size, alignment);
+        struct byte_range gap = gap_at(occupancy);
+        if (gap.upper == INT64_MAX) break;
+        if (gap.upper - gap.lower < best_gap) {
+            best = address;
+            best_gap = gap.upper - gap.lower;
         }
-        floor = used.ranges[i].upper;
+        address = gap.upper;
     }
-    return best >= 0 ? best : round_up(floor, alignment);
+    return best >= 0 ? best : address;
 }
