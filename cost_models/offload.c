@@ -138,7 +138,10 @@ struct host_update host_update(const struct price_context *context, const struct
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
     update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
-    update.host_s = update_s(&context->compute, workload->optimizer, elements);
+    // Who asks for no norm does not read the gradients for it.
+    double own_bytes = update_bytes(&context->compute, workload->optimizer, elements);
+    if (!step_takes_norm(workload)) own_bytes -= norm_bytes(&context->compute, elements);
+    update.host_s = stream_s(&context->compute, own_bytes);
     if (!is_host(context)) {
         double bytes = host_bytes(context, program, elements);
         update.host_s = fmax(update.host_s, bytes / host_bytes_per_s(context));

@@ -1,5 +1,6 @@
 #include "core/file.h"
 #include "cost_models/compute.h"
+#include "cost_models/offload.h"
 #include "tests/support/priced.h"
 #include "tests/support/test.h"
 
@@ -250,6 +251,26 @@ static void without_clipping_gradients_are_read_once(void **state)
     assert_true(of.price->norm_s == 0);
 }
 
+// Nor does a processor that keeps the states and is asked for no norm; where a GPU's host updates,
+// its memory, which takes longer than the GPU's, sets the pace either way.
+static void without_clipping_a_host_reads_gradients_once(void **state)
+{
+    struct priced of = priced_start(*state, "gpt2", "dgx-a100-80g", "meshwright");
+    priced_finish(&of);
+    struct device processor = *of.context.compute.device;
+    processor.kind = "cpu";
+    struct workload *workload = &of.program->workload;
+    for (int is_processor = 0; is_processor < 2; is_processor++) {
+        if (is_processor) of.context.compute.device = &processor;
+        workload->unclipped = false;
+        double clipped_s = host_update(&of.context, of.program, 1e9).host_s;
+        workload->unclipped = true;
+        double spared_s = clipped_s - host_update(&of.context, of.program, 1e9).host_s;
+        double read_s = is_processor ? stream_s(&of.context.compute, 4e9) : 0;
+        assert_true(fabs(spared_s - read_s) < 1e-9 * clipped_s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +288,7 @@ int main(void)
         cmocka_unit_test(element_wise_work_moves_at_memory_speed),
         cmocka_unit_test(an_adam_update_moves_34_bytes_a_parameter),
         cmocka_unit_test(without_clipping_gradients_are_read_once),
+        cmocka_unit_test(without_clipping_a_host_reads_gradients_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
