@@ -100,6 +100,38 @@ static inline bool array_is_ragged(const struct kernel_array *array)
     return array_find(array, DIM_EXPERT) >= 0 && array_find(array, DIM_SEQ) >= 0;
 }
 
+// Elements of an array, or of its rows that exist.
+static inline int64_t call_held_elements(const struct kernel_call *call,
+                                         const struct kernel_array *array)
+{
+    if (!call->routing || !array_is_ragged(array)) return array_elements(array);
+    int64_t rows = call->routing->rows_of[call->routing->expert_count];
+    return rows * array_stride(array, array_find(array, DIM_EXPERT));
+}
+
+// What one expert has of an array whose elements are so wide: its rows where there are rows, its
+// part of a parameter. NULL, or the rule that is broken.
+static inline const char *array_cut_expert(struct kernel_array *array,
+                                           const struct kernel_routing *routing, int64_t expert,
+                                           int64_t element_bytes)
+{
+    int at = array_find(array, DIM_EXPERT);
+    if (at < 0) return NULL;
+    int64_t part = expert;
+    if (array_is_ragged(array)) {
+        bool is_usual = at == 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
+        if (!is_usual) return "rows of experts want (batch, seq, expert, ...)";
+        part = routing->rows_of[expert];
+        array->sizes[0] = 1;
+        array->sizes[1] = routing->rows_of[expert + 1] - routing->rows_of[expert];
+    } else if (at != 0) {
+        return "parameters of experts want the dim expert first";
+    }
+    array->data = (char *)array->data + part * array_stride(array, at) * element_bytes;
+    array->sizes[at] = 1;
+    return NULL;
+}
+
 // Whether it works on rows of experts, without moving any.
 static inline bool call_is_inside_experts(const struct kernel_call *call)
 {

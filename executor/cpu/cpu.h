@@ -96,8 +96,6 @@ const char *cpu_combine_backward(struct cpu_device *device, const struct kernel_
 // executor/cpu/run.c: the call as a whole, checks and `adds` included.
 const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call);
 const char *cpu_can_run(const struct kernel_call *call);
-// Elements of an array, or of its rows that exist.
-int64_t cpu_held_elements(const struct kernel_call *call, const struct kernel_array *array);
 // executor/cpu/update.c
 const char *cpu_update(struct device *device, enum stream stream, const struct update_call *call);
 const char *cpu_sum_squares(struct device *device, enum stream stream, const void *reals,

@@ -58,7 +58,7 @@ static bool widen_array(struct cpu_device *device, const struct kernel_call *cal
                         struct kernel_array *array)
 {
     if (array->element != ELEMENT_COMPUTE || !array->data) return true;
-    int64_t count = cpu_held_elements(call, array);
+    int64_t count = call_held_elements(call, array);
     float *wide =
         cpu_scratch(device, (enum scratch)(SCRATCH_WIDE + slot), count * (int64_t)sizeof(float));
     if (!wide) return false;
@@ -86,7 +86,7 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
     for (int i = 0; i < call->output_count && !fault; i++) {
         const struct kernel_array *array = &call->outputs[i];
         if (array->data == wide.outputs[i].data) continue;
-        struct row_run rows = rows_of(array, cpu_held_elements(call, array));
+        struct row_run rows = rows_of(array, call_held_elements(call, array));
         for (int64_t r = 0; r < rows.count; r++)
             round_all(own, rows.each, (const float *)wide.outputs[i].data + r * rows.each,
                       (uint16_t *)array->data + r * array->row_stride);
@@ -132,7 +132,7 @@ static int find_wide(struct wide_group *group, const struct kernel_call *call,
                      const struct kernel_array *array)
 {
     if (array->element != ELEMENT_COMPUTE || !array->data) return -1;
-    int64_t count = cpu_held_elements(call, array);
+    int64_t count = call_held_elements(call, array);
     for (int i = 0; i < group->count; i++) {
         if (is_same(&group->arrays[i].there, array) && group->arrays[i].count == count) return i;
     }

@@ -60,13 +60,6 @@ FAST static void add_to(int64_t count, const REAL *x, REAL *y)
     VECTOR for (int64_t i = 0; i < count; i++) y[i] += x[i];
 }
 
-int64_t cpu_held_elements(const struct kernel_call *call, const struct kernel_array *array)
-{
-    if (!call->routing || !array_is_ragged(array)) return array_elements(array);
-    int64_t rows = call->routing->rows_of[call->routing->expert_count];
-    return rows * array_stride(array, array_find(array, DIM_EXPERT));
-}
-
 // Kernels that write their results whole write to scratch where these are to be added.
 static const char *run_added(struct cpu_device *device, const struct kernel_call *call)
 {
@@ -76,37 +69,17 @@ static const char *run_added(struct cpu_device *device, const struct kernel_call
     own.adds &= kernel->adds;
     for (int i = 0; i < call->output_count; i++) {
         if (!(foreign >> i & 1)) continue;
-        int64_t bytes = cpu_held_elements(call, &call->outputs[i]) * (int64_t)sizeof(REAL);
+        int64_t bytes = call_held_elements(call, &call->outputs[i]) * (int64_t)sizeof(REAL);
         own.outputs[i].data = cpu_scratch(device, (enum scratch)(SCRATCH_SUM + i), bytes);
         if (!own.outputs[i].data) return CPU_NO_MEMORY;
     }
     const char *fault = kernel->run(device, &own);
     for (int i = 0; i < call->output_count && !fault; i++) {
         if (!(foreign >> i & 1)) continue;
-        add_to(cpu_held_elements(call, &call->outputs[i]), own.outputs[i].data,
+        add_to(call_held_elements(call, &call->outputs[i]), own.outputs[i].data,
                call->outputs[i].data);
     }
     return fault;
-}
-
-// What one expert has of an array: its rows where there are rows, its part of a parameter.
-static const char *cut(struct kernel_array *array, const struct kernel_routing *routing,
-                       int64_t expert)
-{
-    int at = array_find(array, DIM_EXPERT);
-    if (at < 0) return NULL;
-    if (array_is_ragged(array)) {
-        bool is_usual = at == 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
-        if (!is_usual) return "rows of experts want (batch, seq, expert, ...)";
-        array->data = (REAL *)array->data + routing->rows_of[expert] * array_stride(array, at);
-        array->sizes[0] = 1;
-        array->sizes[1] = routing->rows_of[expert + 1] - routing->rows_of[expert];
-    } else {
-        if (at != 0) return "parameters of experts want the dim expert first";
-        array->data = (REAL *)array->data + expert * array_stride(array, at);
-    }
-    array->sizes[at] = 1;
-    return NULL;
 }
 
 static const char *run_experts(struct cpu_device *device, const struct kernel_call *call)
@@ -116,9 +89,9 @@ static const char *run_experts(struct cpu_device *device, const struct kernel_ca
         struct kernel_call one = *call;
         one.routing = NULL;
         for (int i = 0; i < one.input_count && !fault; i++)
-            fault = cut(&one.inputs[i], call->routing, e);
+            fault = array_cut_expert(&one.inputs[i], call->routing, e, sizeof(REAL));
         for (int i = 0; i < one.output_count && !fault; i++)
-            fault = cut(&one.outputs[i], call->routing, e);
+            fault = array_cut_expert(&one.outputs[i], call->routing, e, sizeof(REAL));
         one.adds |= e > 0 ? call_shared_outputs(call) : 0;
         if (!fault) fault = run_added(device, &one);
     }

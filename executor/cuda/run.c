@@ -70,19 +70,11 @@ struct reals reals_of(const struct cuda_device *device, const struct kernel_arra
     return (struct reals){array->data, is_wide ? NUMBER_FP32 : (int)device->compute};
 }
 
-// Of an array, or of its rows that exist.
-static int64_t held_elements(const struct kernel_call *call, const struct kernel_array *array)
-{
-    if (!call->routing || !array_is_ragged(array)) return array_elements(array);
-    int64_t rows = call->routing->rows_of[call->routing->expert_count];
-    return rows * array_stride(array, array_find(array, DIM_EXPERT));
-}
-
 const char *cuda_begin_sum(struct cuda_device *device, enum stream stream,
                            const struct kernel_call *call, int output)
 {
     struct reals reals = reals_of(device, &call->outputs[output]);
-    int64_t bytes = held_elements(call, &call->outputs[output]) * number_bytes(reals.number);
+    int64_t bytes = call_held_elements(call, &call->outputs[output]) * number_bytes(reals.number);
     if (call_adds(call, output) || bytes == 0) return NULL;
     const struct kernel_array *array = &call->outputs[output];
     int64_t rows = array->row_stride ? array->sizes[0] * array->sizes[1] : 1;
@@ -118,38 +110,23 @@ static const char *run_added(struct cuda_device *device, enum stream stream,
     for (int i = 0; i < call->output_count; i++) {
         if (!(foreign >> i & 1)) continue;
         int number = reals_of(device, &call->outputs[i]).number;
-        int64_t bytes = held_elements(call, &call->outputs[i]) * number_bytes(number);
+        int64_t bytes = call_held_elements(call, &call->outputs[i]) * number_bytes(number);
         own.outputs[i].data = run_scratch(&run, (enum scratch)(SCRATCH_SUM + i), bytes);
         if (!own.outputs[i].data) return CUDA_NO_MEMORY;
     }
     const char *fault = kernel->run(&run);
     for (int i = 0; i < call->output_count && !fault; i++) {
         if (!(foreign >> i & 1)) continue;
-        add_to(&run, held_elements(call, &call->outputs[i]), reals_of(device, &own.outputs[i]),
+        add_to(&run, call_held_elements(call, &call->outputs[i]), reals_of(device, &own.outputs[i]),
                reals_of(device, &call->outputs[i]));
     }
     return fault ? fault : cuda_fault(cudaGetLastError());
 }
 
-// What one expert has of an array: its rows where there are rows, its part of a parameter.
 static const char *cut(const struct cuda_device *device, struct kernel_array *array,
                        const struct kernel_routing *routing, int64_t expert)
 {
-    int at = array_find(array, DIM_EXPERT);
-    if (at < 0) return NULL;
-    struct reals reals = reals_of(device, array);
-    if (array_is_ragged(array)) {
-        bool is_usual = at == 2 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ;
-        if (!is_usual) return "rows of experts want (batch, seq, expert, ...)";
-        array->data = reals_at(reals, routing->rows_of[expert] * array_stride(array, at)).data;
-        array->sizes[0] = 1;
-        array->sizes[1] = routing->rows_of[expert + 1] - routing->rows_of[expert];
-    } else {
-        if (at != 0) return "parameters of experts want the dim expert first";
-        array->data = reals_at(reals, expert * array_stride(array, at)).data;
-    }
-    array->sizes[at] = 1;
-    return NULL;
+    return array_cut_expert(array, routing, expert, number_bytes(reals_of(device, array).number));
 }
 
 const char *cuda_cut_expert(const struct cuda_device *device, const struct kernel_call *call,
