@@ -83,7 +83,7 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 .PHONY: all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle wasm \
         install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
-        check_fuzz FORCE
+        check_planted check_fuzz FORCE
 .SECONDARY:
 
 # Beside the planner's module: the runs that reports set beside a plan.
@@ -249,12 +249,39 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 # of cuDNN alone, and groups of GEMMs, are not in it.
 EMULATED_SOURCES = $(filter-out executor/cuda/gemm_group.c,$(CUDA_COMMON)) \
                    $(addprefix tests/gpu/emulate,.c _cublaslt.c _gemm.c _runtime.c _sdpa.c \
-                               _streams.c)
+                               _shadow.c _streams.c)
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
                                 $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.emulated.o)
 	$(CC) $(SANITIZE) -shared -o $@ $^ -lm
+# And with every access of its kernels told to a shadow (tests/gpu/emulate_shadow.h), which looks
+# for races; without under sanitizers, which tell theirs. Beside it the programs that use it.
+SHADOWED_FOLDER = $(BUILD)/shadowed
+SHADOWED_TESTS = test_cuda_backend test_cuda_embedding test_cuda_memory test_cuda_gemm \
+                 test_cpu_kernels
+SHADOWED_BESIDE = exec_cpu.so exec_cpu64.so meshwright
+SHADOWED = $(if $(SANITIZE),,$(addprefix $(SHADOWED_FOLDER)/,exec_cuda.so exec_cuda_emulated.so \
+               gpu_compare $(SHADOWED_BESIDE) $(SHADOWED_TESTS)))
+$(SHADOWED_FOLDER)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
+                                          $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.shadowed.o)
+	@mkdir -p $(@D)
+	$(CC) -shared -o $@ $^ -lm
+# What gcc knows that nobody else has the address of, it would not tell. Words of 16 bytes that are
+# not aligned are the end, as on a device.
+SHADOWED_CFLAGS = $(EMULATED_CFLAGS) -fsanitize=thread,alignment \
+                  -fsanitize-undefined-trap-on-error \
+                  $(if $(findstring clang,$(CC)),,-fno-tree-pta)
+$(BUILD)/%.cu.shadowed.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -Wconversion,$(ALL_CFLAGS)) $(SHADOWED_CFLAGS) -x c -c -o $@ $<
+$(SHADOWED_FOLDER)/exec_cuda.so: $(SHADOWED_FOLDER)/exec_cuda_emulated.so
+$(addprefix $(SHADOWED_FOLDER)/,gpu_compare $(SHADOWED_TESTS)): $(SHADOWED_FOLDER)/%: \
+                                                                  $(BUILD)/tests/%
+$(addprefix $(SHADOWED_FOLDER)/,$(SHADOWED_BESIDE)): $(SHADOWED_FOLDER)/%: $(BUILD)/%
+$(filter-out %/exec_cuda_emulated.so,$(SHADOWED)):
+	@mkdir -p $(@D)
+	ln -f $< $@
 # The binary beside it, which takes the back end in its own folder for the one of CUDA.
 EMULATED_BESIDE = meshwright exec_cpu.so exec_cpu64.so $(if $(MPICC),exec_mpi.so)
 EMULATED = $(addprefix $(BUILD)/emulated/,exec_cuda.so exec_nccl.so $(EMULATED_BESIDE))
@@ -345,7 +372,7 @@ demo: deps
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
                $(BUILD)/tests/io_fail \
                $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
-               $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare $(if $(EMCC),$(MODULE))
+               $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare $(SHADOWED) $(if $(EMCC),$(MODULE))
 
 test: deps
 	@$(QUIET_MAKE) test_programs
@@ -369,8 +396,8 @@ mutant_judges:
 	@CC='$(CC)' COMPILE='$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS))' \
 	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
-check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_draws \
-       check_sanitized check_fuzz
+check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_planted \
+       check_draws check_sanitized check_fuzz
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
@@ -401,6 +428,16 @@ check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS) $(OPTION_TABLES)
 check_sdpa: check_deps
 	@$(QUIET_MAKE) $(BUILD)/tests/test_cuda_sdpa $(SDPA_SHAPES)
 	MESHWRIGHT_CASES=1000 $(BUILD)/tests/test_cuda_sdpa
+
+# Faults in the source of the CUDA back end, each of which the emulation must find.
+PLANTED_CFLAGS = $(filter-out -Wconversion -MMD -MP,$(ALL_CFLAGS)) -w
+check_planted: check_deps
+	@$(QUIET_MAKE) $(SHADOWED)
+	@PLANTED_KERNEL='$(CC) -I$(BUILD)/planted $(PLANTED_CFLAGS) $(SHADOWED_CFLAGS) -x c -c' \
+	    PLANTED_SOURCE='$(CC) $(PLANTED_CFLAGS) $(EMULATED_CFLAGS) -c' \
+	    PLANTED_OBJECTS='$(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \
+	        $(CUDA_KERNELS:%.cu=$(BUILD)/%.cu.shadowed.o)' CC='$(CC)' \
+	    $(PROVE) tests/gpu/planted_faults.t
 
 # What `make test` draws a few times, many times.
 DRAWN = search idle proof metamorphic_search lower_random run_random run_half_random \

@@ -119,7 +119,7 @@ static void check(const struct lookup *l, const char *what)
         float before = l->adds ? l->table[i] : 0;
         double error = fabs((double)l->found[i] - exact[i] - (double)before);
         // Pieces of a few dozen terms: far from what thousands in a row lose.
-        if (error > 4e-6 * (sizes[i] + fabs((double)before)))
+        if (!(error <= 4e-6 * (sizes[i] + fabs((double)before))))
             fail_msg("%s, row %zu: %.9g, expected %.9g", what, i / WIDTH, (double)l->found[i],
                      exact[i] + (double)before);
         if (terms[i] <= 1 && l->found[i] != before + plain[i])

@@ -1,5 +1,6 @@
 #include "tests/gpu/emulate.h"
 
+#include "tests/gpu/emulate_shadow.h"
 #include "tests/gpu/emulate_streams.h"
 
 #include <assert.h>
@@ -17,7 +18,9 @@
 // "barrier=N", the threads of a block pass their N-th barrier (from 0) without waiting; "mask=N",
 // shuffles of mask N take that of N / 2. Others: tests/gpu/emulate_streams.c.
 
-struct emulated_index threadIdx, blockIdx, blockDim, gridDim;
+#define INDEX_OF_THREAD __attribute__((section("emulated_indices")))
+struct emulated_index threadIdx INDEX_OF_THREAD, blockIdx INDEX_OF_THREAD;
+struct emulated_index blockDim INDEX_OF_THREAD, gridDim INDEX_OF_THREAD;
 
 enum { THREADS_MAX = 1024, WARP = 32, STACK_BYTES = 64 << 10 };
 enum state { READY, AT_BARRIER, AT_SHUFFLE, DONE };
@@ -181,6 +184,7 @@ static bool release_block(unsigned threads)
     for (unsigned i = 0; i < threads; i++) {
         if (fibers[i].state == AT_BARRIER) fibers[i].state = READY;
     }
+    shadow_barrier();
     return is_any;
 }
 
@@ -236,9 +240,9 @@ static void run_threads(unsigned threads)
 }
 
 struct launch {
-    void (*run)(const void *);
+    struct emulated_kernel kernel;
     unsigned blocks, threads;
-    bool has_barriers;
+    size_t args_bytes;
     _Alignas(16) unsigned char args[];
 };
 
@@ -250,28 +254,33 @@ static void run_launch(const void *args)
     struct turns turns = draw_turns(launch->blocks);
     faults.barrier = planted("barrier");
     faults.mask = planted("mask");
-    running = launch->run;
+    running = launch->kernel.run;
     running_args = launch->args;
-    has_fibers = launch->has_barriers;
+    has_fibers = launch->kernel.has_barriers;
+    struct shadow_launch shadow = {launch->kernel.name, stacks, launch->args,
+                                   (size_t)THREADS_MAX * STACK_BYTES, launch->args_bytes};
+    shadow_begin_launch(&shadow);
     gridDim.x = launch->blocks;
     blockDim.x = launch->threads;
     for (unsigned n = 0; n < launch->blocks; n++) {
         blockIdx.x = turn(&turns, n);
+        shadow_begin_block();
         if (has_fibers) {
             run_block(launch->threads);
         } else {
             run_threads(launch->threads);
         }
     }
+    shadow_end_launch();
 }
 
-void emulate_launch(struct CUstream_st *stream, void (*run)(const void *), const void *args,
-                    size_t size, unsigned blocks, unsigned threads, bool has_barriers)
+void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *kernel,
+                    const void *args, size_t size, unsigned blocks, unsigned threads)
 {
     assert(threads > 0 && threads <= THREADS_MAX && blocks > 0);
     struct launch *launch = calloc(1, sizeof *launch + size);
     assert(launch);
-    *launch = (struct launch){run, blocks, threads, has_barriers};
+    *launch = (struct launch){*kernel, blocks, threads, size};
     memcpy(launch->args, args, size);
     emulate_put(stream, run_launch, launch, sizeof *launch + size);
     free(launch);

@@ -10,7 +10,8 @@
 
 #define CUDA_EMULATED 1
 #define DEVICE __attribute__((unused)) static inline
-#define __shared__ static
+// In a section of its own, so that the shadow knows it (tests/gpu/emulate_shadow.h).
+#define __shared__ static __attribute__((section("emulated_shared")))
 
 struct emulated_index {
     unsigned x;
@@ -20,10 +21,12 @@ extern struct emulated_index threadIdx, blockIdx, blockDim, gridDim;
 #define float4 struct emulated_float4
 #define uint4 struct emulated_uint4
 struct emulated_float4 {
-    float x, y, z, w;
+    _Alignas(16) float x;
+    float y, z, w;
 };
 struct emulated_uint4 {
-    uint32_t x, y, z, w;
+    _Alignas(16) uint32_t x;
+    uint32_t y, z, w;
 };
 
 int64_t emulate_ns(void);
@@ -44,21 +47,23 @@ float emulate_from_byte(uint8_t bits, bool is_e5m2);
 uint8_t emulate_to_byte(float x, bool is_e5m2);
 
 struct CUstream_st;
-void emulate_launch(struct CUstream_st *stream, void (*run)(const void *), const void *args,
-                    size_t size, unsigned blocks, unsigned threads, bool has_barriers);
+struct emulated_kernel {
+    const char *name;
+    void (*run)(const void *);
+    bool has_barriers;
+};
+void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *kernel,
+                    const void *args, size_t size, unsigned blocks, unsigned threads);
 
-#define EMULATED(name, type, a)              \
-    static void name##_thread(const type a); \
-    static void name(const void *args)       \
-    {                                        \
-        name##_thread(*(const type *)args);  \
-    }                                        \
+#define EMULATED(name, type, a, waits)                                     \
+    static void name##_thread(const type a);                               \
+    static void name##_run(const void *args)                               \
+    {                                                                      \
+        name##_thread(*(const type *)args);                                \
+    }                                                                      \
+    static const struct emulated_kernel name = {#name, name##_run, waits}; \
     static void name##_thread(const type a)
-#define KERNEL(name, type, a)             \
-    enum { name##_has_barriers = false }; \
-    EMULATED(name, type, a)
-#define BLOCK_KERNEL(name, type, a)      \
-    enum { name##_has_barriers = true }; \
-    EMULATED(name, type, a)
+#define KERNEL(name, type, a) EMULATED(name, type, a, false)
+#define BLOCK_KERNEL(name, type, a) EMULATED(name, type, a, true)
 #define LAUNCH(name, a, blocks, threads, stream) \
-    emulate_launch(stream, name, &(a), sizeof(a), (unsigned)(blocks), threads, name##_has_barriers)
+    emulate_launch(stream, &(name), &(a), sizeof(a), (unsigned)(blocks), threads)

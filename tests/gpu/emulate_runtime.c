@@ -1,5 +1,6 @@
 #include "executor/cuda/cuda.h"
 
+#include "tests/gpu/emulate_shadow.h"
 #include "tests/gpu/emulate_streams.h"
 
 #include <assert.h>
@@ -74,6 +75,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     *memory = bytes > DEVICE_BYTES ? NULL : malloc(bytes);
     if (!*memory) return fail(cudaErrorMemoryAllocation);
     memset(*memory, 0xFF, bytes);
+    shadow_add_memory(*memory, bytes);
     return cudaSuccess;
 }
 // Waits for nobody, as CUDA need not: who still uses it finds what another left there.
@@ -81,6 +83,7 @@ cudaError_t cudaFree(void *memory)
 {
     if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
     if (memory) memset(memory, 0xFF, malloc_usable_size(memory));
+    shadow_remove_memory(memory);
     free(memory);
     return cudaSuccess;
 }

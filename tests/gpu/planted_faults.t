@@ -1,0 +1,172 @@
+#!/usr/bin/perl
+# Faults planted in the source of the CUDA back end, one at a time (`make check_planted`): a barrier
+# removed, a wrong mask, memory of another, a wait that is dropped. The file is compiled anew for
+# the emulation, with every access told to a shadow (tests/gpu/emulate_shadow.h), and something
+# that runs it must notice. Without a fault all kernels run so, and nothing is noticed.
+use strict;
+use warnings;
+use JSON::PP;
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = "$build/planted";
+my $json   = JSON::PP->new->allow_nonref;
+my $binary = "$folder/meshwright";
+my ($kernel_command, $source_command, $objects) =
+    map { $ENV{$_} // die "start it with make check_planted\n" }
+    qw(PLANTED_KERNEL PLANTED_SOURCE PLANTED_OBJECTS);
+delete @ENV{qw(MESHWRIGHT_EMULATED_FAULT MESHWRIGHT_EMULATED_ORDER MESHWRIGHT_TEST_GPU)};
+$ENV{MESHWRIGHT_EMULATED_SEED} = 1;
+
+# A folder of programs with a back end of their own beside them.
+my @programs = qw(meshwright exec_cpu.so exec_cpu64.so gpu_compare test_cuda_backend test_cpu_kernels
+    test_cuda_embedding test_cuda_memory test_cuda_gemm);
+mkdir $folder;
+mkdir "$folder/executor";
+mkdir "$folder/executor/cuda";
+for my $program (@programs) {
+    unlink "$folder/$program";
+    link "$build/shadowed/$program", "$folder/$program" or die "$folder/$program: $!\n";
+}
+
+sub place_backend {
+    my ($from) = @_;
+    for my $name (qw(exec_cuda.so exec_cuda_emulated.so)) {
+        unlink "$folder/$name";
+        link $from, "$folder/$name" or die "$folder/$name: $!\n";
+    }
+}
+
+# Plans that take kernels which no other judge comes to.
+my %model = (
+    gpt2 => { model_type => 'gpt2', n_embd => 32, n_head => 4, n_layer => 2, n_positions => 32,
+              vocab_size => 128 },
+    mixture => { model_type => 'mixtral', hidden_size => 32, num_attention_heads => 4,
+                 num_key_value_heads => 2, num_hidden_layers => 2, intermediate_size => 64,
+                 vocab_size => 128, num_local_experts => 4, num_experts_per_tok => 2,
+                 max_position_embeddings => 64, rope_theta => 10000, rms_norm_eps => 1e-5,
+                 tie_word_embeddings => JSON::PP::false },
+);
+my %plan = (
+    plain   => ['gpt2',    '--gpus 1 --precision bf16 --zero 0'],
+    bytes   => ['gpt2',    '--gpus 1 --precision fp8 --zero 0'],
+    mixture => ['mixture', '--gpus 1 --precision bf16 --zero 0'],
+    ring    => ['gpt2',    '--gpus 2 --cp 2 --cp-kind ring --precision bf16 --zero 0'],
+    beside  => ['gpt2', '--gpus 1 --precision bf16 --zero 0 --offload optimizer,activations'],
+);
+write_text("$folder/$_.json", $json->encode($model{$_})) for keys %model;
+for my $name (sort keys %plan) {
+    my ($model, $choices) = @{ $plan{$name} };
+    my ($status, undef, $errors) = answer_of("$build/meshwright plan $folder/$model.json dgx-h100",
+        '--stack meshwright --seq-len 16 --global-batch 4 --micro-batch 1', $choices,
+        "-o $folder/$name.plan");
+    die "no plan $name: $errors" if $status;
+}
+
+sub losses_of {
+    my ($name, $order, @words) = @_;
+    local $ENV{MESHWRIGHT_EMULATED_ORDER} = $order;
+    my ($status, $out, $errors) = answer_of('timeout 60', $binary, "run $folder/$name.plan",
+        '--backend cuda --steps 2 --json', @words);
+    my $run = eval { $json->decode($out) } // {};
+    return "status $status" . $json->encode($run->{loss} // []);
+}
+
+# What each judge says: a text that a fault changes.
+sub status_of {
+    my ($status) = answer_of('timeout 60', @_);
+    return "status $status";
+}
+my %judge = (
+    compare   => sub { status_of("$folder/gpu_compare bf16 tiny") },
+    backend   => sub { status_of("$folder/test_cuda_backend") },
+    kernels   => sub { status_of("$folder/test_cpu_kernels") },
+    embedding => sub { status_of("$folder/test_cuda_embedding") },
+    memory    => sub { status_of("$folder/test_cuda_memory") },
+    gemm      => sub { status_of("$folder/test_cuda_gemm") },
+    plain     => sub { losses_of('plain', 0) },
+    bytes     => sub { losses_of('bytes', 0) },
+    mixture   => sub { losses_of('mixture', 0) },
+    beside    => sub { join ' ', map { losses_of('beside', $_) } 1 .. 3 },
+    ring      => sub { losses_of('ring', 0, '--spawn --transport host') },
+    alone     => sub { status_of("$binary run $folder/ring.plan --backend cuda --steps 2",
+                           '--replay-rank 0') },
+);
+
+my %clean;
+
+# Blocks of the file, where the faults are told.
+sub faults_of {
+    my ($path) = @_;
+    my @faults;
+    for (map { s/\A\n+//r } grep { /\S/ } split /\n\n+/, text_of($path) =~ s/^#.*\n//mgr) {
+        my ($file, $in, $judge, $lines) = /\A(\S+)(?: in (\S+))?: (\w+)\n(.+)\z/s
+            or die "$path: no file, judge and lines in: $_\n";
+        my @was     = $lines =~ /^- ?(.*)$/mg;
+        my @becomes = $lines =~ /^\+ ?(.*)$/mg;
+        push @faults, { file => $file, in => $in // $file, judge => $judge,
+                        was => join("\n", @was), becomes => join("\n", @becomes) };
+    }
+    return @faults;
+}
+
+# The text with the fault, which has one place, whatever the blanks between words.
+sub planted {
+    my ($text, $fault) = @_;
+    my $pattern = join '\s+', map { quotemeta } split ' ', $fault->{was};
+    my @places  = $text =~ /$pattern/g;
+    die "$fault->{file}: ", scalar @places, " places of $fault->{was}\n" if @places != 1;
+    return $text =~ s/$pattern/$fault->{becomes}/r;
+}
+
+# Whether the back end with this fault is made; what lies beside the source is found as before.
+sub build_with {
+    my ($fault) = @_;
+    my $text   = planted(text_of($fault->{file}), $fault);
+    my $source = "$folder/" . ($fault->{in} eq $fault->{file} ? 'fault' : 'whole');
+    unlink glob "$folder/executor/cuda/*";
+    if ($fault->{in} eq $fault->{file}) {
+        write_text("$source.c", $text);
+    } else {
+        write_text("$folder/$fault->{file}", $text);
+        write_text("$source.c", text_of($fault->{in}));
+    }
+    my $is_kernel = $fault->{in} =~ /\.cu$/;
+    my $command   = $is_kernel ? $kernel_command : $source_command;
+    my $object    = "$build/" . ($is_kernel ? "$fault->{in}.shadowed.o"
+                                            : $fault->{in} =~ s/\.c$/.emulated.o/r);
+    my ($others) = join ' ', grep { $_ ne $object && /\w/ } split ' ', $objects;
+    my ($status, undef, $errors) = answer_of("$command -o $folder/fault.o $source.c &&",
+        "\${CC:-cc} -shared -o $folder/fault.so.new $folder/fault.o $others -lm &&",
+        "mv $folder/fault.so.new $folder/fault.so");
+    die "a fault of $fault->{file} is not compiled: $errors" if $status;
+    place_backend("$folder/fault.so");
+}
+
+my @faults = faults_of('tests/data/planted_faults.txt');
+my $only   = $ENV{PLANTED_ONLY} // '.';
+check('there are thirty faults at least', @faults >= 30, scalar @faults);
+
+# All kernels run, and nobody notices anything.
+place_backend("$build/shadowed/exec_cuda_emulated.so");
+$ENV{MESHWRIGHT_EMULATED_KERNELS} = "$folder/kernels";
+unlink "$folder/kernels";
+for my $name (sort keys %judge) {
+    $clean{$name} = $judge{$name}->();
+    check("$name has nothing to say without a fault", $clean{$name} =~ /^status 0/, $clean{$name});
+}
+delete $ENV{MESHWRIGHT_EMULATED_KERNELS};
+my %has_run = map { $_ => 1 } split /\n/, text_of("$folder/kernels");
+my @kernels = map { text_of($_) =~ /^(?:BLOCK_)?KERNEL\((\w+),/mg } glob 'executor/cuda/*.cu';
+my @left    = grep { !$has_run{$_} } @kernels;
+check('all kernels run under the shadow', @kernels >= 50 && !@left, "@left");
+
+for my $fault (@faults) {
+    my $title = join ' ', split ' ', "$fault->{file}: $fault->{was} becomes $fault->{becomes}";
+    next if $title !~ /$only/;
+    build_with($fault);
+    my $said = $judge{ $fault->{judge} }->();
+    check("found by $fault->{judge}: " . substr($title, 0, 120), $said ne $clean{ $fault->{judge} });
+}
+checked();
