@@ -54,9 +54,11 @@ else
     make -j"$(nproc)" BUILD="$folder" gpu_programs >&2 || exit 1
 fi
 
-WORK=$(mktemp -d)
+WORK=$(mktemp -d) || exit 4
 trap 'rm -rf "$WORK"' EXIT
 trap 'exit 130' INT TERM
+LD_LIBRARY_PATH=$WORK/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
 TESTS=$folder/tests
 COMPARE=$folder/tests/gpu_compare
 MESHWRIGHT=$folder/meshwright
@@ -106,6 +108,21 @@ add_row() {
     write_result || { echo "run.sh: cannot write $result" >&2; exit 4; }
 }
 
+# Large libraries of the bundle are packed; where it may not be written to they are unpacked
+# elsewhere.
+unpack_into() {
+    unpacked=${2##*/}
+    gzip -dc "$2" >"$1/$unpacked.new" && mv "$1/$unpacked.new" "$1/${unpacked%.gz}"
+}
+unpack_libraries() {
+    mkdir -p "$WORK/lib"
+    for library in "$folder"/lib/*.gz; do
+        if [ ! -e "$library" ] || [ -e "${library%.gz}" ]; then continue; fi
+        unpack_into "$folder/lib" "$library" 2>/dev/null || unpack_into "$WORK/lib" "$library" ||
+            { echo "run.sh: cannot unpack $library" >&2; exit 4; }
+    done
+}
+
 run_stage() {
     left=$((seconds - $(passed)))
     if [ "$left" -lt 3 ]; then
@@ -143,6 +160,7 @@ if [ $status -ne 0 ]; then
     exit $status
 fi
 describe_device
+unpack_libraries
 list_stages | while read -r name limit _; do
     case $chosen in '' | *,$name,*) run_stage "$name" "$limit" ;; esac
 done
