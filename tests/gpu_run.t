@@ -31,7 +31,7 @@ sub stages_of {
 my $emulated = 'MESHWRIGHT_GPU_EMULATED=1';
 
 # The result is whole and of its schema.
-my $some = 'kernels_bf16,one_gpu_bf16,gpt2_124m,memcheck,replay';
+my $some = 'first_look,one_gpu_bf16,gpt2_124m,memcheck,replay';
 my ($status, $out, $errors, $text) = run($emulated, "--stages $some");
 my %stage = stages_of($text);
 check('some stages pass in the emulation', $status == 0, "$status $out $errors");
@@ -41,15 +41,15 @@ check('it has the stages that were asked for, by their worth',
       join(',', map { $_->{name} } @{ $json->decode($text || '{}')->{stages} // [] })
           eq $some, $text);
 check('and says that it is no measurement', $json->decode($text || '{}')->{emulated}, $text);
-check('kernels near the CPU are a pass with its cases', $stage{kernels_bf16}{status} eq 'pass'
-      && @{ $stage{kernels_bf16}{values}{cases} } > 5, $text);
+check('kernels near the CPU are a pass with its cases', $stage{first_look}{status} eq 'pass'
+      && @{ $stage{first_look}{values}{cases} } > 5, $text);
 check('losses of both back ends are kept', @{ $stage{one_gpu_bf16}{values}{losses} } == 4
       && @{ $stage{one_gpu_bf16}{values}{cpu_losses} } == 4, $text);
 check('tokens a second are those of the step', $stage{gpt2_124m}{values}{tokens_per_s} > 0
       && abs($stage{gpt2_124m}{values}{tokens_per_s} * $stage{gpt2_124m}{values}{step_s} / 128 - 1)
           < 1e-4, $text);
 check('a row a stage, aligned', $out =~ /^stage +result +measured +goal/
-      && 5 == (() = $out =~ /^(?:[kg]\w+_\w+|one_gpu_bf16|memcheck|replay) +(?:pass|skipped) /mg),
+      && 5 == (() = $out =~ /^(?:[fg]\w+_\w+|one_gpu_bf16|memcheck|replay) +(?:pass|skipped) /mg),
       $out);
 
 # What was calibrated for is what is run.
@@ -80,6 +80,16 @@ check('what fails is a row that says why, and 1', $status == 1
       "$status $text");
 check('and what comes behind it is still run', $stage{gpt2_1558m}{status} eq 'skipped'
       && $stage{gpt2_1558m}{reason} =~ /emulation/, $text);
+
+my @stages = split /\n/, `tests/gpu/run.sh --list`;
+check('what is known within seconds comes first',
+      $stages[0] =~ /^first_look +20 / && 4 == (() = grep { /^\w+check +60 / } @stages), "@stages");
+($status, $out, $errors, $text) = run($emulated, '--seconds 0');
+check('a call has no sanitizers', $status == 0 && $text =~ /"replay"/ && $text !~ /memcheck/,
+      $text);
+($status, $out, $errors, $text) = run($emulated, '--sanitizers --seconds 0');
+check('the second has nothing else', $status == 0 && $text =~ /"memcheck".*"synccheck"/s
+      && 4 == (() = $text =~ /"name": "\w+check"/g) && $text !~ /replay|first/, $text);
 
 for my $wrong ('--stages nothing', '--seconds soon', '--bogus') {
     ($status, $out, $errors, $text) = run($emulated, $wrong);

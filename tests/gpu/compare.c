@@ -8,8 +8,10 @@
 // The CUDA back end against the CPU's on shapes of real models, and how long it takes: one line of
 // JSON a case. Ends with 1 when a result is too far off, with 4 when there is no device.
 //   compare fp32|bf16 [tiny]
+//   compare first [tiny]
 //   compare probe
-// tiny: fewer tokens and one call each, for what emulates a device. probe: what the device is, as
+// first: what is known within seconds, and is worth no more of them where it fails. tiny: fewer
+// tokens and one call each, for what emulates a device. probe: what the device is, as
 // the members of an object.
 
 struct side {
@@ -108,10 +110,11 @@ static const struct tried CASES[] = {
 // As it is tried here.
 static struct kernel_array array_of(const struct side *side, const struct kernel_array *array)
 {
-    enum { TINY = 32 };
+    enum { TINY = 32, TINY_COLUMNS = 256 };
     struct kernel_array made = *array;
     for (int i = 0; i < made.rank && side->is_tiny; i++) {
         if (made.dims[i] == DIM_SEQ) made.sizes[i] = made.whole[i] = TINY;
+        if (made.dims[i] == DIM_FFN) made.sizes[i] = made.whole[i] = TINY_COLUMNS;
     }
     return made;
 }
@@ -257,7 +260,8 @@ static struct kernel_call call_on(const struct side *side, const struct tried *t
     struct kernel_call call = {.op = &tried->op,
                                .input_count = tried->input_count,
                                .output_count = tried->output_count,
-                               .head_count = 8};
+                               .head_count = 8,
+                               .is_linear = tried->op.kind == OP_CONTRACT};
     for (int i = 0; i < call.input_count; i++) {
         call.inputs[i] = array_of(side, &tried->inputs[i]);
         put(side, &call.inputs[i], inputs->values[i]);
@@ -333,11 +337,49 @@ static int probe(void)
     return 0;
 }
 
+// Which way attention went; where fused kernels refused what is theirs, that is a fault.
+static int tell_paths(const struct side *cuda)
+{
+    static struct attention_path paths[ATTENTION_PATH_MAX];
+    int faults = 0, count = 0;
+    if (cuda->backend->attention_paths) count = cuda->backend->attention_paths(cuda->device, paths);
+    for (int i = 0; i < count; i++) {
+        printf("{\"attention\": \"%s\", \"path\": \"%.*s\", \"reason\": \"%.*s\"}\n",
+               paths[i].is_backward ? "backward" : "forward", (int)sizeof paths[i].path,
+               paths[i].path, (int)sizeof paths[i].reason, paths[i].reason);
+        faults += paths[i].is_refused != 0;
+    }
+    return faults;
+}
+
+// A GEMM of each precision, and attention.
+static int first_look(bool is_tiny)
+{
+    static const struct {
+        enum precision precision;
+        double limit;  // fp8 has 3 bits behind the point: 1/16 of a number at most, once an operand
+    } LOOKS[] = {{PRECISION_BF16, 1e-2}, {PRECISION_FP32, 1e-5}, {PRECISION_FP8, 0.125}};
+    enum { ATTENTION = 5, ATTENTION_END = 7 };
+    struct side cpu = open_side("cpu", PRECISION_FP32, is_tiny);
+    int faults = 0;
+    for (size_t i = 0; i < sizeof LOOKS / sizeof *LOOKS; i++) {
+        struct side cuda = open_side("cuda", LOOKS[i].precision, is_tiny);
+        faults += !compare(&cpu, &cuda, &CASES[0], LOOKS[i].limit);
+        for (int c = ATTENTION; c < ATTENTION_END && i == 0; c++)
+            faults += !compare(&cpu, &cuda, &CASES[c], LOOKS[i].limit);
+        faults += tell_paths(&cuda);
+        cuda.backend->close(cuda.device);
+    }
+    cpu.backend->close(cpu.device);
+    return faults > 0;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "probe") == 0) return probe();
-    bool is_narrow = argc > 1 && strcmp(argv[1], "bf16") == 0;
     bool is_tiny = argc > 2 && strcmp(argv[2], "tiny") == 0;
+    if (argc > 1 && strcmp(argv[1], "probe") == 0) return probe();
+    if (argc > 1 && strcmp(argv[1], "first") == 0) return first_look(is_tiny);
+    bool is_narrow = argc > 1 && strcmp(argv[1], "bf16") == 0;
     struct side cuda = open_side("cuda", is_narrow ? PRECISION_BF16 : PRECISION_FP32, is_tiny);
     struct side cpu = open_side("cpu", PRECISION_FP32, is_tiny);
     int faults = 0;

@@ -3,7 +3,8 @@
 # on one GPU and of several ranks on it, the sanitizer, calibration, predicted against measured,
 # speed beside PyTorch's. Takes a folder made by `make gpu_bundle`, which needs nothing but CUDA,
 # and PyTorch for the comparisons; where there is none it builds.
-#   tests/gpu/run.sh [--seconds S] [--stages A,B] [--list] [FOLDER [RESULT.json]]
+#   tests/gpu/run.sh [--seconds S] [--stages A,B | --sanitizers] [--list] [FOLDER [RESULT.json]]
+# The sanitizers are slow and say nothing of speed: they are a second call, with --sanitizers.
 # Stages go by their worth, each with a time of its own. One that fails or is late is a row that
 # says so; the result, of executor/results/result.schema.json, is written after every stage.
 # MESHWRIGHT_GPU_EMULATED=1 takes the emulation of the back end and tiny sizes: that checks this
@@ -15,6 +16,7 @@ cd "$(dirname "$0")/../.." || exit 2
 
 seconds=600
 chosen=
+sanitizers=,memcheck,racecheck,initcheck,synccheck,
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds | --stages)
@@ -22,6 +24,7 @@ while [ $# -gt 0 ]; do
         if [ "$1" = --seconds ]; then seconds=$2; else chosen=,$2,; fi
         shift
         ;;
+    --sanitizers) chosen=$sanitizers ;;
     --list)
         list_stages
         exit 0
@@ -48,6 +51,7 @@ if [ -z "$folder" ]; then
     [ -n "$emulated" ] || [ ! -x build/gpu_bundle/meshwright ] || folder=build/gpu_bundle
 fi
 result=${2:-$folder/gpu_result.json}
+[ $# -ge 2 ] || [ "$chosen" != "$sanitizers" ] || result=$folder/gpu_sanitizers.json
 if [ -x "$folder/meshwright" ] && [ -x "$folder/tests/gpu_compare" ]; then
     echo "run.sh: using what is in $folder" >&2
 else
@@ -162,7 +166,12 @@ fi
 describe_device
 unpack_libraries
 list_stages | while read -r name limit _; do
-    case $chosen in '' | *,$name,*) run_stage "$name" "$limit" ;; esac
+    case ${chosen:-except} in
+    except) case $sanitizers in *,$name,*) continue ;; esac ;;
+    *,$name,*) ;;
+    *) continue ;;
+    esac
+    run_stage "$name" "$limit"
 done
 
 print_table "$WORK/table"

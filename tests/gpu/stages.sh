@@ -3,9 +3,10 @@
 # it has nothing to do here, and else fails. Numbers go to $WORK/STAGE.values, what the table shows
 # to .measured, .goal and .reason.
 
-# Name, seconds at most, what it does; by worth.
+# Name, seconds at most, what it does; by worth. The sanitizers are a call of their own.
 list_stages() {
     cat <<END
+first_look     20  libraries that open, a product in each precision, a plan of cuDNN made and run
 kernels_fp32   40  every kernel against the CPU back end, single precision
 kernels_bf16   40  the same in bf16
 one_gpu_fp32   60  a model trained on one GPU in fp32: the losses are the CPU's
@@ -153,6 +154,7 @@ kernels() {
     say goal "$2"
     return $kernels_status
 }
+stage_first_look() { kernels first "fp8 0.125"; }
 stage_kernels_fp32() { kernels fp32 1e-5; }
 stage_kernels_bf16() { kernels bf16 1e-2; }
 
