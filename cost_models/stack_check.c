@@ -154,7 +154,7 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     unsigned overlap = parallel->overlap & ~stack->overlap;
     if (overlap) {
         return refusal(arena, "stack %s cannot overlap %s", stack->name,
-                       overlap_text(arena, overlap));
+                       arena ? overlap_text(arena, overlap) : "");
     }
     int pass = missing_bit(parallel->passes, stack->passes);
     if (pass < 0) return NULL;

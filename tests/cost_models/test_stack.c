@@ -125,6 +125,8 @@ static void check_refusal(struct arena *arena, const char *name, const struct pa
     const char *why = NULL;
     assert_false(stack_can_run(load(arena, name), parallel, arena, &why));
     assert_string_equal(why, expected);
+    // A search asks for no words and has no room for them.
+    assert_false(stack_can_run(load(arena, name), parallel, NULL, NULL));
 }
 
 static void what_a_stack_cannot_run_has_a_reason(void **state)
