@@ -2,12 +2,15 @@
 #include "cli/local.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/price_options.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/json_write.h"
+#include "core/plain.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "topologies/cluster.h"
+#include "reports/machine/cluster_drawing.h"
+#include "topologies/found.h"
 
 #include <string.h>
 
@@ -166,52 +169,179 @@ static char *file_text(struct arena *arena, const struct cluster *cluster)
     return writer.text;
 }
 
-static struct cluster *load(struct arena *arena, const char *name, int nodes, int gpus, int ranks,
-                            struct err *err)
+struct arguments {
+    const char *name, *path, *drawing, *like, *device, *intra, *network;
+    int nodes, gpus, ranks, gpus_per_node, nics;
+    double intra_bytes_per_s, nic_bytes_per_s;
+    struct text_list also;
+    struct price_arguments price;
+    bool json;
+};
+
+// What the command line says goes before what files say.
+static struct found_facts by_hand(const struct arguments *arguments)
 {
-    struct cluster *cluster = local_or_load(arena, "topology", name, ranks, NULL, err);
-    if (!cluster) return NULL;
-    if (nodes && !cluster_set_nodes(cluster, nodes, err)) return NULL;
-    if (gpus && !cluster_take_gpus(cluster, gpus, err)) return NULL;
-    return cluster;
+    struct found_facts found = {
+        .nodes = arguments->nodes,
+        .gpus = arguments->gpus_per_node,
+        .device = arguments->device,
+        .intra = arguments->intra,
+        .intra_bytes_per_s = arguments->intra_bytes_per_s,
+        .nics = arguments->nics,
+        .nic_bytes_per_s = arguments->nic_bytes_per_s,
+        .network = arguments->network,
+    };
+    found_by_hand(&found);
+    return found;
 }
+
+static bool says_facts(const struct arguments *arguments)
+{
+    return arguments->gpus_per_node || arguments->device || arguments->intra ||
+           arguments->intra_bytes_per_s > 0 || arguments->nics || arguments->nic_bytes_per_s > 0 ||
+           arguments->network || arguments->like || arguments->also.count;
+}
+
+// The file name without folder and ending.
+static const char *name_of(struct arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path;
+    const char *dot = strrchr(start, '.');
+    return plain_copy(arena,
+                      arena_print(arena, "%.*s",
+                                  (int)(dot && dot > start ? (size_t)(dot - start) : strlen(start)),
+                                  start));
+}
+
+// A cluster of what tools say of it.
+static struct cluster *convert(struct arena *arena, const struct arguments *arguments,
+                               struct err *err)
+{
+    struct found_facts found = by_hand(arguments);
+    if (!found_read(arena, arguments->name, &found, err)) return NULL;
+    for (int i = 0; i < arguments->also.count; i++)
+        if (!found_read(arena, arguments->also.items[i], &found, err)) return NULL;
+    if (arguments->like) {
+        const struct cluster *like = cluster_load(arena, arguments->like, err);
+        if (!like) return NULL;
+        found_fill(arena, &found, like);
+    }
+    const char *name = name_of(arena, arguments->name);
+    const char *text = found_cluster_text(arena, &found, name, arguments->name, err);
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    if (!text || !json_parse(arena, arguments->name, text, strlen(text), document, err))
+        return NULL;
+    console_print(stderr, found_text(arena, &found));
+    const struct json root = json_root(document);
+    return cluster_read(arena, &root, err);
+}
+
+static struct cluster *load(struct arena *arena, const struct arguments *arguments, struct err *err)
+{
+    bool is_found;
+    enum found_kind kind;
+    if (!found_is(arena, arguments->name, &is_found, &kind, err)) return NULL;
+    if (!is_found && says_facts(arguments)) {
+        err_set(err, ERR_USAGE,
+                "facts given by hand complete what tools say; CLUSTER is a cluster: change a copy "
+                "of its file");
+        return NULL;
+    }
+    struct cluster *cluster =
+        is_found ? convert(arena, arguments, err)
+                 : local_or_load(arena, "topology", arguments->name, arguments->ranks, NULL, err);
+    if (!cluster) return NULL;
+    if (!is_found && arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err))
+        return NULL;
+    if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return NULL;
+    const struct cluster *priced = cluster;
+    if (!price_apply(arena, &arguments->price, &priced, 1, err)) return NULL;
+    return (struct cluster *)priced;
+}
+
+static bool write_files(struct arena *arena, const struct arguments *arguments,
+                        const struct cluster *cluster, const char *text, const char **said,
+                        struct err *err)
+{
+    struct file_text files[2];
+    const char *paths[2];
+    int count = 0;
+    if (arguments->path) files[count++] = (struct file_text){arguments->path, text};
+    if (arguments->drawing)
+        files[count++] = (struct file_text){arguments->drawing, cluster_drawing(arena, cluster)};
+    for (int i = 0; i < count; i++)
+        paths[i] = files[i].path;
+    if (count == 0) return true;
+    *said = count == 1 ? output_said(arena, paths[0]) : output_said_files(arena, paths, count);
+    if (arguments->json) *said = count == 1 ? output_noted(arena, paths[0]) : "";
+    return count == 1 ? file_write(paths[0], files[0].text, strlen(files[0].text), err)
+                      : file_write_all(files, count, err);
+}
+
+static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
+{
+    const struct cluster *cluster = load(arena, arguments, err);
+    if (!cluster) return exit_status(err);
+    const char *text = file_text(arena, cluster), *said = "";
+    if (!write_files(arena, arguments, cluster, text, &said, err)) return exit_status(err);
+    if (arguments->json) {
+        fputs(text, stdout);
+        console_print(stderr, said);
+    } else {
+        print_cluster(arena, cluster);
+        if (*said) console_printf(stdout, "\n%s\n", said);
+    }
+    return 0;
+}
+
+enum { OWN_OPTIONS = 20 };
 
 int topology_command(int argc, char **argv, struct err *err)
 {
-    const char *name = NULL, *path = NULL;
-    int nodes = 0, gpus = 0, ranks = 0;
-    bool as_json = false;
-    const struct option options[] = {
-        {"CLUSTER", OPTION_TEXT, &name,
-         "cluster file, shipped cluster or NAME-xN for N nodes; local is this machine", NULL, 0, 0},
-        {"--nodes", OPTION_INT, &nodes, "use N nodes", NULL, 0, 0},
-        {"--gpus", OPTION_INT, &gpus, "use the first N GPUs", NULL, 0, 0},
-        {"--ranks", OPTION_INT, &ranks, "CPU ranks of local (default: as many as cores)", "N", 1,
+    struct arguments a = {0};
+    struct option options[OWN_OPTIONS + PRICE_OPTION_COUNT + 1] = {
+        {"CLUSTER", OPTION_TEXT, &a.name,
+         "cluster file, shipped cluster or NAME-xN for N nodes; local is this machine; or what "
+         "lstopo (XML), NCCL (topology XML), nvidia-smi topo -m, ibnetdiscover or sinfo print of "
+         "one",
+         NULL, 0, 0},
+        {"--nodes", OPTION_INT, &a.nodes, "use N nodes", NULL, 0, 0},
+        {"--gpus", OPTION_INT, &a.gpus, "use the first N GPUs", NULL, 0, 0},
+        {"--ranks", OPTION_INT, &a.ranks, "CPU ranks of local (default: as many as cores)", "N", 1,
          4096},
-        {"--json", OPTION_FLAG, &as_json,
+        {"--json", OPTION_FLAG, &a.json,
          "print the cluster file itself, complete: a template for one of your own", NULL, 0, 0},
-        {"-o", OPTION_OUTPUT, &path, "write that file; - is stdout", "FILE", 0, 0},
+        {"-o", OPTION_OUTPUT, &a.path, "write that file; - is stdout", "FILE", 0, 0},
+        {"--draw", OPTION_OUTPUT, &a.drawing, "draw nodes, GPUs, links and network", "FILE.svg", 0,
+         0},
         OPTION_FORCE_ROW,
-        {0},
+        {"Converting", OPTION_GROUP, NULL, "what the tools do not say", NULL, 0, 0},
+        {"--also", OPTION_TEXTS, &a.also, "another tool's output of the same cluster", "FILE", 0,
+         0},
+        {"--like", OPTION_TEXT, &a.like, "take what nobody says from this shipped cluster", "NAME",
+         0, 0},
+        {"--device", OPTION_TEXT, &a.device, "a shipped device", "NAME", 0, 0},
+        {"--gpus-per-node", OPTION_INT, &a.gpus_per_node, "GPUs of a node", "N", 1, 100000},
+        {"--intra", OPTION_TEXT, &a.intra, "links in a node: nvswitch, nvlink, xgmi, pcie, ...",
+         "KIND", 0, 0},
+        {"--intra-bandwidth", OPTION_F64, &a.intra_bytes_per_s,
+         "bytes/s of a GPU over them, one direction", "B", 1, 1e15},
+        {"--nics", OPTION_INT, &a.nics, "NICs of a node that train", "N", 1, 100000},
+        {"--nic-bandwidth", OPTION_F64, &a.nic_bytes_per_s, "bytes/s of a NIC, one direction", "B",
+         1, 1e15},
+        {"--network", OPTION_TEXT, &a.network, "infiniband, roce, efa, ethernet, ...", "KIND", 0,
+         0},
     };
+    int count = 0;
+    while (options[count].name)
+        count++;
+    count += price_options(&a.price, options + count);
+    options[count] = (struct option){0};
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (!output_take_stdout(&path, err)) return exit_status(err);
-
+    if (!output_take_stdout(&a.path, err)) return exit_status(err);
     struct arena arena = {0};
-    const struct cluster *cluster = load(&arena, name, nodes, gpus, ranks, err);
-    const char *text = cluster ? file_text(&arena, cluster) : NULL;
-    const char *said = path ? output_said(&arena, path) : "";
-    if (*said) said = arena_print(&arena, "\n%s\n", said);
-    const char *noted = path && as_json ? output_noted(&arena, path) : "";
-    bool is_done = text && (!path || file_write(path, text, strlen(text), err));
-    if (is_done && as_json) {
-        fputs(text, stdout);
-        console_print(stderr, noted);
-    } else if (is_done) {
-        print_cluster(&arena, cluster);
-        console_print(stdout, said);
-    }
+    int status = run(&arena, &a, err);
     arena_free(&arena);
-    return is_done ? 0 : exit_status(err);
+    return status;
 }
