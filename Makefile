@@ -17,7 +17,7 @@ JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
 FOLDERS = core topologies models plan cost_models simulator memory \
-          planner validation executor reports exchange cli
+          planner validation executor reports exchange library cli
 DATA = $(wildcard $(addsuffix /*.json,topologies topologies/devices topologies/kernels \
                   topologies/offers topologies/schema models models/zoo plan cost_models \
                   cost_models/stacks cost_models/schema memory reports reports/schema \
@@ -96,6 +96,17 @@ $(PUBLISHED): tests/validation/published.jsonl
 
 $(BUILD)/meshwright: $(OBJECTS)
 	$(CC) $(SANITIZE) -o $@ $^ $(LIBRARIES)
+# The library for programs of others (library/meshwright.h): only the names of its map are seen.
+LIBRARY_MAP = library/meshwright.map
+LIBRARY_FILE = $(BUILD)/library/libmeshwright.so.0
+LIBRARY_OBJECTS = $(filter-out $(BUILD)/cli/%,$(MODULES))
+$(LIBRARY_FILE): $(LIBRARY_OBJECTS) $(LIBRARY_MAP)
+	$(CC) $(SANITIZE) -shared -Wl,-soname,libmeshwright.so.0 -Wl,--version-script=$(LIBRARY_MAP) \
+	    -Wl,-z,text -o $@ $(LIBRARY_OBJECTS) $(LIBRARIES)
+# What reads variables of the C library is position-independent for it.
+$(addprefix $(BUILD)/,core/arena.o core/console.o core/progress.o executor/launcher/start.o \
+    reports/page/gnuplot.o): ALL_CFLAGS += -fPIC
+
 $(BUILD)/libmeshwright.a: $(MODULES)
 $(BUILD)/libmeshwright.so: $(MODULES)
 	$(CC) $(SANITIZE) -shared -o $@ $^ $(LIBRARIES)
@@ -504,13 +515,26 @@ $(BUILD)/completion.bash $(BUILD)/completion.zsh: $(BUILD)/completion.%: $(BUILD
 
 SHARE = $(DESTDIR)$(PREFIX)/share
 LIBRARY = $(DESTDIR)$(PREFIX)/lib/meshwright
+LIBRARY_LINK = $(DESTDIR)$(PREFIX)/lib/libmeshwright.so
+LIBRARY_HEADER = $(DESTDIR)$(PREFIX)/include/meshwright.h
+LIBRARY_PC = $(DESTDIR)$(PREFIX)/lib/pkgconfig/meshwright.pc
+LIBRARY_VERSION = $(shell sed -n 's/^.define MESHWRIGHT_VERSION "\(.*\)"/\1/p' core/version.h)
 COMPLETE_BASH = $(SHARE)/bash-completion/completions/meshwright
 COMPLETE_ZSH = $(SHARE)/zsh/site-functions/_meshwright
 INSTALLED_MODULE = $(SHARE)/meshwright/wasm/planner.wasm.gz
 INSTALLED_RUNS = $(SHARE)/meshwright/validation/published.jsonl
-install: all $(MAN_PAGES) $(BUILD)/completion.bash $(BUILD)/completion.zsh
+install: all $(LIBRARY_FILE) $(MAN_PAGES) $(BUILD)/completion.bash $(BUILD)/completion.zsh
 	install -D -m 755 $(BUILD)/meshwright $(DESTDIR)$(PREFIX)/bin/meshwright
 	install -D -m 755 -t $(LIBRARY) $(PLUGINS)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(LIBRARY_FILE)
+	ln -sf libmeshwright.so.0 $(LIBRARY_LINK)
+	install -D -m 644 library/meshwright.h $(LIBRARY_HEADER)
+	@mkdir -p $(dir $(LIBRARY_PC))
+	@# Relative to the file itself, so that the tree can be moved.
+	@printf '%s\n' 'prefix=$${pcfiledir}/../..' 'Name: meshwright' \
+	    'Description: plans, predictions and what-if of large training runs' \
+	    'Version: $(LIBRARY_VERSION)' 'Cflags: -I$${prefix}/include' \
+	    'Libs: -L$${prefix}/lib -lmeshwright' >$(LIBRARY_PC)
 	install -D -m 644 -t $(SHARE)/man/man1 $(MAN_PAGES)
 	install -D -m 644 $(BUILD)/completion.bash $(COMPLETE_BASH)
 	install -D -m 644 $(BUILD)/completion.zsh $(COMPLETE_ZSH)
@@ -522,6 +546,7 @@ install: all $(MAN_PAGES) $(BUILD)/completion.bash $(BUILD)/completion.zsh
 # What install put there, and of the folders those that are empty then.
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/meshwright $(addprefix $(LIBRARY)/,$(notdir $(PLUGINS))) \
+	    $(LIBRARY_LINK) $(LIBRARY_LINK).0 $(LIBRARY_HEADER) $(LIBRARY_PC) \
 	    $(addprefix $(SHARE)/man/man1/,$(notdir $(MAN_PAGES))) \
 	    $(COMPLETE_BASH) $(COMPLETE_ZSH) $(INSTALLED_MODULE) $(INSTALLED_RUNS)
 	@rm -f $(addprefix $(SHARE)/meshwright/,$(DATA))

@@ -17,7 +17,7 @@ my $tmp     = tempdir(CLEANUP => 1);
 my $copy    = "$tmp/copy";
 my $json    = JSON::PP->new->canonical;
 my @folders = qw(core topologies models plan cost_models simulator memory planner validation
-    executor reports exchange cli);
+    executor reports exchange library cli);
 my ($number, $failed) = (0, 0);
 
 sub ok {

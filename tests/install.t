@@ -3,6 +3,7 @@
 # plug-ins, manual pages and completions are there; `make uninstall` leaves nothing.
 use strict;
 use warnings;
+use Cwd ();
 use File::Temp 'tempdir';
 use lib 'tests';
 use Script;
@@ -12,6 +13,7 @@ my $folder = tempdir(CLEANUP => 1);
 delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES COLUMNS)};
 delete @ENV{qw(MESHWRIGHT_DATA MESHWRIGHT_PLUGINS)};
 $ENV{XDG_CACHE_HOME} = "$folder/cache";
+my $sanitized = $ENV{SANITIZE} // '';
 my $pass = join ' ', map { $ENV{$_} ? "$_='$ENV{$_}'" : () } qw(CC SANITIZE CFLAGS);
 
 my ($status, $out, $err) = answer_of("make -s install BUILD=$build DESTDIR=$folder/stage $pass");
@@ -42,6 +44,43 @@ my @lost = grep { (moved("schema $_"))[0] != 0 } @names;
 check('every schema is printed', @names > 20 && !@lost, "@lost");
 ($status, $out) = moved('report plan.json --no-scaling -o page');
 check('report writes its page', $status == 0 && -s "$folder/page/index.html");
+
+# The library: an example is built against the moved tree alone, and what it exports is what was
+# committed, name by name and size by size.
+my $flags = `PKG_CONFIG_PATH=$tree/lib/pkgconfig pkg-config --cflags --libs meshwright`;
+chomp $flags;
+my $cc = $ENV{CC} // 'cc';
+($status, $out, $err) = answer_of("$cc $sanitized -Wall -Wextra -Werror -o $folder/example "
+    . "docs/examples/plan.c $flags");
+check('the example of the library is built', $status == 0, $err);
+my $loaded = "cd $folder && LD_LIBRARY_PATH=$tree/lib MESHWRIGHT_DATA=$tree/share/meshwright";
+($status, $out, $err) = answer_of("$loaded ./example gpt2 dgx-h100");
+check('and plans', $status == 0 && $out =~ /^[\d.]+ ms a step .* on 8 GPUs\n.* half the network$/m,
+      "$out$err");
+($status, $out, $err) = answer_of("$loaded ./example gpt9 dgx-h100");
+check('or says why not', $status == 3 && $out eq '' && $err =~ /^no model is called "gpt9"/, $err);
+if (system('command -v python3 >/dev/null') == 0 && !$sanitized) {
+    my $script = Cwd::abs_path('docs/examples/plan.py');
+    ($status, $out, $err) = answer_of("$loaded python3 $script gpt2 dgx-h100");
+    check('from Python, too', $status == 0 && $out =~ /^step [\d.]+ s, MFU .*\non 4 GPUs /,
+          "$out$err");
+} else {
+    skipped('from Python, too', 'python3 is not there');
+}
+my $seen = join '', map { "$_\n" } sort grep { /^meshwright_/ }
+    map { s/.* T (\w+)@@?(\S+)$/$1 $2/r } split /\n/,
+    `nm -D --defined-only $tree/lib/libmeshwright.so.0`;
+my @members = text_of("$tree/include/meshwright.h") =~ /struct meshwright_figures \{(.*?)^\};/ms;
+my @member_names = map { /(\w+)(?:,|;)/g } map { s{//.*}{}r } split /\n/, $members[0];
+my $program = "#include <meshwright.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n"
+    . join('', map { "printf(\"struct meshwright_figures.$_ %zu\\n\", "
+    . "offsetof(struct meshwright_figures, $_));\n" } @member_names)
+    . 'printf("struct meshwright_figures %zu\n", sizeof(struct meshwright_figures)); return 0; }';
+write_text("$folder/sizes.c", $program);
+($status, $out, $err) = answer_of("$cc -I$tree/include -o $folder/sizes $folder/sizes.c "
+    . "&& $folder/sizes");
+check('its names and structs are those committed',
+      $seen . $out eq text_of('tests/data/library.abi'), "$seen$out$err");
 
 # Elsewhere by the environment; and not by a folder that only stands near.
 rename "$tree/share/meshwright", "$folder/data" or die $!;

@@ -22,6 +22,7 @@ my %may_include = (
     validation  => [@planner, 'validation'],
     reports     => [@planner, 'validation', 'executor', 'reports'],
     exchange    => [@planner, 'validation', 'executor', 'reports', 'exchange'],
+    library     => [@planner, 'validation', 'executor', 'reports', 'exchange', 'library'],
     wasm        => [@planner, 'reports', 'wasm'],
 );
 my %knows_axes = map { $_ => 1 } qw(plan planner reports exchange);

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 
 my @folders = qw(core topologies models plan cost_models simulator memory planner validation
-                 executor reports exchange cli wasm);
+                 executor reports exchange library cli wasm);
 my @sources = map { glob "$_/*.[ch] $_/*/*.[ch] $_/*/*.cu" } @folders, 'tests';
 my @texts   = (@sources, glob('tests/*.t tests/*.sh .ci/* Makefile'));
 my $libm    = 'pow|cbrt|exp|exp2|expm1|log|log2|log10|log1p|[lt]gamma|erfc?|a?(?:sin|cos|tan)h?';

@@ -41,3 +41,7 @@ struct replan_answer replan(struct arena *arena, const char *base, const char *c
 MUST_CHECK bool replan_request(struct arena *arena, const struct json *base,
                                const struct json *change, struct search_request *request,
                                struct err *err);
+
+// The pins among the members of an object, "pins"; it need not have any.
+MUST_CHECK bool replan_pins(struct arena *arena, const struct json *change, struct pins *pins,
+                            struct err *err);

@@ -163,8 +163,7 @@ static bool read_pin(struct arena *arena, enum choice choice, const char *words,
     return true;
 }
 
-static bool read_pins(struct arena *arena, const struct json *change, struct pins *pins,
-                      struct err *err)
+bool replan_pins(struct arena *arena, const struct json *change, struct pins *pins, struct err *err)
 {
     if (!json_has(change, "pins")) return true;
     struct json object = json_get(change, "pins", err);
@@ -218,7 +217,7 @@ bool replan_request(struct arena *arena, const struct json *base, const struct j
     if (!offload_is_none(&plan->parallel.offload))
         pins_set(&request->pins, CHOICE_OFFLOAD, moved, moved);
     if (wanted.keep) keep_choices(&plan->parallel, &request->pins);
-    if (!read_pins(arena, change, &request->pins, err)) return false;
+    if (!replan_pins(arena, change, &request->pins, err)) return false;
     const struct import_options options = {.flash = true};
     bool has_experts = model_graph(arena, plan->model, &options)->expert_count > 0;
     request->stack = wanted_stack(arena, change, &plan->stack, has_experts, err);
