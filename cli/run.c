@@ -147,18 +147,41 @@ static void say_oversubscribed(const struct run_job *job, const struct run_argum
     if (is_host && !arguments->rendezvous) run_job_say_turns(job->rank_count, binding_core_count());
 }
 
+// Runs the job, and where ranks die starts it again from its last good checkpoint, as often as
+// --restarts says. Not when it was a signal to this process that ended it.
+static int launch_again(const struct run_arguments *arguments, struct launch_request *request,
+                        char **whole, struct err *err)
+{
+    static char resume[] = "--resume=auto";
+    const struct checkpoint_arguments *checkpoint = &arguments->checkpoint;
+    for (int left = checkpoint->restarts;; left--) {
+        int status = 0;
+        if (launch_job(request, &status, err)) return status;
+        bool may = left > 0 && err->kind == ERR_SYSTEM && status != LAUNCH_SIGNALLED;
+        if (!may) return exit_status(err);
+        console_printf(stderr,
+                       "meshwright run: %s: starts again from the last checkpoint in %s, restart "
+                       "%d of %d\n",
+                       err->text, checkpoint->folder, checkpoint->restarts - left + 1,
+                       checkpoint->restarts);
+        *err = (struct err){0};
+        // Before the first checkpoint there is none to go on from.
+        if (!checkpoint->resume && left == checkpoint->restarts) whole[request->argc++] = resume;
+    }
+}
+
 static int launch(struct arena *arena, const struct run_job *job,
                   const struct run_arguments *arguments, int local_node, int argc, char **argv,
                   struct err *err)
 {
     // As main was called: the binary stands before the name of the command.
-    char **whole = ARENA_NEW(arena, char *, argc + 2), binary[] = "meshwright";
+    char **whole = ARENA_NEW(arena, char *, argc + 3), binary[] = "meshwright";
     whole[0] = binary;
     memcpy(whole + 1, argv, (size_t)argc * sizeof *argv);
     struct rendezvous_request nodes;
     if (arguments->rendezvous && !read_rendezvous(arena, job, arguments, &nodes, err))
         return exit_status(err);
-    const struct launch_request request = {
+    struct launch_request request = {
         .rank_count = job->rank_count,
         .argv = whole,
         .argc = argc + 1,
@@ -171,9 +194,7 @@ static int launch(struct arena *arena, const struct run_job *job,
         console_printf(stderr,
                        "meshwright run: no mpirun here: the ranks are started on this host\n");
     say_oversubscribed(job, arguments);
-    int status = 0;
-    if (!launch_job(&request, &status, err)) return exit_status(err);
-    return status;
+    return launch_again(arguments, &request, whole, err);
 }
 
 // One rank in this process.
@@ -208,7 +229,9 @@ static int run_placed(struct arena *arena, const struct run_arguments *arguments
         return exit_status(err);
     }
     if (arguments->replay_rank >= 0) return replay(arena, arguments, &job, place, err);
-    if (!place->is_launched && job.rank_count > 1)
+    // A rank alone is watched where it is to be started again.
+    bool is_watched = job.rank_count > 1 || arguments->checkpoint.restarts > 0;
+    if (!place->is_launched && is_watched)
         return launch(arena, &job, arguments, place->local_rank, argc, argv, err);
     if (place->rank_count != job.rank_count) {
         err_set(err, ERR_USAGE, "the plan has %d ranks, the launcher started %d", job.rank_count,

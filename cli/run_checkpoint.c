@@ -75,6 +75,7 @@ bool run_checkpoints_make(struct arena *arena, const struct checkpoint_arguments
                     .resume = resume_of(given),
                     .plan_hash = plan_hash,
                     .model = evaluation->graph->name,
+                    .family = evaluation->graph->model_type,
                     .optimizer = optimizer_name(job->request.workload.optimizer),
                     .interval = interval,
                     .say = say,

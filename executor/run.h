@@ -22,7 +22,7 @@ struct run_checkpoint {
     int every;  // steps; 0: as `interval` says
     int keep;   // the last so many; 0: all
     enum run_resume resume;
-    const char *plan_hash, *model, *optimizer;
+    const char *plan_hash, *model, *family, *optimizer;
     // Steps between two, from how long one makes ranks pause and takes until it is stored, and how
     // long a step takes; 0 for what is not measured yet.
     int (*interval)(void *context, double pause_s, double write_s, double step_s);

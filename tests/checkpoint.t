@@ -169,6 +169,23 @@ my ($all) = losses('pair', $to, '');
 check('and what goes on has the losses of one that was not', @$rest == 2
       && "@$rest" eq "@$all[$to - 2, $to - 1]", $said);
 
+# The same, started again by itself.
+remove_tree($store);
+splice @long, 6, 1, 400;
+$job = started(@long, '--restarts', 2, '--json', '-o', "$folder/again.json");
+($rank) = reverse children_of($job);
+kill 'KILL', $rank;
+waitpid $job, 0;
+my $again = text_of("$folder/err");
+check('--restarts starts the ranks again', $? == 0 && $again =~
+      /^meshwright run: rank 1 was killed.+: starts again from the last .+, restart 1 of 2$/m
+      && $again =~ /: goes on behind step \d+, /, $again);
+my $resumed = -e "$folder/again.json" ? $json->decode(text_of("$folder/again.json")) : {};
+($all) = losses('pair', 400, '');
+check('and ends with the losses of a run that was left alone', @{ $resumed->{loss} // [] } > 0
+      && "@{ $resumed->{loss} }" eq "@$all[$resumed->{checkpoints}{resumed_step} .. 399]");
+splice @long, 6, 1, 100000;
+
 # SIGTERM: a checkpoint of the step under way, then the end.
 remove_tree($store);
 $job = started(@long);

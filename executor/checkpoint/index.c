@@ -65,6 +65,7 @@ static void put_facts(struct json_writer *writer, const struct checkpoint_facts 
     json_put_f64(writer, "loss_scale", facts->loss_scale);
     json_put_i64(writer, "good_steps", facts->good_steps);
     json_put_text(writer, "model", facts->model);
+    json_put_text(writer, "family", facts->family);
     json_put_text(writer, "optimizer", facts->optimizer);
     json_put_text(writer, "plan_hash", facts->plan_hash);
     json_put_i64(writer, "vocab", facts->vocab);
@@ -113,7 +114,7 @@ static void read_facts(const struct json *root, struct index_head *head, struct 
         int64_t version, step, updates, sequences, seed, vocab;
         int good_steps;
         double loss_scale;
-        const char *model, *optimizer, *plan_hash, *checksum;
+        const char *model, *family, *optimizer, *plan_hash, *checksum;
     } flat = {0};
     static const struct json_field FIELDS[] = {
         {JSON_I64(struct flat, version, INDEX_VERSION, INDEX_VERSION)},
@@ -124,6 +125,7 @@ static void read_facts(const struct json *root, struct index_head *head, struct 
         {JSON_F64(struct flat, loss_scale, 0, 1e30)},
         {JSON_INT(struct flat, good_steps, 0, 1e9)},
         {JSON_TEXT(struct flat, model)},
+        {JSON_TEXT(struct flat, family)},
         {JSON_TEXT(struct flat, optimizer)},
         {JSON_TEXT(struct flat, plan_hash)},
         {JSON_I64(struct flat, vocab, 0, 1e12)},
@@ -141,6 +143,7 @@ static void read_facts(const struct json *root, struct index_head *head, struct 
                                             .loss_scale = flat.loss_scale,
                                             .good_steps = flat.good_steps,
                                             .model = flat.model,
+                                            .family = flat.family,
                                             .optimizer = flat.optimizer,
                                             .plan_hash = flat.plan_hash,
                                             .vocab = flat.vocab};

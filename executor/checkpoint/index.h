@@ -42,7 +42,8 @@ struct checkpoint_facts {
     uint64_t seed;
     double loss_scale;
     int good_steps;         // since the scale changed
-    const char *model;      // family, for messages
+    const char *model;      // its name
+    const char *family;     // "llama": model_type of its config
     const char *optimizer;  // whose moments there are; "none": weights alone
     const char *plan_hash;  // of the plan's text
     int64_t vocab;          // rows of the vocabulary that are the model's

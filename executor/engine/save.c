@@ -219,6 +219,7 @@ static bool begin(struct engine *engine)
         .loss_scale = engine->scale.now,
         .good_steps = engine->scale.good_steps,
         .model = options->model,
+        .family = options->family,
         .optimizer = options->optimizer,
         .plan_hash = options->plan_hash,
         .vocab = engine->request->graph->vocab,

@@ -20,6 +20,7 @@ struct job {
     bool mpirun_has_ended;
     int mpirun_status;
     int64_t kills_before;  // launch_memory_kills
+    int signal;            // that ended it; 0: none did
     bool is_asked;         // to end: the ranks save and do
     double ended_s;        // when all ranks had ended; 0: they have not
 };
@@ -90,7 +91,8 @@ static bool look(struct job *job, int signal, bool *is_over, struct err *err)
 {
     note_ends(job);
     bool is_asked = signal == SIGTERM && ask_ranks(job);
-    if (signal > 0 && signal != SIGCHLD && !is_asked)
+    if (signal > 0 && signal != SIGCHLD && !is_asked) job->signal = signal;
+    if (job->signal)
         return err_set(err, ERR_SYSTEM, "the job was ended by signal %d (%s)", signal,
                        strsignal(signal));
     // Ends are noted before the watch looks, so that a rank that died is not taken for one that is
@@ -156,6 +158,7 @@ bool launch_job(const struct launch_request *request, int *exit_code, struct err
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *exit_code = ERR_SYSTEM;
     bool is_well = run_job(&job, &signals, &before, exit_code, err);
+    if (job.signal) *exit_code = LAUNCH_SIGNALLED;
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return is_well;

@@ -103,4 +103,6 @@ bool launch_finds_mpirun(void);
 // SIGTERM is handed on to them, and they end the job. The job dies with this process too. The
 // calling process has one thread and no other children. ERR_SYSTEM when there is no mpirun, with
 // what to install.
+// *exit_code is LAUNCH_SIGNALLED where a signal to this process ended it, and no rank.
+enum { LAUNCH_SIGNALLED = 128 };
 MUST_CHECK bool launch_job(const struct launch_request *request, int *exit_code, struct err *err);
