@@ -91,8 +91,7 @@ for my $plan ('pp4', 'cp2-ep2', 'tp2-zero3') {
     my ($status, $out, $errors) =
         meshwright("reshard $folder/ck --to $folder/$plan.json -o $folder/$plan");
     check("dp2 x tp2 is cut for $plan", $status == 0 && $out =~
-          m{^Step 2: \S+ [KM]iB in \d+ slices of 4 ranks to 4, .+\nWrote \Q$folder\E/$plan/step-00000002\n}m,
-          $errors);
+          m{^Step 2: \S+ [KM]iB in \d+ slices of 4 ranks to 4, .+$}m, $errors);
     my $apart = apart($arrays, arrays("$folder/$plan/step-00000002"));
     check('the whole arrays are the same to the bit', $apart eq '', $apart);
     my $there = losses($plan, 4, "--checkpoint $folder/$plan --resume --checkpoint-every 9");
@@ -115,7 +114,8 @@ my ($status, $out, $errors) = meshwright(
     "reshard $folder/ck/step-00000002 --to $folder/pp4.json --dry-run -o $folder/none");
 my ($total) = $out =~ /^Step 2: (\S+) KiB/m;
 my $sum = 0;
-$sum += (split)[-1] for grep { /^\S+\.\S+ +(?:weight|first_moment|second_moment) / } split /\n/, $out;
+my $row = qr/^\S+\.\S+ +(?:weight|first_moment|second_moment) /;
+$sum += (split)[-1] for grep { $_ =~ $row } split /\n/, $out;
 check('--dry-run lists every slice', $status == 0 && !-e "$folder/none"
       && abs($sum / 1024 - $total) < 1, "$sum of $total: $errors");
 
