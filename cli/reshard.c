@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "core/table.h"
 #include "cost_models/goodput.h"
+#include "executor/checkpoint/foreign.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@ struct reshard_arguments {
     const char *checkpoint, *to, *output, *precision;
     bool dry_run, weights_only;
 };
+
+static const char HUGGING_FACE[] = "huggingface";
 
 // A checkpoint, or the last of a folder of them; NULL with `err` set.
 static const char *find_checkpoint(struct arena *arena, const char *path, struct err *err)
@@ -39,6 +42,41 @@ static bool open_source(struct arena *arena, const char *given, struct checkpoin
     for (int f = 0; f < source->index.file_count; f++)
         if (!checkpoint_verify(&DISK_REAL, path, &source->index, f, err)) return false;
     return true;
+}
+
+// Every array of the plan's model, once a stage.
+static struct checkpoint_pieces arrays_of(struct arena *arena, const struct run_job *job)
+{
+    struct checkpoint_pieces all = {0};
+    int capacity = 0;
+    for (int s = 0; s < job->stage_count; s++) {
+        int rank = 0;
+        while (run_job_stage(job, rank) != s)
+            rank++;
+        struct checkpoint_pieces own = checkpoint_pieces_read(arena, job->scripts[s], rank, true);
+        for (int i = 0; i < own.count; i++) {
+            bool is_there = false;
+            for (int k = 0; k < all.count && !is_there; k++)
+                is_there = strcmp(all.items[k].name, own.items[i].name) == 0;
+            if (is_there) continue;
+            ARENA_GROW(arena, all.items, all.count, capacity);
+            all.items[all.count++] = own.items[i];
+        }
+    }
+    return all;
+}
+
+// Weights of `transformers`, for a plan of the same model.
+static bool open_foreign(struct arena *arena, const char *path, const struct run_job *job,
+                         struct checkpoint_source *source, struct err *err)
+{
+    const struct graph *graph = job->evaluation.graph;
+    if (!foreign_knows(graph->model_type))
+        return err_set(err, ERR_USAGE, "%s: names of family %s are not known", path,
+                       graph->model_type);
+    struct checkpoint_pieces arrays = arrays_of(arena, job);
+    return foreign_open(arena, &DISK_REAL, path, graph->model_type, &arrays, graph->vocab, source,
+                        err);
 }
 
 static enum checkpoint_number numbers_of(const struct reshard_arguments *arguments)
@@ -161,6 +199,27 @@ static bool write_all(struct arena *arena, const struct reshard_arguments *argum
     return true;
 }
 
+static bool export_weights(struct arena *arena, const struct reshard_arguments *arguments,
+                           struct err *err)
+{
+    struct checkpoint_source source = {0};
+    int count;
+    int64_t bytes;
+    bool done = open_source(arena, arguments->checkpoint, &source, err);
+    if (done && !foreign_knows(source.index.facts.family))
+        done = err_set(err, ERR_USAGE, "%s: names of family %s are not known", source.path,
+                       source.index.facts.family);
+    done = done &&
+           foreign_write(&source, arguments->output, numbers_of(arguments), &count, &bytes, err);
+    checkpoint_source_close(&source);
+    if (done)
+        console_printf(stdout,
+                       "Wrote %d arrays, %s, to %s/model.safetensors: its config.json belongs "
+                       "beside it\n",
+                       count, units_bytes(arena, (double)bytes), arguments->output);
+    return done;
+}
+
 static bool reshard(struct arena *arena, const struct reshard_arguments *arguments, struct err *err)
 {
     const struct run_arguments plan = {.plan = arguments->to, .clip_norm = -1};
@@ -169,8 +228,14 @@ static bool reshard(struct arena *arena, const struct reshard_arguments *argumen
     struct reshard how;
     if (!arguments->to) return err_set(err, ERR_USAGE, "missing --to PLAN");
     if (!arguments->output && !arguments->dry_run) return err_set(err, ERR_USAGE, "missing -o DIR");
+    bool exports = strcmp(arguments->to, HUGGING_FACE) == 0;
+    if (exports && arguments->dry_run)
+        return err_set(err, ERR_USAGE, "--dry-run: of plans, not of --to %s", HUGGING_FACE);
+    if (exports) return export_weights(arena, arguments, err);
     if (!run_job_load(arena, &plan, &job, err)) return false;
-    bool done = open_source(arena, arguments->checkpoint, &source, err) &&
+    bool is_foreign = foreign_is(&DISK_REAL, arguments->checkpoint);
+    bool done = (is_foreign ? open_foreign(arena, arguments->checkpoint, &job, &source, err)
+                            : open_source(arena, arguments->checkpoint, &source, err)) &&
                 make_reshard(arena, arguments, &job, &source, &how, err) &&
                 list_moves(arena, arguments, &job, &how, err) &&
                 (arguments->dry_run || write_all(arena, arguments, &how, err));
@@ -183,8 +248,11 @@ int reshard_command(int argc, char **argv, struct err *err)
     struct reshard_arguments arguments = {0};
     const struct option options[] = {
         {"CHECKPOINT", OPTION_TEXT, &arguments.checkpoint,
-         "a checkpoint of `meshwright run`, or a folder of them: the last", NULL, 0, 0},
-        {"--to", OPTION_TEXT, &arguments.to, "a plan of `meshwright plan`, of the same model",
+         "a checkpoint of `meshwright run`, or a folder of them: the last; or a folder with "
+         "weights of Hugging Face",
+         NULL, 0, 0},
+        {"--to", OPTION_TEXT, &arguments.to,
+         "a plan of `meshwright plan`, of the same model; or `huggingface`: model.safetensors",
          "PLAN", 0, 0},
         {"-o", OPTION_TEXT, &arguments.output,
          "folder for the checkpoint: `run PLAN --checkpoint DIR --resume` goes on from it", "DIR",

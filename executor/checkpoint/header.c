@@ -102,6 +102,19 @@ static void put_array(struct json_writer *writer, const struct checkpoint_entry 
     json_close(writer, '}');
 }
 
+// The arrays begin at a multiple of 8.
+char *checkpoint_header_pack(struct arena *arena, const char *text, int64_t length, int64_t *bytes)
+{
+    int64_t padded = (length + 7) / 8 * 8;
+    char *header = arena_alloc(arena, (size_t)(LENGTH_BYTES + padded + 1), 1);
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        header[i] = (char)(unsigned char)((uint64_t)padded >> 8 * i & 0xff);
+    memcpy(header + LENGTH_BYTES, text, (size_t)length);
+    memset(header + LENGTH_BYTES + length, ' ', (size_t)(padded - length));
+    *bytes = LENGTH_BYTES + padded;
+    return header;
+}
+
 char *checkpoint_header(struct arena *arena, const struct checkpoint_entry *entries, int count,
                         int64_t *bytes)
 {
@@ -119,15 +132,7 @@ char *checkpoint_header(struct arena *arena, const struct checkpoint_entry *entr
     for (int e = 0; e < count; e++)
         put_array(&writer, &entries[e]);
     json_close(&writer, '}');
-    // The arrays begin at a multiple of 8.
-    int64_t length = (int64_t)writer.length, padded = (length + 7) / 8 * 8;
-    char *header = arena_alloc(arena, (size_t)(LENGTH_BYTES + padded + 1), 1);
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        header[i] = (char)(unsigned char)((uint64_t)padded >> 8 * i & 0xff);
-    memcpy(header + LENGTH_BYTES, writer.text, (size_t)length);
-    memset(header + LENGTH_BYTES + length, ' ', (size_t)(padded - length));
-    *bytes = LENGTH_BYTES + padded;
-    return header;
+    return checkpoint_header_pack(arena, writer.text, (int64_t)writer.length, bytes);
 }
 
 // What "__metadata__" says of an array: slice, padded dim, checksum.
@@ -175,8 +180,8 @@ static bool read_array(struct arena *arena, const struct json *array, const stru
     return true;
 }
 
-static bool header_length(const char *path, const char *bytes, int64_t count, int64_t *length,
-                          struct err *err)
+bool checkpoint_header_length(const char *path, const char *bytes, int64_t count, int64_t *length,
+                              struct err *err)
 {
     uint64_t said = 0;
     for (int i = 0; i < LENGTH_BYTES && count >= LENGTH_BYTES; i++)
@@ -192,7 +197,7 @@ bool checkpoint_header_read(struct arena *arena, const char *path, const char *b
 {
     int64_t length = 0;
     struct json_document document;
-    if (!header_length(path, bytes, count, &length, err) ||
+    if (!checkpoint_header_length(path, bytes, count, &length, err) ||
         !json_parse(arena, path, bytes + LENGTH_BYTES, (size_t)length, &document, err))
         return false;
     struct json root = json_root(&document), metadata = json_get(&root, "__metadata__", err);

@@ -25,6 +25,14 @@ bool checkpoint_number_find(const char *name, enum checkpoint_number *number);
 double checkpoint_number_get(enum checkpoint_number number, const void *from, int64_t at);
 void checkpoint_number_put(enum checkpoint_number number, void *to, int64_t at, double value);
 
+// Where elements of an array taken as rows and columns stand in an array of another's.
+struct foreign_view {
+    int64_t columns;  // 0: it is ours
+    int64_t base, row_stride, column_stride;
+    int rank;
+    int64_t shape[2];
+};
+
 struct checkpoint_entry {
     struct checkpoint_piece piece;
     enum checkpoint_kind kind;
@@ -33,6 +41,7 @@ struct checkpoint_entry {
     int64_t at_bytes;  // from the beginning of the arrays
     int64_t bytes;
     uint64_t checksum;
+    struct foreign_view view;
 };
 
 struct checkpoint_facts {

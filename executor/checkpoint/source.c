@@ -50,14 +50,22 @@ struct reading {
     const char *bytes;
     enum checkpoint_number number;
     double *values;
+    const struct foreign_view *view;
 };
+
+static int64_t place_of(const struct foreign_view *view, int64_t element)
+{
+    if (!view->columns) return element;
+    return view->base + element / view->columns * view->row_stride +
+           element % view->columns * view->column_stride;
+}
 
 static void read_run(void *context, const struct checkpoint_run *run)
 {
     const struct reading *reading = context;
     for (int64_t i = 0; i < run->count; i++)
-        reading->values[run->to + i] =
-            checkpoint_number_get(reading->number, reading->bytes, run->from + i);
+        reading->values[run->to + i] = checkpoint_number_get(
+            reading->number, reading->bytes, place_of(reading->view, run->from + i));
 }
 
 // All dims but the one that is padded are as long on both ends.
@@ -102,7 +110,7 @@ bool checkpoint_source_read(struct checkpoint_source *source, const struct check
         if (!open_file(source, entry->file, err)) return false;
         const char *arrays =
             source->maps[entry->file].bytes + source->index.files[entry->file].header_bytes;
-        struct reading reading = {arrays + entry->at_bytes, entry->number, values};
+        struct reading reading = {arrays + entry->at_bytes, entry->number, values, &entry->view};
         found += checkpoint_overlap(&entry->piece, piece, read_run, &reading);
     }
     // What pads the vocabulary may be there, too; nothing else is there twice.

@@ -1,0 +1,38 @@
+#pragma once
+#include "executor/checkpoint/source.h"
+
+// Weights as `transformers` keeps them: files of safetensors whose arrays have names of their own
+// and other shapes. A table says how an array of ours is found there: its dims are taken as rows
+// and columns; there the matrix stands as it is or transposed, sometimes one of several that are
+// one array. Families without rows are refused.
+
+struct foreign_row {
+    const char *families;  // " llama qwen2 "
+    const char *ours;      // without the place in the model
+    const char *theirs;    // "{layer}" and "{expert}" are numbers
+    int row_dims;          // dims that are rows, behind that of experts; -1: a vector
+    bool is_transposed;
+    int slot, slots;  // which one of those that are one array there, by rows
+};
+
+bool foreign_knows(const char *family);
+// NULL: no row says where it is. *layer: counted as they do.
+const struct foreign_row *foreign_find(const char *family, const char *name, int *layer);
+char *foreign_name(struct arena *arena, const struct foreign_row *row, int layer, int expert);
+bool foreign_has_experts(const struct foreign_row *row);
+// Where elements of a whole array, or of one expert's, stand in theirs; its shape.
+struct foreign_view foreign_view_of(const struct foreign_row *row,
+                                    const struct checkpoint_piece *piece);
+
+// Whether a folder holds files of safetensors and no checkpoint of ours.
+bool foreign_is(const struct disk *disk, const char *path);
+// Opens such a folder as a source of the weights that `arrays` names, whose whole sizes are those
+// of a plan. ERR_INPUT naming what is missing or of another shape.
+MUST_CHECK bool foreign_open(struct arena *arena, const struct disk *disk, const char *path,
+                             const char *family, const struct checkpoint_pieces *arrays,
+                             int64_t vocab, struct checkpoint_source *source, struct err *err);
+// Writes the weights of a checkpoint as FOLDER/model.safetensors, an array at a time, rounded to
+// `numbers`. *count: arrays; *bytes: of them.
+MUST_CHECK bool foreign_write(struct checkpoint_source *source, const char *folder,
+                              enum checkpoint_number numbers, int *count, int64_t *bytes,
+                              struct err *err);

@@ -1,0 +1,130 @@
+#include "executor/checkpoint/foreign.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Names of arrays in Hugging Face's checkpoints, a row each. The shapes are those of
+// `transformers`: its Linear has (out, in), GPT-2's Conv1D (in, out).
+
+#define LLAMA_LIKE " llama mistral mixtral qwen2 qwen3 qwen3_moe "
+#define LAYER "model.layers.{layer}."
+#define MIXTRAL LAYER "block_sparse_moe."
+#define GPT2 "transformer.h.{layer}."
+
+static const struct foreign_row ROWS[] = {
+    {LLAMA_LIKE, "embedding.token.weight", "model.embed_tokens.weight", 1, false, 0, 1},
+    {LLAMA_LIKE, "head.lm.weight", "lm_head.weight", 1, false, 0, 1},
+    {LLAMA_LIKE, "head.norm.weight", "model.norm.weight", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.norm.weight", LAYER "input_layernorm.weight", -1, false, 0, 1},
+    {LLAMA_LIKE, "mlp.norm.weight", LAYER "post_attention_layernorm.weight", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.q.weight", LAYER "self_attn.q_proj.weight", 2, false, 0, 1},
+    {LLAMA_LIKE, "attention.k.weight", LAYER "self_attn.k_proj.weight", 2, false, 0, 1},
+    {LLAMA_LIKE, "attention.v.weight", LAYER "self_attn.v_proj.weight", 2, false, 0, 1},
+    {LLAMA_LIKE, "attention.q.bias", LAYER "self_attn.q_proj.bias", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.k.bias", LAYER "self_attn.k_proj.bias", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.v.bias", LAYER "self_attn.v_proj.bias", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.q_norm.weight", LAYER "self_attn.q_norm.weight", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.k_norm.weight", LAYER "self_attn.k_norm.weight", -1, false, 0, 1},
+    {LLAMA_LIKE, "attention.out.weight", LAYER "self_attn.o_proj.weight", 2, true, 0, 1},
+    {LLAMA_LIKE, "attention.out.bias", LAYER "self_attn.o_proj.bias", -1, false, 0, 1},
+    {LLAMA_LIKE, "mlp.gate.weight", LAYER "mlp.gate_proj.weight", 1, false, 0, 1},
+    {LLAMA_LIKE, "mlp.up.weight", LAYER "mlp.up_proj.weight", 1, false, 0, 1},
+    {LLAMA_LIKE, "mlp.down.weight", LAYER "mlp.down_proj.weight", 1, true, 0, 1},
+    {" mixtral ", "router.weight", MIXTRAL "gate.weight", 1, true, 0, 1},
+    {" mixtral ", "experts.gate.weight", MIXTRAL "experts.{expert}.w1.weight", 1, true, 0, 1},
+    {" mixtral ", "experts.down.weight", MIXTRAL "experts.{expert}.w2.weight", 1, true, 0, 1},
+    {" mixtral ", "experts.up.weight", MIXTRAL "experts.{expert}.w3.weight", 1, true, 0, 1},
+    {" qwen3_moe ", "router.weight", LAYER "mlp.gate.weight", 1, true, 0, 1},
+    {" qwen3_moe ", "experts.gate.weight", LAYER "mlp.experts.{expert}.gate_proj.weight", 1, true,
+     0, 1},
+    {" qwen3_moe ", "experts.up.weight", LAYER "mlp.experts.{expert}.up_proj.weight", 1, true, 0,
+     1},
+    {" qwen3_moe ", "experts.down.weight", LAYER "mlp.experts.{expert}.down_proj.weight", 1, true,
+     0, 1},
+    {" gpt2 ", "embedding.token.weight", "transformer.wte.weight", 1, false, 0, 1},
+    {" gpt2 ", "embedding.position.weight", "transformer.wpe.weight", 1, false, 0, 1},
+    {" gpt2 ", "attention.norm.weight", GPT2 "ln_1.weight", -1, false, 0, 1},
+    {" gpt2 ", "attention.norm.bias", GPT2 "ln_1.bias", -1, false, 0, 1},
+    {" gpt2 ", "attention.q.weight", GPT2 "attn.c_attn.weight", 2, true, 0, 3},
+    {" gpt2 ", "attention.k.weight", GPT2 "attn.c_attn.weight", 2, true, 1, 3},
+    {" gpt2 ", "attention.v.weight", GPT2 "attn.c_attn.weight", 2, true, 2, 3},
+    {" gpt2 ", "attention.q.bias", GPT2 "attn.c_attn.bias", -1, false, 0, 3},
+    {" gpt2 ", "attention.k.bias", GPT2 "attn.c_attn.bias", -1, false, 1, 3},
+    {" gpt2 ", "attention.v.bias", GPT2 "attn.c_attn.bias", -1, false, 2, 3},
+    {" gpt2 ", "attention.out.weight", GPT2 "attn.c_proj.weight", 2, false, 0, 1},
+    {" gpt2 ", "attention.out.bias", GPT2 "attn.c_proj.bias", -1, false, 0, 1},
+    {" gpt2 ", "mlp.norm.weight", GPT2 "ln_2.weight", -1, false, 0, 1},
+    {" gpt2 ", "mlp.norm.bias", GPT2 "ln_2.bias", -1, false, 0, 1},
+    {" gpt2 ", "mlp.up.weight", GPT2 "mlp.c_fc.weight", 1, false, 0, 1},
+    {" gpt2 ", "mlp.up.bias", GPT2 "mlp.c_fc.bias", -1, false, 0, 1},
+    {" gpt2 ", "mlp.down.weight", GPT2 "mlp.c_proj.weight", 1, false, 0, 1},
+    {" gpt2 ", "mlp.down.bias", GPT2 "mlp.c_proj.bias", -1, false, 0, 1},
+    {" gpt2 ", "head.norm.weight", "transformer.ln_f.weight", -1, false, 0, 1},
+    {" gpt2 ", "head.norm.bias", "transformer.ln_f.bias", -1, false, 0, 1},
+};
+enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
+
+static bool is_of(const struct foreign_row *row, const char *family)
+{
+    size_t length = strlen(family);
+    for (const char *at = row->families; (at = strstr(at, family)); at += length)
+        if (at[-1] == ' ' && at[length] == ' ') return true;
+    return false;
+}
+
+bool foreign_knows(const char *family)
+{
+    for (int i = 0; i < ROW_COUNT && *family; i++)
+        if (is_of(&ROWS[i], family)) return true;
+    return false;
+}
+
+const struct foreign_row *foreign_find(const char *family, const char *name, int *layer)
+{
+    for (int i = 0; i < ROW_COUNT; i++) {
+        size_t length = strlen(ROWS[i].ours);
+        if (!is_of(&ROWS[i], family) || strncmp(name, ROWS[i].ours, length) != 0) continue;
+        if (name[length] && name[length] != '.') continue;
+        // The embedding stands at place 0 of the model, the first layer at 1.
+        *layer = name[length] ? atoi(name + length + 1) - 1 : 0;
+        return &ROWS[i];
+    }
+    return NULL;
+}
+
+char *foreign_name(struct arena *arena, const struct foreign_row *row, int layer, int expert)
+{
+    static const char LAYER_MARK[] = "{layer}", EXPERT_MARK[] = "{expert}";
+    char *name = arena_copy(arena, row->theirs), *at;
+    if ((at = strstr(name, LAYER_MARK)))
+        name =
+            arena_print(arena, "%.*s%d%s", (int)(at - name), name, layer, at + strlen(LAYER_MARK));
+    if ((at = strstr(name, EXPERT_MARK)))
+        name = arena_print(arena, "%.*s%d%s", (int)(at - name), name, expert,
+                           at + strlen(EXPERT_MARK));
+    return name;
+}
+
+bool foreign_has_experts(const struct foreign_row *row)
+{
+    return strstr(row->theirs, "{expert}") != NULL;
+}
+
+struct foreign_view foreign_view_of(const struct foreign_row *row,
+                                    const struct checkpoint_piece *piece)
+{
+    int begin = foreign_has_experts(row) ? 1 : 0;
+    int split = row->row_dims < 0 ? piece->rank : begin + row->row_dims;
+    int64_t rows = 1, columns = 1;
+    for (int i = begin; i < piece->rank; i++)
+        *(i < split ? &rows : &columns) *= piece->count[i];
+    struct foreign_view view = {.columns = columns};
+    int64_t all = row->slots * rows;
+    view.row_stride = row->is_transposed ? 1 : columns;
+    view.column_stride = row->is_transposed ? all : 1;
+    view.base = row->slot * rows * view.row_stride;
+    view.rank = row->row_dims < 0 ? 1 : 2;
+    view.shape[0] = row->is_transposed ? columns : all;
+    view.shape[1] = row->is_transposed ? all : columns;
+    return view;
+}
