@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static const struct exchange_syntax *const SYNTAXES[] = {&ARGUMENTS_SYNTAX};
+static const struct exchange_syntax *const SYNTAXES[] = {&JSON_SYNTAX, &TOML_SYNTAX, &YAML_SYNTAX};
 
 const struct exchange_syntax *syntax_of(const char *path)
 {
@@ -56,6 +56,13 @@ static const struct exchange_target *guess(const struct exchange_syntax *syntax,
 
 static bool find_model(struct arena *arena, struct imported *imported, struct err *err)
 {
+    const char *name = facts_get(imported->facts, "model.name");
+    int count = 0;
+    const char **names = name ? file_list_data(arena, "models/zoo", &count) : NULL;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) imported->model = names[i];
+    }
+    if (imported->model) return true;
     imported->config = model_facts_config(arena, imported->facts, &imported->lacks);
     imported->model = model_facts_shipped(arena, imported->facts, err);
     imported->is_completed = imported->model && !imported->config;

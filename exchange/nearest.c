@@ -38,8 +38,13 @@ static bool choice_of(const char *fact, enum choice *choice)
     return choice_find(name, choice);
 }
 
-static void keep(const struct parallel *near, struct pins *pins)
+static void keep(const struct stack *stack, const struct parallel *near, struct pins *pins)
 {
+    // What means nothing in this plan is not refused, and may be more than the software can do.
+    struct parallel able = *near;
+    able.overlap &= stack->overlap;
+    able.passes = stack->passes;
+    near = &able;
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
         int64_t value = choice_value(near, choice);
         if (pins_get(pins, choice).set) continue;
@@ -141,7 +146,7 @@ bool nearest_find(struct arena *arena, const struct nearest_request *request,
         struct refusals refusals;
         if (!target_judge(arena, request->target, &asked, &facts, &settings, &refusals, err))
             return false;
-        keep(request->near, &pins);
+        keep(request->search.stack, request->near, &pins);
         if (!give_up(&pins, &refusals, request->near)) return true;
         if (!look(arena, request, &pins, answer, err)) return false;
         if (answer->best) return true;

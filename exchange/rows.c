@@ -78,11 +78,15 @@ static bool says(const struct exchange_row *row, const struct facts *facts, cons
 static void say_fact(const struct exchange_row *rows, const struct facts *facts,
                      const struct fact *fact, struct settings *settings, struct refusals *refusals)
 {
+    bool is_asked = false;
     for (const struct exchange_row *row = rows; row->fact; row++) {
-        if (strcmp(row->fact, fact->name) == 0 && says(row, facts, fact->value, settings)) return;
+        if (strcmp(row->fact, fact->name) != 0) continue;
+        if (says(row, facts, fact->value, settings)) return;
+        is_asked = true;
     }
     enum { MOST = sizeof refusals->items / sizeof *refusals->items };
-    if (facts_is_neutral(facts, fact->name) || refusals->count == MOST) return;
+    if (!is_asked && facts_is_neutral(facts, fact->name)) return;
+    if (refusals->count == MOST) return;
     refusals->items[refusals->count++] = (struct refusal){fact->name, fact->value};
 }
 
@@ -208,6 +212,16 @@ static void import_fact(const struct exchange_row *first, const struct settings 
     }
 }
 
+// Whether what an option more is filled with is what follows from the facts above it.
+static bool follows(const struct exchange_row *row, const struct settings *settings,
+                    const struct facts *facts, const char *captured)
+{
+    const char *other = row->fact + 1, *value = *other ? facts_get(facts, other) : "";
+    if (!strstr(row->options, "{}")) return true;
+    if (value && row->form) value = row->form->to(settings->arena, facts, value);
+    return value && strcmp(value, captured) == 0;
+}
+
 void rows_import(const struct exchange_row *rows, const struct settings *settings,
                  struct facts *facts)
 {
@@ -215,7 +229,8 @@ void rows_import(const struct exchange_row *rows, const struct settings *setting
     for (const struct exchange_row *row = rows; row->fact; row++) {
         if (is_extra(row)) {
             bool is_read = is_there(row, settings, &captured);
-            if (is_read && !strstr(row->options, "{}")) mark(row, settings, false, false);
+            if (is_read && follows(row, settings, facts, captured))
+                mark(row, settings, false, false);
         } else if (!facts_get(facts, row->fact)) {
             import_fact(row, settings, facts);
         }

@@ -38,8 +38,8 @@ struct refusals {
     int count;
 };
 
-// Adds the options of the facts. What no row can say, and is not neutral, is refused. Facts of a
-// model are left out unless `has_model`.
+// Adds the options of the facts. What no row can say is refused, but for a neutral value of what
+// the table has no row of. Facts of a model are left out unless `has_model`.
 void rows_export(const struct exchange_row *rows, const struct facts *facts, bool has_model,
                  struct settings *settings, struct refusals *refusals);
 // Adds the facts of the options, marks these as used or odd.

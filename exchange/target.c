@@ -45,9 +45,22 @@ void target_export(const struct exchange_target *target, const struct facts *fac
     rows_export(target->rows, facts, target->has_model, settings, refusals);
 }
 
-void target_import(const struct exchange_target *target, const struct settings *settings,
+// All GPUs, by the axes that they are the product of.
+static void put_world(struct facts *facts)
+{
+    static const char *const AXES[] = {"dp", "tp", "cp", "pp"};
+    int64_t world = 1;
+    for (size_t i = 0; i < sizeof AXES / sizeof *AXES; i++)
+        world *= facts_number(facts, AXES[i], i > 0);
+    if (world > 0 && !facts_get(facts, "world"))
+        facts_put(facts, "world", arena_print(facts->arena, "%lld", (long long)world));
+}
+
+void target_import(const struct exchange_target *target, struct settings *settings,
                    struct facts *facts)
 {
+    if (target->prepare) target->prepare(settings);
     rows_import(target->rows, settings, facts);
+    put_world(facts);
     target_clean(target, facts);
 }

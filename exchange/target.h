@@ -19,6 +19,9 @@ struct exchange_target {
     bool has_model;       // the model is told by options
     const struct exchange_row *rows;
     const struct exchange_row *environment;  // rows of "NAME=VALUE"; NULL: none
+    // What several options say together, as one more setting (a name that no file has), before the
+    // rows are asked; NULL: nothing.
+    void (*prepare)(struct settings *settings);
     // Whether a fact means something to this program; NULL: as exchange/facts.inc says.
     bool (*matters)(const struct facts *facts, const char *name);
     // Whether a file of these options is one of the target's: how many keys only it has.
@@ -38,5 +41,5 @@ void target_clean(const struct exchange_target *target, struct facts *facts);
 void target_export(const struct exchange_target *target, const struct facts *facts,
                    struct settings *settings, struct refusals *refusals);
 // The facts of options.
-void target_import(const struct exchange_target *target, const struct settings *settings,
+void target_import(const struct exchange_target *target, struct settings *settings,
                    struct facts *facts);

@@ -1,6 +1,6 @@
 #include "exchange/syntax.h"
 #include "exchange/target.h"
-#include "exchange/targets/megatron_forms.h"
+#include "exchange/targets/forms.h"
 
 #include <string.h>
 

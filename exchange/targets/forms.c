@@ -1,4 +1,4 @@
-#include "exchange/targets/megatron_forms.h"
+#include "exchange/targets/forms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -356,3 +356,12 @@ static const char *sharded(struct arena *arena, const struct facts *facts, const
     return facts_is_neutral(facts, "zero") ? NULL : value;
 }
 const struct exchange_form SHARDED_FORM = {sharded, itself};
+
+const struct exchange_form WRITTEN_FORM = {itself, never};
+
+static const char *ulysses(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is(facts, "cp_kind", "ulysses") ? value : NULL;
+}
+const struct exchange_form ULYSSES_FORM = {ulysses, itself};

@@ -1,7 +1,7 @@
 #pragma once
 #include "exchange/rows.h"
 
-// How Megatron-LM and what is built on it write what a plan says otherwise; each takes and gives
+// How programs write what a plan says otherwise; each takes and gives
 // what its name says, as struct exchange_form tells.
 
 extern const struct exchange_form WORLD_FORM;        // data parallel size by the launcher's GPUs
@@ -28,3 +28,5 @@ extern const struct exchange_form SELECTIVE_FORM;    // "selective" alone is tha
 extern const struct exchange_form ALONE_FORM;        // where there is no pipeline and no recompute
 extern const struct exchange_form REDUCED_FORM;      // where gradients are reduced beside compute
 extern const struct exchange_form SHARDED_FORM;      // where optimizer states are sharded
+extern const struct exchange_form WRITTEN_FORM;      // nothing to write, and nothing to read
+extern const struct exchange_form ULYSSES_FORM;      // where cp is Ulysses'

@@ -1,0 +1,150 @@
+#include "exchange/syntax.h"
+#include "exchange/target.h"
+#include "exchange/targets/forms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// DeepSpeed 0.19.8 (deepspeed/runtime/config.py): ds_config.json beside a script that builds the
+// model. No key of it sets pipeline stages or experts; JSON has no comments, so that the reasons
+// are those of docs/exchange.md.
+
+static const char *number(struct arena *arena, int64_t value)
+{
+    return arena_print(arena, "%lld", (long long)value);
+}
+
+static const char *never(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)facts, (void)text;
+    return NULL;
+}
+
+static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)facts;
+    return text;
+}
+
+static const char *steps(struct arena *arena, const struct facts *facts, const char *micro_batch)
+{
+    int64_t each = atoi(micro_batch) * facts_number(facts, "dp", 0);
+    int64_t batch = facts_number(facts, "global_batch", 0);
+    return each > 0 && batch % each == 0 ? number(arena, batch / each) : NULL;
+}
+static const struct exchange_form STEPS_FORM = {steps, never};
+
+// AutoTP knows no sharded parameters.
+static const char *automatic(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is(facts, "zero", "3") ? NULL : value;
+}
+static const struct exchange_form AUTOMATIC_FORM = {automatic, itself};
+
+// One key starts both early.
+static const char *as_reduced(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    const char *reduced = facts_get(facts, "overlap.grad-reduce");
+    return reduced && strcmp(reduced, value) == 0 ? value : NULL;
+}
+static const char *reduced(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)text;
+    return facts_get(facts, "overlap.grad-reduce");
+}
+static const struct exchange_form SAME_FORM = {as_reduced, reduced};
+
+static const char *at_stage_3(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena;
+    return facts_is(facts, "zero", "3") ? text : NULL;
+}
+static const struct exchange_form STAGE_3_FORM = {never, at_stage_3};
+
+static const struct exchange_row ROWS[] = {
+    {"world", NULL, "", NULL, &WRITTEN_FORM},
+    {"tp", "1", "", NULL, &WRITTEN_FORM},
+    {"tp", NULL, "tensor_parallel.autotp_size={}", NULL, &AUTOMATIC_FORM},
+    {"tp", "1", "", NULL, NULL},
+    {"cp", NULL, "sequence_parallel_size={}", NULL, &ULYSSES_FORM},
+    {"cp", "1", "", NULL, NULL},
+    {"cp_kind", "ulysses", "", NULL, NULL},
+    {"pp", "1", "", NULL, NULL},
+    {"ep", "1", "", NULL, NULL},
+    {"etp", "1", "", NULL, NULL},
+    {"sp", "off", "", NULL, NULL},
+    {"dp", NULL, "", NULL, &WRITTEN_FORM},
+    {"dp", NULL, "mesh.copies={}", NULL, &READ_FORM},
+    {"micro_batch", NULL, "train_micro_batch_size_per_gpu={}", NULL, NULL},
+    {"global_batch", NULL, "train_batch_size={}", NULL, NULL},
+    {"+micro_batch", NULL, "gradient_accumulation_steps={}", NULL, &STEPS_FORM},
+    {"zero", NULL, "zero_optimization.stage={}", NULL, NULL},
+    {"zero", "0", "", NULL, NULL},
+    {"zero_group", "0", "", NULL, NULL},
+    {"recompute", "full", "activation_checkpointing.partition_activations=false", NULL, NULL},
+    {"recompute", "none", "", NULL, NULL},
+    {"attention", "flash", "", NULL, NULL},
+    {"offload.optimizer", "host", "zero_optimization.offload_optimizer.device=cpu", NULL,
+     &SHARDED_FORM},
+    {"offload.optimizer", "nvme",
+     "zero_optimization.offload_optimizer.device=nvme;"
+     "zero_optimization.offload_optimizer.nvme_path=/nvme",
+     NULL, &SHARDED_FORM},
+    {"offload.optimizer", "host", "zero_optimization.cpu_offload=true", NULL, &READ_FORM},
+    {"offload.optimizer", "none", "", NULL, NULL},
+    {"offload.activations", "none", "", NULL, NULL},
+    {"overlap.grad-reduce", "on", "zero_optimization.overlap_comm=true", NULL, &SHARDED_FORM},
+    {"overlap.grad-reduce", "off", "zero_optimization.overlap_comm=false", NULL, NULL},
+    {"overlap.grad-reduce", "on", "", NULL, &STAGE_3_FORM},
+    {"overlap.grad-reduce", "off", "", NULL, &READ_FORM},
+    {"overlap.param-gather", NULL, "", NULL, &SAME_FORM},
+    {"overlap.tp", "on", "tensor_parallel.tp_overlap_comm=true", NULL, NULL},
+    {"overlap.tp", "off", "", NULL, NULL},
+    {"overlap.cp", "off", "", NULL, NULL},
+    {"precision", "bf16", "bf16.enabled=true", NULL, NULL},
+    {"precision", "fp16", "fp16.enabled=true", NULL, NULL},
+    {"precision", "fp32", "", NULL, NULL},
+    {"optimizer", "adamw", "optimizer.type=AdamW|adamw;optimizer.params.lr=0.0003", NULL, NULL},
+    {"optimizer", "adam", "optimizer.type=Adam|adam;optimizer.params.lr=0.0003", NULL, NULL},
+    {"optimizer", "lamb", "optimizer.type=Lamb|lamb;optimizer.params.lr=0.0003", NULL, NULL},
+    {"optimizer", "adamw", "optimizer.type=AdamW|adamw", NULL, &READ_FORM},
+    {"optimizer", "adam", "optimizer.type=Adam|adam", NULL, &READ_FORM},
+    {"optimizer", "lamb", "optimizer.type=Lamb|lamb", NULL, &READ_FORM},
+    {"order", "tp,cp,dp,pp", "", NULL, NULL},
+    {"seq_len", NULL, "", NULL, &WRITTEN_FORM},
+    {"capacity", "0", "", NULL, NULL},
+    {"+", NULL, "gradient_clipping=1;steps_per_print=1", NULL, NULL},
+    {0},
+};
+
+// Copies: the batch over what each of them takes a step.
+static void prepare(struct settings *settings)
+{
+    static const char *const KEYS[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                       "gradient_accumulation_steps"};
+    int64_t values[3];
+    for (int i = 0; i < 3; i++) {
+        struct setting *setting = settings_find(settings, KEYS[i]);
+        values[i] = setting ? strtoll(setting->value, NULL, 10) : i == 2;
+        if (setting && i == 2) setting->is_used = true;
+    }
+    int64_t each = values[1] * values[2];
+    if (each <= 0 || values[0] <= 0 || values[0] % each) return;
+    settings_read(settings, "mesh.copies", number(settings->arena, values[0] / each), 0);
+}
+
+const struct exchange_target DEEPSPEED_TARGET = {
+    .name = "deepspeed",
+    .program = "DeepSpeed",
+    .version = "0.19.8",
+    .stack = "megatron-deepspeed",
+    .file = "ds_config.json",
+    .syntax = &JSON_SYNTAX,
+    .command = "\"${TRAIN_SCRIPT:-train.py}\" --deepspeed_config ./ds_config.json",
+    .rows = ROWS,
+    .prepare = prepare,
+    .known_by = "train_micro_batch_size_per_gpu train_batch_size zero_optimization.stage "
+                "gradient_accumulation_steps fp16.enabled bf16.enabled",
+};

@@ -1,0 +1,100 @@
+#include "exchange/syntax.h"
+#include "exchange/values.h"
+#include "reports/page/markup.h"
+
+#include <string.h>
+
+// YAML as configurations have it: maps nested by indentation, one value a line; lists are read as
+// one text.
+
+enum { DEPTH_MAX = 16 };
+
+static void put_group(struct markup *text, const struct settings *settings, const char *group,
+                      int depth, bool *is_written)
+{
+    struct arena *arena = text->arena;
+    size_t length = strlen(group);
+    for (int i = 0; i < settings->count; i++) {
+        const struct setting *setting = &settings->items[i];
+        const char *key = setting->key;
+        bool is_below = !length || (strncmp(key, group, length) == 0 && key[length] == '.');
+        if (is_written[i] || !is_below) continue;
+        const char *rest = key + (length ? length + 1 : 0), *dot = strchr(rest, '.');
+        if (dot) {
+            markup_print(text, "%*s%.*s:\n", 2 * depth, "", (int)(dot - rest), rest);
+            put_group(text, settings, arena_print(arena, "%.*s", (int)(dot - key), key), depth + 1,
+                      is_written);
+            continue;
+        }
+        if (setting->why) markup_print(text, "%*s# %s\n", 2 * depth, "", setting->why);
+        const char *quote = value_is_bare(setting->value) ? "" : "\"";
+        markup_print(text, "%*s%s: %s%s%s\n", 2 * depth, "", rest, quote, setting->value, quote);
+        is_written[i] = true;
+    }
+}
+
+static char *write_yaml(struct arena *arena, const struct settings *settings,
+                        const struct syntax_head *head)
+{
+    struct markup text = {.arena = arena};
+    for (int i = 0; i < head->line_count; i++)
+        markup_print(&text, "# %s\n", head->lines[i]);
+    put_group(&text, settings, "", 0, ARENA_NEW(arena, bool, settings->count));
+    return text.text;
+}
+
+// The open maps, outermost first.
+struct levels {
+    size_t indents[DEPTH_MAX];
+    const char *names[DEPTH_MAX];
+    int depth;
+};
+
+static const char *key_of(struct arena *arena, const struct levels *levels, const char *name)
+{
+    const char *key = name;
+    for (int i = levels->depth; i-- > 0;)
+        key = arena_print(arena, "%s.%s", levels->names[i], key);
+    return key;
+}
+
+static bool read_line(const char *path, const char *at, int line, struct levels *levels,
+                      struct settings *settings, struct err *err)
+{
+    struct arena *arena = settings->arena;
+    size_t indent = strspn(at, " "), length = value_length(at);
+    const char *start = at + indent;
+    if (indent + strspn(start, "\t\r") >= length || strncmp(start, "---", 3) == 0 ||
+        strncmp(start, "- ", 2) == 0)
+        return true;
+    const char *colon = memchr(start, ':', length - indent);
+    if (!colon) return err_set(err, ERR_INPUT, "%s:%d: expected KEY: VALUE", path, line);
+    while (levels->depth > 0 && levels->indents[levels->depth - 1] >= indent)
+        levels->depth--;
+    const char *name = value_unquoted(arena, start, (size_t)(colon - start));
+    const char *value = value_unquoted(arena, colon + 1, length - (size_t)(colon + 1 - at));
+    if (*value) {
+        settings_read(settings, key_of(arena, levels, name), value, line);
+        return true;
+    }
+    if (levels->depth == DEPTH_MAX)
+        return err_set(err, ERR_INPUT, "%s:%d: nested deeper than %d", path, line, DEPTH_MAX);
+    levels->indents[levels->depth] = indent;
+    levels->names[levels->depth++] = name;
+    return true;
+}
+
+static bool read_yaml(const char *path, const char *text, struct settings *settings,
+                      struct err *err)
+{
+    struct levels levels = {.depth = 0};
+    int line = 1;
+    for (const char *at = text; *at; line++) {
+        if (!read_line(path, at, line, &levels, settings, err)) return false;
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+    }
+    return true;
+}
+
+const struct exchange_syntax YAML_SYNTAX = {".yaml .yml", write_yaml, read_yaml};
