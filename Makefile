@@ -480,7 +480,7 @@ check_fuzz: check_deps
 
 # The targets' own parsers, from the Python package index; nothing else needs them.
 judges: deps
-	@$(QUIET_MAKE) all $(BUILD)/tests/draw_exports
+	@$(QUIET_MAKE) all $(BUILD)/tests/test_exchange
 	@tests/judges/judges.sh $(BUILD)
 
 # Fails when a headline figure is worse than the committed one; the other tiers get a line each.

@@ -194,9 +194,12 @@ static const char *translate(struct arena *arena, const char *text, bool is_ours
 
 static const char *modules(struct arena *arena, const struct facts *facts, const char *value)
 {
-    // The function of a dense mlp is no module of theirs, nor is the first of many layers.
-    bool is_dense = !facts_get(facts, "model.experts") && strstr(value, "activation");
-    return is_dense || strchr(value, ':') ? NULL : translate(arena, value, true);
+    // What a model has none of is refused, the function of a dense mlp is no module of theirs, and
+    // the first of many layers cannot be told.
+    bool is_dense = !facts_get(facts, "model.experts") &&
+                    (strstr(value, "activation") || strstr(value, "experts"));
+    bool is_wide = !facts_is(facts, "model.latent", "on") && strstr(value, "mla-up");
+    return is_dense || is_wide || strchr(value, ':') ? NULL : translate(arena, value, true);
 }
 
 // In the order of a plan.

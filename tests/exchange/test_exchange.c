@@ -3,7 +3,7 @@
 #include "exchange/nearest.h"
 #include "exchange/option_table.h"
 #include "exchange/syntax.h"
-#include "tests/support/random_question.h"
+#include "tests/support/drawn_export.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -83,44 +83,19 @@ static void check_round_trip(struct arena *arena, const struct exchange_target *
     }
 }
 
-// What a target refuses becomes something else that it may take: most drawn plans are for none of
-// them as they are.
-static void give_way(struct draw *draw, const struct refusal *refusal, struct parallel *parallel,
-                     struct workload *workload)
+// For the targets' own parsers (tests/judges/judges.sh): DIR/TARGET-NUMBER-WORLD-FILE.
+static void keep(struct arena *arena, const struct exchange_target *target, int number,
+                 const struct drawn_export *drawn, const char *folder)
 {
-    static const struct {
-        const char *fact;
-        enum choice choice;
-        const char *values[4];
-    } OTHERS[] = {
-        {"attention", CHOICE_ATTENTION, {"flash", "flash", "unfused", "flash"}},
-        {"recompute", CHOICE_RECOMPUTE, {"none", "full", "selective", "none"}},
-        {"zero", CHOICE_ZERO, {"0", "1", "2", "3"}},
-        {"zero_group", CHOICE_ZERO_GROUP, {"0", "0", "0", "0"}},
-        {"cp_kind", CHOICE_CP_KIND, {"ring", "allgather", "ulysses", "ring"}},
-        {"offload.optimizer", CHOICE_OFFLOAD, {"none", "none", "optimizer", "none"}},
-        {"offload.activations", CHOICE_OFFLOAD, {"none", "none", "optimizer", "none"}},
-        {"bucket_bytes", CHOICE_BUCKET_BYTES, {"0", "0", "0", "0"}},
-        {"sp", CHOICE_SP, {"on", "off", "on", "off"}},
-        {"etp", CHOICE_ETP, {"1", "1", "1", "1"}},
-    };
+    const char *world = facts_get(drawn->facts, "world");
+    const struct syntax_head head = {.nodes = atoi(world), .gpus_per_node = 1};
+    const char *text = target->syntax->write(arena, &drawn->settings, &head);
+    const char *path =
+        arena_print(arena, "%s/%s-%d-%s-%s", folder, target->name, number, world, target->file);
     struct err err = {0};
-    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++) {
-        int64_t value;
-        if (strcmp(OTHERS[i].fact, refusal->fact) != 0) continue;
-        const char *text = OTHERS[i].values[draw_int(draw, 0, 3)];
-        assert_true(choice_parse(OTHERS[i].choice, text, &value, &err));
-        choice_put(parallel, OTHERS[i].choice, value);
-        if (OTHERS[i].choice == CHOICE_RECOMPUTE) parallel->recompute_layers = -1;
-    }
-    unsigned bit;
-    if (strncmp(refusal->fact, "overlap.", 8) == 0 && overlap_parse(refusal->fact + 8, &bit))
-        parallel->overlap ^= bit;
-    if (strcmp(refusal->fact, "precision") == 0) workload->precision = PRECISION_BF16;
-    if (strcmp(refusal->fact, "optimizer") == 0) workload->optimizer = OPTIMIZER_ADAMW;
-    if (strcmp(refusal->fact, "order") == 0) parallel_default_order(parallel);
-    if (strcmp(refusal->fact, "schedule") == 0)
-        parallel->schedule = parallel->vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    bool done = file_write(path, text, strlen(text), &err);
+    assert_string_equal(err.text, "");
+    assert_true(done);
 }
 
 static int least(const int *exported)
@@ -135,34 +110,20 @@ static void what_is_exported_is_imported_as_it_was(void **state)
 {
     struct draw draw = draw_start("plans", 20);
     int exported[TARGET_MOST] = {0};
+    const char *folder = getenv("MESHWRIGHT_EXPORTS");
     (void)state;
     for (int i = 0; i < DRAWN_MOST && (i < DRAWN || least(exported) < DRAWN); i++) {
         struct arena arena = {0};
         struct random_question question;
         random_question(&arena, &draw, &question);
-        const struct evaluation_request *request = &question.request;
         for (int j = 0; TARGETS[j]; j++) {
-            struct err err = {0};
-            const struct stack *stack = stack_load(&arena, TARGETS[j]->stack, &err);
-            assert_non_null(stack);
-            struct parallel parallel = request->parallel;
-            parallel.passes = stack->passes;
-            struct workload workload = request->workload;
-            const struct facts_request asked = {request->model, stack, &workload, &parallel};
-            const struct facts *facts;
-            struct settings settings;
-            struct refusals refusals;
-            for (int tries = 0; tries < 12; tries++) {
-                assert_true(
-                    target_judge(&arena, TARGETS[j], &asked, &facts, &settings, &refusals, &err));
-                for (int k = 0; k < refusals.count; k++)
-                    give_way(&draw, &refusals.items[k], &parallel, &workload);
-                if (refusals.count == 0) break;
-            }
-            check_options(&arena, TARGETS[j], &settings);
-            if (refusals.count > 0) continue;
+            struct drawn_export drawn;
+            if (!drawn_export(&arena, &draw, TARGETS[j], &question, &drawn)) continue;
             exported[j]++;
-            check_round_trip(&arena, TARGETS[j], facts, &settings);
+            check_options(&arena, TARGETS[j], &drawn.settings);
+            check_round_trip(&arena, TARGETS[j], drawn.facts, &drawn.settings);
+            if (folder && exported[j] <= DRAWN)
+                keep(&arena, TARGETS[j], exported[j], &drawn, folder);
         }
         arena_free(&arena);
     }

@@ -1,0 +1,24 @@
+"""torchtitan: its parser of TOML, its mesh of the degrees, its pipeline schedules."""
+from torch.distributed.pipelining.schedules import get_schedule_class
+from torchtitan.config.manager import ConfigManager
+from torchtitan.distributed.parallel_dims import ParallelDims
+
+import judge
+
+
+def accept(path, world):
+    config = ConfigManager().parse_args(['--job.config_file', path])
+    p = config.parallelism
+    ParallelDims(dp_shard=p.data_parallel_shard_degree, dp_replicate=p.data_parallel_replicate_degree,
+                 cp=p.context_parallel_degree, tp=p.tensor_parallel_degree,
+                 pp=p.pipeline_parallel_degree, ep=p.expert_parallel_degree,
+                 etp=p.expert_tensor_parallel_degree, world_size=world)
+    get_schedule_class(p.pipeline_parallel_schedule)
+    assert config.activation_checkpoint.mode in ('none', 'full'), config.activation_checkpoint.mode
+    copies = world // (p.context_parallel_degree * p.tensor_parallel_degree
+                       * p.pipeline_parallel_degree)
+    batch, local = config.training.global_batch_size, config.training.local_batch_size
+    assert batch % (local * copies) == 0, (batch, local, copies)
+
+
+judge.judge('torchtitan', 'torchtitan 0.2.2', accept)
