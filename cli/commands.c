@@ -16,6 +16,7 @@ const struct cli_command COMMANDS[] = {
      "choose a strategy for every operator of a graph under a memory limit"},
     {"run", run_command, "execute a plan on this machine, predicted beside measured"},
     {"reshard", reshard_command, "cut a checkpoint of any plan for another"},
+    {"tokenize", tokenize_command, "turn text into a file of tokens that `run --data` trains on"},
     {"report", report_command,
      "one page with plots: what a plan costs, why it won, what it hangs on"},
     {"compare", compare_command,

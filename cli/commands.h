@@ -20,6 +20,7 @@ int schema_command(int argc, char **argv, struct err *err);
 int shipped_command(int argc, char **argv, struct err *err);  // models, clusters, devices, stacks
 int simulate_command(int argc, char **argv, struct err *err);
 int strategy_command(int argc, char **argv, struct err *err);
+int tokenize_command(int argc, char **argv, struct err *err);
 int topology_command(int argc, char **argv, struct err *err);
 int validate_command(int argc, char **argv, struct err *err);
 int whatif_command(int argc, char **argv, struct err *err);

@@ -12,6 +12,8 @@
 // What each kind of file begins with. A file of these words was written by us, or can be told from
 // ours by nobody; the user's own cluster files and configs begin otherwise.
 static const char *const BEGINNINGS[] = {
+    "{\"step\": ",         // metrics of a training
+    "MWTOKENS",            // tokens
     "{\n  \"version\": ",  // plan, run, what-if, bands, schedule
     "{\n  \"bands\": [",
     "{\n  \"dense_mape\": ",

@@ -34,10 +34,9 @@ static double stuck_s(const struct run_job *job)
 static uint64_t options_key(struct arena *arena, const struct run_arguments *arguments)
 {
     const char *text =
-        arena_print(arena, "%s %s %s %d %lld %.17g %.17g %.17g %d %d", arguments->backend,
-                    arguments->data, arguments->transport, arguments->steps,
-                    (long long)arguments->seed, arguments->learning_rate, arguments->weight_decay,
-                    arguments->clip_norm, arguments->poison, arguments->dump != NULL);
+        arena_print(arena, "%s %s %s %d %lld %d %d", arguments->backend, arguments->transport,
+                    training_key(arena, &arguments->training), arguments->steps,
+                    (long long)arguments->seed, arguments->poison, arguments->dump != NULL);
     return hash_bytes(HASH_START, text, strlen(text));
 }
 
@@ -115,6 +114,7 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
     if (!arguments->rendezvous && says_node)
         return err_set(err, ERR_USAGE, "--node-rank, --node-count and --job need --rendezvous DIR");
     if (arguments->rendezvous && !check_nodes(arguments, err)) return false;
+    if (!training_check(&arguments->training, err)) return false;
     if (arguments->replay_rank >= 0 &&
         (arguments->spawn || arguments->rendezvous || arguments->dump))
         return err_set(err, ERR_USAGE,
@@ -214,14 +214,28 @@ static int replay(struct arena *arena, const struct run_arguments *arguments,
     return exit_status(err);
 }
 
+// Before the first rank is started; those that were look for themselves.
+static bool check_data(struct arena *arena, const struct run_arguments *arguments,
+                       const struct run_job *job, const struct launch_place *place, struct err *err)
+{
+    enum run_data data = training_data(&arguments->training);
+    struct corpus corpus;
+    if (!run_check_data(job->evaluation.graph, data, err)) return false;
+    if (data != DATA_CORPUS || place->is_launched) return true;
+    if (!training_open(arena, &arguments->training, job->evaluation.graph, &job->request.workload,
+                       arguments->seed, &corpus, err))
+        return false;
+    corpus_close(&corpus);
+    return true;
+}
+
 static int run_placed(struct arena *arena, const struct run_arguments *arguments,
                       const struct launch_place *place, struct heartbeat_page *page, int argc,
                       char **argv, struct err *err)
 {
     struct run_job job;
     if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
-    if (!run_check_data(job.evaluation.graph, run_job_data(arguments), err))
-        return exit_status(err);
+    if (!check_data(arena, arguments, &job, place, err)) return exit_status(err);
     if (!run_check_nvme(job.evaluation.program, arguments->nvme, err)) return exit_status(err);
     note_stack(&job, place);
     if (arguments->rendezvous && job.rank_count == 1) {
@@ -272,13 +286,9 @@ static int run(struct arena *arena, const struct run_arguments *arguments,
 
 static const struct run_arguments DEFAULTS = {
     .backend = "auto",
-    .data = "synthetic",
     .replay_rank = -1,
     .steps = 10,
     .seed = 1,
-    .learning_rate = 3e-4,
-    .weight_decay = 0.1,
-    .clip_norm = -1,
     .transport = "auto",
     .node_rank = -1,
 };
@@ -315,42 +325,24 @@ static int run_parsed(struct run_arguments *arguments, int argc, char **argv, st
     return status;
 }
 
-enum { OPTION_ROWS = 40 };
-
-// Tables of their own, behind the rows that are there.
-static void add_rows(struct run_arguments *arguments, struct option *options)
-{
-    int rows = 0;
-    while (options[rows].name)
-        rows++;
-    assert(rows <= OPTION_ROWS);
-    checkpoint_options(&arguments->checkpoint, options + rows);
-}
-
 int run_command(int argc, char **argv, struct err *err)
 {
     struct run_arguments arguments = DEFAULTS;
-    struct option options[OPTION_ROWS + CHECKPOINT_OPTION_COUNT + 1] = {
+    arguments.training = TRAINING_DEFAULTS;
+    const struct option head[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "a plan of `meshwright plan`", NULL, 0, 0},
         {"--backend", OPTION_CHOICE, &arguments.backend, "what the ranks compute with",
          "auto|cpu|cpu-fp64|cpu-half|cuda", 0, 0},
         {"--steps", OPTION_INT, &arguments.steps, "steps to train", NULL, 1, 1e9},
         {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
-        {"--data", OPTION_CHOICE, &arguments.data, "tokens by a rule, or bytes of a small text",
-         "synthetic|text", 0, 0},
         {"-o", OPTION_OUTPUT, &arguments.output, "write all that was measured", "FILE", 0, 0},
         {"--trace", OPTION_OUTPUT, &arguments.trace,
          "write predicted above measured for Perfetto or chrome://tracing", "FILE", 0, 0},
         OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print what -o writes instead of the table", NULL,
          0, 0},
-        {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},
-        {"--learning-rate", OPTION_F64, &arguments.learning_rate, "constant", NULL, 0, 1e3},
-        {"--weight-decay", OPTION_F64, &arguments.weight_decay, "of matrices", NULL, 0, 1e3},
-        {"--clip", OPTION_F64, &arguments.clip_norm,
-         "global gradient norm to clip at, 0 = none: each bucket of gradients is updated as it "
-         "comes (default 1, or as planned)",
-         NULL, 0, 1e9},
+    };
+    const struct option running[] = {
         {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks here, without mpirun", NULL, 0,
          0},
@@ -382,7 +374,16 @@ int run_command(int argc, char **argv, struct err *err)
         {"--dump", OPTION_TEXT, &arguments.dump,
          "write the last weights and gradients, a file a rank", "FILE", 0, 0},
     };
-    add_rows(&arguments, options);
+    enum {
+        HEAD_COUNT = sizeof head / sizeof *head,
+        RUNNING_COUNT = sizeof running / sizeof *running
+    };
+    struct option options[HEAD_COUNT + TRAINING_OPTION_COUNT + RUNNING_COUNT +
+                          CHECKPOINT_OPTION_COUNT + 1] = {0};
+    memcpy(options, head, sizeof head);
+    int count = HEAD_COUNT + training_options(&arguments.training, options + HEAD_COUNT);
+    memcpy(options + count, running, sizeof running);
+    checkpoint_options(&arguments.checkpoint, options + count + RUNNING_COUNT);
     if (options_help(argc, argv, options)) return end_help(argc, argv);
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     return run_parsed(&arguments, argc, argv, err);

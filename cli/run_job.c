@@ -56,7 +56,7 @@ static bool make_scripts(struct arena *arena, struct arena *scratch, const struc
 static void choose_clip(const struct run_arguments *arguments, struct run_job *job)
 {
     struct workload *workload = &job->request.workload;
-    job->clip_norm = arguments->clip_norm;
+    job->clip_norm = arguments->training.clip_norm;
     if (job->clip_norm < 0) job->clip_norm = workload->unclipped ? 0 : 1;
     workload->unclipped = job->clip_norm <= 0;
 }
@@ -78,11 +78,6 @@ bool run_job_load(struct arena *arena, const struct run_arguments *arguments, st
     arena_free(&scratch);
     if (!done) (void)plan_question_status(path, err);
     return done;
-}
-
-enum run_data run_job_data(const struct run_arguments *arguments)
-{
-    return strcmp(arguments->data, "text") == 0 ? DATA_TEXT : DATA_SYNTHETIC;
 }
 
 int run_job_stage(const struct run_job *job, int rank)

@@ -1,5 +1,6 @@
 #pragma once
 #include "cli/checkpoint_options.h"
+#include "cli/training_options.h"
 #include "executor/run.h"
 #include "memory/plan_script.h"
 #include "reports/comparison/run_compare.h"
@@ -7,10 +8,10 @@
 // What `run` and its ranks know of a plan: cli/run*.c share this.
 
 struct run_arguments {
-    const char *plan, *output, *trace, *backend, *data, *dump, *nvme, *kernels;
+    const char *plan, *output, *trace, *backend, *dump, *nvme, *kernels;
     int steps;
     int64_t seed;
-    double learning_rate, weight_decay, clip_norm;  // clip_norm -1: as planned
+    struct training_arguments training;
     bool poison, json, spawn;
     int replay_rank;  // alone, the others by the model; -1: all ranks run
     const char *transport, *rendezvous, *job;
@@ -32,7 +33,6 @@ struct run_job {
 
 MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *arguments,
                              struct run_job *job, struct err *err);
-enum run_data run_job_data(const struct run_arguments *arguments);
 int run_job_stage(const struct run_job *job, int rank);
 
 // Says that ranks take turns on cores where there are more of them: they are slower than on cores

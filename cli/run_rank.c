@@ -1,4 +1,4 @@
-#include "cli/run_job.h"
+#include "cli/run_log.h"
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -10,7 +10,6 @@
 #include "reports/comparison/replay.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -26,6 +25,8 @@ struct rank {
     const struct transport *transport;
     struct communicator *communicator;
     struct heartbeat_page *page;
+    struct corpus corpus;  // of DATA_CORPUS
+    struct run_log *log;   // of the first rank
     int rank;
     struct run_checkpoints checkpoints;
     bool is_stopped;    // asked to end, and ended well
@@ -37,29 +38,10 @@ static bool is_first(const struct rank *rank)
     return rank->rank == 0 || rank->arguments->replay_rank >= 0;
 }
 
-// A line a step.
 static void report(void *context, const struct run_result *result)
 {
     struct rank *rank = context;
-    if (!is_first(rank) || rank->arguments->json) return;
-    int at = result->step_count, step = at + (int)result->saved.resumed_step;
-    double tokens =
-        (double)(rank->job->request.workload.global_batch * rank->job->request.workload.seq_len);
-    double step_s = result->step_s[at - 1];
-    struct arena scratch = {0};
-    const char *norm = arena_print(&scratch, "  norm %.4f", result->gradient_norm[at - 1]);
-    if (!step_takes_norm(&rank->job->request.workload)) norm = "";
-    console_printf(stdout, "step %*d  loss %.4f%s  %s  %s tokens/s\n", 4, step,
-                   result->loss[at - 1], norm, units_seconds(&scratch, step_s),
-                   units_count(&scratch, tokens / step_s));
-    if (result->loss_scale[at - 1] > 1 && !isfinite(result->gradient_norm[at - 1]))
-        console_printf(
-            stderr,
-            "meshwright run: step %d: gradients past what fp16 holds, times a loss scale of "
-            "%.0f: weights stay as they are, and the scale is halved\n",
-            step, result->loss_scale[at - 1]);
-    fflush(stdout);
-    arena_free(&scratch);
+    if (rank->log) run_log_step(rank->log, result);
 }
 
 static int64_t largest_message(const struct script *script, int64_t widen)
@@ -193,6 +175,29 @@ static void give_up(struct rank *rank, struct err *err)
     *err = said;
 }
 
+// Whether it runs on what it was planned for: shares of the peak are of that.
+static bool is_planned_device(const struct rank *rank)
+{
+    const struct evaluation_request *request = &rank->job->request;
+    const struct device *device =
+        cluster_slowest_device(request->cluster, request->workload.precision);
+    return (strcmp(device->kind, "cpu") == 0) == rank->backend->is_host;
+}
+
+// What is trained on, and where its steps are written down.
+static bool open_training(struct arena *arena, struct rank *rank, struct err *err)
+{
+    const struct run_job *job = rank->job;
+    const struct run_arguments *arguments = rank->arguments;
+    if (training_data(&arguments->training) == DATA_CORPUS &&
+        !training_open(arena, &arguments->training, job->evaluation.graph, &job->request.workload,
+                       arguments->seed, &rank->corpus, err))
+        return false;
+    if (!is_first(rank)) return true;
+    rank->log = run_log_open(arena, arguments, job, is_planned_device(rank), err);
+    return rank->log != NULL;
+}
+
 // The exit code of the rank.
 static int close_rank(struct rank *rank, struct err *err)
 {
@@ -207,18 +212,23 @@ static int close_rank(struct rank *rank, struct err *err)
 }
 
 static struct run_options options_of(const struct run_arguments *arguments,
-                                     const struct run_job *job)
+                                     const struct run_job *job, const struct corpus *corpus)
 {
+    const struct training_arguments *training = &arguments->training;
     return (struct run_options){
         .steps = arguments->steps,
         .seed = (uint64_t)arguments->seed,
-        .data = run_job_data(arguments),
+        .data = training_data(training),
+        .corpus = corpus,
+        .validate_every = training->validate_every,
+        .validate_batches = training->validate_batches,
         .nvme = arguments->nvme,
-        .learning_rate = arguments->learning_rate,
+        .rate = training_rate(training, arguments->steps),
         .beta1 = 0.9,
         .beta2 = 0.95,
         .epsilon = 1e-8,
-        .weight_decay = arguments->weight_decay,
+        .weight_decay = training->weight_decay,
+        .spike_deviations = training->spike_deviations,
         .momentum = 0.9,
         .clip_norm = job->clip_norm,
         .poison = arguments->poison,
@@ -306,7 +316,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
                         .script = job->scripts[run_job_stage(job, place->rank)],
                         .page = page,
                         .rank = place->rank};
-    struct run_options options = options_of(arguments, job);
+    struct run_options options = options_of(arguments, job, &rank.corpus);
     struct run_result result = {0};
     bool done = true;
     if (arguments->checkpoint.folder) {
@@ -315,7 +325,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
         options.checkpoint = &rank.checkpoints.options;
         if (page) atomic_store(&heartbeat_of(page, place->rank)->saves, 1);
     }
-    done = done && open_rank(arena, &rank, place, err);
+    done = done && open_rank(arena, &rank, place, err) && open_training(arena, &rank, err);
     const struct run_request request = {
         .backend = rank.backend,
         .device = rank.device,
@@ -330,6 +340,8 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
         .report_context = &rank,
     };
     done = done && run_steps(arena, &request, &result, err);
+    if (rank.log) done = run_log_end(rank.log, done, err);
+    corpus_close(&rank.corpus);
     rank.is_stopped = result.saved.is_stopped;
     if (done && is_first(&rank) && !rank.is_stopped) done = answer(arena, &rank, &result, err);
     if (done && is_first(&rank) && rank.is_stopped)

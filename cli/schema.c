@@ -40,6 +40,7 @@ static const struct schema {
     {"compare-plan", "reports/schema", "`compare PLAN MEASURED --json`"},
     {"checkpoint", "executor", "checkpoint.json, the index of `run --checkpoint`"},
     {"result", "executor/results", "what a run on a machine with GPUs leaves"},
+    {"metrics", "reports/schema", "a line of `run --metrics`"},
     {"trace", "reports/schema", "timelines, `simulate --trace`, `run --trace`"},
     {"models", "reports/schema", "`models --json`"},
     {"clusters", "reports/schema", "`clusters --json`"},

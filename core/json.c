@@ -285,6 +285,11 @@ const char *json_text(const struct json *value, struct err *err)
     return NULL;
 }
 
+const char *json_data_text(const struct json *value, struct err *err)
+{
+    return expect(value, json_is_text(value), "a string", err) ? value->value->valuestring : NULL;
+}
+
 bool json_bool(const struct json *value, struct err *err)
 {
     if (!expect(value, cJSON_IsBool(value->value), "true or false", err)) return false;

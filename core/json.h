@@ -131,6 +131,8 @@ bool json_is_object(const struct json *value);
 bool json_is_array(const struct json *value);
 // A text that is plain (core/plain.h) and not too long; any other is an error at its place.
 const char *json_text(const struct json *value, struct err *err);
+// Any text, however long and whatever its characters: data, which is shown to nobody.
+const char *json_data_text(const struct json *value, struct err *err);
 double json_f64(const struct json *value, double low, double high, struct err *err);
 int64_t json_i64(const struct json *value, double low, double high, struct err *err);
 bool json_bool(const struct json *value, struct err *err);

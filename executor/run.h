@@ -1,13 +1,21 @@
 #pragma once
 #include "executor/communicators/communicator.h"
+#include "executor/data/corpus.h"
 #include "executor/launcher/launch.h"
+#include "executor/rate.h"
 #include "plan/script/script.h"
 
 // Runs the script of this rank's stage for a number of steps: trains, measures. Losses, weights and
 // gradients do not depend on the plan beyond rounding: weights, data order and dropout are drawn by
 // (seed, name, step, index in the whole).
 
-enum run_data { DATA_SYNTHETIC, DATA_TEXT };  // random tokens; bytes of executor/text.txt
+enum run_data {
+    DATA_SYNTHETIC,  // random tokens
+    DATA_TEXT,       // bytes of executor/text.c
+    DATA_CORPUS,     // files of tokens
+};
+// Labels look so many tokens past the end of a sequence.
+enum { RUN_IDS_AHEAD = 2 };
 
 // Checkpoints of a run (executor/checkpoint/store.h): what the command line says of them, alike on
 // all ranks.
@@ -46,13 +54,20 @@ struct run_options {
     int steps;  // of the whole run, those before its checkpoint included
     uint64_t seed;
     enum run_data data;
-    double learning_rate, beta1, beta2, epsilon, weight_decay, momentum;
-    double clip_norm;      // 0 = gradients are not clipped
-    double loss_scale;     // of the first step, in fp16 alone; 0 = 65536
-    bool operators_apart;  // no operator runs as one with the next (comparisons)
-    bool launches_each;    // no operators are recorded and replayed as one (comparisons)
-    bool poison;           // fills what is not alive with NaN and checks guards round the arena;
-                           // NaN of gradients without room in fp16 is taken for it
+    const struct corpus *corpus;  // of DATA_CORPUS, open
+    int validate_every;           // steps from one validation to the next, and one at the end; 0:
+                                  // none. Of a corpus alone
+    int validate_batches;         // that the loss is the mean of
+    struct rate_course rate;      // the learning rate
+    double beta1, beta2, epsilon, weight_decay, momentum;
+    double spike_deviations;  // updates so far out of line are left out, and those that are not
+                              // finite (executor/spikes.h); 0: none is
+    double clip_norm;         // 0 = gradients are not clipped
+    double loss_scale;        // of the first step, in fp16 alone; 0 = 65536
+    bool operators_apart;     // no operator runs as one with the next (comparisons)
+    bool launches_each;       // no operators are recorded and replayed as one (comparisons)
+    bool poison;              // fills what is not alive with NaN and checks guards round the arena;
+                              // NaN of gradients without room in fp16 is taken for it
     const struct run_checkpoint *checkpoint;  // NULL: none are written
     const char *nvme;       // folder for what the plan moves to NVMe; NULL: not said
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
@@ -97,12 +112,18 @@ struct run_attention {  // the way that attention of one shape went on so many r
     int rank_count;
 };
 
+enum run_skip { RUN_UPDATED, RUN_SKIP_ROOM, RUN_SKIP_SPIKE };
+
 struct run_result {
     int step_count;         // that were run, from the one behind saved.resumed_step on
     double *step_s;         // of the slowest rank
     double *loss;           // mean over the tokens of the step
     double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was
                             // changed; 0 where nobody asks for it (step_takes_norm)
+    double *learning_rate;
+    double *validation_loss;  // behind the step; NaN: none was taken
+    double *data_wait_s;      // for how long this rank waited for its data
+    enum run_skip *skip;      // why no weight was changed: fp16 had no room, or it was a spike
     double *loss_scale;  // by which gradients were multiplied while they were made; 1 but in fp16
     int64_t peak_bytes;  // arena and state of the rank with most; staging and the back end's
                          // own memory are workspaces

@@ -52,7 +52,8 @@ if (system('command -v taskset >/dev/null') == 0) {
     my $two = `$build/meshwright run $plan --backend cpu --replay-rank 0 --steps 1 2>&1`;
     check('and one alone does not', $two !~ /take turns/, $two);
 }
-my $step_line = qr{^step +\d  loss \d+\.\d{4}  norm \d+\.\d{4}  \S+ \S+  \S+ tokens/s$}m;
+my $step_line = qr{^step +\d  loss \d+\.\d{4}  norm \d+\.\d{4}  rate 0\.0003  \S+ \S+, }m
+    . qr{predicted \S+ \S+  \S+ tokens/s  \S+ \S+(?:  \S+ \S+ left)?$}m;
 check('what is predicted and what runs are told apart',
       $errors =~ /^meshwright run: predicted for a100-sxm4-80g, run on cpu$/m, $errors);
 check('each step has its line', 3 == (() = $out =~ /$step_line/g), $out);

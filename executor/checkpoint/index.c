@@ -64,6 +64,9 @@ static void put_facts(struct json_writer *writer, const struct checkpoint_facts 
     json_put_i64(writer, "seed", (int64_t)facts->seed);
     json_put_f64(writer, "loss_scale", facts->loss_scale);
     json_put_i64(writer, "good_steps", facts->good_steps);
+    json_put_f64(writer, "norm_mean", facts->norms.mean);
+    json_put_f64(writer, "norm_variance", facts->norms.variance);
+    json_put_i64(writer, "norm_count", facts->norms.count);
     json_put_text(writer, "model", facts->model);
     json_put_text(writer, "family", facts->family);
     json_put_text(writer, "optimizer", facts->optimizer);
@@ -111,9 +114,9 @@ struct index_head {
 static void read_facts(const struct json *root, struct index_head *head, struct err *err)
 {
     struct flat {
-        int64_t version, step, updates, sequences, seed, vocab;
+        int64_t version, step, updates, sequences, seed, vocab, norm_count;
         int good_steps;
-        double loss_scale;
+        double loss_scale, norm_mean, norm_variance;
         const char *model, *family, *optimizer, *plan_hash, *checksum;
     } flat = {0};
     static const struct json_field FIELDS[] = {
@@ -124,6 +127,9 @@ static void read_facts(const struct json *root, struct index_head *head, struct 
         {JSON_I64(struct flat, seed, 0, 1e15)},
         {JSON_F64(struct flat, loss_scale, 0, 1e30)},
         {JSON_INT(struct flat, good_steps, 0, 1e9)},
+        {JSON_F64(struct flat, norm_mean, 0, 1e300)},
+        {JSON_F64(struct flat, norm_variance, 0, 1e300)},
+        {JSON_I64(struct flat, norm_count, 0, 1e15)},
         {JSON_TEXT(struct flat, model)},
         {JSON_TEXT(struct flat, family)},
         {JSON_TEXT(struct flat, optimizer)},
@@ -142,6 +148,8 @@ static void read_facts(const struct json *root, struct index_head *head, struct 
                                             .seed = (uint64_t)flat.seed,
                                             .loss_scale = flat.loss_scale,
                                             .good_steps = flat.good_steps,
+                                            .norms = {flat.norm_mean, flat.norm_variance,
+                                                      flat.norm_count},
                                             .model = flat.model,
                                             .family = flat.family,
                                             .optimizer = flat.optimizer,

@@ -1,6 +1,7 @@
 #pragma once
 #include "core/err.h"
 #include "executor/checkpoint/piece.h"
+#include "executor/spikes.h"
 
 // The files of a checkpoint. Every rank writes one in the format of safetensors (8 bytes: the
 // length of a header in JSON, then the header, then the arrays), which any reader of that format
@@ -51,6 +52,7 @@ struct checkpoint_facts {
     uint64_t seed;
     double loss_scale;
     int good_steps;         // since the scale changed
+    struct spikes norms;    // of gradients so far, where steps out of line are left out
     const char *model;      // its name
     const char *family;     // "llama": model_type of its config
     const char *optimizer;  // whose moments there are; "none": weights alone

@@ -74,6 +74,16 @@ void kernel_call_know_gemm(const struct block *block, struct kernel_call *call)
     }
 }
 
+// Dropout is for training.
+static const struct op *without_dropout(const struct engine *engine, const struct op *op)
+{
+    if (op->dropout_ratio <= 0) return op;
+    struct op *same = ARENA_NEW(engine->scratch, struct op, 1);
+    *same = *op;
+    same->dropout_ratio = 0;
+    return same;
+}
+
 bool call_make(struct engine *engine, int task, struct kernel_call *call)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -102,6 +112,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
     kernel_call_know_gemm(block->block, call);
+    if (engine->is_validating) call->op = without_dropout(engine, op);
     call->key = call_key(engine, task);
     call->key_at = segments_key_at(engine, task);
     return experts_show(engine, task, call);

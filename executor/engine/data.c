@@ -1,8 +1,10 @@
 #include "executor/engine/engine.h"
 
+#include "executor/data/feed.h"
 #include "executor/random.h"
 #include "executor/text.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Ids of a step, drawn by (seed, sequence of the run): every plan trains on the same sequences in
@@ -10,7 +12,8 @@
 //
 // Synthetic tokens are rarer the larger they are, about as words are (Zipf 1935), and every other
 // one repeats that two places before it, so that a model has something to learn soon and something
-// later; text is cut from executor/text.c at random places, a token a byte.
+// later; text is cut from executor/text.c at random places, a token a byte; a corpus says itself
+// which of its samples comes when.
 
 // Ids that some instruction of a micro-batch reads, in device memory for the whole step.
 struct slot_ids {
@@ -25,13 +28,13 @@ struct data {
     int slot_count;
     int64_t *host, *memory;  // of all slots
     int64_t count;
+    struct feed *feed;    // of a corpus
+    const int64_t *rows;  // of it, of the step
 };
-
-enum { AHEAD = 2 };
 
 static int64_t row_length(const struct engine *engine)
 {
-    return engine->program->workload.seq_len + AHEAD;
+    return engine->program->workload.seq_len + RUN_IDS_AHEAD;
 }
 
 static int find_slot(const struct engine *engine, const struct script_task *task, int buffer)
@@ -67,6 +70,37 @@ static void add_slots(struct engine *engine, const struct script_task *task)
     }
 }
 
+// The sequences of a slot's micro-batch that are here, of those of the step.
+static struct slot_rows {
+    int64_t first, count;
+} rows_of(const struct engine *engine, const struct slot_ids *slot)
+{
+    const struct block_program *block = engine->program->blocks[slot->block];
+    const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
+    struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
+    const struct parallel *parallel = &engine->program->parallel;
+    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    int by_batch = tensor_find_dim(tensor, DIM_BATCH);
+    return (struct slot_rows){slot->micro_batch * batch + held.first[by_batch],
+                              held.count[by_batch]};
+}
+
+static bool open_feed(struct engine *engine)
+{
+    struct data *data = engine->data;
+    int64_t batch = engine->program->workload.global_batch;
+    bool *is_wanted = ARENA_NEW(engine->arena, bool, batch);
+    for (int i = 0; i < data->slot_count; i++) {
+        struct slot_rows rows = rows_of(engine, &data->slots[i]);
+        for (int64_t r = 0; r < rows.count; r++)
+            is_wanted[rows.first + r] = true;
+    }
+    const struct corpus *corpus = engine->request->options->corpus;
+    assert(corpus && corpus->row_length == row_length(engine));
+    data->feed = feed_open(engine->arena, corpus, batch, is_wanted, engine->err);
+    return data->feed != NULL;
+}
+
 bool data_open(struct engine *engine)
 {
     int64_t batch = engine->program->workload.global_batch;
@@ -82,13 +116,15 @@ bool data_open(struct engine *engine)
     const char *fault = engine->backend->allocate(
         engine->device, data->count * (int64_t)sizeof(int64_t) + 1, &memory);
     data->memory = memory;
-    return engine_ok(engine, -1, fault);
+    if (!engine_ok(engine, -1, fault)) return false;
+    return engine->request->options->data != DATA_CORPUS || open_feed(engine);
 }
 
 void data_close(struct engine *engine)
 {
-    if (engine->data && engine->data->memory)
-        engine->backend->release(engine->device, engine->data->memory);
+    struct data *data = engine->data;
+    if (data && data->feed) feed_close(data->feed);
+    if (data && data->memory) engine->backend->release(engine->device, data->memory);
 }
 
 // In whole numbers, so that every machine draws the same: of the octaves of the vocabulary one, and
@@ -123,6 +159,7 @@ static void draw_text(const struct engine *engine, uint64_t key, int64_t *row)
 static const int64_t *row_of(struct engine *engine, int64_t sequence)
 {
     struct data *data = engine->data;
+    if (data->rows) return data->rows + sequence * row_length(engine);
     int64_t *row = data->tokens + sequence * row_length(engine);
     if (data->is_made[sequence]) return row;
     data->is_made[sequence] = true;
@@ -174,11 +211,9 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
     return true;
 }
 
-bool data_step(struct engine *engine)
+static bool fill_slots(struct engine *engine)
 {
     struct data *data = engine->data;
-    int64_t batch = engine->program->workload.global_batch;
-    memset(data->is_made, 0, (size_t)batch * sizeof *data->is_made);
     for (int i = 0; i < data->slot_count; i++) {
         if (!fill_slot(engine, &data->slots[i])) return false;
     }
@@ -186,6 +221,28 @@ bool data_step(struct engine *engine)
         engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST, data->memory,
                               data->host, data->count * (int64_t)sizeof(int64_t));
     return engine_ok(engine, -1, fault);
+}
+
+bool data_step(struct engine *engine, double *waited_s)
+{
+    struct data *data = engine->data;
+    int64_t batch = engine->program->workload.global_batch;
+    *waited_s = 0;
+    if (data->feed) {
+        data->rows = feed_step(data->feed, engine->step, waited_s, engine->err);
+        if (!data->rows) return false;
+    } else {
+        memset(data->is_made, 0, (size_t)batch * sizeof *data->is_made);
+    }
+    return fill_slots(engine);
+}
+
+bool data_held_out(struct engine *engine, int batch)
+{
+    struct data *data = engine->data;
+    assert(data->feed && "what is by rule has no end to hold out");
+    data->rows = feed_held_out(data->feed, batch, engine->err);
+    return data->rows && fill_slots(engine);
 }
 
 void *data_ids(const struct engine *engine, const struct script_task *task, int buffer)

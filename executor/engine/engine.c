@@ -6,6 +6,7 @@
 #include "executor/engine/moved.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -287,11 +288,16 @@ static void beat(const struct engine *engine, int task, enum heartbeat_state sta
     atomic_fetch_add(&heartbeat->beat, 1);
 }
 
+void engine_beat(const struct engine *engine, int task)
+{
+    beat(engine, task, waits(engine, task) ? HEARTBEAT_WAITING : HEARTBEAT_WORKING);
+}
+
 static bool run_tasks(struct engine *engine)
 {
     for (int t = 0, count; t < engine->script->task_count; t += count) {
         struct arena_mark mark = arena_mark(engine->scratch);
-        beat(engine, t, waits(engine, t) ? HEARTBEAT_WAITING : HEARTBEAT_WORKING);
+        engine_beat(engine, t);
         count = segments_run(engine, t);
         if (count < 0) return false;
         tasks_ran(engine, t, count);
@@ -330,13 +336,24 @@ static bool end_step(struct engine *engine, int64_t took_ns, double *step_s, boo
     return done;
 }
 
+static bool validates(struct engine *engine, int step, double *loss)
+{
+    const struct run_options *options = engine->request->options;
+    *loss = NAN;
+    if (options->validate_every == 0) return true;
+    bool is_due = (step + 1) % options->validate_every == 0 || step + 1 == options->steps;
+    return !is_due || validate(engine, loss);
+}
+
 static bool run_step(struct engine *engine, struct run_result *result, bool *stops)
 {
+    int step = engine->step, at = step - engine->first_step;
     engine->loss_sum = 0;
+    engine->learning_rate = rate_at(&engine->request->options->rate, step);
     moved_start(engine);
     scale_start(engine);
-    if (!data_step(engine) || !poison_start(engine) || !gradients_start(engine) ||
-        !segments_start(engine) || !streams_settle(engine))
+    if (!data_step(engine, &result->data_wait_s[at]) || !poison_start(engine) ||
+        !gradients_start(engine) || !segments_start(engine) || !streams_settle(engine))
         return false;
     const char *fault = engine->transport->barrier(engine->request->communicator);
     if (!engine_ok(engine, -1, fault)) return false;
@@ -349,15 +366,18 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     task_add_losses(engine);
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
-    int at = engine->step - engine->first_step;
     result->step_s[at] = step_s;
     result->loss[at] = loss;
     result->gradient_norm[at] = engine->norm;
     result->loss_scale[at] = engine->scale.of_step;
+    result->learning_rate[at] = engine->learning_rate;
+    result->skip[at] = engine->scale.skip;
     result->step_count++;
     result->saved.resumed_step = engine->first_step;
+    if (!measure_step(engine, step_s)) return false;
+    if (!validates(engine, step, &result->validation_loss[at])) return false;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);
-    return poison_check(engine, loss) && measure_step(engine, step_s);
+    return poison_check(engine, loss);
 }
 
 static void fill_memory(struct engine *engine, struct run_result *result)
@@ -384,6 +404,7 @@ static void fill_memory(struct engine *engine, struct run_result *result)
     if (engine->backend->own_bytes)
         result->staging_bytes += engine->backend->own_bytes(engine->device);
     result->replay_count = segments_replayed(engine);
+    result->joined_count = 0;
     for (int t = 0; t < script->task_count; t++)
         result->joined_count += engine->prepared[t].is_joined;
 }
@@ -433,8 +454,17 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
     *result = (struct run_result){.step_s = ARENA_NEW(arena, double, steps),
                                   .loss = ARENA_NEW(arena, double, steps),
                                   .gradient_norm = ARENA_NEW(arena, double, steps),
-                                  .loss_scale = ARENA_NEW(arena, double, steps)};
+                                  .loss_scale = ARENA_NEW(arena, double, steps),
+                                  .learning_rate = ARENA_NEW(arena, double, steps),
+                                  .validation_loss = ARENA_NEW(arena, double, steps),
+                                  .data_wait_s = ARENA_NEW(arena, double, steps),
+                                  .skip = ARENA_NEW(arena, enum run_skip, steps)};
     bool done = open_engine(&engine);
+    if (done) {
+        // What is planned is known now, for who reports on steps; host memory is not all there yet.
+        fill_memory(&engine, result);
+        done = find_peak(&engine, result);
+    }
     bool stops = false;
     for (; done && engine.step < steps && !stops; engine.step++)
         done = run_step(&engine, result, &stops);

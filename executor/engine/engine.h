@@ -1,6 +1,7 @@
 #pragma once
 #include "executor/engine/held.h"
 #include "executor/run.h"
+#include "executor/spikes.h"
 
 // The engine of one rank: what executor/engine/*.c share; nobody else includes this.
 
@@ -44,6 +45,7 @@ struct scale {
     double now, of_step;  // of the next step, and of the gradients that there are
     bool skips;           // the gradients of this step had no room: nothing is updated
     int good_steps;
+    enum run_skip skip;  // why `skips`
 };
 
 struct value_end {  // a value of the arena: made by the one task, dead behind the other
@@ -88,7 +90,10 @@ struct engine {
     double loss_sum;              // of this rank's tokens
     double norm, gradient_scale;  // gradient_scale: what updates take out and clip
     struct scale scale;
-    int update_count;  // steps that were not left out, this one among them
+    struct spikes spikes;
+    double learning_rate;  // of the step
+    bool is_validating;    // see engine/validate.c
+    int update_count;      // steps that were not left out, this one among them
     struct value_end *ends;
     int end_count, next_end;
     struct measure *measure;
@@ -127,6 +132,8 @@ int engine_rank_at_stage(const struct engine *engine, int stage);
 // Position in the graph's sequence of a task's block.
 int engine_sequence(const struct engine *engine, const struct script_task *task);
 
+// Tells who watches that a task begins.
+void engine_beat(const struct engine *engine, int task);
 double engine_step_tokens(const struct engine *engine);
 // engine_streams.c: what a task waits for on other streams, and what it tells them. Nothing where
 // calls of the back end return when all is done.
@@ -257,7 +264,11 @@ void scale_settle(struct engine *engine, double scaled_norm);
 MUST_CHECK bool data_open(struct engine *engine);
 void data_close(struct engine *engine);
 void *data_ids(const struct engine *engine, const struct script_task *task, int buffer);
-MUST_CHECK bool data_step(struct engine *engine);
+// The ids of the step, and of a held-out batch; *waited_s: for how long they were not there.
+MUST_CHECK bool data_step(struct engine *engine, double *waited_s);
+MUST_CHECK bool data_held_out(struct engine *engine, int batch);
+// engine_validate.c: the mean loss of the held-out batches.
+MUST_CHECK bool validate(struct engine *engine, double *loss);
 // engine_poison.c
 int64_t poison_guard_bytes(const struct engine *engine);
 void poison_prepare(struct engine *engine);

@@ -225,6 +225,7 @@ static bool load(struct engine *engine, const char *path)
     engine->update_count = has_moments ? (int)facts->updates : 0;
     if (facts->step > 0 && engine->scale.now > 1) engine->scale.now = facts->loss_scale;
     engine->scale.good_steps = facts->good_steps;
+    engine->spikes = facts->norms;
     if (engine->rank == 0)
         say(engine, arena_print(engine->scratch, "goes on behind step %" PRId64 ", from %s",
                                 facts->step, path));

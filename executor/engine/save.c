@@ -218,6 +218,7 @@ static bool begin(struct engine *engine)
         .seed = run->seed,
         .loss_scale = engine->scale.now,
         .good_steps = engine->scale.good_steps,
+        .norms = engine->spikes,
         .model = options->model,
         .family = options->family,
         .optimizer = options->optimizer,

@@ -32,26 +32,32 @@ void scale_start(struct engine *engine)
     if (step_takes_norm(&engine->program->workload)) return;
     assert(!is_scaled(engine) && "what is scaled takes the norm");
     scale->skips = false;
+    scale->skip = RUN_UPDATED;
     engine->norm = 0;
     engine->gradient_scale = 1;
     engine->update_count++;
 }
 
-// All ranks see one norm, so all of them do the same. A step without scaling is never left out:
-// what has diverged shows.
+// All ranks see one norm, so all of them do the same. A step without scaling is left out where
+// that is asked for alone: else what has diverged shows.
 void scale_settle(struct engine *engine, double scaled_norm)
 {
     struct scale *scale = &engine->scale;
     scale->of_step = scale->now;
-    scale->skips = is_scaled(engine) && !isfinite(scaled_norm);
+    bool has_no_room = is_scaled(engine) && !isfinite(scaled_norm);
     engine->norm = scaled_norm / scale->now;
     double most = engine->request->options->clip_norm;
+    double deviations = engine->request->options->spike_deviations;
+    bool is_spike =
+        deviations > 0 && !has_no_room && spikes_take(&engine->spikes, deviations, engine->norm);
+    scale->skip = has_no_room ? RUN_SKIP_ROOM : is_spike ? RUN_SKIP_SPIKE : RUN_UPDATED;
+    scale->skips = scale->skip != RUN_UPDATED;
     bool clips = most > 0 && engine->norm > most;
     engine->gradient_scale = (clips ? most / engine->norm : 1) / scale->now;
     if (!scale->skips) engine->update_count++;
     if (!is_scaled(engine)) return;
-    scale->good_steps = scale->skips ? 0 : scale->good_steps + 1;
-    if (scale->skips && scale->now > 1) scale->now /= 2;
+    scale->good_steps = has_no_room ? 0 : scale->good_steps + 1;
+    if (has_no_room && scale->now > 1) scale->now /= 2;
     if (scale->good_steps < STEPS_TO_GROW) return;
     scale->good_steps = 0;
     if (scale->now < LARGEST_SCALE) scale->now *= 2;

@@ -222,7 +222,7 @@ struct update_call update_call_of(struct engine *engine, int parameter)
         .direction =
             step_takes_trust(&engine->program->workload) ? gradient_at(engine, gradient.at) : NULL,
         .gradient_scale = engine->gradient_scale,
-        .learning_rate = options->learning_rate,
+        .learning_rate = engine->learning_rate,
         .beta1 = options->beta1,
         .beta2 = options->beta2,
         .epsilon = options->epsilon,

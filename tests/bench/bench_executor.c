@@ -243,7 +243,7 @@ static bool run(struct executor_bench *bench, struct err *err)
     if (!transport) return false;
     const struct run_options options = {.steps = bench->turn_count + 1,
                                         .seed = 1,
-                                        .learning_rate = 1e-4,
+                                        .rate = {.peak = 1e-4},
                                         .beta1 = 0.9,
                                         .beta2 = 0.95,
                                         .epsilon = 1e-8,

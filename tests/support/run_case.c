@@ -185,7 +185,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
     const struct run_options options = {
         .steps = job->of->steps,
         .seed = 7,
-        .learning_rate = job->of->learning_rate,
+        .rate = {.peak = job->of->learning_rate},
         .beta1 = 0.9,
         .beta2 = 0.95,
         .epsilon = 1e-8,

@@ -1,0 +1,240 @@
+#include "executor/data/bpe.h"
+
+#include "core/hash.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Tables are open-addressed and at most half full.
+struct token {
+    const char *text;  // NULL: free
+    int64_t bytes;
+    int32_t id;
+};
+struct merge {
+    uint64_t pair;     // left << 32 | right
+    int32_t rank, id;  // rank 0: free; else from 1 on
+};
+
+// A part of the word: a token, or merged into the one before it.
+struct symbol {
+    int32_t id, before, next;  // next and before: -1 at the ends
+    bool is_gone;
+};
+// A pair that may be merged, in a heap by (rank, place); stale where its merge has another token.
+struct pair {
+    int32_t rank, left, id;
+};
+
+// Words come again and again: what was found of short ones is kept, one of those that fall on the
+// same place.
+enum { KEPT_COUNT = 1 << 16, KEPT_BYTES = 24 };
+struct kept_word {
+    unsigned char bytes, count;  // bytes 0: none
+    char word[KEPT_BYTES];
+    int32_t ids[KEPT_BYTES];
+};
+
+struct bpe {
+    struct arena *arena;
+    struct token *tokens;
+    struct merge *merges;
+    uint64_t token_mask, merge_mask;
+    int32_t bytes[256];  // the token of each, -1: none
+    int32_t rank;
+    struct kept_word *kept;
+    struct symbol *symbols;
+    struct pair *heap;
+    int64_t room;  // of symbols; of pairs three times as many
+    int64_t heap_count;
+    const char **texts;  // [id] of tokens, for what merges make
+    int64_t *lengths;
+    int32_t id_room;
+};
+
+static uint64_t mask_for(int count)
+{
+    uint64_t size = 16;
+    while (size < 2 * (uint64_t)count)
+        size *= 2;
+    return size - 1;
+}
+
+struct bpe *bpe_new(struct arena *arena, int token_count, int merge_count)
+{
+    struct bpe *bpe = ARENA_NEW(arena, struct bpe, 1);
+    bpe->arena = arena;
+    bpe->token_mask = mask_for(token_count);
+    bpe->merge_mask = mask_for(merge_count);
+    bpe->tokens = ARENA_NEW(arena, struct token, bpe->token_mask + 1);
+    bpe->merges = ARENA_NEW(arena, struct merge, bpe->merge_mask + 1);
+    bpe->kept = ARENA_NEW(arena, struct kept_word, KEPT_COUNT);
+    for (int i = 0; i < 256; i++)
+        bpe->bytes[i] = -1;
+    return bpe;
+}
+
+static struct token *token_at(const struct bpe *bpe, const char *text, int64_t bytes)
+{
+    uint64_t at = hash_mix(hash_bytes(HASH_START, text, (size_t)bytes)) & bpe->token_mask;
+    for (;; at = (at + 1) & bpe->token_mask) {
+        struct token *token = &bpe->tokens[at];
+        bool is_it =
+            token->bytes == bytes && token->text && memcmp(token->text, text, (size_t)bytes) == 0;
+        if (is_it || !token->text) return token;
+    }
+}
+
+static struct merge *merge_at(const struct bpe *bpe, uint64_t pair)
+{
+    uint64_t at = hash_mix(pair) & bpe->merge_mask;
+    while (bpe->merges[at].rank && bpe->merges[at].pair != pair)
+        at = (at + 1) & bpe->merge_mask;
+    return &bpe->merges[at];
+}
+
+void bpe_add(struct bpe *bpe, const char *text, int64_t bytes, int32_t id)
+{
+    *token_at(bpe, text, bytes) = (struct token){text, bytes, id};
+    if (bytes == 1) bpe->bytes[(unsigned char)*text] = id;
+    if (id >= bpe->id_room) {
+        int32_t room = id + 1 > 2 * bpe->id_room ? id + 1 : 2 * bpe->id_room;
+        const char **texts = ARENA_NEW(bpe->arena, const char *, room);
+        int64_t *lengths = ARENA_NEW(bpe->arena, int64_t, room);
+        if (bpe->id_room) {
+            memcpy(texts, bpe->texts, (size_t)bpe->id_room * sizeof *texts);
+            memcpy(lengths, bpe->lengths, (size_t)bpe->id_room * sizeof *lengths);
+        }
+        bpe->texts = texts, bpe->lengths = lengths, bpe->id_room = room;
+    }
+    bpe->texts[id] = text;
+    bpe->lengths[id] = bytes;
+}
+
+int32_t bpe_find(const struct bpe *bpe, const char *text, int64_t bytes)
+{
+    const struct token *token = token_at(bpe, text, bytes);
+    return token->text ? token->id : -1;
+}
+
+static uint64_t pair_of(int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+bool bpe_merge(struct bpe *bpe, int32_t left, int32_t right)
+{
+    int64_t first = bpe->lengths[left], bytes = first + bpe->lengths[right];
+    char *text = ARENA_NEW(bpe->arena, char, bytes);
+    memcpy(text, bpe->texts[left], (size_t)first);
+    memcpy(text + first, bpe->texts[right], (size_t)bpe->lengths[right]);
+    int32_t id = bpe_find(bpe, text, bytes);
+    *merge_at(bpe, pair_of(left, right)) = (struct merge){pair_of(left, right), ++bpe->rank, id};
+    return id >= 0;
+}
+
+static bool is_before(const struct pair *a, const struct pair *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
+}
+
+static void push(struct bpe *bpe, int32_t left)
+{
+    const struct symbol *symbol = &bpe->symbols[left];
+    if (left < 0 || symbol->next < 0) return;
+    const struct merge *merge = merge_at(bpe, pair_of(symbol->id, bpe->symbols[symbol->next].id));
+    if (!merge->rank) return;
+    struct pair pair = {merge->rank, left, merge->id};
+    int64_t at = bpe->heap_count++;
+    for (; at > 0 && is_before(&pair, &bpe->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        bpe->heap[at] = bpe->heap[(at - 1) / 2];
+    bpe->heap[at] = pair;
+}
+
+static struct pair pop(struct bpe *bpe)
+{
+    struct pair first = bpe->heap[0], last = bpe->heap[--bpe->heap_count];
+    int64_t at = 0;
+    for (int64_t child; (child = 2 * at + 1) < bpe->heap_count; at = child) {
+        bool is_right =
+            child + 1 < bpe->heap_count && is_before(&bpe->heap[child + 1], &bpe->heap[child]);
+        child += is_right;
+        if (!is_before(&bpe->heap[child], &last)) break;
+        bpe->heap[at] = bpe->heap[child];
+    }
+    bpe->heap[at] = last;
+    return first;
+}
+
+static void make_room(struct bpe *bpe, int64_t bytes)
+{
+    if (bytes <= bpe->room) return;
+    bpe->room = 2 * bytes;
+    bpe->symbols = ARENA_NEW(bpe->arena, struct symbol, bpe->room);
+    // A pair a symbol, and two for each merge, of which there are fewer than symbols.
+    bpe->heap = ARENA_NEW(bpe->arena, struct pair, 3 * bpe->room);
+}
+
+static void merge_all(struct bpe *bpe)
+{
+    while (bpe->heap_count > 0) {
+        struct pair pair = pop(bpe);
+        struct symbol *left = &bpe->symbols[pair.left];
+        if (left->is_gone || left->next < 0) continue;
+        struct symbol *right = &bpe->symbols[left->next];
+        const struct merge *merge = merge_at(bpe, pair_of(left->id, right->id));
+        bool is_stale = !merge->rank || merge->id != pair.id;
+        if (is_stale) continue;
+        left->id = pair.id;
+        left->next = right->next;
+        right->is_gone = true;
+        if (right->next >= 0) bpe->symbols[right->next].before = pair.left;
+        if (left->before >= 0) push(bpe, left->before);
+        push(bpe, pair.left);
+    }
+}
+
+static int64_t encode(struct bpe *bpe, const char *word, int64_t bytes, int32_t *ids)
+{
+    make_room(bpe, bytes);
+    bpe->heap_count = 0;
+    for (int64_t i = 0; i < bytes; i++) {
+        int32_t id = bpe->bytes[(unsigned char)word[i]];
+        assert(id >= 0 && "every byte is a token");
+        bpe->symbols[i] = (struct symbol){
+            .id = id, .before = (int32_t)(i - 1), .next = i + 1 < bytes ? (int32_t)(i + 1) : -1};
+    }
+    for (int64_t i = 0; i + 1 < bytes; i++)
+        push(bpe, (int32_t)i);
+    merge_all(bpe);
+    int64_t count = 0;
+    for (int32_t at = 0; at >= 0; at = bpe->symbols[at].next)
+        ids[count++] = bpe->symbols[at].id;
+    return count;
+}
+
+int64_t bpe_encode(struct bpe *bpe, const char *word, int64_t bytes, bool takes_whole, int32_t *ids)
+{
+    assert(bytes > 0 && bytes < INT32_MAX);
+    struct kept_word *kept = NULL;
+    if (bytes <= KEPT_BYTES) {
+        uint64_t hash = hash_mix(hash_bytes(HASH_START, word, (size_t)bytes));
+        kept = &bpe->kept[hash % KEPT_COUNT];
+        if (kept->bytes == bytes && memcmp(kept->word, word, (size_t)bytes) == 0) {
+            memcpy(ids, kept->ids, kept->count * sizeof *ids);
+            return kept->count;
+        }
+    }
+    int32_t whole = takes_whole ? bpe_find(bpe, word, bytes) : -1;
+    int64_t count = 1;
+    if (whole >= 0)
+        ids[0] = whole;
+    else
+        count = encode(bpe, word, bytes, ids);
+    if (kept) {
+        *kept = (struct kept_word){.bytes = (unsigned char)bytes, .count = (unsigned char)count};
+        memcpy(kept->word, word, (size_t)bytes);
+        memcpy(kept->ids, ids, (size_t)count * sizeof *ids);
+    }
+    return count;
+}

@@ -1,0 +1,87 @@
+#include "executor/data/corpus.h"
+
+#include "executor/random.h"
+
+#include <assert.h>
+#include <string.h>
+
+// Which sample comes when.
+
+// Keys of a run's random numbers begin with what they are for: 1 to 3 are taken.
+enum { KEY_OF_ORDER = 4 };
+
+// A Feistel network of four rounds over the smallest power of four that has room (Luby and Rackoff
+// 1988), walked until it falls among them (Black and Rogaway 2002): less than four steps a time.
+int64_t corpus_shuffled(uint64_t key, int64_t count, int64_t index)
+{
+    enum { ROUNDS = 4 };
+    assert(index >= 0 && index < count);
+    int half_bits = 1;
+    while (half_bits < 31 && (int64_t)1 << (2 * half_bits) < count)
+        half_bits++;
+    uint64_t mask = ((uint64_t)1 << half_bits) - 1, at = (uint64_t)index;
+    do {
+        uint64_t left = at >> half_bits, right = at & mask;
+        for (int round = 0; round < ROUNDS; round++) {
+            uint64_t bits = random_at(key, right << 3 | (uint64_t)round).word[0];
+            uint64_t next = left ^ (bits & mask);
+            left = right;
+            right = next;
+        }
+        at = left << half_bits | right;
+    } while (at >= (uint64_t)count);
+    return (int64_t)at;
+}
+
+struct corpus_walk corpus_walk_start(struct arena *arena, const struct corpus *corpus,
+                                     enum corpus_part part)
+{
+    return (struct corpus_walk){.part = part,
+                                .taken = ARENA_NEW(arena, int64_t, corpus->source_count)};
+}
+
+// The source that is furthest behind; of equals the first.
+static int next_source(const struct corpus *corpus, const struct corpus_walk *walk)
+{
+    int best = -1;
+    double most = 0;
+    for (int s = 0; s < corpus->source_count; s++) {
+        if (corpus->sources[s].sample_count[walk->part] == 0) continue;
+        double behind =
+            corpus->sources[s].weight * (double)(walk->number + 1) - (double)walk->taken[s];
+        if (best < 0 || behind > most) best = s, most = behind;
+    }
+    assert(best >= 0);
+    return best;
+}
+
+struct corpus_place corpus_walk_to(const struct corpus *corpus, struct corpus_walk *walk,
+                                   int64_t number)
+{
+    if (number < walk->number) {
+        memset(walk->taken, 0, (size_t)corpus->source_count * sizeof *walk->taken);
+        walk->number = 0;
+    }
+    if (corpus->source_count == 1) walk->number = walk->taken[0] = number;
+    for (; walk->number < number; walk->number++)
+        walk->taken[next_source(corpus, walk)]++;
+    int s = next_source(corpus, walk);
+    const struct corpus_source *source = &corpus->sources[s];
+    int64_t count = source->sample_count[walk->part], taken = walk->taken[s]++;
+    walk->number++;
+    struct corpus_place place = {.source = s, .epoch = taken / count};
+    int64_t sample = taken % count;
+    if (walk->part == CORPUS_TRAIN) {
+        uint64_t key = random_key(random_key(corpus->seed, KEY_OF_ORDER), (uint64_t)s);
+        sample = corpus_shuffled(random_key(key, (uint64_t)place.epoch), count, sample);
+    }
+    place.first = source->first[walk->part] + sample * corpus->seq_len;
+    return place;
+}
+
+bool corpus_read(const struct corpus *corpus, const struct corpus_place *place, int64_t *row,
+                 struct err *err)
+{
+    return tokens_read(&corpus->sources[place->source].tokens, place->first, corpus->row_length,
+                       corpus->vocab, row, err);
+}

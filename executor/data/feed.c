@@ -1,0 +1,141 @@
+#include "executor/data/feed.h"
+
+#include "core/progress.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+enum { BUFFERS = 2 };
+
+struct feed {
+    const struct corpus *corpus;
+    int64_t batch;
+    const bool *is_wanted;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    // Behind the lock: which step is to be read into which of the buffers, and whether it is.
+    int64_t step;
+    int buffer;
+    bool is_asked, is_there, ends;
+    struct err err;  // of the reading
+    int64_t *rows[BUFFERS], *held_out;
+    struct corpus_walk walk, held_out_walk;  // the former is the thread's
+};
+
+static bool read_rows(const struct feed *feed, struct corpus_walk *walk, int64_t first,
+                      int64_t *rows, struct err *err)
+{
+    for (int64_t i = 0; i < feed->batch; i++) {
+        struct corpus_place place = corpus_walk_to(feed->corpus, walk, first + i);
+        if (!feed->is_wanted[i]) continue;
+        if (!corpus_read(feed->corpus, &place, rows + i * feed->corpus->row_length, err))
+            return false;
+    }
+    return true;
+}
+
+static void *work(void *of)
+{
+    struct feed *feed = of;
+    pthread_mutex_lock(&feed->lock);
+    for (;;) {
+        while (!feed->ends && (!feed->is_asked || feed->is_there))
+            pthread_cond_wait(&feed->changed, &feed->lock);
+        if (feed->ends) break;
+        int64_t step = feed->step;
+        int64_t *rows = feed->rows[feed->buffer];
+        pthread_mutex_unlock(&feed->lock);
+        struct err err = {0};
+        (void)read_rows(feed, &feed->walk, step * feed->batch, rows, &err);
+        pthread_mutex_lock(&feed->lock);
+        feed->err = err;
+        feed->is_there = true;
+        pthread_cond_broadcast(&feed->changed);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return NULL;
+}
+
+// Signals are for the thread that waits for them.
+static int start(struct feed *feed)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int fault = pthread_create(&feed->thread, NULL, work, feed);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return fault;
+}
+
+struct feed *feed_open(struct arena *arena, const struct corpus *corpus, int64_t batch,
+                       const bool *is_wanted, struct err *err)
+{
+    struct feed *feed = ARENA_NEW(arena, struct feed, 1);
+    *feed = (struct feed){.corpus = corpus, .batch = batch, .is_wanted = is_wanted};
+    for (int i = 0; i < BUFFERS; i++)
+        feed->rows[i] = ARENA_NEW(arena, int64_t, batch * corpus->row_length);
+    feed->held_out = ARENA_NEW(arena, int64_t, batch * corpus->row_length);
+    feed->walk = corpus_walk_start(arena, corpus, CORPUS_TRAIN);
+    feed->held_out_walk = corpus_walk_start(arena, corpus, CORPUS_HELD_OUT);
+    pthread_mutex_init(&feed->lock, NULL);
+    pthread_cond_init(&feed->changed, NULL);
+    int fault = start(feed);
+    if (!fault) return feed;
+    err_set(err, ERR_SYSTEM, "starting a thread: %s", strerror(fault));
+    return NULL;
+}
+
+void feed_close(struct feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    feed->ends = true;
+    pthread_cond_broadcast(&feed->changed);
+    pthread_mutex_unlock(&feed->lock);
+    pthread_join(feed->thread, NULL);
+    pthread_cond_destroy(&feed->changed);
+    pthread_mutex_destroy(&feed->lock);
+}
+
+static void ask(struct feed *feed, int64_t step, int buffer)
+{
+    feed->step = step;
+    feed->buffer = buffer;
+    feed->is_asked = true;
+    feed->is_there = false;
+    pthread_cond_broadcast(&feed->changed);
+}
+
+static void wait_for_rows(struct feed *feed)
+{
+    while (feed->is_asked && !feed->is_there)
+        pthread_cond_wait(&feed->changed, &feed->lock);
+}
+
+const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s, struct err *err)
+{
+    double began_s = clock_s();
+    pthread_mutex_lock(&feed->lock);
+    wait_for_rows(feed);
+    if (!feed->is_asked || feed->step != step) {
+        ask(feed, step, 0);
+        wait_for_rows(feed);
+    }
+    const int64_t *rows = feed->rows[feed->buffer];
+    if (feed->err.kind) {
+        *err = feed->err;
+        rows = NULL;
+    } else {
+        ask(feed, step + 1, !feed->buffer);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    *waited_s = clock_s() - began_s;
+    return rows;
+}
+
+const int64_t *feed_held_out(struct feed *feed, int64_t batch, struct err *err)
+{
+    bool done = read_rows(feed, &feed->held_out_walk, batch * feed->batch, feed->held_out, err);
+    return done ? feed->held_out : NULL;
+}

@@ -1,0 +1,20 @@
+#pragma once
+#include "executor/data/corpus.h"
+
+// Rows of a step for one rank: while a step runs a thread reads those of the next.
+
+struct feed;
+
+// `is_wanted` [batch]: of a step's sequences those that this rank looks at. Failing to start the
+// thread is ERR_SYSTEM. All of it lives in `arena`, the thread until feed_close.
+MUST_CHECK struct feed *feed_open(struct arena *arena, const struct corpus *corpus, int64_t batch,
+                                  const bool *is_wanted, struct err *err);
+void feed_close(struct feed *feed);
+
+// The rows of a step, [batch][row_length] with those that are wanted filled, good until the next
+// call of either. *waited_s: for how long they were not there yet. NULL and `err` set where a file
+// is wrong.
+MUST_CHECK const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s,
+                                    struct err *err);
+// The same of the held-out part, batch by batch, read as they are asked for.
+MUST_CHECK const int64_t *feed_held_out(struct feed *feed, int64_t batch, struct err *err);
