@@ -222,7 +222,7 @@ static bool export_weights(struct arena *arena, const struct reshard_arguments *
 
 static bool reshard(struct arena *arena, const struct reshard_arguments *arguments, struct err *err)
 {
-    const struct run_arguments plan = {.plan = arguments->to, .clip_norm = -1};
+    const struct run_arguments plan = {.plan = arguments->to, .training = TRAINING_DEFAULTS};
     struct run_job job;
     struct checkpoint_source source = {0};
     struct reshard how;
