@@ -34,6 +34,7 @@ struct output {
     const char *target_name;
     const struct exchange_target *target;  // that will run the plan; NULL: any
     struct plan_from from;
+    double samples, epochs;  // of a dataset; 0: not said
 };
 
 static void show_progress(void *context, double done_ratio, double best_s, double plans_per_s)
@@ -268,12 +269,26 @@ static bool read_program(struct arena *arena, struct plan_arguments *arguments,
     return output->target != NULL;
 }
 
+// A dataset and its epochs are so many tokens.
+static bool take_dataset(const struct plan_arguments *arguments, const struct output *output,
+                         struct workload *workload, struct err *err)
+{
+    if (output->samples <= 0 && output->epochs <= 0) return true;
+    if (output->samples <= 0 || output->epochs <= 0)
+        return err_set(err, ERR_USAGE, "--samples and --epochs go together");
+    if (arguments->tokens > 0)
+        return err_set(err, ERR_USAGE, "--tokens and --samples say the same: give one of them");
+    workload->tokens = output->samples * output->epochs * (double)workload->seq_len;
+    return true;
+}
+
 static int run(struct arena *arena, struct plan_arguments *arguments, struct output *output,
                struct err *err)
 {
     struct search_request request = {0};
     if (!read_program(arena, arguments, output, err)) return exit_status(err);
     if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
+    if (!take_dataset(arguments, output, &request.workload, err)) return exit_status(err);
     const char *warning = batch_warning(arena, &request.workload);
     if (warning) console_printf(stderr, "warning: %s\n", warning);
     if (output->space) return answer_space(arena, &request, err);
@@ -291,6 +306,10 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     if (output->why && !output->json && !answer_why(arena, &request, &result, output->why, err)) {
         return exit_status(err);
     }
+    if (output->samples > 0 && !output->json)
+        console_printf(stdout, "\nBatches for %s sequences, each seen %s times:\n%s",
+                       units_count(arena, output->samples), units_count(arena, output->epochs),
+                       batch_table(arena, &request.workload, output->samples, output->epochs));
     return 0;
 }
 
@@ -307,7 +326,7 @@ int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 13] = {0};
+    struct option options[PLAN_OPTION_COUNT + 16] = {0};
     int count = plan_options(&arguments, options);
     struct arena arena = {0};
     if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
@@ -319,6 +338,11 @@ int plan_command(int argc, char **argv, struct err *err)
         {"--for", OPTION_CHOICE, &output.target_name,
          "only plans that this program can be told (`meshwright export --to`)",
          target_names(&arena), 0, 0},
+        {"Dataset", OPTION_GROUP, NULL,
+         "instead of --tokens; how many steps each batch makes of it", NULL, 0, 0},
+        {"--samples", OPTION_F64, &output.samples, "its sequences", "N", 1, 1e18},
+        {"--epochs", OPTION_F64, &output.epochs, "times that each is seen", "N", 1e-6, 1e9},
+        {"Answers", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
         {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},
         {"--explain", OPTION_FLAG, &output.explain,

@@ -3,6 +3,7 @@
 #include "core/console.h"
 #include "core/plain.h"
 #include "plan/program.h"
+#include "planner/batch.h"
 #include "topologies/kernels.h"
 
 #include <assert.h>
@@ -223,6 +224,8 @@ static void read_workload(struct arena *arena, const struct plan_arguments *argu
     if (!workload->global_batch) {
         int64_t ranks = request->cluster->rank_count;
         int64_t batch = PLAN_BATCH_TOKENS / workload->seq_len / ranks * ranks;
+        int64_t most = batch_limit(workload->optimizer) / ranks * ranks;
+        if (batch > most) batch = most;
         workload->global_batch = batch > 0 ? batch : ranks;
         console_printf(stderr, "note: --global-batch not given, taking %lld sequences\n",
                        (long long)workload->global_batch);

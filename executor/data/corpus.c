@@ -127,10 +127,10 @@ static bool split_all(struct opening *opening, int train_count, struct err *err)
             source->sample_count[CORPUS_HELD_OUT] = source->sample_count[CORPUS_TRAIN];
             source->sample_count[CORPUS_TRAIN] = 0;
         }
+        int64_t wanted = corpus->row_length * (ratio > 0 ? 2 : 1);
         if (source->sample_count[is_held ? CORPUS_HELD_OUT : CORPUS_TRAIN] == 0)
             return err_set(err, ERR_INPUT, "%s: found %lld tokens, wanted %lld for a sequence%s",
-                           source->tokens.path, (long long)source->tokens.count,
-                           (long long)(corpus->row_length + (ratio > 0 ? corpus->row_length : 0)),
+                           source->tokens.path, (long long)source->tokens.count, (long long)wanted,
                            ratio > 0 ? " and one that is held out" : "");
         for (int part = 0; part < CORPUS_PART_COUNT; part++)
             corpus->sample_count[part] += source->sample_count[part];

@@ -123,6 +123,7 @@ bool tokens_open(struct arena *arena, const char *path, struct tokens *tokens, s
     if (!tokens_map(tokens, err)) return false;
     const char *map = tokens->map;
     bool done = false;
+    assert(map);
     if (tokens->map_bytes >= 8 && memcmp(map, TOKENS_MAGIC, 8) == 0) {
         done = open_own(arena, tokens, err);
     } else if (tokens->map_bytes >= 9 && memcmp(map, INDEX, sizeof INDEX) == 0) {

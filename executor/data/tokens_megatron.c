@@ -31,12 +31,12 @@ static bool add_lengths(struct tokens *tokens, const unsigned char *index, int64
     const unsigned char *lengths = index + HEAD_BYTES, *firsts = lengths + 4 * sequences;
     for (int64_t i = 0; i < sequences; i++) {
         int64_t length = number_at(lengths + 4 * i, 4), first = number_at(firsts + 8 * i, 8);
-        if (length > INT32_MAX || first != tokens->count * tokens->id_bytes)
+        int64_t wanted = tokens->count * tokens->id_bytes;
+        if (length > INT32_MAX || first != wanted)
             return err_set(err, ERR_INPUT,
                            "%s: sequence %lld begins at byte %lld of the .bin, wanted %lld: one "
                            "behind another",
-                           tokens->path, (long long)i, (long long)first,
-                           (long long)(tokens->count * tokens->id_bytes));
+                           tokens->path, (long long)i, (long long)first, (long long)wanted);
         tokens->count += length;
     }
     return true;
@@ -81,7 +81,8 @@ bool tokens_megatron(struct arena *arena, struct tokens *tokens, struct err *err
     tokens->path = arena_print(arena, "%.*s.bin", (int)(length - 4), tokens->path);
     if (!tokens_map(tokens, err)) return false;
     tokens->ids = tokens->map;
-    if (tokens->count * tokens->id_bytes == (int64_t)tokens->map_bytes) return true;
+    int64_t wanted = tokens->count * tokens->id_bytes;
+    if (wanted == (int64_t)tokens->map_bytes) return true;
     return err_set(err, ERR_INPUT, "%s: found %zu bytes, its .idx says %lld", tokens->path,
-                   tokens->map_bytes, (long long)(tokens->count * tokens->id_bytes));
+                   tokens->map_bytes, (long long)wanted);
 }

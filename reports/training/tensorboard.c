@@ -1,5 +1,6 @@
 #include "reports/training/metrics.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@ struct bytes {
 
 static void put(struct bytes *bytes, const void *from, size_t count)
 {
+    if (count == 0) return;
+    assert(from);
     bytes->at = arena_text_room(bytes->arena, bytes->at, bytes->length, count, &bytes->capacity);
     memcpy(bytes->at + bytes->length, from, count);
     bytes->length += count;

@@ -1,6 +1,7 @@
 #include "reports/whatif/sweep.h"
 
 #include "core/units.h"
+#include "planner/batch.h"
 
 #include <assert.h>
 #include <math.h>
@@ -290,11 +291,12 @@ static double base_value(const struct sweep *sweep, const struct cluster *cluste
 
 // All GPUs of the sweep have to be able to share it, so that the batch of a point does not hang on
 // how many it has: a power of two.
-static int64_t batch_of_tokens(int64_t tokens, int64_t seq_len)
+static int64_t batch_of_tokens(int64_t tokens, const struct workload *workload)
 {
+    int64_t seq_len = workload->seq_len, most = batch_limit(workload->optimizer);
     assert(seq_len > 0);
     int64_t batch = 1;
-    while (2 * batch * seq_len <= tokens) {
+    while (2 * batch * seq_len <= tokens && 2 * batch <= most) {
         batch *= 2;
     }
     return batch;
@@ -365,7 +367,7 @@ static bool make_point(struct arena *arena, const struct sweep *sweep, int clust
     point->at[SWEEP_GPUS] = draft.cluster->rank_count;
     int64_t *batch = &scenario->workload.global_batch;
     if (sweep->batch_tokens > 0) {
-        *batch = batch_of_tokens(sweep->batch_tokens, scenario->workload.seq_len);
+        *batch = batch_of_tokens(sweep->batch_tokens, &scenario->workload);
     }
     if (sweep->sequences_per_gpu > 0) {
         *batch = sweep->sequences_per_gpu * draft.cluster->rank_count;

@@ -437,9 +437,26 @@ static void a_batch_past_what_the_optimizer_bears_is_warned_about(void **state)
     assert_non_null(batch_warning(arena, &workload));
 }
 
+// The table of 100 epochs of ImageNet's 1.28 M pictures that large-batch work begins with.
+static void batches_make_iterations(void **state)
+{
+    static const struct {
+        int64_t batch, iterations;
+    } KNOWN[] = {{512, 250000}, {1024, 125000}, {2048, 62500},
+                 {4096, 31250}, {8192, 15625},  {1280000, 100}};
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        assert_int_equal(batch_iterations(1.28e6, 100, KNOWN[i].batch), KNOWN[i].iterations);
+    assert_int_equal(batch_iterations(10, 1, 4), 3);
+    struct workload workload = {.global_batch = 4096, .optimizer = OPTIMIZER_SGD};
+    const char *table = batch_table(*state, &workload, 1.28e6, 100);
+    assert_non_null(strstr(table, "4,096   31,250  this"));
+    assert_non_null(strstr(table, "8,192   15,625        past what sgd is known to bear"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_make_iterations),
         cmocka_unit_test(pruned_and_exhaustive_search_find_the_same_plans),
         cmocka_unit_test(every_plan_passes_the_independent_checker),
         cmocka_unit_test(composed_prices_and_memory_are_those_of_the_whole_program),
