@@ -22,7 +22,8 @@ struct range_set {
     int count, room;
 };
 
-enum { SETS_MOST = 2 * 32 + 2 };  // two a level, and what covers them on either side
+enum { APART = 4 };  // levels of small nodes, of which there are too many to keep joined sets of
+enum { SETS_MOST = 2 * (32 + APART + 1) };  // two a level, and what covers them on either side
 
 // What is in use throughout a node or one above it, joined: of one section that is nearly one
 // range, whatever the nodes in which its buffers stand.
@@ -37,7 +38,7 @@ struct occupancy {
     int leaf_count;           // a power of two; node 1 is the root, leaves are leaf_count + section
     struct range_set *any;    // in use somewhere in the node
     struct range_set *whole;  // in use throughout the node; of inner nodes only
-    struct covered *covered;  // of inner nodes, made when it is asked for
+    struct covered *covered;  // of large inner nodes, made when it is asked for
     int64_t now;              // buffers that were added
     // What a question has to look at, and how far it has looked.
     const struct range_set *asked[SETS_MOST];
@@ -54,7 +55,7 @@ struct occupancy *occupancy_new(struct arena *arena, int section_count)
         occupancy->leaf_count *= 2;
     occupancy->any = ARENA_NEW(arena, struct range_set, 2 * occupancy->leaf_count);
     occupancy->whole = ARENA_NEW(arena, struct range_set, occupancy->leaf_count);
-    occupancy->covered = ARENA_NEW(arena, struct covered, occupancy->leaf_count);
+    occupancy->covered = ARENA_NEW(arena, struct covered, (occupancy->leaf_count >> APART) + 1);
     return occupancy;
 }
 
@@ -147,7 +148,8 @@ void occupancy_add(struct occupancy *occupancy, int first, int end, int64_t lowe
             set_add(&occupancy->pool, &occupancy->any[nodes[i]], lower, upper);
             if (nodes[i] >= leaf_count) continue;
             set_add(&occupancy->pool, &occupancy->whole[nodes[i]], lower, upper);
-            occupancy->covered[nodes[i]].changed = occupancy->now;
+            if (nodes[i] < leaf_count >> APART)
+                occupancy->covered[nodes[i]].changed = occupancy->now;
         }
     }
     // Nodes above that the lifetime covers in part.
@@ -212,6 +214,14 @@ static void ask_set(struct occupancy *occupancy, const struct range_set *set)
     occupancy->asked[occupancy->asked_count++] = set;
 }
 
+// What covers a node: level by level up to the one that is returned, which is large; 0: none is.
+static int ask_small(struct occupancy *occupancy, int node)
+{
+    for (; node > 0 && node >= occupancy->leaf_count >> APART; node /= 2)
+        ask_set(occupancy, &occupancy->whole[node]);
+    return node;
+}
+
 // What covers the nodes above those that make up the lifetime, on its left and its right, and all
 // that is in use below.
 static void ask(struct occupancy *occupancy, int first, int end)
@@ -226,6 +236,8 @@ static void ask(struct occupancy *occupancy, int first, int end)
     while (right % 2)
         right /= 2;
     left /= 2, right /= 2;
+    left = ask_small(occupancy, left);
+    right = ask_small(occupancy, right);
     if (left) ask_set(occupancy, covered_at(occupancy, left));
     if (right && right != left) ask_set(occupancy, covered_at(occupancy, right));
     for (; low < high; low /= 2, high /= 2) {
