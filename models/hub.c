@@ -17,7 +17,6 @@ static const struct {
     {"FacebookAI/roberta-base", "roberta-base"},
     {"FacebookAI/roberta-large", "roberta-large"},
     {"FacebookAI/xlm-roberta-large", "xlm-roberta-large"},
-    {"HuggingFaceTB/SmolLM3-3B", "smollm3-3b"},
     {"LGAI-EXAONE/EXAONE-4.0-32B", "exaone-4.0-32b"},
     {"MiniMaxAI/MiniMax-M2", "minimax-m2"},
     {"allenai/OLMo-2-0325-32B", "olmo-2-32b"},
