@@ -58,9 +58,8 @@ static bool is_even(const struct facts *facts, const char *pieces)
 }
 
 // The modules of multi-token prediction are among the last piece's layers.
-static const char *layout(struct arena *arena, const struct facts *facts, const char *pieces)
+static const char *any_layout(struct arena *arena, const struct facts *facts, const char *pieces)
 {
-    if (is_even(facts, pieces)) return NULL;
     int64_t modules = facts_number(facts, "model.mtp", 0);
     const char *text = "E";
     for (const char *at = pieces; at; at = strchr(at, ',')) {
@@ -74,6 +73,11 @@ static const char *layout(struct arena *arena, const struct facts *facts, const 
         text = arena_print(arena, "%s%s", text, is_last ? "L" : "|");
     }
     return text;
+}
+
+static const char *layout(struct arena *arena, const struct facts *facts, const char *pieces)
+{
+    return is_even(facts, pieces) ? NULL : any_layout(arena, facts, pieces);
 }
 
 // Letters with an optional count: "t*3" is "ttt". Commas are for the eye.
@@ -98,6 +102,7 @@ static const char *pieces_of(struct arena *arena, const struct facts *facts, con
     }
 }
 const struct exchange_form LAYOUT_FORM = {layout, pieces_of};
+const struct exchange_form PIECES_FORM = {any_layout, pieces_of};
 
 static const char *layout_of_chunks(struct arena *arena, const struct facts *facts,
                                     const char *value)
@@ -115,6 +120,14 @@ static const char *chunks_of_layout(struct arena *arena, const struct facts *fac
     if (!pieces || piece_count(pieces) % stages) return NULL;
     return number(arena, piece_count(pieces) / stages);
 }
+
+static const char *any_of_chunks(struct arena *arena, const struct facts *facts, const char *value)
+{
+    const char *pieces = facts_get(facts, "pieces");
+    (void)value;
+    return pieces ? any_layout(arena, facts, pieces) : NULL;
+}
+const struct exchange_form PIECES_VPP_FORM = {any_of_chunks, chunks_of_layout};
 const struct exchange_form LAYOUT_VPP_FORM = {layout_of_chunks, chunks_of_layout};
 
 static const char *even(struct arena *arena, const struct facts *facts, const char *pieces)

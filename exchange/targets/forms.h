@@ -30,3 +30,5 @@ extern const struct exchange_form REDUCED_FORM;      // where gradients are redu
 extern const struct exchange_form SHARDED_FORM;      // where optimizer states are sharded
 extern const struct exchange_form WRITTEN_FORM;      // nothing to write, and nothing to read
 extern const struct exchange_form ULYSSES_FORM;      // where cp is Ulysses'
+extern const struct exchange_form PIECES_FORM;       // as LAYOUT_FORM, even ones as well
+extern const struct exchange_form PIECES_VPP_FORM;   // the chunks of a stage of such a layout

@@ -1,0 +1,44 @@
+#include "exchange/syntax.h"
+#include "exchange/target.h"
+#include "exchange/targets/forms.h"
+
+#include <string.h>
+
+// Megatron-Bridge 0.3.1: a YAML of overrides that is merged over the recipe of a model. A key that
+// it does not know is dropped there without a word.
+
+#define MODEL "model."
+#define CONFIG "model."
+#define BATCH "train."
+#define LENGTH "model."
+#define COPIES "ddp."
+#define OVERLAP "comm_overlap."
+#define TP_OVERLAP "comm_overlap."
+#define OPTIMIZER "optimizer."
+
+static const struct exchange_row ROWS[] = {
+#include "exchange/targets/bridge_rows.inc"
+    {"+seq_len", NULL, "dataset.seq_length={}", NULL, NULL},
+    {"precision", "bf16", "mixed_precision=bf16_mixed", "precision", NULL},
+    {"precision", "fp16", "mixed_precision=fp16_mixed", "precision", NULL},
+    {0},
+};
+
+static bool matters(const struct facts *facts, const char *name)
+{
+    return strcmp(name, "overlap.ep") != 0 || facts_is(facts, name, "off");
+}
+
+const struct exchange_target MEGATRON_BRIDGE_TARGET = {
+    .name = "megatron-bridge",
+    .program = "Megatron-Bridge",
+    .version = "0.3.1",
+    .stack = "megatron-core",
+    .file = "overrides.yaml",
+    .syntax = &YAML_SYNTAX,
+    .command = "\"${PRETRAIN_SCRIPT:-pretrain.py}\" --config-file ./overrides.yaml",
+    .rows = ROWS,
+    .matters = matters,
+    .known_by = "model.tensor_model_parallel_size model.pipeline_model_parallel_size "
+                "train.micro_batch_size ddp.use_distributed_optimizer mixed_precision",
+};
