@@ -38,9 +38,17 @@ static char *write_arguments(struct arena *arena, const struct settings *setting
 static bool read_arguments(const char *path, const char *text, struct settings *settings,
                            struct err *err)
 {
+    enum { NESTED_MAX = 64 };
     struct shell shell = {
         .arena = settings->arena, .path = path, .text = text, .settings = settings};
-    (void)err;  // any text is a script
+    // Any text is a script, but brackets in brackets are followed as deep as they go.
+    int depth = 0;
+    for (const char *at = text; *at; at++) {
+        depth += *at == '(' || *at == '{';
+        depth -= depth > 0 && (*at == ')' || *at == '}');
+        if (depth > NESTED_MAX)
+            return err_set(err, ERR_INPUT, "%s: brackets nested deeper than %d", path, NESTED_MAX);
+    }
     shell_read(&shell);
     return true;
 }

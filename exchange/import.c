@@ -72,7 +72,7 @@ static bool find_model(struct arena *arena, struct imported *imported, struct er
 struct imported *import_file(struct arena *arena, const char *path,
                              const struct exchange_target *target, struct err *err)
 {
-    enum { BYTES_MAX = 16 << 20 };
+    enum { BYTES_MAX = 1 << 20 };
     struct imported *imported = ARENA_NEW(arena, struct imported, 1);
     size_t bytes = 0;
     const char *text = file_read(arena, path, BYTES_MAX, &bytes, err);

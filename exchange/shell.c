@@ -1,6 +1,7 @@
 #include "exchange/shell.h"
 
 #include "core/file.h"
+#include "reports/page/markup.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -126,15 +127,16 @@ static bool assignment(struct shell *shell, const char *raw)
     if (equals[1] || *shell->at != '(') {
         value = expanded(shell, equals + 1);
     } else {
-        value = "";
+        struct markup words = {.arena = shell->arena};
         shell->at++;
         for (;;) {
             skip_blanks(shell, true);
             const char *word = raw_word(shell);
             if (!word) break;
-            value = arena_print(shell->arena, "%s%s%s", value, *value ? " " : "",
-                                expanded(shell, word));
+            if (words.length) markup_put(&words, " ");
+            markup_put(&words, expanded(shell, word));
         }
+        value = words.text ? words.text : "";
         if (*shell->at == ')') shell->at++;
     }
     if (is_active(shell)) shell_assign(shell, key, value, appends);
@@ -255,9 +257,10 @@ static void read_command(struct shell *shell)
     const char *const *front = words;
     while (take_keyword(shell, &front, &count))
         continue;
-    const char *all = "";
+    struct markup joined = {.arena = shell->arena};
     for (int i = 0; i < count; i++)
-        all = arena_print(shell->arena, "%s%s%s", all, i ? " " : "", front[i]);
+        markup_print(&joined, "%s%s", i ? " " : "", front[i]);
+    const char *all = joined.text ? joined.text : "";
     if (!is_active(shell)) return;
     bool is_other = count == 2 && (!strcmp(front[0], "source") || !strcmp(front[0], "."));
     if (is_other) {

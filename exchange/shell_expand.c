@@ -1,5 +1,7 @@
 #include "exchange/shell.h"
 
+#include "reports/page/markup.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,13 +157,14 @@ static const char *dollar(const struct shell *shell, const char *text, size_t *l
 
 const char *shell_expand(const struct shell *shell, const char *text, size_t length)
 {
-    struct arena *arena = shell->arena;
-    const char *result = "", *end = text + length;
+    struct markup result = {.arena = shell->arena};
+    const char *end = text + length;
+    markup_put(&result, "");
     for (const char *at = text; at < end;) {
         size_t plain = 0;
         while (at + plain < end && at[plain] != '$' && at[plain] != '"' && at[plain] != '\'')
             plain++;
-        if (plain) result = arena_print(arena, "%s%.*s", result, (int)plain, at);
+        if (plain) markup_print(&result, "%.*s", (int)plain, at);
         at += plain;
         if (at >= end) break;
         if (*at == '"' || *at == '\'') {
@@ -171,9 +174,12 @@ const char *shell_expand(const struct shell *shell, const char *text, size_t len
         size_t used = 0;
         const char *value = dollar(shell, at + 1, &used);
         if (at + 1 + used > end) used = (size_t)(end - at - 1);
-        result = value ? arena_print(arena, "%s%s", result, value)
-                       : arena_print(arena, "%s%.*s", result, (int)used + 1, at);
+        if (value) {
+            markup_put(&result, value);
+        } else {
+            markup_print(&result, "%.*s", (int)used + 1, at);
+        }
         at += 1 + used;
     }
-    return result;
+    return result.text ? result.text : "";
 }
