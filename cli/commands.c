@@ -33,6 +33,7 @@ const struct cli_command COMMANDS[] = {
     {"schema", schema_command, "list the formats of all files and of --json, or print one"},
     {"validate", validate_command, "score predictions against published runs"},
     {"fit", fit_command, "fit the constants of devices and stacks to published runs"},
+    {"serve", serve_command, "answer an assistant's questions (Model Context Protocol)"},
     {"completion", completion_command, "print the completion of bash or zsh"},
     {"man", man_command, "print the manual page of a command, or of all"},
     {0},

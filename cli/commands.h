@@ -16,6 +16,7 @@ int report_command(int argc, char **argv, struct err *err);
 int reshard_command(int argc, char **argv, struct err *err);
 int run_command(int argc, char **argv, struct err *err);
 int compare_command(int argc, char **argv, struct err *err);
+int serve_command(int argc, char **argv, struct err *err);
 int schema_command(int argc, char **argv, struct err *err);
 int shipped_command(int argc, char **argv, struct err *err);  // models, clusters, devices, stacks
 int simulate_command(int argc, char **argv, struct err *err);

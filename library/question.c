@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 #include "planner/choice.h"
 #include "planner/default_stack.h"
+#include "planner/explain.h"
 #include "reports/page/replan.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
@@ -158,6 +159,31 @@ struct question_answer question_answer(struct arena *arena, const struct json *q
         answer.reason = plan_nothing_text(arena, &request, &result);
     else
         answer.plan = plan_text(arena, &request, &result, err);
+    return answer;
+}
+
+struct question_answer question_why(struct arena *arena, const struct json *question,
+                                    const char *choice, struct err *err)
+{
+    struct question_answer answer = {0};
+    struct search_request request;
+    struct search_result result = {0};
+    struct explanation explanation = {0};
+    const char *equals = strchr(choice, '=');
+    if (!equals) {
+        err_set(err, ERR_USAGE, "expected KEY=VALUE, found \"%s\"", choice);
+        return answer;
+    }
+    if (!request_of(arena, question, &request, err) || !search_plans(arena, &request, &result, err))
+        return answer;
+    if (result.status == SEARCH_NOTHING_FITS) {
+        err_set(err, ERR_USAGE, "%s", plan_nothing_text(arena, &request, &result));
+        return answer;
+    }
+    const char *key = arena_print(arena, "%.*s", (int)(equals - choice), choice);
+    if (!explain_why(arena, &request, &result, key, equals + 1, &explanation, err)) return answer;
+    answer.reason = explanation.text ? explanation.text : explanation.reason;
+    answer.plan = plan_text(arena, &request, &result, err);
     return answer;
 }
 

@@ -16,6 +16,10 @@ struct question_answer {
 struct question_answer question_answer(struct arena *arena, const struct json *question,
                                        struct err *err);
 
+// The best plan, and in `reason` why KEY=VALUE lost against it.
+struct question_answer question_why(struct arena *arena, const struct json *question,
+                                    const char *choice, struct err *err);
+
 // The base that a changed plan is asked on (reports/page/replan.h). NULL and a set `err` where a
 // shipped file cannot be read.
 MUST_CHECK const char *question_base(struct arena *arena, const char *plan, struct err *err);

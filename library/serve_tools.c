@@ -1,0 +1,261 @@
+#include "library/serve_tools.h"
+
+#include "core/file.h"
+#include "core/units.h"
+#include "exchange/compare.h"
+#include "library/question.h"
+#include "reports/page/replan.h"
+
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 64 << 20 };
+
+static double number(const struct json *object, const char *key)
+{
+    struct err ignored = {0};
+    const struct json value = json_find(object, key);
+    return json_is_number(&value) ? json_f64(&value, -1e300, 1e300, &ignored) : 0;
+}
+
+static const char *word(const struct json *object, const char *key)
+{
+    struct err ignored = {0};
+    const struct json value = json_find(object, key);
+    return json_is_text(&value) ? json_text(&value, &ignored) : "not said";
+}
+
+// What search found out about the plan: "best of", "optimal", ...; of a plan without one that it
+// was pinned.
+static const char *proof_of(struct arena *arena, const struct json *plan)
+{
+    const struct json provenance = json_find(plan, "provenance");
+    const struct json search = json_find(&provenance, "search");
+    if (!json_is_object(&search)) return "pinned, not searched";
+    return arena_print(arena, "%s: %s plans considered, none can take less than %s",
+                       word(&search, "status"),
+                       units_count(arena, number(&search, "considered_count")),
+                       units_seconds(arena, number(&search, "bound_s")));
+}
+
+static const char *layout_of(struct arena *arena, const struct json *plan)
+{
+    static const char *const KEYS[] = {"tp", "cp", "ep", "pp", "dp", "micro_batch", "zero"};
+    const struct json parallel = json_find(plan, "parallel");
+    const char *text = "";
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        text = arena_print(arena, "%s%s%s %.0f", text, *text ? ", " : "", KEYS[i],
+                           number(&parallel, KEYS[i]));
+    return text;
+}
+
+// Figures, band, proof, provenance and next question of a plan, as text and as members.
+static void describe(struct arena *arena, const struct json *plan, const char *next,
+                     struct serve_answer *answer)
+{
+    const struct json prediction = json_find(plan, "prediction");
+    const struct json band = json_find(&prediction, "band"), memory = json_find(plan, "memory");
+    const struct json parallel = json_find(plan, "parallel");
+    const char *proof = proof_of(arena, plan), *source = word(&band, "source");
+    const char *confidence = word(&prediction, "confidence");
+    answer->text = arena_print(
+        arena,
+        "A step takes %s (90 %% band %s to %s), %s tokens/s, MFU %s; %s reserved of %s.\n"
+        "Layout: %s.\nProof: %s.\nRests on: %s; %s\nAsk next: %s",
+        units_seconds(arena, number(&prediction, "step_s")),
+        units_seconds(arena, number(&prediction, "step_s_low")),
+        units_seconds(arena, number(&prediction, "step_s_high")),
+        units_count(arena, number(&prediction, "tokens_per_s")),
+        units_ratio(arena, number(&prediction, "mfu_ratio")),
+        units_bytes(arena, number(&prediction, "reserved_bytes")),
+        units_bytes(arena, number(&memory, "device_bytes")), layout_of(arena, plan), proof,
+        confidence, source, next);
+    struct json_writer *writer = &answer->structured;
+    json_put_f64(writer, "step_s", number(&prediction, "step_s"));
+    json_open_flat(writer, "band", '{');
+    json_put_f64(writer, "step_s_low", number(&prediction, "step_s_low"));
+    json_put_f64(writer, "step_s_high", number(&prediction, "step_s_high"));
+    json_close(writer, '}');
+    json_put_f64(writer, "tokens_per_s", number(&prediction, "tokens_per_s"));
+    json_put_f64(writer, "reserved_bytes", number(&prediction, "reserved_bytes"));
+    json_put_copy(writer, "parallel", &parallel);
+    json_put_text(writer, "proof", proof);
+    json_put_text(writer, "confidence", confidence);
+    json_put_text(writer, "provenance", source);
+    json_put_text(writer, "next", next);
+}
+
+static const char *text_of(const struct json *arguments, const char *key, struct err *err)
+{
+    const struct json value = json_get(arguments, key, err);
+    return err->kind ? NULL : json_text(&value, err);
+}
+
+static bool parse(struct arena *arena, const char *name, const char *text, struct json *root,
+                  struct err *err)
+{
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    if (!json_parse(arena, name, text, strlen(text), document, err)) return false;
+    *root = json_root(document);
+    return true;
+}
+
+// A file that is there is only replaced where it is a plan.
+static bool save(struct arena *arena, const char *path, const char *text, struct err *err)
+{
+    size_t bytes = 0;
+    struct json root = {0};
+    struct err wrong = {0};
+    if (file_exists(path)) {
+        const char *old = file_read(arena, path, FILE_BYTES_MAX, &bytes, &wrong);
+        bool is_plan = old && parse(arena, path, old, &root, &wrong) && json_has(&root, "parallel");
+        if (!is_plan)
+            return err_set(err, ERR_USAGE, "%s is there and is no plan: nothing was written", path);
+    }
+    return file_write(path, text, strlen(text), err);
+}
+
+static bool answer_plan(struct arena *arena, const struct json *arguments,
+                        struct serve_answer *answer, struct err *err)
+{
+    const struct json question = json_get(arguments, "question", err);
+    if (err->kind) return false;
+    const struct question_answer found = question_answer(arena, &question, err);
+    if (err->kind) return false;
+    if (!found.plan) return err_set(err, ERR_USAGE, "%s", found.reason);
+    const char *next = "why {\"choice\": \"tp=8\"}, or what_if on the saved plan";
+    if (json_has(arguments, "save")) {
+        const char *path = text_of(arguments, "save", err);
+        if (!path || !save(arena, path, found.plan, err)) return false;
+        next = arena_print(
+            arena, "what_if {\"plan\": \"%s\", \"change\": {\"network_ratio\": 0.5}}", path);
+    }
+    struct json plan;
+    if (!parse(arena, "plan", found.plan, &plan, err)) return false;
+    describe(arena, &plan, next, answer);
+    return true;
+}
+
+static bool answer_why(struct arena *arena, const struct json *arguments,
+                       struct serve_answer *answer, struct err *err)
+{
+    const struct json question = json_get(arguments, "question", err);
+    const char *choice = text_of(arguments, "choice", err);
+    if (!choice) return false;
+    struct question_answer found = question_why(arena, &question, choice, err);
+    if (err->kind) return false;
+    struct json plan;
+    if (!parse(arena, "plan", found.plan, &plan, err)) return false;
+    describe(arena, &plan, "plan with that choice pinned", answer);
+    json_put_text(&answer->structured, "why", found.reason);
+    answer->text = arena_print(arena, "%s\nThe best plan: %s", found.reason, answer->text);
+    return true;
+}
+
+static bool answer_what_if(struct arena *arena, const struct json *arguments,
+                           struct serve_answer *answer, struct err *err)
+{
+    size_t bytes = 0;
+    const char *path = text_of(arguments, "plan", err);
+    const struct json change = json_get(arguments, "change", err);
+    const char *text = err->kind ? NULL : file_read(arena, path, FILE_BYTES_MAX, &bytes, err);
+    const char *base = text ? question_base(arena, text, err) : NULL;
+    if (!base) return false;
+    struct json_writer copy = {.arena = arena};
+    json_put_copy(&copy, NULL, &change);
+    const struct replan_answer found = replan(arena, base, copy.text);
+    if (!found.plan) return err_set(err, ERR_USAGE, "%s", found.reason);
+    struct json plan, words;
+    if (!parse(arena, "plan", found.plan, &plan, err)) return false;
+    describe(arena, &plan, "why a choice of it lost or won, or memory of the saved plan", answer);
+    if (found.words && parse(arena, "words", found.words, &words, err)) {
+        json_put_text(&answer->structured, "change", word(&words, "sentence"));
+        answer->text = arena_print(arena, "%s\n%s", word(&words, "sentence"), answer->text);
+    }
+    return !err->kind;
+}
+
+static bool answer_memory(struct arena *arena, const struct json *arguments,
+                          struct serve_answer *answer, struct err *err)
+{
+    size_t bytes = 0;
+    const char *path = text_of(arguments, "plan", err);
+    const char *text = path ? file_read(arena, path, FILE_BYTES_MAX, &bytes, err) : NULL;
+    struct json plan;
+    if (!text || !parse(arena, path, text, &plan, err)) return false;
+    const struct json memory = json_find(&plan, "memory"), stages = json_find(&plan, "stages");
+    if (!json_is_object(&memory)) return json_fail(&plan, err, "no plan: missing \"memory\"");
+    describe(arena, &plan, "what_if with {\"pins\": {\"recompute\": \"full\"}}", answer);
+    json_put_copy(&answer->structured, "memory", &memory);
+    json_put_copy(&answer->structured, "stages", &stages);
+    answer->text = arena_print(
+        arena, "Stage %.0f needs most: weights %s, gradients %s, optimizer %s, activations %s.\n%s",
+        number(&memory, "worst_stage"), units_bytes(arena, number(&memory, "weights_bytes")),
+        units_bytes(arena, number(&memory, "gradients_bytes")),
+        units_bytes(arena, number(&memory, "optimizer_bytes")),
+        units_bytes(arena, number(&memory, "activations_bytes")), answer->text);
+    return true;
+}
+
+static bool answer_compare(struct arena *arena, const struct json *arguments,
+                           struct serve_answer *answer, struct err *err)
+{
+    const char *base = text_of(arguments, "base", err), *now = text_of(arguments, "new", err);
+    struct compare_request request = {.threshold_ratio = 0.03, .judges_step = true};
+    if (json_has(arguments, "threshold")) {
+        const struct json threshold = json_get(arguments, "threshold", err);
+        request.threshold_ratio = json_f64(&threshold, 0, 10, err);
+    }
+    struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
+    struct compare compare;
+    if (err->kind || !compare_side_read(arena, &base, 1, &sides[0], err) ||
+        !compare_side_read(arena, &now, 1, &sides[1], err) ||
+        !compare_make(arena, &request, &sides[0], &sides[1], &compare, err))
+        return false;
+    struct json root;
+    if (!parse(arena, "compare", compare_json_text(arena, &compare), &root, err)) return false;
+    json_put_copy(&answer->structured, "compare", &root);
+    const char *next = compare.verdict == VERDICT_SAME ? "plan or what_if for what would be faster"
+                                                       : "why, of the task that changed most";
+    json_put_text(&answer->structured, "proof", "rank sums and signed ranks, fixed seed");
+    json_put_text(&answer->structured, "next", next);
+    answer->text = arena_print(arena, "%s\nAsk next: %s", compare_text(arena, &compare), next);
+    return true;
+}
+
+#define QUESTION                                                                                  \
+    "\"question\": {\"type\": \"object\", \"required\": [\"model\", \"cluster\", \"seq_len\", "   \
+    "\"global_batch\"], \"properties\": {\"model\": {\"type\": \"string\"}, \"cluster\": "        \
+    "{\"type\": "                                                                                 \
+    "\"string\"}, \"seq_len\": {\"type\": \"integer\"}, \"global_batch\": {\"type\": "            \
+    "\"integer\"}, "                                                                              \
+    "\"nodes\": {\"type\": \"integer\"}, \"gpus\": {\"type\": \"integer\"}, \"stack\": "          \
+    "{\"type\": "                                                                                 \
+    "\"string\"}, \"precision\": {\"type\": \"string\"}, \"optimizer\": {\"type\": \"string\"}, " \
+    "\"tokens\": {\"type\": \"number\"}, \"pins\": {\"type\": \"object\"}}}"
+#define WITH(required, members) \
+    "{\"type\": \"object\", \"required\": [" required "], \"properties\": {" members "}}"
+
+const struct serve_tool SERVE_TOOLS[] = {
+    {"plan",
+     "Search every way to train a model on a cluster; predicted step, memory, band and proof. save "
+     "writes plan.json there.",
+     WITH("\"question\"", QUESTION ", \"save\": {\"type\": \"string\"}"), answer_plan},
+    {"why", "Why a choice lost against the best plan: what it would cost, and where.",
+     WITH("\"question\", \"choice\"",
+          QUESTION ", \"choice\": {\"type\": \"string\", \"description\": \"KEY=VALUE, as tp=8\"}"),
+     answer_why},
+    {"what_if",
+     "A saved plan asked again with a few numbers changed: gpus, network_ratio, memory_ratio, "
+     "price_per_gpu_hour, pins, keep.",
+     WITH("\"plan\", \"change\"",
+          "\"plan\": {\"type\": \"string\"}, \"change\": {\"type\": \"object\"}"),
+     answer_what_if},
+    {"memory", "The memory of a saved plan, by stage and by what holds it.",
+     WITH("\"plan\"", "\"plan\": {\"type\": \"string\"}"), answer_memory},
+    {"compare", "Two plans, run.json or traces: what changed, and whether it is a regression.",
+     WITH("\"base\", \"new\"",
+          "\"base\": {\"type\": \"string\"}, \"new\": {\"type\": \"string\"}, \"threshold\": "
+          "{\"type\": \"number\"}"),
+     answer_compare},
+    {0},
+};
