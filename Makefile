@@ -8,6 +8,7 @@
 # make judges   puts drawn exports through the targets' own parsers; downloads 6 GB
 # make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
 # make install  to DESTDIR/PREFIX; make uninstall takes it away
+# make deb      a Debian package of it
 BUILD ?= build
 PREFIX ?= /usr/local
 SANITIZE ?=
@@ -80,7 +81,7 @@ PROVE = env -u COLUMNS $(if $(SANITIZE),ASAN_OPTIONS=detect_odr_violation=0) \
         -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle wasm \
+.PHONY: deb all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle wasm \
         install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
         check_planted check_fuzz FORCE
@@ -542,6 +543,19 @@ install: all $(LIBRARY_FILE) $(MAN_PAGES) $(BUILD)/completion.bash $(BUILD)/comp
 	    install -D -m 644 $$file $(SHARE)/meshwright/$$file || exit; done
 	install -D -m 644 $(PUBLISHED) $(INSTALLED_RUNS)
 	@[ ! -e $(MODULE) ] || install -D -m 644 $(MODULE) $(INSTALLED_MODULE)
+
+# A Debian package of what install puts below /usr. What it depends on are the packages of the
+# libraries that binary, library and plug-ins are linked with; MPI and gnuplot are only recommended.
+DEB_STAGE = $(BUILD)/deb
+DEB_ARCHITECTURE = $(shell dpkg --print-architecture 2>/dev/null)
+DEB = $(BUILD)/meshwright_$(LIBRARY_VERSION)_$(DEB_ARCHITECTURE).deb
+deb:
+	@command -v dpkg-deb >/dev/null || { echo 'make deb needs dpkg-deb' >&2; exit 4; }
+	rm -rf $(DEB_STAGE)
+	@$(QUIET_MAKE) install DESTDIR=$(DEB_STAGE) PREFIX=/usr
+	@packages/deb_control.sh $(DEB_STAGE) $(LIBRARY_VERSION) \
+	    $(DEB_ARCHITECTURE)
+	dpkg-deb --root-owner-group --build $(DEB_STAGE) $(DEB)
 
 # What install put there, and of the folders those that are empty then.
 uninstall:

@@ -82,6 +82,22 @@ write_text("$folder/sizes.c", $program);
 check('its names and structs are those committed',
       $seen . $out eq text_of('tests/data/library.abi'), "$seen$out$err");
 
+# A Debian package of the same tree: what it depends on is found, and unpacked it plans.
+if (system('command -v dpkg-deb >/dev/null') == 0) {
+    my $deb = "$folder/deb";
+    ($status, $out, $err) = answer_of("mkdir $deb && cp -al $tree $deb/usr && "
+        . "packages/deb_control.sh $deb 0.1.0 all && "
+        . "dpkg-deb -Znone --build $deb $folder/m.deb && dpkg-deb -x $folder/m.deb $folder/x");
+    my $control = text_of("$deb/DEBIAN/control");
+    check('a package is made', $status == 0 && $control =~ /^Depends: .*libglpk40.*zlib1g/m,
+          "$err$control");
+    ($status, $out, $err) = answer_of("cd $folder && x/usr/bin/meshwright plan gpt2 dgx-h100 "
+        . '--seq-len 512 --global-batch 16 -o deb.json');
+    check('that plans where it is unpacked', $status == 0 && $out =~ /^Best: /m, $err);
+} else {
+    skipped($_, 'no dpkg-deb') for 'a package is made', 'that plans where it is unpacked';
+}
+
 # Elsewhere by the environment; and not by a folder that only stands near.
 rename "$tree/share/meshwright", "$folder/data" or die $!;
 rename "$tree/lib/meshwright", "$folder/plugins" or die $!;
