@@ -8,7 +8,7 @@
 # make judges   puts drawn exports through the targets' own parsers; downloads 6 GB
 # make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
 # make install  to DESTDIR/PREFIX; make uninstall takes it away
-# make deb      a Debian package of it
+# make deb      a Debian package of it; make wheel a Python wheel with the binary
 BUILD ?= build
 PREFIX ?= /usr/local
 SANITIZE ?=
@@ -81,8 +81,8 @@ PROVE = env -u COLUMNS $(if $(SANITIZE),ASAN_OPTIONS=detect_odr_violation=0) \
         -j$(JOBS) -e '' --timer
 QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
-.PHONY: deb all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle wasm \
-        install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
+.PHONY: deb wheel all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle \
+        wasm install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
         check_planted check_fuzz FORCE
 .SECONDARY:
@@ -556,6 +556,20 @@ deb:
 	@packages/deb_control.sh $(DEB_STAGE) $(LIBRARY_VERSION) \
 	    $(DEB_ARCHITECTURE)
 	dpkg-deb --root-owner-group --build $(DEB_STAGE) $(DEB)
+
+# A Python wheel that carries the binary, its data and its CPU plug-ins with the libraries that they
+# need: `pip install` puts them into bin/, share/ and lib/ of the environment. Needs python3, no
+# network.
+WHEEL_STAGE = $(BUILD)/wheel
+wheel: all
+	@command -v python3 >/dev/null || { echo 'make wheel needs python3' >&2; exit 4; }
+	rm -rf $(WHEEL_STAGE)
+	@$(QUIET_MAKE) install DESTDIR=$(WHEEL_STAGE)/stage PREFIX=$(PREFIX)
+	mv $(WHEEL_STAGE)/stage$(PREFIX) $(WHEEL_STAGE)/tree
+	$(CC) -s -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib/meshwright/libraries' \
+	    -o $(WHEEL_STAGE)/tree/bin/meshwright $(OBJECTS) $(LIBRARIES)
+	python3 packages/wheel.py $(WHEEL_STAGE)/tree $(LIBRARY_VERSION) $(BUILD)
+	@packages/wheel_try.sh $(BUILD)/meshwright-$(LIBRARY_VERSION)-*.whl $(WHEEL_STAGE)/try
 
 # What install put there, and of the folders those that are empty then.
 uninstall:
