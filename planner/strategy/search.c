@@ -124,14 +124,18 @@ int search_repair_steps(const struct choice_search *search)
     return steps < MOST ? steps : MOST;
 }
 
-// What a choice uses where the limit is exceeded, at the price of excess.
+// What a choice uses where the limit is exceeded, at the price of excess; other points keep a share
+// of their prices, so that the excess does not only move.
 static void price_excess(struct choice_search *search)
 {
     const struct choice_model *model = search->model;
     struct arena scratch = {0};
     double *prices = ARENA_NEW(&scratch, double, model->point_count);
-    for (int t = 0; t < model->point_count; t++)
-        prices[t] = search->state->used[t] > model->room[t] ? search->excess_price : 0;
+    double share = search_draw(search, 3) / 2.0;
+    for (int t = 0; t < model->point_count; t++) {
+        bool is_over = search->state->used[t] > model->room[t];
+        prices[t] = share * search->prices[t] + (is_over ? search->excess_price : 0);
+    }
     dual_price_choices(model, &scratch, prices, search->repair_priced);
     search->other_work += 3 * model->choice_count + model->point_count;
     arena_free(&scratch);

@@ -24,7 +24,9 @@ struct choice_search {
     int pool_count;
     unsigned char *allowed;  // [choice_count]
     double excess_price;     // of a unit of excess, while repairing
-    double *repair_priced;   // [choice_count]: that price at the points that are exceeded
+    const double *prices;    // [point_count]: of the dual
+    double *repair_priced;   // [choice_count]: some of the dual's prices, and that of excess
+                             // where the limit is exceeded
     // Kinds of windows, drawn by what they gained for their work.
     struct search_arm {
         int size, table_cap;

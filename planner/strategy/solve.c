@@ -149,6 +149,7 @@ static void run_dual(struct solver *solver, double share)
     dual_set_prices(solver->dual, &solver->scratch, solver->prices);
     dual_price_choices(solver->model, &solver->scratch, solver->prices, solver->priced);
     solver->search->priced = solver->priced;
+    solver->search->prices = solver->prices;
 }
 
 static double priced_cost(const struct solver *solver)
@@ -241,7 +242,7 @@ static void repair(struct solver *solver, double share)
         search_step(solver->search, SEARCH_REPAIR);
         if (step % search_repair_steps(solver->search)) continue;
         if (state->excess > 0.9 * before && solver->search->excess_price < 1e30)
-            solver->search->excess_price *= 1.3;
+            solver->search->excess_price *= 1.12;
         before = state->excess;
     }
     state_set(state, state->choice);
