@@ -283,8 +283,10 @@ static void start(struct solver *solver)
     solver->best_bound = -INFINITY;
     solver->bound = INT64_MIN;
     solver->eta = 1;
-    solver->work = READ_WORK * problem_entries(solver->problem);
-    solver->budget = (int64_t)(solver->options->time_limit_s * STRATEGY_RATE) + 1;
+    // However short the limit, a tenth of it is searched.
+    double whole = solver->options->time_limit_s * STRATEGY_RATE;
+    double read = (double)(READ_WORK * problem_entries(solver->problem));
+    solver->budget = (int64_t)fmax(whole - read, whole / 10) + 1;
     dual_sweep(solver->dual, true, solver->rounded);
     dual_sweep(solver->dual, false, NULL);
     solver->target = 1.05 * solver->dual->bound;
