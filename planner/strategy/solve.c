@@ -31,6 +31,7 @@ struct solver {
     int64_t work, budget;
     int64_t bound;
     bool is_cut, is_proven;
+    clock_t started;  // processor time
 };
 
 double strategy_gap(const struct strategy_answer *answer)
@@ -66,7 +67,8 @@ static bool is_over(struct solver *solver, double share)
     if ((double)(solver->work + search_work(solver->search)) >= share * (double)solver->budget) {
         return true;
     }
-    solver->is_cut = (double)clock() / CLOCKS_PER_SEC > 2 * solver->options->time_limit_s + 1;
+    double took_s = (double)(clock() - solver->started) / CLOCKS_PER_SEC;
+    solver->is_cut = took_s > 2 * solver->options->time_limit_s + 1;
     return solver->is_cut;
 }
 
@@ -359,7 +361,8 @@ struct strategy_answer strategy_solve(struct arena *arena, const struct strategy
                                       const struct strategy_options *options)
 {
     struct strategy_answer answer = {0};
-    struct solver solver = {.arena = arena, .problem = problem, .options = options};
+    struct solver solver = {
+        .arena = arena, .problem = problem, .options = options, .started = clock()};
     solver.reduced = reduced_make(arena, problem);
     solver.model = model_make(arena, solver.reduced);
     answer.is_impossible = solver.model->is_impossible;
