@@ -84,7 +84,7 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 .PHONY: deb wheel all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle \
         wasm install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
-        check_planted check_fuzz FORCE
+        check_planted check_simulation check_fuzz FORCE
 .SECONDARY:
 
 # Beside the planner's module: the runs that reports set beside a plan.
@@ -471,6 +471,11 @@ check_sanitized: check_deps
 # The programs share the seconds; what one finds new is kept apart from what the others read.
 FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))
 FUZZ_SEEDS = tests/data topologies models/zoo cost_models/stacks
+# Checkpoints on a disk that loses what was not synced, 100,000 seeds (about a minute); a failure
+# prints its seed, and `build/tests/test_checkpoint_faults SEED` runs that one again.
+check_simulation: $(BUILD)/tests/test_checkpoint_faults
+	$(BUILD)/tests/test_checkpoint_faults 1 100000
+
 check_fuzz: check_deps
 	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang $(FUZZERS) \
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'

@@ -224,7 +224,7 @@ for my $call (qw(write fsync rename kill-write kill-fsync kill-rename)) {
         last if !$is_there;
         my @steps = steps_in();
         my $begins = @steps ? $steps[-1] : 0;
-        my $lines = grep { /^meshwright run: no checkpoint of step|^meshwright run: the last/ }
+        my $lines = grep { /^meshwright run: (?:no checkpoint of step|the last|syncing)/ }
             split /\n/, $errors;
         $wrong .= "$call $number: said $errors\n" if $call !~ /kill/ && $lines < 1
             && $begins < 4;

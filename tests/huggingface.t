@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Weights of Hugging Face, out and in: names and shapes are those that `transformers` makes of the
-# same configs (tests/data/huggingface_names.txt), what is read back is what was written, to the bit,
-# and a run that begins with it has the losses of one that goes on from the checkpoint itself.
+# same configs (tests/data/huggingface_names.txt), what is read back is what was written, to the
+# bit, and a run that begins with it has the losses of one that goes on from the checkpoint itself.
 use strict;
 use warnings;
 use File::Path 'remove_tree';

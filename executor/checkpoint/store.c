@@ -1,5 +1,6 @@
 #include "executor/checkpoint/store.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -73,11 +74,28 @@ static bool remove_leftovers(const struct checkpoint_store *store, struct arena 
     return true;
 }
 
+// A new folder's name lasts, too: all that is committed hangs on it.
+static bool sync_above(const struct disk *disk, struct arena *arena, const char *path,
+                       struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    while (slash && slash > path && !slash[1]) {
+        path = arena_print(arena, "%.*s", (int)(slash - path), path);
+        slash = strrchr(path, '/');
+    }
+    const char *above = !slash          ? "."
+                        : slash == path ? "/"
+                                        : arena_print(arena, "%.*s", (int)(slash - path), path);
+    int error = disk->sync_folder(disk->context, above);
+    return !error || fail(err, "syncing", above, error);
+}
+
 static bool open_folder(const struct checkpoint_store *store, struct arena *arena, struct err *err)
 {
     const struct disk *disk = store->disk;
     int error = disk->make_folder(disk->context, store->folder);
     if (error && error != EEXIST) return fail(err, "making", store->folder, error);
+    if (!error && !sync_above(disk, arena, store->folder, err)) return false;
     if (!remove_leftovers(store, arena, err)) return false;
     const char *trial = arena_print(arena, "%s/%strial", store->folder, AWAY);
     error = disk->make_folder(disk->context, trial);
@@ -135,6 +153,7 @@ struct outgoing {
     struct disk_file *file;
     char *buffer;
     int64_t at, used;  // of the file, where the buffer begins
+    int64_t room;
 };
 enum { BUFFER_BYTES = 1 << 20 };
 
@@ -150,9 +169,9 @@ static int flush(struct outgoing *out)
 
 static int put(struct outgoing *out, const void *bytes, int64_t count)
 {
-    int error = out->used + count > BUFFER_BYTES ? flush(out) : 0;
+    int error = out->used + count > out->room ? flush(out) : 0;
     if (error) return error;
-    if (count > BUFFER_BYTES) {
+    if (count > out->room) {
         error = out->disk->write(out->disk->context, out->file, out->at, bytes, count);
         out->at += count;
         return error;
@@ -169,7 +188,10 @@ static int put_all(const struct disk *disk, struct disk_file *file, struct arena
 {
     int64_t header_bytes;
     (void)checkpoint_header(arena, entries, count, &header_bytes);
-    struct outgoing out = {disk, file, arena_alloc(arena, BUFFER_BYTES, 1), header_bytes, 0};
+    int64_t all = count > 0 ? entries[count - 1].at_bytes + entries[count - 1].bytes : 0;
+    int64_t room = all < BUFFER_BYTES ? all : BUFFER_BYTES;
+    char *buffer = arena_alloc(arena, (size_t)room + 1, 1);
+    struct outgoing out = {disk, file, buffer, header_bytes, 0, room};
     int error = 0;
     for (int e = 0; e < count && !error; e++) {
         const void *bytes = get(context, e, err);
@@ -291,6 +313,9 @@ static bool remove_step(const struct checkpoint_store *store, struct arena *aren
     if (!remove_folder(disk, arena, away, err)) return false;
     int error = disk->rename(disk->context, path, away);
     if (error) return fail(err, "renaming", path, error);
+    // Else its files might be gone and its name be back.
+    error = disk->sync_folder(disk->context, store->folder);
+    if (error) return fail(err, "syncing", store->folder, error);
     return remove_folder(disk, arena, away, err);
 }
 
@@ -299,6 +324,7 @@ bool checkpoint_store_keep(const struct checkpoint_store *store, int keep, struc
     struct arena arena = {0};
     int64_t *steps;
     int count;
+    assert(keep >= 0);
     bool done = checkpoint_store_steps(store, &arena, &steps, &count, err);
     // The oldest first, so that what is left when this is cut short are the last ones.
     for (int i = count - 1; i >= keep && done; i--)
