@@ -90,6 +90,27 @@ $found = Schema::breach($run, $json->decode(text_of('executor/run.schema.json'))
 check('run.json has both', $found eq '' && $run->{checkpoints}{resumed_step} == 6
       && $run->{checkpoints}{pause_s} > 0 && $run->{checkpoints}{predicted_pause_s} > 0, $found);
 
+# So it is where the state lies elsewhere, or in two widths.
+mkdir "$folder/nvme";
+for my $case (['fp32', 'cpu', '--dp 2 --zero 1 --offload optimizer@nvme', "--nvme $folder/nvme"],
+              ['bf16', 'cpu-half', '--dp 2 --zero 2 --offload optimizer', ''],
+              ['bf16', 'cpu-half', '--dp 2 --zero 3', ''], ['fp16', 'cpu-half', '--tp 2', '']) {
+    my ($precision, $backend, $choices, $more) = @$case;
+    my ($status, undef, $errors) = meshwright(
+        "plan $folder/tiny.json dgx-a100-80g --precision $precision --seq-len 16 --global-batch 4",
+        "--micro-batch 1 --stack meshwright --gpus 2 $choices -o $folder/other.json");
+    die $errors if $status;
+    remove_tree("$folder/other");
+    my @lists = map {
+        my ($status, $out, $errors) = meshwright("run $folder/other.json --spawn --json $more",
+                                                 "--backend $backend", $_);
+        $status ? [$errors] : $json->decode($out)->{loss};
+    } '--steps 4', "--steps 2 --checkpoint $folder/other --checkpoint-every 2",
+        "--steps 4 --checkpoint $folder/other --checkpoint-every 9 --resume";
+    check("exact to the bit: $precision, $choices",
+          "@{ $lists[0] }" eq "@{ $lists[1] } @{ $lists[2] }", "@{ $lists[2] }");
+}
+
 # What is refused, in one line.
 sub refused {
     my ($name, $status, $pattern, $words) = @_;
