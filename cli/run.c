@@ -154,10 +154,12 @@ static int launch_again(const struct run_arguments *arguments, struct launch_req
 {
     static char resume[] = "--resume=auto";
     const struct checkpoint_arguments *checkpoint = &arguments->checkpoint;
+    bool is_signalled = false;
+    request->is_signalled = &is_signalled;
     for (int left = checkpoint->restarts;; left--) {
         int status = 0;
         if (launch_job(request, &status, err)) return status;
-        bool may = left > 0 && err->kind == ERR_SYSTEM && status != LAUNCH_SIGNALLED;
+        bool may = left > 0 && err->kind == ERR_SYSTEM && !is_signalled;
         if (!may) return exit_status(err);
         console_printf(stderr,
                        "meshwright run: %s: starts again from the last checkpoint in %s, restart "

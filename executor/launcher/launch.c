@@ -158,7 +158,7 @@ bool launch_job(const struct launch_request *request, int *exit_code, struct err
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *exit_code = ERR_SYSTEM;
     bool is_well = run_job(&job, &signals, &before, exit_code, err);
-    if (job.signal) *exit_code = LAUNCH_SIGNALLED;
+    if (job.signal && request->is_signalled) *request->is_signalled = true;
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return is_well;

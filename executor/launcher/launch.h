@@ -91,8 +91,9 @@ struct launch_request {
     // watches its share of the ranks, and the first that has to end them ends those of all. Implies
     // `spawns`.
     const struct rendezvous_request *rendezvous;
-    int local_node;   // among the launchers of its host, whose nodes are neighbours
-    double silent_s;  // a node whose launcher says nothing for so long is gone; 0: 30 s
+    int local_node;      // among the launchers of its host, whose nodes are neighbours
+    bool *is_signalled;  // NULL; else set where a signal to this process ended the job, and no rank
+    double silent_s;     // a node whose launcher says nothing for so long is gone; 0: 30 s
 };
 bool launch_finds_mpirun(void);
 // Runs the job and returns its exit code, on every node: that of rank 0 when all end well
@@ -103,6 +104,4 @@ bool launch_finds_mpirun(void);
 // SIGTERM is handed on to them, and they end the job. The job dies with this process too. The
 // calling process has one thread and no other children. ERR_SYSTEM when there is no mpirun, with
 // what to install.
-// *exit_code is LAUNCH_SIGNALLED where a signal to this process ended it, and no rank.
-enum { LAUNCH_SIGNALLED = 128 };
 MUST_CHECK bool launch_job(const struct launch_request *request, int *exit_code, struct err *err);
