@@ -196,10 +196,13 @@ static bool draw(struct run_log *log, struct err *err)
     while (count < log->arguments->steps && log->steps[count].step > 0)
         count++;
     size_t bytes = 0;
+    const char *said = output_said(log->arena, path);
     const char *script =
         loss_plot_script(log->arena, log->steps, count, log->job->evaluation.graph->name);
     const char *picture = gnuplot_image(log->arena, script, &bytes, err);
-    return picture && file_write(path, picture, bytes, err);
+    if (!picture || !file_write(path, picture, bytes, err)) return false;
+    if (!log->arguments->json) console_printf(stdout, "%s\n", said);
+    return true;
 }
 
 static void say_waits(const struct run_log *log)
