@@ -468,14 +468,14 @@ check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' \
 	    CFLAGS='-O1 -g' SCRIPTS='$(filter-out $(UNSANITIZED:%=tests/%.t),$(SCRIPTS))' test
 
-# The programs share the seconds; what one finds new is kept apart from what the others read.
-FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))
-FUZZ_SEEDS = tests/data topologies models/zoo cost_models/stacks
 # Checkpoints on a disk that loses what was not synced, 100,000 seeds (about a minute); a failure
 # prints its seed, and `build/tests/test_checkpoint_faults SEED` runs that one again.
 check_simulation: $(BUILD)/tests/test_checkpoint_faults
 	$(BUILD)/tests/test_checkpoint_faults 1 100000
 
+# The programs share the seconds; what one finds new is kept apart from what the others read.
+FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))
+FUZZ_SEEDS = tests/data topologies models/zoo cost_models/stacks
 check_fuzz: check_deps
 	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang $(FUZZERS) \
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
