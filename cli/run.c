@@ -327,6 +327,46 @@ static int run_parsed(struct run_arguments *arguments, int argc, char **argv, st
     return status;
 }
 
+enum { RUNNING_OPTION_COUNT = 12 };
+
+// Where and how the ranks run.
+static void running_options(struct run_arguments *arguments, struct option *options)
+{
+    const struct option rows[RUNNING_OPTION_COUNT] = {
+        {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
+        {"--spawn", OPTION_FLAG, &arguments->spawn, "start the ranks here, without mpirun", NULL, 0,
+         0},
+        {"--transport", OPTION_CHOICE, &arguments->transport,
+         "what ranks exchange over: nccl between GPUs, else the host's memory, between hosts MPI",
+         "auto|host|mpi|nccl", 0, 0},
+        {"--kernels", OPTION_TEXT, &arguments->kernels,
+         "kernels.json of calibrate, for the algorithms of GEMMs (default: of `local`)", "FILE", 0,
+         0},
+        {"--rendezvous", OPTION_TEXT, &arguments->rendezvous,
+         "without MPI, on each of several nodes with GPUs: a folder that all share, to meet in; "
+         "each starts its share of the ranks, data goes over NCCL",
+         "DIR", 0, 0},
+        {"--node-rank", OPTION_INT, &arguments->node_rank,
+         "which node this is, from 0; unsaid: what a launcher of one process a node says", NULL, 0,
+         NODE_COUNT_MAX - 1},
+        {"--node-count", OPTION_INT, &arguments->node_count, "nodes that meet", NULL, 2,
+         NODE_COUNT_MAX},
+        {"--job", OPTION_TEXT, &arguments->job,
+         "keeps jobs apart that meet in one folder at a time; unsaid: Slurm's number", "NAME", 0,
+         0},
+        {"--replay-rank", OPTION_INT, &arguments->replay_rank,
+         "only this rank, alone: what it exchanges takes the predicted time", "R", 0, 1e6},
+        {"--poison", OPTION_FLAG, &arguments->poison,
+         "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
+        {"--nvme", OPTION_TEXT, &arguments->nvme,
+         "where plans with --offload ...@nvme keep it: a folder of a drive of each host", "DIR", 0,
+         0},
+        {"--dump", OPTION_TEXT, &arguments->dump,
+         "write the last weights and gradients, a file a rank", "FILE", 0, 0},
+    };
+    memcpy(options, rows, sizeof rows);
+}
+
 int run_command(int argc, char **argv, struct err *err)
 {
     struct run_arguments arguments = DEFAULTS;
@@ -344,48 +384,13 @@ int run_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &arguments.json, "print what -o writes instead of the table", NULL,
          0, 0},
     };
-    const struct option running[] = {
-        {"Running", OPTION_GROUP, NULL, "", NULL, 0, 0},
-        {"--spawn", OPTION_FLAG, &arguments.spawn, "start the ranks here, without mpirun", NULL, 0,
-         0},
-        {"--transport", OPTION_CHOICE, &arguments.transport,
-         "what ranks exchange over: nccl between GPUs, else the host's memory, between hosts MPI",
-         "auto|host|mpi|nccl", 0, 0},
-        {"--kernels", OPTION_TEXT, &arguments.kernels,
-         "kernels.json of calibrate, for the algorithms of GEMMs (default: of `local`)", "FILE", 0,
-         0},
-        {"--rendezvous", OPTION_TEXT, &arguments.rendezvous,
-         "without MPI, on each of several nodes with GPUs: a folder that all share, to meet in; "
-         "each starts its share of the ranks, data goes over NCCL",
-         "DIR", 0, 0},
-        {"--node-rank", OPTION_INT, &arguments.node_rank,
-         "which node this is, from 0; unsaid: what a launcher of one process a node says", NULL, 0,
-         NODE_COUNT_MAX - 1},
-        {"--node-count", OPTION_INT, &arguments.node_count, "nodes that meet", NULL, 2,
-         NODE_COUNT_MAX},
-        {"--job", OPTION_TEXT, &arguments.job,
-         "keeps jobs apart that meet in one folder at a time; unsaid: Slurm's number", "NAME", 0,
-         0},
-        {"--replay-rank", OPTION_INT, &arguments.replay_rank,
-         "only this rank, alone: what it exchanges takes the predicted time", "R", 0, 1e6},
-        {"--poison", OPTION_FLAG, &arguments.poison,
-         "fill memory that holds nothing with NaN, guard the arena", NULL, 0, 0},
-        {"--nvme", OPTION_TEXT, &arguments.nvme,
-         "where plans with --offload ...@nvme keep it: a folder of a drive of each host", "DIR", 0,
-         0},
-        {"--dump", OPTION_TEXT, &arguments.dump,
-         "write the last weights and gradients, a file a rank", "FILE", 0, 0},
-    };
-    enum {
-        HEAD_COUNT = sizeof head / sizeof *head,
-        RUNNING_COUNT = sizeof running / sizeof *running
-    };
-    struct option options[HEAD_COUNT + TRAINING_OPTION_COUNT + RUNNING_COUNT +
+    enum { HEAD_COUNT = sizeof head / sizeof *head };
+    struct option options[HEAD_COUNT + TRAINING_OPTION_COUNT + RUNNING_OPTION_COUNT +
                           CHECKPOINT_OPTION_COUNT + 1] = {0};
     memcpy(options, head, sizeof head);
     int count = HEAD_COUNT + training_options(&arguments.training, options + HEAD_COUNT);
-    memcpy(options + count, running, sizeof running);
-    checkpoint_options(&arguments.checkpoint, options + count + RUNNING_COUNT);
+    running_options(&arguments, options + count);
+    checkpoint_options(&arguments.checkpoint, options + count + RUNNING_OPTION_COUNT);
     if (options_help(argc, argv, options)) return end_help(argc, argv);
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     return run_parsed(&arguments, argc, argv, err);

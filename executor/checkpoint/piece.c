@@ -55,6 +55,7 @@ static int place_among(const struct mesh *mesh, unsigned axes, int rank, int *co
         if (r < rank) place++;
         ++*count;
     }
+    assert(*count > 0 && "a rank is among those like it");
     return place;
 }
 

@@ -26,6 +26,7 @@ static int find_edge(const struct reduced *reduced, int a, int b)
         b = swap;
     }
     const struct reduced_node *node = &reduced->nodes[a];
+    assert(node->edge_count == 0 || reduced->edges);
     for (int i = 0; i < node->edge_count; i++) {
         const struct reduced_edge *edge = &reduced->edges[node->edges[i]];
         if (!edge->is_gone && reduced_other(edge, a) == b) return node->edges[i];

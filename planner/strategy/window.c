@@ -140,8 +140,8 @@ static void take_out(struct choice_window *window, int i, bool fills, double *si
 // The order of elimination, by the smallest table; nodes that no table can hold keep their choice.
 static void find_order(struct choice_window *window, int table_cap, const int *choice)
 {
-    double size[WINDOW_MOST];
-    bool waits[WINDOW_MOST];
+    double size[WINDOW_MOST] = {0};
+    bool waits[WINDOW_MOST] = {0};
     for (int i = 0; i < window->count; i++) {
         waits[i] = !window->is_fixed[i];
         size[i] = waits[i] ? table_size(window, i) : 0;

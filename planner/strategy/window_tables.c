@@ -91,8 +91,7 @@ static void gather(struct choice_window *window, int node, struct elimination *e
     for (int f = 0; f < elimination->walk_count; f++) {
         struct table_walk *walk = &elimination->walks[f];
         int step = 1;
-        walk->cells = of_node[f].cells;
-        memset(walk->steps, 0, (size_t)elimination->count * sizeof(int));
+        *walk = (struct table_walk){.cells = of_node[f].cells};
         for (int s = of_node[f].count - 1; s >= 0; s--) {
             int variable = of_node[f].scope[s];
             if (variable == node)
