@@ -77,7 +77,7 @@ static void sum_operand(const struct cuda_gemm *g)
 static double *read_operand(struct reals from, int64_t count, int64_t inner, int64_t step,
                             int64_t inner_step)
 {
-    double *numbers = malloc((size_t)(count * inner + 1) * sizeof *numbers);
+    double *numbers = calloc((size_t)(count * inner + 1), sizeof *numbers);
     assert(numbers);
     for (int64_t i = 0; i < count; i++) {
         for (int64_t k = 0; k < inner; k++)
