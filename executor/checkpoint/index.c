@@ -142,19 +142,19 @@ static void read_facts(const struct json *root, struct index_head *head, struct 
     };
     json_read(root, FIELDS, &flat, err);
     head->checksum = flat.checksum;
-    head->facts = (struct checkpoint_facts){.step = flat.step,
-                                            .updates = flat.updates,
-                                            .sequences = flat.sequences,
-                                            .seed = (uint64_t)flat.seed,
-                                            .loss_scale = flat.loss_scale,
-                                            .good_steps = flat.good_steps,
-                                            .norms = {flat.norm_mean, flat.norm_variance,
-                                                      flat.norm_count},
-                                            .model = flat.model,
-                                            .family = flat.family,
-                                            .optimizer = flat.optimizer,
-                                            .plan_hash = flat.plan_hash,
-                                            .vocab = flat.vocab};
+    head->facts =
+        (struct checkpoint_facts){.step = flat.step,
+                                  .updates = flat.updates,
+                                  .sequences = flat.sequences,
+                                  .seed = (uint64_t)flat.seed,
+                                  .loss_scale = flat.loss_scale,
+                                  .good_steps = flat.good_steps,
+                                  .norms = {flat.norm_mean, flat.norm_variance, flat.norm_count},
+                                  .model = flat.model,
+                                  .family = flat.family,
+                                  .optimizer = flat.optimizer,
+                                  .plan_hash = flat.plan_hash,
+                                  .vocab = flat.vocab};
 }
 
 static bool read_file(const struct json *item, struct checkpoint_file *file, struct err *err)

@@ -30,14 +30,14 @@ struct member_group {
 
 // What the engine knows of a task before it runs.
 struct prepared {
-    int owner;        // of an exchange inside an operator: the task of the operator; else -1
-    int source;       // of a reader of streamed keys: see engine_ring.c
-    int rows;         // of a task on rows of experts: see engine_experts.c; -1
-    int enters;       // 1 + the bucket whose gradients begin to use their room here; 0
-    int joined;       // tasks that run as one with this, the first of them; 0
-    int *members;     // those, this one among them
-    bool is_joined;   // with one before it
-    char *host;       // of what it copies from or to the host without waiting; NULL: not yet
+    int owner;       // of an exchange inside an operator: the task of the operator; else -1
+    int source;      // of a reader of streamed keys: see engine_ring.c
+    int rows;        // of a task on rows of experts: see engine_experts.c; -1
+    int enters;      // 1 + the bucket whose gradients begin to use their room here; 0
+    int joined;      // tasks that run as one with this, the first of them; 0
+    int *members;    // those, this one among them
+    bool is_joined;  // with one before it
+    char *host;      // of what it copies from or to the host without waiting; NULL: not yet
 };
 
 // Of the loss's gradient, and with it of all others: see engine_scale.c.
