@@ -116,7 +116,8 @@ for my $answer (@answers) {
 }
 my $schema = Schema::from_file($path_of{rows});
 my @wrong;
-for my $line (split /\n/, text_of($rows) . text_of('tests/validation/published.jsonl')) {
+for my $line (split /\n/, text_of($rows) . text_of('tests/validation/published.jsonl')
+        . text_of('tests/validation/later.jsonl')) {
     my $breach = Schema::breach($json->decode($line), $schema, '$');
     push @wrong, $breach if $breach ne '';
 }

@@ -32,6 +32,7 @@ static struct pairs pairs_of(struct arena *arena, const struct trials *trials, c
         const struct row *row = trial->row;
         struct pair *pair = &items[i];
         pair->row = row;
+        if (row->trains_adapters) continue;
         pair->now.measured = row->step_s;
         if (trial->answered) {
             pair->now.predicted = trial->prediction.step_s;
@@ -98,6 +99,16 @@ static bool is_of_family(const struct pairs *pairs, const struct row *row, const
     return is_of_tiers(pairs, row) && strcmp(row->family, first->family) == 0;
 }
 
+static const char *software_of(const struct row *row)
+{
+    return row->facts.software ? row->facts.software : row->stack;
+}
+
+static bool is_of_software(const struct pairs *pairs, const struct row *row, const void *context)
+{
+    return is_of_tiers(pairs, row) && strcmp(software_of(row), context) == 0;
+}
+
 static int compare_families(const void *a, const void *b)
 {
     const struct row *const *left = a, *const *right = b;
@@ -114,7 +125,7 @@ static const struct row **families_of(const struct pairs *pairs, int *count)
     *count = 0;
     for (int i = 0; i < pairs->count; i++) {
         const struct row *row = pairs->items[i].row;
-        bool known = !is_of_tiers(pairs, row);
+        bool known = !is_of_tiers(pairs, row) || row->trains_adapters || row->gave_nothing;
         for (int k = 0; k < *count && !known; k++) {
             known = strcmp(firsts[k]->family, row->family) == 0;
         }
@@ -150,6 +161,7 @@ static struct score score_memory(const struct pairs *pairs, const struct trials 
     for (int i = 0; i < trials->count; i++) {
         const struct trial *trial = &trials->items[i];
         if (trial->row->allocated != allocated || !is_of_tiers(pairs, trial->row)) continue;
+        if (trial->row->trains_adapters) continue;
         if (stack && strcmp(stack, trial->row->stack) != 0) continue;
         struct estimate *estimate = &estimates[count++];
         estimate->measured = trial->row->peak_bytes;
@@ -176,6 +188,50 @@ static void score_stacks(const struct pairs *pairs, const struct trials *trials,
     }
     accuracy->allocated_stacks = lines;
     accuracy->allocated_stack_count = count;
+}
+
+static void score_softwares(const struct pairs *pairs, struct accuracy *accuracy)
+{
+    struct accuracy_line *lines = ARENA_NEW(pairs->arena, struct accuracy_line, pairs->count);
+    int count = 0;
+    for (int i = 0; i < pairs->count; i++) {
+        const char *software = software_of(pairs->items[i].row);
+        bool known = false;
+        for (int k = 0; k < count && !known; k++)
+            known = strcmp(lines[k].name, software) == 0;
+        if (known) continue;
+        lines[count] = line_of(pairs, software, is_of_software, software);
+        count += lines[count].now.row_count + lines[count].now.failure_count > 0;
+    }
+    accuracy->softwares = lines;
+    accuracy->software_count = count;
+}
+
+static bool has_failed_runs(const struct trials *trials, const char *family)
+{
+    for (int i = 0; i < trials->count; i++) {
+        const struct row *row = trials->items[i].row;
+        if (row->gave_nothing && strcmp(row->family, family) == 0) return true;
+    }
+    return false;
+}
+
+static struct accuracy_fits fits_of(const struct trials *trials)
+{
+    struct accuracy_fits fits = {0};
+    for (int i = 0; i < trials->count; i++) {
+        const struct trial *trial = &trials->items[i];
+        if (!has_failed_runs(trials, trial->row->family)) continue;
+        bool fits_now = trial->answered && memory_fit(&trial->prediction) != MEMORY_LACKS;
+        if (trial->row->gave_nothing) {
+            fits.failed_count++;
+            fits.failed_unfit_count += !fits_now;
+        } else {
+            fits.ran_count++;
+            fits.ran_fit_count += fits_now;
+        }
+    }
+    return fits;
 }
 
 static struct ranking_score rank(const struct pairs *pairs, bool left_out)
@@ -213,6 +269,11 @@ struct accuracy *accuracy_of(struct arena *arena, const struct trials *trials, c
     accuracy->allocated = score_memory(&pairs, trials, true, NULL);
     accuracy->reserved = score_memory(&pairs, trials, false, NULL);
     score_stacks(&pairs, trials, accuracy);
+    score_softwares(&pairs, accuracy);
+    accuracy->fits = fits_of(trials);
+    for (int i = 0; i < trials->count; i++) {
+        accuracy->adapter_count += trials->items[i].row->trains_adapters;
+    }
     accuracy->ranking = rank(&pairs, false);
     accuracy->left_out_ranking = rank(&pairs, true);
     return accuracy;

@@ -102,7 +102,9 @@ static void read_overlap(const struct json *object, struct row_facts *facts, str
 static void read_model(const struct json *object, struct row_model *model, struct err *err)
 {
     json_read_lenient(object, MODEL_FIELDS, model, NULL, NULL, err);
-    if (err->kind || !json_has(object, "mla")) return;
+    if (err->kind) return;
+    model->tied = read_answer(object, "tied", err);
+    if (!json_has(object, "mla")) return;
     struct json mla = json_get(object, "mla", err);
     json_read_lenient(&mla, LATENT_FIELDS, &model->mla, NULL, NULL, err);
 }

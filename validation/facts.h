@@ -4,6 +4,8 @@
 // What a published row states, under the row's own keys; 0 and NULL where it says nothing. The keys
 // are described in tests/validation/README.md.
 
+enum row_answer { ROW_UNSTATED, ROW_NO, ROW_YES };
+
 struct row_latent {
     int q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
 };
@@ -13,12 +15,11 @@ struct row_model {
     int layers, hidden, heads, kv_heads, head_dim, vocab;
     int ffn_hidden, moe_ffn_hidden;
     bool ffn_gated;
+    enum row_answer tied;   // the head is the embedding
     const char *attention;  // "mha", "gqa", "mla"
     int experts, experts_per_token, shared_experts, dense_layers, mtp_layers, sliding_window;
     struct row_latent mla;
 };
-
-enum row_answer { ROW_UNSTATED, ROW_NO, ROW_YES };
 
 struct row_facts {
     struct row_model model;

@@ -10,6 +10,9 @@
 // wrong. Of the runs that it was made from it may hold more.
 static const double COVERED_LEAST = 0.85, COVERED_MOST = 0.95;
 
+// A family has few rows, and its mean moves more than that of all does.
+static const double FAMILY_MARGINS = 3;
+
 static void add(struct headline *headline, const char *key, const char *words, double value)
 {
     assert(headline->count < HEADLINE_MAX);
@@ -57,9 +60,19 @@ static void add_left_out(struct headline *headline, const struct accuracy *accur
         accuracy->left_out_ranking.regret_mean);
 }
 
+static void add_fits(struct headline *headline, const struct accuracy *accuracy)
+{
+    const struct accuracy_fits *fits = &accuracy->fits;
+    add(headline, "ran_unfit_ratio", "share of runs that ran and are said not to fit",
+        1 - (double)fits->ran_fit_count / fits->ran_count);
+    add(headline, "failed_fit_ratio", "share of runs that failed and are said to fit",
+        1 - (double)fits->failed_unfit_count / fits->failed_count);
+}
+
 struct headline headline_of(const struct accuracy *accuracy)
 {
-    struct headline headline = {0};
+    struct headline headline = {.families = accuracy->families,
+                                .family_count = accuracy->family_count};
     const struct accuracy_line *groups = accuracy->groups;
     add(&headline, "dense_mape", "MAPE of dense rows", groups[ACCURACY_ALL_DENSE].now.mape);
     add(&headline, "dense_16_bit_mape", "MAPE of dense rows in 16 bits",
@@ -82,20 +95,55 @@ struct headline headline_of(const struct accuracy *accuracy)
         wrong_ratio(&accuracy->ranking));
     add(&headline, "regret_mean", "mean regret", accuracy->ranking.regret_mean);
     if (accuracy->has_left_out) add_left_out(&headline, accuracy);
+    if (accuracy->fits.failed_count && accuracy->fits.ran_count) add_fits(&headline, accuracy);
     return headline;
+}
+
+// Ten thousandths of a point are noise of rounding, and make every difference unreadable.
+static void put_ratio(struct json_writer *writer, const char *key, double value)
+{
+    double rounded = round(value * 1e6) / 1e6;
+    json_put_f64(writer, key, rounded == 0 ? 0 : rounded);
 }
 
 char *headline_text(struct arena *arena, const struct headline *headline)
 {
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
-    for (int i = 0; i < headline->count; i++) {
-        // Ten thousandths of a point are noise of rounding, and make every difference unreadable.
-        double value = round(headline->figures[i].value * 1e6) / 1e6;
-        json_put_f64(&writer, headline->figures[i].key, value == 0 ? 0 : value);
-    }
+    for (int i = 0; i < headline->count; i++)
+        put_ratio(&writer, headline->figures[i].key, headline->figures[i].value);
+    json_open(&writer, "families", '{');
+    for (int i = 0; i < headline->family_count; i++)
+        put_ratio(&writer, headline->families[i].name, headline->families[i].now.mape);
+    json_close(&writer, '}');
     json_close(&writer, '}');
     return writer.text;
+}
+
+// Member `index` of an array of ratios.
+static struct json_field ratio_field(const char *key, int index)
+{
+    return (struct json_field){
+        .key = key,
+        .type = JSON_TYPE_F64,
+        .offset = (size_t)index * sizeof(double),
+        .low = -1,
+        .high = 1e6,
+    };
+}
+
+// The committed errors of the families, in the order of `headline`.
+static const double *read_families(struct arena *arena, const struct json *root,
+                                   const struct headline *headline, struct err *err)
+{
+    int count = headline->family_count;
+    double *committed = ARENA_NEW(arena, double, count + 1);
+    struct json_field *fields = ARENA_NEW(arena, struct json_field, count + 1);
+    for (int i = 0; i < count; i++)
+        fields[i] = ratio_field(headline->families[i].name, i);
+    struct json families = json_get(root, "families", err);
+    json_read(&families, fields, committed, err);
+    return committed;
 }
 
 int headline_worse(struct arena *arena, const char *path, const struct headline *headline,
@@ -104,18 +152,14 @@ int headline_worse(struct arena *arena, const char *path, const struct headline 
     struct json_document document;
     if (!json_load(arena, path, &document, err)) return -1;
     double committed[HEADLINE_MAX] = {0};
-    struct json_field fields[HEADLINE_MAX + 1] = {0};
-    for (int i = 0; i < headline->count; i++) {
-        fields[i] = (struct json_field){
-            .key = headline->figures[i].key,
-            .type = JSON_TYPE_F64,
-            .offset = (size_t)i * sizeof *committed,
-            .low = -1,
-            .high = 1e6,
-        };
-    }
+    struct json_field fields[HEADLINE_MAX + 2] = {0};
+    for (int i = 0; i < headline->count; i++)
+        fields[i] = ratio_field(headline->figures[i].key, i);
+    fields[headline->count] = (struct json_field){JSON_ANY("families")};
     struct json root = json_root(&document);
     json_read(&root, fields, committed, err);
+    if (err->kind) return -1;
+    const double *families = read_families(arena, &root, headline, err);
     if (err->kind) return -1;
     int count = 0;
     for (int i = 0; i < headline->count; i++) {
@@ -123,6 +167,11 @@ int headline_worse(struct arena *arena, const char *path, const struct headline 
         if (value <= committed[i] + margin) continue;
         changes[count++] =
             (struct headline_change){headline->figures[i].words, committed[i], value};
+    }
+    for (int i = 0; i < headline->family_count && count < HEADLINE_MAX; i++) {
+        const struct accuracy_line *line = &headline->families[i];
+        if (line->now.mape <= families[i] + FAMILY_MARGINS * margin) continue;
+        changes[count++] = (struct headline_change){line->name, families[i], line->now.mape};
     }
     return count;
 }

@@ -35,7 +35,7 @@ static void put_gpt2(struct json_writer *writer, const struct row *row)
     json_put_i64(writer, "vocab_size", model->vocab);
     json_put_i64(writer, "n_positions", row->facts.seq_len);
     json_put_text(writer, "activation_function", "gelu_new");
-    json_put_bool(writer, "tie_word_embeddings", true);
+    json_put_bool(writer, "tie_word_embeddings", model->tied != ROW_NO);
 }
 
 static void put_latent(struct json_writer *writer, const struct row_model *model)
@@ -93,7 +93,7 @@ static void put_decoder(struct json_writer *writer, const struct row *row)
     put_count(writer, "head_dim", model->head_dim);
     json_put_i64(writer, "vocab_size", model->vocab);
     json_put_i64(writer, "max_position_embeddings", row->facts.seq_len);
-    json_put_bool(writer, "tie_word_embeddings", false);
+    json_put_bool(writer, "tie_word_embeddings", model->tied == ROW_YES);
     if (model->experts) {
         json_put_text(writer, "hidden_act", model->ffn_gated ? "silu" : "gelu");
         put_experts(writer, model);

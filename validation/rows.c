@@ -9,7 +9,8 @@
 static const size_t ROWS_BYTES_MAX = (size_t)256 << 20;
 
 struct header {
-    const char *id, *family, *source, *tier, *device, *stack, *peak_mem_kind;
+    const char *id, *family, *source, *tier, *device, *stack, *stack_then, *peak_mem_kind;
+    bool failed;
 };
 
 static const struct json_field HEADER_FIELDS[] = {
@@ -19,7 +20,9 @@ static const struct json_field HEADER_FIELDS[] = {
     {JSON_TEXT(struct header, tier)},
     {JSON_TEXT(struct header, device)},
     {JSON_TEXT(struct header, stack)},
+    {JSON_OPT_TEXT(struct header, stack_then)},
     {JSON_OPT_TEXT(struct header, peak_mem_kind)},
+    {JSON_OPT_BOOL(struct header, failed)},
     {0},
 };
 
@@ -82,6 +85,9 @@ static void read_header(struct row *row, const struct json *root, struct err *er
     row->tier = *header.tier;
     row->device = header.device;
     row->stack = header.stack;
+    row->stack_then = header.stack_then;
+    row->gave_nothing = header.failed;
+    row->trains_adapters = json_has(root, "lora");
 }
 
 // A time is taken as it was published; else tokens or samples a second are turned into it; else
@@ -223,4 +229,12 @@ void rows_keep(struct rows *rows, const struct row_filter *filter)
         if (is_kept(&rows->items[i], filter)) rows->items[count++] = rows->items[i];
     }
     rows->count = count;
+}
+
+void rows_as_they_came(struct rows *rows)
+{
+    for (int i = 0; i < rows->count; i++) {
+        struct row *row = &rows->items[i];
+        if (row->stack_then) row->stack = row->stack_then;
+    }
 }

@@ -14,6 +14,9 @@ struct row {
     const char *id, *family, *source;
     char tier;  // 'A', 'B', 'C'
     const char *device, *stack;
+    const char *stack_then;  // shipped when the row arrived, nearest to its own; NULL: its own
+    bool trains_adapters;    // the row has "lora": nothing here models that
+    bool gave_nothing;       // "failed": out of memory or crashed, and nothing was measured
     const char *model_name;
     bool network_stated;  // false: 25e9 bytes/s a NIC, one NIC a GPU are assumed
     bool allocated;       // peak_bytes is what the allocator handed out, not what it reserved
@@ -49,3 +52,5 @@ struct row_filter {
 };
 // Drops all other rows, in place; the order stays.
 void rows_keep(struct rows *rows, const struct row_filter *filter);
+// Each row as it was asked when it arrived: on its stack_then, where it has one.
+void rows_as_they_came(struct rows *rows);

@@ -32,6 +32,9 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
                 enum question_detail detail, struct err *err)
 {
     const struct row *row = trial->row;
+    if (row->trains_adapters) {
+        return err_set(err, ERR_INPUT, "trains adapters (LoRA), which are not modelled");
+    }
     struct json_document *documents = ARENA_NEW(arena, struct json_document, 2);
     const char *config_path = arena_print(arena, "%s (config)", row->id);
     const char *cluster_path = arena_print(arena, "%s (cluster)", row->id);

@@ -45,6 +45,16 @@ static void put_ranking(struct json_writer *writer, const char *key,
     json_close(writer, '}');
 }
 
+static void put_fits(struct json_writer *writer, const struct accuracy_fits *fits)
+{
+    json_open(writer, "fits", '{');
+    json_put_i64(writer, "ran_count", fits->ran_count);
+    json_put_i64(writer, "ran_fit_count", fits->ran_fit_count);
+    json_put_i64(writer, "failed_count", fits->failed_count);
+    json_put_i64(writer, "failed_unfit_count", fits->failed_unfit_count);
+    json_close(writer, '}');
+}
+
 static void put_prediction(struct json_writer *writer, const struct trial *trial)
 {
     const struct prediction *prediction = &trial->prediction;
@@ -97,6 +107,7 @@ char *accuracy_json_text(struct arena *arena, const struct accuracy *accuracy,
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "tiers", accuracy->tiers);
     put_lines(&writer, "families", accuracy->families, accuracy->family_count);
+    put_lines(&writer, "softwares", accuracy->softwares, accuracy->software_count);
     json_put_f64(&writer, "family_mape_ratio", accuracy->family_mape);
     put_lines(&writer, "groups", accuracy->groups, ACCURACY_GROUP_COUNT);
     put_lines(&writer, "tier_lines", accuracy->tier_lines, ACCURACY_TIER_COUNT);
@@ -105,6 +116,8 @@ char *accuracy_json_text(struct arena *arena, const struct accuracy *accuracy,
               accuracy->allocated_stack_count);
     put_score(&writer, "reserved", &accuracy->reserved);
     put_ranking(&writer, "ranking", &accuracy->ranking);
+    put_fits(&writer, &accuracy->fits);
+    json_put_i64(&writer, "adapter_count", accuracy->adapter_count);
     if (accuracy->has_left_out) {
         put_ranking(&writer, "left_out_ranking", &accuracy->left_out_ranking);
     }

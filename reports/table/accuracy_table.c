@@ -73,6 +73,21 @@ static const char *groups_text(struct arena *arena, const struct accuracy *accur
     return table_text(&table);
 }
 
+// Of rows that nothing was fitted to: the figure to go by, first, and then by software.
+static const char *blind_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    const struct score *all = &accuracy->groups[ACCURACY_ALL].now;
+    if (all->row_count == 0) return "Blind: no row could be scored\n\n";
+    struct table table = score_table(arena, "software", "");
+    for (int i = 0; i < accuracy->software_count; i++) {
+        score_row(&table, accuracy->softwares[i].name, &accuracy->softwares[i].now, "");
+    }
+    return arena_print(
+        arena, "Blind (no constant has seen these rows): MAPE %s, median %s, inside %s\n\n%s\n",
+        units_percent(arena, all->mape), units_percent(arena, all->median), inside(arena, all),
+        table_text(&table));
+}
+
 // "3 rows", "1 sweep"
 static const char *counted(struct arena *arena, int count, const char *what)
 {
@@ -118,12 +133,32 @@ static const char *allocated_text(struct arena *arena, const struct accuracy *ac
     return text;
 }
 
+static const char *fits_text(struct arena *arena, const struct accuracy_fits *fits)
+{
+    if (fits->failed_count == 0 || fits->ran_count == 0) return "";
+    return arena_print(arena,
+                       "Fits or not: of %s that ran %s are said to fit, of %s that failed %s are "
+                       "said not to\n",
+                       counted(arena, fits->ran_count, "run"),
+                       units_percent(arena, (double)fits->ran_fit_count / fits->ran_count),
+                       units_count(arena, fits->failed_count),
+                       units_percent(arena, (double)fits->failed_unfit_count / fits->failed_count));
+}
+
+static const char *adapters_text(struct arena *arena, const struct accuracy *accuracy)
+{
+    if (accuracy->adapter_count == 0) return "";
+    return arena_print(
+        arena, "Not asked: %s that train%s adapters (LoRA), which are not modelled\n",
+        counted(arena, accuracy->adapter_count, "row"), accuracy->adapter_count == 1 ? "s" : "");
+}
+
 static const char *failures_text(struct arena *arena, const struct accuracy *accuracy)
 {
     const char *text = "";
     for (int i = 0; i < accuracy->trials->count; i++) {
         const struct trial *trial = &accuracy->trials->items[i];
-        if (trial->answered) continue;
+        if (trial->answered || trial->row->trains_adapters || trial->row->gave_nothing) continue;
         text = arena_print(arena, "%sFailed: %s (tier %c): %s\n", text, trial->row->id,
                            trial->row->tier, trial->why_not);
     }
@@ -139,11 +174,13 @@ char *accuracy_table_text(struct arena *arena, const struct accuracy *accuracy)
         means = arena_print(arena, "%s, left out %s", means,
                             units_percent(arena, accuracy->left_out_family_mape));
     }
-    return arena_print(arena, "%s\n%s\n%s\n%s%s%s%s%s", families_text(arena, accuracy),
+    const char *first = accuracy->is_blind ? blind_text(arena, accuracy) : "";
+    return arena_print(arena, "%s%s\n%s\n%s\n%s%s%s%s%s%s%s", first, families_text(arena, accuracy),
                        groups_text(arena, accuracy), means, allocated_text(arena, accuracy),
                        memory_line(arena, "Reserved memory", &accuracy->reserved),
                        ranking_line(arena, "Ranking", &accuracy->ranking),
                        ranking_line(arena, "Ranking, left out", &accuracy->left_out_ranking),
+                       fits_text(arena, &accuracy->fits), adapters_text(arena, accuracy),
                        failures_text(arena, accuracy));
 }
 

@@ -117,6 +117,52 @@ static void the_table_has_families_kinds_memory_and_failures(void **state)
         "Failed: n2 (tier A): because\n");
 }
 
+// Adapters are counted, failures say whether "fits" is right, and neither is scored.
+static void blind_rows_are_scored_by_software(void **state)
+{
+    struct row rows[] = {
+        {.id = "x",
+         .family = "f",
+         .tier = 'A',
+         .stack = "two",
+         .step_s = 10,
+         .facts.software = "nano"},
+        {.id = "y", .family = "f", .tier = 'C', .stack = "two", .gave_nothing = true},
+        {.id = "z", .family = "f", .tier = 'C', .stack = "two", .gave_nothing = true},
+        {.id = "l",
+         .family = "g",
+         .tier = 'A',
+         .stack = "two",
+         .step_s = 1,
+         .trains_adapters = true},
+        {.id = "w", .family = "f", .tier = 'B', .stack = "two", .step_s = 1},
+    };
+    enum { COUNT = sizeof rows / sizeof *rows };
+    struct trial items[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++)
+        items[i] = (struct trial){.row = &rows[i], .why_not = "because"};
+    predict(&items[0], 12, 0.5, 1.5);
+    predict(&items[1], 1, 1, 1);  // said to fit, wrongly; z cannot be run at all, rightly
+    items[0].prediction.device_bytes = items[1].prediction.device_bytes = 80000000000;
+    const struct trials trials = {.items = items, .count = COUNT};
+    struct accuracy *accuracy = accuracy_of(*state, &trials, "A", NULL);
+    accuracy->is_blind = true;
+    const char *text = accuracy_table_text(*state, accuracy);
+    static const char FIRST[] =
+        "Blind (no constant has seen these rows): MAPE 20.0%, median 20.0%, inside 100.0%\n\n"
+        "software  rows  failed   MAPE  median    bias    p90  worst  inside\n"
+        "nano         1       -  20.0%   20.0%  +20.0%  20.0%  20.0%  100.0%\n\n"
+        "tier A  rows";
+    static const char LAST[] = "Fits or not: of 2 runs that ran 50.0% are said to fit, of 2 that "
+                               "failed 50.0% are said not to\n"
+                               "Not asked: 1 row that trains adapters (LoRA), which are not "
+                               "modelled\n"
+                               "Failed: w (tier B): because\n";
+    assert_memory_equal(text, FIRST, strlen(FIRST));
+    assert_non_null(strstr(text, LAST));
+    assert_null(strstr(text, "\ng "));
+}
+
 static void left_out_scores_stand_beside(void **state)
 {
     struct trials trials = make_trials(*state);
@@ -246,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_has_families_kinds_memory_and_failures),
+        cmocka_unit_test(blind_rows_are_scored_by_software),
         cmocka_unit_test(left_out_scores_stand_beside),
         cmocka_unit_test(the_worst_rows_come_first),
         cmocka_unit_test(rates_are_those_of_the_source),

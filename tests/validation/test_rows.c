@@ -150,6 +150,40 @@ static void filters_keep_the_order(void **state)
     assert_int_equal(rows.count, 0);
 }
 
+static void a_row_is_asked_as_it_came(void **state)
+{
+    struct arena *arena = *state;
+    const char *text = arena_print(arena, "%s%s", row_text(arena, "a", ", \"stack_then\": \"xla\""),
+                                   row_text(arena, "b", ""));
+    struct rows rows = read_text(arena, text, NULL);
+    assert_string_equal(rows.items[0].stack, "megatron-core");
+    rows_as_they_came(&rows);
+    assert_string_equal(rows.items[0].stack, "xla");
+    assert_string_equal(rows.items[1].stack, "megatron-core");
+}
+
+static void adapters_and_failures_are_known(void **state)
+{
+    struct row row = read_one(*state, "");
+    assert_false(row.trains_adapters || row.gave_nothing);
+    assert_true(read_one(*state, ", \"lora\": {\"rank\": 8}").trains_adapters);
+    assert_true(read_one(*state, ", \"failed\": true").gave_nothing);
+}
+
+// The head of GPT-2 is its embedding unless the row says otherwise; that of others only if it does.
+static void a_head_is_tied_where_the_row_says_so(void **state)
+{
+    struct row row = read_one(*state, "");
+    static const char TIED[] = "\"tie_word_embeddings\": true";
+    assert_non_null(strstr(question_config(*state, &row), TIED));
+    row.facts.model.tied = ROW_NO;
+    assert_null(strstr(question_config(*state, &row), TIED));
+    row.facts.model.ffn_gated = true;
+    assert_null(strstr(question_config(*state, &row), TIED));
+    row.facts.model.tied = ROW_YES;
+    assert_non_null(strstr(question_config(*state, &row), TIED));
+}
+
 static struct stack only_overlap(void)
 {
     return (struct stack){
@@ -220,6 +254,9 @@ int main(void)
         cmocka_unit_test(memory_says_of_which_kind_it_is),
         cmocka_unit_test(errors_name_line_and_place),
         cmocka_unit_test(filters_keep_the_order),
+        cmocka_unit_test(a_row_is_asked_as_it_came),
+        cmocka_unit_test(adapters_and_failures_are_known),
+        cmocka_unit_test(a_head_is_tied_where_the_row_says_so),
         cmocka_unit_test(overlap_is_the_default_but_for_what_the_row_states),
         cmocka_unit_test(recompute_is_read_from_the_words_of_the_source),
         cmocka_unit_test(a_sweep_differs_in_how_only),

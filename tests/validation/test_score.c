@@ -174,6 +174,28 @@ static void a_worse_figure_is_named(void **state)
     unlink(path);
 }
 
+// A mean may stay while two families part: each is held by its own figure.
+static void a_worse_family_is_named(void **state)
+{
+    struct arena *arena = *state;
+    struct accuracy_line lines[] = {{.name = "f", .now.mape = 0.05}, {.name = "g"}};
+    struct accuracy accuracy = {.families = lines, .family_count = 2};
+    struct headline headline = headline_of(&accuracy);
+    const char *path = write_temporary(arena, headline_text(arena, &headline));
+    struct headline_change changes[HEADLINE_MAX];
+    struct err err = {0};
+    lines[0].now.mape = 0.058;
+    assert_int_equal(headline_worse(arena, path, &headline, 0.003, changes, &err), 0);
+    lines[0].now.mape = 0.06;
+    assert_int_equal(headline_worse(arena, path, &headline, 0.003, changes, &err), 1);
+    assert_string_equal(changes[0].words, "f");
+    assert_near(changes[0].was, 0.05);
+    lines[1].name = "h";
+    assert_int_equal(headline_worse(arena, path, &headline, 0.003, changes, &err), -1);
+    assert_int_equal(err.kind, ERR_INPUT);
+    unlink(path);
+}
+
 // The figure of this key for rows of which this share lay in their bands.
 static double coverage_figure(const char *key, double now, double left_out)
 {
@@ -224,6 +246,7 @@ int main(void)
         cmocka_unit_test(left_out_files_come_back),
         cmocka_unit_test(wrong_left_out_files_are_refused),
         cmocka_unit_test(a_worse_figure_is_named),
+        cmocka_unit_test(a_worse_family_is_named),
         cmocka_unit_test(bands_may_hold_more_of_what_they_were_made_from),
         cmocka_unit_test(other_figures_than_the_committed_ones_are_an_error),
     };
