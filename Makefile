@@ -456,7 +456,8 @@ DRAWN = search idle proof metamorphic_search lower_random run_random run_half_ra
         run_experts
 DRAWN_OFTEN = metamorphic index_sets
 check_draws: check_deps
-	@$(QUIET_MAKE) $(patsubst %,$(BUILD)/tests/test_%,$(DRAWN) $(DRAWN_OFTEN)) $(PLUGINS)
+	@$(QUIET_MAKE) $(patsubst %,$(BUILD)/tests/test_%,$(DRAWN) $(DRAWN_OFTEN)) $(PLUGINS) \
+	    $(BUILD)/exec_cuda_emulated.so
 	@MESHWRIGHT_CASES=40 $(PROVE) $(DRAWN:%=$(BUILD)/tests/test_%)
 	@MESHWRIGHT_CASES=1500 $(PROVE) $(DRAWN_OFTEN:%=$(BUILD)/tests/test_%)
 
