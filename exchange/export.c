@@ -23,8 +23,12 @@ static const char *copies_line(struct arena *arena, const struct export_request 
                        facts_get(request->facts, "world"), facts_get(request->facts, "dp"));
 }
 
-static char *options_text(struct arena *arena, const struct export_request *request)
+// Of the first file of options, or of the one beside it; NULL: there is none.
+static char *options_text(struct arena *arena, const struct export_request *request, bool is_beside)
 {
+    const struct exchange_target *target = request->target;
+    const struct exchange_syntax *syntax = is_beside ? target->beside.syntax : target->syntax;
+    if (!syntax) return NULL;
     const struct cluster *cluster = request->question->cluster;
     const char *lines[] = {
         arena_print(arena, "%s %s, written by meshwright %s", request->target->program,
@@ -32,9 +36,15 @@ static char *options_text(struct arena *arena, const struct export_request *requ
         plain_copy(arena, headline(arena, request)),
         copies_line(arena, request),
     };
-    const struct syntax_head head = {lines, sizeof lines / sizeof *lines, cluster->node_count,
-                                     cluster->rank_count / cluster->node_count};
-    return request->target->syntax->write(arena, request->settings, &head);
+    const struct syntax_head head = {
+        .lines = lines,
+        .line_count = sizeof lines / sizeof *lines,
+        .opening = is_beside ? NULL : target->opening,
+        .nodes = cluster->node_count,
+        .gpus_per_node = cluster->rank_count / cluster->node_count,
+    };
+    const struct settings part = target_part(arena, target, request->settings, is_beside);
+    return syntax->write(arena, &part, &head);
 }
 
 static char *environment_text(struct arena *arena, const struct export_request *request)
@@ -93,6 +103,7 @@ int export_files(struct arena *arena, const struct export_request *request, cons
         .program = target->program,
         .version = target->version,
         .command = target->command,
+        .starter = target->starter,
         .sourced = is_sourced ? target->file : NULL,
         .nodes = cluster->node_count,
         .gpus_per_node = cluster->rank_count / cluster->node_count,
@@ -100,12 +111,14 @@ int export_files(struct arena *arena, const struct export_request *request, cons
     int count = 0;
     // The other launchers start the first one on every node, but for one without.
     const struct launcher *launcher = request->launcher, *first = &LAUNCHERS[0];
-    bool is_alone = launcher == first || strcmp(launcher->name, "mpirun") == 0;
+    bool is_alone =
+        launcher == first || (strcmp(launcher->name, "mpirun") == 0 && !target->starter);
     const struct {
         const char *name;
         char *text;
     } parts[] = {
-        {target->file, options_text(arena, request)},
+        {target->file, options_text(arena, request, false)},
+        {target->beside.file, options_text(arena, request, true)},
         {"environment.sh", environment_text(arena, request)},
         {launcher->file, launcher->text(arena, &launch)},
         {first->file, is_alone ? NULL : first->text(arena, &launch)},

@@ -69,6 +69,30 @@ static bool find_model(struct arena *arena, struct imported *imported, struct er
     return !err->kind;
 }
 
+// The file that an option of the first one names. Often it is made when the program starts: where
+// it is not there, what it would say stays open, and the option is listed.
+static bool read_beside(struct arena *arena, const char *first, struct imported *imported,
+                        struct err *err)
+{
+    enum { BYTES_MAX = 1 << 20 };
+    const struct exchange_beside *beside = &imported->target->beside;
+    const struct setting *named =
+        beside->file ? settings_find(&imported->settings, beside->option) : NULL;
+    if (!named || !*named->value) return true;
+    const char *slash = strrchr(first, '/');
+    const char *path = named->value;
+    if (*path != '/' && slash)
+        path = arena_print(arena, "%.*s/%s", (int)(slash - first), first, path);
+    struct err absent = {0};
+    size_t bytes = 0;
+    const char *text = file_read(arena, path, BYTES_MAX, &bytes, &absent);
+    if (!text) return true;
+    struct settings settings = {.arena = arena};
+    if (!beside->syntax->read(plain_copy(arena, path), text, &settings, err)) return false;
+    target_join(imported->target, &settings, &imported->settings);
+    return true;
+}
+
 struct imported *import_file(struct arena *arena, const char *path,
                              const struct exchange_target *target, struct err *err)
 {
@@ -92,6 +116,7 @@ struct imported *import_file(struct arena *arena, const char *path,
                 target_names(arena));
         return NULL;
     }
+    if (!read_beside(arena, path, imported, err)) return NULL;
     imported->stack = stack_load(arena, imported->target->stack, err);
     if (!imported->stack) return NULL;
     imported->facts = ARENA_NEW(arena, struct facts, 1);
@@ -112,6 +137,8 @@ const char *import_unknown(struct arena *arena, const struct imported *imported,
         if (strcmp(setting->key, LAUNCHED[i]) == 0) return "of the launcher, not of the plan";
     }
     if (setting->is_odd) return "no plan holds this value";
+    if (target->beside.file && strcmp(setting->key, target->beside.option) == 0)
+        return "not there: what it says stays open";
     if (!target->options) return "says nothing of a plan";
     if (option_table_find(arena, target->options, setting->key, &fact))
         return "says nothing of a plan";

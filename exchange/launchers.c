@@ -21,15 +21,21 @@ static void put_sources(struct markup *text, const struct launch *launch)
 }
 
 // The command that stands on every node.
-static void put_torchrun(struct markup *text, const struct launch *launch, const char *indent)
+static void put_start(struct markup *text, const struct launch *launch)
 {
     static const char TORCHRUN[] =
         "torchrun --nnodes \"$NNODES\" --nproc-per-node \"$GPUS_PER_NODE\"";
-    markup_print(text, "%s%s \\\n", indent, TORCHRUN);
-    markup_print(text, "%s    --node-rank \"${NODE_RANK:-0}\" \\\n", indent);
-    markup_print(text, "%s    --master-addr \"${MASTER_ADDR:-localhost}\" \\\n", indent);
-    markup_print(text, "%s    --master-port \"${MASTER_PORT:-29500}\" \\\n", indent);
-    markup_print(text, "%s    %s\n", indent, launch->command);
+    if (launch->starter) {
+        markup_print(text, "# %s starts its processes itself: no torchrun around it.\n",
+                     launch->program);
+        markup_print(text, "%s \\\n    %s\n", launch->starter, launch->command);
+        return;
+    }
+    markup_print(text, "%s \\\n", TORCHRUN);
+    markup_print(text, "    --node-rank \"${NODE_RANK:-0}\" \\\n");
+    markup_print(text, "    --master-addr \"${MASTER_ADDR:-localhost}\" \\\n");
+    markup_print(text, "    --master-port \"${MASTER_PORT:-29500}\" \\\n");
+    markup_print(text, "    %s\n", launch->command);
 }
 
 static char *torchrun_text(struct arena *arena, const struct launch *launch)
@@ -39,7 +45,7 @@ static char *torchrun_text(struct arena *arena, const struct launch *launch)
     markup_print(&text, "# On every node: NODE_RANK=0.. MASTER_ADDR=first-node ./launch.sh\n");
     markup_print(&text, "cd \"$(dirname \"$0\")\"\n");
     put_sources(&text, launch);
-    put_torchrun(&text, launch, "");
+    put_start(&text, launch);
     return text.text;
 }
 
@@ -95,8 +101,27 @@ static char *kubernetes_text(struct arena *arena, const struct launch *launch)
     return text.text;
 }
 
+// Of a program that starts the processes of a node itself: one of these a node.
+static char *mpirun_nodes_text(struct arena *arena, const struct launch *launch)
+{
+    struct markup text = {.arena = arena};
+    put_head(&text, launch, "");
+    markup_print(&text, "# A process a node, which starts those of its GPUs:\n"
+                        "# HOSTS=a,b MASTER_ADDR=a ./launch-mpi.sh\n");
+    markup_print(&text, "cd \"$(dirname \"$0\")\"\n"
+                        "export MASTER_ADDR=\"${MASTER_ADDR:-localhost}\"\n"
+                        "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n");
+    markup_print(&text,
+                 "exec mpirun -np %lld ${HOSTS:+-H \"$HOSTS\"} --map-by ppr:1:node \\\n"
+                 "    -x MASTER_ADDR -x MASTER_PORT \\\n"
+                 "    bash -c 'NODE_RANK=$OMPI_COMM_WORLD_RANK exec bash ./launch.sh'\n",
+                 (long long)launch->nodes);
+    return text.text;
+}
+
 static char *mpirun_text(struct arena *arena, const struct launch *launch)
 {
+    if (launch->starter) return mpirun_nodes_text(arena, launch);
     struct markup text = {.arena = arena};
     int64_t world = launch->nodes * launch->gpus_per_node;
     put_head(&text, launch, "");

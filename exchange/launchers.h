@@ -9,7 +9,10 @@
 struct launch {
     const char *program, *version;  // for the comment on top
     const char *command;            // behind torchrun or python: the script and its arguments
-    const char *sourced;            // file of shell that sets ARGUMENTS; NULL: none
+    // Of a program that is its own launcher: its command on a node up to the script, from
+    // $NNODES, $GPUS_PER_NODE, $NODE_RANK, $MASTER_ADDR and $MASTER_PORT; NULL: torchrun.
+    const char *starter;
+    const char *sourced;  // file of shell that sets ARGUMENTS; NULL: none
     int64_t nodes, gpus_per_node;
 };
 

@@ -88,6 +88,16 @@ static const char *expanded(struct shell *shell, const char *raw)
     return text;
 }
 
+// Where output goes is no value.
+static bool is_output(const char *word)
+{
+    static const char *const SIGNS[] = {">", "&>", "1>", "2>", "|"};
+    for (size_t i = 0; i < sizeof SIGNS / sizeof *SIGNS; i++) {
+        if (strncmp(word, SIGNS[i], strlen(SIGNS[i])) == 0) return true;
+    }
+    return false;
+}
+
 void shell_options(struct shell *shell, const char *words, int line)
 {
     struct arena *arena = shell->arena;
@@ -97,15 +107,16 @@ void shell_options(struct shell *shell, const char *words, int line)
         size_t length = strcspn(at, " \t\r\n");
         const char *word = arena_print(arena, "%.*s", (int)length, at);
         bool is_option = strncmp(word, "--", 2) == 0 && word[2];
-        bool is_program = length > 3 && strcmp(word + length - 3, ".py") == 0;
-        if ((!length || is_option || is_program) && key)
+        bool is_end = is_output(word);
+        is_end = is_end || (length > 3 && strcmp(word + length - 3, ".py") == 0);
+        if ((!length || is_option || is_end) && key)
             settings_read(shell->settings, key, value, line);
         if (!length) return;
-        if (is_option || is_program) {
+        if (is_option || is_end) {
             const char *equals = strchr(word, '=');
-            key = is_program ? NULL
-                  : equals   ? arena_print(arena, "%.*s", (int)(equals - word), word)
-                             : word;
+            key = is_end   ? NULL
+                  : equals ? arena_print(arena, "%.*s", (int)(equals - word), word)
+                           : word;
             value = equals ? equals + 1 : "";
         } else if (key) {
             value = *value ? arena_print(arena, "%s %s", value, word) : word;

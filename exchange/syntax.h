@@ -10,6 +10,7 @@
 struct syntax_head {
     const char *const *lines;  // of the comment on top, one each
     int line_count;
+    const char *opening;  // lines above the options; NULL: none
     int64_t nodes, gpus_per_node;
 };
 

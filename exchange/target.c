@@ -45,6 +45,31 @@ void target_export(const struct exchange_target *target, const struct facts *fac
     rows_export(target->rows, facts, target->has_model, settings, refusals);
 }
 
+struct settings target_part(struct arena *arena, const struct exchange_target *target,
+                            const struct settings *settings, bool is_beside)
+{
+    struct settings part = {.arena = arena};
+    const char *prefix = target->beside.file ? target->beside.prefix : NULL;
+    size_t length = prefix ? strlen(prefix) : 0;
+    for (int i = 0; i < settings->count; i++) {
+        const struct setting *setting = &settings->items[i];
+        bool is_there = prefix && strncmp(setting->key, prefix, length) == 0;
+        if (is_there != is_beside) continue;
+        settings_add(&part, setting->key + (is_beside ? length : 0), setting->value, setting->why);
+    }
+    return part;
+}
+
+void target_join(const struct exchange_target *target, const struct settings *beside,
+                 struct settings *settings)
+{
+    for (int i = 0; i < beside->count; i++) {
+        const struct setting *setting = &beside->items[i];
+        const char *key = arena_print(settings->arena, "%s%s", target->beside.prefix, setting->key);
+        settings_read(settings, key, setting->value, setting->line);
+    }
+}
+
 // All GPUs, by the axes that they are the product of.
 static void put_world(struct facts *facts)
 {

@@ -6,7 +6,16 @@
 
 struct exchange_syntax;
 
-// One file of options that a target wants.
+// A second file of options, of settings whose keys begin with `prefix`; an option of the first file
+// names it.
+struct exchange_beside {
+    const char *file;  // NULL: there is none
+    const struct exchange_syntax *syntax;
+    const char *option;  // "--deepspeed_config"
+    const char *prefix;  // "ds."
+};
+
+// What a target is told, how, and what starts it.
 struct exchange_target {
     const char *name;     // "megatron"
     const char *program;  // "Megatron-LM"
@@ -14,6 +23,9 @@ struct exchange_target {
     const char *stack;    // that plans for it are priced with
     const char *file;     // of the options: "arguments.sh"
     const struct exchange_syntax *syntax;
+    struct exchange_beside beside;
+    const char *opening;  // lines that stand above the options; NULL: none
+    const char *starter;  // what starts a node's processes, as struct launch tells; NULL: torchrun
     const char *command;  // what a launcher starts, with "{}" for how the file is named to it
     const char *options;  // name of the table of its options (exchange/option_table.h); NULL: none
     bool has_model;       // the model is told by options
@@ -40,6 +52,12 @@ void target_clean(const struct exchange_target *target, struct facts *facts);
 // The options of a plan's facts, and what the target cannot express.
 void target_export(const struct exchange_target *target, const struct facts *facts,
                    struct settings *settings, struct refusals *refusals);
+// The settings of the first file or of the one beside it, there without its prefix.
+struct settings target_part(struct arena *arena, const struct exchange_target *target,
+                            const struct settings *settings, bool is_beside);
+// And back: adds those that were read from the file beside.
+void target_join(const struct exchange_target *target, const struct settings *beside,
+                 struct settings *settings);
 // The facts of options.
 void target_import(const struct exchange_target *target, struct settings *settings,
                    struct facts *facts);

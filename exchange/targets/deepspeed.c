@@ -14,25 +14,11 @@ static const char *number(struct arena *arena, int64_t value)
     return arena_print(arena, "%lld", (long long)value);
 }
 
-static const char *never(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts, (void)text;
-    return NULL;
-}
-
 static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
 {
     (void)arena, (void)facts;
     return text;
 }
-
-static const char *steps(struct arena *arena, const struct facts *facts, const char *micro_batch)
-{
-    int64_t each = atoi(micro_batch) * facts_number(facts, "dp", 0);
-    int64_t batch = facts_number(facts, "global_batch", 0);
-    return each > 0 && batch % each == 0 ? number(arena, batch / each) : NULL;
-}
-static const struct exchange_form STEPS_FORM = {steps, never};
 
 // AutoTP knows no sharded parameters.
 static const char *automatic(struct arena *arena, const struct facts *facts, const char *value)
@@ -41,27 +27,6 @@ static const char *automatic(struct arena *arena, const struct facts *facts, con
     return facts_is(facts, "zero", "3") ? NULL : value;
 }
 static const struct exchange_form AUTOMATIC_FORM = {automatic, itself};
-
-// One key starts both early.
-static const char *as_reduced(struct arena *arena, const struct facts *facts, const char *value)
-{
-    (void)arena;
-    const char *reduced = facts_get(facts, "overlap.grad-reduce");
-    return reduced && strcmp(reduced, value) == 0 ? value : NULL;
-}
-static const char *reduced(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)text;
-    return facts_get(facts, "overlap.grad-reduce");
-}
-static const struct exchange_form SAME_FORM = {as_reduced, reduced};
-
-static const char *at_stage_3(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena;
-    return facts_is(facts, "zero", "3") ? text : NULL;
-}
-static const struct exchange_form STAGE_3_FORM = {never, at_stage_3};
 
 static const struct exchange_row ROWS[] = {
     {"world", NULL, "", NULL, &WRITTEN_FORM},

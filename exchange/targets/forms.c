@@ -381,3 +381,67 @@ static const char *ulysses(struct arena *arena, const struct facts *facts, const
     return facts_is(facts, "cp_kind", "ulysses") ? value : NULL;
 }
 const struct exchange_form ULYSSES_FORM = {ulysses, itself};
+
+static const char *steps(struct arena *arena, const struct facts *facts, const char *micro_batch)
+{
+    int64_t each = atoi(micro_batch) * facts_number(facts, "dp", 0);
+    int64_t batch = facts_number(facts, "global_batch", 0);
+    return each > 0 && batch % each == 0 ? number(arena, batch / each) : NULL;
+}
+const struct exchange_form STEPS_FORM = {steps, never};
+
+static const char *as_reduced(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    const char *other = facts_get(facts, "overlap.grad-reduce");
+    return other && strcmp(other, value) == 0 ? value : NULL;
+}
+static const char *of_reduced(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)text;
+    return facts_get(facts, "overlap.grad-reduce");
+}
+const struct exchange_form SAME_FORM = {as_reduced, of_reduced};
+
+static const char *at_stage_3(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena;
+    return facts_is(facts, "zero", "3") ? text : NULL;
+}
+const struct exchange_form STAGE_3_FORM = {never, at_stage_3};
+
+// The ranks of dp that shard; cp shards beside them.
+static int64_t shards(const struct facts *facts)
+{
+    int64_t group = facts_number(facts, "zero_group", 0), all = facts_number(facts, "dp", 1);
+    if (facts_is_neutral(facts, "zero")) return 1;
+    return group > 0 ? group / facts_number(facts, "cp", 1) : all;
+}
+
+static const char *replicas(struct arena *arena, const struct facts *facts, const char *value)
+{
+    return number(arena, atoi(value) / shards(facts));
+}
+const struct exchange_form REPLICAS_FORM = {replicas, never};
+
+static const char *shard_degree(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)value;
+    return number(arena, shards(facts));
+}
+const struct exchange_form SHARDS_FORM = {shard_degree, never};
+
+static const char *split(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    int64_t ranks = facts_number(facts, "dp", 1) * facts_number(facts, "cp", 1);
+    return ranks > 1 ? value : NULL;
+}
+const struct exchange_form SPLIT_FORM = {split, itself};
+
+static const char *by_stages(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is_neutral(facts, "pp") ? NULL : value;
+}
+const struct exchange_form STAGES_FORM = {by_stages, by_stages};

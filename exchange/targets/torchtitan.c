@@ -20,48 +20,12 @@ static const char *never(struct arena *arena, const struct facts *facts, const c
     return NULL;
 }
 
-static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
-{
-    (void)arena, (void)facts;
-    return text;
-}
-
 static bool has_stages(const struct facts *facts)
 {
     return !facts_is_neutral(facts, "pp");
 }
 
-// The ranks of dp that shard; cp shards beside them.
-static int64_t shards(const struct facts *facts)
-{
-    int64_t group = facts_number(facts, "zero_group", 0), copies = facts_number(facts, "dp", 1);
-    if (facts_is_neutral(facts, "zero")) return 1;
-    return group > 0 ? group / facts_number(facts, "cp", 1) : copies;
-}
-
-static const char *replicas(struct arena *arena, const struct facts *facts, const char *copies)
-{
-    return number(arena, atoi(copies) / shards(facts));
-}
-static const struct exchange_form REPLICAS_FORM = {replicas, never};
-
-static const char *shard_degree(struct arena *arena, const struct facts *facts, const char *copies)
-{
-    (void)copies;
-    return number(arena, shards(facts));
-}
-static const struct exchange_form SHARDS_FORM = {shard_degree, never};
-
-// FSDP shards over cp as well, so that there is nothing to shard with one rank of both alone, and
-// no copy that is whole where there is a cp.
-static const char *sharded(struct arena *arena, const struct facts *facts, const char *value)
-{
-    (void)arena;
-    int64_t ranks = facts_number(facts, "dp", 1) * facts_number(facts, "cp", 1);
-    return ranks > 1 ? value : NULL;
-}
-static const struct exchange_form SHARDED_FORM_HERE = {sharded, itself};
-
+// No copy is whole where there is a cp, since FSDP shards over cp as well.
 static const char *copied(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
@@ -79,7 +43,6 @@ static const char *without_stages(struct arena *arena, const struct facts *facts
     (void)arena;
     return has_stages(facts) ? NULL : text;
 }
-static const struct exchange_form STAGES_FORM = {by_stages, by_stages};
 static const struct exchange_form NO_STAGES_FORM = {without_stages, without_stages};
 static const struct exchange_form READ_STAGES_FORM = {never, by_stages};
 static const struct exchange_form READ_NO_STAGES_FORM = {never, without_stages};
@@ -193,9 +156,9 @@ static const struct exchange_row ROWS[] = {
     {"zero_group", NULL, "", NULL, &WRITTEN_FORM},
     {"zero", "0", "mesh.whole", NULL, &READ_FORM},
     {"zero", "3", "parallelism.fsdp_reshard_after_forward=always",
-     "parameters are sharded and given back after forward", &SHARDED_FORM_HERE},
+     "parameters are sharded and given back after forward", &SPLIT_FORM},
     {"zero", "2", "parallelism.fsdp_reshard_after_forward=never",
-     "parameters are sharded and kept until the step ends", &SHARDED_FORM_HERE},
+     "parameters are sharded and kept until the step ends", &SPLIT_FORM},
     {"zero", "3", "parallelism.fsdp_reshard_after_forward=default", NULL, &READ_NO_STAGES_FORM},
     {"zero", "2", "parallelism.fsdp_reshard_after_forward=default", NULL, &READ_STAGES_FORM},
     {"zero", "0", "", NULL, &COPIED_FORM},

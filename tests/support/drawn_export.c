@@ -38,6 +38,17 @@ static void give_way(struct draw *draw, const struct refusal *refusal, struct pa
     if (strcmp(refusal->fact, "order") == 0) parallel_default_order(parallel);
     if (strcmp(refusal->fact, "schedule") == 0)
         parallel->schedule = parallel->vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    if (strcmp(refusal->fact, "pp") == 0) {
+        // The stages become copies, each with its part of a larger batch.
+        workload->global_batch *= parallel->degree[AXIS_PP];
+        parallel->degree[AXIS_DP] *= parallel->degree[AXIS_PP];
+        parallel->degree[AXIS_PP] = 1;
+        parallel->stage_layers_count = 0;
+    }
+    if (strcmp(refusal->fact, "vpp") == 0 || strcmp(refusal->fact, "pp") == 0) {
+        parallel->schedule = SCHEDULE_1F1B;
+        parallel->vpp = 1;
+    }
 }
 
 bool drawn_export(struct arena *arena, struct draw *draw, const struct exchange_target *target,
