@@ -73,8 +73,9 @@ bool facts_matters(const struct facts *facts, const char *name)
 {
     const struct fact_row *row = row_of(name);
     if (!row || !row->needs) return true;
-    // Where no model is told, what is asked of one may be there.
-    bool is_models = strncmp(row->needs, "model.", 6) == 0 && !facts_get(facts, "model.layers");
+    // Where a model is not told, or only a part of it, what is asked of one may be there.
+    bool is_models = strncmp(row->needs, "model.", 6) == 0 && !facts_get(facts, row->needs) &&
+                     !facts_get(facts, "model.has_experts");
     if (is_models) return !facts_is_neutral(facts, name);
     return !facts_is_neutral(facts, row->needs) && facts_matters(facts, row->needs);
 }

@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-static const struct exchange_syntax *const SYNTAXES[] = {&JSON_SYNTAX, &TOML_SYNTAX, &YAML_SYNTAX};
+static const struct exchange_syntax *const SYNTAXES[] = {&JSON_SYNTAX, &TOML_SYNTAX, &YAML_SYNTAX,
+                                                         &PYTHON_SYNTAX};
 
 const struct exchange_syntax *syntax_of(const char *path)
 {

@@ -1,6 +1,7 @@
 #include "exchange/rows.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_extra(const struct exchange_row *row)
@@ -168,6 +169,22 @@ static void mark(const struct exchange_row *row, const struct settings *settings
     }
 }
 
+// Whether a plan can hold the value, as far as it is a number there: "$TP" and "N" are none.
+static bool holds(const char *fact, const char *value)
+{
+    static const char *const NUMBERS[] = {"world", "global_batch", "seq_len"};
+    struct err unread = {0};
+    enum choice choice;
+    int64_t number;
+    char *end = NULL;
+    if (choice_find(fact, &choice) && choice_is_number(choice))
+        return choice_parse(choice, value, &number, &unread);
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        if (strcmp(NUMBERS[i], fact) == 0) return strtoll(value, &end, 10) > 0 && !*end;
+    }
+    return true;
+}
+
 // The value of the fact as this row has it; NULL: the row does not say it.
 static const char *value_of(const struct exchange_row *row, const struct settings *settings,
                             const struct facts *facts)
@@ -200,7 +217,7 @@ static void import_fact(const struct exchange_row *first, const struct settings 
         // What a program does by itself stands last: not where it was told something.
         if (odd && !*row->options) continue;
         const char *value = value_of(row, settings, facts);
-        if (value) {
+        if (value && holds(first->fact, value)) {
             facts_put(facts, first->fact, value);
             mark(row, settings, false, false);
             return;
@@ -222,6 +239,15 @@ static bool follows(const struct exchange_row *row, const struct settings *setti
     return value && strcmp(value, captured) == 0;
 }
 
+// Rows of a fact are asked once, all together: what none can say stays open.
+static bool is_first(const struct exchange_row *rows, const struct exchange_row *row)
+{
+    for (const struct exchange_row *above = rows; above < row; above++) {
+        if (strcmp(above->fact, row->fact) == 0) return false;
+    }
+    return true;
+}
+
 void rows_import(const struct exchange_row *rows, const struct settings *settings,
                  struct facts *facts)
 {
@@ -231,7 +257,7 @@ void rows_import(const struct exchange_row *rows, const struct settings *setting
             bool is_read = is_there(row, settings, &captured);
             if (is_read && follows(row, settings, facts, captured))
                 mark(row, settings, false, false);
-        } else if (!facts_get(facts, row->fact)) {
+        } else if (!facts_get(facts, row->fact) && is_first(rows, row)) {
             import_fact(row, settings, facts);
         }
     }

@@ -58,6 +58,18 @@ static const char *key_of(struct arena *arena, const struct levels *levels, cons
     return key;
 }
 
+// A value without its anchor, "&dp 2", and true or false in small letters.
+static const char *plain_value(struct arena *arena, const char *text, size_t length)
+{
+    const char *value = value_unquoted(arena, text, length);
+    if (*value == '&') {
+        value += strcspn(value, " ");
+        value = value_unquoted(arena, value, strlen(value));
+    }
+    if (strcmp(value, "True") == 0) return "true";
+    return strcmp(value, "False") == 0 ? "false" : value;
+}
+
 static bool read_line(const char *path, const char *at, int line, struct levels *levels,
                       struct settings *settings, struct err *err)
 {
@@ -72,7 +84,7 @@ static bool read_line(const char *path, const char *at, int line, struct levels 
     while (levels->depth > 0 && levels->indents[levels->depth - 1] >= indent)
         levels->depth--;
     const char *name = value_unquoted(arena, start, (size_t)(colon - start));
-    const char *value = value_unquoted(arena, colon + 1, length - (size_t)(colon + 1 - at));
+    const char *value = plain_value(arena, colon + 1, length - (size_t)(colon + 1 - at));
     if (*value) {
         settings_read(settings, key_of(arena, levels, name), value, line);
         return true;

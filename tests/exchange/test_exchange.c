@@ -126,7 +126,8 @@ static void what_is_exported_is_imported_as_it_was(void **state)
         random_question(&arena, &draw, &question);
         for (int j = 0; TARGETS[j]; j++) {
             struct drawn_export drawn;
-            if (exported[j] == DRAWN || !drawn_export(&arena, &draw, TARGETS[j], &question, &drawn)) continue;
+            if (exported[j] == DRAWN || !drawn_export(&arena, &draw, TARGETS[j], &question, &drawn))
+                continue;
             exported[j]++;
             check_options(&arena, TARGETS[j], &drawn.settings);
             check_round_trip(&arena, TARGETS[j], drawn.facts, &drawn.settings);

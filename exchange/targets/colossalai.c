@@ -1,0 +1,187 @@
+#include "exchange/syntax.h"
+#include "exchange/target.h"
+#include "exchange/targets/forms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Colossal-AI 0.5.0: the arguments of HybridParallelPlugin, and in `training` what the script that
+// boosts a model with it has to know. Parameters sharded (GeminiPlugin), experts
+// (MoeHybridParallelPlugin) and V-shaped schedules (a graph of nodes) are other objects: refused.
+
+static const char *never(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)facts, (void)text;
+    return NULL;
+}
+
+static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)facts;
+    return text;
+}
+
+// Gradients are sharded without a pipeline only.
+static const char *stage(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    if (strcmp(value, "3") == 0) return NULL;
+    return strcmp(value, "2") == 0 && !facts_is_neutral(facts, "pp") ? NULL : value;
+}
+static const struct exchange_form STAGE_FORM = {stage, itself};
+
+// One argument holds the ranks of a sequence, be they those of tp.
+static const char *without_cp(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is_neutral(facts, "cp") ? value : NULL;
+}
+static const struct exchange_form WITHOUT_CP_FORM = {without_cp, itself};
+
+static const char *ring(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is(facts, "cp_kind", "ring") ? value : NULL;
+}
+static const struct exchange_form RING_FORM = {ring, itself};
+
+// With both, the ranks of a sequence stand nearer than those of tp.
+static const char *one_of_them(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is_neutral(facts, "tp") || facts_is_neutral(facts, "cp") ? value : NULL;
+}
+static const struct exchange_form ONE_FORM = {one_of_them, one_of_them};
+static const struct exchange_form READ_ONE_FORM = {never, one_of_them};
+
+static const char *stage_layers(struct arena *arena, const struct facts *facts, const char *pieces)
+{
+    if (facts_number(facts, "vpp", 1) != 1 || facts_number(facts, "model.mtp", 0)) return NULL;
+    const char *text = "[";
+    for (const char *at = pieces; *at; at++)
+        text =
+            *at == ',' ? arena_print(arena, "%s, ", text) : arena_print(arena, "%s%c", text, *at);
+    return arena_print(arena, "%s]", text);
+}
+
+static const char *listed(struct arena *arena, const struct facts *facts, const char *text)
+{
+    const char *pieces = "";
+    (void)facts;
+    if (*text != '[') return NULL;
+    for (const char *at = text + 1; *at && *at != ']';) {
+        char *end = NULL;
+        long layers = strtol(at, &end, 10);
+        if (end == at) return NULL;
+        pieces = arena_print(arena, "%s%s%ld", pieces, *pieces ? "," : "", layers);
+        at = end + strspn(end, ", ");
+    }
+    return *pieces ? pieces : NULL;
+}
+static const struct exchange_form LIST_FORM = {stage_layers, listed};
+
+static const char *layers(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena, (void)value;
+    return facts_get(facts, "model.layers");
+}
+static const struct exchange_form LAYERS_FORM = {layers, never};
+
+#define PLUGIN "HybridParallelPlugin."
+#define MODE PLUGIN "enable_sequence_parallelism=true;" PLUGIN "sequence_parallelism_mode="
+
+static const struct exchange_row ROWS[] = {
+    {"world", NULL, "", NULL, &WRITTEN_FORM},
+    {"model.experts", NULL, "", NULL, &UNREAD_FORM},
+    {"tp", NULL, PLUGIN "tp_size={}", "split as planned; dp is what is left", NULL},
+    {"tp", "1", "", NULL, NULL},
+    {"cp", NULL, PLUGIN "sp_size={};" MODE "all_to_all", "heads for tokens, and back",
+     &ULYSSES_FORM},
+    {"cp", NULL, PLUGIN "sp_size={};" MODE "ring_attn", "keys and values go round", &RING_FORM},
+    {"cp", "1", "", NULL, NULL},
+    {"cp_kind", "ulysses", PLUGIN "sequence_parallelism_mode=all_to_all", NULL, NULL},
+    {"cp_kind", "ring", PLUGIN "sequence_parallelism_mode=ring_attn", NULL, NULL},
+    {"pp", NULL, PLUGIN "pp_size={}", NULL, NULL},
+    {"pp", "1", "", NULL, NULL},
+    {"dp", NULL, "", NULL, &WRITTEN_FORM},
+    {"ep", "1", "", NULL, NULL},
+    {"etp", "1", "", NULL, NULL},
+    {"sp", "on", MODE "split_gather", "norms and dropout on a part of the sequence",
+     &WITHOUT_CP_FORM},
+    {"sp", NULL, PLUGIN "sequence_parallelism_mode=ring", NULL, &UNREAD_FORM},
+    {"sp", "off", PLUGIN "enable_sequence_parallelism=false", NULL, &WITHOUT_CP_FORM},
+    {"sp", "off", "", NULL, NULL},
+    {"vpp", NULL, PLUGIN "num_model_chunks={}", "model chunks of a stage", NULL},
+    {"vpp", "1", "", NULL, NULL},
+    {"model.layers", NULL, "training.num_layers={}", NULL, &READ_FORM},
+    {"model.layers", NULL, "", NULL, &WRITTEN_FORM},
+    {"+pp", NULL, "training.num_layers={}", "the model's, which its chunks share evenly",
+     &LAYERS_FORM},
+    {"pieces", NULL, PLUGIN "num_layers_per_stage={}", "layers of each stage", &LIST_FORM},
+    {"pieces", NULL, "", NULL, &EVEN_FORM},
+    {"schedule", "1f1b", PLUGIN "pp_style=1f1b", "as planned", &ONE_CHUNK_FORM},
+    {"schedule", "interleaved", PLUGIN "pp_style=interleaved", "as planned", &MORE_CHUNKS_FORM},
+    {"schedule", "1f1b", "", NULL, &READ_FORM},
+    {"micro_batch", NULL, "training.micro_batch_size={}", "the batch", NULL},
+    {"+micro_batch", NULL, PLUGIN "microbatch_size={}", "sequences of a micro-batch", &STAGES_FORM},
+    {"micro_batch", NULL, PLUGIN "microbatch_size={}", NULL, &READ_FORM},
+    {"global_batch", NULL, "training.global_batch_size={}", NULL, NULL},
+    {"seq_len", NULL, "training.seq_length={}", NULL, NULL},
+    {"zero", NULL, PLUGIN "zero_stage={}",
+     "0: nothing is sharded, 1: optimizer states, 2: gradients as well", &STAGE_FORM},
+    {"zero", "0", "", NULL, &READ_FORM},
+    {"zero_group", "0", "", NULL, NULL},
+    {"recompute", "full", "training.gradient_checkpointing=true",
+     "model.gradient_checkpointing_enable(): forward runs again in backward", NULL},
+    {"recompute", "none", "training.gradient_checkpointing=false", "memory suffices", NULL},
+    {"attention", "flash", PLUGIN "enable_flash_attention=true", "as planned", NULL},
+    {"attention", "unfused", PLUGIN "enable_flash_attention=false", "as planned", NULL},
+    {"attention", "unfused", "", NULL, NULL},
+    {"offload.optimizer", "host", PLUGIN "cpu_offload=true", "optimizer states on the host",
+     &SHARDED_FORM},
+    {"offload.optimizer", "none", PLUGIN "cpu_offload=false", NULL, &READ_FORM},
+    {"offload.optimizer", "none", "", NULL, NULL},
+    {"offload.activations", "none", "", NULL, NULL},
+    {"overlap.grad-reduce", "on", PLUGIN "overlap_communication=true",
+     "gradients are reduced beside backward", NULL},
+    {"overlap.grad-reduce", "off", PLUGIN "overlap_communication=false", NULL, NULL},
+    {"overlap.grad-reduce", "on", "", NULL, &READ_FORM},
+    {"overlap.param-gather", "on", PLUGIN "overlap_allgather=true",
+     "parameters are gathered beside forward", NULL},
+    {"overlap.param-gather", "off", PLUGIN "overlap_allgather=false", NULL, &READ_FORM},
+    {"overlap.param-gather", "off", "", NULL, NULL},
+    {"overlap.pp", "on", PLUGIN "overlap_p2p=true", "sends between stages beside compute", NULL},
+    {"overlap.pp", "off", PLUGIN "overlap_p2p=false", NULL, NULL},
+    {"overlap.tp", "off", "", NULL, NULL},
+    {"overlap.cp", "off", "", NULL, NULL},
+    {"overlap.ep", "off", "", NULL, NULL},
+    {"precision", "bf16", PLUGIN "precision=bf16", "precision", NULL},
+    {"precision", "fp16", PLUGIN "precision=fp16", "precision", NULL},
+    {"precision", "fp32", PLUGIN "precision=fp32", "precision", NULL},
+    {"precision", "fp16", "", NULL, &READ_FORM},
+    {"optimizer", "adamw", "training.optimizer=HybridAdam", "with decoupled weight decay", NULL},
+    {"optimizer", "lamb", "training.optimizer=Lamb", NULL, NULL},
+    {"order", "tp,cp,dp,pp", PLUGIN "dp_outside=false", "copies nearer than stages", &ONE_FORM},
+    {"order", "tp,cp,pp,dp", PLUGIN "dp_outside=true", "stages nearer than copies", &ONE_FORM},
+    {"order", "tp,cp,pp,dp", "", NULL, &READ_ONE_FORM},
+    {"capacity", "0", "", NULL, NULL},
+    {0},
+};
+
+const struct exchange_target COLOSSALAI_TARGET = {
+    .name = "colossalai",
+    .program = "Colossal-AI",
+    .version = "0.5.0",
+    .stack = "colossalai",
+    .file = "plugin.py",
+    .syntax = &PYTHON_SYNTAX,
+    .opening =
+        "# The script takes both from here: Booster(plugin=plugin), training[\"seq_length\"].\n"
+        "from colossalai.booster.plugin import HybridParallelPlugin\n",
+    .command = "\"${TRAIN_SCRIPT:-train.py}\"",
+    .rows = ROWS,
+    .known_by = "HybridParallelPlugin.tp_size HybridParallelPlugin.pp_size "
+                "HybridParallelPlugin.zero_stage HybridParallelPlugin.precision "
+                "HybridParallelPlugin.microbatch_size HybridParallelPlugin.num_microbatches "
+                "HybridParallelPlugin.enable_flash_attention",
+};
