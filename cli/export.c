@@ -134,6 +134,17 @@ static bool settle(struct arena *arena, const struct arguments *arguments,
     return price(arena, question, evaluation, err);
 }
 
+// Whether the program has anything to start there: graph compilers are for their own devices.
+static bool runs_on(const struct exchange_target *target, const struct stack *stack,
+                    const struct cluster *cluster)
+{
+    const struct device *device = cluster->nodes[0].device;
+    if (stack_is_for(stack, device->kind)) return true;
+    console_printf(stderr, "meshwright export: %s %s does not run on %s (%s) of %s\n",
+                   target->program, target->version, device->name, device->kind, cluster->name);
+    return false;
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request own = {0};
@@ -149,6 +160,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     request.question = &question;
     question.stack = stack_load(arena, request.target->stack, err);
     if (!question.stack) return exit_status(err);
+    if (!runs_on(request.target, question.stack, question.cluster)) return 1;
     // What the plan's own software has by itself, the target's is not told.
     if (own.parallel.passes == own.stack->passes) question.parallel.passes = question.stack->passes;
     if (!settle(arena, arguments, &request, &question, &own, &evaluation, &answer, err))

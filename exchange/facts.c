@@ -62,6 +62,12 @@ const char *fact_words(const char *name)
     return row ? row->words : name;
 }
 
+const char *fact_needs(const char *name)
+{
+    const struct fact_row *row = row_of(name);
+    return row ? row->needs : NULL;
+}
+
 bool facts_is_neutral(const struct facts *facts, const char *name)
 {
     const struct fact_row *row = row_of(name);

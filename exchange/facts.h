@@ -30,6 +30,8 @@ bool facts_is(const struct facts *facts, const char *name, const char *value);
 
 // What a fact is called among people; the name itself of facts of a model.
 const char *fact_words(const char *name);
+// The fact that it means nothing without; NULL: none.
+const char *fact_needs(const char *name);
 // Whether it asks nothing: its value is the neutral one, or there is none.
 bool facts_is_neutral(const struct facts *facts, const char *name);
 // Whether it means something beside the others.

@@ -19,12 +19,27 @@ bool target_judge(struct arena *arena, const struct exchange_target *target,
     return true;
 }
 
+// Whether what it means nothing without is refused as well: chunks of stages beside the stages.
+static bool is_derived(const struct refusals *refusals, const char *fact)
+{
+    for (const char *needs = fact_needs(fact); needs; needs = fact_needs(needs)) {
+        for (int i = 0; i < refusals->count; i++) {
+            if (strcmp(refusals->items[i].fact, needs) == 0) return true;
+        }
+    }
+    return false;
+}
+
 const char *refusals_text(struct arena *arena, const struct refusals *refusals)
 {
     const char *text = "";
-    for (int i = 0; i < refusals->count; i++) {
+    int last = 0;
+    for (int i = 0; i < refusals->count; i++)
+        last = is_derived(refusals, refusals->items[i].fact) ? last : i;
+    for (int i = 0; i <= last && refusals->count > 0; i++) {
         const struct refusal *item = &refusals->items[i];
-        const char *between = i == 0 ? "" : i + 1 == refusals->count ? " and " : ", ";
+        if (is_derived(refusals, item->fact)) continue;
+        const char *between = !*text ? "" : i == last ? " and " : ", ";
         text = arena_print(arena, "%s%s%s %s", text, between, fact_words(item->fact), item->value);
     }
     return text;
@@ -67,12 +82,14 @@ static bool give_up(struct pins *pins, const struct refusals *refusals,
             continue;
         }
         if (strcmp(fact, "order") == 0) continue;
-        if (!choice_of(fact, &choice) || pins->forbidden_count == MOST) return false;
+        bool is_root = !is_derived(refusals, fact), is_choice = choice_of(fact, &choice);
+        if (is_root && (!is_choice || pins->forbidden_count == MOST)) return false;
+        if (!is_choice) continue;
         pins_clear(pins, choice);
         if (choice == CHOICE_RECOMPUTE) pins_clear(pins, CHOICE_RECOMPUTE_LAYERS);
         if (choice == CHOICE_SCHEDULE) pins_clear(pins, CHOICE_VPP);
         if (choice == CHOICE_VPP) pins_clear(pins, CHOICE_SCHEDULE);
-        if (!choice_is_searched(choice)) continue;
+        if (!is_root || !choice_is_searched(choice)) continue;
         pins->forbidden[pins->forbidden_count].key = choice_name(choice);
         pins->forbidden[pins->forbidden_count++].value = choice_value(parallel, choice);
     }

@@ -119,6 +119,7 @@ static const struct exchange_row ROWS[] = {
     {"optimizer", "sgd", "--optimizer=sgd", NULL, NULL},
     {"optimizer", NULL, "--optimizer={}", NULL, &UNREAD_FORM},
     {"optimizer", "adamw", "", NULL, NULL},
+    {"capacity", "0", "", NULL, &WRITTEN_FORM},
     {"capacity", NULL, "--moe-expert-capacity-factor={}", "later tokens are dropped", NULL},
     {"capacity", "0", "", NULL, NULL},
     {"order", "tp,cp,pp,dp", "--use-tp-pp-dp-mapping", "stages nearer than copies", NULL},

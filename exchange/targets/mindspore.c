@@ -105,8 +105,8 @@ static const char *of_offsets(struct arena *arena, const struct facts *facts, co
         int64_t offset = *text == '[' ? strtoll(at, &end, 10) : atoi(text);
         if (*text == '[' && end == at) return NULL;
         int64_t modules = found + 1 == count ? facts_number(facts, "model.mtp", 0) : 0;
-        pieces = arena_print(arena, "%s%s%lld", pieces, found ? "," : "",
-                             (long long)(layers / count + offset + modules));
+        int64_t piece = layers / count + offset + modules;
+        pieces = arena_print(arena, "%s%s%lld", pieces, found ? "," : "", (long long)piece);
         if (end) at = end;
     }
     return at[strspn(at, "[], 0")] && *text == '[' ? NULL : pieces;
