@@ -69,6 +69,15 @@ static void keep(const struct stack *stack, const struct parallel *near, struct 
     pins->stage_layers_count = near->stage_layers_count;
 }
 
+// Takes the pin away, but forgets nothing that is forbidden.
+static void reopen(struct pins *pins, enum choice choice)
+{
+    const struct pins before = *pins;
+    pins_clear(pins, choice);
+    memcpy(pins->forbidden, before.forbidden, sizeof pins->forbidden);
+    pins->forbidden_count = before.forbidden_count;
+}
+
 // What is refused is open, its value forbidden. False: no choice of a plan is the reason.
 static bool give_up(struct pins *pins, const struct refusals *refusals,
                     const struct parallel *parallel)
@@ -85,10 +94,10 @@ static bool give_up(struct pins *pins, const struct refusals *refusals,
         bool is_root = !is_derived(refusals, fact), is_choice = choice_of(fact, &choice);
         if (is_root && (!is_choice || pins->forbidden_count == MOST)) return false;
         if (!is_choice) continue;
-        pins_clear(pins, choice);
-        if (choice == CHOICE_RECOMPUTE) pins_clear(pins, CHOICE_RECOMPUTE_LAYERS);
-        if (choice == CHOICE_SCHEDULE) pins_clear(pins, CHOICE_VPP);
-        if (choice == CHOICE_VPP) pins_clear(pins, CHOICE_SCHEDULE);
+        reopen(pins, choice);
+        if (choice == CHOICE_RECOMPUTE) reopen(pins, CHOICE_RECOMPUTE_LAYERS);
+        if (choice == CHOICE_SCHEDULE) reopen(pins, CHOICE_VPP);
+        if (choice == CHOICE_VPP) reopen(pins, CHOICE_SCHEDULE);
         if (!is_root || !choice_is_searched(choice)) continue;
         pins->forbidden[pins->forbidden_count].key = choice_name(choice);
         pins->forbidden[pins->forbidden_count++].value = choice_value(parallel, choice);
