@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct arguments {
-    const char *plan, *kernels, *folder;
+    const char *plan, *kernels, *folder, *measured;
     struct int_range gpus;
     double tokens;
     struct inject_arguments inject;
@@ -72,8 +72,11 @@ static int run(struct arena *arena, const struct arguments *arguments, const cha
     struct arena scratch = {0};
     bool is_made = report_make(arena, &scratch, &options, &report, err);
     progress_end(&progress);
-    bool done = is_made && (!inject_is_asked(&arguments->inject) ||
-                            report_inject(arena, &scratch, &injection, &report, err));
+    bool done = is_made &&
+                (!arguments->measured ||
+                 report_measured(arena, &scratch, arguments->measured, &report, err)) &&
+                (!inject_is_asked(&arguments->inject) ||
+                 report_inject(arena, &scratch, &injection, &report, err));
     const struct report_facts *facts = done ? report_facts_make(arena, &scratch, &report) : NULL;
     arena_free(&scratch);
     if (!is_made) return plan_question_status(arguments->plan, err);
@@ -93,6 +96,9 @@ int report_command(int argc, char **argv, struct err *err)
         {"-o", OPTION_TEXT, &arguments.folder,
          "folder of index.html and its figures, made if absent (default report); - prints the page",
          "DIR", 0, 0},
+        {"--run", OPTION_TEXT, &arguments.measured,
+         "run.json of this plan: measured beside predicted, stragglers, the critical path", "FILE",
+         0, 0},
         {"--force", OPTION_FLAG, &arguments.force,
          "write into a folder that holds no report of ours", NULL, 0, 0},
         {"--gpus", OPTION_RANGE, &arguments.gpus,

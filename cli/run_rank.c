@@ -5,9 +5,9 @@
 #include "cli/run_checkpoint.h"
 #include "core/console.h"
 #include "core/file.h"
-#include "core/hash.h"
 #include "core/plain.h"
 #include "reports/comparison/replay.h"
+#include "reports/comparison/run_read.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -236,12 +236,6 @@ static struct run_options options_of(const struct run_arguments *arguments,
     };
 }
 
-static const char *hash_of(struct arena *arena, const char *text)
-{
-    uint64_t hash = hash_bytes(HASH_START, text, strlen(text));
-    return arena_print(arena, "fnv1a64:%016llx", (unsigned long long)hash);
-}
-
 static const char *machine_text(struct arena *arena)
 {
     struct utsname name;
@@ -271,7 +265,7 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     if (fault) return err_set(err, ERR_SYSTEM, "the device is gone: %s", fault);
     const struct run_facts facts = {
         .plan_path = arguments->plan,
-        .plan_hash = hash_of(arena, job->text),
+        .plan_hash = run_plan_hash(arena, job->text),
         .backend = rank->backend->name,
         .device = device.name,
         .libraries = device.libraries,
@@ -320,8 +314,8 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
     struct run_result result = {0};
     bool done = true;
     if (arguments->checkpoint.folder) {
-        done = run_checkpoints_make(arena, &arguments->checkpoint, job, hash_of(arena, job->text),
-                                    &rank.checkpoints, err);
+        done = run_checkpoints_make(arena, &arguments->checkpoint, job,
+                                    run_plan_hash(arena, job->text), &rank.checkpoints, err);
         options.checkpoint = &rank.checkpoints.options;
         if (page) atomic_store(&heartbeat_of(page, place->rank)->saves, 1);
     }

@@ -99,6 +99,50 @@ for my $plan (@plans) {
     push @plans, ['named', '', '--no-scaling'];
 }
 
+# Runs of two plans, of which every span is worked by hand. Tensor parallel: rank 0 is late to the
+# exchange of the forward, rank 1 with its backward. Two stages: each waits for the other's message.
+sub run_of {
+    my ($id, @trace) = @_;
+    my $hash;
+    {
+        use integer;
+        no warnings 'portable';
+        $hash = 0xcbf29ce484222325;
+        $hash = ($hash ^ ord) * 0x100000001b3 for split //, slurp("$tmp/$id.json");
+    }
+    my @spans = map { [$_->[0], $_->[1], $_->[2], $_->[3] * 1_000_000, $_->[4] * 1_000_000] }
+        sort { $a->[3] <=> $b->[3] } @trace;
+    my %kind = (predicted_count => 2, count => 2, predicted_bytes => 0, measured_bytes => 0);
+    my %run  = (
+        version => 1, plan => {path => "$id.json", hash => sprintf 'fnv1a64:%016x', $hash},
+        machine => {host => 'h', device => 'd', libraries => 'l', backend => 'cuda',
+            transport => 'nccl', ranks => 2},
+        step_s => [0.5, 0.34, 0.35, 0.33], loss => [1, 1, 1, 1], peak_bytes => 1e9,
+        compare => {measured_tokens_per_s => 24000, predicted_peak_bytes => 2e9},
+        kinds => [{%kind, group => 'task', kind => 'F', predicted_s => 0.1, measured_s => 0.2}],
+        trace => \@spans,
+    );
+    spill("$tmp/${id}_run.json", $json->encode(\%run));
+    return \%run;
+}
+my ($plan_of_two) = ('gpt2 dgx-a100-40g --gpus 2 --dp 1 --seq-len 1024 --global-batch 8 '
+    . '--micro-batch 8 --stack meshwright');
+my $split = $plan_of_two . ' --tp 2 --pp 1';
+run("meshwright plan $split -o $tmp/ran.json");
+push @plans, ['ran', $split, "--no-scaling --run $tmp/ran_run.json"];
+my $ran = run_of('ran',
+    [0, 'compute', 0, 0, 100], [1, 'compute', 0, 0, 100],
+    [0, 'tp', 0, 55, 60], [1, 'tp', 0, 40, 60],
+    [0, 'compute', 1, 100, 250], [1, 'compute', 1, 100, 300],
+    [0, 'dp', 16, 250, 310], [1, 'dp', 16, 300, 310],
+    [0, 'compute', 18, 310, 330], [1, 'compute', 18, 310, 340]);
+run("meshwright plan $plan_of_two --tp 1 --pp 2 -o $tmp/piped.json");
+run_of('piped',
+    [0, 'compute', 0, 0, 100], [0, 'pp', 8, 100, 105], [1, 'pp', 9, 0, 103],
+    [1, 'compute', 0, 103, 203], [1, 'compute', 1, 203, 303], [1, 'pp', 28, 303, 306],
+    [0, 'pp', 29, 105, 305], [0, 'compute', 1, 305, 405], [0, 'compute', 18, 405, 415],
+    [1, 'compute', 18, 303, 313]);
+
 # A PATH without gnuplot.
 my $bin = "$tmp/bin";
 mkdir $bin;
@@ -146,8 +190,8 @@ for my $plan (@plans) {
     ok(!(grep { !$needless{$_} && $page !~ /<section id="$_"/ } @sections),
         "$id: all sections are there");
     my @order = $page =~ /<section id="([\w-]+)"/g;
-    my $wanted = 'verdict what-if why why-not evidence step pipeline memory traffic roofline '
-        . 'scaling sensitivity pareto alternatives inputs';
+    my $wanted = 'verdict what-if why why-not evidence measured step pipeline memory traffic '
+        . 'roofline scaling sensitivity pareto alternatives inputs';
     my %at = map { $_ => 1 } @order;
     ok("@order" eq join(' ', grep { $at{$_} } split / /, $wanted), "$id: in their order");
     ok($page !~ /(?:src|href|url)\s*[=(]\s*["']?(?!#|data:)[^"'> ]/, "$id: nothing is loaded");
@@ -207,6 +251,42 @@ for my $plan (@plans) {
     my ($status, $out) = run("$question --json");
     ok($status == 0 && $json->encode(decode_json($out)) eq $json->encode(data_of($pages{many})),
         '--json prints the data of the page');
+}
+
+# What the runs say: who is behind, where exchanges waited, and the chain that made the step.
+{
+    my $in_ms = sub { join ' ', map { sprintf '%.6g', 1000 * $_ } @_ };
+    my $said = sub { join ', ', map { "$_->{what} " . $in_ms->($_->{s}) } @_ };
+    my $measured = data_of($pages{ran})->{measured};
+    ok($in_ms->($measured->{step_s}, $measured->{traced_step_s}) eq '340 340',
+        'a step is the median of those after the first');
+    my @ranks = @{ $measured->{ranks} };
+    ok("@{[map { $_->{rank} } @ranks]}" eq '1 0', 'who computes longest comes first');
+    my @keys = qw(compute_s exchange_s wait_s path_s);
+    ok($in_ms->(@{ $ranks[0] }{@keys}) eq '310 30 0 285'
+        && $in_ms->(@{ $ranks[1] }{@keys}) eq '265 65 10 55'
+        && abs($ranks[0]{behind_ratio} - (310 / 287.5 - 1)) < 1e-9,
+        'ranks compute, exchange and wait') or print "# $json->encode(\@ranks)\n";
+    my $path = $said->(@{ $measured->{critical_path} });
+    ok($path eq 'backward 200, forward 95, update 30, norm 10, tp in forward 5',
+        'the path goes on with the rank that was late') or print "# $path\n";
+    ok($pages{ran} =~ /A step took .*?340 ms where .*? was predicted: /
+        && $pages{ran} =~ /id="figure-measured-ranks"/
+        && $pages{ran} =~ /id="figure-measured-exchanges"/, 'the page says and draws it');
+    my ($status, $out, $err) =
+        run("meshwright report $tmp/piped.json --no-scaling --json --run $tmp/piped_run.json");
+    $path = $said->(@{ decode_json($out)->{measured}{critical_path} });
+    ok($path eq 'backward 200, forward 200, update 10, receive 5',
+        'and from a message to who sent it') or print "# $path $err\n";
+    $ran->{trace} = [];
+    spill("$tmp/untraced.json", $json->encode($ran));
+    ($status, $out) =
+        run("meshwright report $tmp/ran.json --no-scaling -o - --run $tmp/untraced.json");
+    ok($status == 0 && $out =~ /The run has no trace/, 'a run without a trace has no ranks');
+    $ran->{trace} = [[0, 'compute', 20, 0, 1]];
+    spill("$tmp/beyond.json", $json->encode($ran));
+    $ran->{trace} = [[0, 'tape', 0, 0, 1]];
+    spill("$tmp/stream.json", $json->encode($ran));
 }
 
 # Without gnuplot.
@@ -271,6 +351,10 @@ for my $case (
     ["$tmp/one.json --slow-rank 1", 2, qr/--slow-rank: expected R=FACTOR, found "1"/],
     ["$tmp/one.json --slow-rank 7=2", 2, qr/the plan has ranks 0 to 0, found 7/],
     ["$tmp/one.json --gpus 0..4", 2, qr/--gpus/],
+    ["$tmp/ran.json --run $tmp/piped_run.json", 3, qr/hash: a run of another plan: expected fnv/],
+    ["$tmp/ran.json --run $tmp/ran.json", 3, qr/expected a run.json as `meshwright run` writes/],
+    ["$tmp/ran.json --run $tmp/beyond.json", 3, qr/trace\[0\]\[2\]: the plan has no task 20/],
+    ["$tmp/ran.json --run $tmp/stream.json", 3, qr/trace\[0\]\[1\]: expected a stream/],
     ["$tmp/broken.json", 3, qr/broken.json:1:/],
     ["$tmp/absent.json", 3, qr/absent.json/],
     ["$tmp/wrong.json", 3, qr/wrong.json: /],

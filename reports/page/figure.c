@@ -5,12 +5,21 @@
 const struct figure *figures(int *count)
 {
     static const struct figure FIGURES[] = {
-        {"step", figure_waterfall},          {"pipeline", figure_pipeline},
-        {"pipeline", figure_pipeline_begin}, {"pipeline", figure_injection},
-        {"memory", figure_memory},           {"memory", figure_memory_time},
-        {"traffic", figure_traffic},         {"roofline", figure_roofline},
-        {"scaling", figure_scaling},         {"sensitivity", figure_sensitivity},
-        {"pareto", figure_pareto},           {"pareto", figure_choice},
+        {"measured", figure_measured_steps},
+        {"measured", figure_measured_ranks},
+        {"measured", figure_measured_exchanges},
+        {"step", figure_waterfall},
+        {"pipeline", figure_pipeline},
+        {"pipeline", figure_pipeline_begin},
+        {"pipeline", figure_injection},
+        {"memory", figure_memory},
+        {"memory", figure_memory_time},
+        {"traffic", figure_traffic},
+        {"roofline", figure_roofline},
+        {"scaling", figure_scaling},
+        {"sensitivity", figure_sensitivity},
+        {"pareto", figure_pareto},
+        {"pareto", figure_choice},
     };
     *count = sizeof FIGURES / sizeof *FIGURES;
     return FIGURES;

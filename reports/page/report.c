@@ -20,6 +20,7 @@ static const struct section SECTIONS[] = {
     {"why", "Why this plan", section_why, false},
     {"why-not", "Why not another", section_why_not, false},
     {"evidence", "Runs like it that were measured", section_evidence, false},
+    {"measured", "Measured beside predicted", section_measured, false},
     {"step", "Where the time goes", section_step, true},
     {"pipeline", "The pipeline", section_pipeline, true},
     {"memory", "Memory", NULL, false},

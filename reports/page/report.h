@@ -1,5 +1,7 @@
 #pragma once
 #include "plan/plan.h"
+#include "reports/comparison/run_ranks.h"
+#include "reports/comparison/run_read.h"
 #include "reports/page/neighbours.h"
 #include "reports/page/published.h"
 #include "reports/table/explain_table.h"
@@ -9,7 +11,8 @@
 // The report of a plan: one page that needs nothing but itself, and its figures as files.
 //
 // What of the page others may rely on (its own script, `make wasm`, tests):
-// - sections have ids, in this order: verdict, what-if, why, why-not, evidence, step, pipeline,
+// - sections have ids, in this order: verdict, what-if, why, why-not, evidence, measured, step,
+// pipeline,
 //   memory, traffic, roofline, scaling, sensitivity, pareto, alternatives, inputs. A section that
 //   has nothing to say is absent. Each figure is <figure id="figure-NAME">, NAME as its files are
 //   called.
@@ -28,6 +31,8 @@
 //      "neighbours": [{"choice", "was", "value", "status", "step_s", "train_s", "money"}]
 //      "published": [{"id", "model", "gpus", "device", "stack", "measured_s", "predicted_s",
 //                     "source"}]            where the published runs are at hand
+//      "measured": {"step_s", "steps_s", "kinds", "ranks", "critical_path", ...}  where a run was
+//                                                                  given
 //      "traffic": {"nodes_per_cell", "bytes": [[...]], ...}       sent a step, row to column;
 //                                                                  0 nodes: a cell is a GPU
 //      "injection": {...},    as `simulate --slow-rank ... --json`, where something was injected
@@ -59,6 +64,8 @@ struct report {
     struct search_result kept;          // the plan itself, then its alternatives, evaluated again
     struct neighbours neighbours;       // of the plan
     struct published published;         // the nearest of the published runs
+    const struct measured_run *run;     // of this plan; NULL: none was given
+    struct run_ranks ranks;             // of its trace
     const struct injection *injection;  // slow ranks, degraded links, jitter; NULL: none
     struct injection_result injected;   // with a trace
     const struct scenario *scaling;     // by rising GPUs; NULL: not asked

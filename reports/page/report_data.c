@@ -1,4 +1,4 @@
-#include "reports/page/figure.h"
+#include "reports/page/section.h"
 #include "reports/table/inject_table.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
@@ -198,6 +198,7 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     write_alternatives(&writer, report);
     write_neighbours(&writer, report);
     write_published(&writer, &report->published);
+    measured_write(&writer, report);
     write_traffic(&writer, &facts->traffic);
     if (report->injection) {
         const struct money_request asked =

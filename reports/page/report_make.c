@@ -192,6 +192,19 @@ bool report_make(struct arena *arena, struct arena *scratch, const struct report
     return scale(arena, options, report, err);
 }
 
+bool report_measured(struct arena *arena, struct arena *scratch, const char *path,
+                     struct report *report, struct err *err)
+{
+    const struct evaluation *evaluation = report->evaluation;
+    struct measured_run *run = ARENA_NEW(arena, struct measured_run, 1);
+    if (!measured_run_read(arena, path, report->plan->document.document->text, evaluation->program,
+                           run, err))
+        return false;
+    report->run = run;
+    report->ranks = run_ranks_make(arena, scratch, report->request, evaluation, &run->trace);
+    return true;
+}
+
 bool report_inject(struct arena *arena, struct arena *scratch, const struct injection *injection,
                    struct report *report, struct err *err)
 {

@@ -20,6 +20,11 @@ MUST_CHECK bool report_make(struct arena *arena, struct arena *scratch,
                             const struct report_options *options, struct report *report,
                             struct err *err);
 
+// Reads the run of the plan of a report that is made, and what its ranks did. False with ERR_INPUT
+// where it is no run of this plan.
+MUST_CHECK bool report_measured(struct arena *arena, struct arena *scratch, const char *path,
+                                struct report *report, struct err *err);
+
 // What slow ranks, degraded links and jitter cost the plan of a report that is made. False with
 // ERR_USAGE for ranks and nodes that the plan does not have. Keeps the pointer.
 MUST_CHECK bool report_inject(struct arena *arena, struct arena *scratch,

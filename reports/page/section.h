@@ -1,4 +1,5 @@
 #pragma once
+#include "core/json_write.h"
 #include "reports/page/figure.h"
 
 // The words and tables of the report page, a function a section. False where it has nothing to say
@@ -8,11 +9,15 @@ bool section_verdict(struct markup *page, const struct report_facts *facts);
 bool section_why(struct markup *page, const struct report_facts *facts);
 bool section_why_not(struct markup *page, const struct report_facts *facts);
 bool section_evidence(struct markup *page, const struct report_facts *facts);
+bool section_measured(struct markup *page, const struct report_facts *facts);
 bool section_step(struct markup *page, const struct report_facts *facts);
 bool section_pipeline(struct markup *page, const struct report_facts *facts);
 bool section_scaling(struct markup *page, const struct report_facts *facts);
 bool section_alternatives(struct markup *page, const struct report_facts *facts);
 bool section_inputs(struct markup *page, const struct report_facts *facts);
+
+// The data of section_measured, "measured"; nothing where there is no run.
+void measured_write(struct json_writer *writer, const struct report *report);
 
 // Tables: `aligns` has a letter a column, 'l' a word or two, 't' sentences, 'n' numbers, 'c' a
 // layout (code), 's' sources, 'o' options of a command. Sortable ones are marked for the page's
