@@ -21,6 +21,7 @@ const struct cli_command COMMANDS[] = {
      "one page with plots: what a plan costs, why it won, what it hangs on"},
     {"compare", compare_command,
      "two plans, runs or traces, or a plan and a log: what changed, is it a regression"},
+    {"bench", bench_command, "execute a plan several times: is it slower than the last time"},
     {"export", export_command, "write what another program needs to run a plan"},
     {"import", import_command, "read what another program is started with: model, workload, pins"},
     {"calibrate", calibrate_command,

@@ -4,6 +4,7 @@
 // Every command has this form: argv[0] is its name, the result is the exit status (0 yes, 1 the
 // answer is no). With any other status `err` is set, and main prints its one line.
 
+int bench_command(int argc, char **argv, struct err *err);
 int calibrate_command(int argc, char **argv, struct err *err);
 int completion_command(int argc, char **argv, struct err *err);
 int export_command(int argc, char **argv, struct err *err);

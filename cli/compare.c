@@ -3,13 +3,13 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/plan_question.h"
+#include "cli/threshold.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "exchange/compare_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double DEFAULT_THRESHOLD = 0.03;
@@ -19,21 +19,6 @@ struct arguments {
     struct text_list more_base, more_now;
     bool json;
 };
-
-// "3%" or "0.03".
-static bool read_ratio(const char *text, double *ratio, struct err *err)
-{
-    char *end = NULL;
-    double value = strtod(text, &end);
-    bool is_percent = *end == '%' && end[1] == '\0';
-    bool is_number = end != text && strspn(text, "0123456789.eE-+%") == strlen(text);
-    *ratio = is_percent ? value / 100 : value;
-    bool is_whole = is_number && (is_percent || *end == '\0');
-    if (is_whole && *ratio >= 0 && *ratio <= 10) return true;
-    return err_set(err, ERR_USAGE,
-                   "--threshold: expected a share from 0 to 10, as 3%% or 0.03, found \"%s\"",
-                   text);
-}
 
 static bool read_side(struct arena *arena, const char *first, const struct text_list *more,
                       struct compare_side *side, struct err *err)
@@ -123,7 +108,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 {
     double threshold = -1;
     enum side_kind base, now;
-    if ((arguments->threshold && !read_ratio(arguments->threshold, &threshold, err)) ||
+    if ((arguments->threshold && !threshold_read(arguments->threshold, &threshold, err)) ||
         !side_kind_of(arena, arguments->base, &base, err) ||
         !side_kind_of(arena, arguments->now, &now, err))
         return exit_status(err);

@@ -230,6 +230,43 @@ check('a folder that is not there ends the run', $status == 4 && $out eq '' && $
     check('with the same losses', keys %loss == 1, join "\n", keys %loss);
 }
 
+# A history of runs: the first has none, the next is judged beside it, one that is 100 times slower
+# is a regression, and those of another plan are left out. Only what is planted is looked for.
+{
+    my $plan  = plan('tiny', '--gpus 2 --tp 2 --pp 1');
+    my $bench = "bench $plan --save $folder/kept/runs --runs 2 --steps 3 --threshold";
+    ($status, $out, $errors) = meshwright("$bench 3%");
+    my @kept = glob "$folder/kept/runs/*";
+    check('bench keeps its runs', $status == 0 && @kept == 2
+          && $out =~ /^No earlier runs of this plan on this machine in /m
+          && !(grep { Schema::breach($json->decode(text_of($_)), $schema, '$') ne '' } @kept),
+          $out . $errors);
+    check('named by their date', $kept[1] =~ m{/bench-\d{8}T\d{6}Z-02\.json$}, "@kept");
+    ($status, $out, $errors) = meshwright("$bench 10");
+    check('and judges them beside the last', $status == 0 && $out =~ /^base: +runs .*, 2 runs/m
+          && 2 == (() = $out =~ /^20\d{6}T\d{6}Z +2 /mg), $out . $errors);
+    @kept = glob "$folder/kept/runs/*";
+    for my $path (@kept[2, 3]) {
+        my $run = $json->decode(text_of($path));
+        $_ /= 100 for @{ $run->{step_s} };
+        write_text($path, $json->encode($run));
+    }
+    for my $path (@kept[0, 1]) {
+        write_text($path, text_of($path) =~ s/fnv1a64:\w{4}/fnv1a64:----/r);
+    }
+    ($status, $out, $errors) = meshwright("$bench 3%");
+    check('one that is slower answers no', $status == 1 && $out =~ /^Regression: step /m
+          && $out =~ /^2 saved runs of other plans or machines are not compared\.$/m,
+          $out . $errors);
+    ($status, $out, $errors) = meshwright("bench $folder/none.json --save $folder/new");
+    check('a run that fails leaves nothing', $status == 3 && !-e "$folder/new"
+          && $errors =~ /^meshwright bench: a run failed: .*none\.json: No such file/m, $errors);
+    ($status, $out, $errors) = meshwright("bench $plan");
+    check('bench needs a folder', $status == 2 && $errors =~ /missing --save/, $errors);
+    ($status, $out, $errors) = meshwright("$bench much");
+    check('and a share', $status == 2 && $errors =~ /--threshold: expected a share/, $errors);
+}
+
 ($status, $out, $errors) = meshwright('run --help');
 check('--help names every option', $status == 0 && !(grep { $out !~ /^  \Q$_\E /m }
       qw(PLAN --backend --steps --seed --data -o --trace --json --learning-rate --weight-decay

@@ -1,0 +1,147 @@
+#include "cli/bench_history.h"
+#include "core/file.h"
+#include "core/plain.h"
+#include "core/table.h"
+#include "core/units.h"
+#include "exchange/compare_noise.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SHOWN_MAX = 12,  // sets in the table
+    FIRST = 6,       // where the date of "bench-20261123T172400Z-01.json" is
+    DATE_LENGTH = 16,
+    NAME_LENGTH = 30,
+};
+
+const char *bench_path(struct arena *arena, const char *folder, const char *date, int number)
+{
+    return arena_print(arena, "%s/bench-%s-%02d.json", folder, date, number);
+}
+
+const char *bench_date(struct arena *arena, const char *folder)
+{
+    char *text = ARENA_NEW(arena, char, DATE_LENGTH + 1);
+    for (time_t now = time(NULL);; now++) {
+        struct tm parts;
+        gmtime_r(&now, &parts);
+        strftime(text, DATE_LENGTH + 1, "%Y%m%dT%H%M%SZ", &parts);
+        if (!file_exists(bench_path(arena, folder, text, 1))) return text;
+    }
+}
+
+static int name_order(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_ours(const char *name)
+{
+    return strlen(name) == NAME_LENGTH && strncmp(name, "bench-", FIRST) == 0 &&
+           strcmp(name + NAME_LENGTH - 5, ".json") == 0;
+}
+
+// The names of the history, by date.
+static const char **names_of(struct arena *arena, const char *folder, int *count, struct err *err)
+{
+    const char **names = NULL;
+    int capacity = 0;
+    DIR *open = opendir(folder);
+    if (!open) {
+        err_set(err, ERR_SYSTEM, "cannot read %s: %s", folder, strerror(errno));
+        return NULL;
+    }
+    for (const struct dirent *entry; (entry = readdir(open));) {
+        if (!is_ours(entry->d_name)) continue;
+        ARENA_GROW(arena, names, *count, capacity);
+        names[(*count)++] = arena_copy(arena, entry->d_name);
+    }
+    closedir(open);
+    if (*count > 0) qsort(names, (size_t)*count, sizeof *names, name_order);
+    return names;
+}
+
+static const char *choice_of(const struct side_file *file, const char *key)
+{
+    for (int i = 0; i < file->choice_count; i++)
+        if (strcmp(file->choices[i].key, key) == 0) return file->choices[i].value;
+    return "";
+}
+
+// Plan and machine, as both files say them.
+static bool is_alike(const struct side_file *a, const struct side_file *b)
+{
+    if (a->choice_count != b->choice_count) return false;
+    for (int i = 0; i < a->choice_count; i++)
+        if (strcmp(a->choices[i].value, choice_of(b, a->choices[i].key)) != 0) return false;
+    return true;
+}
+
+static void put_set(struct arena *arena, struct table *table, const struct bench_set *set,
+                    const struct samples *medians, double *before_s)
+{
+    double median_s = samples_median(arena, *medians);
+    table_row(table,
+              (const char *const[]){
+                  set->date, arena_print(arena, "%d", set->count), units_seconds(arena, median_s),
+                  set->count > 1 ? units_seconds(arena, samples_spread(arena, *medians)) : "-",
+                  *before_s > 0 ? units_signed_percent(arena, median_s / *before_s - 1) : ""});
+    *before_s = median_s;
+}
+
+// The runs of one date; count 0 where they are of another plan or machine.
+static bool read_set(struct arena *arena, const char *folder, const char *const *names, int count,
+                     const struct side_file *now, struct bench_set *set, struct samples *medians,
+                     struct err *err)
+{
+    double *values = ARENA_NEW(arena, double, count);
+    *set = (struct bench_set){.date = arena_print(arena, "%.*s", DATE_LENGTH, names[0] + FIRST)};
+    for (int i = 0; i < count && i < BENCH_RUNS_MAX; i++) {
+        struct side_file file;
+        const char *path = arena_print(arena, "%s/%s", folder, names[i]);
+        if (!side_read(arena, path, &file, err)) return false;
+        if (file.kind != SIDE_RUN || !is_alike(&file, now)) continue;
+        values[set->count] = samples_median(arena, (struct samples){file.step_s, file.step_count});
+        set->paths[set->count++] = path;
+    }
+    *medians = (struct samples){values, set->count};
+    return true;
+}
+
+const char *bench_history(struct arena *arena, const char *folder, const struct side_file *now,
+                          struct bench_set *last, struct err *err)
+{
+    static const char *const HEADER[] = {"date", "runs", "step", "spread", "change"};
+    int count = 0, other_count = 0, set_count = 0, first = 0;
+    const char **names = names_of(arena, folder, &count, err);
+    if (err->kind) return NULL;
+    struct bench_set *sets = ARENA_NEW(arena, struct bench_set, count + 1);
+    struct samples *medians = ARENA_NEW(arena, struct samples, count + 1);
+    for (int next; first < count; first = next) {
+        next = first;
+        while (next < count && strncmp(names[next], names[first], FIRST + DATE_LENGTH) == 0)
+            next++;
+        struct bench_set *set = &sets[set_count];
+        if (!read_set(arena, folder, names + first, next - first, now, set, &medians[set_count],
+                      err))
+            return NULL;
+        other_count += next - first - set->count;
+        set_count += set->count > 0;
+    }
+    struct table table = table_new(arena, "lrrrr");
+    double before_s = 0;
+    table_row(&table, HEADER);
+    for (int i = set_count > SHOWN_MAX ? set_count - SHOWN_MAX : 0; i < set_count; i++)
+        put_set(arena, &table, &sets[i], &medians[i], &before_s);
+    *last = set_count > 1 ? sets[set_count - 2] : (struct bench_set){0};
+    const char *others =
+        other_count == 0
+            ? ""
+            : arena_print(arena, "%d saved runs of other plans or machines are not compared.\n",
+                          other_count);
+    return arena_print(arena, "%s%s", table_text(&table), others);
+}
