@@ -7,7 +7,8 @@ use Cwd 'abs_path';
 use File::Temp 'tempdir';
 use JSON::PP;
 use POSIX ();
-use lib '.';
+use lib '.', 'tests';
+use Schema;
 require './tests/browser.pl';
 
 my $build = $ENV{BUILD} // 'build';
@@ -258,6 +259,10 @@ for my $plan (@plans) {
     my $in_ms = sub { join ' ', map { sprintf '%.6g', 1000 * $_ } @_ };
     my $said = sub { join ', ', map { "$_->{what} " . $in_ms->($_->{s}) } @_ };
     my $measured = data_of($pages{ran})->{measured};
+    my $reports  = Schema::from_file('reports/report.schema.json');
+    my $breach   = Schema::breach(data_of($pages{ran}), $reports, '$');
+    ok($breach eq '', 'the data of a page with a run is as its schema says')
+        or print "# $breach\n";
     ok($in_ms->($measured->{step_s}, $measured->{traced_step_s}) eq '340 340',
         'a step is the median of those after the first');
     my @ranks = @{ $measured->{ranks} };
