@@ -10,6 +10,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "reports/machine/cluster_drawing.h"
+#include "reports/machine/host_parts.h"
 #include "topologies/found.h"
 
 #include <string.h>
@@ -278,6 +279,12 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
                       : file_write_all(files, count, err);
 }
 
+static void print_host(struct arena *arena)
+{
+    const char *text = host_parts_text(arena);
+    if (*text) console_printf(stdout, "\nWhat hwloc finds in this machine:\n%s", text);
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     const struct cluster *cluster = load(arena, arguments, err);
@@ -289,6 +296,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         console_print(stderr, said);
     } else {
         print_cluster(arena, cluster);
+        if (strcmp(arguments->name, "local") == 0) print_host(arena);
         if (*said) console_printf(stdout, "\n%s\n", said);
     }
     return 0;
