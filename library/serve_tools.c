@@ -196,6 +196,79 @@ static bool answer_memory(struct arena *arena, const struct json *arguments,
     return true;
 }
 
+// Between which seconds the step of a side lies, and how that is known: of a plan its band, of what
+// was measured the least and the most of its samples.
+struct side_band {
+    double low_s, high_s;
+    const char *provenance;
+};
+
+static const char *choice_of(const struct side_file *file, const char *key)
+{
+    for (int i = 0; i < file->choice_count; i++)
+        if (strcmp(file->choices[i].key, key) == 0) return file->choices[i].value;
+    return "not said";
+}
+
+static bool band_of(struct arena *arena, const struct compare_side *side, struct side_band *band,
+                    struct err *err)
+{
+    const struct side_file *file = &side->files[0];
+    if (file->kind == SIDE_PLAN) {
+        size_t bytes = 0;
+        struct json plan;
+        const char *text = file_read(arena, file->path, FILE_BYTES_MAX, &bytes, err);
+        if (!text || !parse(arena, file->path, text, &plan, err)) return false;
+        const struct json prediction = json_find(&plan, "prediction");
+        const struct json source = json_find(&prediction, "band");
+        *band = (struct side_band){
+            number(&prediction, "step_s_low"), number(&prediction, "step_s_high"),
+            arena_print(arena, "predicted, 90 %% band; %s; %s", word(&prediction, "confidence"),
+                        word(&source, "source"))};
+        return true;
+    }
+    band->low_s = band->high_s = side->step_s.values[0];
+    for (int i = 1; i < side->step_s.count; i++) {
+        double s = side->step_s.values[i];
+        if (s < band->low_s) band->low_s = s;
+        if (s > band->high_s) band->high_s = s;
+    }
+    const char *where = file->kind == SIDE_RUN
+                            ? arena_print(arena, "measured on %s, back end %s",
+                                          choice_of(file, "device"), choice_of(file, "backend"))
+                            : "slices of a trace";
+    band->provenance =
+        arena_print(arena, "%s; least and most of %d step%s of %s", where, side->step_s.count,
+                    side->step_s.count == 1 ? "" : "s", file->path);
+    return true;
+}
+
+// Members "band" and "provenance"; returns them as lines.
+static const char *write_bands(struct arena *arena, struct json_writer *writer,
+                               const struct side_band bands[2])
+{
+    static const char *const SIDES[] = {"base", "new"};
+    bool overlap = bands[0].low_s <= bands[1].high_s && bands[1].low_s <= bands[0].high_s;
+    const char *text = "";
+    json_open(writer, "band", '{');
+    for (int i = 0; i < 2; i++) {
+        json_open_flat(writer, SIDES[i], '{');
+        json_put_f64(writer, "step_s_low", bands[i].low_s);
+        json_put_f64(writer, "step_s_high", bands[i].high_s);
+        json_close(writer, '}');
+        text = arena_print(arena, "%sBand of %s: %s to %s (%s).\n", text, SIDES[i],
+                           units_seconds(arena, bands[i].low_s),
+                           units_seconds(arena, bands[i].high_s), bands[i].provenance);
+    }
+    json_put_bool(writer, "overlap", overlap);
+    json_close(writer, '}');
+    json_open(writer, "provenance", '{');
+    for (int i = 0; i < 2; i++)
+        json_put_text(writer, SIDES[i], bands[i].provenance);
+    json_close(writer, '}');
+    return arena_print(arena, "%sThe bands %s.", text, overlap ? "overlap" : "do not overlap");
+}
+
 static bool answer_compare(struct arena *arena, const struct json *arguments,
                            struct serve_answer *answer, struct err *err)
 {
@@ -207,18 +280,25 @@ static bool answer_compare(struct arena *arena, const struct json *arguments,
     }
     struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
     struct compare compare;
+    struct side_band bands[2] = {0};
     if (err->kind || !compare_side_read(arena, &base, 1, &sides[0], err) ||
         !compare_side_read(arena, &now, 1, &sides[1], err) ||
-        !compare_make(arena, &request, &sides[0], &sides[1], &compare, err))
+        !compare_make(arena, &request, &sides[0], &sides[1], &compare, err) ||
+        !band_of(arena, &sides[0], &bands[0], err) || !band_of(arena, &sides[1], &bands[1], err))
         return false;
     struct json root;
     if (!parse(arena, "compare", compare_json_text(arena, &compare), &root, err)) return false;
     json_put_copy(&answer->structured, "compare", &root);
     const char *next = compare.verdict == VERDICT_SAME ? "plan or what_if for what would be faster"
                                                        : "why, of the task that changed most";
-    json_put_text(&answer->structured, "proof", "rank sums and signed ranks, fixed seed");
+    bool is_single = sides[0].step_s.count == 1 && sides[1].step_s.count == 1;
+    const char *proof = is_single ? "one sample a side: the threshold alone decides"
+                                  : "rank sums and signed ranks, fixed seed";
+    const char *band_text = write_bands(arena, &answer->structured, bands);
+    json_put_text(&answer->structured, "proof", proof);
     json_put_text(&answer->structured, "next", next);
-    answer->text = arena_print(arena, "%s\nAsk next: %s", compare_text(arena, &compare), next);
+    answer->text = arena_print(arena, "%s\n%s\nProof: %s.\nAsk next: %s",
+                               compare_text(arena, &compare), band_text, proof, next);
     return true;
 }
 
