@@ -33,38 +33,39 @@ static int span_order(const void *a, const void *b)
 }
 
 // In which any span of these classes runs; spans are those of one rank by their start.
-static double covered_s(const struct schedule_shape *shape, const struct span *spans, int64_t count,
-                        int classes)
+static int64_t covered_ns(const struct schedule_shape *shape, const struct span *spans,
+                          int64_t count, int classes)
 {
-    int64_t covered_ns = 0, until_ns = 0;
+    int64_t sum_ns = 0, until_ns = 0;
     for (int64_t i = 0; i < count; i++) {
         if (!(class_of(shape, &spans[i]) & classes) || spans[i].end_ns <= until_ns) continue;
         int64_t from_ns = spans[i].start_ns > until_ns ? spans[i].start_ns : until_ns;
-        covered_ns += spans[i].end_ns - from_ns;
+        sum_ns += spans[i].end_ns - from_ns;
         until_ns = spans[i].end_ns;
     }
-    return 1e-9 * (double)covered_ns;
+    return sum_ns;
 }
 
 static void fill_times(const struct schedule_shape *shape, const struct span *spans, int64_t count,
-                       double step_s, struct rank_times *times)
+                       int64_t step_ns, struct rank_times *times)
 {
-    double all_s = covered_s(shape, spans, count, ANYTHING);
-    double in_task_s = covered_s(shape, spans, count, IN_TASK);
+    int64_t all_ns = covered_ns(shape, spans, count, ANYTHING);
     // Of compute what no exchange inside a task takes.
-    times->compute_s = covered_s(shape, spans, count, IN_COMPUTE | IN_TASK) - in_task_s;
-    times->exchange_s = all_s - times->compute_s;
-    times->wait_s = step_s - all_s;
+    int64_t compute_ns = covered_ns(shape, spans, count, IN_COMPUTE | IN_TASK) -
+                         covered_ns(shape, spans, count, IN_TASK);
+    times->compute_s = 1e-9 * (double)compute_ns;
+    times->exchange_s = 1e-9 * (double)(all_ns - compute_ns);
+    times->wait_s = 1e-9 * (double)(step_ns - all_ns);
     for (int64_t i = 0; i < count; i++)
         times->stream_s[spans[i].stream] += 1e-9 * (double)(spans[i].end_ns - spans[i].start_ns);
 }
 
-static double last_end_s(const struct trace *trace)
+static int64_t last_end_ns(const struct trace *trace)
 {
     int64_t end_ns = 0;
     for (int64_t i = 0; i < trace->span_count; i++)
         if (trace->spans[i].end_ns > end_ns) end_ns = trace->spans[i].end_ns;
-    return 1e-9 * (double)end_ns;
+    return end_ns;
 }
 
 // The ranks of a trace, one behind the other; returns how many.
@@ -75,14 +76,14 @@ static int times_of(struct arena *arena, struct arena *scratch, const struct sch
     memcpy(spans, trace->spans, (size_t)trace->span_count * sizeof *spans);
     qsort(spans, (size_t)trace->span_count, sizeof *spans, span_order);
     *times = ARENA_NEW(arena, struct rank_times, trace->rank_count);
-    double step_s = last_end_s(trace);
+    int64_t step_ns = last_end_ns(trace);
     int count = 0;
     for (int64_t first = 0, next; first < trace->span_count; first = next) {
         next = first;
         while (next < trace->span_count && spans[next].rank == spans[first].rank)
             next++;
         (*times)[count].rank = spans[first].rank;
-        fill_times(shape, spans + first, next - first, step_s, &(*times)[count++]);
+        fill_times(shape, spans + first, next - first, step_ns, &(*times)[count++]);
     }
     return count;
 }
@@ -128,7 +129,7 @@ struct run_ranks run_ranks_make(struct arena *arena, struct arena *scratch,
                                 const struct evaluation *evaluation, const struct trace *trace)
 {
     const struct program *program = evaluation->program;
-    struct run_ranks result = {.step_s = last_end_s(trace)};
+    struct run_ranks result = {.step_s = 1e-9 * (double)last_end_ns(trace)};
     struct arena_mark mark = arena_mark(scratch);
     struct rank_times *planned;
     const struct trace *simulated = &evaluation->simulation->trace;
