@@ -30,7 +30,9 @@ struct launch_place launch_place_find(void)
         struct launch_place place = {0};
         bool is_here = read_number(NAMES[i].rank, &place.rank) &&
                        read_number(NAMES[i].count, &place.rank_count);
-        if (!is_here || place.rank >= place.rank_count || place.rank_count == 1) continue;
+        // One task of a foreign launcher is nobody's rank; one of ours is watched by it.
+        bool is_alone = i > 0 && place.rank_count == 1;
+        if (!is_here || place.rank >= place.rank_count || is_alone) continue;
         place.is_launched = true;
         place.is_spawned = i == 0;
         place.memory_name = getenv(LAUNCH_MEMORY);
