@@ -18,8 +18,11 @@ int checkpoint_options(struct checkpoint_arguments *a,
          "go on from the last good one, of whatever plan; auto: or begin, if there is none",
          "|auto", 0, 0},
         {"--restarts", OPTION_INT, &a->restarts,
-         "start the ranks again so many times, from the last good one, when one has died", NULL, 1,
-         1e6},
+         "start the ranks again so many times, from the last good one, when one has died; one that "
+         "dies again before the next checkpoint is gone, and the others are planned for",
+         NULL, 1, 1e6},
+        {"--ranks-left", OPTION_INT, &a->ranks_left,
+         "so many of the plan's ranks are left: plans for them first", NULL, 1, 1e6},
     };
     memcpy(options, rows, sizeof rows);
     return CHECKPOINT_OPTION_COUNT;
@@ -34,7 +37,8 @@ bool checkpoint_options_check(const struct checkpoint_arguments *a, struct err *
     } rows[] = {{"--checkpoint-every", a->every > 0},
                 {"--keep", a->keep > 0},
                 {"--resume", a->resume != NULL},
-                {"--restarts", a->restarts > 0}};
+                {"--restarts", a->restarts > 0},
+                {"--ranks-left", a->ranks_left > 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_given)
             return err_set(err, ERR_USAGE, "%s needs --checkpoint DIR", rows[i].name);

@@ -9,9 +9,10 @@ struct checkpoint_arguments {
     int every, keep;     // 0: by measured cost and failures; all
     const char *resume;  // NULL: not asked for; "": asked for; "auto"
     int restarts;
+    int ranks_left;  // 0: all
 };
 
-enum { CHECKPOINT_OPTION_COUNT = 6 };
+enum { CHECKPOINT_OPTION_COUNT = 7 };
 
 // The rows of the table, without the end row. Returns how many were written.
 int checkpoint_options(struct checkpoint_arguments *arguments,

@@ -2,6 +2,7 @@
 #include "cli/local.h"
 #include "cli/options.h"
 #include "cli/run_job.h"
+#include "cli/run_restart.h"
 #include "core/console.h"
 #include "core/hash.h"
 #include "executor/calibrate/calibrate.h"
@@ -16,19 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// A rank that stands still for ten predicted steps, and no less than this, is stuck; the job ends
-// within half a minute of it.
-static const double STUCK_LEAST_S = 10, STUCK_MOST_S = 20;
-
 // Nodes wait so long for each other: they may start far apart.
 static const double RENDEZVOUS_S = 120;
-
-static double stuck_s(const struct run_job *job)
-{
-    double steps_s = 10 * job->evaluation.prediction.step_s;
-    if (steps_s < STUCK_LEAST_S) return STUCK_LEAST_S;
-    return steps_s < STUCK_MOST_S ? steps_s : STUCK_MOST_S;
-}
 
 // What all nodes must have been given alike, besides the plan.
 static uint64_t options_key(struct arena *arena, const struct run_arguments *arguments)
@@ -147,31 +137,6 @@ static void say_oversubscribed(const struct run_job *job, const struct run_argum
     if (is_host && !arguments->rendezvous) run_job_say_turns(job->rank_count, binding_core_count());
 }
 
-// Runs the job, and where ranks die starts it again from its last good checkpoint, as often as
-// --restarts says. Not when it was a signal to this process that ended it.
-static int launch_again(const struct run_arguments *arguments, struct launch_request *request,
-                        char **whole, struct err *err)
-{
-    static char resume[] = "--resume=auto";
-    const struct checkpoint_arguments *checkpoint = &arguments->checkpoint;
-    bool is_signalled = false;
-    request->is_signalled = &is_signalled;
-    for (int left = checkpoint->restarts;; left--) {
-        int status = 0;
-        if (launch_job(request, &status, err)) return status;
-        bool may = left > 0 && err->kind == ERR_SYSTEM && !is_signalled;
-        if (!may) return exit_status(err);
-        console_printf(stderr,
-                       "meshwright run: %s: starts again from the last checkpoint in %s, restart "
-                       "%d of %d\n",
-                       err->text, checkpoint->folder, checkpoint->restarts - left + 1,
-                       checkpoint->restarts);
-        *err = (struct err){0};
-        // Before the first checkpoint there is none to go on from.
-        if (!checkpoint->resume && left == checkpoint->restarts) whole[request->argc++] = resume;
-    }
-}
-
 static int launch(struct arena *arena, const struct run_job *job,
                   const struct run_arguments *arguments, int local_node, int argc, char **argv,
                   struct err *err)
@@ -187,16 +152,17 @@ static int launch(struct arena *arena, const struct run_job *job,
         .rank_count = job->rank_count,
         .argv = whole,
         .argc = argc + 1,
-        .stuck_s = stuck_s(job),
-        .spawns = arguments->spawn || arguments->rendezvous || !launch_finds_mpirun(),
+        .stuck_s = run_restart_stuck_s(job),
+        .spawns = arguments->spawn || arguments->rendezvous || job->rank_count == 1 ||
+                  !launch_finds_mpirun(),
         .rendezvous = arguments->rendezvous ? &nodes : NULL,
         .local_node = local_node,
     };
-    if (request.spawns && !arguments->spawn && !arguments->rendezvous)
+    if (job->rank_count > 1 && request.spawns && !arguments->spawn && !arguments->rendezvous)
         console_printf(stderr,
                        "meshwright run: no mpirun here: the ranks are started on this host\n");
     say_oversubscribed(job, arguments);
-    return launch_again(arguments, &request, whole, err);
+    return run_restart(arena, arguments, &request, whole, err);
 }
 
 // One rank in this process.
@@ -231,11 +197,12 @@ static bool check_data(struct arena *arena, const struct run_arguments *argument
     return true;
 }
 
-static int run_placed(struct arena *arena, const struct run_arguments *arguments,
+static int run_placed(struct arena *arena, struct run_arguments *arguments,
                       const struct launch_place *place, struct heartbeat_page *page, int argc,
                       char **argv, struct err *err)
 {
     struct run_job job;
+    if (!run_restart_fit(arena, arguments, place, argc, argv, err)) return exit_status(err);
     if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
     if (!check_data(arena, arguments, &job, place, err)) return exit_status(err);
     if (!run_check_nvme(job.evaluation.program, arguments->nvme, err)) return exit_status(err);
@@ -271,7 +238,7 @@ static void take_node(struct run_arguments *arguments, struct launch_place *plac
     *place = (struct launch_place){.rank_count = 1, .local_rank = local_node};
 }
 
-static int run(struct arena *arena, const struct run_arguments *arguments,
+static int run(struct arena *arena, struct run_arguments *arguments,
                const struct launch_place *place, int argc, char **argv, struct err *err)
 {
     struct heartbeat_page *page = NULL;

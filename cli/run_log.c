@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 struct run_log {
     struct arena *arena;
@@ -20,6 +21,7 @@ struct run_log {
     const struct run_job *job;
     bool is_planned_device;
     FILE *metrics, *events;
+    bool is_cut;  // the metrics hold no steps that are run again
     const char *events_path;
     struct err err;  // the first of the files' failures
     struct step_metrics *steps;
@@ -45,7 +47,6 @@ static void put(struct run_log *log, FILE *stream, const char *path, const char 
     if (!done) (void)err_set(&log->err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
 }
 
-// A run that goes on goes on with its file.
 static FILE *open_file(const char *path, const char *mode, struct err *err)
 {
     FILE *stream = fopen(path, mode);
@@ -171,8 +172,40 @@ static void say(const struct run_log *log, const struct step_metrics *of)
     arena_free(&scratch);
 }
 
+// Bytes of the first lines, whole and each of a step up to `last`.
+static size_t lines_up_to(const char *text, int64_t last)
+{
+    size_t at = 0;
+    for (;;) {
+        const char *end = strchr(text + at, '\n');
+        long long step = 0;
+        bool is_line = end && sscanf(text + at, "{\"step\": %lld", &step) == 1;
+        if (!is_line || step > last) return at;
+        at = (size_t)(end - text) + 1;
+    }
+}
+
+// A run that goes on goes on with its file. The run before may have come further than to its last
+// checkpoint: those steps are run again, and their lines are gone.
+static void cut_metrics(struct run_log *log, int64_t resumed_step)
+{
+    const char *path = log->arguments->training.metrics;
+    struct arena scratch = {0};
+    size_t bytes = 0;
+    struct stat found;
+    log->is_cut = true;
+    bool holds = stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0;
+    const char *text =
+        holds ? file_read(&scratch, path, (size_t)found.st_size, &bytes, &log->err) : NULL;
+    size_t kept = text ? lines_up_to(text, resumed_step) : 0;
+    if (text && kept < bytes && truncate(path, (off_t)kept) != 0)
+        (void)err_set(&log->err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    arena_free(&scratch);
+}
+
 void run_log_step(struct run_log *log, const struct run_result *result)
 {
+    if (log->metrics && !log->is_cut) cut_metrics(log, result->saved.resumed_step);
     struct step_metrics *of = &log->steps[result->step_count - 1];
     take(log, result, of);
     if (!log->arguments->json) say(log, of);

@@ -148,8 +148,10 @@ static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *be
 bool launch_job(const struct launch_request *request, int *exit_code, struct err *err)
 {
     assert(request->rank_count > 0 && request->stuck_s > 0 && request->argc > 0);
-    struct job job = {
-        .request = request, .started.mpirun = -1, .kills_before = launch_memory_kills()};
+    struct job job = {.request = request,
+                      .started.mpirun = -1,
+                      .watch.failed_rank = -1,
+                      .kills_before = launch_memory_kills()};
     assert(!request->rendezvous || request->rendezvous->rank_count == request->rank_count);
     sigset_t signals, before;
     launch_signals(&signals);
@@ -158,6 +160,7 @@ bool launch_job(const struct launch_request *request, int *exit_code, struct err
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *exit_code = ERR_SYSTEM;
     bool is_well = run_job(&job, &signals, &before, exit_code, err);
+    if (request->failed_rank) *request->failed_rank = is_well ? -1 : job.watch.failed_rank;
     if (job.signal && request->is_signalled) *request->is_signalled = true;
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -93,6 +93,7 @@ struct launch_request {
     const struct rendezvous_request *rendezvous;
     int local_node;      // among the launchers of its host, whose nodes are neighbours
     bool *is_signalled;  // NULL; else set where a signal to this process ended the job, and no rank
+    int *failed_rank;    // NULL; else set to the rank whose line `err` is, -1: of none
     double silent_s;     // a node whose launcher says nothing for so long is gone; 0: 30 s
 };
 bool launch_finds_mpirun(void);

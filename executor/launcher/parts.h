@@ -40,6 +40,7 @@ struct launch_watch {
     double stuck_s;
     double wait_s;    // the same where all ranks here wait, which may be for those of other nodes
     bool may_follow;  // the line is of a rank that failed, perhaps because another was gone
+    int failed_rank;  // that the line in `err` is of; -1: none yet
     double failed_s;  // when the first such rank was seen; 0: none was
     double looked_s;
     int64_t *beats;

@@ -29,6 +29,7 @@ void launch_watch_begin(struct launch_watch *watch, const struct launch_request 
         .first_rank = started->first_rank,
         .rank_count = started->child_count,
         .stuck_s = request->stuck_s,
+        .failed_rank = -1,
         .wait_s = request->rendezvous ? NODES_PATIENCE * request->stuck_s : request->stuck_s,
         .looked_s = now_s,
         .beats = memory_get(count * sizeof(int64_t)),
@@ -141,6 +142,7 @@ static bool check_events(struct launch_watch *watch, double now_s, struct err *e
         if (!has_ended && now_s - watch->failed_s < FOLLOWS_S) return true;
     }
     watch->may_follow = !is_end;
+    watch->failed_rank = watch->first_rank + rank;
     return launch_watch_report(heartbeat_here(watch, rank), watch->first_rank + rank, is_end, err);
 }
 
@@ -237,6 +239,7 @@ static bool check_stuck(struct launch_watch *watch, struct err *err)
         if (somebody_moves && !(somebody_waits && !is_waiting(heartbeat))) return true;
         if (is_waiting(heartbeat) && watch->still_s[likeliest] < watch->wait_s) return true;
     }
+    watch->failed_rank = watch->first_rank + likeliest;
     return report_stuck(watch, likeliest, err);
 }
 

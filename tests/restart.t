@@ -1,0 +1,146 @@
+#!/usr/bin/perl
+# A job that loses ranks for good: `run --restarts` plans anew for those that are left, and goes on
+# as the new plan does that is resumed by hand. Times are never looked at.
+use strict;
+use warnings;
+use File::Path 'remove_tree';
+use File::Temp 'tempdir';
+use JSON::PP;
+use POSIX ();
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1, -w '/dev/shm' ? (DIR => '/dev/shm') : ());
+my $json   = JSON::PP->new->allow_nonref;
+$ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
+
+sub meshwright { return answer_of("$build/meshwright", @_) }
+
+my %gpt2 = (model_type => 'gpt2', n_embd => 16, n_head => 2, n_layer => 2, n_positions => 16,
+            vocab_size => 200);
+write_text("$folder/tiny.json", $json->encode(\%gpt2));
+
+sub plan {
+    my ($name, $choices) = @_;
+    my ($status, undef, $errors) = meshwright(
+        "plan $folder/tiny.json dgx-a100-80g --precision fp32 --seq-len 16 --global-batch 4",
+        "--micro-batch 1 --stack meshwright $choices -o $folder/$name.json");
+    die "plan $choices: $errors" if $status;
+}
+plan('pair', '--gpus 2 --dp 2 --zero 1');
+plan('quad', '--gpus 4 --dp 2 --tp 2 --zero 1');
+
+sub losses {
+    my ($plan, $steps, $more) = @_;
+    my ($status, $out, $errors) =
+        meshwright("run $plan --spawn --backend cpu --steps $steps --json", $more);
+    return ($status ? [] : $json->decode($out)->{loss}, $errors, $status);
+}
+
+sub copy_of {
+    my ($from, $name) = @_;
+    remove_tree("$folder/$name");
+    system "cp -r $folder/$from $folder/$name";
+    return "$folder/$name";
+}
+
+sub steps_of { return map { $json->decode($_)->{step} } split /\n/, text_of($_[0]) }
+
+# --ranks-left: the launcher knows how many there are.
+my ($begun, $errors) = losses("$folder/quad.json", 3, "--checkpoint $folder/three "
+                              . "--checkpoint-every 3");
+die $errors if @$begun != 3;
+my ($whole) = losses("$folder/quad.json", 6, '');
+for my $case ([3, '.+', '.+'], [1, 'tp1 .+', '.+'],
+              [2, 'tp2 pp1 dp1 mb1 z1.*', 'all but its copies']) {
+    my ($left, $layout, $kept) = @$case;
+    my $store = copy_of('three', 'left');
+    my ($found, $said) = losses("$folder/quad.json", 6,
+        "--checkpoint $store --checkpoint-every 9 --resume --ranks-left $left");
+    my $line = qr/^meshwright run: planned anew for $left of 4 ranks: $layout in place of tp2 .+/m;
+    check("$left of 4 ranks left: said in one line", 1 == (() = $said =~ /planned/g)
+          && $said =~ /$line; kept: $kept; the plan is \Q$store\E\/plan-for-$left\.json$/m, $said);
+    my $apart = 0;
+    $apart += abs($found->[$_] - $whole->[3 + $_]) for 0 .. $#$found;
+    check('and the losses are those of all but for rounding', @$found == 3 && $apart < 1e-5,
+          "@$found");
+    my $other = copy_of('three', 'by-hand');
+    my ($by_hand, $why) = losses("$store/plan-for-$left.json", 6,
+                                 "--checkpoint $other --checkpoint-every 9 --resume");
+    check('and those of the new plan resumed by hand, to the bit', "@$by_hand" eq "@$found", $why);
+}
+my $store = copy_of('three', 'left');
+my ($found, $said) = losses("$folder/quad.json", 6,
+    "--checkpoint $store --checkpoint-every 9 --resume --ranks-left 4");
+check('all are left: nothing is planned', @$found == 3 && $said !~ /planned/, $said);
+
+sub refused {
+    my ($name, $line, $words) = @_;
+    my ($status, undef, $errors) = meshwright("run $folder/quad.json --steps 9 $words");
+    check($name, $status == 2 && $errors eq "meshwright run: $line\n", "$status $errors");
+}
+refused('more than there were', '--ranks-left 5: the plan has 4 ranks',
+        "--checkpoint $store --ranks-left 5");
+refused('without a folder', '--ranks-left needs --checkpoint DIR', '--ranks-left 2');
+
+# A rank that is killed is started again; one that is killed again before a checkpoint is gone.
+sub children_of {
+    my ($pid) = @_;
+    return split ' ', `cat /proc/$pid/task/$pid/children`;
+}
+
+# The newest process of the job, when it has started so many that are not among those `known`.
+sub newest {
+    my ($job, $count, $known) = @_;
+    for (1 .. 3000) {
+        my @new = grep { !$known->{$_} } children_of($job);
+        return $new[-1] if @new == $count;
+        select undef, undef, undef, 0.005;
+    }
+    return;
+}
+$store = "$folder/again";
+my ($two) = losses("$folder/pair.json", 3, "--checkpoint $store --checkpoint-every 3 "
+                   . "--metrics $folder/m.jsonl");
+copy_of('again', 'by-hand');
+my $steps = 300;
+my $job   = fork // die;
+if (!$job) {
+    open STDOUT, '>', "$folder/out" or die;
+    open STDERR, '>', "$folder/err" or die;
+    exec "$build/meshwright", 'run', "$folder/pair.json", '--spawn', '--backend', 'cpu', '--steps',
+        $steps, '--checkpoint', $store, '--checkpoint-every', 100000, '--resume', '--restarts', 3,
+        '--metrics', "$folder/m.jsonl", '--json', '-o', "$folder/again.json"
+        or POSIX::_exit(126);
+}
+my %known;
+for (1 .. 2) {
+    my $rank = newest($job, 2, \%known) // last;
+    $known{$_} = 1 for children_of($job);
+    kill 'KILL', $rank;
+}
+waitpid $job, 0;
+my $status = $?;
+$said = text_of("$folder/err");
+check('a rank that dies twice is gone, and the other goes on', $status == 0
+      && 2 == (() = $said =~ /^meshwright run: rank 1 was killed.+, restart \d of 3$/mg)
+      && 1 == (() = $said =~ /^meshwright run: planned anew for 1 of 2 ranks: /mg), $said);
+my $result = -e "$folder/again.json" ? $json->decode(text_of("$folder/again.json")) : {};
+my ($by_hand, $why) = losses("$store/plan-for-1.json", $steps, "--checkpoint $folder/by-hand "
+                             . '--checkpoint-every 100000 --resume');
+check('with the losses of the new plan resumed by hand, to the bit', @$by_hand == $steps - 3
+      && "@{ $result->{loss} // [] }" eq "@$by_hand", $why);
+
+# The metrics of a run that goes on.
+check('a line a step, one after the other, none missing and none twice',
+      join(' ', steps_of("$folder/m.jsonl")) eq join(' ', 1 .. $steps));
+my $lines = text_of("$folder/m.jsonl");
+write_text("$folder/m.jsonl", join('', (split /^/, $lines)[0 .. 4]) . '{"step": 6, "lo');
+$store = copy_of('three', 'left');
+($found, $said) = losses("$folder/quad.json", 5,
+    "--checkpoint $store --checkpoint-every 9 --resume --metrics $folder/m.jsonl");
+check('lines of steps that are run again are replaced, and what is torn is gone',
+      join(' ', steps_of("$folder/m.jsonl")) eq '1 2 3 4 5', $said);
+checked();
