@@ -23,6 +23,8 @@ int checkpoint_options(struct checkpoint_arguments *a,
          NULL, 1, 1e6},
         {"--ranks-left", OPTION_INT, &a->ranks_left,
          "so many of the plan's ranks are left: plans for them first", NULL, 1, 1e6},
+        {"--slow-rank", OPTION_TEXT, &a->slow,
+         "a drill on CPUs: what this rank works takes so many times as long", "R=FACTOR", 0, 0},
     };
     memcpy(options, rows, sizeof rows);
     return CHECKPOINT_OPTION_COUNT;

@@ -2,17 +2,20 @@
 #include "cli/options.h"
 #include "core/err.h"
 
-// What the command line of `run` says of checkpoints.
+// What the command line of `run` says of checkpoints and of what can befall ranks.
 
 struct checkpoint_arguments {
     const char *folder;  // NULL: none are written
     int every, keep;     // 0: by measured cost and failures; all
     const char *resume;  // NULL: not asked for; "": asked for; "auto"
     int restarts;
-    int ranks_left;  // 0: all
+    int ranks_left;    // 0: all
+    const char *slow;  // RANK=FACTOR; NULL: no rank is made slow
+    int slow_rank;
+    double slow_ratio;
 };
 
-enum { CHECKPOINT_OPTION_COUNT = 7 };
+enum { CHECKPOINT_OPTION_COUNT = 8 };
 
 // The rows of the table, without the end row. Returns how many were written.
 int checkpoint_options(struct checkpoint_arguments *arguments,

@@ -149,6 +149,21 @@ static void say_skipped(const struct step_metrics *of)
                        (long long)of->step, of->gradient_norm);
 }
 
+static void say_straggler(const struct straggler *of, int64_t step)
+{
+    if (of->rank < 0) return;
+    if (of->is_over)
+        console_printf(stderr,
+                       "meshwright run: rank %d is as fast as the others again, in step %lld; it "
+                       "was %.1f times slower since step %lld\n",
+                       of->rank, (long long)step, of->ratio, (long long)of->since_step);
+    else
+        console_printf(stderr,
+                       "meshwright run: rank %d is slow and all wait for it: since step %lld its "
+                       "own work takes %.1f times that of the other ranks of its stage\n",
+                       of->rank, (long long)of->since_step, of->ratio);
+}
+
 static void say(const struct run_log *log, const struct step_metrics *of)
 {
     struct arena scratch = {0};
@@ -209,6 +224,7 @@ void run_log_step(struct run_log *log, const struct run_result *result)
     struct step_metrics *of = &log->steps[result->step_count - 1];
     take(log, result, of);
     if (!log->arguments->json) say(log, of);
+    say_straggler(&result->straggler, of->step);
     struct arena scratch = {0};
     if (log->metrics) {
         const char *line = metrics_line(&scratch, of);

@@ -112,6 +112,8 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
     };
     rank->transport = communicator_open(&request, &rank->communicator, err);
     if (note && is_first(rank)) console_printf(stderr, "meshwright run: %s\n", note);
+    if (rank->arguments->checkpoint.slow && rank->backend->is_asynchronous)
+        return err_set(err, ERR_USAGE, "--slow-rank: only ranks on CPUs can be made slow");
     return rank->transport != NULL;
 }
 
@@ -223,6 +225,8 @@ static struct run_options options_of(const struct run_arguments *arguments,
         .validate_every = training->validate_every,
         .validate_batches = training->validate_batches,
         .nvme = arguments->nvme,
+        .slow_rank = arguments->checkpoint.slow_rank,
+        .slow_ratio = arguments->checkpoint.slow_ratio,
         .rate = training_rate(training, arguments->steps),
         .beta1 = 0.9,
         .beta2 = 0.95,

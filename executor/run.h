@@ -3,6 +3,7 @@
 #include "executor/data/corpus.h"
 #include "executor/launcher/launch.h"
 #include "executor/rate.h"
+#include "executor/straggler.h"
 #include "plan/script/script.h"
 
 // Runs the script of this rank's stage for a number of steps: trains, measures. Losses, weights and
@@ -69,6 +70,9 @@ struct run_options {
     bool poison;              // fills what is not alive with NaN and checks guards round the arena;
                               // NaN of gradients without room in fp16 is taken for it
     const struct run_checkpoint *checkpoint;  // NULL: none are written
+    int slow_rank;  // its own work takes `slow_ratio` as long as it does; a ratio of 0 or 1: none.
+                    // On a
+    double slow_ratio;      // back end that works beside the host none is made slow
     const char *nvme;       // folder for what the plan moves to NVMe; NULL: not said
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
@@ -121,9 +125,10 @@ struct run_result {
     double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was
                             // changed; 0 where nobody asks for it (step_takes_norm)
     double *learning_rate;
-    double *validation_loss;  // behind the step; NaN: none was taken
-    double *data_wait_s;      // for how long this rank waited for its data
-    enum run_skip *skip;      // why no weight was changed: fp16 had no room, or it was a spike
+    double *validation_loss;     // behind the step; NaN: none was taken
+    double *data_wait_s;         // for how long this rank waited for its data
+    struct straggler straggler;  // what the last step showed; on the first rank alone
+    enum run_skip *skip;         // why no weight was changed: fp16 had no room, or it was a spike
     double *loss_scale;  // by which gradients were multiplied while they were made; 1 but in fp16
     int64_t peak_bytes;  // arena and state of the rank with most; staging and the back end's
                          // own memory are workspaces

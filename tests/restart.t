@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # A job that loses ranks for good: `run --restarts` plans anew for those that are left, and goes on
-# as the new plan does that is resumed by hand. Times are never looked at.
+# as the new plan does that is resumed by hand. A rank that stays slow is named.
 use strict;
 use warnings;
 use File::Path 'remove_tree';
@@ -143,4 +143,30 @@ $store = copy_of('three', 'left');
     "--checkpoint $store --checkpoint-every 9 --resume --metrics $folder/m.jsonl");
 check('lines of steps that are run again are replaced, and what is torn is gone',
       join(' ', steps_of("$folder/m.jsonl")) eq '1 2 3 4 5', $said);
+
+# A rank that stays slow is named: the run goes on until it is, however fast the machine.
+$job = fork // die;
+if (!$job) {
+    open STDOUT, '>', '/dev/null' or die;
+    open STDERR, '>', "$folder/err" or die;
+    exec "$build/meshwright", 'run', "$folder/pair.json", '--spawn', '--backend', 'cpu', '--steps',
+        1000000, '--slow-rank', '1=200', '--checkpoint', "$folder/slow", '--checkpoint-every',
+        1000000
+        or POSIX::_exit(126);
+}
+for (1 .. 1200) {
+    last if text_of("$folder/err") =~ /is slow/ || waitpid($job, POSIX::WNOHANG()) == $job;
+    select undef, undef, undef, 0.05;
+}
+kill 'TERM', $job;
+waitpid $job, 0;
+$said = text_of("$folder/err");
+check('a rank that stays slow is named, since when and by how much', 1 == (() = $said =~
+      /^meshwright run: rank 1 is slow and all wait for it: since step [23] its own work takes /mg)
+      && $said =~ /takes (\d+\.\d) times that of the other ranks of its stage$/m && $1 > 10, $said);
+refused('a rank to be made slow that is not there', '--slow-rank: must be between 0 and 3, found 4',
+        '--slow-rank 4=2');
+refused('a factor that is none',
+        '--slow-rank: expected RANK=FACTOR, a factor of 1 to 1000000, found "1=0.5"',
+        '--slow-rank 1=0.5');
 checked();

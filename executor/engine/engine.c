@@ -236,6 +236,7 @@ static bool open_engine(struct engine *engine)
     if (engine->request->options->poison) poison_prepare(engine);
     if (!streams_open(engine) || !moved_open(engine)) return false;
     joins_prepare(engine);
+    slow_open(engine);
     return segments_open(engine) && measure_open(engine) && save_open(engine);
 }
 
@@ -260,8 +261,7 @@ static void close_engine(struct engine *engine)
     }
 }
 
-// Whether others have to do their part before the task ends.
-static bool waits(const struct engine *engine, int task)
+bool engine_waits(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     if (of->kind == TASK_INSTR) {
@@ -290,7 +290,7 @@ static void beat(const struct engine *engine, int task, enum heartbeat_state sta
 
 void engine_beat(const struct engine *engine, int task)
 {
-    beat(engine, task, waits(engine, task) ? HEARTBEAT_WAITING : HEARTBEAT_WORKING);
+    beat(engine, task, engine_waits(engine, task) ? HEARTBEAT_WAITING : HEARTBEAT_WORKING);
 }
 
 static bool run_tasks(struct engine *engine)
@@ -314,23 +314,27 @@ static bool run_tasks(struct engine *engine)
 }
 
 // Behind the tasks of a step: what ranks tell each other of it.
-static bool end_step(struct engine *engine, int64_t took_ns, double *step_s, bool *stops)
+static bool end_step(struct engine *engine, int64_t took_ns, struct run_result *result,
+                     double *step_s, bool *stops)
 {
-    enum { NUMBERS = 1 + SAVE_COUNT };
+    enum { TOOK, WORKED, SAVES, NUMBERS = SAVES + SAVE_COUNT };
     struct arena_mark mark = arena_mark(engine->scratch);
     int ranks = engine->program->mesh.rank_count;
-    int64_t mine[NUMBERS] = {took_ns}, slowest_ns = 0;
+    int64_t mine[NUMBERS] = {took_ns, engine->work_ns}, slowest_ns = 0;
     int64_t *all = ARENA_NEW(engine->scratch, int64_t, NUMBERS * ranks);
     int64_t *saves = ARENA_NEW(engine->scratch, int64_t, SAVE_COUNT * ranks);
-    save_tell(engine, mine + 1);
+    int64_t *worked_ns = ARENA_NEW(engine->scratch, int64_t, ranks);
+    save_tell(engine, mine + SAVES);
     const char *fault = engine->transport->host_gather(engine->world, mine, all, NUMBERS);
     if (!engine_ok(engine, -1, fault)) return false;
     for (int r = 0; r < ranks; r++) {
         const int64_t *of = all + (int64_t)r * NUMBERS;
-        if (of[0] > slowest_ns) slowest_ns = of[0];
-        memcpy(saves + (int64_t)r * SAVE_COUNT, of + 1, SAVE_COUNT * sizeof *saves);
+        if (of[TOOK] > slowest_ns) slowest_ns = of[TOOK];
+        worked_ns[r] = of[WORKED];
+        memcpy(saves + (int64_t)r * SAVE_COUNT, of + SAVES, SAVE_COUNT * sizeof *saves);
     }
     *step_s = (double)slowest_ns * 1e-9;
+    result->straggler = slow_take(engine, worked_ns, *step_s);
     bool done = save_step(engine, saves, *step_s, stops);
     arena_reset(engine->scratch, mark);
     return done;
@@ -362,7 +366,7 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     if (!run_tasks(engine)) return false;
     int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9);
     double step_s;
-    if (!end_step(engine, took_ns, &step_s, stops)) return false;
+    if (!end_step(engine, took_ns, result, &step_s, stops)) return false;
     task_add_losses(engine);
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;

@@ -2,6 +2,7 @@
 #include "executor/engine/held.h"
 #include "executor/run.h"
 #include "executor/spikes.h"
+#include "executor/straggler.h"
 
 // The engine of one rank: what executor/engine/*.c share; nobody else includes this.
 
@@ -97,9 +98,11 @@ struct engine {
     struct value_end *ends;
     int end_count, next_end;
     struct measure *measure;
-    int *ran;              // [task] of this step; see engine/tasks.c
-    int64_t *plain_bytes;  // [task] of what may be replayed
-    double *sums;          // by number of the step graph's tasks
+    int64_t work_ns;  // of the last step that was measured, without waiting; 0: none was
+    struct stragglers *stragglers;  // of the rank that speaks for all; NULL: of another
+    int *ran;                       // [task] of this step; see engine/tasks.c
+    int64_t *plain_bytes;           // [task] of what may be replayed
+    double *sums;                   // by number of the step graph's tasks
     struct err *err;
 };
 
@@ -281,6 +284,13 @@ void measure_close(struct engine *engine);
 MUST_CHECK bool measure_start_step(struct engine *engine);
 MUST_CHECK bool measure_begin(struct engine *engine, int task);
 MUST_CHECK bool measure_end(struct engine *engine, int task);
+// engine/slow.c: what the ranks worked in the step before, and what is new of those that stay slow.
+void slow_open(struct engine *engine);
+struct straggler slow_take(struct engine *engine, const int64_t *worked_ns, double step_s);
+// At the end of a task: a rank that is made slow takes its time.
+void slow_down(const struct engine *engine, int task, double began_s);
+// Whether others have to do their part before the task ends.
+bool engine_waits(const struct engine *engine, int task);
 bool measure_is_fine(const struct engine *engine);  // every task of this step is timed
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);

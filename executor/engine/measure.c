@@ -128,10 +128,19 @@ bool measure_begin(struct engine *engine, int task)
     return true;
 }
 
+// The slot that a task begins or goes on with; tasks of a slot stand together.
+static bool is_work(const struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    return of->kind == TASK_INSTR || of->kind == TASK_SEED;
+}
+
 bool measure_end(struct engine *engine, int task)
 {
     struct measure *measure = engine->measure;
     if (is_beside(engine)) return record(engine, task, measure->ended[task]);
+    if (is_work(engine, task))
+        slow_down(engine, task, measure->step_began_s + measure->starts[task]);
     measure->ends[task] = clock_s() - measure->step_began_s;
     return true;
 }
@@ -139,13 +148,6 @@ bool measure_end(struct engine *engine, int task)
 void measure_bytes(struct engine *engine, int task, int64_t bytes)
 {
     if (engine->measure) engine->measure->bytes[task] += bytes;
-}
-
-// The slot that a task begins or goes on with; tasks of a slot stand together.
-static bool is_work(const struct engine *engine, int task)
-{
-    const struct script_task *of = &engine->script->tasks[task];
-    return of->kind == TASK_INSTR || of->kind == TASK_SEED;
 }
 
 // What has a kind of its own in traces: messages and work of the step. Losses that are taken out
@@ -236,6 +238,24 @@ static double inside_s(const struct engine *engine, int first, int last)
     return seconds;
 }
 
+// What the slots of the step took but for what waits for others there. Of streams beside the host
+// only what is timed in every step is known.
+static int64_t work_ns(const struct engine *engine)
+{
+    const struct measure *measure = engine->measure;
+    double work_s = 0;
+    for (int t = 0; t < engine->script->task_count; t++) {
+        if (begins_slot(engine, t)) {
+            int last = end_of_slot(engine, t);
+            work_s += measure->ends[last] - measure->starts[t] - inside_s(engine, t, last);
+        }
+        bool is_there = is_work(engine, t) && is_timed(engine, t) &&
+                        engine->script->tasks[t].stream == STREAM_COMPUTE;
+        if (is_there && engine_waits(engine, t)) work_s -= measure->ends[t] - measure->starts[t];
+    }
+    return work_s > 0 ? (int64_t)(work_s * 1e9) : 0;
+}
+
 static void add_step(struct engine *engine)
 {
     struct measure *measure = engine->measure;
@@ -269,6 +289,7 @@ bool measure_step(struct engine *engine, double step_s)
                   engine->request->options->steps == engine->first_step + 1;
     if (!counts) return true;
     if (is_beside(engine)) read_events(engine);
+    engine->work_ns = work_ns(engine);
     add_step(engine);
     if (measure->measured_steps > 1 && step_s >= measure->best_s) return true;
     measure->best_s = step_s;
