@@ -125,6 +125,8 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
         return err_set(err, ERR_USAGE,
                        "--replay-rank goes with none of --spawn, --rendezvous and --dump");
     if (!checkpoint_options_check(&arguments->checkpoint, err)) return false;
+    if (arguments->training.roll_back > 0 && !arguments->checkpoint.folder)
+        return err_set(err, ERR_USAGE, "--roll-back needs --checkpoint DIR");
     if (arguments->replay_rank >= 0 && arguments->checkpoint.folder)
         return err_set(err, ERR_USAGE, "--checkpoint: a rank alone has nothing worth keeping");
     if (strcmp(arguments->transport, "mpi") == 0 && arguments->spawn)

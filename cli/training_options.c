@@ -51,6 +51,11 @@ int training_options(struct training_arguments *a, struct option options[TRAININ
          "leave out updates whose gradient norm is not finite or lies so many deviations above its "
          "mean (2.5 is usual)",
          "N", 0.1, 1e6},
+        {"--roll-back", OPTION_INT, &a->roll_back,
+         "after so many of them in a row go back to the weights of the last good checkpoint, and "
+         "on "
+         "with the data behind them",
+         "N", 1, 1e6},
         {"Records", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--metrics", OPTION_OUTPUT, &a->metrics, "a line of JSON a step", "FILE.jsonl", 0, 0},
         {"--tensorboard", OPTION_TEXT, &a->tensorboard, "event files for TensorBoard", "DIR", 0, 0},
@@ -108,6 +113,8 @@ bool training_check(const struct training_arguments *arguments, struct err *err)
     if (arguments->spike_deviations > 0 && arguments->clip_norm == 0)
         return err_set(err, ERR_USAGE,
                        "--skip-spikes looks at the norm, which --clip 0 leaves out");
+    if (arguments->roll_back > 0 && arguments->spike_deviations == 0)
+        return err_set(err, ERR_USAGE, "--roll-back needs --skip-spikes N");
     return true;
 }
 
@@ -145,10 +152,10 @@ bool training_open(struct arena *arena, const struct training_arguments *argumen
 const char *training_key(struct arena *arena, const struct training_arguments *a)
 {
     const char *text = arena_print(
-        arena, "%s %.17g %d %d %s %.17g %.17g %d %d %.17g %.17g %.17g",
+        arena, "%s %.17g %d %d %s %.17g %.17g %d %d %.17g %.17g %.17g %d",
         a->validation_data ? a->validation_data : "", a->held_out_ratio, a->validate_every,
         a->validate_batches, a->rate_kind, a->learning_rate, a->least_rate, a->warmup_steps,
-        a->cooldown_steps, a->weight_decay, a->clip_norm, a->spike_deviations);
+        a->cooldown_steps, a->weight_decay, a->clip_norm, a->spike_deviations, a->roll_back);
     for (int i = 0; i < a->data.count; i++)
         text = arena_print(arena, "%s %s", text, a->data.items[i]);
     return text;

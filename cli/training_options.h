@@ -14,12 +14,13 @@ struct training_arguments {
     int warmup_steps, cooldown_steps;  // cooldown -1: a fifth of the steps
     double weight_decay, clip_norm;    // clip_norm -1: as planned
     double spike_deviations;
+    int roll_back;  // 0: never
     const char *metrics, *tensorboard, *plot;
 };
 
 extern const struct training_arguments TRAINING_DEFAULTS;
 
-enum { TRAINING_OPTION_COUNT = 19 };
+enum { TRAINING_OPTION_COUNT = 20 };
 
 // The rows of the table, without the end row. Returns how many were written.
 int training_options(struct training_arguments *arguments,

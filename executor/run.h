@@ -63,12 +63,13 @@ struct run_options {
     double beta1, beta2, epsilon, weight_decay, momentum;
     double spike_deviations;  // updates so far out of line are left out, and those that are not
                               // finite (executor/spikes.h); 0: none is
-    double clip_norm;         // 0 = gradients are not clipped
-    double loss_scale;        // of the first step, in fp16 alone; 0 = 65536
-    bool operators_apart;     // no operator runs as one with the next (comparisons)
-    bool launches_each;       // no operators are recorded and replayed as one (comparisons)
-    bool poison;              // fills what is not alive with NaN and checks guards round the arena;
-                              // NaN of gradients without room in fp16 is taken for it
+    int roll_back;         // after so many of them in a row to the last good checkpoint; 0: never
+    double clip_norm;      // 0 = gradients are not clipped
+    double loss_scale;     // of the first step, in fp16 alone; 0 = 65536
+    bool operators_apart;  // no operator runs as one with the next (comparisons)
+    bool launches_each;    // no operators are recorded and replayed as one (comparisons)
+    bool poison;           // fills what is not alive with NaN and checks guards round the arena;
+                           // NaN of gradients without room in fp16 is taken for it
     const struct run_checkpoint *checkpoint;  // NULL: none are written
     int slow_rank;  // its own work takes `slow_ratio` as long as it does; a ratio of 0 or 1: none.
                     // On a

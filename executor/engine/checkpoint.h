@@ -13,7 +13,14 @@ enum { SAVE_PHASE, SAVE_STOP, SAVE_PAUSE_NS, SAVE_WRITE_NS, SAVE_COUNT };
 // The run's first step is 0, or that of the checkpoint that it goes on from, whose weights and
 // moments it then has: *resumed.
 MUST_CHECK bool resume_open(struct engine *engine, bool *resumed);
+// Behind a step: after so many spikes in a row as the options say (roll_back), weights, moments and
+// what is known of norms are again those of the last good checkpoint. The number of the step goes
+// on, and with it the data: those of the spikes are not seen again (as Chowdhery et al. 2022,
+// "PaLM", section 5.1, got past theirs). On all ranks alike.
+MUST_CHECK bool resume_after_spikes(struct engine *engine);
 MUST_CHECK bool save_open(struct engine *engine);
+// Waits until the checkpoint under way is stored or given up, on all ranks.
+MUST_CHECK bool save_settle(struct engine *engine);
 void save_close(struct engine *engine);
 // Before the exchange, and behind it with what all ranks said, SAVE_COUNT each. `step_s` of the
 // slowest. *stops: all ranks end behind this step.

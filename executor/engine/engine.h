@@ -92,6 +92,8 @@ struct engine {
     double norm, gradient_scale;  // gradient_scale: what updates take out and clip
     struct scale scale;
     struct spikes spikes;
+    int spikes_in_row;
+    int rolled_updates;    // update_count when it was rolled back; -1: it was not
     double learning_rate;  // of the step
     bool is_validating;    // see engine/validate.c
     int update_count;      // steps that were not left out, this one among them

@@ -210,7 +210,8 @@ static bool check_facts(struct engine *engine, const char *path,
     return true;
 }
 
-static bool load(struct engine *engine, const char *path)
+// All of the state but the number of the step: that is the checkpoint's, *step.
+static bool load(struct engine *engine, const char *path, int64_t *step)
 {
     struct checkpoint_source source;
     if (!checkpoint_source_open(engine->arena, &DISK_REAL, path, &source, engine->err))
@@ -219,17 +220,68 @@ static bool load(struct engine *engine, const char *path)
     bool done = check_facts(engine, path, facts) && load_all(engine, &source);
     checkpoint_source_close(&source);
     if (!done) return false;
-    engine->step = engine->first_step = (int)facts->step;
+    *step = facts->step;
     // Moments that are not there begin anew, and what corrects their bias with them.
     bool has_moments = checkpoint_source_has(&source, CHECKPOINT_FIRST);
     engine->update_count = has_moments ? (int)facts->updates : 0;
     if (facts->step > 0 && engine->scale.now > 1) engine->scale.now = facts->loss_scale;
     engine->scale.good_steps = facts->good_steps;
     engine->spikes = facts->norms;
-    if (engine->rank == 0)
-        say(engine, arena_print(engine->scratch, "goes on behind step %" PRId64 ", from %s",
-                                facts->step, path));
     return true;
+}
+
+static bool go_on(struct engine *engine, const char *path)
+{
+    int64_t step;
+    if (!load(engine, path, &step)) return false;
+    engine->step = engine->first_step = (int)step;
+    if (engine->rank == 0)
+        say(engine,
+            arena_print(engine->scratch, "goes on behind step %" PRId64 ", from %s", step, path));
+    return true;
+}
+
+static void say_back(const struct engine *engine, int64_t step)
+{
+    if (engine->rank != 0) return;
+    int last = engine->step + 1, first = last - engine->request->options->roll_back + 1;
+    const char *line =
+        step < 0
+            ? arena_print(engine->scratch,
+                          "steps %d to %d were spikes, and there is no checkpoint to roll "
+                          "back to",
+                          first, last)
+            : arena_print(engine->scratch,
+                          "steps %d to %d were spikes: weights and moments are again those "
+                          "of the checkpoint of step %" PRId64 ", and the data go on with step %d",
+                          first, last, step, last + 1);
+    say(engine, line);
+}
+
+// All ranks see the same spikes, so that all of them come here in the same step.
+static bool roll_back(struct engine *engine)
+{
+    const struct checkpoint_store store = {&DISK_REAL, options_of(engine)->folder};
+    struct arena_mark mark = arena_mark(engine->scratch);
+    const char *path = NULL;
+    int64_t step = -1;
+    bool done = save_settle(engine) && streams_settle(engine) && find_good(engine, &store, &path);
+    if (done && path) done = load(engine, path, &step);
+    if (done) say_back(engine, step);
+    engine->rolled_updates = engine->update_count;
+    arena_reset(engine->scratch, mark);
+    return done;
+}
+
+bool resume_after_spikes(struct engine *engine)
+{
+    int most = engine->request->options->roll_back;
+    bool is_spike = engine->scale.skip == RUN_SKIP_SPIKE;
+    engine->spikes_in_row = is_spike ? engine->spikes_in_row + 1 : 0;
+    if (most == 0 || engine->spikes_in_row < most) return true;
+    engine->spikes_in_row = 0;
+    // What has not been updated since is what it was rolled back to.
+    return engine->rolled_updates == engine->update_count || roll_back(engine);
 }
 
 // A new run keeps off the checkpoints of another.
@@ -255,6 +307,7 @@ bool resume_open(struct engine *engine, bool *resumed)
 {
     const struct run_checkpoint *options = options_of(engine);
     *resumed = false;
+    engine->rolled_updates = -1;
     if (!options) return true;
     const struct checkpoint_store store = {&DISK_REAL, options->folder};
     struct arena_mark mark = arena_mark(engine->scratch);
@@ -265,7 +318,7 @@ bool resume_open(struct engine *engine, bool *resumed)
     if (done && !path && options->resume == RESUME_MUST)
         done = err_set(engine->err, ERR_INPUT, "--resume: no checkpoint in %s", options->folder);
     if (done && path) {
-        done = load(engine, path);
+        done = go_on(engine, path);
         *resumed = done;
     }
     arena_reset(engine->scratch, mark);

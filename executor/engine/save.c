@@ -309,13 +309,16 @@ bool save_step(struct engine *engine, const int64_t *all, double step_s, bool *s
     int64_t done = engine->step + 1;
     // A step that diverged is none to go back to.
     bool is_fine = isfinite(engine->norm) || engine->scale.skips;
+    // Nor is one among spikes, after so many of which the run rolls back.
+    is_fine = is_fine &&
+              (engine->request->options->roll_back == 0 || engine->scale.skip != RUN_SKIP_SPIKE);
     bool is_due = done - save->last_step >= save->saved.every;
     if (!is_due || save->is_under_way || !is_fine) return true;
     return begin(engine);
 }
 
 // Ranks that wait count on, so that nobody takes them for stuck.
-static bool settle(struct engine *engine)
+bool save_settle(struct engine *engine)
 {
     struct save *save = engine->save;
     const struct timespec pause = {0, 1000000};
@@ -336,7 +339,7 @@ bool save_finish(struct engine *engine, struct run_result *result)
 {
     struct save *save = engine->save;
     if (!save) return true;
-    if (!settle(engine)) return false;
+    if (!save_settle(engine)) return false;
     int64_t done = engine->step;
     bool is_fine = isfinite(engine->norm) || engine->scale.skips;
     if (save->last_step < done && is_fine) {
@@ -344,7 +347,7 @@ bool save_finish(struct engine *engine, struct run_result *result)
         engine->step--;
         bool begun = begin(engine);
         engine->step++;
-        if (!begun || !settle(engine)) return false;
+        if (!begun || !save_settle(engine)) return false;
     }
     save->saved.is_stopped = save->is_asked && done < engine->request->options->steps;
     save->saved.resumed_step = engine->first_step;
