@@ -42,6 +42,8 @@ my %configs = (
     (map { $_ => \%common } qw(llama qwen2)),
     mistral => {%common, sliding_window => 32},
     mixtral => {%common, num_local_experts => 2, num_experts_per_tok => 2},
+    qwen2_moe => {%common, num_experts => 2, num_experts_per_tok => 2, moe_intermediate_size => 12,
+                  shared_expert_intermediate_size => 20},
 );
 
 sub plan {

@@ -10,7 +10,7 @@ struct foreign_row {
     const char *families;  // " llama qwen2 "
     const char *ours;      // without the place in the model
     const char *theirs;    // "{layer}" and "{expert}" are numbers
-    int row_dims;          // dims that are rows, behind that of experts; -1: a vector
+    int row_dims;          // dims that are rows, behind that of experts; 0: one; -1: a vector
     bool is_transposed;
     int slot, slots;  // which one of those that are one array there, by rows
 };

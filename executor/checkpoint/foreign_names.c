@@ -6,8 +6,9 @@
 // Names of arrays in Hugging Face's checkpoints, a row each. The shapes are those of
 // `transformers`: its Linear has (out, in), GPT-2's Conv1D (in, out).
 
-#define LLAMA_LIKE " llama mistral mixtral qwen2 qwen3 qwen3_moe "
+#define LLAMA_LIKE " llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe "
 #define LAYER "model.layers.{layer}."
+#define QWEN_MOE " qwen2_moe qwen3_moe "
 #define MIXTRAL LAYER "block_sparse_moe."
 #define GPT2 "transformer.h.{layer}."
 
@@ -34,13 +35,16 @@ static const struct foreign_row ROWS[] = {
     {" mixtral ", "experts.gate.weight", MIXTRAL "experts.{expert}.w1.weight", 1, true, 0, 1},
     {" mixtral ", "experts.down.weight", MIXTRAL "experts.{expert}.w2.weight", 1, true, 0, 1},
     {" mixtral ", "experts.up.weight", MIXTRAL "experts.{expert}.w3.weight", 1, true, 0, 1},
-    {" qwen3_moe ", "router.weight", LAYER "mlp.gate.weight", 1, true, 0, 1},
-    {" qwen3_moe ", "experts.gate.weight", LAYER "mlp.experts.{expert}.gate_proj.weight", 1, true,
-     0, 1},
-    {" qwen3_moe ", "experts.up.weight", LAYER "mlp.experts.{expert}.up_proj.weight", 1, true, 0,
+    {QWEN_MOE, "router.weight", LAYER "mlp.gate.weight", 1, true, 0, 1},
+    {QWEN_MOE, "experts.gate.weight", LAYER "mlp.experts.{expert}.gate_proj.weight", 1, true, 0, 1},
+    {QWEN_MOE, "experts.up.weight", LAYER "mlp.experts.{expert}.up_proj.weight", 1, true, 0, 1},
+    {QWEN_MOE, "experts.down.weight", LAYER "mlp.experts.{expert}.down_proj.weight", 1, true, 0, 1},
+    {" qwen2_moe ", "shared.gate.weight", LAYER "mlp.shared_expert.gate_proj.weight", 1, false, 0,
      1},
-    {" qwen3_moe ", "experts.down.weight", LAYER "mlp.experts.{expert}.down_proj.weight", 1, true,
-     0, 1},
+    {" qwen2_moe ", "shared.up.weight", LAYER "mlp.shared_expert.up_proj.weight", 1, false, 0, 1},
+    {" qwen2_moe ", "shared.down.weight", LAYER "mlp.shared_expert.down_proj.weight", 1, true, 0,
+     1},
+    {" qwen2_moe ", "shared.weight.weight", LAYER "mlp.shared_expert_gate.weight", 0, false, 0, 1},
     {" gpt2 ", "embedding.token.weight", "transformer.wte.weight", 1, false, 0, 1},
     {" gpt2 ", "embedding.position.weight", "transformer.wpe.weight", 1, false, 0, 1},
     {" gpt2 ", "attention.norm.weight", GPT2 "ln_1.weight", -1, false, 0, 1},
