@@ -30,26 +30,22 @@
     "pci_type=\"" class " [" ids "] [0000:0000] a1\" pci_link_speed=\"" speed "\">" name  \
                         "</object>"
 
-static const char
-    SERVER
-        [] =
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM "
-            "\"hwloc2.dtd\">\n"
-            "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" gp_index=\"1\"" SETS(
-                "0x00000003") " allowed_cpuset=\"0x00000003\" "
-                              "allowed_nodeset=\"0x00000003\">" PACKAGE("0", "0x00000001",
-                                                                        "1073741824", "")
-                                  PACKAGE(
-                                      "1", "0x00000002", "2147483648",
-                                      "<object type=\"Bridge\" gp_index=\"9\" bridge_type=\"0-1\" "
-                                      "depth=\"0\" "
-                                      "bridge_pci=\"0000:[40-4f]\">" DEVICE(
-                                          "1", "0302", "10de:20b2",
-                                          "<info name=\"PCIDevice\" value=\"A100\"/>",
-                                          "31.5") DEVICE("2", "0207", "15b3:101b",
-                                                         "<object type=\"OSDev\" gp_index=\"70\" "
-                                                         "name=\"mlx5_0\" osdev_type=\"3\"/>",
-                                                         "0.000000")
+static const char SERVER[] =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM "
+    "\"hwloc2.dtd\">\n"
+    "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" gp_index=\"1\"" SETS(
+        "0x00000003") " allowed_cpuset=\"0x00000003\" "
+                      "allowed_nodeset=\"0x00000003\">" PACKAGE("0", "0x00000001", "1073741824", "")
+                          PACKAGE("1", "0x00000002", "2147483648",
+                                  "<object type=\"Bridge\" gp_index=\"9\" bridge_type=\"0-1\" "
+                                  "depth=\"0\" "
+                                  "bridge_pci=\"0000:[40-4f]\">" DEVICE(
+                                      "1", "0302", "10de:20b2",
+                                      "<info name=\"PCIDevice\" value=\"A100\"/>", "31.5")
+                                      DEVICE("2", "0207", "15b3:101b",
+                                             "<object type=\"OSDev\" gp_index=\"70\" "
+                                             "name=\"mlx5_0\" osdev_type=\"3\"/>",
+                                             "0.000000")
                                           DEVICE("3", "0403", "8086:0001", "",
                                                  "0.000000") "</object>") "</object></topology>\n";
 
