@@ -128,6 +128,10 @@ static bool is_misspelt(const struct json *object, const struct json_field *fiel
     for (int i = 0; i < object->value->valueint; i++) {
         const char *written = object->value->child[i].string;
         if (json_field_of(fields, written)) continue;
+        // The nearest of all is near by itself, which is asked of one key in place of all.
+        struct units_guess guess = {.text = written};
+        units_guess_offer(&guess, key);
+        if (!guess.best && !unit_left_out(fields, written)) continue;
         const char *near = json_nearest_key(fields, written, NULL);
         if (near && strcmp(near, key) == 0) return true;
     }

@@ -267,14 +267,32 @@ int units_edit_distance(const char *a, const char *b)
     return row[b_length];
 }
 
+// The letters that a name has, as bits; several share one.
+static uint64_t letters_of(const char *name)
+{
+    uint64_t letters = 0;
+    for (; *name; name++)
+        letters |= 1ull << (*name & 63);
+    return letters;
+}
+
+// No distance is less than the difference in length, nor than the letters that one of two has and
+// the other has not: most names are already beyond.
+static bool is_beyond(const char *a, const char *b, int most)
+{
+    enum { LONGEST = 127 };
+    int apart = (int)strnlen(a, LONGEST) - (int)strnlen(b, LONGEST);
+    if (abs(apart) > most) return true;
+    uint64_t first = letters_of(a), second = letters_of(b);
+    return __builtin_popcountll(first & ~second) > most ||
+           __builtin_popcountll(second & ~first) > most;
+}
+
 void units_guess_offer(struct units_guess *guess, const char *name)
 {
     int most = (int)strnlen(guess->text, 30) / 3;
     if (most < 1) most = 1;
-    // No distance is less than the difference in length, which most names are already beyond.
-    enum { LONGEST = 127 };
-    int apart = (int)strnlen(guess->text, LONGEST) - (int)strnlen(name, LONGEST);
-    if (abs(apart) > most) return;
+    if (is_beyond(guess->text, name, most)) return;
     int distance = units_edit_distance(guess->text, name);
     if (distance > most) return;
     if (guess->best && guess->distance <= distance) return;
