@@ -190,7 +190,7 @@ static void put(struct fake_disk *fake, char **bytes, int64_t *size, const struc
         *bytes = grown;
         *size = end;
     }
-    memcpy(*bytes + write->at, write->bytes, (size_t)write->count);
+    if (write->count > 0) memcpy(*bytes + write->at, write->bytes, (size_t)write->count);
 }
 
 static int write_bytes(void *context, struct disk_file *file, int64_t at, const void *bytes,
