@@ -81,6 +81,8 @@ static struct slot_rows {
     const struct parallel *parallel = &engine->program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
     int by_batch = tensor_find_dim(tensor, DIM_BATCH);
+    // Places in a sequence are of none of them.
+    if (by_batch < 0) return (struct slot_rows){0, 0};
     return (struct slot_rows){slot->micro_batch * batch + held.first[by_batch],
                               held.count[by_batch]};
 }
