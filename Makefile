@@ -465,8 +465,8 @@ check_draws: check_deps
 # Of the scripts those that run the binary in ways that no other does: not what reads sources, looks
 # at pages, installs or asks the same code once more. Warnings are those of the plain builds: with
 # sanitizers gcc has false ones.
-UNSANITIZED = adding cuda_resources install kernels_account layers links names no_cuda output \
-              readme report schemas terminal tidy validate wasm what_if whatif_modes
+UNSANITIZED = adding cuda_resources gpu_bundle install kernels_account layers links names no_cuda \
+              output readme report schemas terminal tidy validate wasm what_if whatif_modes
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' \
 	    CFLAGS='-O1 -g' WARNINGS=-w SCRIPTS='$(filter-out $(UNSANITIZED:%=tests/%.t),$(SCRIPTS))' test
