@@ -386,6 +386,7 @@ static void find_flows(struct arena *arena, struct arena *scratch, const struct 
 {
     const struct trace *trace = timeline->trace;
     const struct schedule_shape *shape = &timeline->program->shape;
+    assert(arena != scratch && "arrows outlive what they are found with");
     struct arena_mark mark = arena_mark(scratch);
     struct task_table table = table_make(scratch, timeline);
     struct trace_flow *flows = ARENA_NEW(arena, struct trace_flow, trace->span_count);

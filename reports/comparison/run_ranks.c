@@ -145,7 +145,7 @@ struct run_ranks run_ranks_make(struct arena *arena, struct arena *scratch,
             if (planned[k].rank == times->stage) times->predicted_compute_s = planned[k].compute_s;
     }
     compare_with_stage(scratch, &result);
-    const struct trace named = timeline_measured(scratch, scratch, request, evaluation, trace);
+    const struct trace named = timeline_measured(arena, scratch, request, evaluation, trace);
     run_path_walk(scratch, program, &named, by_rank, &result);
     qsort(result.ranks, (size_t)result.rank_count, sizeof *result.ranks, behind_order);
     qsort(result.parts, (size_t)result.part_count, sizeof *result.parts, part_order);
