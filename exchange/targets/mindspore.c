@@ -264,8 +264,8 @@ static const struct exchange_row ROWS[] = {
 
 const struct exchange_target MINDSPORE_TARGET = {
     .name = "mindspore",
-    .program = "MindSpore (mindformers)",
-    .version = "2.10 (2.1.0)",
+    .program = "MindSpore",
+    .version = "2.10 with mindformers 2.1.0",
     .stack = "mindspore",
     .file = "train.yaml",
     .syntax = &YAML_SYNTAX,
