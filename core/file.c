@@ -40,14 +40,13 @@ static char *read_all(struct arena *arena, FILE *stream, size_t limit_bytes, siz
     return text;
 }
 
-// A path that is wrong is the user's; anything else (no memory, a broken disk) the machine's.
-static void fail_read(const char *path, int error, struct err *err)
+bool file_fail_read(const char *path, int error, struct err *err)
 {
     bool is_path_wrong = error == ENOENT || error == ENOTDIR || error == EISDIR ||
                          error == EACCES || error == EPERM || error == ENAMETOOLONG ||
                          error == ELOOP;
     enum err_kind kind = is_path_wrong ? ERR_INPUT : ERR_SYSTEM;
-    err_set(err, kind, "cannot read %s: %s", path, strerror(error));
+    return err_set(err, kind, "cannot read %s: %s", path, strerror(error));
 }
 
 char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
@@ -55,13 +54,13 @@ char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_
 {
     FILE *stream = fopen(path, "rb");
     if (!stream) {
-        fail_read(path, errno, err);
+        file_fail_read(path, errno, err);
         return NULL;
     }
     errno = 0;
     char *text = read_all(arena, stream, limit_bytes, bytes);
     if (ferror(stream)) {
-        fail_read(path, errno, err);
+        file_fail_read(path, errno, err);
         text = NULL;
     } else if (*bytes > limit_bytes) {
         err_set(err, ERR_INPUT, "cannot read %s: it is larger than %zu bytes", path, limit_bytes);

@@ -11,6 +11,9 @@ MUST_CHECK bool file_write(const char *path, const char *text, size_t bytes, str
 MUST_CHECK char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                            struct err *err);
 bool file_exists(const char *path);
+// Says that `path` cannot be read, of an errno: a path that is wrong is the user's (ERR_INPUT);
+// anything else (no memory, a broken disk) the machine's. Always false.
+bool file_fail_read(const char *path, int error, struct err *err);
 
 // Files that belong together: folders are made, and none takes its place before all are on disk, so
 // that a full disk or a folder that cannot be written leaves every one as it was.

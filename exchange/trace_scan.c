@@ -1,5 +1,6 @@
 #include "exchange/trace_scan.h"
 
+#include "core/file.h"
 #include "core/json.h"
 #include "core/plain.h"
 
@@ -24,7 +25,7 @@ bool scan_open(struct trace_scan *scan, const char *path, struct err *err)
     scan->depth = scan->length = scan->at = 0;
     scan->file = gzopen(path, "rb");
     if (scan->file) return true;
-    return err_set(err, ERR_INPUT, "cannot read %s: %s", path, strerror(errno));
+    return file_fail_read(path, errno, err);
 }
 
 void scan_close(struct trace_scan *scan)
@@ -43,14 +44,16 @@ static int peek_byte(struct trace_scan *scan)
     int code = Z_OK;
     const char *why = gzerror(scan->file, &code);
     // zlib takes a file that ends too early for one that ends.
-    if (scan->length < 0 || code == Z_BUF_ERROR || code == Z_DATA_ERROR) {
+    bool is_bad = scan->length < 0 || code == Z_BUF_ERROR || code == Z_DATA_ERROR;
+    if (is_bad && (code == Z_ERRNO || code == Z_MEM_ERROR)) {
+        file_fail_read(scan->path, code == Z_ERRNO ? errno : ENOMEM, scan->err);
+    } else if (is_bad) {
         // zlib's text starts with the path.
         size_t named = strncmp(why, scan->path, strlen(scan->path)) == 0 ? strlen(scan->path) : 0;
         const char *reason = why + named + (named ? strspn(why + named, ": ") : 0);
-        const char *said = code == Z_ERRNO ? strerror(errno) : reason;
-        err_set(scan->err, ERR_INPUT, "cannot read %s: %s", scan->path, said);
-        scan->length = 0;
+        err_set(scan->err, ERR_INPUT, "cannot read %s: %s", scan->path, reason);
     }
+    if (is_bad) scan->length = 0;
     return scan->length > 0 ? scan->buffer[0] : -1;
 }
 

@@ -99,4 +99,7 @@ check('a token that is not there is refused', $status == 2 && $errors =~
                '--tokenizer tests/data/tokenizer_gpt2.json');
 ($ids) = tokens_of("$folder/end.tokens");
 check('one that is there ends the document', $status == 0 && $ids->[-1] == 420, $errors);
+($status, undef, $errors) = meshwright('tokenize README.md -o /dev/stdout');
+check('a pipe is refused by its name', $status == 2
+      && $errors =~ m{: /dev/stdout: tokens go to a file alone$}, $errors);
 checked();

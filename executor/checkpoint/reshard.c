@@ -119,7 +119,7 @@ bool reshard_write(const struct reshard *reshard, const struct checkpoint_store 
         arena_reset(&arena, mark);
     }
     arena_free(&arena);
-    if (!err->kind) return checkpoint_store_commit(store, &facts, reshard->rank_count, err);
+    if (!err->kind && checkpoint_store_commit(store, &facts, reshard->rank_count, err)) return true;
     for (int r = ranks - 1; r >= 0; r--)
         checkpoint_store_discard(store, facts.step, r);
     return false;

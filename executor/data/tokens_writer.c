@@ -5,6 +5,7 @@
 #include "executor/data/tokens_format.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 // Ids go straight to the file; what stands behind them is kept until the end. The header holds
@@ -94,11 +95,14 @@ bool tokens_writer_commit(struct tokens_writer *writer, struct err *err)
         sum = hash_bytes(sum, parts[i].at, size);
     }
     header->checksum = sum;
-    bool is_back = fseek(writer->file.stream, 0, SEEK_SET) == 0;
-    if (!is_back) {
+    int error = fseek(writer->file.stream, 0, SEEK_SET) == 0 ? 0 : errno;
+    if (error == ESPIPE) {
+        err_set(err, ERR_USAGE, "%s: tokens go to a file alone", writer->file.path);
         file_abort(&writer->file);
-        return err_set(err, ERR_USAGE, "%s: tokens go to a file alone", writer->file.path);
+        return false;
     }
+    // Else it is what stood in the stream's buffer that could not be written.
+    if (error) writer->file.error = error;
     file_put(&writer->file, (const char *)header, sizeof *header);
     return file_commit(&writer->file, err);
 }
