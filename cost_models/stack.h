@@ -239,7 +239,7 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 // Whether it is our executor, which refuses what plan/unexecuted.h lists.
 bool stack_is_executed(const struct stack *stack);
 MUST_CHECK bool stack_check_executed(const struct stack *stack, const struct workload *workload,
-                                     const struct offload *offload, struct err *err);
+                                     const struct parallel *parallel, struct err *err);
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.
 double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
                          enum precision precision);

@@ -110,14 +110,20 @@ bool stack_is_executed(const struct stack *stack)
     return stack->flags_of && strcmp(stack->flags_of, "meshwright plan") == 0;
 }
 
+static const char *refuse_unexecuted(const struct stack *stack, const struct parallel *parallel,
+                                     struct arena *arena)
+{
+    const struct workload any = {0};
+    const struct unexecuted *row = stack_is_executed(stack) ? unexecuted_of(&any, parallel) : NULL;
+    if (!row) return NULL;
+    return arena ? unexecuted_text(arena, row) : refusal(NULL, "refused");
+}
+
 static const char *refuse_offload(const struct stack *stack, const struct parallel *parallel,
                                   struct arena *arena)
 {
     const struct offload *offload = &parallel->offload;
     bool on_nvme = offload->optimizer == TIER_NVME;
-    const struct workload any = {0};
-    const struct unexecuted *row = stack_is_executed(stack) ? unexecuted_of(&any, offload) : NULL;
-    if (row) return arena ? unexecuted_text(arena, row) : refusal(NULL, "refused");
     if (offload->optimizer != TIER_DEVICE) {
         int need = on_nvme ? OFFLOADS_OPTIMIZER_NVME : OFFLOADS_OPTIMIZER;
         unsigned stages = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
@@ -162,9 +168,9 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
 }
 
 bool stack_check_executed(const struct stack *stack, const struct workload *workload,
-                          const struct offload *offload, struct err *err)
+                          const struct parallel *parallel, struct err *err)
 {
-    return !stack_is_executed(stack) || unexecuted_check(workload, offload, err);
+    return !stack_is_executed(stack) || unexecuted_check(workload, parallel, err);
 }
 
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
@@ -172,7 +178,8 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
 {
     static const char *(*const REFUSALS[])(const struct stack *, const struct parallel *,
                                            struct arena *) = {
-        refuse_axis, refuse_schedule, refuse_zero, refuse_recompute, refuse_offload, refuse_others,
+        refuse_axis,       refuse_schedule, refuse_zero,   refuse_recompute,
+        refuse_unexecuted, refuse_offload,  refuse_others,
     };
     const char *first = NULL;
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS && !first; i++)

@@ -1,18 +1,40 @@
 #include "plan/unexecuted.h"
+#include "plan/passes.h"
 
 static bool takes_norms(enum optimizer optimizer)
 {
     return optimizer == OPTIMIZER_LAMB || optimizer == OPTIMIZER_LARS;
 }
 
-static bool moves_layer_norms(const struct workload *workload, const struct offload *offload)
+static bool moves_layer_norms(const struct workload *workload, const struct parallel *parallel)
 {
-    return takes_norms(workload->optimizer) && offload->optimizer != TIER_DEVICE;
+    return takes_norms(workload->optimizer) && parallel->offload.optimizer != TIER_DEVICE;
+}
+
+static bool overlaps(const struct parallel *parallel, enum axis axis, unsigned overlap)
+{
+    return parallel->degree[axis] > 1 && passes_overlap(parallel) & overlap;
+}
+
+static bool overlaps_tensor(const struct workload *workload, const struct parallel *parallel)
+{
+    (void)workload;
+    return overlaps(parallel, AXIS_TP, OVERLAP_TP);
+}
+
+static bool overlaps_experts(const struct workload *workload, const struct parallel *parallel)
+{
+    (void)workload;
+    return overlaps(parallel, AXIS_EP, OVERLAP_EP) || overlaps(parallel, AXIS_ETP, OVERLAP_EP);
 }
 
 static const struct unexecuted ROWS[] = {
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms},
+    {"--overlap tp with --tp above 1",
+     "what tensor parallel ranks exchange is waited for where it stands", overlaps_tensor},
+    {"--overlap ep with --ep or --etp above 1",
+     "what ranks exchange of experts is waited for where it stands", overlaps_experts},
 };
 
 const struct unexecuted *unexecuted_rows(int *count)
@@ -22,10 +44,10 @@ const struct unexecuted *unexecuted_rows(int *count)
 }
 
 const struct unexecuted *unexecuted_of(const struct workload *workload,
-                                       const struct offload *offload)
+                                       const struct parallel *parallel)
 {
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        if (ROWS[i].holds(workload, offload)) return &ROWS[i];
+        if (ROWS[i].holds(workload, parallel)) return &ROWS[i];
     }
     return NULL;
 }
@@ -35,10 +57,10 @@ const char *unexecuted_text(struct arena *arena, const struct unexecuted *row)
     return arena_print(arena, "%s is not executed, because %s", row->what, row->why);
 }
 
-bool unexecuted_check(const struct workload *workload, const struct offload *offload,
+bool unexecuted_check(const struct workload *workload, const struct parallel *parallel,
                       struct err *err)
 {
-    const struct unexecuted *row = unexecuted_of(workload, offload);
+    const struct unexecuted *row = unexecuted_of(workload, parallel);
     if (!row) return true;
     return err_set(err, ERR_USAGE, "%s is not executed, because %s", row->what, row->why);
 }

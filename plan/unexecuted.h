@@ -2,20 +2,21 @@
 #include "plan/parallel.h"
 
 // What a plan can hold and software plans for, and our executor does not run: a short table with
-// why not. `run` refuses such a plan, and the planner refuses it for the stacks of our executor, in
-// the same words. What a back end lacks (a kernel, a precision) is its own to say.
+// why not. `run` refuses such a plan, whatever software it was made for, and the planner refuses it
+// for the stacks of our executor, in the same words. What a back end lacks (a kernel, a precision)
+// is its own to say.
 
 struct unexecuted {
     const char *what;  // as on the command line
     const char *why;
-    bool (*holds)(const struct workload *workload, const struct offload *offload);
+    bool (*holds)(const struct workload *workload, const struct parallel *parallel);
 };
 // The rows; `count` of them.
 const struct unexecuted *unexecuted_rows(int *count);
 // The row that these hold; NULL: they are executed.
 const struct unexecuted *unexecuted_of(const struct workload *workload,
-                                       const struct offload *offload);
+                                       const struct parallel *parallel);
 const char *unexecuted_text(struct arena *arena, const struct unexecuted *row);
 // ERR_USAGE: "WHAT is not executed, because WHY".
-MUST_CHECK bool unexecuted_check(const struct workload *workload, const struct offload *offload,
+MUST_CHECK bool unexecuted_check(const struct workload *workload, const struct parallel *parallel,
                                  struct err *err);

@@ -36,9 +36,10 @@ static bool check_request(const struct search_request *request, struct err *err)
     if (!pins_check(&request->pins, err)) return false;
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
     if (!program_check_offload(request->cluster, &moved, err)) return false;
+    const struct parallel parallel = {.offload = moved};
     return cluster_check_precision(request->cluster, precision, err) &&
            stack_check_precision(request->stack, precision, err) &&
-           stack_check_executed(request->stack, &request->workload, &moved, err);
+           stack_check_executed(request->stack, &request->workload, &parallel, err);
 }
 
 // The whole plan, lowered anew and played event by event. What the search composed must be what the

@@ -54,8 +54,9 @@ int space_moves(const struct search_request *request, int layers_most,
             bool is_there = has_tier(request->cluster, activations) &&
                             has_tier(request->cluster, optimizer) &&
                             (!is_moved || request->stack->copy_ratio > 0);
-            bool is_run = !stack_is_executed(request->stack) ||
-                          !unexecuted_of(&request->workload, &move.offload);
+            const struct parallel moved = {.offload = move.offload};
+            bool is_run =
+                !stack_is_executed(request->stack) || !unexecuted_of(&request->workload, &moved);
             bool is_empty = activations != TIER_DEVICE && most < 1;
             if (is_there && is_run && !is_empty && any_allowed(pins, &move)) moves[count++] = move;
         }

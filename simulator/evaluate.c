@@ -242,7 +242,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
-    if (!stack_check_executed(stack, workload, &parallel->offload, err)) return false;
+    if (!stack_check_executed(stack, workload, parallel, err)) return false;
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);
     struct program *program =

@@ -150,4 +150,30 @@ for my $part (sort keys %KEYS) {
         check_value($key, $_) for @$values;
     }
 }
+# Every row of the list, in a plan of every stack that may hold it: run's words are the planner's for
+# our own stack.
+my %ROWS = (
+    '--offload optimizer with --optimizer lamb or lars' =>
+        {'--offload' => 'optimizer', '--optimizer' => 'lamb', '--dp' => 2},
+    '--overlap tp with --tp above 1' => {'--overlap' => 'tp', '--tp' => 2, '--dp' => 1},
+    '--overlap ep with --ep or --etp above 1' => {%moe, '--overlap' => 'ep'},
+);
+my ($help) = answer('run', '--help')->{out} =~ /\nNot executed:\n(.*)/s;
+check('the list is that of run --help', 3 == (() = $help =~ /, because /g)
+      && !(grep { $help !~ /\Q$_\E/ } keys %ROWS), $help);
+my @stacks = map { m{([^/]+)\.json$} } glob 'cost_models/stacks/*.json';
+for my $row (sort keys %ROWS) {
+    my $own = plan_of('', $ROWS{$row})->{errors};
+    my ($words) = $own =~ /(\Q$row\E is not executed, because [^;\n]+)/;
+    check("the planner refuses $row", defined $words, $own) or next;
+    my $held = 0;
+    for my $stack (@stacks) {
+        next if plan_of('', {%{ $ROWS{$row} }, '--stack' => $stack})->{status};
+        my $ran = answer('run', "$folder/p.json", '--spawn --steps 1 --backend cpu');
+        $held++;
+        check("run refuses $row of $stack", $ran->{status} == 3 && $ran->{errors} =~ /\Q$words\E/,
+              $ran->{errors});
+    }
+    check("some stack holds $row", $held > 0);
+}
 checked();

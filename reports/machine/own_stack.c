@@ -125,7 +125,22 @@ static unsigned offloads(void)
     const struct workload any = {0};
     unsigned found = 0;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        if (!unexecuted_of(&any, &ROWS[i].offload)) found |= 1u << ROWS[i].offloads;
+        const struct parallel moved = {.offload = ROWS[i].offload};
+        if (!unexecuted_of(&any, &moved)) found |= 1u << ROWS[i].offloads;
+    }
+    return found;
+}
+
+// All that a plan can have beside compute, but for what the engine refuses.
+static unsigned overlaps(void)
+{
+    const struct workload any = {0};
+    unsigned found = 0;
+    for (unsigned overlap = 1; overlap < OVERLAP_END; overlap <<= 1) {
+        struct parallel parallel = {.overlap = overlap, .passes = PASS_ALL};
+        for (int axis = 0; axis < AXIS_COUNT; axis++)
+            parallel.degree[axis] = 2;
+        if (!unexecuted_of(&any, &parallel)) found |= overlap;
     }
     return found;
 }
@@ -142,8 +157,7 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     if (stack->joins & joins_of_pass()) stack->passes |= 1u << PASS_FUSION;
     if (backend->is_asynchronous) {
         stack->passes |= 1u << PASS_STREAMS | 1u << PASS_LATENCY_HIDING;
-        // Exchanges of tp and ep are waited for where they stand.
-        stack->overlap = OVERLAP_GRAD_REDUCE | OVERLAP_PARAM_GATHER | OVERLAP_PP | OVERLAP_CP;
+        stack->overlap = overlaps();
     }
     stack->overlap_default = stack->overlap;
     if (has_gemms_in(answers, PRECISION_FP8)) stack->fp8_gemms = ALL_PHASES;
