@@ -35,6 +35,8 @@ my @questions = (
     'mixtral-8x7b dgx-h100 --nodes 4 --seq-len 4096 --global-batch 128 --recompute full',
     'deepseek-v2-lite dgx-h100 --seq-len 4096 --global-batch 64 --precision fp8 '
         . '--stack megatron-core --recompute selective',
+    'llama-3-8b dgx-h200 --seq-len 8192 --global-batch 8 --tp 1 --cp 1 --pp 1 --micro-batch 1 '
+        . '--recompute none --stack meshwright --precision fp8',
 );
 my %answers = map { $_ => account_of($_) } @questions;
 for my $question (@questions) {
@@ -78,6 +80,12 @@ for my $kernel (@{ $layer->{kernels} }) {
     my @alike = grep { "$_->{name} $_->{phase}" eq $name } @{ $layer->{kernels} };
     check("$name: as explained", near(32 * sum0(map { $_->{s} } @alike), $step{$name}));
 }
+
+# In 8 bits as well what shares its input is one GEMM.
+my ($bytes) = @{ $answers{ $questions[-1] }{kernels_account}{layers} };
+my @merged = grep { $_->{phase} eq 'fwd' && $_->{joined} > 1 && $_->{shape} } @{ $bytes->{kernels} };
+check('8 bits: a layer takes at most 15 ms', $bytes->{s} <= 0.015, $bytes->{s});
+check('8 bits: q, k, v are one GEMM, gate and up another', @merged == 2, scalar @merged);
 
 my ($status, $out) = answer_of("COLUMNS=80 $bin simulate $folder/p.json --kernels-account");
 my @wide = grep { length > 80 } split /\n/, decode_utf8($out);

@@ -17,18 +17,27 @@ struct op_layouts *lower_layouts(struct arena *arena, const struct differentiate
     return ARENA_NEW(arena, struct op_layouts, facts->block->op_count);
 }
 
+// Products of 8 bits have factors for what they read and none for what they write: nothing is done
+// to a result before it is written.
+static unsigned joins_in_bytes(unsigned joins)
+{
+    return joins &
+           ~(1u << JOIN_BIAS | 1u << JOIN_GELU | 1u << JOIN_GELU_SLOPE | 1u << JOIN_BIAS_GRADIENT);
+}
+
 // What runs as one GEMM of our engine has its weights and their gradients side by side, which what
 // ZeRO moves one by one has not (whether or not it does: sums of the same programs are those of all
-// its stages), and one factor for all where it is of 8 bits.
+// its stages). In 8 bits they have one factor, as what they share has, which is cast for all.
 static unsigned joins_of(const struct lower_request *request)
 {
     unsigned joins = request->joins;
     const struct parallel *parallel = request->parallel;
     if (!pass_is_on(parallel, PASS_FUSION)) joins &= ~joins_of_pass();
-    bool is_apart = !pass_is_on(parallel, PASS_COMBINE);
-    if (joins_are_executed(request->joins) && (is_apart || precision_bytes(request->precision) < 2))
-        joins &= ~(1u << JOIN_MERGED);
-    return joins;
+    if (!joins_are_executed(request->joins)) return joins;
+    if (!pass_is_on(parallel, PASS_COMBINE)) joins &= ~(1u << JOIN_MERGED);
+    bool is_in_bytes =
+        precision_bytes(request->precision) < 2 && request->block->role == BLOCK_LAYER;
+    return is_in_bytes ? joins_in_bytes(joins) : joins;
 }
 
 static struct lowering start(struct arena *arena, const struct lower_request *request,
