@@ -123,7 +123,8 @@ static int judge(struct arena *arena, const struct arguments *arguments, double 
 {
     struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
     struct bench_set last;
-    if (!compare_side_read(arena, paths, arguments->runs, &sides[1], err)) return exit_status(err);
+    if (!compare_side_read(arena, paths, arguments->runs, 0, &sides[1], err))
+        return exit_status(err);
     const char *text = bench_history(arena, arguments->folder, &sides[1].files[0], &last, err);
     if (!text) return exit_status(err);
     console_print(stdout, text);
@@ -136,7 +137,7 @@ static int judge(struct arena *arena, const struct arguments *arguments, double 
     }
     const struct compare_request request = {.threshold_ratio = threshold, .judges_step = true};
     struct compare compare;
-    if (!compare_side_read(arena, last.paths, last.count, &sides[0], err) ||
+    if (!compare_side_read(arena, last.paths, last.count, 0, &sides[0], err) ||
         !compare_make(arena, &request, &sides[0], &sides[1], &compare, err))
         return exit_status(err);
     console_print(stdout, "\n");

@@ -103,7 +103,7 @@ static bool read_set(struct arena *arena, const char *folder, const char *const 
     for (int i = 0; i < count && i < BENCH_RUNS_MAX; i++) {
         struct side_file file;
         const char *path = arena_print(arena, "%s/%s", folder, names[i]);
-        if (!side_read(arena, path, &file, err)) return false;
+        if (!side_read(arena, path, 0, &file, err)) return false;
         if (file.kind != SIDE_RUN || !is_alike(&file, now)) continue;
         values[set->count] = samples_median(arena, (struct samples){file.step_s, file.step_count});
         set->paths[set->count++] = path;

@@ -17,18 +17,19 @@ static const double DEFAULT_THRESHOLD = 0.03;
 struct arguments {
     const char *base, *now, *threshold, *judge, *row, *source;
     struct text_list more_base, more_now;
+    int trace_steps;
     bool json;
 };
 
 static bool read_side(struct arena *arena, const char *first, const struct text_list *more,
-                      struct compare_side *side, struct err *err)
+                      int trace_steps, struct compare_side *side, struct err *err)
 {
     const char *paths[COMPARE_FILES_MAX] = {first};
     if (more->count >= COMPARE_FILES_MAX)
         return err_set(err, ERR_USAGE, "a side has at most %d runs", COMPARE_FILES_MAX);
     for (int i = 0; i < more->count; i++)
         paths[i + 1] = more->items[i];
-    return compare_side_read(arena, paths, more->count + 1, side, err);
+    return compare_side_read(arena, paths, more->count + 1, trace_steps, side, err);
 }
 
 static int compare_sides(struct arena *arena, const struct arguments *arguments, double threshold,
@@ -45,8 +46,9 @@ static int compare_sides(struct arena *arena, const struct arguments *arguments,
         err_set(err, ERR_USAGE, "--row: goes with a plan and what was measured of it");
         return exit_status(err);
     }
-    if (!read_side(arena, arguments->base, &arguments->more_base, &sides[0], err) ||
-        !read_side(arena, arguments->now, &arguments->more_now, &sides[1], err) ||
+    int steps = arguments->trace_steps;
+    if (!read_side(arena, arguments->base, &arguments->more_base, steps, &sides[0], err) ||
+        !read_side(arena, arguments->now, &arguments->more_now, steps, &sides[1], err) ||
         !compare_make(arena, &request, &sides[0], &sides[1], &compare, err))
         return exit_status(err);
     if (arguments->json)
@@ -79,7 +81,7 @@ static int compare_plan(struct arena *arena, const struct arguments *arguments, 
         return exit_status(err);
     }
     if (!plan_question(arena, arguments->base, NULL, &request, err) ||
-        !measurement_read(arena, arguments->now, &request, &measured, err))
+        !measurement_read(arena, arguments->now, arguments->trace_steps, &request, &measured, err))
         return exit_status(err);
     struct arena scratch = {0};
     bool done = evaluate(arena, &scratch, &request, &evaluation, err);
@@ -121,16 +123,18 @@ int compare_command(int argc, char **argv, struct err *err)
 {
     struct arguments a = {.judge = "step"};
     const struct option options[] = {
-        {"BASE", OPTION_TEXT, &a.base, "a plan, a run.json, or a trace (.json, .json.gz)", NULL, 0,
-         0},
+        {"BASE", OPTION_TEXT, &a.base,
+         "a plan, a run.json, or a trace (.json, .json.gz, .sqlite of Nsight Systems)", NULL, 0, 0},
         {"NEW", OPTION_TEXT, &a.now,
          "what is compared with it, of the same kind; or what was measured of a plan: the log of "
-         "another trainer, a profile of PyTorch, a run.json",
+         "another trainer, a profile of PyTorch or Nsight Systems, a run.json",
          NULL, 0, 0},
         {"--threshold", OPTION_TEXT, &a.threshold,
          "changes up to this are none (default 3%; of a plan and a measurement the band of the "
          "prediction); a regression beyond it answers no (exit 1)",
          "SHARE", 0, 0},
+        {"--trace-steps", OPTION_INT, &a.trace_steps,
+         "steps that a trace holds (default: its steps, as named ranges)", "N", 1, 1e6},
         {"Of two of a kind", OPTION_GROUP, NULL, "runs, traces or plans", NULL, 0, 0},
         {"--judge", OPTION_WORDS, &a.judge, "what is judged (default step)", "step|memory", 0, 0},
         {"--base", OPTION_TEXTS, &a.more_base,

@@ -11,7 +11,7 @@ const char *verdict_name(enum verdict verdict)
     return NAMES[verdict];
 }
 
-bool compare_side_read(struct arena *arena, const char *const *paths, int count,
+bool compare_side_read(struct arena *arena, const char *const *paths, int count, int steps_told,
                        struct compare_side *side, struct err *err)
 {
     assert(count > 0 && count <= COMPARE_FILES_MAX);
@@ -19,7 +19,7 @@ bool compare_side_read(struct arena *arena, const char *const *paths, int count,
     double *medians = ARENA_NEW(arena, double, count);
     for (int i = 0; i < count; i++) {
         struct side_file *file = &side->files[i];
-        if (!side_read(arena, paths[i], file, err)) return false;
+        if (!side_read(arena, paths[i], steps_told, file, err)) return false;
         const struct side_file *first = &side->files[0];
         if (file->kind != first->kind) {
             return err_set(err, ERR_USAGE, "%s is a %s and %s is a %s: runs of one side are alike",

@@ -62,9 +62,9 @@ struct compare {
     const struct compare_task *cause;
 };
 
-// Reads the files of a side, which must be of one kind (ERR_USAGE).
+// Reads the files of a side, which must be of one kind (ERR_USAGE). `steps_told`: see side_read.
 MUST_CHECK bool compare_side_read(struct arena *arena, const char *const *paths, int count,
-                                  struct compare_side *side, struct err *err);
+                                  int steps_told, struct compare_side *side, struct err *err);
 // ERR_USAGE where the two cannot be compared. Both sides must live as long as the answer.
 MUST_CHECK bool compare_make(struct arena *arena, const struct compare_request *request,
                              const struct compare_side *base, const struct compare_side *now,

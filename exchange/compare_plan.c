@@ -1,5 +1,6 @@
 #include "exchange/compare_plan.h"
 
+#include "core/plain.h"
 #include "exchange/log_read.h"
 #include "exchange/trace_kinds.h"
 
@@ -59,18 +60,28 @@ static bool read_log(struct arena *arena, const char *path,
     return true;
 }
 
-bool measurement_read(struct arena *arena, const char *path,
+// What Nsight Systems records, which only its own program reads.
+static bool is_report(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".nsys-rep") == 0 || strcmp(dot, ".qdrep") == 0);
+}
+
+bool measurement_read(struct arena *arena, const char *path, int steps_told,
                       const struct evaluation_request *request, struct measurement *measured,
                       struct err *err)
 {
     enum side_kind kind;
+    if (is_report(path))
+        return err_set(err, ERR_INPUT, "%s: first make a database of it: nsys export --type sqlite",
+                       plain_copy(arena, path));
     if (!side_kind_of(arena, path, &kind, err)) return false;
     struct side_file *file = ARENA_NEW(arena, struct side_file, 1);
     bool is_trace = kind == SIDE_TRACE;
     if (kind == SIDE_LOG) {
         if (!read_log(arena, path, request, measured, err)) return false;
-    } else if (!(is_trace ? side_read_kinds(arena, path, file, err)
-                          : side_read(arena, path, file, err))) {
+    } else if (!(is_trace ? side_read_kinds(arena, path, steps_told, file, err)
+                          : side_read(arena, path, steps_told, file, err))) {
         return false;
     } else {
         *measured = (struct measurement){

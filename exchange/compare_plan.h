@@ -44,8 +44,8 @@ struct plan_compare {
 };
 
 // Reads what was measured of this plan. ERR_INPUT where it says that it is of another: another
-// global batch. Lives in `arena`.
-MUST_CHECK bool measurement_read(struct arena *arena, const char *path,
+// global batch. `steps_told`: see side_read. Lives in `arena`.
+MUST_CHECK bool measurement_read(struct arena *arena, const char *path, int steps_told,
                                  const struct evaluation_request *request,
                                  struct measurement *measured, struct err *err);
 

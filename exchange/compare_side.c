@@ -1,6 +1,7 @@
 #include "exchange/compare_side.h"
 
 #include "core/plain.h"
+#include "exchange/database.h"
 #include "exchange/trace_scan.h"
 
 #include <ctype.h>
@@ -177,10 +178,11 @@ bool side_kind_of(struct arena *arena, const char *path, enum side_kind *kind, s
     if (err->kind) return false;
     const char *at = text + strspn(text, " \t\r\n"), *then = at + (*at != '\0');
     then += strspn(then, " \t\r\n");
+    bool is_database = strcmp(text, DATABASE_MARK) == 0;
     bool is_list = *at == '[' && (*then == '{' || *then == ']');
     bool is_object = *at == '{' && (*then == '"' || *then == '}');
     bool is_trace =
-        is_list ||
+        is_list || is_database ||
         (is_object && (strstr(text, "\"traceEvents\"") || strstr(text, "\"schemaVersion\"")));
     *kind = is_trace ? SIDE_TRACE : !is_object ? SIDE_LOG : SIDE_PLAN;
     if (is_object && !is_trace && strstr(text, "\"step_s\"") && !strstr(text, "\"parallel\""))
@@ -188,11 +190,12 @@ bool side_kind_of(struct arena *arena, const char *path, enum side_kind *kind, s
     return true;
 }
 
-bool side_read(struct arena *arena, const char *path, struct side_file *file, struct err *err)
+bool side_read(struct arena *arena, const char *path, int steps_told, struct side_file *file,
+               struct err *err)
 {
     *file = (struct side_file){.path = plain_copy(arena, path)};
     if (!side_kind_of(arena, path, &file->kind, err)) return false;
-    if (file->kind == SIDE_TRACE) return side_read_trace(arena, path, file, err);
+    if (file->kind == SIDE_TRACE) return side_read_trace(arena, path, steps_told, file, err);
     if (file->kind == SIDE_LOG) {
         return err_set(err, ERR_USAGE,
                        "%s is neither a plan, a run.json nor a trace: a log is compared with the "

@@ -3,7 +3,7 @@
 
 // One side of a comparison: one file, or several runs of the same. What is in a file is told by
 // what it holds: a plan (plan.json), a run (run.json), or a trace of `simulate --trace`,
-// `run --trace` or PyTorch's profiler.
+// `run --trace`, PyTorch's profiler or Nsight Systems.
 
 enum side_kind { SIDE_PLAN, SIDE_RUN, SIDE_TRACE, SIDE_LOG };
 const char *side_kind_name(enum side_kind kind);  // "plan", "run", "trace", "log"
@@ -39,9 +39,9 @@ MUST_CHECK bool side_kind_of(struct arena *arena, const char *path, enum side_ki
                              struct err *err);
 
 // Reads a plan, a run or a trace. ERR_INPUT at its place; ERR_USAGE for a log, which says nothing
-// of tasks.
-MUST_CHECK bool side_read(struct arena *arena, const char *path, struct side_file *file,
-                          struct err *err);
+// of tasks. `steps_told`: how many steps a trace holds, evenly over its time; 0: as it says.
+MUST_CHECK bool side_read(struct arena *arena, const char *path, int steps_told,
+                          struct side_file *file, struct err *err);
 
 // The task of this name, which is added where there is none.
 struct side_task *side_task_of(struct arena *arena, struct side_file *file, const char *name,
@@ -49,7 +49,7 @@ struct side_task *side_task_of(struct arena *arena, struct side_file *file, cons
 
 // exchange/trace_side.c: a trace as a side; and by kinds (exchange/trace_kinds.h) in place of
 // names.
-MUST_CHECK bool side_read_trace(struct arena *arena, const char *path, struct side_file *file,
-                                struct err *err);
-MUST_CHECK bool side_read_kinds(struct arena *arena, const char *path, struct side_file *file,
-                                struct err *err);
+MUST_CHECK bool side_read_trace(struct arena *arena, const char *path, int steps_told,
+                                struct side_file *file, struct err *err);
+MUST_CHECK bool side_read_kinds(struct arena *arena, const char *path, int steps_told,
+                                struct side_file *file, struct err *err);

@@ -192,7 +192,7 @@ bool trace_events_read(struct arena *arena, const char *path, struct trace_event
                        struct err *err)
 {
     struct reader *reader = ARENA_NEW(arena, struct reader, 1);
-    *events = (struct trace_events){.device_name = ""};
+    *events = (struct trace_events){.rank_count = 1, .device_name = ""};
     *reader = (struct reader){
         .arena = arena, .scan = ARENA_NEW(arena, struct trace_scan, 1), .events = events};
     if (!scan_open(reader->scan, path, err)) return false;

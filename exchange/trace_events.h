@@ -17,11 +17,15 @@ struct trace_event {
     const char *dtype;           // "Float", "BFloat16"; "": not said
 };
 
+// The category of a slice that is a step of a rank.
+#define TRACE_STEP "step of a rank"
+
 struct trace_events {
     struct trace_event *items;  // in the order of the file; only complete ones ("ph": "X")
     int count, capacity;
     double *predicted;  // processes that are named "predicted, ...": the upper half of an overlay
     int predicted_count, predicted_capacity;
+    int rank_count;           // whose work the file holds
     double world_size;        // that the profiler says; 0: nothing
     const char *device_name;  // of the first device; "": not said
 };

@@ -41,6 +41,7 @@ static const struct {
     {"moe", "routing"},
     {"embedding", "embedding"},
     {"index", "embedding"},
+    {"cuda graph", "CUDA graph"},
     {"memcpy", "copy"},
     {"memset", "copy"},
     {"silu", "element-wise"},

@@ -1,7 +1,10 @@
 #include "core/plain.h"
 #include "exchange/compare_side.h"
+#include "exchange/database.h"
 #include "exchange/trace_events.h"
 #include "exchange/trace_kinds.h"
+#include "exchange/trace_nsight.h"
+#include "exchange/trace_scan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,11 +21,12 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-// A step of PyTorch's profiler.
+// A step of a profiler.
 static bool is_step(const struct trace_event *event)
 {
-    return strcmp(event->category, "user_annotation") == 0 &&
-           starts_with(event->name, "ProfilerStep#");
+    return strcmp(event->category, TRACE_STEP) == 0 ||
+           (strcmp(event->category, "user_annotation") == 0 &&
+            starts_with(event->name, "ProfilerStep#"));
 }
 
 static bool is_device_work(const struct trace_event *event)
@@ -43,16 +47,15 @@ static bool is_predicted(const struct trace_events *events, const struct trace_e
 // What counts: of a profiler's trace what the device does, of ours everything that was measured,
 // or where nothing was, predicted.
 static const struct trace_event **chosen(struct arena *arena, const struct trace_events *events,
-                                         int *count, int *steps)
+                                         int *count)
 {
     const struct trace_event **list = ARENA_NEW(arena, const struct trace_event *, events->count);
     bool is_profile = false;
-    *count = *steps = 0;
+    *count = 0;
     for (int i = 0; i < events->count; i++)
         is_profile = is_profile || is_device_work(&events->items[i]) || is_step(&events->items[i]);
     for (int i = 0; i < events->count; i++) {
         const struct trace_event *event = &events->items[i];
-        *steps += is_step(event);
         bool counts = is_profile ? is_device_work(event) : !is_predicted(events, event);
         if (counts) list[(*count)++] = event;
     }
@@ -135,41 +138,64 @@ static void sum_tasks(struct side_file *file)
     file->task_count = kept;
 }
 
-static void read_steps(struct arena *arena, const struct trace_events *events,
-                       const struct trace_event *const *list, int count, struct side_file *file)
+// Returns how many steps of a rank the trace holds; `steps_told`: see side_read.
+static double read_steps(struct arena *arena, const struct trace_events *events,
+                         const struct trace_event *const *list, int count, int steps_told,
+                         struct side_file *file)
 {
-    for (int i = 0; i < events->count; i++) {
+    for (int i = 0; i < events->count && !steps_told; i++) {
         if (!is_step(&events->items[i])) continue;
         ARENA_GROW(arena, file->step_s, file->step_count, file->step_capacity);
         file->step_s[file->step_count++] = events->items[i].duration_us * 1e-6;
     }
-    if (file->step_count > 0) return;
+    if (file->step_count > 0) return file->step_count;
     double first = INFINITY, last = -INFINITY;
     for (int i = 0; i < count; i++) {
         first = fmin(first, list[i]->start_us);
         last = fmax(last, end_us(list[i]));
     }
     file->step_s = ARENA_NEW(arena, double, 1);
-    file->step_s[0] = (last - first) * 1e-6;
+    int steps = steps_told ? steps_told : 1;
+    file->step_s[0] = (last - first) * 1e-6 / steps;
     file->step_count = 1;
+    return (double)steps * events->rank_count;
 }
 
-static bool read_trace(struct arena *arena, const char *path, bool by_kind, struct side_file *file,
-                       struct err *err)
+static bool is_database(struct arena *arena, const char *path, bool *is, struct err *err)
+{
+    struct trace_scan *scan = ARENA_NEW(arena, struct trace_scan, 1);
+    if (!scan_open(scan, path, err)) return false;
+    scan_peek(scan);
+    scan_close(scan);
+    *is = scan->length > (int)sizeof DATABASE_MARK &&
+          memcmp(scan->buffer, DATABASE_MARK, sizeof DATABASE_MARK) == 0;
+    return !err->kind;
+}
+
+static bool read_events(struct arena *arena, const char *path, int steps_told,
+                        struct trace_events *events, struct err *err)
+{
+    bool is_nsight = false;
+    if (!is_database(arena, path, &is_nsight, err)) return false;
+    return is_nsight ? trace_nsight_read(arena, path, steps_told > 0, events, err)
+                     : trace_events_read(arena, path, events, err);
+}
+
+static bool read_trace(struct arena *arena, const char *path, int steps_told, bool by_kind,
+                       struct side_file *file, struct err *err)
 {
     struct trace_events events;
-    int count, steps;
-    if (!trace_events_read(arena, path, &events, err)) return false;
-    const struct trace_event **list = chosen(arena, &events, &count, &steps);
+    int count;
+    if (!read_events(arena, path, steps_told, &events, err)) return false;
+    const struct trace_event **list = chosen(arena, &events, &count);
     if (count == 0)
         return err_set(err, ERR_INPUT, "%s: the trace holds no work of a device", file->path);
     qsort(list, (size_t)count, sizeof *list, by_place);
     double *own_us = ARENA_NEW(arena, double, count);
     split_time(list, count, arena, own_us);
-    read_steps(arena, &events, list, count, file);
+    double share = 1 / read_steps(arena, &events, list, count, steps_told, file);
     if (!(file->step_s[0] > 0))
         return err_set(err, ERR_INPUT, "%s: the step of the trace takes no time", file->path);
-    double share = 1.0 / file->step_count;
     file->tasks = ARENA_NEW(arena, struct side_task, count);
     for (int i = 0; i < count; i++) {
         file->tasks[file->task_count++] = (struct side_task){
@@ -184,13 +210,15 @@ static bool read_trace(struct arena *arena, const char *path, bool by_kind, stru
     return true;
 }
 
-bool side_read_trace(struct arena *arena, const char *path, struct side_file *file, struct err *err)
+bool side_read_trace(struct arena *arena, const char *path, int steps_told, struct side_file *file,
+                     struct err *err)
 {
-    return read_trace(arena, path, false, file, err);
+    return read_trace(arena, path, steps_told, false, file, err);
 }
 
-bool side_read_kinds(struct arena *arena, const char *path, struct side_file *file, struct err *err)
+bool side_read_kinds(struct arena *arena, const char *path, int steps_told, struct side_file *file,
+                     struct err *err)
 {
     *file = (struct side_file){.path = plain_copy(arena, path), .kind = SIDE_TRACE};
-    return read_trace(arena, path, true, file, err);
+    return read_trace(arena, path, steps_told, true, file, err);
 }

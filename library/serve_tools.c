@@ -281,8 +281,8 @@ static bool answer_compare(struct arena *arena, const struct json *arguments,
     struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
     struct compare compare;
     struct side_band bands[2] = {0};
-    if (err->kind || !compare_side_read(arena, &base, 1, &sides[0], err) ||
-        !compare_side_read(arena, &now, 1, &sides[1], err) ||
+    if (err->kind || !compare_side_read(arena, &base, 1, 0, &sides[0], err) ||
+        !compare_side_read(arena, &now, 1, 0, &sides[1], err) ||
         !compare_make(arena, &request, &sides[0], &sides[1], &compare, err) ||
         !band_of(arena, &sides[0], &bands[0], err) || !band_of(arena, &sides[1], &bands[1], err))
         return false;

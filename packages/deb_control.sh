@@ -27,7 +27,7 @@ Architecture: $architecture
 Maintainer: Meshwright <meshwright@localhost>
 Installed-Size: $size
 Depends: $depends
-Recommends: openmpi-bin, gnuplot-nox
+Recommends: openmpi-bin, gnuplot-nox, libsqlite3-0
 Section: science
 Priority: optional
 Description: planner, simulator and executor for training large models

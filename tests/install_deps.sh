@@ -5,7 +5,7 @@ set -eu
 
 packages="gcc libc6-dev make pkg-config libglpk-dev libhwloc-dev libcjson-dev libcmocka-dev
           libprotobuf-c-dev protobuf-c-compiler zlib1g-dev libopenblas-dev openmpi-bin
-          libopenmpi-dev gnuplot-nox perl"
+          libopenmpi-dev gnuplot-nox libsqlite3-0 perl"
 if [ "${1:-}" = check ]; then
     packages="$packages clang clang-tidy clang-format libclang-rt-14-dev chromium libxml2-utils"
 fi

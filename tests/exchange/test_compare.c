@@ -138,8 +138,8 @@ static struct compare compare_of(struct arena *arena, const char *base, const ch
     struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
     const struct compare_request request = {.threshold_ratio = 0.03, .judges_step = true};
     struct compare compare = {0};
-    bool done = compare_side_read(arena, &base, 1, &sides[0], &err) &&
-                compare_side_read(arena, &now, 1, &sides[1], &err) &&
+    bool done = compare_side_read(arena, &base, 1, 0, &sides[0], &err) &&
+                compare_side_read(arena, &now, 1, 0, &sides[1], &err) &&
                 compare_make(arena, &request, &sides[0], &sides[1], &compare, &err);
     assert_string_equal(err.text, "");
     assert_true(done);
@@ -188,7 +188,7 @@ static void time_of_a_slice_is_without_what_lies_in_it(void **state)
         "{\"name\":\"c\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":5500,\"dur\":1000},\n"
         "{\"name\":\"c\",\"ph\":\"X\",\"pid\":1,\"tid\":0,\"ts\":5500,\"dur\":3000}]");
     struct side_file file;
-    assert_true(side_read(arena, path, &file, &err));
+    assert_true(side_read(arena, path, 0, &file, &err));
     unlink(path);
     assert_int_equal(file.kind, SIDE_TRACE);
     assert_int_equal(file.task_count, 4);
@@ -224,7 +224,7 @@ static void what_is_wrong_with_a_trace_is_told_at_its_place(void **state)
         struct err err = {0};
         struct side_file file;
         const char *path = write_text(arena, "bad.json", CASES[i].text);
-        assert_false(side_read(arena, path, &file, &err));
+        assert_false(side_read(arena, path, 0, &file, &err));
         unlink(path);
         assert_int_equal(err.kind, ERR_INPUT);
         assert_string_equal(err.text, arena_print(arena, "%s%s", path, CASES[i].wanted));
