@@ -8,14 +8,12 @@
 #include "core/plain.h"
 #include "core/progress.h"
 #include "core/units.h"
-#include "core/version.h"
 #include "exchange/nearest.h"
+#include "library/answer.h"
 #include "planner/batch.h"
-#include "planner/explain.h"
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/idle_text.h"
-#include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 #include "reports/table/space_text.h"
 #include "reports/table/why_table.h"
@@ -56,29 +54,6 @@ static bool is_pinned(const struct pins *pins)
     return true;
 }
 
-static bool evaluate_candidate(struct arena *arena, const struct search_request *request,
-                               const struct search_result *result,
-                               const struct candidate *candidate,
-                               struct evaluation_request *evaluation_request,
-                               struct evaluation *evaluation, struct err *err)
-{
-    *evaluation_request = (struct evaluation_request){
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .bands = bands_load(arena, err),
-        .workload = request->workload,
-        .parallel = candidate->parallel,
-        .selected_count = result->considered_count,
-    };
-    if (!evaluation_request->bands) return false;
-    struct arena scratch = {0};
-    bool done = evaluate(arena, &scratch, evaluation_request, evaluation, err);
-    arena_free(&scratch);
-    return done;
-}
-
 static bool answer_ablation(struct arena *arena, const struct evaluation_request *request,
                             struct err *err)
 {
@@ -90,10 +65,10 @@ static bool answer_ablation(struct arena *arena, const struct evaluation_request
     return done;
 }
 
-static bool answer_explain(struct arena *arena, const struct search_request *search_request,
-                           const struct search_result *result,
-                           const struct evaluation_request *request,
-                           const struct evaluation *evaluation, struct err *err)
+static bool print_explain(struct arena *arena, const struct search_request *search_request,
+                          const struct search_result *result,
+                          const struct evaluation_request *request,
+                          const struct evaluation *evaluation, struct err *err)
 {
     struct arena scratch = {0};
     struct explain explain = {
@@ -120,20 +95,11 @@ static bool write_plan(struct arena *arena, const struct search_request *request
 {
     struct evaluation_request evaluation_request;
     struct evaluation evaluation;
-    if (!evaluate_candidate(arena, request, result, candidate, &evaluation_request, &evaluation,
-                            err)) {
+    if (!answer_evaluate(arena, request, result, candidate, &evaluation_request, &evaluation, err))
         return false;
-    }
-    struct plan_document document = {
-        .request = &evaluation_request,
-        .evaluation = &evaluation,
-        .search = result,
-        .device_bytes = cluster_device_bytes(request->cluster),
-        .version = MESHWRIGHT_VERSION,
-    };
     // All texts before the file: where memory runs out, none is left behind.
     bool has_table = !output->json && result->best_count > 0;
-    char *text = plan_document_text(arena, &document);
+    char *text = answer_document(arena, request, result, &evaluation_request, &evaluation);
     const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
     const char *noted = output_noted(arena, output->path);
     const char *said = said_text(arena, output->path);
@@ -151,7 +117,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     }
     if (output->ablation && !answer_ablation(arena, &evaluation_request, err)) return false;
     return !output->explain ||
-           answer_explain(arena, request, result, &evaluation_request, &evaluation, err);
+           print_explain(arena, request, result, &evaluation_request, &evaluation, err);
 }
 
 static int answer_nothing(struct arena *arena, const struct search_request *request,
@@ -167,14 +133,11 @@ static int answer_nothing(struct arena *arena, const struct search_request *requ
     return 1;
 }
 
-static bool answer_why(struct arena *arena, const struct search_request *request,
-                       const struct search_result *result, const char *why, struct err *err)
+static bool print_why(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const char *why, struct err *err)
 {
-    const char *equals = strchr(why, '=');
-    if (!equals) return err_set(err, ERR_USAGE, "--why: expected KEY=VALUE, found \"%s\"", why);
-    char *key = arena_print(arena, "%.*s", (int)(equals - why), why);
     struct explanation explanation = {0};
-    if (!explain_why(arena, request, result, key, equals + 1, &explanation, err)) return false;
+    if (!answer_explain(arena, request, result, "--why: ", why, &explanation, err)) return false;
     console_printf(stdout, "\n%s", explanation_text(arena, why, &explanation));
     return true;
 }
@@ -303,7 +266,7 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     if (!write_plan(arena, &request, &result, &result.best[0], output, err)) {
         return exit_status(err);
     }
-    if (output->why && !output->json && !answer_why(arena, &request, &result, output->why, err)) {
+    if (output->why && !output->json && !print_why(arena, &request, &result, output->why, err)) {
         return exit_status(err);
     }
     if (output->samples > 0 && !output->json)

@@ -2,15 +2,10 @@
 #include "cli/local.h"
 #include "core/console.h"
 #include "core/plain.h"
-#include "plan/program.h"
-#include "planner/batch.h"
-#include "topologies/kernels.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const int64_t DEFAULT_SEQ_LEN_MOST = 4096;
 
 struct plan_arguments plan_arguments_default(void)
 {
@@ -105,13 +100,24 @@ int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OP
     return count;
 }
 
+// A line may quote a file.
+static void say(const char *word, const char *line)
+{
+    struct arena spare = {0};
+    console_printf(stderr, "%s: %s\n", word, plain_copy(&spare, line));
+    arena_free(&spare);
+}
+
+static void note(void *context, const char *line)
+{
+    (void)context;
+    say("note", line);
+}
+
 static void warn(void *context, const char *line)
 {
     (void)context;
-    char shown[TEXT_BYTES_MAX];  // it may quote a file
-    snprintf(shown, sizeof shown, "%s", line);
-    plain_make(shown);
-    console_printf(stderr, "warning: %s\n", shown);
+    say("warning", line);
 }
 
 // "10,12,12,10"
@@ -168,88 +174,6 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
     return !arguments->stages || read_stages(arena, arguments->stages, pins, err);
 }
 
-static bool is_cpu(const struct cluster *cluster)
-{
-    return strcmp(cluster->nodes[0].device->kind, "cpu") == 0;
-}
-
-void plan_model_notes(const struct model_config *model)
-{
-    struct arena spare = {0};
-    for (const char **note = model->notes; *note; note++)
-        console_printf(stderr, "note: %s\n", plain_copy(&spare, *note));
-    arena_free(&spare);
-}
-
-int64_t plan_seq_len(struct arena *arena, const struct model_config *model, int64_t given)
-{
-    struct import_options options = {.flash = true};
-    int64_t most = model_graph(arena, model, &options)->seq_len_max;
-    if (!given) {
-        int64_t taken = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
-        console_printf(stderr, "note: --seq-len not given, taking %lld\n", (long long)taken);
-        return taken;
-    }
-    if (most > 0 && given > most) {
-        console_printf(
-            stderr, "warning: --seq-len %lld is past the %lld positions the model was made for\n",
-            (long long)given, (long long)most);
-    }
-    return given;
-}
-
-void plan_workload(const struct plan_arguments *arguments, const struct cluster *cluster,
-                   struct workload *workload)
-{
-    workload->tokens = arguments->tokens;
-    workload->expert_imbalance = arguments->expert_imbalance;
-    workload->capacity_factor = arguments->capacity_factor;
-    workload->unclipped = arguments->clip && strcmp(arguments->clip, "off") == 0;
-    const char *precision = arguments->precision;
-    if (!precision) precision = cluster && is_cpu(cluster) ? "fp32" : "bf16";
-    bool known = precision_from_name(precision, &workload->precision) &&
-                 optimizer_from_name(arguments->optimizer, &workload->optimizer);
-    assert(known);  // the option table allows no other word
-    (void)known;
-}
-
-// What was not given is filled in and said.
-static void read_workload(struct arena *arena, const struct plan_arguments *arguments,
-                          struct search_request *request)
-{
-    struct workload *workload = &request->workload;
-    plan_workload(arguments, request->cluster, workload);
-    workload->seq_len = plan_seq_len(arena, request->model, arguments->seq_len);
-    workload->global_batch = arguments->global_batch;
-    if (!workload->global_batch) {
-        int64_t ranks = request->cluster->rank_count;
-        int64_t batch = PLAN_BATCH_TOKENS / workload->seq_len / ranks * ranks;
-        int64_t most = batch_limit(workload->optimizer) / ranks * ranks;
-        if (batch > most) batch = most;
-        workload->global_batch = batch > 0 ? batch : ranks;
-        console_printf(stderr, "note: --global-batch not given, taking %lld sequences\n",
-                       (long long)workload->global_batch);
-    }
-}
-
-// What is taken because the pins describe a run, where a search would have chosen.
-static void note_described(const struct search_request *request)
-{
-    enum attention attention;
-    if (search_describes_stages(request)) {
-        console_print(
-            stderr,
-            "note: --stages not given, taking even ones: --pp, --schedule and --micro-batch "
-            "describe a run\n");
-    }
-    if (search_describes_attention(request, &attention)) {
-        console_printf(stderr,
-                       "note: --attention not given, taking %s: --pp, --schedule and --micro-batch "
-                       "describe a run, and in fp16 those of stack %s have it\n",
-                       attention_name(attention), request->stack->name);
-    }
-}
-
 enum objective plan_objective(const char *name)
 {
     if (strcmp(name, "cost") == 0) return OBJECTIVE_COST;
@@ -265,67 +189,50 @@ bool plan_may_idle(const struct plan_arguments *arguments, bool *may, struct err
                    "use of idle GPUs");
 }
 
-bool plan_kernels(struct arena *arena, const char *name, const struct cluster **cluster,
-                  struct err *err)
+struct inquiry plan_asked(const struct plan_arguments *arguments)
 {
-    if (!name) return true;
-    const struct kernel_table *table = kernels_load(arena, name, err);
-    *cluster = table ? cluster_with_kernels(arena, *cluster, table, err) : NULL;
-    return *cluster != NULL;
-}
-
-const struct model_config *plan_model(struct arena *arena, const char *name, struct err *err)
-{
-    return model_load(arena, name, warn, NULL, err);
+    struct inquiry inquiry = inquiry_start();
+    inquiry.model = arguments->model;
+    inquiry.cluster = arguments->cluster;
+    inquiry.stack = arguments->stack;
+    inquiry.kernels = arguments->kernels;
+    inquiry.nodes = arguments->nodes;
+    inquiry.gpus = arguments->gpus;
+    inquiry.seq_len = arguments->seq_len;
+    inquiry.global_batch = arguments->global_batch;
+    inquiry.tokens = arguments->tokens;
+    inquiry.expert_imbalance = arguments->expert_imbalance;
+    inquiry.capacity_factor = arguments->capacity_factor;
+    inquiry.unclipped = arguments->clip && strcmp(arguments->clip, "off") == 0;
+    inquiry.precision = arguments->precision;
+    inquiry.optimizer = arguments->optimizer;
+    inquiry.objective = plan_objective(arguments->objective);
+    inquiry.top = arguments->top;
+    inquiry.exhaustive = arguments->exhaustive;
+    inquiry.ear = (struct inquiry_ear){.note = note, .warn = warn};
+    return inquiry;
 }
 
 bool plan_cluster(struct arena *arena, const char *command, const char *name,
                   const struct plan_arguments *arguments, struct search_request *request,
                   struct err *err)
 {
+    const struct inquiry inquiry = plan_asked(arguments);
     struct cluster *cluster =
         local_or_load(arena, command, name, arguments->ranks, &request->stack, err);
     if (!cluster) return false;
-    if (arguments->nodes && !cluster_set_nodes(cluster, arguments->nodes, err)) return false;
-    if (arguments->gpus && !cluster_take_gpus(cluster, arguments->gpus, err)) return false;
     reliability_apply(&arguments->reliability, &cluster->failures);
-    request->cluster = cluster;
-    if (!plan_kernels(arena, arguments->kernels, &request->cluster, err)) return false;
-    request->fabrics = fabrics_load(arena, err);
-    return request->fabrics && fabrics_cover(request->fabrics, cluster, err);
-}
-
-// What is asked of NVMe hangs on a fact that the cluster's file may leave out: then it is the file.
-static bool check_offload(const struct search_request *request, struct err *err)
-{
-    struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
-    struct err lack = {0};
-    if (program_check_offload(request->cluster, &moved, &lack)) return true;
-    return err_set(err, ERR_INPUT, "%s", lack.text);
+    return inquiry_cluster(arena, &inquiry, cluster, request, err);
 }
 
 bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
                   struct search_request *request, struct err *err)
 {
-    if (!plan_pins(arena, arguments, &request->pins, err)) return false;
-    request->model = arguments->given ? arguments->given : plan_model(arena, arguments->model, err);
+    struct inquiry inquiry = plan_asked(arguments);
+    if (!plan_pins(arena, arguments, &inquiry.pins, err)) return false;
+    request->model = arguments->given ? arguments->given : inquiry_model(arena, &inquiry, err);
     if (!request->model) return false;
-    if (!plan_cluster(arena, "plan", arguments->cluster, arguments, request, err)) return false;
-    if (!check_offload(request, err)) return false;
-    if (!price_apply(arena, &arguments->price, &request->cluster, 1, err)) return false;
-    request->objective = plan_objective(arguments->objective);
-    request->top = arguments->top;
-    request->exhaustive = arguments->exhaustive;
-    read_workload(arena, arguments, request);
-    const struct plan_stack_question asked = {
-        .clusters = &request->cluster,
-        .cluster_count = 1,
-        .model = request->model,
-        .precision = request->workload.precision,
-        .pins = &request->pins,
-    };
-    if (!plan_stack(arena, arguments->stack, &asked, &request->stack, err)) return false;
-    plan_model_notes(request->model);
-    note_described(request);
-    return true;
+    return plan_cluster(arena, "plan", arguments->cluster, arguments, request, err) &&
+           price_apply(arena, &arguments->price, &request->cluster, 1, err) &&
+           inquiry_request(arena, &inquiry, request, err);
 }

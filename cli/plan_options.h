@@ -2,6 +2,7 @@
 #include "cli/choice_options.h"
 #include "cli/price_options.h"
 #include "cli/reliability_options.h"
+#include "library/inquiry.h"
 
 // The arguments that say what is asked for and what is pinned; `plan` takes them now, other
 // commands that search take the same.
@@ -41,12 +42,9 @@ int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OP
 MUST_CHECK bool plan_pins(struct arena *arena, const struct plan_arguments *arguments,
                           struct pins *pins, struct err *err);
 
-// MODEL, with notes of near misses in its config on stderr.
-MUST_CHECK const struct model_config *plan_model(struct arena *arena, const char *name,
-                                                 struct err *err);
-// What its config leaves out and what was taken for that, on stderr, once the command can be
-// answered: beside an error there is nothing else to read.
-void plan_model_notes(const struct model_config *model);
+// The question of these arguments but for its pins; who hears it prints notes and warnings on
+// stderr.
+struct inquiry plan_asked(const struct plan_arguments *arguments);
 
 // CLUSTER `name` with the kernels and ranks that the arguments name, and the fabrics that cover it:
 // fills these members of the request; also its stack where the cluster brings one along (`local`).
@@ -55,39 +53,9 @@ MUST_CHECK bool plan_cluster(struct arena *arena, const char *command, const cha
                              const struct plan_arguments *arguments, struct search_request *request,
                              struct err *err);
 
-// `--stack NAME`; without one the stack that a cluster has brought along, which is in *stack then,
-// else the one of planner/default_stack.h, with a note on stderr. One for all clusters.
-struct plan_stack_question {
-    const struct cluster *const *clusters;
-    int cluster_count;
-    const struct model_config *model;
-    enum precision precision;
-    const struct pins *pins;
-};
-MUST_CHECK bool plan_stack(struct arena *arena, const char *name,
-                           const struct plan_stack_question *question, const struct stack **stack,
-                           struct err *err);
-
-// What is taken for a length that is not given, a note on stderr included; a warning about one that
-// the model was not made for.
-int64_t plan_seq_len(struct arena *arena, const struct model_config *model, int64_t given);
-
-// Without a batch: the sequences nearest to this many tokens a step, the batch that most published
-// runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M).
-static const int64_t PLAN_BATCH_TOKENS = 4 << 20;
-
-// Precision and optimizer by name, and what else of the workload no list changes. `cluster` NULL:
-// of GPUs.
-void plan_workload(const struct plan_arguments *arguments, const struct cluster *cluster,
-                   struct workload *workload);
-
 enum objective plan_objective(const char *name);
 // Whether GPUs may stand idle (planner/idle.h). ERR_USAGE where that makes no sense.
 MUST_CHECK bool plan_may_idle(const struct plan_arguments *arguments, bool *may, struct err *err);
-
-// `--kernels NAME`: the cluster becomes one whose devices use the table; NULL changes nothing.
-MUST_CHECK bool plan_kernels(struct arena *arena, const char *name, const struct cluster **cluster,
-                             struct err *err);
 
 // Loads what the arguments name and fills the request (not `progress`). Notes about defaults taken
 // and near misses in the config go to stderr. False and a set `err`.

@@ -1,39 +1,13 @@
 #include "cli/plan_question.h"
 
 #include "cli/options.h"
-#include "cli/plan_options.h"
-
-// Of how many the plan was selected: what its file says of the search; a plan written by hand was
-// pinned.
-static double selected_count(const struct plan *plan, struct err *err)
-{
-    struct json provenance = json_get(&plan->document, "provenance", err);
-    if (err->kind || !json_is_object(&provenance) || !json_has(&provenance, "search")) return 0;
-    struct json search = json_get(&provenance, "search", err);
-    if (!json_is_object(&search) || !json_has(&search, "considered_count")) return 0;
-    struct json count = json_get(&search, "considered_count", err);
-    return json_f64(&count, 0, 1e300, err);
-}
+#include "library/inquiry.h"
 
 const struct plan *plan_question(struct arena *arena, const char *path, const char *kernels,
                                  struct evaluation_request *request, struct err *err)
 {
     const struct plan *plan = plan_load(arena, path, err);
-    if (!plan) return NULL;
-    *request = (struct evaluation_request){
-        .model = plan->model,
-        .cluster = plan->cluster,
-        .workload = plan->workload,
-        .parallel = plan->parallel,
-    };
-    request->selected_count = selected_count(plan, err);
-    if (err->kind) return NULL;
-    if (!plan_kernels(arena, kernels, &request->cluster, err)) return NULL;
-    request->stack = stack_read(arena, &plan->stack, err);
-    request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
-    if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return NULL;
-    request->bands = bands_load(arena, err);
-    return request->bands ? plan : NULL;
+    return plan && inquiry_of_plan(arena, plan, kernels, request, err) ? plan : NULL;
 }
 
 bool plan_override(struct arena *arena, double tokens,

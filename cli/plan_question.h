@@ -8,8 +8,8 @@
 // A plan file as the question that it answers: what the commands that read one evaluate.
 
 // Fills the request from the file: model, cluster, workload, choices, its own stack, and the
-// shipped fabrics and bands. `kernels`: see plan_kernels. NULL and a set `err` where something is
-// wrong. All of it lives in `arena`.
+// shipped fabrics and bands. `kernels`: see inquiry_kernels. NULL and a set `err` where something
+// is wrong. All of it lives in `arena`.
 MUST_CHECK const struct plan *plan_question(struct arena *arena, const char *path,
                                             const char *kernels, struct evaluation_request *request,
                                             struct err *err);

@@ -254,7 +254,7 @@ static bool load_offers(struct arena *arena, const struct whatif_arguments *argu
     for (int i = 0; i < count; i++) {
         reliability_apply(&arguments->plan.reliability, &rented[i].cluster->failures);
         clusters[i] = rented[i].cluster;
-        if (!plan_kernels(arena, arguments->plan.kernels, &clusters[i], err)) return false;
+        if (!inquiry_kernels(arena, arguments->plan.kernels, &clusters[i], err)) return false;
     }
     job->request.fabrics = fabrics_load(arena, err);
     if (!job->request.fabrics) return false;
@@ -302,24 +302,25 @@ static void default_workload(struct arena *arena, const struct whatif_arguments 
 {
     struct sweep *sweep = &job->sweep;
     const struct cluster *first = sweep->cluster_count > 0 ? sweep->clusters[0] : NULL;
-    plan_workload(&arguments->plan, first, &sweep->workload);
+    const struct inquiry asked = plan_asked(&arguments->plan);
+    inquiry_workload(&asked, first, &sweep->workload);
     const struct sweep_list *lengths = &sweep->axes[SWEEP_SEQ_LEN];
     int64_t longest = 0;
     for (int i = 0; i < lengths->count; i++) {
         if (lengths->values[i] > (double)longest) longest = (int64_t)lengths->values[i];
     }
-    sweep->workload.seq_len = plan_seq_len(arena, job->request.model, longest);
+    sweep->workload.seq_len = inquiry_seq_len(arena, &asked, job->request.model, longest);
     const struct sweep_list *precisions = &sweep->axes[SWEEP_PRECISION];
     if (precisions->count > 0) {
         sweep->workload.precision = (enum precision)(int)precisions->values[0];
     }
     sweep->sequences_per_gpu = arguments->batch_per_gpu;
     if (sweep->axes[SWEEP_GLOBAL_BATCH].count == 0 && sweep->sequences_per_gpu == 0) {
-        sweep->batch_tokens = PLAN_BATCH_TOKENS;
+        sweep->batch_tokens = INQUIRY_BATCH_TOKENS;
         console_printf(stderr,
                        "note: --global-batch not given, taking 2^n sequences of at most %lld "
                        "tokens a step\n",
-                       (long long)PLAN_BATCH_TOKENS);
+                       (long long)INQUIRY_BATCH_TOKENS);
     }
 }
 
@@ -338,14 +339,10 @@ static enum precision narrowest(const struct sweep *sweep)
 bool whatif_stack(struct arena *arena, struct whatif_job *job,
                   const struct cluster *const *clusters, int cluster_count, struct err *err)
 {
-    const struct plan_stack_question asked = {
-        .clusters = clusters,
-        .cluster_count = cluster_count,
-        .model = job->request.model,
-        .precision = narrowest(&job->sweep),
-        .pins = &job->sweep.pins,
-    };
-    return plan_stack(arena, job->arguments->plan.stack, &asked, &job->request.stack, err);
+    struct inquiry asked = plan_asked(&job->arguments->plan);
+    asked.pins = job->sweep.pins;
+    return inquiry_stack(arena, &asked, job->request.model, clusters, cluster_count,
+                         narrowest(&job->sweep), &job->request.stack, err);
 }
 
 // From one node to 1,024 GPUs, doubling.
@@ -392,7 +389,8 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
         !units_parse_duration(arguments->deadline, "--deadline", &question->deadline_s, err)) {
         return false;
     }
-    job->request.model = plan_model(arena, arguments->plan.model, err);
+    const struct inquiry asked = plan_asked(&arguments->plan);
+    job->request.model = inquiry_model(arena, &asked, err);
     if (!job->request.model) return false;
     bool loaded = arguments->offers ? load_offers(arena, arguments, job, err)
                                     : load_clusters(arena, arguments, job, err);
@@ -411,7 +409,7 @@ bool whatif_job_make(struct arena *arena, const struct whatif_arguments *argumen
     job->words.folder = is_page ? NULL : arguments->folder;
     job->refines =
         whatif_has_limit(&job->question) && !arguments->offers && is_range(arguments, job);
-    plan_model_notes(job->request.model);
+    inquiry_model_notes(&asked, job->request.model);
     default_workload(arena, arguments, job);
     const struct sweep *sweep = &job->sweep;
     bool is_open = !arguments->plan.stack && !job->request.stack && sweep->cluster_count > 0;

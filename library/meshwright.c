@@ -2,7 +2,7 @@
 
 #include "core/file.h"
 #include "core/version.h"
-#include "library/question.h"
+#include "library/answer.h"
 #include "reports/page/replan.h"
 #include "reports/table/plan_json.h"
 
@@ -14,7 +14,7 @@ struct meshwright {
     struct arena kept;  // the plan, and this struct
     struct arena last;  // of the last call
     const char *plan;   // NULL: none yet
-    const char *text;
+    const char *text, *notes;
     struct err err;
 };
 
@@ -28,7 +28,7 @@ struct meshwright *meshwright_new(void)
     struct arena kept = {0};
     struct meshwright *plan = ARENA_NEW(&kept, struct meshwright, 1);
     plan->kept = kept;
-    plan->text = "";
+    plan->text = plan->notes = "";
     return plan;
 }
 
@@ -45,7 +45,7 @@ static void begin(struct meshwright *plan)
 {
     arena_free(&plan->last);
     plan->last = (struct arena){0};
-    plan->text = "";
+    plan->text = plan->notes = "";
     plan->err = (struct err){0};
 }
 
@@ -72,7 +72,8 @@ static bool evaluate_plan(struct meshwright *plan, const char *text, struct eval
     struct json root;
     if (!text) return err_set(&plan->err, ERR_USAGE, "no plan is there: load or plan one first");
     if (!parse(plan, "plan", text, &root)) return false;
-    if (!question_of_plan(&plan->last, &root, &request, &plan->err)) return false;
+    const struct plan *read = plan_read(&plan->last, &root, &plan->err);
+    if (!read || !inquiry_of_plan(&plan->last, read, NULL, &request, &plan->err)) return false;
     struct arena scratch = {0};
     bool done = evaluate(&plan->last, &scratch, &request, evaluation, &plan->err);
     arena_free(&scratch);
@@ -95,8 +96,9 @@ int meshwright_plan(struct meshwright *plan, const char *question)
     struct json root;
     begin(plan);
     if (!parse(plan, "question", question, &root)) return (int)plan->err.kind;
-    const struct question_answer answer = question_answer(&plan->last, &root, &plan->err);
+    const struct answer answer = answer_question(&plan->last, &root, &plan->err);
     if (plan->err.kind) return (int)plan->err.kind;
+    plan->notes = answer.notes;
     if (!answer.plan) {
         err_set(&plan->err, ERR_USAGE, "%s", answer.reason);
         return MESHWRIGHT_NO;
@@ -151,7 +153,7 @@ int meshwright_what_if(struct meshwright *plan, const char *change)
     begin(plan);
     if (!plan->plan) err_set(&plan->err, ERR_USAGE, "no plan is there: load or plan one first");
     if (plan->err.kind || !parse(plan, "change", change, &root)) return (int)plan->err.kind;
-    const char *base = question_base(&plan->last, plan->plan, &plan->err);
+    const char *base = answer_base(&plan->last, plan->plan, &plan->err);
     if (!base) return (int)plan->err.kind;
     const struct replan_answer answer = replan(&plan->last, base, change);
     if (answer.plan) plan->text = answer.plan;
@@ -189,6 +191,11 @@ int meshwright_figures(struct meshwright *plan, struct meshwright_figures *figur
 const char *meshwright_text(const struct meshwright *plan)
 {
     return plan->text;
+}
+
+const char *meshwright_notes(const struct meshwright *plan)
+{
+    return plan->notes;
 }
 
 const char *meshwright_error(const struct meshwright *plan)

@@ -63,10 +63,12 @@ int meshwright_load(struct meshwright *plan, const char *path);
 //   "seq_len", "global_batch"   tokens; sequences a step                      must be there
 //   "nodes", "gpus"             of the cluster; absent: as its file says
 //   "stack"                     absent: the one with most measured runs on the device
-//   "precision", "optimizer"    absent: bf16, adamw
+//   "kernels"                   a table of measured kernels; absent: none
+//   "precision", "optimizer"    absent: bf16 (fp32 on CPUs), adamw
+//   "objective"                 "time", "cost" or "memory"; absent: time
 //   "tokens"                    to train in all; absent: not asked
 //   "pins"                      {"tp": 8, "zero": "1..3", "recompute": "full"}
-// 1 where nothing fits.
+// 1 where nothing fits. The plan is the one that the command writes for the same question.
 int meshwright_plan(struct meshwright *plan, const char *question);
 
 // Writes the plan to a file, whole or not at all.
@@ -84,9 +86,11 @@ int meshwright_what_if(struct meshwright *plan, const char *change);
 // The figures of the plan. 2 where `struct_bytes` is not set or no plan is there.
 int meshwright_figures(struct meshwright *plan, struct meshwright_figures *figures);
 
-// The last call's text, "" where it has none, and error, "" where it had none. Both live until the
-// next call with this handle.
+// The last call's text, error, and what it took where the question says nothing or found odd (the
+// notes and warnings of the command, a line each); "" where it has none. All live until the next
+// call with this handle.
 const char *meshwright_text(const struct meshwright *plan);
+const char *meshwright_notes(const struct meshwright *plan);
 const char *meshwright_error(const struct meshwright *plan);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 #include "core/file.h"
 #include "core/units.h"
 #include "exchange/compare.h"
-#include "library/question.h"
+#include "library/answer.h"
 #include "reports/page/replan.h"
 
 #include <string.h>
@@ -84,6 +84,19 @@ static void describe(struct arena *arena, const struct json *plan, const char *n
     json_put_text(writer, "next", next);
 }
 
+// What was taken where the question says nothing, before the figures that rest on it.
+static void put_notes(struct arena *arena, const char *notes, struct serve_answer *answer)
+{
+    json_open_flat(&answer->structured, "notes", '[');
+    for (const char *line = notes; *line;) {
+        size_t length = strcspn(line, "\n");
+        json_put_text(&answer->structured, NULL, arena_print(arena, "%.*s", (int)length, line));
+        line += length + (line[length] != '\0');
+    }
+    json_close(&answer->structured, ']');
+    if (*notes) answer->text = arena_print(arena, "Taken: %s\n%s", notes, answer->text);
+}
+
 static const char *text_of(const struct json *arguments, const char *key, struct err *err)
 {
     const struct json value = json_get(arguments, key, err);
@@ -114,12 +127,12 @@ static bool save(struct arena *arena, const char *path, const char *text, struct
     return file_write(path, text, strlen(text), err);
 }
 
-static bool answer_plan(struct arena *arena, const struct json *arguments,
-                        struct serve_answer *answer, struct err *err)
+static bool tool_plan(struct arena *arena, const struct json *arguments,
+                      struct serve_answer *answer, struct err *err)
 {
     const struct json question = json_get(arguments, "question", err);
     if (err->kind) return false;
-    const struct question_answer found = question_answer(arena, &question, err);
+    const struct answer found = answer_question(arena, &question, err);
     if (err->kind) return false;
     if (!found.plan) return err_set(err, ERR_USAGE, "%s", found.reason);
     const char *next = "why {\"choice\": \"tp=8\"}, or what_if on the saved plan";
@@ -132,33 +145,35 @@ static bool answer_plan(struct arena *arena, const struct json *arguments,
     struct json plan;
     if (!parse(arena, "plan", found.plan, &plan, err)) return false;
     describe(arena, &plan, next, answer);
+    put_notes(arena, found.notes, answer);
     return true;
 }
 
-static bool answer_why(struct arena *arena, const struct json *arguments,
-                       struct serve_answer *answer, struct err *err)
+static bool tool_why(struct arena *arena, const struct json *arguments, struct serve_answer *answer,
+                     struct err *err)
 {
     const struct json question = json_get(arguments, "question", err);
     const char *choice = text_of(arguments, "choice", err);
     if (!choice) return false;
-    struct question_answer found = question_why(arena, &question, choice, err);
+    const struct answer found = answer_why(arena, &question, choice, err);
     if (err->kind) return false;
     struct json plan;
     if (!parse(arena, "plan", found.plan, &plan, err)) return false;
     describe(arena, &plan, "plan with that choice pinned", answer);
     json_put_text(&answer->structured, "why", found.reason);
+    put_notes(arena, found.notes, answer);
     answer->text = arena_print(arena, "%s\nThe best plan: %s", found.reason, answer->text);
     return true;
 }
 
-static bool answer_what_if(struct arena *arena, const struct json *arguments,
-                           struct serve_answer *answer, struct err *err)
+static bool tool_what_if(struct arena *arena, const struct json *arguments,
+                         struct serve_answer *answer, struct err *err)
 {
     size_t bytes = 0;
     const char *path = text_of(arguments, "plan", err);
     const struct json change = json_get(arguments, "change", err);
     const char *text = err->kind ? NULL : file_read(arena, path, FILE_BYTES_MAX, &bytes, err);
-    const char *base = text ? question_base(arena, text, err) : NULL;
+    const char *base = text ? answer_base(arena, text, err) : NULL;
     if (!base) return false;
     struct json_writer copy = {.arena = arena};
     json_put_copy(&copy, NULL, &change);
@@ -174,8 +189,8 @@ static bool answer_what_if(struct arena *arena, const struct json *arguments,
     return !err->kind;
 }
 
-static bool answer_memory(struct arena *arena, const struct json *arguments,
-                          struct serve_answer *answer, struct err *err)
+static bool tool_memory(struct arena *arena, const struct json *arguments,
+                        struct serve_answer *answer, struct err *err)
 {
     size_t bytes = 0;
     const char *path = text_of(arguments, "plan", err);
@@ -269,8 +284,8 @@ static const char *write_bands(struct arena *arena, struct json_writer *writer,
     return arena_print(arena, "%sThe bands %s.", text, overlap ? "overlap" : "do not overlap");
 }
 
-static bool answer_compare(struct arena *arena, const struct json *arguments,
-                           struct serve_answer *answer, struct err *err)
+static bool tool_compare(struct arena *arena, const struct json *arguments,
+                         struct serve_answer *answer, struct err *err)
 {
     const char *base = text_of(arguments, "base", err), *now = text_of(arguments, "new", err);
     struct compare_request request = {.threshold_ratio = 0.03, .judges_step = true};
@@ -311,6 +326,7 @@ static bool answer_compare(struct arena *arena, const struct json *arguments,
     "\"nodes\": {\"type\": \"integer\"}, \"gpus\": {\"type\": \"integer\"}, \"stack\": "          \
     "{\"type\": "                                                                                 \
     "\"string\"}, \"precision\": {\"type\": \"string\"}, \"optimizer\": {\"type\": \"string\"}, " \
+    "\"objective\": {\"type\": \"string\"}, \"kernels\": {\"type\": \"string\"}, "                \
     "\"tokens\": {\"type\": \"number\"}, \"pins\": {\"type\": \"object\"}}}"
 #define WITH(required, members) \
     "{\"type\": \"object\", \"required\": [" required "], \"properties\": {" members "}}"
@@ -319,23 +335,23 @@ const struct serve_tool SERVE_TOOLS[] = {
     {"plan",
      "Search every way to train a model on a cluster; predicted step, memory, band and proof. save "
      "writes plan.json there.",
-     WITH("\"question\"", QUESTION ", \"save\": {\"type\": \"string\"}"), answer_plan},
+     WITH("\"question\"", QUESTION ", \"save\": {\"type\": \"string\"}"), tool_plan},
     {"why", "Why a choice lost against the best plan: what it would cost, and where.",
      WITH("\"question\", \"choice\"",
           QUESTION ", \"choice\": {\"type\": \"string\", \"description\": \"KEY=VALUE, as tp=8\"}"),
-     answer_why},
+     tool_why},
     {"what_if",
      "A saved plan asked again with a few numbers changed: gpus, network_ratio, memory_ratio, "
      "price_per_gpu_hour, pins, keep.",
      WITH("\"plan\", \"change\"",
           "\"plan\": {\"type\": \"string\"}, \"change\": {\"type\": \"object\"}"),
-     answer_what_if},
+     tool_what_if},
     {"memory", "The memory of a saved plan, by stage and by what holds it.",
-     WITH("\"plan\"", "\"plan\": {\"type\": \"string\"}"), answer_memory},
+     WITH("\"plan\"", "\"plan\": {\"type\": \"string\"}"), tool_memory},
     {"compare", "Two plans, run.json or traces: what changed, and whether it is a regression.",
      WITH("\"base\", \"new\"",
           "\"base\": {\"type\": \"string\"}, \"new\": {\"type\": \"string\"}, \"threshold\": "
           "{\"type\": \"number\"}"),
-     answer_compare},
+     tool_compare},
     {0},
 };

@@ -1,6 +1,7 @@
 #include "library/meshwright.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 static const char QUESTION[] =
@@ -40,6 +41,63 @@ static void a_plan_is_made_saved_loaded_and_asked(void **state)
     meshwright_free(NULL);
 }
 
+// What a command prints, without what it says on the way.
+static const char *printed(struct arena *arena, const char *options)
+{
+    const char *build = getenv("BUILD") ? getenv("BUILD") : "build";
+    enum { MOST = 1 << 20 };
+    char *text = ARENA_NEW(arena, char, MOST);
+    FILE *pipe = popen(arena_print(arena, "%s/meshwright %s 2>/dev/null", build, options), "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, MOST - 1, pipe)] = '\0';
+    pclose(pipe);
+    return text;
+}
+
+// The same question as an object and as options gets the same bytes, and so does the plan when it
+// is read again: the band of one that was chosen from many is wider.
+static void the_library_and_the_command_answer_alike(void **state)
+{
+    static const struct {
+        const char *question, *options;
+    } CASES[] = {
+        {"{\"model\": \"gpt2\", \"cluster\": \"dgx-a100-80g\", \"seq_len\": 512, "
+         "\"global_batch\": 16}",
+         "gpt2 dgx-a100-80g --seq-len 512 --global-batch 16"},
+        {"{\"model\": \"gpt2\", \"cluster\": \"dgx-h100-x4\", \"nodes\": 2, \"gpus\": 12, "
+         "\"seq_len\": 1024, \"global_batch\": 48, \"precision\": \"fp16\", \"optimizer\": "
+         "\"lamb\", \"tokens\": 1e9, \"stack\": \"megatron-core\", \"pins\": {\"tp\": "
+         "\"1..2\", \"recompute\": \"full\"}}",
+         "gpt2 dgx-h100-x4 --nodes 2 --gpus 12 --seq-len 1024 --global-batch 48 --precision fp16 "
+         "--optimizer lamb --tokens 1e9 --stack megatron-core --tp 1..2 --recompute full"},
+        {"{\"model\": \"gpt2\", \"cluster\": \"dgx-h100\", \"seq_len\": 512, \"global_batch\": "
+         "16, \"objective\": \"memory\"}",
+         "gpt2 dgx-h100 --seq-len 512 --global-batch 16 --objective memory"},
+    };
+    struct arena *arena = *state;
+    const char *path = arena_print(arena, "/tmp/meshwright-alike-%d.json", (int)getpid());
+    const char *build = getenv("BUILD") ? getenv("BUILD") : "build";
+    // Builds for other purposes have no binary.
+    if (access(arena_print(arena, "%s/meshwright", build), X_OK) != 0) return;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct meshwright *plan = meshwright_new();
+        assert_int_equal(meshwright_plan(plan, CASES[i].question), MESHWRIGHT_YES);
+        assert_true((strstr(meshwright_notes(plan), "--stack not given, taking ") != NULL) ==
+                    (strstr(CASES[i].options, "--stack") == NULL));
+        const char *made = arena_copy(arena, meshwright_text(plan));
+        assert_string_equal(made, printed(arena, arena_print(arena, "plan %s --json --force -o %s",
+                                                             CASES[i].options, path)));
+        assert_int_equal(meshwright_load(plan, path), MESHWRIGHT_YES);
+        assert_string_equal(meshwright_text(plan), made);
+        assert_int_equal(meshwright_simulate(plan), MESHWRIGHT_YES);
+        assert_string_equal(meshwright_text(plan),
+                            printed(arena, arena_print(arena, "simulate %s --json", path)));
+        assert_string_equal(meshwright_notes(plan), "");
+        meshwright_free(plan);
+    }
+    unlink(path);
+}
+
 static void a_caller_of_an_older_version_gets_what_it_knows(void **state)
 {
     (void)state;
@@ -72,6 +130,9 @@ static void what_is_wrong_is_told_as_text(void **state)
         {"{\"model\": \"gpt2\", \"cluster\": \"dgx-h100\", \"seq_len\": 512, \"global_batch\": 8, "
          "\"pins\": {\"tq\": 8}}",
          "tq", MESHWRIGHT_IMPOSSIBLE},
+        {"{\"model\": \"gpt2\", \"cluster\": \"dgx-h100\", \"seq_len\": 512, \"global_batch\": 8, "
+         "\"objective\": \"fun\"}",
+         "$.objective: expected time, cost or memory", MESHWRIGHT_WRONG_INPUT},
         {"{\"model\": \"llama-3-70b\", \"cluster\": \"rtx4090-pcie8\", \"seq_len\": 4096, "
          "\"global_batch\": 8}",
          "fits", MESHWRIGHT_NO},
@@ -96,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_is_made_saved_loaded_and_asked),
+        cmocka_unit_test(the_library_and_the_command_answer_alike),
         cmocka_unit_test(a_caller_of_an_older_version_gets_what_it_knows),
         cmocka_unit_test(what_is_wrong_is_told_as_text),
     };

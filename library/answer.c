@@ -1,0 +1,145 @@
+#include "library/answer.h"
+
+#include "core/file.h"
+#include "core/plain.h"
+#include "core/version.h"
+#include "reports/table/plan_json.h"
+#include "reports/table/plan_table.h"
+
+#include <string.h>
+
+bool answer_evaluate(struct arena *arena, const struct search_request *request,
+                     const struct search_result *result, const struct candidate *candidate,
+                     struct evaluation_request *evaluated, struct evaluation *evaluation,
+                     struct err *err)
+{
+    *evaluated = (struct evaluation_request){
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .bands = bands_load(arena, err),
+        .workload = request->workload,
+        .parallel = candidate->parallel,
+        .selected_count = result->considered_count,
+    };
+    if (!evaluated->bands) return false;
+    struct arena scratch = {0};
+    bool done = evaluate(arena, &scratch, evaluated, evaluation, err);
+    arena_free(&scratch);
+    return done;
+}
+
+char *answer_document(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result,
+                      const struct evaluation_request *evaluated,
+                      const struct evaluation *evaluation)
+{
+    const struct plan_document document = {
+        .request = evaluated,
+        .evaluation = evaluation,
+        .search = result,
+        .device_bytes = cluster_device_bytes(request->cluster),
+        .version = MESHWRIGHT_VERSION,
+    };
+    return plan_document_text(arena, &document);
+}
+
+bool answer_explain(struct arena *arena, const struct search_request *request,
+                    const struct search_result *result, const char *word, const char *choice,
+                    struct explanation *explanation, struct err *err)
+{
+    const char *equals = strchr(choice, '=');
+    if (!equals) return err_set(err, ERR_USAGE, "%sexpected KEY=VALUE, found \"%s\"", word, choice);
+    const char *key = arena_print(arena, "%.*s", (int)(equals - choice), choice);
+    return explain_why(arena, request, result, key, equals + 1, explanation, err);
+}
+
+struct heard {
+    struct arena *arena;
+    const char *lines;
+};
+
+static void hear(void *context, const char *line)
+{
+    struct heard *heard = context;
+    heard->lines = arena_print(heard->arena, "%s%s%s", heard->lines, *heard->lines ? "\n" : "",
+                               plain_copy(heard->arena, line));
+}
+
+struct found {
+    struct search_request request;
+    struct search_result result;
+    struct heard heard;
+};
+
+static bool search(struct arena *arena, const struct json *at, struct found *found, struct err *err)
+{
+    struct inquiry question;
+    *found = (struct found){.heard = {arena, ""}};
+    if (!inquiry_read(arena, at, &question, err)) return false;
+    question.ear = (struct inquiry_ear){hear, hear, &found->heard};
+    return inquiry_request(arena, &question, &found->request, err) &&
+           search_plans(arena, &found->request, &found->result, err);
+}
+
+static const char *plan_of(struct arena *arena, const struct found *found, struct err *err)
+{
+    struct evaluation_request evaluated;
+    struct evaluation evaluation;
+    if (!answer_evaluate(arena, &found->request, &found->result, &found->result.best[0], &evaluated,
+                         &evaluation, err))
+        return NULL;
+    return answer_document(arena, &found->request, &found->result, &evaluated, &evaluation);
+}
+
+struct answer answer_question(struct arena *arena, const struct json *question, struct err *err)
+{
+    struct answer answer = {.notes = ""};
+    struct found found;
+    if (!search(arena, question, &found, err)) return answer;
+    answer.notes = found.heard.lines;
+    if (found.result.status == SEARCH_NOTHING_FITS)
+        answer.reason = plan_nothing_text(arena, &found.request, &found.result);
+    else
+        answer.plan = plan_of(arena, &found, err);
+    return answer;
+}
+
+struct answer answer_why(struct arena *arena, const struct json *question, const char *choice,
+                         struct err *err)
+{
+    struct answer answer = {.notes = ""};
+    struct found found;
+    struct explanation explanation = {0};
+    if (!strchr(choice, '=')) {
+        err_set(err, ERR_USAGE, "expected KEY=VALUE, found \"%s\"", choice);
+        return answer;
+    }
+    if (!search(arena, question, &found, err)) return answer;
+    answer.notes = found.heard.lines;
+    if (found.result.status == SEARCH_NOTHING_FITS) {
+        err_set(err, ERR_USAGE, "%s", plan_nothing_text(arena, &found.request, &found.result));
+        return answer;
+    }
+    if (!answer_explain(arena, &found.request, &found.result, "", choice, &explanation, err))
+        return answer;
+    answer.reason = explanation.text ? explanation.text : explanation.reason;
+    answer.plan = plan_of(arena, &found, err);
+    return answer;
+}
+
+const char *answer_base(struct arena *arena, const char *plan, struct err *err)
+{
+    enum { DATA_BYTES_MAX = 64 << 20 };
+    static const char *const NAMES[] = {"fabrics", "bands"};
+    const char *texts[2];
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = 0;
+        const char *path = file_find_data(arena, "cost_models", NAMES[i], NAMES[i], err);
+        texts[i] = path ? file_read(arena, path, DATA_BYTES_MAX, &bytes, err) : NULL;
+        if (!texts[i]) return NULL;
+    }
+    return arena_print(arena, "{\"plan\": %s, \"fabrics\": %s, \"bands\": %s}", plan, texts[0],
+                       texts[1]);
+}
