@@ -85,7 +85,7 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 .PHONY: deb wheel all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle \
         wasm install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
         test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
-        check_planted check_simulation check_fuzz FORCE
+        check_planted check_simulation check_fuzz check_abi FORCE
 .SECONDARY:
 
 # Beside the planner's module: the runs that reports set beside a plan.
@@ -410,7 +410,7 @@ mutant_judges:
 	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
 check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_planted \
-       check_draws check_sanitized check_fuzz
+       check_draws check_abi check_sanitized check_fuzz
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
@@ -436,6 +436,11 @@ check_tidy: check_deps $(MESSAGES).h $(PAGE_PARTS) $(OPTION_TABLES)
 	@# Requests are tested until they are done, which clang-tidy's checker of MPI does not know.
 	printf '%s\n' $(if $(MPICC),$(MPI_SOURCES)) | \
 	    $(call tidy,$(MPI_CFLAGS),--checks=-clang-analyzer-optin.mpi.MPI-Checker)
+
+# What programs linked with the library rely on.
+check_abi: check_deps
+	@$(QUIET_MAKE) $(LIBRARY_FILE)
+	tests/abi.sh $(LIBRARY_FILE)
 
 # cuDNN's plans for every shape of attention in the zoo; `make test` asks for a few.
 check_sdpa: check_deps

@@ -7,7 +7,8 @@ packages="gcc libc6-dev make pkg-config libglpk-dev libhwloc-dev libcjson-dev li
           libprotobuf-c-dev protobuf-c-compiler zlib1g-dev libopenblas-dev openmpi-bin
           libopenmpi-dev gnuplot-nox libsqlite3-0 perl"
 if [ "${1:-}" = check ]; then
-    packages="$packages clang clang-tidy clang-format libclang-rt-14-dev chromium libxml2-utils"
+    packages="$packages clang clang-tidy clang-format libclang-rt-14-dev chromium libxml2-utils
+              abigail-tools"
 fi
 
 # gnuplot-nox may be replaced by another gnuplot, and pkg-config by pkgconf, where a user chose so.
