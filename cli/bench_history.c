@@ -3,10 +3,10 @@
 #include "core/plain.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "exchange/compare_noise.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -82,21 +82,20 @@ static bool is_alike(const struct side_file *a, const struct side_file *b)
 }
 
 static void put_set(struct arena *arena, struct table *table, const struct bench_set *set,
-                    const struct samples *medians, double *before_s)
+                    double *before_s)
 {
-    double median_s = samples_median(arena, *medians);
+    double median_s = samples_median(arena, set->medians);
     table_row(table,
               (const char *const[]){
                   set->date, arena_print(arena, "%d", set->count), units_seconds(arena, median_s),
-                  set->count > 1 ? units_seconds(arena, samples_spread(arena, *medians)) : "-",
+                  set->count > 1 ? units_seconds(arena, samples_spread(arena, set->medians)) : "-",
                   *before_s > 0 ? units_signed_percent(arena, median_s / *before_s - 1) : ""});
     *before_s = median_s;
 }
 
 // The runs of one date; count 0 where they are of another plan or machine.
 static bool read_set(struct arena *arena, const char *folder, const char *const *names, int count,
-                     const struct side_file *now, struct bench_set *set, struct samples *medians,
-                     struct err *err)
+                     const struct side_file *now, struct bench_set *set, struct err *err)
 {
     double *values = ARENA_NEW(arena, double, count);
     *set = (struct bench_set){.date = arena_print(arena, "%.*s", DATE_LENGTH, names[0] + FIRST)};
@@ -108,35 +107,42 @@ static bool read_set(struct arena *arena, const char *folder, const char *const 
         values[set->count] = samples_median(arena, (struct samples){file.step_s, file.step_count});
         set->paths[set->count++] = path;
     }
-    *medians = (struct samples){values, set->count};
+    set->medians = (struct samples){values, set->count};
     return true;
+}
+
+struct bench_set *bench_sets(struct arena *arena, const char *folder, const struct side_file *now,
+                             int *count, int *other_count, struct err *err)
+{
+    int name_count = 0, first = 0;
+    const char **names = names_of(arena, folder, &name_count, err);
+    if (err->kind) return NULL;
+    struct bench_set *sets = ARENA_NEW(arena, struct bench_set, name_count + 1);
+    *count = *other_count = 0;
+    for (int next; first < name_count; first = next) {
+        next = first;
+        while (next < name_count && strncmp(names[next], names[first], FIRST + DATE_LENGTH) == 0)
+            next++;
+        struct bench_set *set = &sets[*count];
+        if (!read_set(arena, folder, names + first, next - first, now, set, err)) return NULL;
+        *other_count += next - first - set->count;
+        *count += set->count > 0;
+    }
+    return sets;
 }
 
 const char *bench_history(struct arena *arena, const char *folder, const struct side_file *now,
                           struct bench_set *last, struct err *err)
 {
     static const char *const HEADER[] = {"date", "runs", "step", "spread", "change"};
-    int count = 0, other_count = 0, set_count = 0, first = 0;
-    const char **names = names_of(arena, folder, &count, err);
-    if (err->kind) return NULL;
-    struct bench_set *sets = ARENA_NEW(arena, struct bench_set, count + 1);
-    struct samples *medians = ARENA_NEW(arena, struct samples, count + 1);
-    for (int next; first < count; first = next) {
-        next = first;
-        while (next < count && strncmp(names[next], names[first], FIRST + DATE_LENGTH) == 0)
-            next++;
-        struct bench_set *set = &sets[set_count];
-        if (!read_set(arena, folder, names + first, next - first, now, set, &medians[set_count],
-                      err))
-            return NULL;
-        other_count += next - first - set->count;
-        set_count += set->count > 0;
-    }
+    int set_count = 0, other_count = 0;
+    const struct bench_set *sets = bench_sets(arena, folder, now, &set_count, &other_count, err);
+    if (!sets) return NULL;
     struct table table = table_new(arena, "lrrrr");
     double before_s = 0;
     table_row(&table, HEADER);
     for (int i = set_count > SHOWN_MAX ? set_count - SHOWN_MAX : 0; i < set_count; i++)
-        put_set(arena, &table, &sets[i], &medians[i], &before_s);
+        put_set(arena, &table, &sets[i], &before_s);
     *last = set_count > 1 ? sets[set_count - 2] : (struct bench_set){0};
     const char *others =
         other_count == 0
@@ -144,4 +150,51 @@ const char *bench_history(struct arena *arena, const char *folder, const struct 
             : arena_print(arena, "%d saved runs of other plans or machines are not compared.\n",
                           other_count);
     return arena_print(arena, "%s%s", table_text(&table), others);
+}
+
+// The newest run of a plan.
+static bool find_newest(struct arena *arena, const char *folder, const char *plan_hash,
+                        struct side_file *newest, struct err *err)
+{
+    int count = 0;
+    const char **names = names_of(arena, folder, &count, err);
+    for (int i = count - 1; i >= 0 && !err->kind; i--) {
+        const char *path = arena_print(arena, "%s/%s", folder, names[i]);
+        if (!side_read(arena, path, 0, newest, err)) return false;
+        if (newest->kind == SIDE_RUN && strcmp(choice_of(newest, "plan"), plan_hash) == 0)
+            return true;
+    }
+    return err_set(err, ERR_INPUT, "%s: none of its %d runs is of this plan",
+                   plain_copy(arena, folder), count);
+}
+
+static struct history_point point_of(struct arena *arena, const struct bench_set *set)
+{
+    struct history_point point = {.date = set->date,
+                                  .run_count = set->count,
+                                  .median_s = samples_median(arena, set->medians),
+                                  .low_s = set->medians.values[0],
+                                  .high_s = set->medians.values[0]};
+    for (int i = 1; i < set->count; i++) {
+        point.low_s = fmin(point.low_s, set->medians.values[i]);
+        point.high_s = fmax(point.high_s, set->medians.values[i]);
+    }
+    return point;
+}
+
+const struct report_history *bench_report(struct arena *arena, const char *folder,
+                                          const char *plan_hash, struct err *err)
+{
+    struct side_file newest;
+    struct report_history *history = ARENA_NEW(arena, struct report_history, 1);
+    if (!find_newest(arena, folder, plan_hash, &newest, err)) return NULL;
+    const struct bench_set *sets =
+        bench_sets(arena, folder, &newest, &history->count, &history->other_count, err);
+    if (!sets) return NULL;
+    history->folder = plain_copy(arena, folder);
+    history->machine = plain_copy(arena, choice_of(&newest, "device"));
+    history->points = ARENA_NEW(arena, struct history_point, history->count);
+    for (int i = 0; i < history->count; i++)
+        history->points[i] = point_of(arena, &sets[i]);
+    return history;
 }

@@ -1,5 +1,7 @@
 #pragma once
+#include "exchange/compare_noise.h"
 #include "exchange/compare_side.h"
+#include "reports/page/history.h"
 
 // The history of `bench`: a folder of files bench-DATE-NN.json, each a run.json, those of one call
 // with one date. What is compared is of the same plan and machine, as the files say.
@@ -11,6 +13,7 @@ struct bench_set {
     const char *date;  // "20261123T172400Z"
     const char *paths[BENCH_RUNS_MAX];
     int count;
+    struct samples medians;  // of the steps of each
 };
 
 // The present time in UTC, or the first second after it of which the folder has nothing.
@@ -22,3 +25,13 @@ const char *bench_path(struct arena *arena, const char *folder, const char *date
 // history is no run, ERR_SYSTEM where the folder cannot be read.
 const char *bench_history(struct arena *arena, const char *folder, const struct side_file *now,
                           struct bench_set *last, struct err *err);
+
+// The sets that are like `now`, by date; and how many runs are not. NULL and errors as above.
+MUST_CHECK struct bench_set *bench_sets(struct arena *arena, const char *folder,
+                                        const struct side_file *now, int *count, int *other_count,
+                                        struct err *err);
+
+// The history of the plan of this hash, on the machine of its newest run, for a report. NULL with
+// ERR_INPUT where the folder has no run of it, and errors as above.
+MUST_CHECK const struct report_history *bench_report(struct arena *arena, const char *folder,
+                                                     const char *plan_hash, struct err *err);

@@ -1,3 +1,4 @@
+#include "cli/bench_history.h"
 #include "cli/commands.h"
 #include "cli/inject_options.h"
 #include "cli/options.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 
 struct arguments {
-    const char *plan, *kernels, *folder, *measured;
+    const char *plan, *kernels, *folder, *measured, *history;
     struct int_range gpus;
     double tokens;
     struct inject_arguments inject;
@@ -67,6 +68,11 @@ static int run(struct arena *arena, const struct arguments *arguments, const cha
                        &request, err))
         return exit_status(err);
     report.request = &request;
+    if (arguments->history) {
+        const char *hash = run_plan_hash(arena, report.plan->document.document->text);
+        report.history = bench_report(arena, arguments->history, hash, err);
+        if (!report.history) return exit_status(err);
+    }
     if (!page_planner_load(arena, &report.planner, err)) return exit_status(err);
 
     struct arena scratch = {0};
@@ -99,6 +105,8 @@ int report_command(int argc, char **argv, struct err *err)
         {"--run", OPTION_TEXT, &arguments.measured,
          "run.json of this plan: measured beside predicted, stragglers, the critical path", "FILE",
          0, 0},
+        {"--history", OPTION_TEXT, &arguments.history,
+         "folder of `bench --save`: how long a step of this plan took, call by call", "DIR", 0, 0},
         {"--force", OPTION_FLAG, &arguments.force,
          "write into a folder that holds no report of ours", NULL, 0, 0},
         {"--gpus", OPTION_RANGE, &arguments.gpus,

@@ -258,6 +258,23 @@ check('a folder that is not there ends the run', $status == 4 && $out eq '' && $
     check('one that is slower answers no', $status == 1 && $out =~ /^Regression: step /m
           && $out =~ /^2 saved runs of other plans or machines are not compared\.$/m,
           $out . $errors);
+    # The page plots what is of this plan, a point a call.
+    my $page = "report $plan --no-scaling --json --history";
+    ($status, $out, $errors) = meshwright("$page $folder/kept/runs");
+    my $told = $status == 0 ? $json->decode($out) : {};
+    my @points = @{ $told->{history} // [] };
+    check('report plots the history', @points == 2 && !(grep { $_->{runs} != 2
+          || $_->{step_s_least} > $_->{step_s} || $_->{step_s} > $_->{step_s_most} } @points)
+          && $points[1]{step_s} > 2 * $points[0]{step_s}
+          && Schema::breach($told, Schema::from_file('reports/report.schema.json'), '$') eq '',
+          $out . $errors);
+    ($status, $out) = meshwright("report $plan --no-scaling --history $folder/kept/runs -o -");
+    check('in a figure and a table', $out =~ /id="figure-history"/ && $out =~ />Over time</
+          && $out =~ /2 saved runs of other plans or machines are left out/, $out);
+    mkdir "$folder/none";
+    ($status, $out, $errors) = meshwright("$page $folder/none");
+    check('where there is none it says so', $status == 3
+          && $errors =~ /none: none of its 0 runs is of this plan$/m, $errors);
     ($status, $out, $errors) = meshwright("bench $folder/none.json --save $folder/new");
     check('a run that fails leaves nothing', $status == 3 && !-e "$folder/new"
           && $errors =~ /^meshwright bench: a run failed: .*none\.json: No such file/m, $errors);

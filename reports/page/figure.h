@@ -15,6 +15,7 @@ struct report_facts {
 bool figure_measured_steps(const struct report_facts *facts, struct chart *chart);
 bool figure_measured_ranks(const struct report_facts *facts, struct chart *chart);
 bool figure_measured_exchanges(const struct report_facts *facts, struct chart *chart);
+bool figure_history(const struct report_facts *facts, struct chart *chart);
 bool figure_waterfall(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline_begin(const struct report_facts *facts, struct chart *chart);

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 #include "reports/comparison/run_ranks.h"
 #include "reports/comparison/run_read.h"
+#include "reports/page/history.h"
 #include "reports/page/neighbours.h"
 #include "reports/page/published.h"
 #include "reports/table/explain_table.h"
@@ -33,6 +34,7 @@
 //                     "source"}]            where the published runs are at hand
 //      "measured": {"step_s", "steps_s", "kinds", "ranks", "critical_path", ...}  where a run was
 //                                                                  given
+//      "history": [{"date", "runs", "step_s", "step_s_least", "step_s_most"}]   where one was given
 //      "traffic": {"nodes_per_cell", "bytes": [[...]], ...}       sent a step, row to column;
 //                                                                  0 nodes: a cell is a GPU
 //      "injection": {...},    as `simulate --slow-rank ... --json`, where something was injected
@@ -61,14 +63,15 @@ struct report {
     const struct evaluation_request *request;
     const struct evaluation *evaluation;  // with a trace
     struct explain explain;
-    struct search_result kept;          // the plan itself, then its alternatives, evaluated again
-    struct neighbours neighbours;       // of the plan
-    struct published published;         // the nearest of the published runs
-    const struct measured_run *run;     // of this plan; NULL: none was given
-    struct run_ranks ranks;             // of its trace
-    const struct injection *injection;  // slow ranks, degraded links, jitter; NULL: none
-    struct injection_result injected;   // with a trace
-    const struct scenario *scaling;     // by rising GPUs; NULL: not asked
+    struct search_result kept;       // the plan itself, then its alternatives, evaluated again
+    struct neighbours neighbours;    // of the plan
+    struct published published;      // the nearest of the published runs
+    const struct measured_run *run;  // of this plan; NULL: none was given
+    struct run_ranks ranks;          // of its trace
+    const struct report_history *history;  // of this plan; NULL: none was given
+    const struct injection *injection;     // slow ranks, degraded links, jitter; NULL: none
+    struct injection_result injected;      // with a trace
+    const struct scenario *scaling;        // by rising GPUs; NULL: not asked
     const struct scenario_outcome *scaled;
     int scaling_count;
     const struct report_planner *planner;  // NULL: the page stays static

@@ -199,6 +199,7 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     write_neighbours(&writer, report);
     write_published(&writer, &report->published);
     measured_write(&writer, report);
+    history_write(&writer, report->history);
     write_traffic(&writer, &facts->traffic);
     if (report->injection) {
         const struct money_request asked =

@@ -141,16 +141,18 @@ static void put_path(struct markup *page, const struct run_ranks *ranks)
 bool section_measured(struct markup *page, const struct report_facts *facts)
 {
     const struct report *report = facts->report;
-    if (!report->run) return false;
-    put_lead(page, report);
-    put_kinds(page, report->run);
-    if (report->ranks.rank_count == 0) {
-        page_paragraph(page, "The run has no trace: nothing is known of its ranks.");
-        return true;
+    if (report->run) {
+        put_lead(page, report);
+        put_kinds(page, report->run);
     }
-    put_ranks(page, &report->ranks);
-    put_path(page, &report->ranks);
-    return true;
+    if (report->ranks.rank_count > 0) {
+        put_ranks(page, &report->ranks);
+        put_path(page, &report->ranks);
+    } else if (report->run) {
+        page_paragraph(page, "The run has no trace: nothing is known of its ranks.");
+    }
+    history_put(page, report->history);
+    return report->run || report->history;
 }
 
 static void write_ranks(struct json_writer *writer, const struct run_ranks *ranks)
