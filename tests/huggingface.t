@@ -36,6 +36,9 @@ for (split /\n/, text_of('tests/data/huggingface_names.txt')) {
 my %common = (hidden_size => 16, num_attention_heads => 4, num_key_value_heads => 2,
               num_hidden_layers => 1, intermediate_size => 24, vocab_size => 200,
               max_position_embeddings => 32);
+my %latent = (%common, num_key_value_heads => 4, num_hidden_layers => 2, kv_lora_rank => 8,
+              qk_nope_head_dim => 6, qk_rope_head_dim => 4, v_head_dim => 5, n_routed_experts => 2,
+              num_experts_per_tok => 2, moe_intermediate_size => 12, first_k_dense_replace => 1);
 my %configs = (
     gpt2 => {n_embd => 16, n_head => 2, n_layer => 1, n_positions => 16, vocab_size => 200,
              attn_pdrop => 0, resid_pdrop => 0, embd_pdrop => 0},
@@ -44,6 +47,9 @@ my %configs = (
     mixtral => {%common, num_local_experts => 2, num_experts_per_tok => 2},
     qwen2_moe => {%common, num_experts => 2, num_experts_per_tok => 2, moe_intermediate_size => 12,
                   shared_expert_intermediate_size => 20},
+    deepseek_v2 => {%latent, q_lora_rank => undef, n_shared_experts => 2},
+    deepseek_v3 => {%latent, q_lora_rank => 12, n_shared_experts => 1, n_group => 1,
+                    topk_group => 1, num_nextn_predict_layers => 1},
 );
 
 sub plan {
@@ -60,6 +66,44 @@ sub losses {
         "run $folder/$plan.json --spawn --backend cpu-fp64 --steps $steps --json $more");
     check("$plan runs", $status == 0, $errors) or return [];
     return $json->decode($out)->{loss};
+}
+
+# Of an array of fp64, row by row.
+sub rows_of {
+    my ($path, $name, $columns) = @_;
+    my $text = text_of($path);
+    my $length = unpack 'Q<', $text;
+    my ($first, $end) = @{ $json->decode(substr $text, 8, $length)->{$name}{data_offsets} };
+    my @values = unpack 'd<*', substr $text, 8 + $length + $first, $end - $first;
+    return map { [splice @values, 0, $columns] } 1 .. @values / $columns;
+}
+
+# Rows of two of ours in one of theirs, head by head, and what is rotated: of a head's last four
+# ours are 0, 2, 1, 3 of theirs. The module's product has its halves the other way round.
+sub latent_is_as_by_hand {
+    my ($ours, $theirs) = @_;
+    my $layer = 'model.layers.0.self_attn';
+    my @kv_b = rows_of($theirs, "$layer.kv_b_proj.weight", 8);
+    my @k_b = rows_of($ours, 'attention.k_b.weight.1', 8);
+    my @v_b = rows_of($ours, 'attention.v_b.weight.1', 8);
+    my @wanted = map { (@k_b[6 * $_ .. 6 * $_ + 5], @v_b[5 * $_ .. 5 * $_ + 4]) } 0 .. 3;
+    check('keys and values in turn', "@{[map { @$_ } @wanted]}" eq "@{[map { @$_ } @kv_b]}");
+    my @kv_a = rows_of($theirs, "$layer.kv_a_proj_with_mqa.weight", 16);
+    my @shared = rows_of($ours, 'attention.k_shared.weight.1', 16);
+    @wanted = (rows_of($ours, 'attention.kv_a.weight.1', 16), @shared[0, 2, 1, 3]);
+    check('the shared key behind them', "@{[map { @$_ } @wanted]}" eq "@{[map { @$_ } @kv_a]}");
+    my @q_b = rows_of($theirs, "$layer.q_b_proj.weight", 12);
+    my @own = rows_of($ours, 'attention.q_b.weight.1', 40);
+    @wanted = map { my $head = $_; map { 10 * $head + $_ } 0 .. 5, 6, 8, 7, 9 } 0 .. 3;
+    my @apart = grep { my $row = $_; "@{$q_b[$row]}" ne "@{[map { $_->[$wanted[$row]] } @own]}" }
+        0 .. 39;
+    check('rows of queries', !@apart, "@apart");
+    my @joined = rows_of($theirs, 'model.layers.2.eh_proj.weight', 32);
+    my @project = rows_of($ours, 'mtp.project.weight.3', 16);
+    @apart = grep { my $row = $_;
+                    "@{$joined[$row]}" ne "@{[map { $_->[$row] } @project[16 .. 31, 0 .. 15]]}" }
+        0 .. 15;
+    check('the embedding first', !@apart, "@apart");
 }
 
 for my $family (sort keys %configs) {
@@ -82,6 +126,8 @@ for my $family (sort keys %configs) {
     meshwright("reshard $folder/in --to huggingface -o $folder/back");
     check('to the bit', text_of("$folder/hf/model.safetensors")
           eq text_of("$folder/back/model.safetensors"));
+    latent_is_as_by_hand("$folder/in/step-00000000/rank-00000.safetensors",
+                         "$folder/hf/model.safetensors") if $family eq 'deepseek_v3';
     # The loss of a step does not depend on the moments that follow it.
     meshwright("reshard $folder/ck/step-00000002 --to $folder/two.json --weights-only",
                "-o $folder/ck/weights");

@@ -138,17 +138,24 @@ static const struct found *find_array(const struct folder *folder, const char *n
     return NULL;
 }
 
+static bool fail_beside(const struct checkpoint_piece *piece, struct err *err)
+{
+    return err_set(err, ERR_INPUT, "%.200s: what stands in one array with it there is missing",
+                   piece->name);
+}
+
 // One of ours, or its part of one expert, as an entry.
 static bool add_entry(struct folder *folder, struct checkpoint_index *index,
                       const struct foreign_row *row, int layer, struct checkpoint_piece piece,
-                      struct err *err)
+                      const struct checkpoint_pieces *all, struct err *err)
 {
     int expert = foreign_has_experts(row) ? (int)piece.first[0] : 0;
     const char *name = foreign_name(folder->arena, row, layer, expert);
     const struct found *found = find_array(folder, name);
     if (!found)
         return err_set(err, ERR_INPUT, "%s: no array %s for %s", folder->path, name, piece.name);
-    struct foreign_view view = foreign_view_of(row, &piece);
+    struct foreign_view view;
+    if (!foreign_view_of(row, &piece, all, &view)) return fail_beside(&piece, err);
     bool is_same = found->rank == view.rank && found->shape[0] == view.shape[0] &&
                    (view.rank == 1 || found->shape[1] == view.shape[1]);
     if (!is_same)
@@ -209,7 +216,7 @@ bool foreign_open(struct arena *arena, const struct disk *disk, const char *path
                 part.first[0] = e;
                 part.count[0] = 1;
             }
-            if (!add_entry(&folder, index, row, layer, part, err)) return false;
+            if (!add_entry(&folder, index, row, layer, part, arrays, err)) return false;
         }
     }
     checkpoint_index_sort(index);
@@ -239,7 +246,8 @@ struct outgoing_parts {
 };
 
 static bool add_parts(struct outgoing_parts *parts, const struct checkpoint_source *source,
-                      const struct checkpoint_piece *piece, struct err *err)
+                      const struct checkpoint_piece *piece, const struct checkpoint_pieces *all,
+                      struct err *err)
 {
     int layer = 0;
     const struct checkpoint_facts *facts = &source->index.facts;
@@ -256,10 +264,12 @@ static bool add_parts(struct outgoing_parts *parts, const struct checkpoint_sour
             part.count[0] = 1;
             part.elements = checkpoint_box_elements(&part);
         }
-        struct foreign_view view = foreign_view_of(row, &part);
+        struct foreign_view view;
+        if (!foreign_view_of(row, &part, all, &view)) return fail_beside(&part, err);
+        int64_t elements = view.shape[0] * (view.rank > 1 ? view.shape[1] : 1);
         ARENA_GROW(parts->arena, parts->items, parts->count, parts->capacity);
-        parts->items[parts->count++] = (struct part_out){foreign_name(parts->arena, row, layer, e),
-                                                         part, view, part.elements * row->slots};
+        parts->items[parts->count++] =
+            (struct part_out){foreign_name(parts->arena, row, layer, e), part, view, elements};
     }
     return true;
 }
@@ -317,10 +327,7 @@ static int put_arrays(struct checkpoint_source *source, const struct outgoing_pa
             if (!checkpoint_source_read(source, &part->piece, CHECKPOINT_WEIGHT, values, err))
                 break;
             for (int64_t e = 0; e < part->piece.elements; e++)
-                checkpoint_number_put(numbers, array,
-                                      part->view.base +
-                                          e / part->view.columns * part->view.row_stride +
-                                          e % part->view.columns * part->view.column_stride,
+                checkpoint_number_put(numbers, array, foreign_view_place(&part->view, e),
                                       values[e]);
         }
         if (!err->kind) error = disk->write(disk->context, file, at, array, bytes);
@@ -355,6 +362,21 @@ static bool write_file(struct arena *arena, struct checkpoint_source *source, co
     return !err->kind;
 }
 
+// A piece of each.
+static struct checkpoint_pieces weights_of(struct arena *arena,
+                                           const struct checkpoint_index *index)
+{
+    struct checkpoint_pieces all = {
+        ARENA_NEW(arena, struct checkpoint_piece, index->entry_count + 1), 0};
+    for (int e = 0; e < index->entry_count; e++) {
+        const struct checkpoint_entry *entry = &index->entries[e];
+        bool is_new =
+            all.count == 0 || strcmp(entry->piece.name, all.items[all.count - 1].name) != 0;
+        if (entry->kind == CHECKPOINT_WEIGHT && is_new) all.items[all.count++] = entry->piece;
+    }
+    return all;
+}
+
 bool foreign_write(struct checkpoint_source *source, const char *folder,
                    enum checkpoint_number numbers, int *count, int64_t *bytes, struct err *err)
 {
@@ -363,13 +385,9 @@ bool foreign_write(struct checkpoint_source *source, const char *folder,
     const struct checkpoint_index *index = &source->index;
     *count = 0;
     *bytes = 0;
-    const char *last = "";
-    for (int e = 0; e < index->entry_count && !err->kind; e++) {
-        const struct checkpoint_entry *entry = &index->entries[e];
-        if (entry->kind != CHECKPOINT_WEIGHT || strcmp(entry->piece.name, last) == 0) continue;
-        last = entry->piece.name;
-        (void)add_parts(&parts, source, &entry->piece, err);
-    }
+    struct checkpoint_pieces all = weights_of(&arena, index);
+    for (int i = 0; i < all.count && !err->kind; i++)
+        (void)add_parts(&parts, source, &all.items[i], &all, err);
     if (!err->kind && parts.count > 0) {
         qsort(parts.items, (size_t)parts.count, sizeof *parts.items, by_name);
         if (numbers == CHECKPOINT_NUMBER_COUNT) numbers = index->entries[0].number;

@@ -4,7 +4,7 @@
 // Weights as `transformers` keeps them: files of safetensors whose arrays have names of their own
 // and other shapes. A table says how an array of ours is found there: its dims are taken as rows
 // and columns; there the matrix stands as it is or transposed, sometimes one of several that are
-// one array. Families without rows are refused.
+// one array, one behind another or their rows in turn. Families without rows are refused.
 
 struct foreign_row {
     const char *families;  // " llama qwen2 "
@@ -20,9 +20,10 @@ bool foreign_knows(const char *family);
 const struct foreign_row *foreign_find(const char *family, const char *name, int *layer);
 char *foreign_name(struct arena *arena, const struct foreign_row *row, int layer, int expert);
 bool foreign_has_experts(const struct foreign_row *row);
-// Where elements of a whole array, or of one expert's, stand in theirs; its shape.
-struct foreign_view foreign_view_of(const struct foreign_row *row,
-                                    const struct checkpoint_piece *piece);
+// Where elements of a whole array, or of one expert's, stand in theirs; its shape. `all`: the
+// model's arrays, of which some stand in one of theirs; false where one that is needed is missing.
+bool foreign_view_of(const struct foreign_row *row, const struct checkpoint_piece *piece,
+                     const struct checkpoint_pieces *all, struct foreign_view *view);
 
 // Whether a folder holds files of safetensors and no checkpoint of ours.
 bool foreign_is(const struct disk *disk, const char *path);

@@ -6,13 +6,18 @@
 // Names of arrays in Hugging Face's checkpoints, a row each. The shapes are those of
 // `transformers`: its Linear has (out, in), GPT-2's Conv1D (in, out).
 
-#define LLAMA_LIKE " llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe "
+#define LLAMA_LIKE \
+    " llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe deepseek_v2 deepseek_v3 kimi_k2 "
 #define LAYER "model.layers.{layer}."
-#define QWEN_MOE " qwen2_moe qwen3_moe "
+#define EXPERTS_LISTED " qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 kimi_k2 "
 #define MIXTRAL LAYER "block_sparse_moe."
 #define GPT2 "transformer.h.{layer}."
+#define DEEPSEEK " deepseek_v2 deepseek_v3 kimi_k2 "
+#define DEEPSEEK_SHARED LAYER "mlp.shared_experts."
 
+// The first that fits is meant.
 static const struct foreign_row ROWS[] = {
+    {DEEPSEEK, "attention.q.weight", LAYER "self_attn.q_proj.weight", 1, true, 0, 1},
     {LLAMA_LIKE, "embedding.token.weight", "model.embed_tokens.weight", 1, false, 0, 1},
     {LLAMA_LIKE, "head.lm.weight", "lm_head.weight", 1, false, 0, 1},
     {LLAMA_LIKE, "head.norm.weight", "model.norm.weight", -1, false, 0, 1},
@@ -35,16 +40,43 @@ static const struct foreign_row ROWS[] = {
     {" mixtral ", "experts.gate.weight", MIXTRAL "experts.{expert}.w1.weight", 1, true, 0, 1},
     {" mixtral ", "experts.down.weight", MIXTRAL "experts.{expert}.w2.weight", 1, true, 0, 1},
     {" mixtral ", "experts.up.weight", MIXTRAL "experts.{expert}.w3.weight", 1, true, 0, 1},
-    {QWEN_MOE, "router.weight", LAYER "mlp.gate.weight", 1, true, 0, 1},
-    {QWEN_MOE, "experts.gate.weight", LAYER "mlp.experts.{expert}.gate_proj.weight", 1, true, 0, 1},
-    {QWEN_MOE, "experts.up.weight", LAYER "mlp.experts.{expert}.up_proj.weight", 1, true, 0, 1},
-    {QWEN_MOE, "experts.down.weight", LAYER "mlp.experts.{expert}.down_proj.weight", 1, true, 0, 1},
+    {EXPERTS_LISTED, "router.weight", LAYER "mlp.gate.weight", 1, true, 0, 1},
+    {EXPERTS_LISTED, "experts.gate.weight", LAYER "mlp.experts.{expert}.gate_proj.weight", 1, true,
+     0, 1},
+    {EXPERTS_LISTED, "experts.up.weight", LAYER "mlp.experts.{expert}.up_proj.weight", 1, true, 0,
+     1},
+    {EXPERTS_LISTED, "experts.down.weight", LAYER "mlp.experts.{expert}.down_proj.weight", 1, true,
+     0, 1},
     {" qwen2_moe ", "shared.gate.weight", LAYER "mlp.shared_expert.gate_proj.weight", 1, false, 0,
      1},
     {" qwen2_moe ", "shared.up.weight", LAYER "mlp.shared_expert.up_proj.weight", 1, false, 0, 1},
     {" qwen2_moe ", "shared.down.weight", LAYER "mlp.shared_expert.down_proj.weight", 1, true, 0,
      1},
     {" qwen2_moe ", "shared.weight.weight", LAYER "mlp.shared_expert_gate.weight", 0, false, 0, 1},
+    {DEEPSEEK, "attention.q_a.weight", LAYER "self_attn.q_a_proj.weight", 1, false, 0, 1},
+    {DEEPSEEK, "attention.q_a.bias", LAYER "self_attn.q_a_proj.bias", -1, false, 0, 1},
+    {DEEPSEEK, "attention.q_a_norm.weight", LAYER "self_attn.q_a_layernorm.weight", -1, false, 0,
+     1},
+    {DEEPSEEK, "attention.q_b.weight", LAYER "self_attn.q_b_proj.weight", 1, true, 0, 1},
+    {DEEPSEEK, "attention.kv_a.weight", LAYER "self_attn.kv_a_proj_with_mqa.weight", 1, false, 0,
+     1},
+    {DEEPSEEK, "attention.k_shared.weight", LAYER "self_attn.kv_a_proj_with_mqa.weight", 1, false,
+     0, 1},
+    {DEEPSEEK, "attention.kv_a.bias", LAYER "self_attn.kv_a_proj_with_mqa.bias", -1, false, 0, 1},
+    {DEEPSEEK, "attention.k_shared.bias", LAYER "self_attn.kv_a_proj_with_mqa.bias", -1, false, 0,
+     1},
+    {DEEPSEEK, "attention.kv_a_norm.weight", LAYER "self_attn.kv_a_layernorm.weight", -1, false, 0,
+     1},
+    {DEEPSEEK, "attention.k_b.weight", LAYER "self_attn.kv_b_proj.weight", 2, false, 0, 1},
+    {DEEPSEEK, "attention.v_b.weight", LAYER "self_attn.kv_b_proj.weight", 2, false, 0, 1},
+    {DEEPSEEK, "router.choice.bias", LAYER "mlp.gate.e_score_correction_bias", -1, false, 0, 1},
+    {DEEPSEEK, "shared.gate.weight", DEEPSEEK_SHARED "gate_proj.weight", 1, false, 0, 1},
+    {DEEPSEEK, "shared.up.weight", DEEPSEEK_SHARED "up_proj.weight", 1, false, 0, 1},
+    {DEEPSEEK, "shared.down.weight", DEEPSEEK_SHARED "down_proj.weight", 1, true, 0, 1},
+    {DEEPSEEK, "mtp.embedding_norm.weight", LAYER "enorm.weight", -1, false, 0, 1},
+    {DEEPSEEK, "mtp.hidden_norm.weight", LAYER "hnorm.weight", -1, false, 0, 1},
+    {DEEPSEEK, "mtp.project.weight", LAYER "eh_proj.weight", 1, true, 0, 1},
+    {DEEPSEEK, "mtp.norm.weight", LAYER "shared_head.norm.weight", -1, false, 0, 1},
     {" gpt2 ", "embedding.token.weight", "transformer.wte.weight", 1, false, 0, 1},
     {" gpt2 ", "embedding.position.weight", "transformer.wpe.weight", 1, false, 0, 1},
     {" gpt2 ", "attention.norm.weight", GPT2 "ln_1.weight", -1, false, 0, 1},
@@ -112,23 +144,4 @@ char *foreign_name(struct arena *arena, const struct foreign_row *row, int layer
 bool foreign_has_experts(const struct foreign_row *row)
 {
     return strstr(row->theirs, "{expert}") != NULL;
-}
-
-struct foreign_view foreign_view_of(const struct foreign_row *row,
-                                    const struct checkpoint_piece *piece)
-{
-    int begin = foreign_has_experts(row) ? 1 : 0;
-    int split = row->row_dims < 0 ? piece->rank : begin + row->row_dims;
-    int64_t rows = 1, columns = 1;
-    for (int i = begin; i < piece->rank; i++)
-        *(i < split ? &rows : &columns) *= piece->count[i];
-    struct foreign_view view = {.columns = columns};
-    int64_t all = row->slots * rows;
-    view.row_stride = row->is_transposed ? 1 : columns;
-    view.column_stride = row->is_transposed ? all : 1;
-    view.base = row->slot * rows * view.row_stride;
-    view.rank = row->row_dims < 0 ? 1 : 2;
-    view.shape[0] = row->is_transposed ? columns : all;
-    view.shape[1] = row->is_transposed ? all : columns;
-    return view;
 }

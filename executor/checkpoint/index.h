@@ -32,7 +32,13 @@ struct foreign_view {
     int64_t base, row_stride, column_stride;
     int rank;
     int64_t shape[2];
+    // Rows, or columns, in groups of `each`, which stand `each_there` apart; 0: they do not.
+    int64_t each, each_there;
+    int64_t rotary_dims;  // the last of a group: in pairs there, in halves here
+    bool folds_columns;
+    bool swaps;  // two groups, the second of which is the first there
 };
+int64_t foreign_view_place(const struct foreign_view *view, int64_t element);
 
 struct checkpoint_entry {
     struct checkpoint_piece piece;

@@ -53,19 +53,12 @@ struct reading {
     const struct foreign_view *view;
 };
 
-static int64_t place_of(const struct foreign_view *view, int64_t element)
-{
-    if (!view->columns) return element;
-    return view->base + element / view->columns * view->row_stride +
-           element % view->columns * view->column_stride;
-}
-
 static void read_run(void *context, const struct checkpoint_run *run)
 {
     const struct reading *reading = context;
     for (int64_t i = 0; i < run->count; i++)
         reading->values[run->to + i] = checkpoint_number_get(
-            reading->number, reading->bytes, place_of(reading->view, run->from + i));
+            reading->number, reading->bytes, foreign_view_place(reading->view, run->from + i));
 }
 
 // All dims but the one that is padded are as long on both ends.

@@ -1,0 +1,94 @@
+"""Weights that were exported load in `transformers` and give our loss, and what it writes is read
+back to the bit: after 20 steps on one sequence, in fp64. Its rotary angles are fp32."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+import transformers
+
+PROGRAM = os.path.abspath(os.environ['BUILD'] + '/meshwright')
+STEPS, LENGTH, VOCAB = 20, 16, 200
+LIKE_LLAMA = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2,
+                  intermediate_size=24, max_position_embeddings=32)
+LATENT = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=4, num_hidden_layers=2,
+              intermediate_size=24, max_position_embeddings=32, kv_lora_rank=8, qk_nope_head_dim=6,
+              qk_rope_head_dim=4, v_head_dim=5, n_routed_experts=4, num_experts_per_tok=2,
+              moe_intermediate_size=12, first_k_dense_replace=1)
+CONFIGS = {
+    'gpt2': dict(n_embd=16, n_head=2, n_layer=2, n_positions=32, attn_pdrop=0, resid_pdrop=0,
+                 embd_pdrop=0),
+    'llama': LIKE_LLAMA,
+    'qwen2': LIKE_LLAMA,
+    'qwen3': dict(LIKE_LLAMA, head_dim=4),
+    'mixtral': dict(LIKE_LLAMA, num_local_experts=4, num_experts_per_tok=2),
+    'deepseek_v2': dict(LATENT, q_lora_rank=None, n_shared_experts=2, norm_topk_prob=False,
+                        routed_scaling_factor=1.0, topk_method='greedy'),
+    'deepseek_v3': dict(LATENT, q_lora_rank=12, n_shared_experts=1, n_group=2, topk_group=1,
+                        num_nextn_predict_layers=0),
+}
+
+
+def call(words, *more):
+    done = subprocess.run([PROGRAM, *words.split(), *more], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def read(path):
+    with open(path, 'rb') as file:
+        return file.read()
+
+
+def compare(family):
+    ids = numpy.random.RandomState(1).randint(0, VOCAB, LENGTH + 2).astype('int32')
+    numpy.save('data.npy', ids)
+    config = dict(CONFIGS[family], model_type=family, vocab_size=VOCAB)
+    with open('model.json', 'w') as file:
+        json.dump(config, file)
+    call(f'plan model.json dgx-a100-80g --gpus 1 --precision fp32 --seq-len {LENGTH} --global-batch'
+         ' 1 --micro-batch 1 --stack meshwright -o plan.json')
+    run = 'run plan.json --spawn --backend cpu-fp64 --data data.npy --learning-rate 0.02'
+    call(f'{run} --steps {STEPS} --checkpoint ck --checkpoint-every {STEPS}')
+    call('reshard ck --to huggingface -o out')
+    os.rename('model.json', 'out/config.json')
+    ours = json.loads(call(f'{run} --steps {STEPS + 1} --checkpoint ck --resume --json'))['loss'][0]
+    model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+        'out', dtype=torch.float64, output_loading_info=True, attn_implementation='eager',
+        experts_implementation='eager')
+    if any(loading.values()):
+        raise RuntimeError(f'{loading}')
+    with torch.no_grad():
+        logits = model.eval()(torch.tensor(ids[None, :LENGTH].astype('int64'))).logits[0]
+    labels = torch.tensor(ids[1:LENGTH + 1].astype('int64'))
+    apart = abs(torch.nn.functional.cross_entropy(logits.double(), labels).item() - ours)
+    model.save_pretrained('theirs')
+    call('reshard theirs --to plan.json -o in')
+    call('reshard in --to huggingface -o back')
+    is_same = read('out/model.safetensors') == read('back/model.safetensors')
+    print(f'{family}: loss {ours:.4f}, {apart:.1e} apart, read back '
+          + ('to the bit' if is_same else 'with differences'))
+    return is_same and apart < 1e-7
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    right = 0
+    for family in CONFIGS:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                right += compare(family)
+            except (Exception, SystemExit) as fault:
+                print(f'{family}: {" ".join(str(fault).split())[:500]}')
+            os.chdir('/')
+    print(f'transformers {transformers.__version__}: {right} of {len(CONFIGS)} accepted')
+    sys.exit(right != len(CONFIGS))
+
+
+main()
