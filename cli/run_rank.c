@@ -152,6 +152,9 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (!run_check(arena, rank->backend, rank->script, rank->job->evaluation.graph, rank->rank,
                    err))
         return false;
+    if (rank->arguments->training.mask_documents &&
+        !run_check_documents(rank->backend, rank->script->program, err))
+        return false;
     if (is_first(rank)) say_difference(rank, place);
     const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);

@@ -32,6 +32,10 @@ int training_options(struct training_arguments *a, struct option options[TRAININ
          1e-9, 0.5},
         {"--validation-data", OPTION_TEXT, &a->validation_data,
          "a file to validate with instead; nothing of the others is held out", "FILE", 0, 0},
+        {"--mask-documents", OPTION_TEXT, &a->mask_documents,
+         "attention stays within a document: ends, as .tokens files say where they end, or the "
+         "token that ends one; on CPUs",
+         "ends|ID", 0, 0},
         {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--learning-rate", OPTION_F64, &a->learning_rate, "the highest of all steps", NULL, 0,
          1e3},
@@ -91,6 +95,15 @@ enum run_data training_data(const struct training_arguments *arguments)
     return has_files ? DATA_CORPUS : DATA_SYNTHETIC;
 }
 
+static bool find_document_end(const struct training_arguments *arguments, int64_t *end,
+                              struct err *err)
+{
+    const char *word = arguments->mask_documents;
+    *end = !word ? DOCUMENTS_JOINED : DOCUMENTS_OF_FILES;
+    if (!word || strcmp(word, "ends") == 0) return true;
+    return units_parse_i64(word, "--mask-documents", 0, INT32_MAX, end, err);
+}
+
 bool training_check(const struct training_arguments *arguments, struct err *err)
 {
     enum run_data data = training_data(arguments);
@@ -102,6 +115,10 @@ bool training_check(const struct training_arguments *arguments, struct err *err)
         return err_set(err, ERR_USAGE, "--validate-every wants files: --data FILE");
     if (arguments->validation_data && arguments->validate_every == 0)
         return err_set(err, ERR_USAGE, "--validation-data wants --validate-every N");
+    int64_t document_end;
+    if (!find_document_end(arguments, &document_end, err)) return false;
+    if (data != DATA_CORPUS && arguments->mask_documents)
+        return err_set(err, ERR_USAGE, "--mask-documents wants files: --data FILE");
     if (arguments->least_rate > arguments->learning_rate)
         return err_set(err, ERR_USAGE, "--min-learning-rate %g is above --learning-rate %g",
                        arguments->least_rate, arguments->learning_rate);
@@ -135,7 +152,7 @@ bool training_open(struct arena *arena, const struct training_arguments *argumen
                    const struct graph *graph, const struct workload *workload, int64_t seed,
                    struct corpus *corpus, struct err *err)
 {
-    const struct corpus_request request = {
+    struct corpus_request request = {
         .words = arguments->data.items,
         .word_count = arguments->data.count,
         .held_out = arguments->validation_data,
@@ -146,16 +163,18 @@ bool training_open(struct arena *arena, const struct training_arguments *argumen
         .seed = (uint64_t)seed,
     };
     assert(training_data(arguments) == DATA_CORPUS);
+    if (!find_document_end(arguments, &request.document_end, err)) return false;
     return corpus_open(arena, &request, corpus, err);
 }
 
 const char *training_key(struct arena *arena, const struct training_arguments *a)
 {
     const char *text = arena_print(
-        arena, "%s %.17g %d %d %s %.17g %.17g %d %d %.17g %.17g %.17g %d",
-        a->validation_data ? a->validation_data : "", a->held_out_ratio, a->validate_every,
-        a->validate_batches, a->rate_kind, a->learning_rate, a->least_rate, a->warmup_steps,
-        a->cooldown_steps, a->weight_decay, a->clip_norm, a->spike_deviations, a->roll_back);
+        arena, "%s %s %.17g %d %d %s %.17g %.17g %d %d %.17g %.17g %.17g %d",
+        a->validation_data ? a->validation_data : "", a->mask_documents ? a->mask_documents : "",
+        a->held_out_ratio, a->validate_every, a->validate_batches, a->rate_kind, a->learning_rate,
+        a->least_rate, a->warmup_steps, a->cooldown_steps, a->weight_decay, a->clip_norm,
+        a->spike_deviations, a->roll_back);
     for (int i = 0; i < a->data.count; i++)
         text = arena_print(arena, "%s %s", text, a->data.items[i]);
     return text;

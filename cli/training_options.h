@@ -7,6 +7,7 @@
 struct training_arguments {
     struct text_list data;  // none: synthetic
     const char *validation_data;
+    const char *mask_documents;  // "ends" or a token; NULL: they are joined
     double held_out_ratio;
     int validate_every, validate_batches;
     const char *rate_kind;
@@ -20,7 +21,7 @@ struct training_arguments {
 
 extern const struct training_arguments TRAINING_DEFAULTS;
 
-enum { TRAINING_OPTION_COUNT = 20 };
+enum { TRAINING_OPTION_COUNT = 21 };
 
 // The rows of the table, without the end row. Returns how many were written.
 int training_options(struct training_arguments *arguments,

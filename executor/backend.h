@@ -35,7 +35,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 11 };
+enum { BACKEND_VERSION = 12 };
 
 struct device;  // a back end's own
 struct event;
@@ -117,6 +117,8 @@ struct backend {
     // Calls return before their work is done, and streams run beside each other; else everything
     // has been done when its call returns.
     bool is_asynchronous;
+    // Attention heeds `documents` of a call.
+    bool masks_documents;
     // GEMMs of layers with their parameters are in 8 bits (at(PRECISION_FP8)).
     bool is_low_precision;
     // The same back end computing in this precision, NULL: it does not. No such function: it has

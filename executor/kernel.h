@@ -53,6 +53,11 @@ struct kernel_call {
     const uint64_t *key_at;  // NULL, or where the device finds the key in its memory when it runs
     int64_t vocab;           // columns of logits past this one do not exist (padding)
     int64_t head_count;      // of the whole, for the slopes of alibi
+    // Causal attention: of each place in the step's sequences where its document begins, in host
+    // memory, rows of `document_stride`; what stands before it is not seen. NULL: all is one. For
+    // back ends that mask documents.
+    const int64_t *documents;
+    int64_t document_stride;
     const struct kernel_routing *routing;  // NULL: nothing is ragged
     // OP_CONTRACT: whether it multiplies by a parameter of a layer, or is its gradient, which runs
     // of 8 bits do in these; and 1 << input that is a gradient.
@@ -62,6 +67,12 @@ struct kernel_call {
     // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.
     bool merges;
 };
+
+// Where the document of a place in a sequence of the step begins; 0 where all is one.
+static inline int64_t call_document(const struct kernel_call *call, int64_t sequence, int64_t place)
+{
+    return call->documents ? call->documents[sequence * call->document_stride + place] : 0;
+}
 
 // executor/engine/call.c: says what the call's GEMM is of, `is_linear` and `gradients`.
 void kernel_call_know_gemm(const struct block *block, struct kernel_call *call);

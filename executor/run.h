@@ -154,6 +154,9 @@ MUST_CHECK bool run_check_data(const struct graph *graph, enum run_data data, st
 MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request,
                           struct run_result *result, struct err *err);
 
+// Of a run whose corpus is not DOCUMENTS_JOINED; ERR_USAGE where attention cannot heed documents.
+MUST_CHECK bool run_check_documents(const struct backend *backend, const struct program *program,
+                                    struct err *err);
 // Whether a folder is given for what the program keeps on NVMe, if it does. ERR_USAGE.
 MUST_CHECK bool run_check_nvme(const struct program *program, const char *folder, struct err *err);
 

@@ -44,6 +44,27 @@ bool run_check_data(const struct graph *graph, enum run_data data, struct err *e
                    BYTES, (long long)graph->vocab);
 }
 
+bool run_check_documents(const struct backend *backend, const struct program *program,
+                         struct err *err)
+{
+    if (!backend->masks_documents)
+        return err_set(err, ERR_USAGE,
+                       "--mask-documents: attention of back end %s has no such mask",
+                       backend->name);
+    for (int b = 0; b < program->block_count; b++) {
+        const struct block *block = program->blocks[b]->block;
+        for (int i = 0; i < block->op_count; i++) {
+            const struct op *op = &block->ops[i];
+            bool attends = op->kind == OP_ATTENTION || op->kind == OP_SOFTMAX;
+            if (attends && !op->causal)
+                return err_set(err, ERR_USAGE,
+                               "--mask-documents: %s looks ahead, causal attention alone is masked",
+                               op->name);
+        }
+    }
+    return true;
+}
+
 // fp8 and fp4 are formats of GEMMs: who has none would run another precision than was
 // planned and priced.
 static bool check_precision(const struct backend *backend, enum precision precision,

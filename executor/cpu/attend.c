@@ -55,17 +55,25 @@ struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
     return at;
 }
 
-struct range attend_keys(const struct attend *a, int64_t query, int64_t query_count)
+// Documents begin later and later along a sequence: what the first query sees comes first.
+struct range attend_keys(const struct attend *a, const struct head *head, int64_t query,
+                         int64_t query_count)
 {
-    int64_t first = a->first_query + query;
-    struct range range = visible(a->op, first, a->first_key, a->keys);
-    range.end = visible(a->op, first + query_count - 1, a->first_key, a->keys).end;
+    int64_t first = a->first_query + query, last = first + query_count - 1;
+    int64_t sequence = a->first_batch + head->batch;
+    int64_t document = call_document(a->call, sequence, first);
+    struct range range = visible(a->op, first, a->first_key, a->keys, document);
+    document = call_document(a->call, sequence, last);
+    range.end = visible(a->op, last, a->first_key, a->keys, document).end;
     return range;
 }
 
-struct range attend_visible(const struct attend *a, const struct tile *tile, int64_t query)
+struct range attend_visible(const struct attend *a, const struct head *head,
+                            const struct tile *tile, int64_t query)
 {
-    return visible(a->op, a->first_query + query, a->first_key + tile->key, tile->key_count);
+    int64_t at = a->first_query + query;
+    int64_t document = call_document(a->call, a->first_batch + head->batch, at);
+    return visible(a->op, at, a->first_key + tile->key, tile->key_count, document);
 }
 
 FAST static void cap(int64_t count, REAL limit, REAL *x, REAL *slopes)

@@ -36,9 +36,11 @@ struct tile {
     int64_t query, query_count, key, key_count;  // here
 };
 // Keys that some query of query .. query + query_count - 1 sees.
-struct range attend_keys(const struct attend *attend, int64_t query, int64_t query_count);
+struct range attend_keys(const struct attend *attend, const struct head *head, int64_t query,
+                         int64_t query_count);
 // Of one query of a block, relative to the block's first key.
-struct range attend_visible(const struct attend *attend, const struct tile *tile, int64_t query);
+struct range attend_visible(const struct attend *attend, const struct head *head,
+                            const struct tile *tile, int64_t query);
 // scores[query][KEY_BLOCK] = scale q . k, soft cap and alibi included; `slopes`, unless NULL, gets
 // the derivative of the soft cap.
 void attend_scores(const struct attend *attend, const struct head *head, const struct tile *tile,

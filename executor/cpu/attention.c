@@ -57,7 +57,7 @@ static void weigh(const struct attend *a, const struct head *head, const struct 
 {
     for (int64_t i = 0; i < tile->query_count; i++) {
         REAL *row = state->scores + i * KEY_BLOCK, before = state->maximum[i];
-        struct range range = attend_visible(a, tile, tile->query + i);
+        struct range range = attend_visible(a, head, tile, tile->query + i);
         if (range.first == range.end) {
             memset(row, 0, (size_t)tile->key_count * sizeof(REAL));
             continue;
@@ -91,7 +91,7 @@ static void end(const struct attend *a, const struct head *head, const struct ti
 static void attend_block(const struct attend *a, const struct head *head, struct tile tile,
                          struct running *state)
 {
-    struct range range = attend_keys(a, tile.query, tile.query_count);
+    struct range range = attend_keys(a, head, tile.query, tile.query_count);
     begin(a, head, &tile, state);
     for (tile.key = range.first; tile.key < range.end; tile.key += KEY_BLOCK) {
         int64_t left = range.end - tile.key;

@@ -54,7 +54,7 @@ static void make_probabilities(const struct attend *a, const struct head *head,
     attend_scores(a, head, tile, g->scores, a->op->softcap > 0 ? g->slopes : NULL);
     for (int64_t i = 0; i < tile->query_count; i++) {
         REAL *row = g->scores + i * KEY_BLOCK;
-        struct range range = attend_visible(a, tile, tile->query + i);
+        struct range range = attend_visible(a, head, tile, tile->query + i);
         // A query that sees nothing has no log-sum-exp either.
         if (range.first == range.end) {
             memset(row, 0, (size_t)tile->key_count * sizeof(REAL));
@@ -69,7 +69,7 @@ static void drop(const struct attend *a, const struct head *head, const struct t
                  REAL *rows)
 {
     for (int64_t i = 0; i < tile->query_count; i++) {
-        struct range range = attend_visible(a, tile, tile->query + i);
+        struct range range = attend_visible(a, head, tile, tile->query + i);
         attend_drop(a, head, tile, tile->query + i, range, rows + i * KEY_BLOCK);
     }
 }
@@ -146,7 +146,7 @@ static void scores_backward(const struct attend *a, const struct head *head,
 static void attend_block_backward(const struct attend *a, const struct head *head, struct tile tile,
                                   struct gradients *g)
 {
-    struct range range = attend_keys(a, tile.query, tile.query_count);
+    struct range range = attend_keys(a, head, tile.query, tile.query_count);
     read_means(a, head, &tile, g);
     for (tile.key = range.first; tile.key < range.end; tile.key += KEY_BLOCK) {
         int64_t left = range.end - tile.key;

@@ -177,12 +177,13 @@ static const char *open_fp16(int ordinal, struct device **device)
 }
 
 // What tables with one width of numbers and with two share.
-#define COMMON                                                                                   \
-    .version = BACKEND_VERSION, .is_host = true, .real_bytes = sizeof(REAL), .probe = probe,     \
-    .close = close_device, .allocate = allocate, .release = release, .copy = copy, .fill = fill, \
-    .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED, .can_run = cpu_can_run,       \
-    .scale = cpu_scale, .sum_squares = cpu_sum_squares, .synchronize = synchronize,              \
-    .event_new = event_new, .event_free = event_free, .event_record = event_record,              \
+#define COMMON                                                                               \
+    .version = BACKEND_VERSION, .is_host = true, .masks_documents = true,                    \
+    .real_bytes = sizeof(REAL), .probe = probe, .close = close_device, .allocate = allocate, \
+    .release = release, .copy = copy, .fill = fill,                                          \
+    .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED, .can_run = cpu_can_run,   \
+    .scale = cpu_scale, .sum_squares = cpu_sum_squares, .synchronize = synchronize,          \
+    .event_new = event_new, .event_free = event_free, .event_record = event_record,          \
     .event_wait = event_wait, .event_seconds = event_seconds
 
 #define HALF(precision, opens)                                                                 \

@@ -23,10 +23,10 @@ static int64_t head_of(const struct kernel_array *scores, int head, int64_t at)
 
 static const char *check(const struct kernel_array *scores)
 {
-    bool has_all = array_find(scores, DIM_SEQ) >= 0 && scores->rank > 0 &&
+    bool has_all = array_find(scores, DIM_SEQ) >= 0 && array_find(scores, DIM_BATCH) >= 0 &&
                    scores->dims[scores->rank - 1] == DIM_KV_SEQ &&
                    array_find(scores, DIM_HEAD) >= 0;
-    return has_all ? NULL : "softmax needs head, seq and, last, kv_seq";
+    return has_all ? NULL : "softmax needs batch, head, seq and, last, kv_seq";
 }
 
 const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *call)
@@ -36,12 +36,16 @@ const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *cal
     const char *fault = check(scores);
     if (fault) return fault;
     int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
+    int batch = array_find(scores, DIM_BATCH);
     int64_t keys = array_last(scores), elements = array_elements(scores);
     const REAL *x = scores->data, *sinks = call->input_count > 1 ? call->inputs[1].data : NULL;
     REAL *y = call->outputs[0].data;
     for (int64_t i = 0; i < elements; i += keys) {
         int64_t query = scores->first[seq] + i / array_stride(scores, seq) % scores->sizes[seq];
-        struct range range = visible(call->op, query, scores->first[scores->rank - 1], keys);
+        int64_t sequence =
+            scores->first[batch] + i / array_stride(scores, batch) % scores->sizes[batch];
+        struct range range = visible(call->op, query, scores->first[scores->rank - 1], keys,
+                                     call_document(call, sequence, query));
         const REAL *sink = sinks ? sinks + head_of(scores, head, i) : NULL;
         softmax_row(range, sink, x + i, y + i);
         memset(y + i, 0, (size_t)range.first * sizeof(REAL));

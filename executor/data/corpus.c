@@ -26,6 +26,12 @@ static bool add_file(struct opening *opening, const char *path, double weight, s
     if (!tokens_open(opening->arena, path, &source->tokens, err)) return false;
     corpus->source_count++;
     source->weight = weight;
+    if (corpus->document_end == DOCUMENTS_OF_FILES && !tokens_know_documents(&source->tokens))
+        return err_set(
+            err, ERR_INPUT,
+            "%s: where documents end is read of .tokens alone; --mask-documents ID takes "
+            "the token that ends them",
+            source->tokens.path);
     if (source->tokens.vocab <= corpus->vocab) return true;
     return err_set(err, ERR_INPUT, "%s: made with a vocabulary of %lld, the model has %lld",
                    source->tokens.path, (long long)source->tokens.vocab, (long long)corpus->vocab);
@@ -163,6 +169,9 @@ bool corpus_open(struct arena *arena, const struct corpus_request *request, stru
         .sources = ARENA_NEW(arena, struct corpus_source, SOURCES_MAX),
         .seq_len = request->seq_len,
         .row_length = request->seq_len + request->ahead,
+        .row_stride = request->seq_len + request->ahead +
+                      (request->document_end == DOCUMENTS_JOINED ? 0 : request->seq_len),
+        .document_end = request->document_end,
         .vocab = request->vocab,
         .seed = request->seed,
     };

@@ -3,13 +3,16 @@
 
 // What a run trains on: files of tokens, each with a weight, cut into samples of a sequence each.
 // The documents of a file stand one behind another in its samples: none is filled up, and attention
-// looks across their ends, as GPT-2 and Megatron-LM have it.
+// looks across their ends, as GPT-2 and Megatron-LM have it, unless they are masked.
 //
 // Which sample a sequence of the run is follows from its number (step times global batch, and its
 // place in the step) and the seed, and from nothing else: no plan changes it, and a run that goes
 // on at a step goes on where it was. The file is the one whose share is furthest behind its weight
 // (Megatron-LM, build_blending_indices), so that of any number of sequences each file has its share
 // to less than one. In a file every sample comes once an epoch, in an order of the epoch's own.
+
+// What a document ends at, unless a token says it.
+enum { DOCUMENTS_JOINED = -2, DOCUMENTS_OF_FILES = -1 };
 
 enum corpus_part { CORPUS_TRAIN, CORPUS_HELD_OUT, CORPUS_PART_COUNT };
 
@@ -23,7 +26,10 @@ struct corpus_source {
 struct corpus {
     struct corpus_source *sources;
     int source_count;
-    int64_t row_length, seq_len;  // a row is a sample and those behind it that labels look at
+    int64_t row_length, seq_len;  // a row is a sample and those behind it that labels look at,
+    int64_t row_stride;           // then, unless they are joined, of each of its places where in
+                                  // the row its document begins
+    int64_t document_end;         // a token; DOCUMENTS_OF_FILES; DOCUMENTS_JOINED
     int64_t vocab;
     uint64_t seed;
     int64_t sample_count[CORPUS_PART_COUNT];
@@ -37,6 +43,7 @@ struct corpus_request {
     int64_t seq_len, ahead;  // labels look so many ids ahead
     int64_t vocab;
     uint64_t seed;
+    int64_t document_end;
 };
 
 // ERR_USAGE where weights are given for some alone; ERR_INPUT where a file is wrong or too short
@@ -61,7 +68,7 @@ struct corpus_walk corpus_walk_start(struct arena *arena, const struct corpus *c
                                      enum corpus_part part);
 struct corpus_place corpus_walk_to(const struct corpus *corpus, struct corpus_walk *walk,
                                    int64_t number);
-// The row that begins there: row_length ids.
+// The row that begins there: row_stride numbers, row_length of them ids.
 MUST_CHECK bool corpus_read(const struct corpus *corpus, const struct corpus_place *place,
                             int64_t *row, struct err *err);
 

@@ -79,9 +79,43 @@ struct corpus_place corpus_walk_to(const struct corpus *corpus, struct corpus_wa
     return place;
 }
 
+// Of the places of a row that begins at id `first`, by what the file says.
+static void find_begins(const struct tokens *tokens, int64_t first, int64_t count, int64_t *begins)
+{
+    int64_t document = 0, past = tokens->document_count, begin;
+    while (past - document > 1) {
+        int64_t middle = document + (past - document) / 2;
+        (void)tokens_document(tokens, middle, &begin);
+        *(begin <= first ? &document : &past) = middle;
+    }
+    int64_t end = tokens_document(tokens, document, &begin);
+    for (int64_t i = 0; i < count; i++) {
+        while (first + i >= end && document + 1 < tokens->document_count)
+            end = tokens_document(tokens, ++document, &begin);
+        begins[i] = begin > first ? begin - first : 0;
+    }
+}
+
+// A document begins behind each such token.
+static void find_ends(const int64_t *row, int64_t count, int64_t token, int64_t *begins)
+{
+    int64_t begin = 0;
+    for (int64_t i = 0; i < count; i++) {
+        begins[i] = begin;
+        if (row[i] == token) begin = i + 1;
+    }
+}
+
 bool corpus_read(const struct corpus *corpus, const struct corpus_place *place, int64_t *row,
                  struct err *err)
 {
-    return tokens_read(&corpus->sources[place->source].tokens, place->first, corpus->row_length,
-                       corpus->vocab, row, err);
+    const struct tokens *tokens = &corpus->sources[place->source].tokens;
+    if (!tokens_read(tokens, place->first, corpus->row_length, corpus->vocab, row, err))
+        return false;
+    int64_t *begins = row + corpus->row_length;
+    if (corpus->document_end == DOCUMENTS_OF_FILES)
+        find_begins(tokens, place->first, corpus->seq_len, begins);
+    else if (corpus->document_end != DOCUMENTS_JOINED)
+        find_ends(row, corpus->seq_len, corpus->document_end, begins);
+    return true;
 }

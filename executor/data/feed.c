@@ -30,7 +30,7 @@ static bool read_rows(const struct feed *feed, struct corpus_walk *walk, int64_t
     for (int64_t i = 0; i < feed->batch; i++) {
         struct corpus_place place = corpus_walk_to(feed->corpus, walk, first + i);
         if (!feed->is_wanted[i]) continue;
-        if (!corpus_read(feed->corpus, &place, rows + i * feed->corpus->row_length, err))
+        if (!corpus_read(feed->corpus, &place, rows + i * feed->corpus->row_stride, err))
             return false;
     }
     return true;
@@ -75,8 +75,8 @@ struct feed *feed_open(struct arena *arena, const struct corpus *corpus, int64_t
     struct feed *feed = ARENA_NEW(arena, struct feed, 1);
     *feed = (struct feed){.corpus = corpus, .batch = batch, .is_wanted = is_wanted};
     for (int i = 0; i < BUFFERS; i++)
-        feed->rows[i] = ARENA_NEW(arena, int64_t, batch * corpus->row_length);
-    feed->held_out = ARENA_NEW(arena, int64_t, batch * corpus->row_length);
+        feed->rows[i] = ARENA_NEW(arena, int64_t, batch * corpus->row_stride);
+    feed->held_out = ARENA_NEW(arena, int64_t, batch * corpus->row_stride);
     feed->walk = corpus_walk_start(arena, corpus, CORPUS_TRAIN);
     feed->held_out_walk = corpus_walk_start(arena, corpus, CORPUS_HELD_OUT);
     pthread_mutex_init(&feed->lock, NULL);

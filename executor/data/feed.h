@@ -11,7 +11,7 @@ MUST_CHECK struct feed *feed_open(struct arena *arena, const struct corpus *corp
                                   const bool *is_wanted, struct err *err);
 void feed_close(struct feed *feed);
 
-// The rows of a step, [batch][row_length] with those that are wanted filled, good until the next
+// The rows of a step, [batch][row_stride] with those that are wanted filled, good until the next
 // call of either. *waited_s: for how long they were not there yet. NULL and `err` set where a file
 // is wrong.
 MUST_CHECK const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s,

@@ -196,6 +196,11 @@ bool tokens_read(const struct tokens *tokens, int64_t first, int64_t count, int6
     return true;
 }
 
+bool tokens_know_documents(const struct tokens *tokens)
+{
+    return tokens->checksums && tokens->document_count > 0;
+}
+
 int64_t tokens_document(const struct tokens *tokens, int64_t document, int64_t *first)
 {
     assert(tokens->checksums && document >= 0 && document < tokens->document_count);

@@ -45,6 +45,8 @@ void tokens_close(struct tokens *tokens);
 MUST_CHECK bool tokens_read(const struct tokens *tokens, int64_t first, int64_t count,
                             int64_t vocab, int64_t *into, struct err *err);
 
+// Whether the file says where documents end: one of ours that has any.
+bool tokens_know_documents(const struct tokens *tokens);
 // The ids of document `document` of ours: where it begins and, returned, where it ends.
 int64_t tokens_document(const struct tokens *tokens, int64_t document, int64_t *first);
 

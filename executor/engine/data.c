@@ -70,21 +70,43 @@ static void add_slots(struct engine *engine, const struct script_task *task)
     }
 }
 
-// The sequences of a slot's micro-batch that are here, of those of the step.
-static struct slot_rows {
+// The sequences of a micro-batch whose part of a buffer is here, of those of the step.
+struct buffer_rows {
     int64_t first, count;
-} rows_of(const struct engine *engine, const struct slot_ids *slot)
+};
+
+static struct buffer_rows rows_of(const struct engine *engine, int micro_batch, int of, int buffer)
 {
-    const struct block_program *block = engine->program->blocks[slot->block];
-    const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
-    struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
+    const struct block_program *block = engine->program->blocks[of];
+    const struct tensor *tensor = &block->block->tensors[block->buffers[buffer].tensor];
+    struct held held = held_of_buffer(engine->program, block, buffer, engine->rank);
     const struct parallel *parallel = &engine->program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
     int by_batch = tensor_find_dim(tensor, DIM_BATCH);
     // Places in a sequence are of none of them.
-    if (by_batch < 0) return (struct slot_rows){0, 0};
-    return (struct slot_rows){slot->micro_batch * batch + held.first[by_batch],
-                              held.count[by_batch]};
+    if (by_batch < 0) return (struct buffer_rows){0, 0};
+    return (struct buffer_rows){micro_batch * batch + held.first[by_batch], held.count[by_batch]};
+}
+
+static void want(bool *is_wanted, struct buffer_rows rows)
+{
+    for (int64_t r = 0; r < rows.count; r++)
+        is_wanted[rows.first + r] = true;
+}
+
+// Attention of every stage looks at where documents begin.
+static void want_attended(const struct engine *engine, bool *is_wanted)
+{
+    for (int t = 0; t < engine->script->task_count; t++) {
+        const struct script_task *task = &engine->script->tasks[t];
+        if (task->kind != TASK_INSTR || task->micro_batch < 0) continue;
+        const struct block_program *block = engine_block(engine, task);
+        enum op_kind kind = block->block->ops[block->instrs[task->instr].op].kind;
+        bool attends = kind == OP_ATTENTION || kind == OP_ATTENTION_BACKWARD || kind == OP_SOFTMAX;
+        if (attends)
+            want(is_wanted,
+                 rows_of(engine, task->micro_batch, task->block, task->inputs[0].buffer));
+    }
 }
 
 static bool open_feed(struct engine *engine)
@@ -93,11 +115,11 @@ static bool open_feed(struct engine *engine)
     int64_t batch = engine->program->workload.global_batch;
     bool *is_wanted = ARENA_NEW(engine->arena, bool, batch);
     for (int i = 0; i < data->slot_count; i++) {
-        struct slot_rows rows = rows_of(engine, &data->slots[i]);
-        for (int64_t r = 0; r < rows.count; r++)
-            is_wanted[rows.first + r] = true;
+        const struct slot_ids *slot = &data->slots[i];
+        want(is_wanted, rows_of(engine, slot->micro_batch, slot->block, slot->buffer));
     }
     const struct corpus *corpus = engine->request->options->corpus;
+    if (corpus->document_end != DOCUMENTS_JOINED) want_attended(engine, is_wanted);
     assert(corpus && corpus->row_length == row_length(engine));
     data->feed = feed_open(engine->arena, corpus, batch, is_wanted, engine->err);
     return data->feed != NULL;
@@ -161,7 +183,7 @@ static void draw_text(const struct engine *engine, uint64_t key, int64_t *row)
 static const int64_t *row_of(struct engine *engine, int64_t sequence)
 {
     struct data *data = engine->data;
-    if (data->rows) return data->rows + sequence * row_length(engine);
+    if (data->rows) return data->rows + sequence * engine->request->options->corpus->row_stride;
     int64_t *row = data->tokens + sequence * row_length(engine);
     if (data->is_made[sequence]) return row;
     data->is_made[sequence] = true;
@@ -223,6 +245,15 @@ static bool fill_slots(struct engine *engine)
         engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_FROM_HOST, data->memory,
                               data->host, data->count * (int64_t)sizeof(int64_t));
     return engine_ok(engine, -1, fault);
+}
+
+const int64_t *data_documents(const struct engine *engine, int64_t *stride)
+{
+    const struct data *data = engine->data;
+    const struct corpus *corpus = engine->request->options->corpus;
+    if (!data || !data->rows || corpus->document_end == DOCUMENTS_JOINED) return NULL;
+    *stride = corpus->row_stride;
+    return data->rows + corpus->row_length;
 }
 
 bool data_step(struct engine *engine, double *waited_s)

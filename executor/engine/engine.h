@@ -270,6 +270,8 @@ MUST_CHECK bool data_open(struct engine *engine);
 void data_close(struct engine *engine);
 void *data_ids(const struct engine *engine, const struct script_task *task, int buffer);
 // The ids of the step, and of a held-out batch; *waited_s: for how long they were not there.
+// Where documents begin, as kernel_call has it; NULL where they are joined. Good for the step.
+const int64_t *data_documents(const struct engine *engine, int64_t *stride);
 MUST_CHECK bool data_step(struct engine *engine, double *waited_s);
 MUST_CHECK bool data_held_out(struct engine *engine, int batch);
 // engine_validate.c: the mean loss of the held-out batches.

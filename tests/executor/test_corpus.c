@@ -1,4 +1,5 @@
 #include "executor/data/feed.h"
+#include "executor/run.h"
 #include "tests/support/draw.h"
 #include "tests/support/test.h"
 
@@ -184,7 +185,8 @@ static struct corpus corpus_of(struct arena *arena, const char *const *words, in
                                            .seq_len = 16,
                                            .ahead = 2,
                                            .vocab = 1 << 16,
-                                           .seed = 3};
+                                           .seed = 3,
+                                           .document_end = DOCUMENTS_JOINED};
     assert_true(corpus_open(arena, &request, &corpus, &err));
     return corpus;
 }
@@ -273,6 +275,48 @@ static void a_feed_has_what_the_order_says(void **state)
     corpus_close(&corpus);
 }
 
+// Documents of ten that the file tells apart, and of seven that a token does.
+static void places_know_where_their_document_begins(void **state)
+{
+    enum { ROW = 18, SEQ = 16 };
+    static const int LENGTHS[] = {10, 7};
+    for (int f = 0; f < 2; f++) {
+        struct corpus corpus;
+        struct err err = {0};
+        const char *path = write_tokens(*state, "one.tokens", 1000, f ? 7 : 1000);
+        const struct corpus_request request = {.words = &path,
+                                               .word_count = 1,
+                                               .seq_len = SEQ,
+                                               .ahead = 2,
+                                               .vocab = 1000,
+                                               .document_end = f ? 6 : DOCUMENTS_OF_FILES};
+        assert_true(corpus_open(*state, &request, &corpus, &err));
+        assert_int_equal(corpus.row_stride, ROW + SEQ);
+        struct corpus_walk walk = corpus_walk_start(*state, &corpus, CORPUS_TRAIN);
+        for (int64_t n = 0; n < corpus.sample_count[CORPUS_TRAIN]; n++) {
+            int64_t row[ROW + SEQ];
+            struct corpus_place place = corpus_walk_to(&corpus, &walk, n);
+            assert_true(corpus_read(&corpus, &place, row, &err));
+            for (int64_t i = 0; i < SEQ; i++) {
+                int64_t begin = (place.first + i) / LENGTHS[f] * LENGTHS[f] - place.first;
+                assert_int_equal(row[ROW + i], begin > 0 ? begin : 0);
+            }
+        }
+        corpus_close(&corpus);
+    }
+}
+
+static void a_back_end_without_the_mask_is_refused_by_name(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    const struct backend backend = {.name = "cuda"};
+    const struct program program = {0};
+    assert_false(run_check_documents(&backend, &program, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, "--mask-documents: attention of back end cuda has no such mask");
+}
+
 static int make_folder(void **state)
 {
     return mkdtemp(folder) ? arena_setup(state) : -1;
@@ -299,6 +343,8 @@ int main(void)
         cmocka_unit_test(every_sample_comes_once_an_epoch_and_none_of_both_parts),
         cmocka_unit_test(a_mixture_keeps_to_its_weights),
         cmocka_unit_test(a_feed_has_what_the_order_says),
+        cmocka_unit_test(places_know_where_their_document_begins),
+        cmocka_unit_test(a_back_end_without_the_mask_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

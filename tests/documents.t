@@ -1,0 +1,93 @@
+#!/usr/bin/perl
+# Documents that share a sequence and are masked train as if each had a sequence of its own: the
+# losses of every step are the same but for rounding, forward and backward, under every cut.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1, -w '/dev/shm' ? (DIR => '/dev/shm') : ());
+my $json   = JSON::PP->new->allow_nonref;
+$ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
+
+sub meshwright { return answer_of("$build/meshwright", @_) }
+
+# Four documents of 40 bytes, of which a newline is the last and none else, and two bytes that the
+# last labels look at.
+my ($length, $count) = (40, 4);
+srand 7;
+my @documents = map { join('', map { chr(97 + int rand 26) } 2 .. $length) . "\n" } 1 .. $count;
+write_text("$folder/document$_.txt", $documents[$_ - 1]) for 1 .. $count;
+write_text("$folder/end.txt", 'ab');
+my ($status, $out, $errors) = meshwright('tokenize', map({ "$folder/document$_.txt" } 1 .. $count),
+                                         "$folder/end.txt -o $folder/all.tokens");
+die $errors if $status;
+my $size = $length * $count + 2;
+my $header = "{'descr': '|u1', 'fortran_order': False, 'shape': ($size,), }";
+$header .= ' ' x (64 - (10 + length($header) + 1) % 64) . "\n";
+write_text("$folder/all.npy", "\x93NUMPY\x01\x00" . pack('v', length $header) . $header
+           . join('', @documents) . 'ab');
+
+write_text("$folder/llama.json", $json->encode(
+    {model_type => 'llama', hidden_size => 16, num_attention_heads => 4, num_key_value_heads => 2,
+     num_hidden_layers => 2, intermediate_size => 24, vocab_size => 256,
+     max_position_embeddings => 256}));
+
+sub losses {
+    my ($model, $length, $batch, $choices, $more) = @_;
+    my @planned = meshwright(
+        "plan $folder/$model.json dgx-a100-80g --precision fp32 --seq-len $length --micro-batch 1",
+        "--global-batch $batch --stack meshwright $choices -o $folder/plan.json");
+    die "plan $choices: $planned[2]" if $planned[0];
+    my ($status, $out, $errors) = meshwright(
+        "run $folder/plan.json --spawn --backend cpu-fp64 --steps 4 --learning-rate 0.02 --json",
+        $more);
+    return $status == 0 ? $json->decode($out)->{loss} : [$errors];
+}
+
+sub apart {
+    my ($one, $other) = @_;
+    return @$one == 4 && @$other == 4
+        ? (sort { $b <=> $a } map { abs($one->[$_] - $other->[$_]) } 0 .. 3)[0] : "@$one @$other";
+}
+
+my $alone = losses('llama', $length, $count, '--gpus 1', "--data $folder/all.tokens");
+my $whole = $length * $count;
+my $joined = losses('llama', $whole, 1, '--gpus 1', "--data $folder/all.tokens");
+check('documents that are not masked see each other', apart($alone, $joined) > 1e-4);
+for my $choices ('--gpus 1', '--gpus 1 --attention unfused', '--gpus 2 --tp 2 --sp on',
+                 '--gpus 2 --pp 2', '--gpus 2 --cp 2 --cp-kind ring',
+                 '--gpus 2 --cp 2 --cp-kind allgather') {
+    my $masked = losses('llama', $whole, 1, $choices,
+                        "--data $folder/all.tokens --mask-documents ends");
+    my $most = apart($alone, $masked);
+    check("$choices: as if each were alone", $most =~ /^[\d.e-]+$/ && $most < 1e-12, $most);
+}
+my $by_token = losses('llama', $whole, 1, '--gpus 1', "--data $folder/all.npy --mask-documents 10");
+check('where a token says so, too', apart($alone, $by_token) < 1e-12, "@$by_token");
+
+# What is refused.
+sub refused {
+    my ($name, $wanted, $pattern, $words) = @_;
+    my ($status, $out, $errors) = meshwright("run $folder/plan.json --backend cpu-fp64", $words);
+    check($name, $status == $wanted && $out eq '' && $errors =~ /^meshwright run: $pattern\n\z/m,
+          "$status $out$errors");
+}
+refused('tokens by a rule have no documents', 2, '--mask-documents wants files: --data FILE',
+        '--steps 1 --mask-documents ends');
+refused('neither ends nor a token', 2, '--mask-documents: .+',
+        "--steps 1 --data $folder/all.npy --mask-documents often");
+refused('a file that does not say', 3, "\Q$folder\E/all.npy: where documents end is read of "
+        . '.tokens alone; --mask-documents ID takes the token that ends them',
+        "--steps 1 --data $folder/all.npy --mask-documents ends");
+write_text("$folder/bert.json", $json->encode(
+    {model_type => 'bert', hidden_size => 16, num_attention_heads => 4, num_hidden_layers => 1,
+     intermediate_size => 24, vocab_size => 256, max_position_embeddings => 64}));
+my $bert = losses('bert', 32, 1, '--gpus 1', "--data $folder/all.tokens --mask-documents ends");
+check('attention that looks ahead is refused', $bert->[0]
+      =~ /--mask-documents: \S+ looks ahead, causal attention alone is masked/, "@$bert");
+checked();
