@@ -23,6 +23,10 @@ int checkpoint_options(struct checkpoint_arguments *a,
          NULL, 1, 1e6},
         {"--ranks-left", OPTION_INT, &a->ranks_left,
          "so many of the plan's ranks are left: plans for them first", NULL, 1, 1e6},
+        {"--replan", OPTION_FLAG, &a->replan,
+         "plan around a rank that stays slow, and go over to that plan by a checkpoint where the "
+         "steps left are worth it",
+         NULL, 0, 0},
         {"--slow-rank", OPTION_TEXT, &a->slow,
          "a drill on CPUs: what this rank works takes so many times as long", "R=FACTOR", 0, 0},
     };
@@ -36,11 +40,9 @@ bool checkpoint_options_check(const struct checkpoint_arguments *a, struct err *
     const struct {
         const char *name;
         bool is_given;
-    } rows[] = {{"--checkpoint-every", a->every > 0},
-                {"--keep", a->keep > 0},
-                {"--resume", a->resume != NULL},
-                {"--restarts", a->restarts > 0},
-                {"--ranks-left", a->ranks_left > 0}};
+    } rows[] = {{"--checkpoint-every", a->every > 0}, {"--keep", a->keep > 0},
+                {"--resume", a->resume != NULL},      {"--restarts", a->restarts > 0},
+                {"--ranks-left", a->ranks_left > 0},  {"--replan", a->replan}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_given)
             return err_set(err, ERR_USAGE, "%s needs --checkpoint DIR", rows[i].name);

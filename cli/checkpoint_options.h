@@ -9,13 +9,14 @@ struct checkpoint_arguments {
     int every, keep;     // 0: by measured cost and failures; all
     const char *resume;  // NULL: not asked for; "": asked for; "auto"
     int restarts;
-    int ranks_left;    // 0: all
+    int ranks_left;  // 0: all
+    bool replan;
     const char *slow;  // RANK=FACTOR; NULL: no rank is made slow
     int slow_rank;
     double slow_ratio;
 };
 
-enum { CHECKPOINT_OPTION_COUNT = 8 };
+enum { CHECKPOINT_OPTION_COUNT = 9 };
 
 // The rows of the table, without the end row. Returns how many were written.
 int checkpoint_options(struct checkpoint_arguments *arguments,

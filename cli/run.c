@@ -127,6 +127,10 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
     if (!checkpoint_options_check(&arguments->checkpoint, err)) return false;
     if (arguments->training.roll_back > 0 && !arguments->checkpoint.folder)
         return err_set(err, ERR_USAGE, "--roll-back needs --checkpoint DIR");
+    if (arguments->checkpoint.replan && arguments->rendezvous)
+        return err_set(err, ERR_USAGE,
+                       "--replan: nodes that meet are started again as they were; plan for those "
+                       "that are to stay: meshwright plan");
     if (arguments->replay_rank >= 0 && arguments->checkpoint.folder)
         return err_set(err, ERR_USAGE, "--checkpoint: a rank alone has nothing worth keeping");
     if (strcmp(arguments->transport, "mpi") == 0 && arguments->spawn)
@@ -223,9 +227,14 @@ static int run_placed(struct arena *arena, struct run_arguments *arguments,
     if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
     if (!check_data(arena, arguments, &job, place, err)) return exit_status(err);
     if (!run_check_nvme(job.evaluation.program, arguments->nvme, err)) return exit_status(err);
-    if (arguments->checkpoint.slow && arguments->checkpoint.slow_rank >= job.rank_count) {
+    const struct checkpoint_arguments *drill = &arguments->checkpoint;
+    if (drill->slow && drill->slow_rank >= job.rank_count && !place->is_moved) {
         err_set(err, ERR_USAGE, "--slow-rank: must be between 0 and %d, found %d",
-                job.rank_count - 1, arguments->checkpoint.slow_rank);
+                job.rank_count - 1, drill->slow_rank);
+        return exit_status(err);
+    }
+    if (arguments->checkpoint.replan && place->is_launched && !place->memory_name) {
+        err_set(err, ERR_USAGE, "--replan: these ranks are started by another launcher");
         return exit_status(err);
     }
     note_stack(&job, place);

@@ -38,10 +38,25 @@ static bool is_first(const struct rank *rank)
     return rank->rank == 0 || rank->arguments->replay_rank >= 0;
 }
 
+// The launcher plans around a rank that stays slow, if it was told to.
+static void tell_slow(const struct rank *rank, const struct run_result *result)
+{
+    const struct straggler *of = &result->straggler;
+    if (!rank->page || of->rank < 0 || of->is_over) return;
+    const struct launch_slow slow = {.rank = of->rank,
+                                     .ratio = of->ratio,
+                                     .step = result->saved.resumed_step + result->step_count,
+                                     .step_s = of->step_s,
+                                     .stored_s = result->saved.write_s};
+    heartbeat_tell_slow(rank->page, &slow);
+}
+
 static void report(void *context, const struct run_result *result)
 {
     struct rank *rank = context;
-    if (rank->log) run_log_step(rank->log, result);
+    if (!rank->log) return;
+    run_log_step(rank->log, result);
+    tell_slow(rank, result);
 }
 
 static int64_t largest_message(const struct script *script, int64_t widen)
@@ -217,9 +232,12 @@ static int close_rank(struct rank *rank, struct err *err)
 }
 
 static struct run_options options_of(const struct run_arguments *arguments,
-                                     const struct run_job *job, const struct corpus *corpus)
+                                     const struct run_job *job, const struct launch_place *place,
+                                     const struct corpus *corpus)
 {
     const struct training_arguments *training = &arguments->training;
+    // The drill is of what the rank works on, whatever its number is once another is left out.
+    bool is_slow = arguments->checkpoint.slow && arguments->checkpoint.slow_rank == place->home;
     return (struct run_options){
         .steps = arguments->steps,
         .seed = (uint64_t)arguments->seed,
@@ -228,8 +246,8 @@ static struct run_options options_of(const struct run_arguments *arguments,
         .validate_every = training->validate_every,
         .validate_batches = training->validate_batches,
         .nvme = arguments->nvme,
-        .slow_rank = arguments->checkpoint.slow_rank,
-        .slow_ratio = arguments->checkpoint.slow_ratio,
+        .slow_rank = place->rank,
+        .slow_ratio = is_slow ? arguments->checkpoint.slow_ratio : 0,
         .rate = training_rate(training, arguments->steps),
         .beta1 = 0.9,
         .beta2 = 0.95,
@@ -318,7 +336,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
                         .script = job->scripts[run_job_stage(job, place->rank)],
                         .page = page,
                         .rank = place->rank};
-    struct run_options options = options_of(arguments, job, &rank.corpus);
+    struct run_options options = options_of(arguments, job, place, &rank.corpus);
     struct run_result result = {0};
     bool done = true;
     if (arguments->checkpoint.folder) {
@@ -346,7 +364,8 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
     corpus_close(&rank.corpus);
     rank.is_stopped = result.saved.is_stopped;
     if (done && is_first(&rank) && !rank.is_stopped) done = answer(arena, &rank, &result, err);
-    if (done && is_first(&rank) && rank.is_stopped)
+    bool is_moving = page && place->memory_name && heartbeat_page_is_moving(page);
+    if (done && is_first(&rank) && rank.is_stopped && !is_moving)
         console_printf(stderr,
                        "meshwright run: ended by SIGTERM behind step %lld of %d: --resume goes on "
                        "from %s\n",

@@ -2,18 +2,12 @@
 
 #include "cli/options.h"
 #include "cli/plan_question.h"
+#include "cli/run_replan.h"
 #include "core/console.h"
-#include "core/file.h"
-#include "core/version.h"
 #include "executor/checkpoint/store.h"
-#include "planner/fewer.h"
-#include "reports/table/plan_json.h"
-#include "reports/table/plan_table.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 // A rank that stands still for ten predicted steps, and no less than this, is stuck; the job ends
 // within half a minute of it.
@@ -24,72 +18,6 @@ double run_restart_stuck_s(const struct run_job *job)
     double steps_s = 10 * job->evaluation.prediction.step_s;
     if (steps_s < STUCK_LEAST_S) return STUCK_LEAST_S;
     return steps_s < STUCK_MOST_S ? steps_s : STUCK_MOST_S;
-}
-
-// The plan as a file, in the arena.
-static const char *plan_text(struct arena *arena, const struct fewer_answer *answer,
-                             const struct bands *bands, struct err *err)
-{
-    const struct search_request *request = &answer->request;
-    const struct evaluation_request evaluated = {
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .bands = bands,
-        .workload = request->workload,
-        .parallel = answer->result.best[0].parallel,
-        .selected_count = answer->result.considered_count,
-    };
-    struct arena scratch = {0};
-    struct evaluation evaluation;
-    bool done = evaluate(arena, &scratch, &evaluated, &evaluation, err);
-    arena_free(&scratch);
-    if (!done) return NULL;
-    const struct plan_document document = {
-        .request = &evaluated,
-        .evaluation = &evaluation,
-        .search = &answer->result,
-        .device_bytes = cluster_device_bytes(request->cluster),
-        .version = MESHWRIGHT_VERSION,
-    };
-    return plan_document_text(arena, &document);
-}
-
-// Plans for at most so many ranks what the file plans for more. The new file lies in the folder of
-// the checkpoints, so that whoever goes on by hand has it too. NULL and a set `err` where nothing
-// fits.
-static char *plan_fewer(struct arena *arena, const char *path, const char *folder, int ranks,
-                        struct err *err)
-{
-    struct evaluation_request was;
-    struct fewer_answer answer;
-    if (!plan_question(arena, path, NULL, &was, err)) return NULL;
-    const struct search_request request = {
-        .model = was.model,
-        .cluster = was.cluster,
-        .stack = was.stack,
-        .fabrics = was.fabrics,
-        .workload = was.workload,
-        .top = 1,
-    };
-    if (!fewer_search(arena, &request, &was.parallel, ranks, &answer, err)) return NULL;
-    int count = answer.request.cluster->rank_count;
-    const char *text = plan_text(arena, &answer, was.bands, err);
-    char *written = arena_print(arena, "%s/plan-for-%d.json", folder, count);
-    if (!text) return NULL;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        err_set(err, ERR_SYSTEM, "making %s: %s", folder, strerror(errno));
-        return NULL;
-    }
-    if (!file_write(written, text, strlen(text), err)) return NULL;
-    console_printf(stderr,
-                   "meshwright run: planned anew for %d of %d ranks: %s in place of %s; kept: %s; "
-                   "the plan is %s\n",
-                   count, was.cluster->rank_count,
-                   parallel_text(arena, &answer.result.best[0].parallel),
-                   parallel_text(arena, &was.parallel), fewer_kept_text(answer.kept), written);
-    return written;
 }
 
 static void put_plan(char *plan, struct run_arguments *arguments, int argc, char **argv)
@@ -115,7 +43,7 @@ bool run_restart_fit(struct arena *arena, struct run_arguments *arguments,
     if (left > count)
         return err_set(err, ERR_USAGE, "--ranks-left %d: the plan has %d ranks", left, count);
     if (left == count) return true;
-    char *plan = plan_fewer(arena, arguments->plan, arguments->checkpoint.folder, left, err);
+    char *plan = run_plan_fewer(arena, arguments->plan, arguments->checkpoint.folder, left, err);
     if (!plan) return false;
     put_plan(plan, arguments, argc, argv);
     return true;
@@ -150,53 +78,132 @@ static bool is_gone(struct death *before, const struct launch_request *request, 
     return is_again && request->rank_count > 1 && !request->rendezvous;
 }
 
-// The job goes on without one of its ranks; where no plan fits it goes on as it was, which is said.
-static bool drop_rank(struct arena *arena, struct run_arguments *arguments,
-                      struct launch_request *request, char **whole, struct err *err)
+// What changes from one start of the ranks to the next.
+struct restart {
+    struct arena *arena;
+    struct run_arguments arguments;
+    struct launch_request *request;
+    char **whole;
+    int *left_out;  // places, ascending
+    struct death before;
+    struct run_replan replan;
+    bool is_signalled, is_moved;
+    int failed_rank;
+};
+
+// No rank works any more where this one did.
+static void leave_place(struct restart *restart, int rank)
+{
+    struct launch_request *request = restart->request;
+    int at = request->left_out_count++;
+    int home = launch_home(restart->left_out, at, rank);
+    for (; at > 0 && restart->left_out[at - 1] > home; at--)
+        restart->left_out[at] = restart->left_out[at - 1];
+    restart->left_out[at] = home;
+}
+
+// The job goes on by another plan. `gone`: the rank that it is without; -1: none.
+static bool change_plan(struct restart *restart, char *plan, int gone, struct err *err)
 {
     struct run_job job;
-    struct err refused = {0};
-    char *plan = plan_fewer(arena, arguments->plan, arguments->checkpoint.folder,
-                            request->rank_count - 1, &refused);
-    if (!plan) {
-        console_printf(stderr, "meshwright run: not planned anew: %s\n", refused.text);
-        return true;
-    }
-    put_plan(plan, arguments, request->argc, whole);
-    if (!run_job_load(arena, arguments, &job, err)) return false;
+    struct launch_request *request = restart->request;
+    put_plan(plan, &restart->arguments, request->argc, restart->whole);
+    if (!run_job_load(restart->arena, &restart->arguments, &job, err)) return false;
+    if (gone >= 0) leave_place(restart, gone);
     request->rank_count = job.rank_count;
     // To a rank alone mpirun says nothing that it is known by.
     request->spawns = request->spawns || job.rank_count == 1;
     request->stuck_s = run_restart_stuck_s(&job);
+    restart->before.rank = -1;
+    return true;
+}
+
+// The job goes on without one of its ranks; where no plan fits it goes on as it was, which is said.
+static bool drop_rank(struct restart *restart, struct err *err)
+{
+    struct err refused = {0};
+    char *plan = run_plan_fewer(restart->arena, restart->arguments.plan,
+                                restart->arguments.checkpoint.folder,
+                                restart->request->rank_count - 1, &refused);
+    if (plan) return change_plan(restart, plan, restart->failed_rank, err);
+    console_printf(stderr, "meshwright run: not planned anew: %s\n", refused.text);
+    restart->before.rank = -1;
+    return true;
+}
+
+static void prepare(struct restart *restart)
+{
+    struct launch_request *request = restart->request;
+    request->is_signalled = &restart->is_signalled;
+    request->failed_rank = &restart->failed_rank;
+    request->left_out = restart->left_out;
+    restart->replan =
+        (struct run_replan){.arena = restart->arena, .arguments = &restart->arguments};
+    if (!restart->arguments.checkpoint.replan) return;
+    request->moves = run_replan;
+    request->context = &restart->replan;
+    request->is_moved = &restart->is_moved;
+}
+
+// From now on ranks go on from the last checkpoint, if there is one.
+static void go_on(struct restart *restart)
+{
+    static char resume[] = "--resume=auto";
+    struct launch_request *request = restart->request;
+    bool is_said = restart->arguments.checkpoint.resume != NULL;
+    if (!is_said) restart->whole[request->argc++] = resume;
+    restart->arguments.checkpoint.resume = "auto";
+}
+
+// One start of the ranks. True when the job is over, with its *status.
+static bool start(struct restart *restart, int left, int *status, struct err *err)
+{
+    const struct checkpoint_arguments *checkpoint = &restart->arguments.checkpoint;
+    bool is_well = launch_job(restart->request, status, err);
+    // Who was to save and could not goes over by the checkpoint before.
+    bool moves = restart->is_moved && restart->replan.plan && !restart->is_signalled &&
+                 (is_well ? *status == ERR_SYSTEM : err->kind == ERR_SYSTEM);
+    if (is_well && !moves) return true;
+    *status = is_well ? 0 : exit_status(err);
+    if (moves) {
+        if (!is_well) console_printf(stderr, "meshwright run: %s\n", err->text);
+        *err = (struct err){0};
+        go_on(restart);
+        bool done = change_plan(restart, restart->replan.plan, restart->replan.left_out, err);
+        if (!done) *status = exit_status(err);
+        return !done;
+    }
+    bool may = left > 0 && err->kind == ERR_SYSTEM && !restart->is_signalled;
+    if (!may) return true;
+    console_printf(stderr,
+                   "meshwright run: %s: starts again from the last checkpoint in %s, restart %d of "
+                   "%d\n",
+                   err->text, checkpoint->folder, checkpoint->restarts - left + 1,
+                   checkpoint->restarts);
+    *err = (struct err){0};
+    go_on(restart);
+    bool drops =
+        is_gone(&restart->before, restart->request, restart->failed_rank, checkpoint->folder);
+    if (!drops || drop_rank(restart, err)) return false;
+    *status = exit_status(err);
     return true;
 }
 
 int run_restart(struct arena *arena, const struct run_arguments *given,
                 struct launch_request *request, char **whole, struct err *err)
 {
-    static char resume[] = "--resume=auto";
-    struct run_arguments arguments = *given;
-    const struct checkpoint_arguments *checkpoint = &arguments.checkpoint;
-    struct death before = {.rank = -1};
-    bool is_signalled = false;
-    int failed_rank = -1;
-    request->is_signalled = &is_signalled;
-    request->failed_rank = &failed_rank;
-    for (int left = checkpoint->restarts;; left--) {
-        int status = 0;
-        if (launch_job(request, &status, err)) return status;
-        bool may = left > 0 && err->kind == ERR_SYSTEM && !is_signalled;
-        if (!may) return exit_status(err);
-        console_printf(stderr,
-                       "meshwright run: %s: starts again from the last checkpoint in %s, restart "
-                       "%d of %d\n",
-                       err->text, checkpoint->folder, checkpoint->restarts - left + 1,
-                       checkpoint->restarts);
-        *err = (struct err){0};
-        // Before the first checkpoint there is none to go on from.
-        if (!checkpoint->resume && left == checkpoint->restarts) whole[request->argc++] = resume;
-        bool drops = is_gone(&before, request, failed_rank, checkpoint->folder);
-        if (drops && !drop_rank(arena, &arguments, request, whole, err)) return exit_status(err);
-        if (drops) before.rank = -1;
+    struct restart restart = {.arena = arena,
+                              .arguments = *given,
+                              .request = request,
+                              .whole = whole,
+                              .left_out = ARENA_NEW(arena, int, request->rank_count),
+                              .before = {.rank = -1},
+                              .failed_rank = -1};
+    int status = 0;
+    prepare(&restart);
+    for (int left = given->checkpoint.restarts; !start(&restart, left, &status, err);) {
+        left -= !restart.is_moved;
+        restart.is_moved = false;
     }
+    return status;
 }

@@ -2,8 +2,8 @@
 #include "cli/run_job.h"
 #include "executor/launcher/launch.h"
 
-// What --restarts and --ranks-left do: start the ranks again from the last good checkpoint, and
-// where some of them are gone for good, plan for those that are left.
+// What --restarts, --ranks-left and --replan do: start the ranks again from the last good
+// checkpoint, and where some of them are gone for good, or one stays slow, by another plan.
 
 // With --ranks-left: the plan of `arguments`, and its word in `argv`, become those of a plan for
 // the ranks that are left, which is written into the folder of the checkpoints. Otherwise nothing.
@@ -12,7 +12,8 @@ MUST_CHECK bool run_restart_fit(struct arena *arena, struct run_arguments *argum
                                 struct err *err);
 // Runs the job and returns its exit status. Where ranks die it is started again, as often as
 // --restarts says; not when a signal to this process ended it. A rank that dies twice with no new
-// checkpoint between is taken to be gone. `whole` is request->argv, with room for one more word.
+// checkpoint between is taken to be gone, and what it ran on is passed by. `whole` is
+// request->argv, with room for one more word.
 int run_restart(struct arena *arena, const struct run_arguments *given,
                 struct launch_request *request, char **whole, struct err *err);
 // How long a rank of the job may stand still.

@@ -75,7 +75,8 @@ static struct straggler news(struct stragglers *stragglers)
         bool is_over = of->slow_steps == 0;
         if (of->is_said ? !is_over : !lasts) continue;
         of->is_said = !of->is_said;
-        return (struct straggler){r, of->ratio, of->since_step, !of->is_said};
+        double step_s = is_over ? 0 : of->slow_s / of->slow_steps;
+        return (struct straggler){r, of->ratio, of->since_step, !of->is_said, step_s};
     }
     return (struct straggler){.rank = -1};
 }

@@ -20,6 +20,7 @@ struct straggler {
     double ratio;        // its work by that of the others, mean of its slow steps
     int64_t since_step;  // the first slow one, from 1
     bool is_over;        // it was named and is as fast as the others again
+    double step_s;       // mean of its slow steps, those before it was named
 };
 
 struct stragglers;

@@ -33,7 +33,7 @@ const char *fewer_kept_text(enum fewer_kept kept)
     return TEXTS[kept];
 }
 
-static struct pins pins_of(const struct parallel *was, enum fewer_kept kept)
+struct pins fewer_pins(const struct parallel *was, enum fewer_kept kept)
 {
     struct pins pins = pins_none();
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
@@ -76,7 +76,7 @@ bool fewer_search(struct arena *arena, const struct search_request *request,
             struct err refused = {0};
             *answer = (struct fewer_answer){.request = *request, .kept = kept};
             answer->request.cluster = cluster;
-            answer->request.pins = pins_of(was, kept);
+            answer->request.pins = fewer_pins(was, kept);
             answer->request.nothing = SEARCH_FITS_ONLY;
             bool done = search_plans(arena, &answer->request, &answer->result, &refused);
             if (!done && refused.kind != ERR_USAGE)

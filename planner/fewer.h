@@ -16,6 +16,9 @@ struct fewer_answer {
 // What stayed, in words: "all but its copies".
 const char *fewer_kept_text(enum fewer_kept kept);
 
+// What holds the choices of `was` that stay.
+struct pins fewer_pins(const struct parallel *was, enum fewer_kept kept);
+
 // `request` is of the whole cluster, its pins are not looked at; `was` is the plan before, `ranks`
 // is 1 to the ranks of the cluster. The answer lives in `arena`. ERR_USAGE where no plan fits on
 // any of these numbers of ranks.

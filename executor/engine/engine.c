@@ -377,7 +377,7 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     result->learning_rate[at] = engine->learning_rate;
     result->skip[at] = engine->scale.skip;
     result->step_count++;
-    result->saved.resumed_step = engine->first_step;
+    result->saved = save_account(engine);
     if (!measure_step(engine, step_s) || !resume_after_spikes(engine)) return false;
     if (!validates(engine, step, &result->validation_loss[at])) return false;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);

@@ -335,6 +335,14 @@ bool save_settle(struct engine *engine)
     return true;
 }
 
+struct run_saved save_account(const struct engine *engine)
+{
+    struct run_saved saved = {0};
+    if (engine->save) saved = engine->save->saved;
+    saved.resumed_step = engine->first_step;
+    return saved;
+}
+
 bool save_finish(struct engine *engine, struct run_result *result)
 {
     struct save *save = engine->save;
@@ -350,8 +358,7 @@ bool save_finish(struct engine *engine, struct run_result *result)
         if (!begun || !save_settle(engine)) return false;
     }
     save->saved.is_stopped = save->is_asked && done < engine->request->options->steps;
-    save->saved.resumed_step = engine->first_step;
-    result->saved = save->saved;
+    result->saved = save_account(engine);
     if (is_fine && save->saved.step < done && engine->first_step < done)
         return err_set(engine->err, ERR_SYSTEM,
                        "the last checkpoint could not be stored: %s has those before it",

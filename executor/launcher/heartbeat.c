@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 
 struct shared_page {
-    _Atomic int event_count, is_ending;
+    _Atomic int event_count, is_ending, is_moving;
+    _Atomic int slow_count;  // odd while the first rank writes
+    struct launch_slow slow;
     struct heartbeat heartbeats[];
 };
 
@@ -100,6 +102,33 @@ void heartbeat_end(struct heartbeat_page *page, int rank, int status, bool was_t
 void heartbeat_page_end_job(struct heartbeat_page *page)
 {
     atomic_store(&page->shared->is_ending, 1);
+}
+
+void heartbeat_tell_slow(struct heartbeat_page *page, const struct launch_slow *slow)
+{
+    atomic_fetch_add(&page->shared->slow_count, 1);
+    page->shared->slow = *slow;
+    atomic_fetch_add(&page->shared->slow_count, 1);
+}
+
+bool heartbeat_slow(struct heartbeat_page *page, int *known, struct launch_slow *slow)
+{
+    int before = atomic_load(&page->shared->slow_count);
+    if (before == *known || before % 2) return false;
+    *slow = page->shared->slow;
+    if (atomic_load(&page->shared->slow_count) != before) return false;
+    *known = before;
+    return true;
+}
+
+void heartbeat_page_move(struct heartbeat_page *page, bool moves)
+{
+    atomic_store(&page->shared->is_moving, moves);
+}
+
+bool heartbeat_page_is_moving(const struct heartbeat_page *page)
+{
+    return atomic_load(&page->shared->is_moving);
 }
 
 bool heartbeat_page_is_ending(const struct heartbeat_page *page)

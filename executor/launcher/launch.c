@@ -22,7 +22,10 @@ struct job {
     int64_t kills_before;  // launch_memory_kills
     int signal;            // that ended it; 0: none did
     bool is_asked;         // to end: the ranks save and do
-    double ended_s;        // when all ranks had ended; 0: they have not
+    bool is_moved;         // and that by request->moves
+    int slow_known;
+    double began_s, start_s;  // of the ranks; until their first step, 0: it is not there yet
+    double ended_s;           // when all ranks had ended; 0: they have not
 };
 
 void launch_signals(sigset_t *signals)
@@ -86,11 +89,30 @@ static bool ask_ranks(struct job *job)
     return true;
 }
 
+// What the first rank says of a slow one is passed on, to whoever may want to leave for that.
+static void look_for_slow(struct job *job, double now_s)
+{
+    struct launch_slow slow;
+    const struct launch_request *request = job->request;
+    if (!request->moves || job->is_asked) return;
+    if (job->start_s == 0 && atomic_load(&heartbeat_of(job->page, 0)->step) > 0)
+        job->start_s = now_s - job->began_s;
+    if (!heartbeat_slow(job->page, &job->slow_known, &slow)) return;
+    slow.start_s = job->start_s;
+    if (!request->moves(request->context, &slow)) return;
+    // First: who ends says why.
+    heartbeat_page_move(job->page, true);
+    job->is_moved = ask_ranks(job);
+    if (!job->is_moved) heartbeat_page_move(job->page, false);
+}
+
 // One look; *is_over when all has ended well.
 static bool look(struct job *job, int signal, bool *is_over, struct err *err)
 {
     note_ends(job);
-    bool is_asked = signal == SIGTERM && ask_ranks(job);
+    // Who moves saves already: to end behind that is to be asked.
+    bool is_asked = signal == SIGTERM && (job->is_moved || ask_ranks(job));
+    if (is_asked && job->is_moved) heartbeat_page_move(job->page, job->is_moved = false);
     if (signal > 0 && signal != SIGCHLD && !is_asked) job->signal = signal;
     if (job->signal)
         return err_set(err, ERR_SYSTEM, "the job was ended by signal %d (%s)", signal,
@@ -98,6 +120,7 @@ static bool look(struct job *job, int signal, bool *is_over, struct err *err)
     // Ends are noted before the watch looks, so that a rank that died is not taken for one that is
     // stuck.
     double now_s = clock_s();
+    look_for_slow(job, now_s);
     if (!launch_watch_look(&job->watch, now_s, err)) return false;
     bool all_ended = launch_watch_all_ended(&job->watch);
     if (job->request->rendezvous) {
@@ -117,7 +140,8 @@ static bool watch_job(struct job *job, const sigset_t *signals, struct err *err)
 {
     struct timespec pause = {0, 50000000};
     bool is_over = false;
-    launch_watch_begin(&job->watch, job->request, &job->started, job->page, clock_s());
+    job->began_s = clock_s();
+    launch_watch_begin(&job->watch, job->request, &job->started, job->page, job->began_s);
     while (!is_over && look(job, sigtimedwait(signals, NULL, &pause), &is_over, err)) {
     }
     launch_watch_free(&job->watch);
@@ -162,6 +186,7 @@ bool launch_job(const struct launch_request *request, int *exit_code, struct err
     bool is_well = run_job(&job, &signals, &before, exit_code, err);
     if (request->failed_rank) *request->failed_rank = is_well ? -1 : job.watch.failed_rank;
     if (job.signal && request->is_signalled) *request->is_signalled = true;
+    if (request->is_moved) *request->is_moved = job.is_moved && !job.signal;
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return is_well;

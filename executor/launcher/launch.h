@@ -19,6 +19,8 @@ struct launch_place {
     int local_rank;           // among those of its host; `rank` where nobody says
     const char *meeting;      // folder of the ranks of several nodes, whose launchers have met
                               // there; NULL else
+    int home;       // the rank that works where this one does in a job that leaves out no place
+    bool is_moved;  // places are left out: this job goes on where another was left
 };
 struct launch_place launch_place_find(void);
 
@@ -45,6 +47,15 @@ struct heartbeat {
     _Atomic int fail_event, end_event;
     _Atomic int has_ended, end_status;  // as waitpid gives it
 };
+// A rank that stays slow, as the first rank tells the launcher, and what a move would cost.
+struct launch_slow {
+    int rank;
+    double ratio;     // its own work by that of the others of its stage
+    int64_t step;     // that has been run
+    double step_s;    // mean of the slow ones
+    double stored_s;  // what a checkpoint took until it was stored; 0: none was measured
+    double start_s;   // from the start of the ranks to their first step: the launcher's
+};
 struct heartbeat_page;
 MUST_CHECK struct heartbeat_page *heartbeat_page_create(int rank_count, struct err *err);
 MUST_CHECK struct heartbeat_page *heartbeat_page_open(const char *name, int rank_count,
@@ -65,6 +76,13 @@ void launch_tell(struct heartbeat_page *page, int rank, enum launch_standing sta
 // allocated of 0.5 GiB, its limit of address space) in step 1, at starting". With rank -1 only one
 // that says itself which rank it is of.
 void launch_memory_explain(int rank, struct err *err);
+// What the first rank says of a rank that stays slow; whoever reads it gets the last of it, and
+// true where that is not the one `*known`, which then is.
+void heartbeat_tell_slow(struct heartbeat_page *page, const struct launch_slow *slow);
+bool heartbeat_slow(struct heartbeat_page *page, int *known, struct launch_slow *slow);
+// Whether the ranks are asked to save and end because the job moves to another plan.
+void heartbeat_page_move(struct heartbeat_page *page, bool moves);
+bool heartbeat_page_is_moving(const struct heartbeat_page *page);
 // Notes how the rank's process ended; `was_told` when whoever waited for it had ended it.
 void heartbeat_end(struct heartbeat_page *page, int rank, int status, bool was_told);
 // The launcher has begun to end the job.
@@ -95,7 +113,17 @@ struct launch_request {
     bool *is_signalled;  // NULL; else set where a signal to this process ended the job, and no rank
     int *failed_rank;    // NULL; else set to the rank whose line `err` is, -1: of none
     double silent_s;     // a node whose launcher says nothing for so long is gone; 0: 30 s
+    // Places of this host that no rank takes, ascending: `local_rank` passes them by. One node.
+    const int *left_out;
+    int left_out_count;
+    // NULL; else asked whenever the first rank names a slow one. Where the answer is true the ranks
+    // save and end as on SIGTERM, and *is_moved is set. It may take its time.
+    bool (*moves)(void *context, const struct launch_slow *slow);
+    void *context;
+    bool *is_moved;
 };
+// Where the rank works: the rank-th place that is not left out.
+int launch_home(const int *left_out, int count, int rank);
 bool launch_finds_mpirun(void);
 // Runs the job and returns its exit code, on every node: that of rank 0 when all end well
 // (HEARTBEAT_DONE). When a

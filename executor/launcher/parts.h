@@ -15,6 +15,7 @@
 #define LAUNCH_RANK_COUNT "MESHWRIGHT_RANK_COUNT"
 #define LAUNCH_LOCAL_RANK "MESHWRIGHT_LOCAL_RANK"
 #define LAUNCH_MEETING "MESHWRIGHT_MEETING"
+#define LAUNCH_LEFT_OUT "MESHWRIGHT_LEFT_OUT"
 
 // Those that the launcher and the guards of ranks wait for instead of being interrupted.
 void launch_signals(sigset_t *signals);

@@ -15,6 +15,29 @@ static bool read_number(const char *name, int *number)
     return true;
 }
 
+int launch_home(const int *left_out, int count, int rank)
+{
+    int home = rank;
+    for (int i = 0; i < count && left_out[i] <= home; i++)
+        home++;
+    return home;
+}
+
+// The places that our launcher leaves out: "1,3".
+static void pass_by(struct launch_place *place)
+{
+    const char *at = getenv(LAUNCH_LEFT_OUT);
+    place->home = place->rank;
+    if (!at || !place->memory_name) return;
+    for (char *end; *at; at = *end ? end + 1 : end) {
+        long left_out = strtol(at, &end, 10);
+        if (end == at) return;
+        place->home += left_out <= place->home;
+        place->local_rank += left_out <= place->local_rank;
+        place->is_moved = true;
+    }
+}
+
 struct launch_place launch_place_find(void)
 {
     // A batch script of Slurm has SLURM_PROCID too, but no step: only srun's tasks have both.
@@ -40,6 +63,7 @@ struct launch_place launch_place_find(void)
         if (!read_number(NAMES[i].local, &place.local_rank)) place.local_rank = place.rank;
         const char *meeting = i == 0 ? getenv(LAUNCH_MEETING) : NULL;
         if (meeting && *meeting) place.meeting = meeting;
+        pass_by(&place);
         return place;
     }
     return (struct launch_place){.rank_count = 1};

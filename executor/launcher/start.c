@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { ADDED_MAX = 8 };
+enum { ADDED_MAX = 9, SHARED_MAX = 5 };  // variables; of them alike for all ranks
 
 char *launch_mpirun_path(void)
 {
@@ -169,6 +169,18 @@ static bool start_ranks(const struct launch_request *request, int first_local,
     return !err->kind;
 }
 
+// "MESHWRIGHT_LEFT_OUT=1,3"; the caller frees it.
+static char *left_out_variable(const struct launch_request *request)
+{
+    enum { DIGITS_MOST = 12 };
+    size_t room = sizeof LAUNCH_LEFT_OUT + 1 + (size_t)request->left_out_count * DIGITS_MOST;
+    char *text = memory_get(room);
+    size_t used = (size_t)snprintf(text, room, "%s=", LAUNCH_LEFT_OUT);
+    for (int i = 0; i < request->left_out_count; i++)
+        used += (size_t)snprintf(text + used, room - used, i ? ",%d" : "%d", request->left_out[i]);
+    return text;
+}
+
 bool launch_start(const struct launch_request *request, const struct rendezvous *met,
                   const char *memory_name, const sigset_t *mask, struct launch_started *started,
                   struct err *err)
@@ -187,23 +199,21 @@ bool launch_start(const struct launch_request *request, const struct rendezvous 
     snprintf(rank_count, sizeof rank_count, "%s=%d", LAUNCH_RANK_COUNT, request->rank_count);
     // Empty where there is one node, whatever the environment here says.
     snprintf(meeting, sizeof meeting, "%s=%s", LAUNCH_MEETING, met ? met->folder : "");
+    char *left_out = left_out_variable(request);
     // Ranks share the cores: threads of their own would spin against each other.
-    char *added[ADDED_MAX] = {memory,
-                              "OMP_NUM_THREADS=1",
-                              "OPENBLAS_NUM_THREADS=1",
-                              "OMP_WAIT_POLICY=passive",
-                              variables.rank,
-                              variables.local,
-                              meeting,
-                              rank_count};
-    // mpirun gives each rank a place of its own, so only the first four are the same for all.
+    char *added[ADDED_MAX] = {
+        memory,    "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
+        left_out,  variables.rank,      variables.local,          meeting,
+        rank_count};
+    // mpirun gives each rank a place of its own.
     bool spawns = request->spawns || met;
-    char **environment = environment_make(added, spawns ? ADDED_MAX : 4);
+    char **environment = environment_make(added, spawns ? ADDED_MAX : SHARED_MAX);
     struct command command = {.environment = environment, .mask = mask};
     int first_local = first_local_rank(request, met);
     bool is_well =
         spawns ? start_ranks(request, first_local, &command, &variables, binary, started, err)
                : start_mpirun(request, &command, binary, started, err);
     free(environment);
+    free(left_out);
     return is_well;
 }

@@ -1,5 +1,4 @@
 #include "reports/page/replan.h"
-#include "core/version.h"
 #include "reports/page/replan_words.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
@@ -12,35 +11,6 @@ static const struct bands *read_bands(struct arena *arena, const struct json *ba
     struct json *bands = ARENA_NEW(arena, struct json, 1);
     *bands = json_get(base, "bands", err);
     return err->kind ? NULL : bands_read(arena, bands, err);
-}
-
-static const char *plan_text(struct arena *arena, const struct search_request *request,
-                             const struct search_result *result, const struct candidate *candidate,
-                             const struct bands *bands, struct err *err)
-{
-    const struct evaluation_request question = {
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .bands = bands,
-        .workload = request->workload,
-        .parallel = candidate->parallel,
-        .selected_count = result->considered_count,
-    };
-    struct arena scratch = {0};
-    struct evaluation evaluation;
-    bool done = evaluate(arena, &scratch, &question, &evaluation, err);
-    arena_free(&scratch);
-    if (!done) return NULL;
-    const struct plan_document document = {
-        .request = &question,
-        .evaluation = &evaluation,
-        .search = result,
-        .device_bytes = cluster_device_bytes(request->cluster),
-        .version = MESHWRIGHT_VERSION,
-    };
-    return plan_document_text(arena, &document);
 }
 
 // One layout alone is a question about that plan, which is answered also where it does not fit.
@@ -65,11 +35,12 @@ static struct replan_answer answer(struct arena *arena, const struct json *base,
     if (!search_plans(arena, &request, &result, err)) return none;
     if (result.status != SEARCH_NOTHING_FITS) {
         return (struct replan_answer){
-            .plan = plan_text(arena, &request, &result, &result.best[0], bands, err)};
+            .plan =
+                plan_found_text(arena, &request, &result, &result.best[0].parallel, bands, err)};
     }
     struct replan_answer no = {.status = 1, .reason = plan_nothing_text(arena, &request, &result)};
     if (is_pinned(&request.pins))
-        no.plan = plan_text(arena, &request, &result, &result.closest, bands, err);
+        no.plan = plan_found_text(arena, &request, &result, &result.closest.parallel, bands, err);
     return no;
 }
 

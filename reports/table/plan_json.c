@@ -1,4 +1,5 @@
 #include "reports/table/plan_json.h"
+#include "core/version.h"
 #include "reports/machine/launch.h"
 
 #include <assert.h>
@@ -395,4 +396,33 @@ char *plan_document_text(struct arena *arena, const struct plan_document *docume
     write_provenance(&writer, document);
     json_close(&writer, '}');
     return writer.text;
+}
+
+char *plan_found_text(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct parallel *parallel,
+                      const struct bands *bands, struct err *err)
+{
+    const struct evaluation_request question = {
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .bands = bands,
+        .workload = request->workload,
+        .parallel = *parallel,
+        .selected_count = result->considered_count,
+    };
+    struct arena scratch = {0};
+    struct evaluation evaluation;
+    bool done = evaluate(arena, &scratch, &question, &evaluation, err);
+    arena_free(&scratch);
+    if (!done) return NULL;
+    const struct plan_document document = {
+        .request = &question,
+        .evaluation = &evaluation,
+        .search = result,
+        .device_bytes = cluster_device_bytes(request->cluster),
+        .version = MESHWRIGHT_VERSION,
+    };
+    return plan_document_text(arena, &document);
 }

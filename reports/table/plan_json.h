@@ -23,3 +23,8 @@ struct plan_document {
 
 // The whole file as text, in the arena.
 char *plan_document_text(struct arena *arena, const struct plan_document *document);
+// The same of choices that a search has found; NULL where they cannot be evaluated. Without bands
+// (NULL) its prediction has none.
+char *plan_found_text(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct parallel *parallel,
+                      const struct bands *bands, struct err *err);

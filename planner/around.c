@@ -1,0 +1,182 @@
+#include "planner/around.h"
+
+#include "planner/choice.h"
+#include "simulator/inject.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// Plans of all ranks that are played with the rank slow: the best by the closed form without it.
+enum { KEEPERS = 4 };
+
+// Counts of ranks without the slow one that are asked: the plan of one fewer may divide badly.
+enum { COUNTS_MOST = 8 };
+
+struct played {
+    double step_s;  // INFINITY: the choices do not fit, or are none
+    int stage;      // of the slow rank
+    int *layers;    // of each stage, in the arena given
+    int stage_count;
+};
+
+static int stage_of(const struct mesh *mesh, int rank)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
+    }
+    return 0;
+}
+
+static void count_layers(struct arena *arena, const struct program *program, struct played *played)
+{
+    const struct graph *graph = program->graph;
+    int chunks = program->shape.chunk_count;
+    played->stage_count = program->shape.stage_count;
+    played->layers = ARENA_NEW(arena, int, played->stage_count);
+    for (int c = 0; c < played->stage_count * chunks; c++) {
+        const struct chunk_span *span = &program->spans[c];
+        for (int b = span->first; b < span->first + span->count; b++)
+            played->layers[c / chunks] += graph->blocks[graph->sequence[b]].role == BLOCK_LAYER;
+    }
+}
+
+// A step of these choices with the rank slow.
+static struct played play(struct arena *arena, const struct around_request *request,
+                          const struct parallel *parallel, struct err *err)
+{
+    const struct search_request *search = &request->search;
+    const struct evaluation_request question = {
+        .model = search->model,
+        .cluster = search->cluster,
+        .stack = search->stack,
+        .fabrics = search->fabrics,
+        .workload = search->workload,
+        .parallel = *parallel,
+    };
+    const struct injection_cause slow = {INJECT_RANK, request->slow_rank, request->slow_rank,
+                                         request->ratio};
+    const struct injection injection = {.causes = &slow, .count = 1};
+    struct arena own = {0}, scratch = {0};
+    struct evaluation evaluation;
+    struct injection_result result;
+    struct played played = {.step_s = INFINITY};
+    if (evaluate(&own, &scratch, &question, &evaluation, err) &&
+        inject(&own, &scratch, &question, &evaluation, &injection, false, &result, err)) {
+        if (memory_fit(&evaluation.prediction) != MEMORY_LACKS) played.step_s = result.step_s;
+        played.stage = stage_of(&evaluation.program->mesh, request->slow_rank);
+        count_layers(arena, evaluation.program, &played);
+    }
+    arena_free(&own);
+    arena_free(&scratch);
+    return played;
+}
+
+// Takes layers off the stage of the slow rank, each to where it gains most, as long as it does.
+static void move_layers(struct arena *arena, const struct around_request *request,
+                        struct parallel *parallel, struct played *best)
+{
+    for (bool is_better = true; is_better;) {
+        const struct played from = *best;
+        is_better = false;
+        for (int to = 0; to < from.stage_count; to++) {
+            struct err refused = {0};  // a stage of fewer layers than chunks
+            if (to == from.stage) continue;
+            int *layers = ARENA_NEW(arena, int, from.stage_count);
+            memcpy(layers, from.layers, (size_t)from.stage_count * sizeof *layers);
+            layers[from.stage]--;
+            layers[to]++;
+            struct parallel other = *parallel;
+            other.stage_layers = layers;
+            other.stage_layers_count = from.stage_count;
+            struct played moved = play(arena, request, &other, &refused);
+            if (!(moved.step_s < best->step_s)) continue;
+            *best = moved;
+            is_better = true;
+        }
+        if (!is_better) return;
+        parallel->stage_layers = best->layers;
+        parallel->stage_layers_count = best->stage_count;
+    }
+}
+
+static void take(const struct parallel *parallel, double step_s, bool keeps,
+                 struct around_answer *answer)
+{
+    answer->is_found = true;
+    answer->keeps = keeps;
+    answer->parallel = *parallel;
+    answer->step_s = step_s;
+}
+
+static bool is_plan(const struct parallel *a, const struct parallel *b)
+{
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        if (choice_value(a, choice) != choice_value(b, choice)) return false;
+    }
+    return a->stage_layers_count == b->stage_layers_count;
+}
+
+// With all ranks: the plan that runs and the best that the search knows, each with its layers
+// moved.
+static bool keep_rank(struct arena *arena, const struct around_request *request,
+                      struct around_answer *answer, struct err *err)
+{
+    struct search_request search = request->search;
+    struct search_result result = {0};
+    struct err refused = {0};
+    search.pins = fewer_pins(&request->was, FEWER_KEPT_FIXED);
+    search.top = KEEPERS;
+    search.nothing = SEARCH_FITS_ONLY;
+    (void)!search_plans(arena, &search, &result, &refused);
+    answer->request = search;
+    // What is played with the rank slow is not what was searched: nothing is proven of it.
+    answer->result = (struct search_result){.status = SEARCH_STOPPED,
+                                            .considered_count = result.best_count + 1,
+                                            .priced_count = result.best_count + 1};
+    answer->kept = FEWER_KEPT_FIXED;
+    for (int i = -1; i < result.best_count; i++) {
+        struct err fault = {0};
+        struct parallel parallel = i < 0 ? request->was : result.best[i].parallel;
+        struct played played = play(arena, request, &parallel, i < 0 ? err : &fault);
+        if (err->kind) return false;
+        if (i < 0) answer->stay_s = played.step_s;
+        if (isfinite(played.step_s)) move_layers(arena, request, &parallel, &played);
+        bool is_other = i < 0 ? played.step_s < answer->stay_s : !is_plan(&parallel, &request->was);
+        if (is_other && played.step_s < (answer->is_found ? answer->step_s : INFINITY))
+            take(&parallel, played.step_s, true, answer);
+    }
+    return true;
+}
+
+// Without it: of fewer ranks the fastest.
+static bool leave_rank(struct arena *arena, const struct around_request *request,
+                       struct around_answer *answer, struct err *err)
+{
+    int most = request->search.cluster->rank_count - 1;
+    int least = most > COUNTS_MOST ? most - COUNTS_MOST + 1 : 1;
+    for (int count = most; count >= least;) {
+        struct err none = {0};
+        struct fewer_answer fewer;
+        if (!fewer_search(arena, &request->search, &request->was, count, &fewer, &none))
+            return none.kind == ERR_USAGE || err_set(err, none.kind, "%s", none.text);
+        const struct candidate *best = &fewer.result.best[0];
+        if (!answer->is_found || best->cost.step_s < answer->step_s) {
+            take(&best->parallel, best->cost.step_s, false, answer);
+            answer->request = fewer.request;
+            answer->result = fewer.result;
+            answer->kept = fewer.kept;
+        }
+        count = fewer.request.cluster->rank_count - 1;
+    }
+    return true;
+}
+
+bool around_search(struct arena *arena, const struct around_request *request,
+                   struct around_answer *answer, struct err *err)
+{
+    assert(request->ratio >= 1 && request->slow_rank >= 0);
+    assert(request->slow_rank < request->search.cluster->rank_count);
+    *answer = (struct around_answer){0};
+    return keep_rank(arena, request, answer, err) && leave_rank(arena, request, answer, err);
+}
