@@ -76,8 +76,9 @@ static bool find_storing(const struct evaluation_request *was, double measured_s
     struct arena arena = {0}, scratch = {0};
     struct evaluation evaluation;
     *stored_s = measured_s;
-    bool done = measured_s > 0 || evaluate(&arena, &scratch, was, &evaluation, err);
-    if (done && measured_s <= 0) {
+    if (measured_s > 0) return true;
+    bool done = evaluate(&arena, &scratch, was, &evaluation, err);
+    if (done) {
         const struct goodput_request request = {
             .cluster = was->cluster,
             .step_s = evaluation.prediction.step_s,
