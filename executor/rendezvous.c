@@ -1,18 +1,11 @@
 #include "executor/rendezvous.h"
-#include "core/progress.h"
 #include "core/version.h"
-#include "executor/rendezvous_folder.h"
 
 #include <assert.h>
 #include <ctype.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NONCE_BYTES = 16, REFUSAL_BYTES = 512, FILE_NAME_BYTES = JOB_NAME_MAX + 64 };
@@ -44,6 +37,7 @@ struct verdict {
 };
 
 struct meeting {
+    const struct outside *outside;
     const struct rendezvous_request *request;
     struct rendezvous *met;
     struct hello mine;
@@ -51,6 +45,26 @@ struct meeting {
     size_t verdict_bytes;
     double until_s;
 };
+
+static const struct outside *outside_of(const struct rendezvous_request *request)
+{
+    return request->outside ? request->outside : &OUTSIDE_REAL;
+}
+
+// A file in the folder where nodes meet.
+static bool put(const struct meeting *meeting, const char *name, const void *data, size_t bytes,
+                struct err *err)
+{
+    const struct outside *outside = meeting->outside;
+    return outside->put(outside->context, meeting->request->folder, name, data, bytes, err);
+}
+
+static bool get(const struct meeting *meeting, const char *name, void *data, size_t room,
+                size_t *bytes)
+{
+    const struct outside *outside = meeting->outside;
+    return outside->get(outside->context, meeting->request->folder, name, data, room, bytes);
+}
 
 bool rendezvous_job_is_valid(const char *job)
 {
@@ -90,8 +104,8 @@ static const char *file_name(char name[FILE_NAME_BYTES], const struct meeting *m
 static bool put_hello(const struct meeting *meeting, struct err *err)
 {
     char name[FILE_NAME_BYTES];
-    return folder_put(meeting->request->folder, file_name(name, meeting, meeting->mine.node),
-                      &meeting->mine, sizeof meeting->mine, err);
+    return put(meeting, file_name(name, meeting, meeting->mine.node), &meeting->mine,
+               sizeof meeting->mine, err);
 }
 
 // What the node says now, as far as it is of a version that can be read.
@@ -100,8 +114,7 @@ static bool get_hello(const struct meeting *meeting, int node, struct hello *hel
     char name[FILE_NAME_BYTES];
     size_t bytes = 0;
     memset(hello, 0, sizeof *hello);
-    bool is_there = folder_get(meeting->request->folder, file_name(name, meeting, node), hello,
-                               sizeof *hello, &bytes);
+    bool is_there = get(meeting, file_name(name, meeting, node), hello, sizeof *hello, &bytes);
     hello->name[NODE_NAME_BYTES - 1] = hello->program[sizeof hello->program - 1] = '\0';
     return is_there && bytes >= offsetof(struct hello, node_count) &&
            memcmp(hello->magic, MAGIC, sizeof MAGIC) == 0 && hello->node == node;
@@ -121,21 +134,13 @@ static bool check_place(const struct meeting *meeting, struct err *err)
 
 static bool check_time(const struct meeting *meeting, int missing, struct err *err)
 {
-    sigset_t pending;
-    sigpending(&pending);
-    if (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
-        sigismember(&pending, SIGHUP))
+    const struct outside *outside = meeting->outside;
+    if (outside->is_ended(outside->context))
         return err_set(err, ERR_SYSTEM, "ended by a signal before all nodes had come");
-    if (clock_s() < meeting->until_s) return true;
+    if (outside->now_s(outside->context) < meeting->until_s) return true;
     return err_set(err, ERR_SYSTEM, "node %d did not come to %.300s within %.0f s (job %s)",
                    missing, meeting->request->folder, meeting->request->timeout_s,
                    meeting->request->job);
-}
-
-static void pause_look(void)
-{
-    const struct timespec pause = {0, (long)(LOOK_EVERY_S * 1e9)};
-    nanosleep(&pause, NULL);
 }
 
 // What a node that has come was given, against what node 0 was.
@@ -179,13 +184,6 @@ static int look_for_guests(struct meeting *meeting, struct err *err)
     return missing;
 }
 
-static bool make_folder(const struct meeting *meeting, struct err *err)
-{
-    if (mkdir(meeting->met->folder, 0700) == 0) return true;
-    return err_set(err, ERR_SYSTEM, "cannot make %.300s: %s", meeting->met->folder,
-                   strerror(errno));
-}
-
 // The number of node 0 is in its name, so that no two are alike.
 static void name_folder(const struct meeting *meeting, const struct nonce *host)
 {
@@ -196,27 +194,25 @@ static void name_folder(const struct meeting *meeting, const struct nonce *host)
              meeting->request->folder, JOB_NAME_MAX, meeting->request->job, digits);
 }
 
-static bool be_host(struct meeting *meeting, struct err *err)
+// One look of node 0. When all have come, or it is in vain, it says so to all.
+static enum meeting_state be_host(struct meeting *meeting, struct err *err)
 {
     char name[FILE_NAME_BYTES];
     struct verdict *verdict = meeting->verdict;
-    bool is_well = put_hello(meeting, err);
-    for (int missing = 1; is_well;) {
-        missing = look_for_guests(meeting, err);
-        if (err->kind || missing == 0) break;
-        is_well = check_place(meeting, err) && check_time(meeting, missing, err);
-        if (is_well) pause_look();
-    }
+    const struct outside *outside = meeting->outside;
+    int missing = look_for_guests(meeting, err);
+    bool waits = !err->kind && missing > 0;
+    if (waits && check_place(meeting, err) && check_time(meeting, missing, err))
+        return MEETING_WAITS;
     name_folder(meeting, &meeting->mine.own);
-    is_well = !err->kind && make_folder(meeting, err);
+    bool is_well = !err->kind && outside->make_folder(outside->context, meeting->met->folder, err);
     memcpy(verdict->magic, MAGIC, sizeof MAGIC);
     verdict->version = RENDEZVOUS_VERSION;
     verdict->node_count = meeting->request->node_count;
     verdict->host = meeting->mine.own;
     snprintf(verdict->refusal, REFUSAL_BYTES, "%.*s", REFUSAL_BYTES - 1, err->text);
-    return folder_put(meeting->request->folder, file_name(name, meeting, -1), verdict,
-                      meeting->verdict_bytes, err) &&
-           is_well;
+    bool is_said = put(meeting, file_name(name, meeting, -1), verdict, meeting->verdict_bytes, err);
+    return is_said && is_well ? MEETING_MET : MEETING_FAILED;
 }
 
 // Answers whatever node 0 is to be read now: it may be that of an earlier job, until this one's
@@ -237,9 +233,9 @@ static bool read_verdict(struct meeting *meeting, bool *is_met, struct err *err)
     struct verdict *verdict = meeting->verdict;
     size_t bytes = 0, head = offsetof(struct verdict, refusal);
     int node = meeting->request->node;
-    bool is_there = folder_get(meeting->request->folder, file_name(name, meeting, -1), verdict,
-                               meeting->verdict_bytes, &bytes) &&
-                    bytes >= head && is_same(&verdict->host, &meeting->mine.echo);
+    bool is_there =
+        get(meeting, file_name(name, meeting, -1), verdict, meeting->verdict_bytes, &bytes) &&
+        bytes >= head && is_same(&verdict->host, &meeting->mine.echo);
     if (!is_there) return true;
     bool is_readable =
         verdict->version == RENDEZVOUS_VERSION &&
@@ -255,29 +251,30 @@ static bool read_verdict(struct meeting *meeting, bool *is_met, struct err *err)
     return true;
 }
 
-static bool be_guest(struct meeting *meeting, struct err *err)
+// One look of another node.
+static enum meeting_state be_guest(struct meeting *meeting, struct err *err)
 {
     char name[FILE_NAME_BYTES];
-    bool is_met = false, is_well = put_hello(meeting, err);
-    while (is_well) {
-        is_well = answer_host(meeting, err) && read_verdict(meeting, &is_met, err);
-        if (is_met || !is_well) break;
-        is_well = check_place(meeting, err) && check_time(meeting, 0, err);
-        if (is_well) pause_look();
-    }
+    const struct outside *outside = meeting->outside;
+    bool is_met = false;
+    bool is_well = answer_host(meeting, err) && read_verdict(meeting, &is_met, err);
+    if (is_well && !is_met && check_place(meeting, err) && check_time(meeting, 0, err))
+        return MEETING_WAITS;
     struct hello found;
     int node = meeting->request->node;
     bool is_mine = get_hello(meeting, node, &found) && is_same(&found.own, &meeting->mine.own);
-    if (is_mine) folder_remove(meeting->request->folder, file_name(name, meeting, node));
+    if (is_mine)
+        outside->remove(outside->context, meeting->request->folder, file_name(name, meeting, node));
     if (is_met) name_folder(meeting, &meeting->mine.echo);
-    return is_met;
+    return is_met ? MEETING_MET : MEETING_FAILED;
 }
 
-bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous *met,
-                     struct err *err)
+struct meeting *rendezvous_begin(const struct rendezvous_request *request, struct rendezvous *met,
+                                 struct err *err)
 {
     assert(request->node >= 0 && request->node < request->node_count && request->rank_count > 0);
     assert(rendezvous_job_is_valid(request->job));
+    const struct outside *outside = outside_of(request);
     size_t nodes = (size_t)request->node_count, names = nodes * NODE_NAME_BYTES;
     int first = rendezvous_first_rank(request->rank_count, request->node_count, request->node);
     int end = rendezvous_first_rank(request->rank_count, request->node_count, request->node + 1);
@@ -287,7 +284,9 @@ bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous
     memset(met->names, 0, names);
     // A guest may have been given fewer nodes than node 0.
     size_t room = request->node == 0 ? nodes : NODE_COUNT_MAX;
-    struct meeting meeting = {
+    struct meeting *meeting = memory_get(sizeof *meeting);
+    *meeting = (struct meeting){
+        .outside = outside,
         .request = request,
         .met = met,
         .mine = {.version = RENDEZVOUS_VERSION,
@@ -297,53 +296,89 @@ bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous
                  .plan_key = request->plan_key,
                  .options_key = request->options_key,
                  .program = MESHWRIGHT_VERSION},
-        .verdict_bytes = sizeof *meeting.verdict + room * sizeof(struct nonce),
+        .verdict_bytes = sizeof *meeting->verdict + room * sizeof(struct nonce),
         // The others may come as late as node 0 allows.
-        .until_s = clock_s() + request->timeout_s + (request->node > 0 ? LEAVE_S : 0),
+        .until_s = outside->now_s(outside->context) + request->timeout_s +
+                   (request->node > 0 ? LEAVE_S : 0),
     };
-    memcpy(meeting.mine.magic, MAGIC, sizeof MAGIC);
-    gethostname(meeting.mine.name, NODE_NAME_BYTES - 1);
-    if (getrandom(&meeting.mine.own, NONCE_BYTES, 0) != NONCE_BYTES)
-        return err_set(err, ERR_SYSTEM, "the system has no random numbers: %s", strerror(errno));
-    meeting.verdict = memory_get(meeting.verdict_bytes);
-    memset(meeting.verdict, 0, meeting.verdict_bytes);
-    bool is_well = request->node == 0 ? be_host(&meeting, err) : be_guest(&meeting, err);
-    free(meeting.verdict);
-    if (is_well) met->node_count = request->node_count;
-    return is_well;
+    memcpy(meeting->mine.magic, MAGIC, sizeof MAGIC);
+    gethostname(meeting->mine.name, NODE_NAME_BYTES - 1);
+    meeting->verdict = memory_get(meeting->verdict_bytes);
+    memset(meeting->verdict, 0, meeting->verdict_bytes);
+    if (!outside->draw(outside->context, &meeting->mine.own, NONCE_BYTES))
+        err_set(err, ERR_SYSTEM, "the system has no random numbers");
+    else if (put_hello(meeting, err))
+        return meeting;
+    rendezvous_end(meeting);
+    return NULL;
+}
+
+enum meeting_state rendezvous_look(struct meeting *meeting, struct err *err)
+{
+    enum meeting_state state =
+        meeting->request->node == 0 ? be_host(meeting, err) : be_guest(meeting, err);
+    if (state == MEETING_MET) meeting->met->node_count = meeting->request->node_count;
+    return state;
+}
+
+void rendezvous_end(struct meeting *meeting)
+{
+    if (meeting) free(meeting->verdict);
+    free(meeting);
+}
+
+bool rendezvous_meet(const struct rendezvous_request *request, struct rendezvous *met,
+                     struct err *err)
+{
+    const struct outside *outside = outside_of(request);
+    struct meeting *meeting = rendezvous_begin(request, met, err);
+    enum meeting_state state = meeting ? MEETING_WAITS : MEETING_FAILED;
+    while (meeting && (state = rendezvous_look(meeting, err)) == MEETING_WAITS)
+        outside->pause(outside->context, LOOK_EVERY_S);
+    rendezvous_end(meeting);
+    return state == MEETING_MET;
 }
 
 // Nodes that have read how the job ended; those that have not find the files.
-static bool wait_for_guests(const struct rendezvous *met)
+static bool all_have_left(const struct rendezvous *met)
 {
-    double until_s = clock_s() + LEAVE_S;
-    for (int node = 1; node < met->node_count;) {
+    const struct outside *outside = outside_of(met->request);
+    for (int node = 1; node < met->node_count; node++) {
         char name[32], byte;
         size_t bytes;
         snprintf(name, sizeof name, "left-%d", node);
-        if (folder_get(met->folder, name, &byte, 1, &bytes)) {
-            node++;
-        } else {
-            if (clock_s() > until_s) return false;
-            pause_look();
-        }
+        if (!outside->get(outside->context, met->folder, name, &byte, 1, &bytes)) return false;
     }
+    return true;
+}
+
+bool rendezvous_leave(struct rendezvous *met)
+{
+    char name[FILE_NAME_BYTES];
+    struct err ignored = {0};
+    const struct outside *outside = outside_of(met->request);
+    const struct meeting meeting = {.request = met->request};
+    double now_s = outside->now_s(outside->context);
+    if (met->leaves_s == 0) met->leaves_s = now_s;
+    if (met->node_count > 0 && met->node > 0) {
+        snprintf(name, sizeof name, "left-%d", met->node);
+        (void)!outside->put(outside->context, met->folder, name, "", 0, &ignored);
+    } else if (met->node_count > 0 && all_have_left(met)) {
+        const char *folder = met->request->folder;
+        outside->remove(outside->context, folder, file_name(name, &meeting, -1));
+        outside->remove(outside->context, folder, file_name(name, &meeting, 0));
+        outside->remove_all(outside->context, met->folder);
+    } else if (met->node_count > 0 && now_s - met->leaves_s <= LEAVE_S) {
+        return false;
+    }
+    free(met->names);
+    *met = (struct rendezvous){0};
     return true;
 }
 
 void rendezvous_close(struct rendezvous *met)
 {
-    char name[FILE_NAME_BYTES];
-    struct err ignored = {0};
-    const struct meeting meeting = {.request = met->request};
-    if (met->node_count > 0 && met->node > 0) {
-        snprintf(name, sizeof name, "left-%d", met->node);
-        (void)!folder_put(met->folder, name, "", 0, &ignored);
-    } else if (met->node_count > 0 && wait_for_guests(met)) {
-        folder_remove(met->request->folder, file_name(name, &meeting, -1));
-        folder_remove(met->request->folder, file_name(name, &meeting, 0));
-        folder_remove_all(met->folder);
-    }
-    free(met->names);
-    *met = (struct rendezvous){0};
+    const struct outside *outside = outside_of(met->request);
+    while (!rendezvous_leave(met))
+        outside->pause(outside->context, LOOK_EVERY_S);
 }

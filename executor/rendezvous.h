@@ -1,5 +1,6 @@
 #pragma once
 #include "core/err.h"
+#include "executor/outside.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@ struct rendezvous_request {
     uint64_t plan_key;     // of the plan; all nodes must have the same
     uint64_t options_key;  // of what else they must agree on
     double timeout_s;
+    const struct outside *outside;  // NULL: the machine's own
 };
 
 struct rendezvous {
@@ -27,6 +29,7 @@ struct rendezvous {
     int first_rank, own_count;       // ranks of this node
     char (*names)[NODE_NAME_BYTES];  // node 0: of each node's host, for messages
     char folder[PATH_MAX];           // of this meeting alone
+    double leaves_s;                 // since when it closes; 0: it does not
 };
 
 // 1 to JOB_NAME_MAX letters, digits and "._-", the first no dot.
@@ -41,3 +44,14 @@ MUST_CHECK bool rendezvous_meet(const struct rendezvous_request *request, struct
                                 struct err *err);
 // Node 0 waits shortly for the others to close, and removes the files of the meeting.
 void rendezvous_close(struct rendezvous *met);
+
+// The same look by look, for who has the time in its own hands: `begin` and `look` are what
+// rendezvous_meet does between two pauses, rendezvous_leave what rendezvous_close does, until it is
+// true. What `begin` returns is ended in any case; NULL with a set `err` where it fails.
+enum meeting_state { MEETING_WAITS, MEETING_MET, MEETING_FAILED };
+struct meeting;
+MUST_CHECK struct meeting *rendezvous_begin(const struct rendezvous_request *request,
+                                            struct rendezvous *met, struct err *err);
+MUST_CHECK enum meeting_state rendezvous_look(struct meeting *meeting, struct err *err);
+void rendezvous_end(struct meeting *meeting);
+bool rendezvous_leave(struct rendezvous *met);

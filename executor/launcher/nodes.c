@@ -1,18 +1,15 @@
-#include "core/progress.h"
 #include "executor/launcher/parts.h"
-#include "executor/rendezvous_folder.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 // Every launcher writes how often it has looked into a file of its own: one that stays as it is
 // means that the launcher is gone. Node 0 looks at all, the others at node 0. Clocks of hosts are
 // not compared. Files of NFS may be seen seconds late.
 static const double SILENT_S = 30, LOOKS_A_SILENCE = 15, LOOK_AT_MOST_S = 0.5;
 // A rank that failed may have failed because another died: whose launcher has so long to say it.
-static const double FAIL_GRACE_S = 1.5;
+static const double FAIL_GRACE_S = 1.5, FAIL_LOOK_S = 0.05;
 
 // "node-K"
 struct beat {
@@ -31,15 +28,44 @@ struct launch_heard {
     double heard_s;
 };
 
+static const struct outside *outside_of(const struct launch_nodes *nodes)
+{
+    return nodes->request->outside ? nodes->request->outside : &OUTSIDE_REAL;
+}
+
+static double time_s(const struct launch_nodes *nodes)
+{
+    return outside_of(nodes)->now_s(outside_of(nodes)->context);
+}
+
+static bool get(const struct launch_nodes *nodes, const char *name, void *data, size_t room,
+                size_t *bytes)
+{
+    const struct outside *outside = outside_of(nodes);
+    return outside->get(outside->context, nodes->met.folder, name, data, room, bytes);
+}
+
+void launch_nodes_start(struct launch_nodes *nodes, const struct rendezvous_request *request,
+                        double silent_s)
+{
+    size_t count = (size_t)request->node_count;
+    *nodes = (struct launch_nodes){.request = request,
+                                   .silent_s = silent_s > 0 ? silent_s : SILENT_S,
+                                   .heard = memory_get(count * sizeof *nodes->heard)};
+}
+
+void launch_nodes_meet(struct launch_nodes *nodes)
+{
+    for (int i = 0; i < nodes->request->node_count; i++)
+        nodes->heard[i] = (struct launch_heard){.heard_s = time_s(nodes)};
+}
+
 bool launch_nodes_open(struct launch_nodes *nodes, const struct launch_request *request,
                        struct err *err)
 {
-    size_t count = (size_t)request->rendezvous->node_count;
-    *nodes = (struct launch_nodes){.silent_s = request->silent_s > 0 ? request->silent_s : SILENT_S,
-                                   .heard = memory_get(count * sizeof *nodes->heard)};
+    launch_nodes_start(nodes, request->rendezvous, request->silent_s);
     if (!rendezvous_meet(request->rendezvous, &nodes->met, err)) return false;
-    for (size_t i = 0; i < count; i++)
-        nodes->heard[i] = (struct launch_heard){.heard_s = clock_s()};
+    launch_nodes_meet(nodes);
     return true;
 }
 
@@ -55,7 +81,7 @@ static bool read_end(struct launch_nodes *nodes, struct err *err)
 {
     struct end_news end;
     size_t bytes = 0;
-    bool is_there = folder_get(nodes->met.folder, "end", &end, sizeof end, &bytes);
+    bool is_there = get(nodes, "end", &end, sizeof end, &bytes);
     if (!is_there || bytes != sizeof end) return false;
     end.text[sizeof end.text - 1] = '\0';
     if (end.is_failure) err_set(err, ERR_SYSTEM, "%s", end.text);
@@ -69,7 +95,8 @@ static bool say_end(const struct launch_nodes *nodes, int exit_code, const char 
 {
     struct end_news end = {.exit_code = exit_code, .is_failure = failure != NULL};
     snprintf(end.text, sizeof end.text, "%s", failure ? failure : "");
-    return folder_put_first(nodes->met.folder, "end", &end, sizeof end, err);
+    const struct outside *outside = outside_of(nodes);
+    return outside->put_first(outside->context, nodes->met.folder, "end", &end, sizeof end, err);
 }
 
 static bool listen_to(struct launch_nodes *nodes, int node, double now_s, struct err *err)
@@ -80,7 +107,7 @@ static bool listen_to(struct launch_nodes *nodes, int node, double now_s, struct
     size_t bytes = 0;
     char file[32];
     snprintf(file, sizeof file, "node-%d", node);
-    bool is_there = folder_get(nodes->met.folder, file, &beat, sizeof beat, &bytes);
+    bool is_there = get(nodes, file, &beat, sizeof beat, &bytes);
     // That the count has changed since this node looked last: no clock of another host is read.
     if (is_there && bytes == sizeof beat && beat.count != heard->beat.count)
         *heard = (struct launch_heard){beat, now_s};
@@ -110,7 +137,9 @@ bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool is_done, i
     *mine = (struct beat){mine->count + 1, is_done, exit_code};
     char file[32];
     snprintf(file, sizeof file, "node-%d", nodes->met.node);
-    if (!folder_put(nodes->met.folder, file, mine, sizeof *mine, err)) return false;
+    const struct outside *outside = outside_of(nodes);
+    if (!outside->put(outside->context, nodes->met.folder, file, mine, sizeof *mine, err))
+        return false;
     if (read_end(nodes, err)) return !err->kind;
     if (nodes->met.node > 0) return listen_to(nodes, 0, now_s, err);
     for (int node = 1; node < nodes->met.node_count; node++) {
@@ -123,16 +152,24 @@ bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool is_done, i
     return !read_end(nodes, err) || !err->kind;
 }
 
-void launch_nodes_fail(struct launch_nodes *nodes, bool may_follow, struct err *err)
+bool launch_nodes_fail_look(struct launch_nodes *nodes, bool may_follow, struct err *err)
 {
-    const struct timespec pause = {0, 50000000};
     struct err said = {0}, ignored = {0};
-    double until_s = clock_s() + (may_follow ? FAIL_GRACE_S : 0);
-    if (nodes->met.node_count == 0) return;
-    while (!read_end(nodes, &said) && clock_s() < until_s)
-        nanosleep(&pause, NULL);
+    double now_s = time_s(nodes);
+    if (nodes->met.node_count == 0) return true;
+    if (nodes->failed_s == 0) nodes->failed_s = now_s;
+    bool waits = may_follow && now_s - nodes->failed_s < FAIL_GRACE_S;
+    if (!read_end(nodes, &said) && waits) return false;
     assert(err->kind);
     (void)!say_end(nodes, ERR_SYSTEM, err->text, &ignored);
     // Whoever was first is right on all nodes.
     if (read_end(nodes, &said) && said.kind) *err = said;
+    return true;
+}
+
+void launch_nodes_fail(struct launch_nodes *nodes, bool may_follow, struct err *err)
+{
+    const struct outside *outside = outside_of(nodes);
+    while (!launch_nodes_fail_look(nodes, may_follow, err))
+        outside->pause(outside->context, FAIL_LOOK_S);
 }

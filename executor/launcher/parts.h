@@ -81,12 +81,18 @@ bool launch_memory_is_full(pid_t pid, int rank, char *text, size_t bytes);
 // What launchers of several nodes tell each other, by files in the folder of their meeting.
 struct launch_heard;
 struct launch_nodes {
+    const struct rendezvous_request *request;
     struct rendezvous met;
     double silent_s, looked_s;
+    double failed_s;             // when this node knew that the job fails; 0: it does not
     struct launch_heard *heard;  // [node]
     bool is_over;                // all ranks of all nodes have ended well
     int exit_code;               // of rank 0
 };
+// `open` is `start`, rendezvous_meet and `meet`.
+void launch_nodes_start(struct launch_nodes *nodes, const struct rendezvous_request *request,
+                        double silent_s);
+void launch_nodes_meet(struct launch_nodes *nodes);
 MUST_CHECK bool launch_nodes_open(struct launch_nodes *nodes, const struct launch_request *request,
                                   struct err *err);
 // `is_done`: all ranks of this node have ended well, rank 0, where it is here, with that code.
@@ -95,5 +101,7 @@ MUST_CHECK bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool
                                   int exit_code, struct err *err);
 // Says to the others why the job ends, and takes their word in `err` where they were first.
 // `may_follow`: it may be the consequence of what another node is about to say.
+// `fail_look`: what it does between two pauses, until it is true.
+bool launch_nodes_fail_look(struct launch_nodes *nodes, bool may_follow, struct err *err);
 void launch_nodes_fail(struct launch_nodes *nodes, bool may_follow, struct err *err);
 void launch_nodes_close(struct launch_nodes *nodes);
