@@ -159,9 +159,10 @@ static bool run_job(struct job *job, const sigset_t *signals, const sigset_t *be
         (!met || launch_nodes_open(&job->nodes, request, err)) &&
         launch_start(request, met, heartbeat_page_name(job->page), before, &job->started, err) &&
         watch_job(job, signals, err);
-    if (is_well) *exit_code = met ? job->nodes.exit_code : exit_code_of_rank_0(job);
     // The others hear of it before this node's ranks end, or they would miss those.
     if (met && !is_well) launch_nodes_fail(&job->nodes, job->watch.may_follow, err);
+    is_well = !err->kind;
+    if (is_well) *exit_code = met ? job->nodes.exit_code : exit_code_of_rank_0(job);
     launch_end(&job->started, job->page);
     free(job->started.children);
     if (met) launch_nodes_close(&job->nodes);

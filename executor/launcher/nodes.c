@@ -162,8 +162,9 @@ bool launch_nodes_fail_look(struct launch_nodes *nodes, bool may_follow, struct 
     if (!read_end(nodes, &said) && waits) return false;
     assert(err->kind);
     (void)!say_end(nodes, ERR_SYSTEM, err->text, &ignored);
-    // Whoever was first is right on all nodes.
-    if (read_end(nodes, &said) && said.kind) *err = said;
+    // Whoever was first is right on all nodes, also where that was that all has ended well: this
+    // node had said so of its own ranks.
+    if (read_end(nodes, &said)) *err = said;
     return true;
 }
 

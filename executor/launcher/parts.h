@@ -99,7 +99,8 @@ MUST_CHECK bool launch_nodes_open(struct launch_nodes *nodes, const struct launc
 // False, with a line in `err`, when another node ends the job or is gone.
 MUST_CHECK bool launch_nodes_look(struct launch_nodes *nodes, double now_s, bool is_done,
                                   int exit_code, struct err *err);
-// Says to the others why the job ends, and takes their word in `err` where they were first.
+// Says to the others why the job ends, and takes their word in `err` where they were first: `err`
+// is none where that word is that all ranks have ended well.
 // `may_follow`: it may be the consequence of what another node is about to say.
 // `fail_look`: what it does between two pauses, until it is true.
 bool launch_nodes_fail_look(struct launch_nodes *nodes, bool may_follow, struct err *err);
