@@ -5,6 +5,7 @@
 #include "cli/run_restart.h"
 #include "core/console.h"
 #include "core/hash.h"
+#include "core/units.h"
 #include "executor/calibrate/calibrate.h"
 #include "executor/rendezvous.h"
 #include "plan/unexecuted.h"
@@ -151,6 +152,18 @@ static void note_stack(const struct run_job *job, const struct launch_place *pla
         name, GPU_STACK);
 }
 
+// What would keep its user waiting is said before it begins: from this many predicted seconds on.
+static const double LONG_RUN_S = 60;
+
+static void note_time(struct arena *arena, const struct run_job *job,
+                      const struct run_arguments *arguments, const struct launch_place *place)
+{
+    double step_s = job->evaluation.prediction.step_s, whole_s = step_s * arguments->steps;
+    if (place->is_launched || whole_s < LONG_RUN_S) return;
+    console_printf(stderr, "note: %d steps of a predicted %s: %s in all\n", arguments->steps,
+                   units_seconds(arena, step_s), units_seconds(arena, whole_s));
+}
+
 static void say_oversubscribed(const struct run_job *job, const struct run_arguments *arguments)
 {
     const char *kind = job->request.cluster->nodes[0].device->kind;
@@ -238,6 +251,7 @@ static int run_placed(struct arena *arena, struct run_arguments *arguments,
         return exit_status(err);
     }
     note_stack(&job, place);
+    note_time(arena, &job, arguments, place);
     if (arguments->rendezvous && job.rank_count == 1) {
         err_set(err, ERR_USAGE, "--rendezvous: the plan has one rank");
         return exit_status(err);

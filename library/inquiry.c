@@ -119,6 +119,8 @@ static void fill_workload(struct arena *arena, const struct inquiry *inquiry,
     int64_t batch = INQUIRY_BATCH_TOKENS / workload->seq_len / ranks * ranks;
     int64_t most = batch_limit(workload->optimizer) / ranks * ranks;
     if (batch > most) batch = most;
+    // A batch of GPUs would be hours a step; what is planned for CPU ranks is to be run on them.
+    if (is_cpu(request->cluster)) batch = ranks;
     workload->global_batch = batch > 0 ? batch : ranks;
     note(inquiry, arena_print(arena, "--global-batch not given, taking %lld sequences",
                               (long long)workload->global_batch));

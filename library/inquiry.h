@@ -56,7 +56,7 @@ MUST_CHECK bool inquiry_cluster(struct arena *arena, const struct inquiry *inqui
 MUST_CHECK bool inquiry_kernels(struct arena *arena, const char *name,
                                 const struct cluster **cluster, struct err *err);
 // Without a batch: the sequences nearest to this many tokens a step, the batch that most published
-// runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M).
+// runs of large models use (GPT-3: 3.2 M, Llama 2: 4 M); on CPU ranks one sequence a rank.
 static const int64_t INQUIRY_BATCH_TOKENS = 4 << 20;
 // Precision, optimizer and what else no list changes. `cluster` NULL: of GPUs.
 void inquiry_workload(const struct inquiry *inquiry, const struct cluster *cluster,
