@@ -117,9 +117,21 @@ static void draw(void *context, int64_t first, int64_t end)
         drawing->values[i] = value_at(drawing->filling, drawing->first + i);
 }
 
-// The ranks share the cores, if they are on one host.
-static int thread_count(const struct engine *engine)
+static int64_t longest_part(struct engine *engine)
 {
+    int64_t longest = 0;
+    for (int p = 0; p < engine->script->parameter_count; p++) {
+        int64_t count = state_part_of(engine, p, STATE_WEIGHTS).count;
+        if (count > longest) longest = count;
+    }
+    return longest;
+}
+
+// The ranks share the cores, if they are on one host. To count cores takes hwloc milliseconds, all
+// ranks at once: longer than a small model is drawn by one thread.
+static int thread_count(const struct engine *engine, int64_t longest)
+{
+    if (longest < SPREAD_LEAST) return 1;
     int cores = binding_core_count(), ranks = engine->program->mesh.rank_count;
     return cores > ranks ? cores / ranks : 1;
 }
@@ -168,9 +180,10 @@ bool initial_reals(struct engine *engine, char **reals)
 
 bool initial_weights(struct engine *engine)
 {
-    int threads = thread_count(engine);
+    int64_t longest = longest_part(engine);
+    int threads = thread_count(engine, longest);
     struct arena scratch = {0};
-    double *values = ARENA_NEW(&scratch, double, INITIAL_PIECE);
+    double *values = ARENA_NEW(&scratch, double, longest < INITIAL_PIECE ? longest : INITIAL_PIECE);
     char *reals;
     bool done = initial_reals(engine, &reals);
     for (int p = 0; p < engine->script->parameter_count && done; p++) {

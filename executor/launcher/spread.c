@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { THREADS_MOST = 64, ELEMENTS_LEAST = 1 << 14 };
+enum { THREADS_MOST = 64, ELEMENTS_LEAST = SPREAD_LEAST / 2 };
 
 struct spread_part {
     void (*body)(void *context, int64_t first, int64_t end);

@@ -28,12 +28,18 @@ enum state { READY, AT_BARRIER, AT_SHUFFLE, DONE };
 struct fiber {
     void *place[5];  // of __builtin_setjmp: no signals, no calls of the system
     bool is_begun;
-    enum state state;
     double value, result;  // of a shuffle
     int mask, barriers;    // passed
 };
 
 static struct fiber fibers[THREADS_MAX];
+// Beside the fibers and not in them: all are looked through in every round.
+static uint8_t states[THREADS_MAX];
+static uint16_t order[THREADS_MAX];  // of the threads of this block
+static struct {
+    unsigned next, count;  // in the order
+    uint64_t warps;        // those that run
+} turn_round;
 static char *stacks;
 static void *scheduler[5];
 static unsigned current;
@@ -103,11 +109,13 @@ int64_t emulate_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static void go_on(void);
+
 NOINLINE static void give_way(enum state state)
 {
     assert(has_fibers);  // a barrier in a kernel that says it has none
-    fibers[current].state = state;
-    if (__builtin_setjmp(fibers[current].place) == 0) jump(scheduler);
+    states[current] = (uint8_t)state;
+    if (__builtin_setjmp(fibers[current].place) == 0) go_on();
 }
 
 // A fiber begins once and runs one thread after another.
@@ -132,9 +140,22 @@ NOINLINE static void enter(struct fiber *fiber)
     setcontext(&context);
 }
 
-NOINLINE static void run_fiber(struct fiber *fiber)
+// Into the next that is ready, straight from the one before it; back when the round is over.
+NOINLINE static void go_on(void)
 {
-    if (__builtin_setjmp(scheduler) == 0) enter(fiber);
+    while (turn_round.next < turn_round.count) {
+        unsigned thread = order[turn_round.next++];
+        if (states[thread] != READY || !(turn_round.warps >> thread / WARP & 1)) continue;
+        current = thread;
+        threadIdx.x = thread;
+        enter(&fibers[thread]);
+    }
+    jump(scheduler);
+}
+
+NOINLINE static void run_round(void)
+{
+    if (__builtin_setjmp(scheduler) == 0) go_on();
 }
 
 void emulate_barrier(void)
@@ -161,7 +182,7 @@ static bool release_warp(unsigned first, unsigned threads)
 {
     unsigned end = first + WARP < threads ? first + WARP : threads;
     for (unsigned i = first; i < end; i++) {
-        if (fibers[i].state != AT_SHUFFLE) return false;
+        if (states[i] != AT_SHUFFLE) return false;
         assert(fibers[i].mask == fibers[first].mask);
     }
     for (unsigned i = first; i < end; i++) {
@@ -169,8 +190,7 @@ static bool release_warp(unsigned first, unsigned threads)
         assert(other < end);
         fibers[i].result = fibers[other].value;
     }
-    for (unsigned i = first; i < end; i++)
-        fibers[i].state = READY;
+    memset(states + first, READY, end - first);
     return true;
 }
 
@@ -178,38 +198,37 @@ static bool release_block(unsigned threads)
 {
     bool is_any = false;
     for (unsigned i = 0; i < threads; i++) {
-        if (fibers[i].state == AT_SHUFFLE) return false;
-        is_any |= fibers[i].state == AT_BARRIER;
+        if (states[i] == AT_SHUFFLE) return false;
+        is_any |= states[i] == AT_BARRIER;
     }
     for (unsigned i = 0; i < threads; i++) {
-        if (fibers[i].state == AT_BARRIER) fibers[i].state = READY;
+        if (states[i] == AT_BARRIER) states[i] = READY;
     }
     shadow_barrier();
     return is_any;
 }
 
 // Runs what is ready of the warps whose bits are set; whether there was any.
-static bool run_warps(const struct turns *turns, uint64_t warps)
+static bool run_warps(unsigned threads, uint64_t warps)
 {
-    bool has_run = false;
-    for (unsigned n = 0; n < turns->count; n++) {
-        current = turn(turns, n);
-        threadIdx.x = current;
-        if (fibers[current].state != READY || !(warps >> current / WARP & 1)) continue;
-        run_fiber(&fibers[current]);
-        has_run = true;
-    }
-    return has_run;
+    bool is_any = false;
+    for (unsigned i = 0; i < threads && !is_any; i++)
+        is_any = states[i] == READY && (warps >> i / WARP & 1);
+    turn_round.next = 0;
+    turn_round.count = threads;
+    turn_round.warps = warps;
+    if (is_any) run_round();
+    return is_any;
 }
 
 // Up to the next barrier of all: first some warps, as far as they get, then all.
-static void run_phase(const struct turns *turns)
+static void run_phase(unsigned threads)
 {
     uint64_t warps = draw();
     for (bool is_all = false;;) {
-        bool goes_on = run_warps(turns, warps);
-        for (unsigned first = 0; first < turns->count; first += WARP)
-            goes_on |= release_warp(first, turns->count);
+        bool goes_on = run_warps(threads, warps);
+        for (unsigned first = 0; first < threads; first += WARP)
+            goes_on |= release_warp(first, threads);
         if (!goes_on && is_all) return;
         is_all |= !goes_on;
         if (is_all) warps = UINT64_MAX;
@@ -219,15 +238,16 @@ static void run_phase(const struct turns *turns)
 static void run_block(unsigned threads)
 {
     struct turns turns = draw_turns(threads);
-    for (unsigned i = 0; i < threads; i++) {
-        fibers[i].state = READY;
+    for (unsigned n = 0; n < threads; n++)
+        order[n] = (uint16_t)turn(&turns, n);
+    memset(states, READY, threads);
+    for (unsigned i = 0; i < threads; i++)
         fibers[i].barriers = 0;
-    }
     do {
-        run_phase(&turns);
+        run_phase(threads);
     } while (release_block(threads));
     for (unsigned i = 0; i < threads; i++)
-        assert(fibers[i].state == DONE);
+        assert(states[i] == DONE);
 }
 
 static void run_threads(unsigned threads)

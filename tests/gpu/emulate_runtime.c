@@ -7,6 +7,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 // CUDA's runtime for the emulation: memory is the host's.
 
@@ -68,13 +70,78 @@ cudaError_t cudaSetDevice(int device)
     (void)device;
     return cudaSuccess;
 }
-// Never zeros: kernels must write before they read.
+
+// Memory is never zeros: kernels must write before they read. What is large maps one file of such
+// bytes over and over, so that a page costs something only when it is touched: of workspaces next
+// to nothing is. Under a sanitizer all is malloc's, which has red zones around it.
+enum { FILLED_BYTES = 1 << 20, MAPPED_LEAST = 2 << 20, MAPPED_MAX = 256 };
+static struct {
+    char *memory;
+    size_t bytes;
+} mapped[MAPPED_MAX];
+
+static int filled_file(void)
+{
+    static int file = -1;
+    if (file >= 0) return file;
+    char *bytes = malloc(FILLED_BYTES);
+    file = memfd_create("filled", MFD_CLOEXEC);
+    assert(bytes && file >= 0);
+    memset(bytes, 0xFF, FILLED_BYTES);
+    ssize_t written = write(file, bytes, FILLED_BYTES);
+    assert(written == FILLED_BYTES);
+    free(bytes);
+    return file;
+}
+
+// NULL: small, or there are too many.
+static void *map_filled(size_t bytes)
+{
+    int at = 0, file;
+#ifdef __SANITIZE_ADDRESS__
+    return NULL;
+#endif
+    while (at < MAPPED_MAX && mapped[at].memory)
+        at++;
+    if (bytes < MAPPED_LEAST || at == MAPPED_MAX) return NULL;
+    size_t whole = (bytes + FILLED_BYTES - 1) / FILLED_BYTES * FILLED_BYTES;
+    char *memory = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    file = filled_file();
+    for (size_t i = 0; i < whole; i += FILLED_BYTES) {
+        void *piece = mmap(memory + i, FILLED_BYTES, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_FIXED, file, 0);
+        assert(piece == memory + i);
+    }
+    mapped[at].memory = memory;
+    mapped[at].bytes = whole;
+    return memory;
+}
+
+static bool unmap_filled(const void *memory)
+{
+    for (int i = 0; i < MAPPED_MAX; i++) {
+        if (!memory || mapped[i].memory != memory) continue;
+        munmap(mapped[i].memory, mapped[i].bytes);
+        mapped[i].memory = NULL;
+        return true;
+    }
+    return false;
+}
+
+static void *allocate_filled(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (memory) memset(memory, 0xFF, bytes);
+    return memory;
+}
+
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
-    *memory = bytes > DEVICE_BYTES ? NULL : malloc(bytes);
+    *memory = bytes > DEVICE_BYTES ? NULL : map_filled(bytes);
+    if (!*memory && bytes <= DEVICE_BYTES) *memory = allocate_filled(bytes);
     if (!*memory) return fail(cudaErrorMemoryAllocation);
-    memset(*memory, 0xFF, bytes);
     shadow_add_memory(*memory, bytes);
     return cudaSuccess;
 }
@@ -82,8 +149,9 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     if (emulate_is_capturing()) return fail(cudaErrorStreamCaptureUnsupported);
-    if (memory) memset(memory, 0xFF, malloc_usable_size(memory));
     shadow_remove_memory(memory);
+    if (unmap_filled(memory)) return cudaSuccess;
+    if (memory) memset(memory, 0xFF, malloc_usable_size(memory));
     free(memory);
     return cudaSuccess;
 }
