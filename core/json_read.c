@@ -14,8 +14,9 @@ static void warn_unknown(const struct json *object, const struct json *member,
                          const struct json_field *fields, warn_function *warn, void *context)
 {
     int distance = 0;
+    if (!warn) return;
     const char *near = json_nearest_key(fields, json_key(member), &distance);
-    if (!warn || !near || distance != 1) return;
+    if (!near || distance != 1) return;
     if (json_find(object, near).value) return;
     char line[512];
     snprintf(line, sizeof line, "%s: \"%s\" is not known, did you mean \"%s\"?",

@@ -321,6 +321,7 @@ for my $plan (@plans) {
 # Processors are no GPUs, in no sentence.
 {
     my $home = "env XDG_CACHE_HOME=$tmp/cache";
+    run("$home meshwright calibrate --short --seconds 0.1 --ranks 1 --quiet");
     my ($status, $out, $said) = run("$home meshwright plan gpt2 local --ranks 1 --seq-len 128 "
         . "--global-batch 2 --tokens 1M -o $tmp/local.json");
     run("$home meshwright report $tmp/local.json --no-scaling -o $tmp/local/out");
