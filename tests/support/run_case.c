@@ -197,6 +197,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
         .launches_each = job->of->launches_each,
         .poison = job->of->poison,
         .nvme = job->of->nvme,
+        .checkpoint = job->of->checkpoint,
         .dump_path = arena_print(arena, "%s/dump", job->folder),
     };
     const struct script *script = job->scripts[stage_of(job->scripts[0]->program, rank)];
@@ -234,6 +235,7 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         outcome->nvme_bytes = result.nvme_bytes;
         outcome->replay_count = result.replay_count;
         outcome->joined_count = result.joined_count;
+        outcome->saved = result.saved;
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
         assert_in_range(result.task_count, 0, RUN_TASK_MAX);
         outcome->task_count = result.task_count;
@@ -279,6 +281,7 @@ static void fork_ranks(const struct job *job, struct run_outcome *outcome)
     outcome->nvme_bytes = told->nvme_bytes;
     outcome->replay_count = told->replay_count;
     outcome->joined_count = told->joined_count;
+    outcome->saved = told->saved;
     outcome->task_count = told->task_count;
     memcpy(outcome->tasks, told->tasks, sizeof told->tasks);
     outcome->kind_count = told->kind_count;

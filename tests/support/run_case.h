@@ -31,9 +31,10 @@ struct run_case {
     bool poison, dropout;
     bool over_nccl;  // data goes over the transport nccl on its emulation: back end "cuda"
     bool operators_apart,
-        launches_each;       // nothing runs as one with the next; nothing is recorded and replayed
-    bool roam;               // memory planned in full, else greedily
-    unsigned without_joins;  // rules that the plan leaves out
+        launches_each;  // nothing runs as one with the next; nothing is recorded and replayed
+    bool roam;          // memory planned in full, else greedily
+    const struct run_checkpoint *checkpoint;  // NULL: none are written
+    unsigned without_joins;                   // rules that the plan leaves out
     enum run_break broken;
     int broken_number;  // of those that can be broken, from 0; wraps round
 };
@@ -59,6 +60,7 @@ struct run_outcome {
     double loss[RUN_STEP_MAX], norm[RUN_STEP_MAX], loss_scale[RUN_STEP_MAX];
     int64_t peak_bytes, host_peak_bytes, nvme_bytes;
     int64_t replay_count, joined_count;  // the last two of rank 0
+    struct run_saved saved;
     struct run_kind kinds[RUN_KIND_MAX];
     int kind_count;
     struct run_task tasks[RUN_TASK_MAX];  // by their numbers in the scripts' step graph
