@@ -180,21 +180,22 @@ sub programs {
     return \%programs;
 }
 
-# The lines of a file that are inside of a function, whose braces stand alone.
-my %inside;
-sub is_inside {
+# The line behind which the function begins that a line of a file is in: that of the brace that ends
+# the one before. Braces of functions stand alone. -1: it is in none.
+my %begin_of;
+sub function_begin {
     my ($path, $line) = @_;
-    if (!$inside{$path}) {
+    if (!$begin_of{$path}) {
         open my $file, '<', $path or die "$path: $!\n";
-        my ($within, @is) = (0, 0);
+        my ($last, $within, @is) = (0, 0, -1);
         while (defined(my $text = <$file>)) {
             $within = 1 if $text =~ /^\{$/;
-            push @is, $within;
-            $within = 0 if $text =~ /^\}$/;
+            push @is, $within ? $last : -1;
+            ($last, $within) = ($., 0) if $text =~ /^\}$/;
         }
-        $inside{$path} = \@is;
+        $begin_of{$path} = \@is;
     }
-    return $inside{$path}[$line];
+    return $begin_of{$path}[$line];
 }
 
 # How much a test is about a file, by their names.
@@ -207,35 +208,40 @@ sub is_named_like {
 }
 
 # The tests that come to a line of a file, the most promising first. What is in plug-ins is not
-# traced: there it is the tests that open one.
+# traced: there it is the tests that open one. Of a line that shares its code with others' only these
+# are traced: where no test comes to them, it is those that come to the lines before.
 sub tests_near {
     my ($programs, $file, $line, $found) = @_;
-    my ($traced, $place) = ($file, undef);
+    my ($traced, @near) = ($file);
     my $lines = $programs->{lines}{$file};
-    if (!$lines) {
-        $traced = 'executor/plugin.c';
-    } elsif (is_inside($file, $line)) {
-        ($place) = grep { $_ <= $line } reverse @$lines;
+    my $begin = $lines ? function_begin($file, $line) : -1;
+    $traced = 'executor/plugin.c' if !$lines;
+    my @reached = grep { defined $_->{lines}{$traced} } @{$programs->{tests}};
+    my @places = $begin < 0 ? () : reverse grep { $_ > $begin && $_ <= $line } @$lines;
+    for my $place (@places) {
+        @near = grep { vec($_->{lines}{$traced}, $place, 1) } @reached;
+        last if @near;
     }
-    my @near = grep {
-        my $bits = $_->{lines}{$traced};
-        defined $bits && (!defined $place || vec($bits, $place, 1));
-    } @{$programs->{tests}};
+    @near = @reached unless @places;
     my %weight = map {
         my $promise = 1 + 8 * ($found->{$file}{$_->{name}} // 0) + 4 * is_named_like($_->{name}, $file);
-        ($_->{name} => ($_->{wall_s} + 0.03) / $promise)
+        ($_->{name} => ($_->{cpu_s} + 0.03) / $promise)
     } @near;
     return [sort { $weight{$a->{name}} <=> $weight{$b->{name}} || $a->{name} cmp $b->{name} } @near];
 }
 
-# Why a test fails with a fault loaded, or undef where it passes.
+# Why a test fails with a fault loaded, or undef where it passes, and the seconds of processor that
+# it took. Tracing takes a few times as long as a test alone: one that takes longer still is in a
+# loop. Of the clock it has more, for what waits takes no processor and others may have it.
 sub run_test {
     my ($test, $worker, $preload) = @_;
+    my $most_s = 2 + 1.5 * $test->{cpu_s};
     my %environment = (BUILD => 'build/mutants', LD_PRELOAD => $preload, CMOCKA_MESSAGE_OUTPUT => 'TAP');
-    my ($status) = run_in($worker, "build/mutants/tests/$test->{name}", \%environment,
-                          5 + 5 * $test->{cpu_s}, 15 + 15 * $test->{wall_s});
+    my ($status, $cpu_s) = run_in($worker, "build/mutants/tests/$test->{name}", \%environment,
+                                  $most_s, 20 + 10 * $most_s);
     die "$test->{name} does not start\n" if $status eq '127';
-    return $status eq '0' ? undef : $status =~ /^\d/ ? "exit $status" : $status;
+    my $failure = $status eq '0' ? undef : $status =~ /^\d/ ? "exit $status" : $status;
+    return ($failure, $cpu_s);
 }
 
 1;

@@ -12,6 +12,7 @@
 #   --seed N      of the draw (1)                --slowest S  leaves out tests that take longer to trace (30)
 #   --files RE    only in files that match       --again      those that were not found last time
 #   --seconds N   stops drawing after so long    --list       prints the faults and plants none
+#   --budget S    seconds of processor for a fault, then it is not found (20)
 use strict;
 use warnings;
 use Cwd 'getcwd';
@@ -25,9 +26,9 @@ use Mutate 'faults_of';
 use MutantTests qw(programs tests_near run_test);
 
 my %option = (count => 500, seed => 1, files => '.', seconds => 1e9, slowest => 30,
-              jobs => POSIX::sysconf(84) || 2);    # _SC_NPROCESSORS_ONLN
+              budget => 20, jobs => POSIX::sysconf(84) || 2);    # _SC_NPROCESSORS_ONLN
 GetOptions(\%option, 'count=i', 'seed=i', 'files=s', 'seconds=f', 'jobs=i', 'slowest=f', 'again',
-           'list') or exit 2;
+           'budget=f', 'list') or exit 2;
 
 my $build     = 'build/mutants';
 my $compile   = $ENV{COMPILE} // die "start it with make mutants\n";
@@ -189,11 +190,15 @@ sub mend_plugins {
 sub judge {
     my ($fault, $worker, $tests) = @_;
     my ($preload, $why) = plant($fault, $worker);
-    my $verdict = $why // 'not found by any of ' . @$tests;
+    my $verdict = $why // 'reached by no test';
+    my ($spent_s, $tried) = (0, 0);
     for my $test ($why ? () : @$tests) {
-        my $failure = run_test($test, $worker, $preload) // next;
-        $verdict = "found by $test->{name} ($failure)";
-        last;
+        last if $spent_s > $option{budget};
+        my ($failure, $cpu_s) = run_test($test, $worker, $preload);
+        $spent_s += $cpu_s;
+        $tried++;
+        $verdict = "not found by any of $tried";
+        $verdict = "found by $test->{name} ($failure)", last if $failure;
     }
     mend_plugins($worker) if $fault->{file} =~ m{^executor/cpu/};
     return $verdict;
