@@ -231,7 +231,8 @@ static struct run_case case_drawn(struct draw *draw, const char *config)
     parallel->vpp = has_chunks ? 2 : 1;
     draw_memory(draw, parallel);
     parallel->micro_batch = DRAW_ONE(draw, MICRO_BATCHES);
-    parallel->overlap = (unsigned)draw_int(draw, 0, 63);
+    parallel->overlap =
+        (unsigned)draw_int(draw, 0, OVERLAP_END - 1) & ~(unsigned)(OVERLAP_TP | OVERLAP_EP);
     if (draw_int(draw, 0, 1)) parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
     of.roam = draw_int(draw, 0, 3) == 0;

@@ -35,7 +35,7 @@ struct run_case run_case_new(const char *config, int64_t seq_len, int64_t global
     of.parallel.schedule = SCHEDULE_1F1B;
     of.parallel.recompute_layers = -1;
     of.parallel.passes = (1 << PASS_COUNT) - 1;
-    of.parallel.overlap = 63;
+    of.parallel.overlap = OVERLAP_GRAD_REDUCE | OVERLAP_PARAM_GATHER | OVERLAP_PP | OVERLAP_CP;
     of.parallel.attention = ATTENTION_FLASH;
     parallel_default_order(&of.parallel);
     return of;

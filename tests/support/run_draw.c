@@ -113,7 +113,8 @@ struct run_case run_draw(struct draw *draw, struct arena *arena, int *model)
     draw_pipeline(draw, arena, parallel);
     draw_memory(draw, parallel);
     parallel->micro_batch = DRAW_ONE(draw, MICRO_BATCH);
-    parallel->overlap = (unsigned)draw_int(draw, 0, 63);
+    parallel->overlap =
+        (unsigned)draw_int(draw, 0, OVERLAP_END - 1) & ~(unsigned)(OVERLAP_TP | OVERLAP_EP);
     if (draw_int(draw, 0, 1)) parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
     of.poison = draw_int(draw, 0, 3) > 0;
