@@ -1,6 +1,7 @@
 #include "core/real.h"
 #include "cost_models/gemm.h"
 #include "cost_models/ledger.h"
+#include "cost_models/losses.h"
 
 #include <assert.h>
 #include <math.h>
@@ -371,6 +372,18 @@ static void add_graph(const struct compute_context *context, const struct block_
     ledger_add_time(ledger, ENTRY_OPERATOR, PHASE_BACKWARD, "expert stash", stash_s, 0);
 }
 
+static void add_losses(const struct price_context *context, const struct block_program *program,
+                       struct tally *tallies)
+{
+    struct loss_price price = loss_price(context, program);
+    tallies[PHASE_FORWARD].compute_s += price.loss_s;
+    tallies[PHASE_BACKWARD].compute_s += price.seed_s;
+    ledger_add_time(context->ledger, ENTRY_LOSS, PHASE_FORWARD, "losses to host", price.loss_s,
+                    price.loss_bytes);
+    ledger_add_time(context->ledger, ENTRY_SEED, PHASE_BACKWARD, "gradients of losses",
+                    price.seed_s, price.seed_bytes);
+}
+
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
                         const struct block_program *program, struct memo *memo,
@@ -380,11 +393,12 @@ static void add_program(const struct price_context *context, const struct mesh *
         const struct instr *instr = &program->instrs[i];
         struct tally *tally = &work->tallies[instr->phase];
         work->axes |= instr->axes;
-        if (instr->collective == COLLECTIVE_NONE) {
+        bool is_slice = instr->collective == COLLECTIVE_SLICE;
+        if (instr->collective == COLLECTIVE_NONE || is_slice) {
             add_compute(context, program, instr, tally);
         } else if (instr->streamed) {
             add_streamed(mesh, program, instr, tally);
-        } else if (instr->collective != COLLECTIVE_SLICE) {
+        } else {
             struct exchange exchange = exchange_of(context, program, instr);
             if (memo) {
                 add_exchange(memo, &exchange, work->tallies);
@@ -394,6 +408,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             tally->kernel_count++;
         }
     }
+    add_losses(context, program, work->tallies);
     add_graph(&context->compute, program, context->ledger, work->tallies);
 }
 

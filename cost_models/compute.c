@@ -293,6 +293,21 @@ double compute_stash_s(const struct compute_context *context, const struct block
     return stream_s(context, 2 * bytes);
 }
 
+// A rank's part of what it has whole: a view, but for our engine, which copies it.
+static struct compute_cost price_slice(const struct compute_context *context,
+                                       const struct block_program *program,
+                                       const struct instr *instr)
+{
+    if (!stack_is_executed(context->stack)) return (struct compute_cost){0};
+    double bytes = 2 * (double)program->buffers[instr->outputs[0]].bytes;
+    double memory_s = stream_s(context, bytes), gap_s = context->device->launch_latency_s;
+    return (struct compute_cost){
+        .s = memory_s + gap_s,
+        .bound = memory_s >= gap_s ? BOUND_MEMORY : BOUND_LAUNCH,
+        .kernel_count = 1,
+    };
+}
+
 // What runs as one call: its GEMMs, beside them what the others move from and to memory, and one
 // launch. A GEMM's own price has its operands and its result.
 static struct compute_cost price_group(const struct compute_context *context,
@@ -330,6 +345,7 @@ static struct compute_cost price_group(const struct compute_context *context,
 struct compute_cost compute_price(const struct compute_context *context,
                                   const struct block_program *program, const struct instr *instr)
 {
+    if (instr->collective == COLLECTIVE_SLICE) return price_slice(context, program, instr);
     assert(instr->collective == COLLECTIVE_NONE);
     if (instr->joined) return price_group(context, program, instr);
     bool is_done = instr->kernel && program->instrs[instr->kernel - 1].joined;
@@ -371,6 +387,12 @@ double update_bytes(const struct compute_context *context, enum optimizer optimi
     if (context->precision == PRECISION_FP32) weight_bytes *= 2;
     double gradient_bytes = 2 * context->stack->gradient_bytes;
     return elements * (2 * state_bytes + gradient_bytes + weight_bytes + trust_bytes(optimizer));
+}
+
+double trust_norm_bytes(enum optimizer optimizer, double elements)
+{
+    enum { PASSES = 3 };
+    return trust_bytes(optimizer) > 0 ? PASSES * sizeof(float) * elements : 0;
 }
 
 double norm_bytes(const struct compute_context *context, double elements)

@@ -97,3 +97,6 @@ double update_bytes(const struct compute_context *context, enum optimizer optimi
 double update_s(const struct compute_context *context, enum optimizer optimizer, double elements);
 // Of them, what is read for the norm.
 double norm_bytes(const struct compute_context *context, double elements);
+// And of LAMB and LARS for the norms of parameters and steps, before any weight moves: the step is
+// written, it and the weights are read.
+double trust_norm_bytes(enum optimizer optimizer, double elements);

@@ -94,10 +94,30 @@ static const char *name_of(const struct block *block, const struct op *op)
     return is_sum ? op->name : block->ops[op->forward_op].name;
 }
 
+static void add_slice(struct ledger *ledger, const struct block_program *program,
+                      const struct instr *instr, const struct compute_cost *cost)
+{
+    const struct ledger_line line = {
+        .entry = ENTRY_OPERATOR,
+        .what = "slice",
+        .phase = instr->phase,
+        .recompute = instr->recompute,
+        .count = 1,
+        .s = cost->s,
+        .exposed_s = cost->s,
+        .of_instr = 1 + (int)(instr - program->instrs),
+        .bytes = 2 * (double)program->buffers[instr->outputs[0]].bytes,
+        .bound = cost->bound,
+        .part = instr->recompute ? PART_RECOMPUTE : PART_COMPUTE,
+    };
+    ledger_add(ledger, &line);
+}
+
 void ledger_add_operator(struct ledger *ledger, const struct block_program *program,
                          const struct instr *instr, const struct compute_cost *cost)
 {
     if (!ledger || cost->s <= 0) return;
+    if (instr->collective == COLLECTIVE_SLICE) return add_slice(ledger, program, instr, cost);
     struct ledger_line line = {
         .entry = ENTRY_OPERATOR,
         .what = name_of(program->block, &program->block->ops[instr->op]),
@@ -204,7 +224,9 @@ static double compute_of(const struct ledger *ledger, enum phase phase)
     double sum_s = 0;
     for (int i = ledger->first; i < ledger->count; i++) {
         const struct ledger_line *line = &ledger->lines[i];
-        bool is_own = line->entry == ENTRY_OPERATOR && line->phase == phase && !line->recompute;
+        bool is_work =
+            line->entry == ENTRY_OPERATOR || line->entry == ENTRY_LOSS || line->entry == ENTRY_SEED;
+        bool is_own = is_work && line->phase == phase && !line->recompute;
         if (is_own) sum_s += line->s;
     }
     return sum_s;

@@ -11,6 +11,8 @@ enum entry {
     ENTRY_EXCHANGE,    // activations, or parameters and gradients of ZeRO 2 and 3
     ENTRY_CONTENTION,  // what compute loses to communication beside it
     ENTRY_HOST,        // what the device waits for the host to launch
+    ENTRY_LOSS,        // losses that the host reads, of the block that ends the model
+    ENTRY_SEED,        // gradients of them that it writes
     // in every micro-batch, of a class of chunks
     ENTRY_TASK,  // what the host takes between tasks
     ENTRY_COPY,  // activations to the host and back
@@ -20,6 +22,7 @@ enum entry {
     ENTRY_SMALL,    // small_reduce_s
     ENTRY_UPDATE,   // update_s
     ENTRY_SQUARES,  // inside update_s, too: a stage's own part of the gradients' norm
+    ENTRY_RATIOS,   // inside update_s, too: its part of the trust ratios
     // of the whole step
     ENTRY_HOP,  // one message to a neighbouring stage
     ENTRY_TIED,

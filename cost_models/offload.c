@@ -138,9 +138,11 @@ struct host_update host_update(const struct price_context *context, const struct
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
     update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
-    // Who asks for no norm does not read the gradients for it.
+    // Who asks for no norm does not read the gradients for it, and our executor does so where they
+    // are made.
     double own_bytes = update_bytes(&context->compute, workload->optimizer, elements);
-    if (!step_takes_norm(workload)) own_bytes -= norm_bytes(&context->compute, elements);
+    if (!step_takes_norm(workload) || stack_is_executed(stack))
+        own_bytes -= norm_bytes(&context->compute, elements);
     update.host_s = stream_s(&context->compute, own_bytes);
     if (!is_host(context)) {
         double bytes = host_bytes(context, program, elements);
@@ -175,6 +177,16 @@ static void write_update(const struct price_context *context, const struct host_
     ledger_add(context->ledger, &line);
 }
 
+static void add_squares(const struct price_context *context, const struct program *program,
+                        double elements, struct chunk_price *chunk)
+{
+    if (!stack_is_executed(context->compute.stack) || !step_takes_norm(&program->workload)) return;
+    double bytes = norm_bytes(&context->compute, elements);
+    double squared_s = stream_s(&context->compute, bytes);
+    chunk->update_s += squared_s;
+    ledger_add_time(context->ledger, ENTRY_SQUARES, 0, "gradient norm", squared_s, bytes);
+}
+
 void host_update_add(const struct price_context *context, const struct program *program,
                      double elements, struct chunk_price *chunk)
 {
@@ -183,6 +195,7 @@ void host_update_add(const struct price_context *context, const struct program *
     chunk->update_s = update.s;
     chunk->update_copy_s[0] = update.down_s;
     chunk->update_copy_s[1] = update.up_s;
+    add_squares(context, program, elements, chunk);
     write_update(context, &update, "host optimizer", update.host_s, &longest_s);
     write_update(context, &update, "grads to host", update.down_s, &longest_s);
     write_update(context, &update, "params to GPU", update.up_s, &longest_s);

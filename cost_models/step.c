@@ -131,9 +131,13 @@ static void add_update(const struct price_context *context, const struct program
     double bytes = update_bytes(compute, optimizer, elements);
     double squared_bytes = norm_bytes(compute, elements);
     double squared_s = stream_s(compute, squared_bytes);
-    double own_s = update_s(compute, optimizer, elements) - squared_s;
-    price->update_s = own_s;
-    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", own_s, bytes - squared_bytes);
+    double ratio_bytes = trust_norm_bytes(optimizer, elements);
+    double ratio_s = stream_s(compute, ratio_bytes);
+    double own_s = update_s(compute, optimizer, elements) - squared_s - ratio_s;
+    price->update_s = own_s + ratio_s;
+    ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", own_s,
+                    bytes - squared_bytes - ratio_bytes);
+    ledger_add_time(context->ledger, ENTRY_RATIOS, 0, "trust ratios", ratio_s, ratio_bytes);
     if (!step_takes_norm(&program->workload)) return;
     price->update_s += squared_s;
     ledger_add_time(context->ledger, ENTRY_SQUARES, 0, "gradient norm", squared_s, squared_bytes);

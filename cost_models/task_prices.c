@@ -1,4 +1,5 @@
 #include "cost_models/task_prices.h"
+#include "cost_models/gemm.h"
 
 struct pricing {
     struct task_prices prices;
@@ -34,7 +35,8 @@ static bool spread_update(struct pricing *pricing, const struct ledger_line *lin
 }
 
 // What the chunks of a stage take, of the mean stage: each has one such task.
-static bool spread_norm(struct pricing *pricing, const struct ledger_line *line)
+static bool spread_norm(struct pricing *pricing, const struct ledger_line *line,
+                        enum task_kind kind)
 {
     const struct step_graph *graph = pricing->prices.graph;
     const struct program *program = graph->program;
@@ -42,7 +44,7 @@ static bool spread_norm(struct pricing *pricing, const struct ledger_line *line)
     for (int at = 0; at < stages * program->shape.chunk_count; at++)
         uses += program->class_of[at] == line->chunk;
     for (int t = 0; t < graph->task_count; t++) {
-        if (graph->tasks[t].kind != TASK_NORM) continue;
+        if (graph->tasks[t].kind != kind) continue;
         add(pricing, t, line->s * uses / stages);
         found++;
     }
@@ -90,6 +92,19 @@ static bool add_instr(struct pricing *pricing, const struct ledger_line *line)
     return found > 0;
 }
 
+// Of the block that ends the model, in every micro-batch.
+static bool add_losses(struct pricing *pricing, const struct ledger_line *line, enum task_kind kind)
+{
+    const struct step_graph *graph = pricing->prices.graph;
+    int found = 0;
+    for (int t = 0; t < graph->task_count; t++) {
+        if (graph->tasks[t].kind != kind || graph->tasks[t].block != line->block) continue;
+        add(pricing, t, line->s);
+        found++;
+    }
+    return found > 0;
+}
+
 static bool is_used(const struct step_graph *graph, int block)
 {
     for (int t = 0; t < graph->task_count; t++) {
@@ -106,13 +121,19 @@ static bool add_line(struct pricing *pricing, const struct ledger_line *line)
     case ENTRY_OPERATOR:
     case ENTRY_EXCHANGE:
         return add_instr(pricing, line) || !is_used(pricing->prices.graph, line->block);
+    case ENTRY_LOSS:
+        return add_losses(pricing, line, TASK_LOSS);
+    case ENTRY_SEED:
+        return add_losses(pricing, line, TASK_SEED);
     case ENTRY_COPY:
         return add_to(pricing, line,
                       &(struct target){is_forward ? TASK_COPY_OUT : TASK_COPY_IN, -1, use, 0});
     case ENTRY_UPDATE:
         return spread_update(pricing, line);
     case ENTRY_SQUARES:
-        return spread_norm(pricing, line);
+        return spread_norm(pricing, line, TASK_NORM);
+    case ENTRY_RATIOS:
+        return spread_norm(pricing, line, TASK_TRUST);
     case ENTRY_REDUCE:
         return add_to(pricing, line, &(struct target){TASK_GRADIENT_REDUCE, group, -1, 0});
     case ENTRY_GATHER:
@@ -150,4 +171,42 @@ struct task_prices task_prices_of(struct arena *arena, const struct step_graph *
         if (!add_line(&pricing, line)) pricing.prices.unrun_s += line->s;
     }
     return pricing.prices;
+}
+
+// Of what a ring hands on the first has the price of all.
+static bool is_handed_on(const struct block_program *block, const struct instr *instr)
+{
+    for (const struct instr *at = block->instrs; instr->streamed && at < instr; at++) {
+        if (at->streamed && at->phase == instr->phase && at->recompute == instr->recompute)
+            return true;
+    }
+    return false;
+}
+
+static bool is_with_another(const struct program *program, const struct graph_task *task)
+{
+    if (task->kind != TASK_INSTR) return false;
+    const struct block_program *block = program->blocks[task->block];
+    const struct instr *instr = &block->instrs[task->instr], *joined[CONTRACTION_JOINED_MAX];
+    struct gemm gemm;
+    if (instr->collective) return is_handed_on(block, instr);
+    bool is_merged = instr->kind == OP_CONTRACT && !instr->joined &&
+                     contraction_joined(block, instr, joined, &gemm) == 0;
+    return instr->kernel || is_merged || contraction_has_summed(block, instr);
+}
+
+enum task_pricing task_pricing_of(const struct task_prices *prices, int task)
+{
+    const struct graph_task *of = &prices->graph->tasks[task];
+    if (prices->s[task] > 0) return TASK_PRICED;
+    if (is_with_another(prices->graph->program, of)) return TASK_PRICED_WITH;
+    bool moves = of->bytes.compute > 0 || of->bytes.reals > 0 || of->bytes.plain > 0;
+    // A norm reads what its bytes, which are those that ranks exchange, do not count.
+    return moves || of->kind == TASK_NORM || of->kind == TASK_TRUST ? TASK_UNPRICED : TASK_FREE;
+}
+
+const char *task_pricing_name(enum task_pricing pricing)
+{
+    static const char *const NAMES[] = {"not", "alone", "with another", "nothing"};
+    return NAMES[pricing];
 }

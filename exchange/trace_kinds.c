@@ -113,9 +113,12 @@ const char *line_kind_of(const struct breakdown_line *line)
         return price->instr ? op_kind_of(price->instr->kind) : "element-wise";
     case ENTRY_UPDATE:
     case ENTRY_SQUARES:
+    case ENTRY_RATIOS:
     case ENTRY_NORM:
         return "optimizer";
     case ENTRY_COPY:
+    case ENTRY_LOSS:
+    case ENTRY_SEED:
         return "copy";
     default:
         return "waiting for the host";

@@ -58,6 +58,7 @@ static void add_line(struct task_facts *facts, const struct ledger_line *line)
         break;
     case ENTRY_UPDATE:
     case ENTRY_SQUARES:
+    case ENTRY_RATIOS:
         add_once(&chunk->update, line);
         break;
     case ENTRY_HOP:
@@ -90,7 +91,8 @@ static bool is_part(const struct ledger_line *line, int block, enum phase phase)
 {
     bool is_of_block = line->block == block && line->phase == phase;
     bool is_work = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_CONTENTION ||
-                   line->entry == ENTRY_HOST;
+                   line->entry == ENTRY_HOST || line->entry == ENTRY_LOSS ||
+                   line->entry == ENTRY_SEED;
     return is_of_block && is_work && line->collective == COLLECTIVE_NONE && line->exposed_s > 0;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # What is predicted is what runs, task by task: plans drawn over every technique, each run on one to
-# eight CPU ranks, and all that ran joined to the step graph with equal counts and equal bytes.
+# eight CPU ranks, and all that ran joined to the step graph with equal counts and equal bytes, each
+# with a price, or nothing that could be priced.
 # MESHWRIGHT_CASES runs more of them, MESHWRIGHT_SEED others. Times are never looked at.
 use strict;
 use warnings;
@@ -75,8 +76,17 @@ sub answer {
     return {status => $status, out => $out, errors => $errors};
 }
 
+# A price of its own; or none, because it runs as one with a task that has, or moves nothing.
+sub is_priced {
+    my ($task) = @_;
+    return $task->{predicted_s} > 0 if $task->{priced} eq 'alone';
+    return 0 if $task->{predicted_s} != 0;
+    return $task->{kind} eq 'operator' if $task->{priced} eq 'with another';
+    return $task->{priced} eq 'nothing' && $task->{predicted_bytes} == 0 && $task->{bytes} == 0;
+}
+
 my ($ran, $tried, $tasks) = (0, 0, 0);
-my %seen;
+my (%seen, %priced);
 while ($ran < $wanted && $tried++ < 20 * $wanted) {
     my $model = one_of(sort keys %MODELS);
     my %of = draw_plan($model) or next;
@@ -99,8 +109,19 @@ while ($ran < $wanted && $tried++ < 20 * $wanted) {
     $tasks += $_->{count} for @{ $run->{tasks} };
     check("$name: every task is predicted and measured", !@wrong,
           join "\n", @wrong[0 .. ($#wrong < 4 ? $#wrong : 4)]);
+    my @unpriced = map { $json->encode($_) } grep { !is_priced($_) } @{ $run->{tasks} };
+    check("$name: every task has a price, or is nothing", !@unpriced,
+          join "\n", @unpriced[0 .. ($#unpriced < 4 ? $#unpriced : 4)]);
+    $priced{"$_->{kind} $_->{priced}"}++ for @{ $run->{tasks} };
     $seen{ $_->{kind} }++ for @{ $run->{tasks} };
 }
 check("$wanted plans ran", $ran == $wanted, "$ran of $tried drawn");
+# What the script runs is drawn whole: every kind of plan/tasks.inc but slots, marks, and those rooms
+# for gradients, which others count with the scattering that they are for.
+my %is_mark = map { $_ => 1 } 'F', 'B', 'W', 'room for gradients', 'places that are held',
+    'end of a slot';
+my @unseen = grep { !$is_mark{$_} && !$seen{$_} } text_of('plan/tasks.inc') =~ /^TASK\(\w+, "([^"]+)"/mg;
+check('every kind of task was drawn', $wanted < 40 || !@unseen, "@unseen");
 print "# $tasks tasks of ", join(', ', sort keys %seen), "\n";
+print "# priced $_: $priced{$_}\n" for sort keys %priced;
 checked();

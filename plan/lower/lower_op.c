@@ -103,9 +103,9 @@ static void count_traffic(const struct lowering *low, struct instr *instr)
         if (instr->kind == OP_GATHER && i == 1 && bytes > written) bytes = written;
         if (!again) read += bytes;
     }
-    // A renaming is a view, and so is its undoing.
+    // A renaming is a view, and so is its undoing; but for our engine, which copies.
     bool renames = instr->kind == OP_EXPAND || instr->kind == OP_REDUCE;
-    if (renames && read == written) {
+    if (renames && !joins_are_executed(low->request->joins) && read == written) {
         instr->flop = 0;
         return;
     }

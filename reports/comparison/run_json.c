@@ -68,6 +68,7 @@ static void put_tasks(struct json_writer *writer, const struct run_compare *comp
         json_put_f64(writer, "predicted_bytes", row->predicted_bytes);
         json_put_f64(writer, "bytes", row->bytes);
         json_put_f64(writer, "predicted_s", row->predicted_s);
+        json_put_text(writer, "priced", task_pricing_name(row->pricing));
         json_put_f64(writer, "s", row->s);
         json_put_bool(writer, "matches", run_joined_matches(row));
         json_close(writer, '}');

@@ -44,6 +44,7 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
         .stage = is_chunk ? place / chunks : place - stages * chunks,
         .chunk = is_chunk ? place % chunks : -1,
         .task = of,
+        .pricing = task_pricing_of(joining->prices, task),
         .predicted_count = ranks * step_graph_count(joining->graph, place, task),
     };
     row->predicted_bytes = row->predicted_count * bytes_of(joining, &of->bytes);

@@ -12,6 +12,7 @@ struct run_joined {
     double predicted_count, count;  // a step
     double predicted_bytes, bytes;
     double predicted_s, s;
+    enum task_pricing pricing;
 };
 
 struct run_join {

@@ -14,7 +14,8 @@ enum { LINES = 20, RIVALS = 10 };
 static bool is_work(const struct ledger_line *line)
 {
     bool may_be = line->entry == ENTRY_OPERATOR || line->entry == ENTRY_UPDATE ||
-                  line->entry == ENTRY_SQUARES;
+                  line->entry == ENTRY_SQUARES || line->entry == ENTRY_RATIOS ||
+                  line->entry == ENTRY_LOSS || line->entry == ENTRY_SEED;
     return may_be && (line->instr || line->bytes > 0);
 }
 
@@ -82,7 +83,7 @@ static const char *when_text(const struct ledger_line *line)
     static const char *const ONCE[ENTRY_COUNT] = {
         [ENTRY_REDUCE] = "grads", [ENTRY_GATHER] = "params", [ENTRY_SMALL] = "small",
         [ENTRY_HOP] = "hop",      [ENTRY_TIED] = "tied",     [ENTRY_NORM] = "norm",
-        [ENTRY_TRUST] = "trust",  [ENTRY_SQUARES] = "norm",
+        [ENTRY_TRUST] = "trust",  [ENTRY_SQUARES] = "norm",  [ENTRY_RATIOS] = "trust",
     };
     assert(line->entry < ENTRY_COUNT);
     return ONCE[line->entry] ? ONCE[line->entry] : ledger_phase_text(line);

@@ -164,6 +164,21 @@ static void scripts_are_the_graph_written_out(void **state)
     }
 }
 
+// Of what our executor runs nothing is without a price that reads or writes anything.
+static void check_all_priced(const struct step_graph *graph, const struct task_prices *prices)
+{
+    const struct schedule_shape *shape = &graph->program->shape;
+    for (int place = 0; place < shape->stage_count * (shape->chunk_count + 1); place++) {
+        int first, count = step_graph_tasks(graph, place, &first);
+        for (int t = first; t < first + count; t++) {
+            if (step_graph_count(graph, place, t) <= 0) continue;
+            if (task_pricing_of(prices, t) == TASK_UNPRICED)
+                fail_msg("a task of kind \"%s\" has no price",
+                         task_kind_name(graph->tasks[t].kind));
+        }
+    }
+}
+
 // What a step costs is the sum of its tasks and what is beside them; every price has its task.
 static void prices_are_those_of_tasks(void **state)
 {
@@ -183,6 +198,7 @@ static void prices_are_those_of_tasks(void **state)
             const struct task_prices prices = task_prices_of(&arena, graph, &ledger);
             assert_true(prices.unrun_s <= 0 || !stack_is_executed(of.stack));
             executed += stack_is_executed(of.stack);
+            if (stack_is_executed(of.stack)) check_all_priced(graph, &prices);
             double reduce_s = 0, task_s = 0;
             // What updates read for the norm is in the task that takes it, of the mean stage.
             double stages = of.program->shape.stage_count, squares_s = 0, norm_s = 0;
