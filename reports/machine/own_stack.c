@@ -104,6 +104,9 @@ static void fill_engine(struct stack *stack)
     stack->axes = (1u << AXIS_COUNT) - 1;
     stack->cp_kinds = (1u << CP_KIND_COUNT) - 1;
     stack->cp_zigzag = stack->sequence_parallel = true;
+    // Of the tasks of a step the norm and the update walk over gradients, which have prices of
+    // their own; what accumulates in GEMMs is in theirs, and nobody clears any.
+    stack->gradient_passes = 0;
     stack->vocab_parallel = stack->fp32_gradient_accumulation = true;
     stack->passes =
         1u << PASS_ATTENTION | 1u << PASS_BUCKETS | 1u << PASS_COMBINE | 1u << PASS_EARLY_STOP;
@@ -145,6 +148,18 @@ static unsigned overlaps(void)
     return found;
 }
 
+// Gradients, masters and moments are reals; logits and their gradient are what kernels compute with
+// in the precision that plans have unless another is asked for.
+static void fill_widths(const struct answers *answers, struct stack *stack)
+{
+    const struct backend *backend = answers->backends[0];
+    enum precision usual = backend->is_host ? PRECISION_FP32 : PRECISION_BF16;
+    const struct backend *table = table_of(answers, usual);
+    stack->gradient_bytes = stack->reduce_bytes = backend->real_bytes;
+    stack->master_bytes = stack->moment_bytes = backend->real_bytes;
+    stack->logits_bytes_per_element = 2.0 * (table ? table : backend)->compute_bytes;
+}
+
 static bool fill_answers(struct arena *arena, const struct answers *answers, struct stack *stack,
                          struct err *err)
 {
@@ -164,6 +179,7 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     if (has_gemms_in(answers, PRECISION_FP4)) stack->fp4_gemms = ALL_PHASES;
     stack->cached_weight_cast = stack->fp8_gemms != 0;
     stack->offload = offloads();
+    fill_widths(answers, stack);
     return find_attention(arena, backend, &stack->attention, err);
 }
 
@@ -207,6 +223,7 @@ static void fill_flags(struct arena *arena, const struct answers *answers, struc
 // The software that runs most like it on devices.
 static const char START[] = "megatron-core";
 #define AS_START NAN
+#define ANSWERED INFINITY
 #define ESTIMATED PROVENANCE_ESTIMATED
 #define PUBLISHED PROVENANCE_PUBLISHED
 static const struct own_constant {
@@ -252,7 +269,7 @@ static void fill_constants(struct arena *arena, bool is_host, const struct stack
         while (strcmp(field->key, constant->key) != 0)
             field++;
         double value = is_host ? constant->host : constant->device;
-        set_value(field, stack, isnan(value) ? value_of(field, start) : value);
+        if (!isinf(value)) set_value(field, stack, isnan(value) ? value_of(field, start) : value);
         stack->provenance[stack->provenance_count++] = (struct provenance){
             .key = constant->key,
             .kind = is_host ? PROVENANCE_ESTIMATED : constant->kind,
