@@ -142,6 +142,9 @@ static double fresh_elements(const struct compute_context *context,
         // The weight gradient reads what the other two GEMMs have quantised, if they did.
         enum phase before = is_gradient ? PHASE_BACKWARD : PHASE_FORWARD;
         if (op->phase == PHASE_WEIGHT) is_fresh = !(narrow >> before & 1);
+        // Of our own engine the buffers say which of them.
+        bool is_told = op->phase == PHASE_WEIGHT && stack_is_executed(context->stack);
+        if (is_told) is_fresh = !program->buffers[instr->inputs[i]].cast;
         if (!is_fresh || is_made_low_precision(context, program->block, operand)) continue;
         double rows = (double)(i == 0 ? gemm->m : gemm->n);
         elements += (double)gemm->batch * rows * (double)gemm->k;
@@ -157,6 +160,7 @@ static void add_cast(const struct compute_context *context, double elements, int
     cost->s += stream_s(context, elements * context->stack->cast_bytes) +
                kernels * context->device->launch_latency_s;
     cost->kernel_count += kernels;
+    cost->cast_count += kernels;
 }
 
 static bool is_grouped(const struct tensor *parameter)

@@ -63,6 +63,13 @@ struct kernel_call {
     // of 8 bits do in these; and 1 << input that is a gradient.
     bool is_linear;
     unsigned gradients;
+    // Of products in 8 bits. Inputs that are casts already (struct buffer): their elements are
+    // bytes, turned, and their factor is here; NULL: as any other. And what the product casts for
+    // others beside its own work, `cast_from` into `cast_to`: rows and columns of what it reads.
+    const float *factors[2];
+    void *cast_to;  // NULL: nothing
+    int cast_input;
+    struct kernel_array cast_from;
     // Ring attention: keys and values of one rank are here at a time. Forward merges into out and
     // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.
     bool merges;

@@ -20,6 +20,7 @@ static const struct kernel_array *side_of(const struct kernel_call *call, enum s
 static int64_t bytes_of(const struct group *group, const struct kernel_array *array)
 {
     int64_t each = array->element == ELEMENT_COMPUTE ? group->compute_bytes : group->real_bytes;
+    if (array->element == ELEMENT_BYTE) return array_elements(array);  // turned
     int64_t row = array->row_stride ? array_row(array) : array_elements(array);
     return row * each;
 }
@@ -166,12 +167,24 @@ int merged_fold(const struct kernel_call *calls, int count, int64_t compute_byte
             group.others[group.other_count++] = &calls[i];
     }
     if (group.count < 2) return 0;
+    int left = 0;
     switch (group.gemms[0]->op->phase) {
     case PHASE_FORWARD:
-        return fold_forward(&group, folded);
+        left = fold_forward(&group, folded);
+        break;
     case PHASE_BACKWARD:
-        return fold_backward(&group, folded);
+        left = fold_backward(&group, folded);
+        break;
     default:
-        return fold_weights(&group, folded);
+        left = fold_weights(&group, folded);
+        break;
     }
+    // One of them casts for all.
+    for (int i = 0; i < group.count; i++) {
+        if (!group.gemms[i]->cast_to) continue;
+        folded[0].cast_to = group.gemms[i]->cast_to;
+        folded[0].cast_from = group.gemms[i]->cast_from;
+        folded[0].cast_input = group.gemms[i]->cast_input;
+    }
+    return left;
 }

@@ -22,10 +22,11 @@ static void add_kernel(const struct price_context *context, const struct block_p
         .price = line,
         .flop = line->flop,
         .bytes = line->bytes,
+        .launch_count = line->count * (1 + line->cast_count),
         .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
     };
     layer->kernels[layer->kernel_count++] = kernel;
-    layer->launch_count += line->count;
+    layer->launch_count += kernel.launch_count;
     layer->flop += kernel.flop;
     layer->roof_s += kernel.roof_s;
     layer->s += line->s;

@@ -8,9 +8,10 @@
 
 struct kernel_account {
     const struct ledger_line *price;
-    double flop, bytes;  // of all its launches
-    double roof_s;       // the longer of the flop at the peak of the precision that they run in and
-                         // of the bytes at the memory's rate, both as on the sheet
+    double flop, bytes;   // of all its launches
+    double launch_count;  // its own and those of the casts in front of it
+    double roof_s;  // the longer of the flop at the peak of the precision that they run in and
+                    // of the bytes at the memory's rate, both as on the sheet
 };
 
 struct layer_account {

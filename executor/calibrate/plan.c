@@ -124,7 +124,7 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
     struct kernel_call call = {.op = op,
                                .merged = first->joined > 0 && first[1].join == JOIN_MERGED,
                                .input_count = instr->input_count,
-                               .output_count = instr->output_count,
+                               .output_count = instr->output_count - (instr->cast > 0),
                                .passing = instr->passing,
                                .key = 1,
                                .vocab = block->vocab,
@@ -133,7 +133,7 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
     for (int i = 0; i < instr->input_count; i++)
         call.inputs[i] = seen_as(block, arrays, instr_input(block->program, instr, i),
                                  is_sum ? -1 : op->inputs[i]);
-    for (int i = 0; i < instr->output_count; i++)
+    for (int i = 0; i < call.output_count; i++)
         call.outputs[i] =
             seen_as(block, arrays, instr_output(block->program, instr, i), op->outputs[i]);
     kernel_call_know_gemm(block->program->block, &call);

@@ -141,6 +141,7 @@ static struct cuda_matmul in_order(const struct cuda_matmul *p)
     order.rows = p->columns, order.columns = p->rows;
     order.a = turned(p->b), order.b = turned(p->a), order.c = other;
     order.low_precision[0] = p->low_precision[1], order.low_precision[1] = p->low_precision[0];
+    order.factors[0] = p->factors[1], order.factors[1] = p->factors[0];
     if (sums_operand(p)) order.epilogue = p->epilogue == GEMM_SUM_A ? GEMM_SUM_B : GEMM_SUM_A;
     return order;
 }
@@ -152,6 +153,7 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
     struct cuda_matmul order = in_order(p);
     if (order.low_precision[0] && cuda_can_lower_precision(&order))
         return cuda_multiply_low_precision(device, stream, &order);
+    if (order.factors[0] || order.factors[1]) return "operands in 8 bits of a GEMM that is not";
     int a = p->a.reals.number, b = p->b.reals.number;
     struct multiply by = {device, stream, &order, a == b ? a : NUMBER_FP32};
     return multiply(&by);
@@ -177,6 +179,13 @@ static int low_precision_of(const struct run *run, int input)
     return run->call->gradients >> input & 1 ? NUMBER_E5M2 : NUMBER_E4M3;
 }
 
+// What is in 8 bits already, with what is summed last.
+static struct matrix cast_of(const struct run *run, int input, int64_t inner)
+{
+    struct reals bytes = {run->call->inputs[input].data, low_precision_of(run, input)};
+    return (struct matrix){bytes, inner, 1, 0};
+}
+
 static struct cuda_matmul product_of(const struct run *run, const struct einsum *e,
                                      struct axis_of batch, struct contraction_place place)
 {
@@ -188,8 +197,13 @@ static struct cuda_matmul product_of(const struct run *run, const struct einsum 
         .alpha = run->call->op->scalar,
         .beta = call_adds(run->call, 0) ? 1 : 0,
         .low_precision = {low_precision_of(run, 0), low_precision_of(run, 1)},
-        .a = {reals_at(run_input(run, 0), place.a), e->row.a, e->sum.a, batch.a},
-        .b = {reals_at(run_input(run, 1), place.b), e->sum.b, e->column.b, batch.b},
+        .factors = {run->call->factors[0], run->call->factors[1]},
+        .a = run->call->factors[0] ? cast_of(run, 0, e->sum.size)
+                                   : (struct matrix){reals_at(run_input(run, 0), place.a), e->row.a,
+                                                     e->sum.a, batch.a},
+        .b = run->call->factors[1] ? turned(cast_of(run, 1, e->sum.size))
+                                   : (struct matrix){reals_at(run_input(run, 1), place.b), e->sum.b,
+                                                     e->column.b, batch.b},
         .c = {reals_at(run_output(run, 0), place.c), e->row.c, e->column.c, batch.c}};
 }
 
@@ -229,9 +243,33 @@ static const char *sum_products(const struct run *run, const struct einsum *e, s
     return NULL;
 }
 
+// Casts for others, and goes on with that where it is what this product reads.
+static const char *cast_first(const struct run *run, struct kernel_call *own)
+{
+    void *rows = NULL;
+    int input = run->call->cast_input;
+    *own = *run->call;
+    own->cast_to = NULL;
+    struct kernel_array *read = &own->inputs[input];
+    const char *fault = cuda_cast_both(run, low_precision_of(run, input), &rows);
+    bool is_it = read->data == own->cast_from.data &&
+                 array_elements(read) == array_elements(&own->cast_from);
+    if (fault || !is_it) return fault;
+    own->factors[input] = run->call->cast_to;
+    read->data = rows;
+    return NULL;
+}
+
 const char *cuda_contract(const struct run *run)
 {
     const struct kernel_call *call = run->call;
+    if (call->cast_to) {
+        struct kernel_call own;
+        struct run again = *run;
+        again.call = &own;
+        const char *refused = cast_first(run, &own);
+        return refused ? refused : cuda_contract(&again);
+    }
     if (array_elements(&call->outputs[0]) == 0) return NULL;
     if (array_elements(&call->inputs[0]) == 0 || array_elements(&call->inputs[1]) == 0)
         return cuda_begin_sum(run->device, run->stream, call, 0);

@@ -18,6 +18,7 @@ enum scratch {
     SCRATCH_A,  // operands and result of a GEMM that are no plain matrices
     SCRATCH_B,
     SCRATCH_C,
+    SCRATCH_CAST,     // what a product in 8 bits has cast for others as well
     SCRATCH_PARTIAL,  // partial sums, moments, lists of tokens
     SCRATCH_ROWS,     // where experts' rows or matrices begin, as the device sees it
     SCRATCH_INDEX,
@@ -109,9 +110,10 @@ struct cuda_matmul {
     enum gemm_epilogue epilogue;
     struct reals bias, aux;
     int64_t aux_stride;
-    int low_precision[2];  // NUMBER_E4M3 or NUMBER_E5M2: what a and b are cast to where that can
-                           // be; else
-                           // 0
+    // NUMBER_E4M3 or NUMBER_E5M2: what a and b are cast to where that can be; else 0. Factors of
+    // those that are cast already, with what is summed last; else NULL.
+    int low_precision[2];
+    const float *factors[2];
 };
 bool cuda_can_lower_precision(const struct cuda_matmul *product);
 const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,
@@ -191,6 +193,9 @@ struct run {
     const struct kernel_call *call;
 };
 const char *cuda_contract(const struct run *run);
+// Casts what a call is to cast both ways: as it lies into scratch memory, `rows`, and turned into
+// cast_to, with the factor in front.
+const char *cuda_cast_both(const struct run *run, int number, void **rows);
 // With an end: its epilogue, and C in place of the call's output.
 const char *cuda_contract_to(const struct run *run, const struct cuda_matmul *end);
 const char *cuda_add(const struct run *run);

@@ -278,14 +278,15 @@ struct update_args {
 };
 void kernel_update(struct CUstream_st *stream, const struct update_args *args);
 
-// out[row][column] = x / factor in 8 bits, factor = its largest magnitude over that of the format.
-// `partial`: LOW_PRECISION_BLOCKS.
+// out[row][column] = x / factor in 8 bits, factor = its largest magnitude over that of the format;
+// two launches. `partial`: LOW_PRECISION_BLOCKS.
 enum { LOW_PRECISION_BLOCKS = 1024 };
 struct low_precision_args {
     int64_t rows, columns, row_stride, column_stride;
     int number;  // NUMBER_E4M3 or NUMBER_E5M2
     struct reals x;
     uint8_t *out;
+    uint8_t *turned;  // NULL, or the same with rows and columns turned; column_stride is 1 then
     float *partial, *factor;
 };
 void kernel_low_precision(struct CUstream_st *stream, const struct low_precision_args *args);

@@ -1,4 +1,5 @@
 #include "executor/cuda/cuda.h"
+#include "plan/lower/lower.h"
 
 // GEMMs in 8 bits with a factor for each operand, which follows from its largest number now
 // (current scaling). Values and weights have 3 bits behind the point (E4M3), gradients a larger
@@ -10,28 +11,64 @@ enum { LOW_PRECISION_GRAIN = 16 };  // of the dims that cuBLASLt counts in 16 by
 struct low_precision {
     struct cuda_device *device;
     enum stream stream;
+    const struct cuda_matmul *product;
     float *memory;  // partial results, then a factor for each operand
 };
 
-static bool cast(const struct low_precision *by, struct matrix m, int64_t rows, int64_t columns,
-                 int number, int operand, struct reals *out, float **factor)
+// Of one operand, `columns` last. What is cast already stays so.
+static bool cast(const struct low_precision *by, struct matrix m, int64_t columns, int operand,
+                 struct reals *out, const float **factor)
 {
+    const struct cuda_matmul *product = by->product;
+    int64_t rows = operand ? product->columns : product->rows;
+    *out = m.reals, *factor = product->factors[operand];
+    if (*factor) return true;
     void *bytes =
         cuda_scratch(by->device, by->stream, operand ? SCRATCH_B : SCRATCH_A, rows * columns);
     if (!bytes) return false;
-    *out = (struct reals){bytes, number};
-    *factor = by->memory + LOW_PRECISION_BLOCKS + operand;
+    float *made = by->memory + LOW_PRECISION_BLOCKS + operand;
+    *out = (struct reals){bytes, product->low_precision[operand]};
+    *factor = made;
     struct low_precision_args args = {.rows = rows,
                                       .columns = columns,
                                       .row_stride = m.row_stride,
                                       .column_stride = m.column_stride,
-                                      .number = number,
+                                      .number = out->number,
                                       .x = m.reals,
                                       .out = bytes,
                                       .partial = by->memory,
-                                      .factor = *factor};
+                                      .factor = made};
     kernel_low_precision(by->device->streams[by->stream], &args);
     return true;
+}
+
+static float *room_for_factors(struct cuda_device *device, enum stream stream)
+{
+    int64_t bytes = (LOW_PRECISION_BLOCKS + 2) * (int64_t)sizeof(float);
+    return cuda_scratch(device, stream, SCRATCH_PARTIAL, bytes);
+}
+
+// Rows of (batch, seq), whose numbers lie one behind another.
+const char *cuda_cast_both(const struct run *run, int number, void **rows)
+{
+    const struct kernel_array *from = &run->call->cast_from;
+    int64_t count = from->sizes[0] * from->sizes[1], elements = array_elements(from);
+    int64_t columns = elements / count;
+    float *memory = room_for_factors(run->device, run->stream);
+    *rows = run_scratch(run, SCRATCH_CAST, elements);
+    if (!memory || !*rows) return CUDA_NO_MEMORY;
+    struct low_precision_args args = {.rows = count,
+                                      .columns = columns,
+                                      .row_stride = from->row_stride ? from->row_stride : columns,
+                                      .column_stride = 1,
+                                      .number = number,
+                                      .x = reals_of(run->device, from),
+                                      .out = *rows,
+                                      .turned = (uint8_t *)run->call->cast_to + CAST_HEAD_BYTES,
+                                      .partial = memory,
+                                      .factor = run->call->cast_to};
+    kernel_low_precision(run->on, &args);
+    return cuda_fault(cudaGetLastError());
 }
 
 bool cuda_can_lower_precision(const struct cuda_matmul *p)
@@ -45,9 +82,8 @@ bool cuda_can_lower_precision(const struct cuda_matmul *p)
 const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,
                                         const struct cuda_matmul *p)
 {
-    struct low_precision by = {device, stream, NULL};
-    int64_t bytes = (LOW_PRECISION_BLOCKS + 2) * (int64_t)sizeof(float);
-    by.memory = cuda_scratch(device, stream, SCRATCH_PARTIAL, bytes);
+    struct low_precision by = {device, stream, p, NULL};
+    by.memory = room_for_factors(device, stream);
     struct cuda_gemm gemm = {.rows = p->rows,
                              .columns = p->columns,
                              .inner = p->inner,
@@ -62,10 +98,9 @@ const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream 
     struct matrix b = p->b;
     int64_t turned = b.row_stride;
     b.row_stride = b.column_stride, b.column_stride = turned;
-    float *a_factor, *b_factor;
-    if (!by.memory ||
-        !cast(&by, p->a, p->rows, p->inner, p->low_precision[0], 0, &gemm.a, &a_factor) ||
-        !cast(&by, b, p->columns, p->inner, p->low_precision[1], 1, &gemm.b, &b_factor))
+    const float *a_factor, *b_factor;
+    if (!by.memory || !cast(&by, p->a, p->inner, 0, &gemm.a, &a_factor) ||
+        !cast(&by, b, p->inner, 1, &gemm.b, &b_factor))
         return CUDA_NO_MEMORY;
     gemm.a_factor = a_factor, gemm.b_factor = b_factor;
     return gemm_run(device, stream, &gemm);

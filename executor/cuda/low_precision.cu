@@ -1,8 +1,9 @@
 #include "executor/cuda/device_code.h"
 
-// Operands of GEMMs in 8 bits: the largest magnitude, the factor that follows from it, and the
-// cast. Bound by memory: an operand is read twice, 16 bytes at a time, and a byte written for each
-// number, 8 at a time; no thread divides by more than a tile.
+// Operands of GEMMs in 8 bits: the largest magnitude of each part, then the factor that follows
+// from them and the cast. Bound by memory: an operand is read twice, 16 bytes at a time, and a byte
+// written for each number, or two where it is cast both ways, 8 at a time; no thread divides by
+// more than a tile.
 
 enum { TILE = 64, TILE_CHUNKS = TILE / CHUNK, LINE = 8192 };
 
@@ -82,20 +83,22 @@ BLOCK_KERNEL(largest, struct line_args, a)
 }
 
 // What is all zeros has the factor 1; what has no largest number (an infinity) makes the result
-// none either.
-BLOCK_KERNEL(factor_of_largest, struct line_args, a)
+// none either. Every block finds it, and the first one tells.
+DEVICE float factor_of(const struct line_args *a)
 {
     float most = 0;
-    for (int64_t i = threadIdx.x; i < a.blocks; i += blockDim.x)
-        most = fmaxf(most, a.of.partial[i]);
+    for (int64_t i = threadIdx.x; i < a->blocks; i += blockDim.x)
+        most = fmaxf(most, a->of.partial[i]);
     most = block_max(most);
-    if (threadIdx.x == 0) a.of.factor[0] = most > 0 ? most / byte_largest(a.of.number) : 1;
+    float factor = most > 0 ? most / byte_largest(a->of.number) : 1;
+    if (threadIdx.x == 0 && blockIdx.x == 0) a->of.factor[0] = factor;
+    return factor;
 }
 
 // Rows of neighbours stay rows.
-KERNEL(cast_lines, struct line_args, a)
+BLOCK_KERNEL(cast_lines, struct line_args, a)
 {
-    float inverse = 1 / a.of.factor[0], v[CHUNK];
+    float inverse = 1 / factor_of(&a), v[CHUNK];
     for (int64_t line = blockIdx.x; line < a.count; line += gridDim.x) {
         int64_t end = end_of(&a, line);
         for (int64_t i = threadIdx.x * CHUNK; i < end; i += blockDim.x * CHUNK) {
@@ -110,19 +113,20 @@ KERNEL(cast_lines, struct line_args, a)
 }
 
 // Columns become rows, of whatever strides.
-BLOCK_KERNEL(cast_tiles, struct low_precision_args, a)
+BLOCK_KERNEL(cast_tiles, struct line_args, a)
 {
     __shared__ float tile[TILE * (TILE + 1)];
-    int64_t across = (a.columns + TILE - 1) / TILE;
-    int64_t tiles = (a.rows + TILE - 1) / TILE * across;
-    float inverse = 1 / a.factor[0], v[CHUNK];
+    const struct low_precision_args *of = &a.of;
+    int64_t across = (of->columns + TILE - 1) / TILE;
+    int64_t tiles = (of->rows + TILE - 1) / TILE * across;
+    float inverse = 1 / factor_of(&a), v[CHUNK];
     for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
         int64_t row = t / across * TILE, column = t % across * TILE;
         for (unsigned k = threadIdx.x; k < TILE * TILE_CHUNKS; k += blockDim.x) {
             unsigned c = k / TILE_CHUNKS, r = k % TILE_CHUNKS * CHUNK;
-            if (row + r >= a.rows || column + c >= a.columns) continue;
-            int64_t at = (row + r) * a.row_stride + (column + c) * a.column_stride;
-            load_line(a.x, at, a.row_stride, chunk_of(row + r, a.rows), v);
+            if (row + r >= of->rows || column + c >= of->columns) continue;
+            int64_t at = (row + r) * of->row_stride + (column + c) * of->column_stride;
+            load_line(of->x, at, of->row_stride, chunk_of(row + r, of->rows), v);
             UNROLL
             for (unsigned j = 0; j < CHUNK; j++)
                 tile[(r + j) * (TILE + 1) + c] = v[j] * inverse;
@@ -130,12 +134,48 @@ BLOCK_KERNEL(cast_tiles, struct low_precision_args, a)
         __syncthreads();
         for (unsigned k = threadIdx.x; k < TILE * TILE_CHUNKS; k += blockDim.x) {
             unsigned r = k / TILE_CHUNKS, c = k % TILE_CHUNKS * CHUNK;
-            if (row + r >= a.rows || column + c >= a.columns) continue;
-            int n = chunk_of(column + c, a.columns);
+            if (row + r >= of->rows || column + c >= of->columns) continue;
+            int n = chunk_of(column + c, of->columns);
             UNROLL
             for (int j = 0; j < CHUNK; j++)
                 v[j] = j < n ? tile[r * (TILE + 1) + c + j] : 0;
-            store_bytes(a.out, (row + r) * a.columns + column + c, n, a.number, v);
+            store_bytes(of->out, (row + r) * of->columns + column + c, n, of->number, v);
+        }
+        __syncthreads();
+    }
+}
+
+// Rows stay rows, and become columns as well.
+BLOCK_KERNEL(cast_both, struct line_args, a)
+{
+    __shared__ float tile[TILE * (TILE + 1)];
+    const struct low_precision_args *of = &a.of;
+    int64_t across = (of->columns + TILE - 1) / TILE;
+    int64_t tiles = (of->rows + TILE - 1) / TILE * across;
+    float inverse = 1 / factor_of(&a), v[CHUNK];
+    for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+        int64_t row = t / across * TILE, column = t % across * TILE;
+        for (unsigned k = threadIdx.x; k < TILE * TILE_CHUNKS; k += blockDim.x) {
+            unsigned r = k / TILE_CHUNKS, c = k % TILE_CHUNKS * CHUNK;
+            if (row + r >= of->rows || column + c >= of->columns) continue;
+            int n = chunk_of(column + c, of->columns);
+            load_chunk(of->x, (row + r) * of->row_stride + column + c, n, v);
+            UNROLL
+            for (int j = 0; j < CHUNK; j++) {
+                v[j] *= inverse;
+                tile[r * (TILE + 1) + c + (unsigned)j] = v[j];
+            }
+            store_bytes(of->out, (row + r) * of->columns + column + c, n, of->number, v);
+        }
+        __syncthreads();
+        for (unsigned k = threadIdx.x; k < TILE * TILE_CHUNKS; k += blockDim.x) {
+            unsigned c = k / TILE_CHUNKS, r = k % TILE_CHUNKS * CHUNK;
+            if (row + r >= of->rows || column + c >= of->columns) continue;
+            int n = chunk_of(row + r, of->rows);
+            UNROLL
+            for (int j = 0; j < CHUNK; j++)
+                v[j] = j < n ? tile[(r + (unsigned)j) * (TILE + 1) + c] : 0;
+            store_bytes(of->turned, (column + c) * of->rows + row + r, n, of->number, v);
         }
         __syncthreads();
     }
@@ -144,11 +184,12 @@ BLOCK_KERNEL(cast_tiles, struct low_precision_args, a)
 void kernel_low_precision(struct CUstream_st *stream, const struct low_precision_args *args)
 {
     struct line_args lines = lines_of(args);
+    int64_t tiles = blocks_for(args->rows * args->columns, TILE * TILE);
     LAUNCH(largest, lines, lines.blocks, THREADS, stream);
-    LAUNCH(factor_of_largest, lines, 1, THREADS, stream);
-    if (args->column_stride != 1) {
-        LAUNCH(cast_tiles, *args, blocks_for(args->rows * args->columns, TILE * TILE), THREADS,
-               stream);
+    if (args->turned) {
+        LAUNCH(cast_both, lines, tiles, THREADS, stream);
+    } else if (args->column_stride != 1) {
+        LAUNCH(cast_tiles, lines, tiles, THREADS, stream);
     } else {
         LAUNCH(cast_lines, lines, blocks_for(lines.count, 1), THREADS, stream);
     }

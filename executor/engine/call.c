@@ -11,6 +11,39 @@ static const struct tensor *tensor_of(const struct block_program *block, int ten
     return &block->block->tensors[tensor];
 }
 
+// What a product casts for others: all of what it reads, of which it may see a part of each row.
+static struct kernel_array cast_from(const struct engine *engine, const struct block_program *block,
+                                     const struct kernel_array *input, int view)
+{
+    struct kernel_array from = *input;
+    if (!view) return from;
+    const struct packed_view *of = &block->views[view - 1];
+    if (from.data)
+        from.data = (char *)from.data - of->first * engine_element_bytes(engine, from.element);
+    from.rank = 3;
+    from.dims[2] = DIM_FLAT;
+    from.sizes[2] = from.whole[2] = of->row;
+    from.first[2] = 0;
+    return from;
+}
+
+// Of a cast the numbers, of a view those of its lines; its factor is in front of all.
+static void show_cast(struct engine *engine, const struct script_task *task, int input,
+                      struct kernel_call *call)
+{
+    const struct block_program *block = engine_block(engine, task);
+    const struct instr *instr = &block->instrs[task->instr];
+    struct kernel_array *array = &call->inputs[input];
+    const char *base = array->data;
+    int view = instr->input_views[input];
+    assert(array->rank > 2);
+    array->row_stride = view ? block->views[view - 1].row : 0;
+    if (!base) return;
+    int64_t first = view ? block->views[view - 1].first * array->sizes[0] * array->sizes[1] : 0;
+    call->factors[input] = (const float *)(const void *)base;
+    array->data = (char *)array->data + CAST_HEAD_BYTES + first;
+}
+
 // The array of an operand, of what `buffer` has, or the view of a packed one (0: none), seen as
 // tensor `as`, whose dims may have other names.
 static struct kernel_array array_of(struct engine *engine, const struct script_task *task,
@@ -25,7 +58,7 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
     struct kernel_array array = {.rank = tensor->rank,
                                  .element = engine_element(engine, task, operand)};
     if (engine->memory) array.data = engine_address(engine, task, operand);
-    if (view) {
+    if (view && array.element != ELEMENT_BYTE) {
         array.row_stride = block->views[view - 1].row;
         if (engine->memory)
             array.data = (char *)array.data +
@@ -104,8 +137,17 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         int own = block->buffers[instr_input(block, instr, i)].tensor;
         int as = op->kind == OP_ADD ? own : op->inputs[i];
         call->inputs[i] = array_of(engine, of, &of->inputs[i], instr->input_views[i], as);
+        if (block->buffers[instr->inputs[i]].cast) show_cast(engine, of, i, call);
     }
-    for (int i = 0; i < of->output_count; i++) {
+    if (instr->cast) {
+        int input = instr->cast - 1;
+        call->output_count--;
+        call->cast_input = input;
+        call->cast_from = cast_from(engine, block, &call->inputs[input], instr->input_views[input]);
+        if (engine->memory)
+            call->cast_to = engine_address(engine, of, &of->outputs[call->output_count]);
+    }
+    for (int i = 0; i < call->output_count; i++) {
         int own = block->buffers[instr_output(block, instr, i)].tensor;
         int as = op->kind == OP_ADD ? own : op->outputs[i];
         call->outputs[i] = array_of(engine, of, &of->outputs[i], instr->output_views[i], as);

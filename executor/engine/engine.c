@@ -50,6 +50,7 @@ enum element engine_element(const struct engine *engine, const struct script_tas
 {
     if (operand->place == PLACE_GRADIENT) return ELEMENT_FP32;
     const struct block_program *block = engine_block(engine, task);
+    if (block->buffers[operand->buffer].cast) return ELEMENT_BYTE;
     int tensor = block->buffers[operand->buffer].tensor;
     return tensor < 0 ? ELEMENT_COMPUTE : block->block->tensors[tensor].element;
 }

@@ -17,7 +17,8 @@ static int64_t held_bytes(const struct engine *engine, const struct script_task 
 {
     const struct block_program *block = engine_block(engine, task);
     int tensor = block->buffers[operand->buffer].tensor;
-    bool is_room = block->buffers[operand->buffer].packed || tensor < 0;
+    const struct buffer *buffer = &block->buffers[operand->buffer];
+    bool is_room = buffer->packed || buffer->cast || tensor < 0;
     if (is_room || block->block->tensors[tensor].density > 0) return room_bytes;
     enum element element = engine_element(engine, task, operand);
     return held_of_buffer(engine->program, block, operand->buffer, engine->rank).elements *

@@ -153,8 +153,9 @@ static bool is_all_there(const struct engine *engine, int task)
 static bool is_real(const struct engine *engine, const struct script_task *of, int output)
 {
     const struct block_program *block = engine_block(engine, of);
-    int tensor = block->buffers[of->outputs[output].buffer].tensor;
-    enum element element = block->block->tensors[tensor].element;
+    const struct buffer *buffer = &block->buffers[of->outputs[output].buffer];
+    enum element element = block->block->tensors[buffer->tensor].element;
+    if (buffer->cast) return false;
     return element == ELEMENT_COMPUTE || element == ELEMENT_FP32;
 }
 

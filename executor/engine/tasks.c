@@ -75,5 +75,6 @@ void tasks_measure_call(struct engine *engine, int task, const struct kernel_cal
         bytes += array_bytes(engine, &call->inputs[i]);
     for (int i = 0; i < call->output_count; i++)
         bytes += array_bytes(engine, &call->outputs[i]);
+    if (call->cast_to) bytes += array_bytes(engine, &call->cast_from) / engine->compute_bytes;
     measure_bytes(engine, task, bytes);
 }

@@ -1,5 +1,6 @@
 #include "plan/lower/lower.h"
 
+#include "plan/lower/casts.h"
 #include "plan/lower/fusion.h"
 #include "plan/lower/groups.h"
 #include "plan/lower/lowering.h"
@@ -419,6 +420,8 @@ static void join(struct lowering *low)
 {
     if (joins_are_executed(low->request->joins)) {
         groups_form(low->arena, low->program, low->buffer_capacity, low->mesh, low->joins);
+        if (precision_bytes(low->request->precision) < 2)
+            casts_form(low->arena, low->program, low->buffer_capacity, low->mesh);
     } else if (low->joins >> JOIN_CHAIN & 1) {
         fusion_mark(low->arena, low->program);
     }

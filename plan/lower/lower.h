@@ -29,9 +29,14 @@ struct buffer {  // a local tensor
     bool saved;
     bool packed;    // the rows of several tensors, one behind another: its readers and writers see
                     // views of it; `tensor` and `layout` are those of the first
+    bool cast;      // in 8 bits, see plan/lower/casts.h; `tensor` and `layout` are the value's
     bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
                     // the model state and ZeRO count those, the sums of this program do not
 };
+
+// A cast begins with the fp32 that its numbers are times; behind so many bytes they follow, turned:
+// of what a product with a weight keeps the last dims first, one line after another.
+enum { CAST_HEAD_BYTES = 256 };
 
 // What an instruction sees of a packed buffer.
 struct packed_view {
@@ -56,6 +61,7 @@ struct instr {
     enum join join;      // of the others: by which rule
     unsigned passing;    // 1 << output that nothing outside its kernel reads: need not be written
     struct gemm gemm;    // contractions
+    int cast;            // of those: 1 + input whose cast is its last output, behind its operator's
     int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
     bool causal, chunked;
     int merge;  // see struct op, of its forward op: instructions that run as one GEMM; 0: alone

@@ -227,9 +227,11 @@ static bool is_weight_work(const struct lowering *low, const struct instr *instr
     return result->role == TENSOR_PARAMETER_GRADIENT && !is_router;
 }
 
+// Of our own engine the buffers say what it keeps in 8 bits (plan/lower/casts.h).
 static void count_weight_reads(struct lowering *low)
 {
     struct block_program *program = low->program;
+    if (joins_are_executed(low->request->joins)) return;
     bool *alone = ARENA_NEW(low->arena, bool, program->buffer_count);
     bool *shared = ARENA_NEW(low->arena, bool, program->buffer_count);
     for (int i = program->phase_first[PHASE_BACKWARD]; i < program->instr_count; i++) {

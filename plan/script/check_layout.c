@@ -48,7 +48,7 @@ static bool check_sizes(const struct checking *checking, const struct check_bloc
     for (int b = 0; b < block->program->buffer_count; b++) {
         const struct buffer *buffer = &block->program->buffers[b];
         if (buffer->packed && !check_packed(checking, block->program, b)) return false;
-        if (buffer->tensor < 0 || buffer->packed) continue;
+        if (buffer->tensor < 0 || buffer->packed || buffer->cast) continue;
         const struct tensor *tensor = &block->program->block->tensors[buffer->tensor];
         if (tensor->density > 0) continue;
         int64_t bytes = lower_element_bytes(tensor->element, program->workload.precision);

@@ -33,6 +33,7 @@ static void add_elements(const struct program *program, enum element element, do
 static enum element element_of(const struct block_program *block, int buffer)
 {
     int tensor = block->buffers[buffer].tensor;
+    if (block->buffers[buffer].cast) return ELEMENT_BYTE;
     return tensor < 0 ? ELEMENT_COMPUTE : block->block->tensors[tensor].element;
 }
 
@@ -58,7 +59,8 @@ static bool is_in_state(const struct program *program, const struct block_progra
 static double buffer_bytes(const struct program *program, const struct block_program *block, int b)
 {
     const struct buffer *buffer = &block->buffers[b];
-    if (buffer->tensor < 0 || buffer->packed || is_ragged(block, b)) return (double)buffer->bytes;
+    if (buffer->tensor < 0 || buffer->packed || buffer->cast || is_ragged(block, b))
+        return (double)buffer->bytes;
     const struct tensor *tensor = &block->block->tensors[buffer->tensor];
     const struct parallel *parallel = &program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
@@ -137,6 +139,15 @@ static void add_payload(const struct program *program, const struct block_progra
     task->bytes.compute = 0;
 }
 
+// A cast, or the view of one, as a product reads or writes it: a byte each, without its factor.
+static void add_cast(const struct program *program, const struct block_program *block, int cast,
+                     int shown, struct graph_task *task)
+{
+    double width = (double)lower_element_bytes(ELEMENT_COMPUTE, program->workload.precision);
+    task->bytes.plain += shown == cast ? (double)(block->buffers[cast].bytes - CAST_HEAD_BYTES)
+                                       : buffer_bytes(program, block, shown) / width;
+}
+
 bool step_is_term_sum(const struct block_program *block, const struct instr *instr)
 {
     return instr->op >= 0 && !instr->collective && instr->kind == OP_ADD &&
@@ -155,10 +166,15 @@ static void put_instr(struct building *building, const struct block_use *use, in
     task->is_repeated = true;
     if (instr->collective == COLLECTIVE_SLICE) return;
     if (instr->collective) return add_payload(building->program, block, instr, task);
-    for (int k = 0; k < instr->input_count; k++)
-        add_buffer(building->program, block, instr_input(block, instr, k), task);
-    for (int k = 0; k < instr->output_count; k++)
-        add_buffer(building->program, block, instr_output(block, instr, k), task);
+    for (int k = 0; k < instr->input_count + instr->output_count; k++) {
+        int output = k - instr->input_count;
+        int own = output < 0 ? instr->inputs[k] : instr->outputs[output];
+        int shown = output < 0 ? instr_input(block, instr, k) : instr_output(block, instr, output);
+        if (block->buffers[own].cast)
+            add_cast(building->program, block, own, shown, task);
+        else
+            add_buffer(building->program, block, shown, task);
+    }
 }
 
 // What is moved of what forward saves goes out once and comes back once.

@@ -12,7 +12,7 @@ static void kernel_row(struct table *table, const struct kernel_account *kernel)
         ledger_name_text(arena, price),
         ledger_phase_text(price),
         ledger_shape_text(arena, price),
-        arena_print(arena, "%.0f", price->count),
+        arena_print(arena, "%.0f", kernel->launch_count),
         ledger_amount_text(arena, kernel->flop, ""),
         ledger_amount_text(arena, kernel->bytes, "B"),
         units_seconds(arena, kernel->roof_s),
@@ -93,7 +93,7 @@ static void write_kernel(struct json_writer *writer, const struct kernel_account
     json_put_text(writer, "phase", ledger_phase_text(price));
     json_put_text(writer, "shape", ledger_shape_text(writer->arena, price));
     json_put_i64(writer, "joined", price->joined);
-    json_put_f64(writer, "launches", price->count);
+    json_put_f64(writer, "launches", kernel->launch_count);
     json_put_f64(writer, "flop", kernel->flop);
     json_put_f64(writer, "bytes", kernel->bytes);
     json_put_f64(writer, "roof_s", kernel->roof_s);

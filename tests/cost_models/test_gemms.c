@@ -258,7 +258,9 @@ static void runs_in_8_bits_learn_as_in_16(void **state)
         differs = differs || found->loss[s] != expected->loss[s];
     }
     assert_true(differs);
-    assert_int_equal(found->peak_bytes, expected->peak_bytes);
+    // What is cast once is in the plan's memory, where each cast has a head.
+    assert_true(found->peak_bytes <= expected->peak_bytes + 16 * CAST_HEAD_BYTES);
+    assert_int_equal(found->peak_bytes, run_outcome_planned_bytes(found));
 }
 
 int main(void)

@@ -78,6 +78,30 @@ static void sharded_state_is_the_same(void **state)
     check(*state, expected, &of);
 }
 
+// In 8 bits what one product has cast for another is what that would have cast, which is what it
+// does of recomputed values that nobody has read before.
+static void who_casts_changes_nothing(void **state)
+{
+    static const char LLAMA[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 48, \"hidden_size\": 32, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"head_dim\": 8, \"intermediate_size\": 64}";
+    struct run_case of = case_new(LLAMA, PRECISION_FP8);
+    of.seq_len = 2 * SEQ;
+    const struct run_outcome *expected = run_case_done(*state, &of);
+    of.parallel.recompute = RECOMPUTE_FULL;
+    check(*state, expected, &of);
+    of.parallel.recompute = RECOMPUTE_NONE;
+    of.parallel.degree[AXIS_PP] = 2;
+    of.parallel.schedule = SCHEDULE_ZB_H1;
+    expected = run_case_done(*state, &of);
+    of.parallel.offload.activations = TIER_HOST;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        of.parallel.offload.layers[class] = -1;
+    of.parallel.schedule = SCHEDULE_1F1B;
+    check(*state, expected, &of);
+}
+
 static void when_and_where_changes_nothing(void **state)
 {
     struct run_case of = case_new(MIXTRAL, PRECISION_FP16);
@@ -121,6 +145,7 @@ int main(void)
         cmocka_unit_test(what_is_recomputed_is_the_same),
         cmocka_unit_test(what_was_on_the_host_is_the_same),
         cmocka_unit_test(sharded_state_is_the_same),
+        cmocka_unit_test(who_casts_changes_nothing),
         cmocka_unit_test(when_and_where_changes_nothing),
         cmocka_unit_test(poison_is_no_number_in_16_bits_either),
     };
