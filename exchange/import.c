@@ -7,6 +7,7 @@
 #include "exchange/model_facts.h"
 #include "exchange/option_table.h"
 #include "exchange/syntax.h"
+#include "exchange/values.h"
 
 #include <string.h>
 
@@ -127,13 +128,22 @@ struct imported *import_file(struct arena *arena, const char *path,
     return find_model(arena, imported, err) ? imported : NULL;
 }
 
+// Whether the target has the option, or takes anything below a key that it has.
+static bool is_known(struct arena *arena, const char *table, const char *key)
+{
+    struct option_fact fact;
+    for (; *key; key = key_group(arena, key)) {
+        if (option_table_find(arena, table, key, &fact)) return true;
+    }
+    return false;
+}
+
 const char *import_unknown(struct arena *arena, const struct imported *imported,
                            const struct setting *setting)
 {
     const struct exchange_target *target = imported->target;
     static const char *const LAUNCHED[] = {"--node_rank",   "--node-rank",   "--master_addr",
                                            "--master-addr", "--master_port", "--master-port"};
-    struct option_fact fact;
     for (size_t i = 0; i < sizeof LAUNCHED / sizeof *LAUNCHED; i++) {
         if (strcmp(setting->key, LAUNCHED[i]) == 0) return "of the launcher, not of the plan";
     }
@@ -141,8 +151,7 @@ const char *import_unknown(struct arena *arena, const struct imported *imported,
     if (target->beside.file && strcmp(setting->key, target->beside.option) == 0)
         return "not there: what it says stays open";
     if (!target->options) return "says nothing of a plan";
-    if (option_table_find(arena, target->options, setting->key, &fact))
-        return "says nothing of a plan";
+    if (is_known(arena, target->options, setting->key)) return "says nothing of a plan";
     return arena_print(arena, "no option of %s %s", target->program, target->version);
 }
 

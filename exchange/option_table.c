@@ -7,8 +7,36 @@ static const struct {
     const char *name, *text;
 } TABLES[] = {
     {
+        "accelerate-1.15.0",
+#include "exchange/options/accelerate-1.15.0.tsv.inc"
+    },
+    {
+        "colossalai-0.5.0",
+#include "exchange/options/colossalai-0.5.0.tsv.inc"
+    },
+    {
+        "deepspeed-0.19.8",
+#include "exchange/options/deepspeed-0.19.8.tsv.inc"
+    },
+    {
         "megatron-0.16.1",
 #include "exchange/options/megatron-0.16.1.tsv.inc"
+    },
+    {
+        "megatron-bridge-0.3.1",
+#include "exchange/options/megatron-bridge-0.3.1.tsv.inc"
+    },
+    {
+        "mindspore-2.10.0",
+#include "exchange/options/mindspore-2.10.0.tsv.inc"
+    },
+    {
+        "nemo-2.7.3",
+#include "exchange/options/nemo-2.7.3.tsv.inc"
+    },
+    {
+        "torchtitan-0.2.2",
+#include "exchange/options/torchtitan-0.2.2.tsv.inc"
     },
 };
 

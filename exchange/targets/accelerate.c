@@ -184,6 +184,7 @@ const struct exchange_target ACCELERATE_TARGET = {
                "    --main_process_ip \"${MASTER_ADDR:-localhost}\" \\\n"
                "    --main_process_port \"${MASTER_PORT:-29500}\"",
     .command = "\"${TRAIN_SCRIPT:-train.py}\"",
+    .options = "accelerate-1.15.0",
     .rows = ROWS,
     .environment = ENVIRONMENT,
     .prepare = prepare,

@@ -179,6 +179,7 @@ const struct exchange_target COLOSSALAI_TARGET = {
         "# The script takes both from here: Booster(plugin=plugin), training[\"seq_length\"].\n"
         "from colossalai.booster.plugin import HybridParallelPlugin\n",
     .command = "\"${TRAIN_SCRIPT:-train.py}\"",
+    .options = "colossalai-0.5.0",
     .rows = ROWS,
     .known_by = "HybridParallelPlugin.tp_size HybridParallelPlugin.pp_size "
                 "HybridParallelPlugin.zero_stage HybridParallelPlugin.precision "

@@ -28,18 +28,35 @@ static const char *automatic(struct arena *arena, const struct facts *facts, con
 }
 static const struct exchange_form AUTOMATIC_FORM = {automatic, itself};
 
+// The groups of a sequence are made where both sizes are there, and are all GPUs: no place for tp.
+static const char *alone(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    bool is_ulysses = facts_is(facts, "cp_kind", "ulysses");
+    return is_ulysses && facts_is_neutral(facts, "tp") ? value : NULL;
+}
+static const struct exchange_form SEQUENCE_FORM = {alone, itself};
+
+static const char *copies(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is_neutral(facts, "cp") ? NULL : value;
+}
+static const struct exchange_form COPIES_FORM = {copies, itself};
+
 static const struct exchange_row ROWS[] = {
     {"world", NULL, "", NULL, &WRITTEN_FORM},
     {"tp", "1", "", NULL, &WRITTEN_FORM},
     {"tp", NULL, "tensor_parallel.autotp_size={}", NULL, &AUTOMATIC_FORM},
     {"tp", "1", "", NULL, NULL},
-    {"cp", NULL, "sequence_parallel_size={}", NULL, &ULYSSES_FORM},
+    {"cp", NULL, "sequence_parallel_size={}", NULL, &SEQUENCE_FORM},
     {"cp", "1", "", NULL, NULL},
     {"cp_kind", "ulysses", "", NULL, NULL},
     {"pp", "1", "", NULL, NULL},
     {"ep", "1", "", NULL, NULL},
     {"etp", "1", "", NULL, NULL},
     {"sp", "off", "", NULL, NULL},
+    {"dp", NULL, "data_parallel_size={}", NULL, &COPIES_FORM},
     {"dp", NULL, "", NULL, &WRITTEN_FORM},
     {"dp", NULL, "mesh.copies={}", NULL, &READ_FORM},
     {"micro_batch", NULL, "train_micro_batch_size_per_gpu={}", NULL, NULL},
@@ -98,6 +115,7 @@ static void prepare(struct settings *settings)
     int64_t each = values[1] * values[2];
     if (each <= 0 || values[0] <= 0 || values[0] % each) return;
     settings_read(settings, "mesh.copies", number(settings->arena, values[0] / each), 0);
+    settings_find(settings, "mesh.copies")->is_used = true;
 }
 
 const struct exchange_target DEEPSPEED_TARGET = {
@@ -108,6 +126,7 @@ const struct exchange_target DEEPSPEED_TARGET = {
     .file = "ds_config.json",
     .syntax = &JSON_SYNTAX,
     .command = "\"${TRAIN_SCRIPT:-train.py}\" --deepspeed_config ./ds_config.json",
+    .options = "deepspeed-0.19.8",
     .rows = ROWS,
     .prepare = prepare,
     .known_by = "train_micro_batch_size_per_gpu train_batch_size zero_optimization.stage "

@@ -16,9 +16,26 @@
 #define TP_OVERLAP "comm_overlap."
 #define OPTIMIZER "optimizer."
 
+// Recipes leave `comm_overlap` out, or have one of their own: what is made of it has to be said.
+static const char *no_overlap(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is(facts, "overlap.tp", "on") ? NULL : value;
+}
+
+static const char *itself(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)facts;
+    return text;
+}
+static const struct exchange_form NO_OVERLAP_FORM = {no_overlap, itself};
+
 static const struct exchange_row ROWS[] = {
+    {"+", NULL, OVERLAP "_target_=megatron.bridge.training.comm_overlap.CommOverlapConfig",
+     "made anew where the recipe has none", NULL},
 #include "exchange/targets/bridge_rows.inc"
     {"+seq_len", NULL, "dataset.seq_length={}", NULL, NULL},
+    {"+", NULL, TP_OVERLAP "tp_comm_overlap=false", NULL, &NO_OVERLAP_FORM},
     {"precision", "bf16", "mixed_precision=bf16_mixed", "precision", NULL},
     {"precision", "fp16", "mixed_precision=fp16_mixed", "precision", NULL},
     {0},
@@ -37,6 +54,7 @@ const struct exchange_target MEGATRON_BRIDGE_TARGET = {
     .file = "overrides.yaml",
     .syntax = &YAML_SYNTAX,
     .command = "\"${PRETRAIN_SCRIPT:-pretrain.py}\" --config-file ./overrides.yaml",
+    .options = "megatron-bridge-0.3.1",
     .rows = ROWS,
     .matters = matters,
     .known_by = "model.tensor_model_parallel_size model.pipeline_model_parallel_size "

@@ -140,6 +140,26 @@ static const char *smaller_group(struct arena *arena, const struct facts *facts,
 }
 static const struct exchange_form GROUP_FORM = {never, smaller_group};
 
+// Of its optimizers those of decoupled weight decay can be moved.
+static const char *decoupled(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_is(facts, "optimizer", "adamw") ? value : NULL;
+}
+static const char *moved(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)facts;
+    return text;
+}
+static const struct exchange_form SWAP_FORM = {decoupled, moved};
+
+static const char *one_chunk(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena;
+    return facts_number(facts, "vpp", 1) == 1 ? text : NULL;
+}
+static const struct exchange_form READ_ONE_CHUNK_FORM = {never, one_chunk};
+
 #define MODEL "model.model_config."
 #define PARALLEL "parallel_config."
 #define PIPELINE "parallel.pipeline_config."
@@ -147,7 +167,7 @@ static const struct exchange_form GROUP_FORM = {never, smaller_group};
 #define LENGTH "train_dataset.data_loader.config.seq_length={}"
 
 static const struct exchange_row ROWS[] = {
-    {"+", NULL, "use_parallel=true;run_mode=train;pretrained_model_dir=./",
+    {"+", NULL, "use_legacy=false;use_parallel=true;run_mode=train;pretrained_model_dir=./",
      "the model is that of config.json here", NULL},
     {"world", NULL, "", NULL, &WRITTEN_FORM},
     {"model.layers", NULL, MODEL "num_hidden_layers={}", NULL, NULL},
@@ -197,8 +217,11 @@ static const struct exchange_row ROWS[] = {
     {"schedule", "zb-v",
      PIPELINE "pipeline_interleave=true;" PIPELINE "pipeline_scheduler=zero_bubble_v", "as planned",
      NULL},
-    {"schedule", "1f1b", PIPELINE "pipeline_scheduler=1f1b", "as planned", &ONE_CHUNK_FORM},
-    {"schedule", "gpipe", PIPELINE "pipeline_scheduler=gpipe", "as planned", &ONE_CHUNK_FORM},
+    {"schedule", "1f1b", PIPELINE "pipeline_interleave=false;" PIPELINE "pipeline_scheduler=1f1b",
+     "as planned", &ONE_CHUNK_FORM},
+    {"schedule", "gpipe", PIPELINE "pipeline_interleave=true;" PIPELINE "pipeline_scheduler=gpipe",
+     "as planned", &ONE_CHUNK_FORM},
+    {"schedule", "1f1b", PIPELINE "pipeline_scheduler=1f1b", NULL, &READ_ONE_CHUNK_FORM},
     {"schedule", NULL, PIPELINE "pipeline_scheduler={}", NULL, &UNREAD_FORM},
     {"schedule", "1f1b", "", NULL, &ONE_CHUNK_FORM},
     {"micro_batch", NULL, "runner_config.batch_size={}", "sequences of a micro-batch", NULL},
@@ -235,7 +258,8 @@ static const struct exchange_row ROWS[] = {
     {"+", NULL, "recompute_config.select_recompute=false", NULL, &READ_FORM},
     {"attention", "flash", MODEL "use_flash_attention=true", "as planned", NULL},
     {"attention", "unfused", MODEL "use_flash_attention=false", "as planned", NULL},
-    {"offload.optimizer", "host", "optimizer.swap=true", "optimizer states on the host", NULL},
+    {"offload.optimizer", "host", "optimizer.swap=true", "optimizer states on the host",
+     &SWAP_FORM},
     {"offload.optimizer", "none", "optimizer.swap=false", NULL, &READ_FORM},
     {"offload.optimizer", "none", "", NULL, NULL},
     {"offload.activations", "none", "", NULL, NULL},
@@ -274,6 +298,7 @@ const struct exchange_target MINDSPORE_TARGET = {
                "    --master_addr \"${MASTER_ADDR:-localhost}\" \\\n"
                "    --master_port \"${MASTER_PORT:-29500}\" --join True",
     .command = "\"${MINDFORMERS_PATH:-.}/run_mindformer.py\" --config ./train.yaml",
+    .options = "mindspore-2.10.0",
     .rows = ROWS,
     .known_by = "parallel_config.data_parallel parallel_config.model_parallel "
                 "parallel_config.pipeline_stage recompute_config.recompute "

@@ -36,6 +36,7 @@ const struct exchange_target NEMO_TARGET = {
     .file = "recipe.yaml",
     .syntax = &YAML_SYNTAX,
     .command = "\"${PRETRAIN_SCRIPT:-pretrain.py}\" ./recipe.yaml",
+    .options = "nemo-2.7.3",
     .rows = ROWS,
     .matters = matters,
     .known_by = "trainer.strategy.tensor_model_parallel_size data.micro_batch_size "

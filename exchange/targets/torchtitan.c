@@ -265,6 +265,7 @@ const struct exchange_target TORCHTITAN_TARGET = {
     .file = "train.toml",
     .syntax = &TOML_SYNTAX,
     .command = "-m torchtitan.train --job.config_file ./train.toml",
+    .options = "torchtitan-0.2.2",
     .rows = ROWS,
     .prepare = prepare,
     .matters = matters,

@@ -24,6 +24,9 @@ static bool is_of_type(const struct option_fact *fact, const char *value)
         size_t length = strlen(value);
         return at && (at == fact->choices || at[-1] == '|') && (!at[length] || at[length] == '|');
     }
+    if (strcmp(fact->type, "bool") == 0)
+        return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+    if (strcmp(fact->type, "list") == 0) return *value == '[';
     if (strcmp(fact->type, "int") == 0) return strtol(value, &end, 10), *value && !*end;
     if (strcmp(fact->type, "float") == 0) return strtod(value, &end), *value && !*end;
     return *value != '\0';
@@ -139,10 +142,29 @@ static void what_is_exported_is_imported_as_it_was(void **state)
         assert_int_equal(exported[j], DRAWN);
 }
 
+// Options of what starts a node's processes stand in the same table: "accelerate launch", "msrun".
+static void what_starts_a_program_has_its_options(void **state)
+{
+    int checked = 0;
+    for (int j = 0; TARGETS[j]; j++) {
+        const char *at = TARGETS[j]->starter && TARGETS[j]->options ? TARGETS[j]->starter : "";
+        for (; (at = strstr(at, "--")); checked++) {
+            const char *option = arena_print(*state, "%.*s", (int)strcspn(at, " \\\n"), at);
+            struct option_fact fact;
+            bool is_there = option_table_find(*state, TARGETS[j]->options, option, &fact);
+            if (!is_there) print_message("# %s: %s\n", TARGETS[j]->name, option);
+            assert_true(is_there);
+            at += strlen(option);
+        }
+    }
+    assert_true(checked > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_exported_is_imported_as_it_was),
+        cmocka_unit_test(what_starts_a_program_has_its_options),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

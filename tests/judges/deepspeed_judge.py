@@ -29,6 +29,8 @@ def accept(path, world):
     data = (given['train_batch_size'] // given['train_micro_batch_size_per_gpu']
             // given['gradient_accumulation_steps'])
     assert world % data == 0, (world, data)
+    sizes = [given[name] for name in ('data_parallel_size', 'sequence_parallel_size') if name in given]
+    assert len(sizes) in (0, 2) and (not sizes or sizes[0] * sizes[1] == world), (sizes, world)
     dist.init_process_group('fake', rank=0, world_size=world, store=FakeStore())
     try:
         DeepSpeedConfig(path, mpu=Parallel(world // data, data))

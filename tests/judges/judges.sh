@@ -1,15 +1,54 @@
 #!/bin/bash
-# Puts 200 drawn exports of every target through the target's own parser, and weights through
+# Puts 200 drawn exports of every target through the target's own parser, holds the tables of
+# exchange/options/ against the parsers, checks what launchers are given, and reads weights with
 # `transformers`: judges.sh BUILD.
-# Installs what they need of the Python package index into BUILD/judges, 6 GB.
+# Installs what they need of the Python package index into BUILD/judges, 5 GB (docs/exchange.md).
 set -euo pipefail
 build=$1
-folder=$build/judges
-python=$folder/bin/python
-if [ ! -x "$python" ]; then
-    python3 -m venv "$folder"
-    "$folder/bin/pip" install -q --no-cache-dir torch==2.15.0 megatron-core==0.16.1 \
-        torchtitan==0.2.2 deepspeed==0.19.8 transformers==5.23.0
+folder=$(realpath -m "$build/judges")
+judges=$PWD/tests/judges
+torch=$folder/torch/bin/python
+mindspore=$folder/mindspore/bin/python
+sources=$folder/sources
+
+# torch asks for 4 GB of NVIDIA's libraries that no judge calls: stand-ins take their place, and
+# nothing that depends on torch may be installed with its dependencies.
+install_torch() {
+    local pip="$folder/torch/bin/pip -q --disable-pip-version-check"
+    python3 -m venv "$folder/torch"
+    $pip install --no-cache-dir --no-deps torch==2.15.0 torchdata==0.11.0 megatron-core==0.16.1 \
+        torchtitan==0.2.2 deepspeed==0.19.8 accelerate==1.15.0 megatron-bridge==0.3.1
+    $pip install --no-cache-dir 'transformers<5' datasets omegaconf hydra-core==1.3.2 tyro tomli \
+        hjson py-cpuinfo msgpack einops pydantic psutil pyyaml packaging regex rich six numpy \
+        tensorboard ninja sympy networkx jinja2 kubernetes-validate wheel 'setuptools>=77' \
+        2>/dev/null
+    "$torch" "$judges/cuda_stand_ins.py" "$folder/torch"
+}
+
+install_mindspore() {
+    python3 -m venv "$folder/mindspore"
+    "$folder/mindspore/bin/pip" -q --disable-pip-version-check install --no-cache-dir \
+        mindspore==2.10.0 pyyaml tqdm deprecated
+}
+
+# What cannot be installed without a GPU, or not beside this torch, is only unpacked.
+unpack_sources() {
+    local pip="$folder/torch/bin/pip -q --disable-pip-version-check" wheel
+    mkdir -p "$sources"
+    $pip download --no-cache-dir --no-deps -d "$sources" nemo_toolkit==2.7.3 mindformers==2.1.0
+    $pip download --no-cache-dir --no-deps --no-build-isolation --no-binary :all: -d "$sources" \
+        colossalai==0.5.0 2>/dev/null
+    for wheel in "$sources"/*.whl; do
+        "$torch" -m zipfile -e "$wheel" "$sources"
+    done
+    tar -xzf "$sources"/colossalai-0.5.0.tar.gz -C "$sources"
+}
+
+if [ ! -e "$folder/complete" ]; then
+    install_torch
+    install_mindspore
+    unpack_sources
+    touch "$folder/complete"
 fi
 exports=$(mktemp -d)
 trap 'rm -rf "$exports"' EXIT
@@ -17,9 +56,33 @@ MESHWRIGHT_EXPORTS=$exports "$build/tests/test_exchange" >"$exports/log" 2>&1 ||
     tail -n 20 "$exports/log"
     exit 1
 }
-export BUILD=$build DS_BUILD_OPS=0 DS_ACCELERATOR=cpu CUDA_DEVICE_MAX_CONNECTIONS=1 PYTHONWARNINGS=ignore
+export DS_BUILD_OPS=0 DS_ACCELERATOR=cpu CUDA_DEVICE_MAX_CONNECTIONS=1 PYTHONWARNINGS=ignore
+export NEMO_PATH=$sources PYTHONDONTWRITEBYTECODE=1
+export BUILD=$(realpath "$build")
 status=0
-for judge in tests/judges/*_judge.py; do
-    "$python" "$judge" "$exports" 2>/dev/null || status=1
+
+# python_for TARGET: its interpreter and where its sources are.
+python_for() {
+    case $1 in
+        mindspore) PYTHONPATH=$sources "$mindspore" "${@:2}" ;;
+        colossalai) PYTHONPATH=$sources/colossalai-0.5.0 "$torch" "${@:2}" ;;
+        *) "$torch" "${@:2}" ;;
+    esac
+}
+
+for judge in "$judges"/*_judge.py; do
+    name=$(basename "$judge" _judge.py)
+    (cd "$exports" && python_for "$name" "$judge" "$exports" 2>/dev/null |
+        grep -E '^(.* of .* accepted|[a-z-]+-[0-9]+-.*: .*)$') || status=1
+done
+for table in exchange/options/*-*.tsv; do
+    name=$(basename "$table" .tsv)
+    target=${name%-*}
+    # Megatron-LM's own parser is in no package.
+    [ "$target" != megatron ] || continue
+    (cd "$exports" && python_for "$target" "$judges/option_tables.py" "$target" "$name.tsv" \
+        >/dev/null 2>&1) || status=1
+    diff "$table" "$exports/$name.tsv" && echo "$name: $(wc -l <"$table") lines as committed" ||
+        status=1
 done
 exit $status

@@ -1,9 +1,11 @@
 """torchtitan: its parser of TOML, its mesh of the degrees, its pipeline schedules."""
-from torch.distributed.pipelining.schedules import get_schedule_class
-from torchtitan.config.manager import ConfigManager
-from torchtitan.distributed.parallel_dims import ParallelDims
-
 import judge
+
+judge.torch_alone()
+judge.stand_in('triton')
+from torch.distributed.pipelining.schedules import get_schedule_class  # noqa: E402
+from torchtitan.config.manager import ConfigManager  # noqa: E402
+from torchtitan.distributed.parallel_dims import ParallelDims  # noqa: E402
 
 
 def accept(path, world):
