@@ -145,6 +145,16 @@ static bool runs_on(const struct exchange_target *target, const struct stack *st
     return false;
 }
 
+// As the target's software runs this model: experts have abilities of their own.
+static const struct stack *stack_of(struct arena *arena, const struct exchange_target *target,
+                                    const struct model_config *model, struct err *err)
+{
+    const struct import_options options = {.flash = true};
+    const struct stack *stack = stack_load(arena, target->stack, err);
+    if (!stack) return NULL;
+    return stack_for_model(arena, stack, model_graph(arena, model, &options)->expert_count > 0);
+}
+
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
 {
     struct evaluation_request own = {0};
@@ -158,7 +168,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     if (!plan_question(arena, arguments->plan, NULL, &own, err)) return exit_status(err);
     struct evaluation_request question = own;
     request.question = &question;
-    question.stack = stack_load(arena, request.target->stack, err);
+    question.stack = stack_of(arena, request.target, question.model, err);
     if (!question.stack) return exit_status(err);
     if (!runs_on(request.target, question.stack, question.cluster)) return 1;
     // What the plan's own software has by itself, the target's is not told.

@@ -25,7 +25,10 @@ static const struct exchange_row ROWS[] = {
 
 static bool matters(const struct facts *facts, const char *name)
 {
-    return strcmp(name, "overlap.ep") != 0 || facts_is(facts, name, "off");
+    if (strcmp(name, "overlap.ep") != 0) return true;
+    const char *recompute = facts_get(facts, "recompute");
+    bool is_whole = recompute && strncmp(recompute, "full", 4) == 0;
+    return !is_whole && (facts_is_neutral(facts, "pp") || !facts_is_neutral(facts, "vpp"));
 }
 
 const struct exchange_target NEMO_TARGET = {

@@ -60,6 +60,7 @@ export DS_BUILD_OPS=0 DS_ACCELERATOR=cpu CUDA_DEVICE_MAX_CONNECTIONS=1 PYTHONWAR
 export NEMO_PATH=$sources PYTHONDONTWRITEBYTECODE=1
 export BUILD=$(realpath "$build")
 status=0
+"$torch" "$judges/shown.py" "$build/meshwright" "$exports" || status=1
 
 # python_for TARGET: its interpreter and where its sources are.
 python_for() {

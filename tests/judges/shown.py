@@ -1,0 +1,87 @@
+"""Exports of three models to every target: shown.py MESHWRIGHT FOLDER.
+
+Keeps the options in FOLDER for the judges, holds what is imported of them against the plan, and
+checks what launchers are given: bash, shellcheck where it is installed, and the schema of
+Kubernetes."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+MESHWRIGHT, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
+MODELS = ('llama-3-70b', 'mixtral-8x7b', 'deepseek-v3')
+CLUSTERS = {'mindspore': 'ascend-910b-x32'}
+FILES = {'megatron': 'arguments.sh', 'megatron-deepspeed': 'arguments.sh',
+         'megatron-bridge': 'overrides.yaml', 'nemo': 'recipe.yaml', 'torchtitan': '*.toml',
+         'deepspeed': 'ds_config.json', 'accelerate': 'accelerate.yaml',
+         'colossalai': 'plugin.py', 'mindspore': 'train.yaml'}
+LAUNCHERS = ('torchrun', 'slurm', 'kubernetes', 'mpirun')
+# Arrays and names that the file which sources them uses, and quotes that another shell expands.
+SHELLCHECK = ['shellcheck', '-x', '-s', 'bash', '-e', 'SC2034,SC2016']
+
+
+def call(*command, **named):
+    return subprocess.run(command, capture_output=True, text=True, **named)
+
+
+def differences(plan, read):
+    """What the import says otherwise than the plan."""
+    for key, value in read['parallel'].items():
+        if key in plan['parallel'] and plan['parallel'][key] != value:
+            yield f'{key}: {plan["parallel"][key]} was imported as {value}'
+    for key, value in read['workload'].items():
+        if plan['workload'].get(key, value) != value:
+            yield f'{key}: {plan["workload"][key]} was imported as {value}'
+
+
+def launched(plan, target):
+    """How many of the files that the launchers are given are right, and what is wrong."""
+    for launcher in LAUNCHERS:
+        folder = os.path.join(FOLDER, 'launched', target, launcher)
+        done = call(MESHWRIGHT, 'export', plan, '--to', target, '--launcher', launcher, '-o', folder)
+        if done.returncode:
+            yield done.stderr
+        for path in glob.glob(folder + '/*.sh') + glob.glob(folder + '/*.sbatch'):
+            yield call('bash', '-n', path).stderr
+            if shutil.which('shellcheck'):
+                yield call(*SHELLCHECK, os.path.basename(path), cwd=folder).stdout
+        for path in glob.glob(folder + '/launch.yaml'):
+            program = os.path.join(os.path.dirname(sys.executable), 'kubernetes-validate')
+            done = call(program, '--strict', '--quiet', path)
+            yield done.stdout + done.stderr if done.returncode else ''
+
+
+def show(model, target, number):
+    """One line of what came of it; False where it is wrong."""
+    plan = os.path.join(FOLDER, f'{model}-{target}.json')
+    cluster = CLUSTERS.get(target, 'dgx-h100-x32')
+    done = call(MESHWRIGHT, 'plan', model, cluster, '--for', target, '--seq-len', '4096',
+                '--global-batch', '1024', '-o', plan)
+    if done.returncode == 1 or 'can express' in done.stderr:
+        return True, 'no plan: ' + done.stderr.strip().splitlines()[-1]
+    folder = os.path.join(FOLDER, 'shown', target, model)
+    done = call(MESHWRIGHT, 'export', plan, '--to', target, '-o', folder)
+    if done.returncode:
+        return False, done.stderr.strip()
+    path, = glob.glob(os.path.join(folder, FILES[target]))
+    read = json.loads(call(MESHWRIGHT, 'import', path, '--json').stdout)
+    wrong = list(differences(json.load(open(plan)), read))
+    world = sum(1 for _ in open(os.path.join(folder, 'rank-map.csv'))) - 1
+    shutil.copy(path, os.path.join(FOLDER, f'{target}-{number}-{world}-{os.path.basename(path)}'))
+    if model == MODELS[0]:
+        wrong += [text.strip() for text in launched(plan, target) if text.strip()]
+    said = f'{len(read["parallel"])} choices came back, {len(read["unknown"])} options unknown'
+    return not wrong, '; '.join([said] + wrong)
+
+
+is_right = True
+for number, model in enumerate(MODELS):
+    for target in FILES:
+        right, text = show(model, target, 900 + number)
+        is_right = is_right and right
+        print(f'{model} to {target}: {text}')
+print('bash -n, ' + ('shellcheck, ' if shutil.which('shellcheck') else '')
+      + 'kubernetes-validate: what the launchers are given')
+sys.exit(0 if is_right else 1)
