@@ -185,7 +185,7 @@ static struct history_point point_of(struct arena *arena, const struct bench_set
 const struct report_history *bench_report(struct arena *arena, const char *folder,
                                           const char *plan_hash, struct err *err)
 {
-    struct side_file newest;
+    struct side_file newest = {0};
     struct report_history *history = ARENA_NEW(arena, struct report_history, 1);
     if (!find_newest(arena, folder, plan_hash, &newest, err)) return NULL;
     const struct bench_set *sets =

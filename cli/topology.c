@@ -11,6 +11,7 @@
 #include "core/units.h"
 #include "reports/machine/cluster_drawing.h"
 #include "reports/machine/host_parts.h"
+#include "reports/machine/nvml.h"
 #include "topologies/found.h"
 
 #include <string.h>
@@ -214,12 +215,28 @@ static const char *name_of(struct arena *arena, const char *path)
                                   start));
 }
 
+static bool is_nvml(const struct arguments *arguments)
+{
+    return strcmp(arguments->name, "nvml") == 0;
+}
+
+// What NVML says of this machine, before what files say.
+static bool add_nvml(struct arena *arena, struct found_facts *found, struct err *err)
+{
+    struct nvml_machine machine;
+    struct found_facts said;
+    return nvml_find(arena, &machine, err) && nvml_facts(arena, &machine, &said, err) &&
+           found_add(arena, &said, "NVML", found, err);
+}
+
 // A cluster of what tools say of it.
 static struct cluster *convert(struct arena *arena, const struct arguments *arguments,
                                struct err *err)
 {
     struct found_facts found = by_hand(arguments);
-    if (!found_read(arena, arguments->name, &found, err)) return NULL;
+    bool done = is_nvml(arguments) ? add_nvml(arena, &found, err)
+                                   : found_read(arena, arguments->name, &found, err);
+    if (!done) return NULL;
     for (int i = 0; i < arguments->also.count; i++)
         if (!found_read(arena, arguments->also.items[i], &found, err)) return NULL;
     if (arguments->like) {
@@ -242,6 +259,7 @@ static struct cluster *load(struct arena *arena, const struct arguments *argumen
     bool is_found;
     enum found_kind kind;
     if (!found_is(arena, arguments->name, &is_found, &kind, err)) return NULL;
+    is_found = is_found || is_nvml(arguments);
     if (!is_found && says_facts(arguments)) {
         err_set(err, ERR_USAGE,
                 "facts given by hand complete what tools say; CLUSTER is a cluster: change a copy "
@@ -282,7 +300,11 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
 static void print_host(struct arena *arena)
 {
     const char *text = host_parts_text(arena);
+    struct nvml_machine machine;
+    struct err none = {0};
     if (*text) console_printf(stdout, "\nWhat hwloc finds in this machine:\n%s", text);
+    if (nvml_find(arena, &machine, &none))
+        console_printf(stdout, "\nWhat NVML finds in it:\n%s", nvml_text(arena, &machine));
 }
 
 static int run(struct arena *arena, const struct arguments *arguments, struct err *err)
@@ -309,7 +331,9 @@ int topology_command(int argc, char **argv, struct err *err)
     struct arguments a = {0};
     struct option options[OWN_OPTIONS + PRICE_OPTION_COUNT + 1] = {
         {"CLUSTER", OPTION_TEXT, &a.name,
-         "cluster file, shipped cluster or NAME-xN for N nodes; local is this machine; or what "
+         "cluster file, shipped cluster or NAME-xN for N nodes; local is this machine; nvml is "
+         "what "
+         "NVIDIA's driver says of its GPUs; or what "
          "lstopo (XML), NCCL (topology XML), nvidia-smi topo -m, ibnetdiscover or sinfo print of "
          "one",
          NULL, 0, 0},

@@ -155,8 +155,8 @@ bool found_is(struct arena *arena, const char *path, bool *is_found, enum found_
     return !err->kind;
 }
 
-static bool merge(struct arena *arena, const struct found_facts *said, const char *source,
-                  struct found_facts *found, struct err *err)
+bool found_add(struct arena *arena, const struct found_facts *said, const char *source,
+               struct found_facts *found, struct err *err)
 {
     for (enum found_fact i = 0; i < FACT_COUNT; i++) {
         if (!found_has(said, i)) continue;
@@ -195,7 +195,7 @@ bool found_read(struct arena *arena, const char *path, struct found_facts *found
     struct found_facts said = {0};
     if (!READERS[kind](arena, &source, &said, err)) return false;
     const char *name = arena_print(arena, "%s %s", found_kind_name(kind), source.path);
-    return merge(arena, &said, name, found, err);
+    return found_add(arena, &said, name, found, err);
 }
 
 void found_fill(struct arena *arena, struct found_facts *found, const struct cluster *like)

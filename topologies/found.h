@@ -60,6 +60,9 @@ MUST_CHECK bool found_is(struct arena *arena, const char *path, bool *is_found,
 // or says nothing, or where two files contradict each other.
 MUST_CHECK bool found_read(struct arena *arena, const char *path, struct found_facts *found,
                            struct err *err);
+// Adds facts that come from elsewhere; `source` says from where. ERR_INPUT as above.
+MUST_CHECK bool found_add(struct arena *arena, const struct found_facts *said, const char *source,
+                          struct found_facts *found, struct err *err);
 // Fills what nobody says from a shipped cluster, with its name as the source.
 void found_fill(struct arena *arena, struct found_facts *found, const struct cluster *like);
 // The text of a cluster file. NULL and ERR_INPUT naming all that is missing, each with the option
@@ -86,5 +89,11 @@ bool found_network(struct arena *arena, const struct found_source *source,
 bool found_slurm(struct arena *arena, const struct found_source *source, struct found_facts *found,
                  struct err *err);
 
+// One direction of one link of a GPU, of which NCCL's topology says this ("sm", "90"); 0: not
+// known.
+double found_link_bytes_per_s(const char *key, const char *value);
+// From 8e9 transfers/s of a lane on 128 of 130 bits are data (PCI Express 3.0 to 5.0), before that
+// 8 of 10.
+double found_pcie_bytes_per_s(double transfers, double lanes);
 // The shipped device with this PCI id ("10de:2330"); NULL: none is known.
 const char *found_device_of(const char *vendor_and_device);

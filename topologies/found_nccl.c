@@ -17,6 +17,19 @@ static const struct {
     {"sm", "100", 50e9}, {"gcn", "gfx942", 64e9},
 };
 
+double found_link_bytes_per_s(const char *key, const char *value)
+{
+    for (size_t i = 0; i < sizeof LINKS / sizeof *LINKS; i++)
+        if (strcmp(key, LINKS[i].key) == 0 && strcmp(value, LINKS[i].value) == 0)
+            return LINKS[i].bytes_per_s;
+    return 0;
+}
+
+double found_pcie_bytes_per_s(double transfers, double lanes)
+{
+    return transfers * lanes / 8 * (transfers >= 8e9 ? 128.0 / 130 : 0.8);
+}
+
 struct reader {
     struct arena *arena;
     struct found_facts *found;
@@ -30,14 +43,13 @@ static bool begins(const char *text, const char *start)
     return text && strncmp(text, start, strlen(start)) == 0;
 }
 
-// "32.0 GT/s PCIe" and "16" lanes. From 8 GT/s on 128 of 130 bits are data (PCI Express 3.0
-// to 5.0), before that 8 of 10.
+// "32.0 GT/s PCIe" and "16" lanes.
 static double pcie_bytes_per_s(struct reader *reader, const struct xml_tag *tag)
 {
     const char *speed = xml_attribute(reader->arena, tag, "link_speed");
     const char *width = xml_attribute(reader->arena, tag, "link_width");
     double transfers = speed ? atof(speed) * 1e9 : 0, lanes = width ? atof(width) : 0;
-    return transfers * lanes / 8 * (transfers >= 8e9 ? 128.0 / 130 : 0.8);
+    return found_pcie_bytes_per_s(transfers, lanes);
 }
 
 static void read_pci(struct reader *reader, const struct xml_tag *tag)
@@ -68,10 +80,11 @@ static void read_gpu(struct reader *reader, const struct xml_tag *tag)
 {
     reader->links = 0;
     reader->link_bytes_per_s = 0;
-    for (size_t i = 0; i < sizeof LINKS / sizeof *LINKS; i++) {
-        const char *value = xml_attribute(reader->arena, tag, LINKS[i].key);
-        if (value && strcmp(value, LINKS[i].value) == 0)
-            reader->link_bytes_per_s = LINKS[i].bytes_per_s;
+    static const char *const KEYS[] = {"sm", "gcn"};
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
+        const char *value = xml_attribute(reader->arena, tag, KEYS[i]);
+        double bytes_per_s = value ? found_link_bytes_per_s(KEYS[i], value) : 0;
+        if (bytes_per_s > 0) reader->link_bytes_per_s = bytes_per_s;
     }
 }
 
