@@ -144,6 +144,7 @@ struct run_result {
     int task_count;
     struct run_attention *attentions;  // none where the back end has one way
     int attention_count;
+    int64_t *traffic_bytes;  // [from * ranks + to] a step, as rings and messages pass payloads on
     struct run_saved saved;
     struct trace trace;  // of the fastest step after the first, all ranks
 };

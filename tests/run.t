@@ -75,6 +75,22 @@ check('the schema can say no', Schema::breach({%$run, peak_bytes => 'many'}, $sc
 check('the loss falls', $run->{loss}[2] < $run->{loss}[0]);
 check('every rank has spans', 4 == keys %{ { map { $_->[0] => 1 } @{ $run->{trace} } } });
 
+# Who sent how much to whom is what the page predicts, pair by pair: no routing decides it here.
+for my $pins ('', '--tp 1 --cp 4 --cp-kind ring --pp 1 --dp 1', '--tp 1 --pp 1 --dp 4 --zero 3') {
+    my ($of, $with) = ($plan, "$folder/run.json");
+    if ($pins) {
+        $of   = plan('tiny', "--gpus 4 $pins");
+        $with = "$folder/pairs.json";
+        ($status, $out, $errors) = meshwright("run $of --spawn --steps 2 -o $with");
+    }
+    ($status, $out, $errors) = meshwright("report $of --no-scaling --json --run $with");
+    my $page = $status ? {} : $json->decode($out);
+    my ($sent, $told) = map { $json->encode($page->{$_}{bytes} // [])} qw(measured_traffic traffic);
+    check("pairs of ranks send what is predicted" . ($pins && ": $pins"),
+          $page->{traffic}{total_bytes} && $sent eq $told, "$sent\n$told$errors");
+}
+plan('tiny', '--gpus 4 --tp 2 --pp 2 --schedule 1f1b');
+
 my $trace = $json->decode(text_of("$folder/t.json"));
 my %names = map { $_->{pid} => $_->{args}{name} } grep { $_->{name} eq 'process_name' } @$trace;
 my @processes = map { $names{$_} } sort { $a <=> $b } keys %names;

@@ -82,6 +82,7 @@ struct engine {
     struct group *world;
     struct prepared *prepared;
     struct data *data;
+    struct sent_bytes *traffic;
     struct offloaded *offloaded;
     struct moved *moved;  // executor/engine/moved.h; NULL: no activations go to NVMe
     struct routed_experts *experts;
@@ -315,3 +316,13 @@ void tasks_add(struct engine *engine, int task, int64_t bytes, bool is_timed, do
 MUST_CHECK bool tasks_finish(struct engine *engine, int steps, struct run_result *result);
 // What the operands of a kernel hold.
 void tasks_measure_call(struct engine *engine, int task, const struct kernel_call *call);
+
+// engine/traffic.c: payloads by the rank that they go to, in this step: `bytes` to one rank, or
+// once round a group as a ring of this collective passes them on. Of all ranks at the end.
+MUST_CHECK bool traffic_open(struct engine *engine);
+void traffic_start_step(struct engine *engine);
+void traffic_to(struct engine *engine, int rank, int64_t bytes);
+void traffic_ring(struct engine *engine, const struct member_group *group,
+                  enum collective collective, int64_t bytes);
+void traffic_end_step(struct engine *engine);
+MUST_CHECK bool traffic_finish(struct engine *engine, struct run_result *result);

@@ -153,6 +153,7 @@ static bool exchange_all(struct box_exchange *x)
         sent[j] = elements_in(x, &part);
         if (!copy_part(x, &x->before, x->from, &part, at)) return false;
         at += sent[j] * x->element_bytes;
+        traffic_to(engine, x->group->ranks[j], sent[j] * x->element_bytes);
         struct held source = held(x, x->input, j);
         part = held_overlap(&source, &x->after);
         received[j] = elements_in(x, &part);
@@ -200,6 +201,7 @@ static bool gather_units(struct engine *engine, int task)
                                                           from, to, state_counts(engine, u, group));
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, unit->elements * engine->compute_bytes);
+        traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, unit->elements * engine->compute_bytes);
         to += unit->elements * engine->compute_bytes;
     }
     return true;
@@ -276,6 +278,7 @@ static bool scatter_units(struct engine *engine, int task)
                                                       sum, counts);
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, unit->elements * engine->real_bytes);
+        traffic_ring(engine, group, COLLECTIVE_REDUCE_SCATTER, unit->elements * engine->real_bytes);
         if (adds && !put_numbers(engine, task, ELEMENT_FP32, true, to, sum, counts[group->index]))
             return false;
         room += unit->elements * engine->compute_bytes;
@@ -319,6 +322,10 @@ bool exchange_run(struct engine *engine, int task)
     x.element_bytes = engine_element_bytes(engine, x.element);
     if (x.rows && !experts_fit(engine, task, &of->outputs[0])) return false;
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
+    bool is_ring = instr->collective == COLLECTIVE_ALL_GATHER ||
+                   instr->collective == COLLECTIVE_REDUCE_SCATTER ||
+                   instr->collective == COLLECTIVE_ALL_REDUCE;
+    if (is_ring) traffic_ring(engine, x.group, instr->collective, payload(&x));
     switch (instr->collective) {
     case COLLECTIVE_ALL_GATHER:
         return gather(&x);

@@ -270,7 +270,9 @@ static bool gather_choices(struct engine *engine, int task, int dispatch)
     int64_t *mine = ARENA_NEW(engine->scratch, int64_t, words + 1);
     int64_t *all = ARENA_NEW(engine->scratch, int64_t, words * group->count + 1);
     pack_bits(chosen, choice_count(own), mine);
-    measure_bytes(engine, task, words * group->count * (int64_t)sizeof *all);
+    int64_t bytes = words * group->count * (int64_t)sizeof *all;
+    measure_bytes(engine, task, bytes);
+    traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, bytes);
     const char *fault = engine->transport->host_gather(group->group, mine, all, (int)words);
     if (!engine_ok(engine, task, fault)) return false;
     know_boxes(rows, boxes, group->count);

@@ -83,7 +83,7 @@ bool measure_open(struct engine *engine)
     measure->bytes = ARENA_NEW(engine->arena, int64_t, tasks);
     measure->best_starts = ARENA_NEW(engine->arena, double, tasks);
     measure->best_ends = ARENA_NEW(engine->arena, double, tasks);
-    if (!tasks_open(engine)) return false;
+    if (!tasks_open(engine) || !traffic_open(engine)) return false;
     return !is_beside(engine) || open_events(engine);
 }
 
@@ -105,6 +105,7 @@ bool measure_start_step(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++)
         measure->bytes[t] = 0;
     tasks_start_step(engine);
+    traffic_start_step(engine);
     measure->step_began_s = clock_s();
     if (!is_beside(engine)) return true;
     const char *fault =
@@ -277,6 +278,7 @@ static void add_step(struct engine *engine)
         }
     }
     measure->measured_steps++;
+    traffic_end_step(engine);
     measure->updated_steps += !engine->scale.skips;
     measure->fine_steps += measure_is_fine(engine);
 }
@@ -436,5 +438,6 @@ static bool gather_trace(struct engine *engine, struct run_result *result)
 bool measure_finish(struct engine *engine, struct run_result *result)
 {
     return sum_kinds(engine, result) && gather_trace(engine, result) &&
+           traffic_finish(engine, result) &&
            tasks_finish(engine, engine->measure->updated_steps, result);
 }

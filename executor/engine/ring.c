@@ -178,6 +178,7 @@ static bool pass_one(struct ring *ring, int as, int channel, const char *from, i
     const struct transport *transport = engine->transport;
     struct communicator *communicator = engine->request->communicator;
     measure_bytes(engine, as, sent * engine->compute_bytes);
+    traffic_to(engine, to_rank, sent * engine->compute_bytes);
     return engine_ok(engine, ring->task,
                      transport->send(communicator, STREAM_CP, ELEMENT_COMPUTE, to_rank, channel,
                                      from, sent)) &&

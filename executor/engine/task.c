@@ -24,7 +24,9 @@ static bool run_inner(struct engine *engine, int task)
     int64_t rows = 1;
     for (int i = 0; i < inner.rank; i++)
         rows *= inner.sizes[i];
-    measure_bytes(engine, task, rows * engine_element_bytes(engine, inner.element));
+    int64_t bytes = rows * engine_element_bytes(engine, inner.element);
+    measure_bytes(engine, task, bytes);
+    traffic_ring(engine, group, COLLECTIVE_ALL_REDUCE, bytes);
     enum combine combine = instr->combine == LAYOUT_MAX ? COMBINE_MAX : COMBINE_SUM;
     const char *fault = engine->transport->all_reduce(group->group, of->stream, inner.element,
                                                       inner.data, rows, combine);
@@ -156,7 +158,9 @@ static bool message(struct engine *engine, int task)
         char *data = engine_address(engine, of, operand);
         enum element element = engine_element(engine, of, operand);
         int64_t reals = held.elements;
-        measure_bytes(engine, task, reals * engine_element_bytes(engine, element));
+        int64_t bytes = reals * engine_element_bytes(engine, element);
+        measure_bytes(engine, task, bytes);
+        if (sends) traffic_to(engine, peer, bytes);
         const char *fault =
             sends ? transport->send(with, of->stream, element, peer, channel, data, reals)
                   : transport->receive(with, of->stream, element, peer, channel, data, reals);

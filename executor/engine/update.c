@@ -37,6 +37,7 @@ static bool all_reduce(struct engine *engine, int task, unsigned axes, const cha
     struct member_group *group = engine_group(engine, axes, purpose);
     if (!group) return false;
     measure_bytes(engine, task, part.count * engine->real_bytes);
+    traffic_ring(engine, group, COLLECTIVE_ALL_REDUCE, part.count * engine->real_bytes);
     return engine_ok(engine, task,
                      engine->transport->all_reduce(group->group, engine->script->tasks[task].stream,
                                                    ELEMENT_FP32, gradient_at(engine, part.first),
@@ -56,6 +57,7 @@ static bool scatter(struct engine *engine, int task, unsigned axes, struct part 
         state_bucket_counts(engine, of->bucket, group));
     if (!engine_ok(engine, task, fault)) return false;
     measure_bytes(engine, task, all->count * engine->real_bytes);
+    traffic_ring(engine, group, COLLECTIVE_REDUCE_SCATTER, all->count * engine->real_bytes);
     *all = (struct part){all->first + own.first, own.count};
     fault =
         engine->backend->copy(engine->device, of->stream, COPY_DEVICE,
@@ -115,6 +117,7 @@ static bool small_reduce(struct engine *engine, int task)
         }
         if (back) return true;
         measure_bytes(engine, task, at - packed);
+        traffic_ring(engine, group, COLLECTIVE_ALL_REDUCE, at - packed);
         const char *fault =
             engine->transport->all_reduce(group->group, of->stream, ELEMENT_FP32, packed,
                                           (at - packed) / engine->real_bytes, COMBINE_SUM);
@@ -135,6 +138,7 @@ static bool tied_reduce(struct engine *engine, int task)
     if (!engine_ok(engine, task, fault)) return false;
     struct part part = bucket_gradients(engine, of->bucket);
     measure_bytes(engine, task, part.count * engine->real_bytes);
+    traffic_to(engine, other, part.count * engine->real_bytes);
     return engine_ok(engine, task,
                      engine->transport->all_reduce(pair.group, of->stream, ELEMENT_FP32,
                                                    gradient_at(engine, part.first), part.count,
@@ -192,7 +196,9 @@ static bool take_norm(struct engine *engine, int task)
     }
     enum stream stream = engine->script->tasks[task].stream;
     if (!engine_ok(engine, task, sum_squares(engine, stream, arrays, count, &sum))) return false;
-    if (engine->program->mesh.rank_count > 1) measure_bytes(engine, task, engine->real_bytes);
+    int ranks = engine->program->mesh.rank_count;
+    if (ranks > 1) measure_bytes(engine, task, engine->real_bytes);
+    traffic_to(engine, (engine->rank + 1) % ranks, 2 * engine->real_bytes * (ranks - 1) / ranks);
     if (!engine_ok(engine, task, engine->transport->host_sum(engine->world, &sum, 1))) return false;
     scale_settle(engine, sqrt(sum));
     return true;
@@ -362,6 +368,7 @@ static bool gather(struct engine *engine, int task)
     int64_t elements = is_flat ? bucket->elements : engine->script->units[of->unit].elements;
     struct part own = part_of(elements, group->count, group->index);
     measure_bytes(engine, task, elements * engine->compute_bytes);
+    traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, elements * engine->compute_bytes);
     return engine_ok(
         engine, task,
         engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,

@@ -117,6 +117,22 @@ static void put_trace(struct json_writer *writer, const struct trace *trace)
     json_close(writer, ']');
 }
 
+// [from, to, bytes] of each pair that has any.
+static void put_traffic(struct json_writer *writer, const struct run_result *result)
+{
+    int ranks = result->trace.rank_count;
+    json_open(writer, "traffic", '[');
+    for (int pair = 0; result->traffic_bytes && pair < ranks * ranks; pair++) {
+        if (result->traffic_bytes[pair] <= 0) continue;
+        json_open_flat(writer, NULL, '[');
+        json_put_i64(writer, NULL, pair / ranks);
+        json_put_i64(writer, NULL, pair % ranks);
+        json_put_i64(writer, NULL, result->traffic_bytes[pair]);
+        json_close(writer, ']');
+    }
+    json_close(writer, ']');
+}
+
 static void put_saved(struct json_writer *writer, const struct run_compare *compare)
 {
     const struct run_saved *saved = &compare->result->saved;
@@ -167,6 +183,7 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     put_rows(&writer, compare);
     put_attention(&writer, result);
     put_tasks(&writer, compare);
+    put_traffic(&writer, result);
     put_trace(&writer, &result->trace);
     json_close(&writer, '}');
     return writer.text;

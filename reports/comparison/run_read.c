@@ -126,6 +126,29 @@ static void read_trace(struct arena *arena, const struct json *root, const struc
     run->trace.span_count = err->kind ? 0 : count;
 }
 
+// [from, to, bytes] of pairs.
+static void read_traffic(struct arena *arena, const struct json *root, struct measured_run *run,
+                         struct err *err)
+{
+    if (err->kind || !json_has(root, "traffic")) return;
+    struct json traffic = json_get(root, "traffic", err);
+    int count = json_count(&traffic, err), last = run->rank_count - 1;
+    size_t pairs = (size_t)run->rank_count * (size_t)run->rank_count;
+    run->traffic_bytes = ARENA_NEW(arena, double, pairs);
+    for (int i = 0; i < count && !err->kind; i++) {
+        struct json pair = json_item(&traffic, i);
+        if (json_count(&pair, err) != 3) {
+            json_fail(&pair, err, "expected [from, to, bytes]");
+            return;
+        }
+        struct json from = json_item(&pair, 0), to = json_item(&pair, 1),
+                    bytes = json_item(&pair, 2);
+        int64_t row = json_i64(&from, 0, last, err), column = json_i64(&to, 0, last, err);
+        if (err->kind) return;
+        run->traffic_bytes[row * run->rank_count + column] = json_f64(&bytes, 0, 1e18, err);
+    }
+}
+
 bool measured_run_read(struct arena *arena, const char *path, const char *plan_text,
                        const struct program *program, struct measured_run *run, struct err *err)
 {
@@ -153,5 +176,6 @@ bool measured_run_read(struct arena *arena, const char *path, const char *plan_t
     read_steps(arena, &root, run, err);
     read_kinds(arena, &root, run, err);
     read_trace(arena, &root, program, run, err);
+    read_traffic(arena, &root, run, err);
     return !err->kind;
 }

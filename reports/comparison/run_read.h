@@ -20,7 +20,8 @@ struct measured_run {
     double tokens_per_s, peak_bytes, predicted_peak_bytes;
     struct measured_kind *kinds;
     int kind_count;
-    struct trace trace;  // of one step: spans alone
+    struct trace trace;     // of one step: spans alone
+    double *traffic_bytes;  // [from * rank_count + to] a step; NULL: the file does not say it
 };
 
 // How run.json and checkpoints call a plan: by the text of its file. In the arena.

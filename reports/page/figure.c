@@ -8,6 +8,7 @@ const struct figure *figures(int *count)
         {"measured", figure_measured_steps},
         {"measured", figure_measured_ranks},
         {"measured", figure_measured_exchanges},
+        {"measured", figure_measured_traffic},
         {"measured", figure_history},
         {"step", figure_waterfall},
         {"pipeline", figure_pipeline},

@@ -10,11 +10,13 @@
 struct report_facts {
     const struct report *report;
     struct traffic traffic;
+    struct traffic measured_traffic;  // of the run; no cells: it does not say it
 };
 
 bool figure_measured_steps(const struct report_facts *facts, struct chart *chart);
 bool figure_measured_ranks(const struct report_facts *facts, struct chart *chart);
 bool figure_measured_exchanges(const struct report_facts *facts, struct chart *chart);
+bool figure_measured_traffic(const struct report_facts *facts, struct chart *chart);
 bool figure_history(const struct report_facts *facts, struct chart *chart);
 bool figure_waterfall(const struct report_facts *facts, struct chart *chart);
 bool figure_pipeline(const struct report_facts *facts, struct chart *chart);

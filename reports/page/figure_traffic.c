@@ -67,32 +67,17 @@ static void add_boxes(struct chart *chart, const struct traffic *traffic, const 
     }
 }
 
-bool figure_traffic(const struct report_facts *facts, struct chart *chart)
+// The chart but for its name, title and sentence.
+static void draw(const struct traffic *traffic, const char *what, struct chart *chart)
 {
-    const struct traffic *traffic = &facts->traffic;
     struct arena *arena = chart->arena;
     int count = traffic->cell_count;
-    if (traffic->total_bytes <= 0) return false;
     double most = 0;
     for (int i = 0; i < count * count; i++)
         most = fmax(most, traffic->bytes[i]);
     const char **names = ARENA_NEW(arena, const char *, count);
     for (int i = 0; i < count; i++)
         names[i] = cell_name(arena, traffic, i);
-    const char *inside = traffic->nodes_per_cell ? "; the diagonal is what stays inside" : "";
-    const char *what = traffic->nodes_per_cell == 0
-                           ? cluster_device_noun(facts->report->request->cluster)
-                       : traffic->nodes_per_cell == 1 ? "node"
-                                                      : "nodes";
-    const char *inside_text =
-        inside_share_text(arena, traffic, facts->report->request->cluster->node_count);
-    chart->name = "traffic";
-    chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
-    chart->how =
-        arena_print(arena,
-                    "Rows send to columns: the stronger the colour, the more%s. In all it is "
-                    "%s%s.",
-                    inside, units_bytes(arena, traffic->total_bytes), inside_text);
     // Across stand the numbers of nodes themselves.
     double each = traffic->nodes_per_cell > 1 ? traffic->nodes_per_cell : 1;
     chart->x = (struct chart_axis){.label = arena_print(arena, "to %s", what),
@@ -111,5 +96,56 @@ bool figure_traffic(const struct report_facts *facts, struct chart *chart)
     chart->height = count < 4 ? 60 * count : count <= 16 ? 22 * count : 14 * count;
     chart->width = 96 + chart->height * 5 / 4;
     add_boxes(chart, traffic, names, &(struct grid){what, each, most});
+}
+
+static const char *cell_words(const struct cluster *cluster, const struct traffic *traffic)
+{
+    if (traffic->nodes_per_cell == 0) return cluster_device_noun(cluster);
+    return traffic->nodes_per_cell == 1 ? "node" : "nodes";
+}
+
+bool figure_traffic(const struct report_facts *facts, struct chart *chart)
+{
+    const struct traffic *traffic = &facts->traffic;
+    const struct cluster *cluster = facts->report->request->cluster;
+    struct arena *arena = chart->arena;
+    if (traffic->total_bytes <= 0) return false;
+    const char *what = cell_words(cluster, traffic);
+    chart->name = "traffic";
+    chart->title = arena_print(arena, "Bytes sent in one step, %s to %s", what, what);
+    chart->how = arena_print(arena,
+                             "Rows send to columns: the stronger the colour, the more%s. In all it "
+                             "is %s%s.",
+                             traffic->nodes_per_cell ? "; the diagonal is what stays inside" : "",
+                             units_bytes(arena, traffic->total_bytes),
+                             inside_share_text(arena, traffic, cluster->node_count));
+    draw(traffic, what, chart);
+    return true;
+}
+
+// What a run sent, beside what was predicted of the same pairs.
+bool figure_measured_traffic(const struct report_facts *facts, struct chart *chart)
+{
+    const struct traffic *traffic = &facts->measured_traffic;
+    const struct cluster *cluster = facts->report->request->cluster;
+    struct arena *arena = chart->arena;
+    if (traffic->total_bytes <= 0) return false;
+    double off_bytes = 0;
+    for (int i = 0; i < traffic->cell_count * traffic->cell_count; i++)
+        off_bytes += fabs(traffic->bytes[i] - facts->traffic.bytes[i]);
+    const char *beside =
+        off_bytes <= 1e-3 * traffic->total_bytes
+            ? "pair by pair what is predicted"
+            : arena_print(arena, "where %s is predicted; pairs differ by %s in all",
+                          units_bytes(arena, facts->traffic.total_bytes),
+                          units_bytes(arena, off_bytes));
+    const char *what = cell_words(cluster, traffic);
+    chart->name = "measured-traffic";
+    chart->title = arena_print(arena, "Bytes that the run sent in a step, %s to %s", what, what);
+    chart->how = arena_print(arena,
+                             "Counted where exchanges are called, as rings and messages pass them "
+                             "on: rows send to columns, %s, %s.",
+                             units_bytes(arena, traffic->total_bytes), beside);
+    draw(traffic, what, chart);
     return true;
 }

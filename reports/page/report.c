@@ -40,6 +40,10 @@ const struct report_facts *report_facts_make(struct arena *arena, struct arena *
     struct report_facts *facts = ARENA_NEW(arena, struct report_facts, 1);
     facts->report = report;
     facts->traffic = traffic_make(arena, scratch, report->request, report->evaluation);
+    const struct measured_run *run = report->run;
+    if (run && run->traffic_bytes)
+        facts->measured_traffic =
+            traffic_of_pairs(arena, report->request->cluster, run->rank_count, run->traffic_bytes);
     return facts;
 }
 

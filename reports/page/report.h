@@ -37,6 +37,7 @@
 //      "history": [{"date", "runs", "step_s", "step_s_least", "step_s_most"}]   where one was given
 //      "traffic": {"nodes_per_cell", "bytes": [[...]], ...}       sent a step, row to column;
 //                                                                  0 nodes: a cell is a GPU
+//      "measured_traffic": {...}   the same of the run, where one was given
 //      "injection": {...},    as `simulate --slow-rank ... --json`, where something was injected
 //      "scaling": [{"gpus", "fits", "layout", "step_s", "tokens_per_s",
 //                   "tokens_per_s_per_gpu", "mfu_ratio", "run_s", "run_money"}]}

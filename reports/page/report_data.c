@@ -100,9 +100,11 @@ static void write_published(struct json_writer *writer, const struct published *
     json_close(writer, ']');
 }
 
-static void write_traffic(struct json_writer *writer, const struct traffic *traffic)
+static void write_traffic(struct json_writer *writer, const char *key,
+                          const struct traffic *traffic)
 {
-    json_open(writer, "traffic", '{');
+    if (traffic->cell_count == 0) return;
+    json_open(writer, key, '{');
     json_put_i64(writer, "nodes_per_cell", traffic->nodes_per_cell);
     json_put_f64(writer, "total_bytes", traffic->total_bytes);
     json_put_f64(writer, "inside_bytes", traffic->inside_bytes);
@@ -200,7 +202,8 @@ char *report_data(struct arena *arena, const struct report_facts *facts)
     write_published(&writer, &report->published);
     measured_write(&writer, report);
     history_write(&writer, report->history);
-    write_traffic(&writer, &facts->traffic);
+    write_traffic(&writer, "traffic", &facts->traffic);
+    write_traffic(&writer, "measured_traffic", &facts->measured_traffic);
     if (report->injection) {
         const struct money_request asked =
             evaluation_money(report->request, report->evaluation, report->injected.step_s);

@@ -55,7 +55,9 @@ static void count_group(const struct counting *counting, const struct breakdown_
             count(counting, rank, peer(mesh, price->axes, rank, by), bytes / size);
         return;
     }
-    double share = (double)(size - 1) / size;
+    // Of a payload that is streamed the messages of one rank are priced, not the whole.
+    bool is_streamed = price->collective == COLLECTIVE_SEND_RECV;
+    double share = is_streamed ? 1 : (double)(size - 1) / size;
     if (price->collective == COLLECTIVE_ALL_REDUCE) share *= 2;
     // As a ring sends it, to the next rank alone, whatever algorithm was priced.
     count(counting, rank, peer(mesh, price->axes, rank, 1), share * bytes);
@@ -139,6 +141,20 @@ static void fold(struct arena *arena, struct counting *counting)
     traffic->cell_count = cells[rank_count - 1] + 1;
     counting->cell_of = cells;
     counting->node_of = nodes;
+}
+
+struct traffic traffic_of_pairs(struct arena *arena, const struct cluster *cluster, int rank_count,
+                                const double *bytes)
+{
+    struct traffic traffic = {.rank_count = rank_count};
+    struct counting counting = {.cluster = cluster, .traffic = &traffic};
+    fold(arena, &counting);
+    traffic.bytes =
+        ARENA_NEW(arena, double, (size_t)traffic.cell_count *(size_t)traffic.cell_count);
+    for (int from = 0; from < rank_count; from++)
+        for (int to = 0; to < rank_count; to++)
+            count(&counting, from, to, bytes[from * rank_count + to]);
+    return traffic;
 }
 
 struct traffic traffic_make(struct arena *arena, struct arena *scratch,

@@ -23,3 +23,6 @@ struct traffic {
 struct traffic traffic_make(struct arena *arena, struct arena *scratch,
                             const struct evaluation_request *request,
                             const struct evaluation *evaluation);
+// The same of what a run sent: bytes[from * rank_count + to] of the cluster's ranks.
+struct traffic traffic_of_pairs(struct arena *arena, const struct cluster *cluster, int rank_count,
+                                const double *bytes);

@@ -121,7 +121,10 @@ static double sent_bytes(struct arena *arena, struct arena *scratch, const struc
             } else if (line->entry == ENTRY_TIED) {
                 sum += ranks * bytes;
             } else {
-                double times = line->collective == COLLECTIVE_ALL_REDUCE ? 2 : 1;
+                // Of what is streamed round a group the messages are priced.
+                double times = line->collective == COLLECTIVE_SEND_RECV    ? n / (n - 1)
+                               : line->collective == COLLECTIVE_ALL_REDUCE ? 2
+                                                                           : 1;
                 sum += ranks * times * bytes * (n - 1) / n;
             }
         }
