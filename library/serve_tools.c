@@ -2,7 +2,7 @@
 
 #include "core/file.h"
 #include "core/units.h"
-#include "exchange/compare.h"
+#include "exchange/compare_plan.h"
 #include "library/answer.h"
 #include "reports/page/replan.h"
 
@@ -251,7 +251,8 @@ static bool band_of(struct arena *arena, const struct compare_side *side, struct
     const char *where = file->kind == SIDE_RUN
                             ? arena_print(arena, "measured on %s, back end %s",
                                           choice_of(file, "device"), choice_of(file, "backend"))
-                            : "slices of a trace";
+                        : file->kind == SIDE_LOG ? "measured elsewhere"
+                                                 : "slices of a trace";
     band->provenance =
         arena_print(arena, "%s; least and most of %d step%s of %s", where, side->step_s.count,
                     side->step_s.count == 1 ? "" : "s", file->path);
@@ -284,6 +285,54 @@ static const char *write_bands(struct arena *arena, struct json_writer *writer,
     return arena_print(arena, "%sThe bands %s.", text, overlap ? "overlap" : "do not overlap");
 }
 
+static void end_compare(struct arena *arena, struct serve_answer *answer, const char *text,
+                        const struct side_band bands[2], const char *proof, const char *next)
+{
+    const char *band_text = write_bands(arena, &answer->structured, bands);
+    json_put_text(&answer->structured, "proof", proof);
+    json_put_text(&answer->structured, "next", next);
+    answer->text =
+        arena_print(arena, "%s\n%s\nProof: %s.\nAsk next: %s", text, band_text, proof, next);
+}
+
+// A plan beside what was measured of it: another trainer's log, a profile, a run.json.
+static bool compare_measured(struct arena *arena, const char *base, const char *now,
+                             double threshold_ratio, struct serve_answer *answer, struct err *err)
+{
+    struct evaluation_request request;
+    struct evaluation evaluation = {0};
+    struct measurement measured;
+    struct plan_compare compare;
+    const struct plan *plan = plan_load(arena, base, err);
+    if (!plan || !inquiry_of_plan(arena, plan, NULL, &request, err) ||
+        !measurement_read(arena, now, 0, &request, &measured, err))
+        return false;
+    struct arena scratch = {0};
+    bool done = evaluate(arena, &scratch, &request, &evaluation, err);
+    if (done)
+        plan_compare_make(arena, &scratch, &request, &evaluation, &measured, threshold_ratio,
+                          &compare);
+    arena_free(&scratch);
+    if (!done) return false;
+    struct json root;
+    if (!parse(arena, "compare", plan_compare_json_text(arena, &compare), &root, err)) return false;
+    json_put_copy(&answer->structured, "compare", &root);
+    struct compare_side *side = ARENA_NEW(arena, struct compare_side, 2);
+    side[0].files[0] = (struct side_file){.path = base, .kind = SIDE_PLAN};
+    side[1].files[0] = (struct side_file){.path = measured.path, .kind = SIDE_LOG};
+    side[1].step_s = measured.step_s;
+    struct side_band bands[2] = {0};
+    if (!band_of(arena, &side[0], &bands[0], err) || !band_of(arena, &side[1], &bands[1], err))
+        return false;
+    const char *next = compare.verdict == VERDICT_SAME
+                           ? "what_if on the plan for what would be faster"
+                           : "plan with the measured cluster, or fit the constants that are named";
+    end_compare(
+        arena, answer, plan_compare_text(arena, &compare), bands,
+        threshold_ratio < 0 ? "the band of the prediction decides" : "the threshold decides", next);
+    return true;
+}
+
 static bool tool_compare(struct arena *arena, const struct json *arguments,
                          struct serve_answer *answer, struct err *err)
 {
@@ -293,10 +342,18 @@ static bool tool_compare(struct arena *arena, const struct json *arguments,
         const struct json threshold = json_get(arguments, "threshold", err);
         request.threshold_ratio = json_f64(&threshold, 0, 10, err);
     }
+    enum side_kind kinds[2];
+    if (err->kind || !side_kind_of(arena, base, &kinds[0], err) ||
+        !side_kind_of(arena, now, &kinds[1], err))
+        return false;
+    if (kinds[0] == SIDE_PLAN && kinds[1] != SIDE_PLAN)
+        return compare_measured(arena, base, now,
+                                json_has(arguments, "threshold") ? request.threshold_ratio : -1,
+                                answer, err);
     struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
     struct compare compare;
     struct side_band bands[2] = {0};
-    if (err->kind || !compare_side_read(arena, &base, 1, 0, &sides[0], err) ||
+    if (!compare_side_read(arena, &base, 1, 0, &sides[0], err) ||
         !compare_side_read(arena, &now, 1, 0, &sides[1], err) ||
         !compare_make(arena, &request, &sides[0], &sides[1], &compare, err) ||
         !band_of(arena, &sides[0], &bands[0], err) || !band_of(arena, &sides[1], &bands[1], err))
@@ -309,11 +366,7 @@ static bool tool_compare(struct arena *arena, const struct json *arguments,
     bool is_single = sides[0].step_s.count == 1 && sides[1].step_s.count == 1;
     const char *proof = is_single ? "one sample a side: the threshold alone decides"
                                   : "rank sums and signed ranks, fixed seed";
-    const char *band_text = write_bands(arena, &answer->structured, bands);
-    json_put_text(&answer->structured, "proof", proof);
-    json_put_text(&answer->structured, "next", next);
-    answer->text = arena_print(arena, "%s\n%s\nProof: %s.\nAsk next: %s",
-                               compare_text(arena, &compare), band_text, proof, next);
+    end_compare(arena, answer, compare_text(arena, &compare), bands, proof, next);
     return true;
 }
 
@@ -348,7 +401,9 @@ const struct serve_tool SERVE_TOOLS[] = {
      tool_what_if},
     {"memory", "The memory of a saved plan, by stage and by what holds it.",
      WITH("\"plan\"", "\"plan\": {\"type\": \"string\"}"), tool_memory},
-    {"compare", "Two plans, run.json or traces: what changed, and whether it is a regression.",
+    {"compare",
+     "Two plans, run.json or traces: what changed, and whether it is a regression; or a plan and "
+     "what was measured of it (a trainer's log, a profile, a run.json): what explains the gap.",
      WITH("\"base\", \"new\"",
           "\"base\": {\"type\": \"string\"}, \"new\": {\"type\": \"string\"}, \"threshold\": "
           "{\"type\": \"number\"}"),
