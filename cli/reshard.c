@@ -9,6 +9,7 @@
 #include "executor/checkpoint/foreign.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,9 +80,17 @@ static bool open_foreign(struct arena *arena, const char *path, const struct run
                         err);
 }
 
+static int bits_of(const struct reshard_arguments *arguments)
+{
+    if (!arguments->precision) return 0;
+    if (strcmp(arguments->precision, "int8") == 0) return 8;
+    return strcmp(arguments->precision, "int4") == 0 ? 4 : 0;
+}
+
 static enum checkpoint_number numbers_of(const struct reshard_arguments *arguments)
 {
     if (!arguments->precision) return CHECKPOINT_NUMBER_COUNT;
+    if (bits_of(arguments)) return CHECKPOINT_NUMBER_COUNT;
     if (strcmp(arguments->precision, "fp64") == 0) return CHECKPOINT_F64;
     if (strcmp(arguments->precision, "bf16") == 0) return CHECKPOINT_BF16;
     return strcmp(arguments->precision, "fp16") == 0 ? CHECKPOINT_F16 : CHECKPOINT_F32;
@@ -199,25 +208,38 @@ static bool write_all(struct arena *arena, const struct reshard_arguments *argum
     return true;
 }
 
+static void say_error(const struct foreign_written *written)
+{
+    const struct quantized_error *error = &written->error;
+    if (error->elements == 0) return;
+    console_printf(stdout,
+                   "The error of %" PRId64
+                   " weights in whole numbers is %.2f %% of their root mean "
+                   "square and at most %.3g; it is largest, %.2f %%, in %s\n"
+                   "quantization.json is the \"quantization_config\" of that config.json\n",
+                   error->elements, 100 * sqrt(error->lost / error->whole), error->most,
+                   100 * written->worst_ratio, written->worst);
+}
+
 static bool export_weights(struct arena *arena, const struct reshard_arguments *arguments,
                            struct err *err)
 {
     struct checkpoint_source source = {0};
-    int count;
-    int64_t bytes;
+    struct foreign_written written;
+    const struct foreign_format format = {numbers_of(arguments), bits_of(arguments)};
     bool done = open_source(arena, arguments->checkpoint, &source, err);
     if (done && !foreign_knows(source.index.facts.family))
         done = err_set(err, ERR_USAGE, "%s: names of family %s are not known", source.path,
                        source.index.facts.family);
-    done = done &&
-           foreign_write(&source, arguments->output, numbers_of(arguments), &count, &bytes, err);
+    done = done && foreign_write(arena, &source, arguments->output, &format, &written, err);
     checkpoint_source_close(&source);
-    if (done)
-        console_printf(stdout,
-                       "Wrote %d arrays, %s, to %s/model.safetensors: its config.json belongs "
-                       "beside it\n",
-                       count, units_bytes(arena, (double)bytes), arguments->output);
-    return done;
+    if (!done) return false;
+    console_printf(stdout,
+                   "Wrote %d arrays, %s, to %s/model.safetensors: its config.json belongs "
+                   "beside it\n",
+                   written.count, units_bytes(arena, (double)written.bytes), arguments->output);
+    say_error(&written);
+    return true;
 }
 
 static bool reshard(struct arena *arena, const struct reshard_arguments *arguments, struct err *err)
@@ -232,6 +254,9 @@ static bool reshard(struct arena *arena, const struct reshard_arguments *argumen
     if (exports && arguments->dry_run)
         return err_set(err, ERR_USAGE, "--dry-run: of plans, not of --to %s", HUGGING_FACE);
     if (exports) return export_weights(arena, arguments, err);
+    if (bits_of(arguments))
+        return err_set(err, ERR_USAGE, "--precision %s: of --to %s, nothing trains in it",
+                       arguments->precision, HUGGING_FACE);
     if (!run_job_load(arena, &plan, &job, err)) return false;
     bool is_foreign = foreign_is(&DISK_REAL, arguments->checkpoint);
     bool done = (is_foreign ? open_foreign(arena, arguments->checkpoint, &job, &source, err)
@@ -262,7 +287,9 @@ int reshard_command(int argc, char **argv, struct err *err)
         {"--weights-only", OPTION_FLAG, &arguments.weights_only,
          "without the optimizer's state: to go on elsewhere, or for inference", NULL, 0, 0},
         {"--precision", OPTION_CHOICE, &arguments.precision,
-         "of weights (default: as they are in the checkpoint)", "fp64|fp32|bf16|fp16", 0, 0},
+         "of weights (default: as they are in the checkpoint); int8, int4: matrices of layers, to "
+         "huggingface alone, and how much that loses",
+         "fp64|fp32|bf16|fp16|int8|int4", 0, 0},
         {0},
     };
     if (options_help(argc, argv, options)) return 0;

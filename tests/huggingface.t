@@ -68,6 +68,14 @@ sub losses {
     return $json->decode($out)->{loss};
 }
 
+sub words_of {
+    my ($path, $name) = @_;
+    my $text = text_of($path);
+    my $length = unpack 'Q<', $text;
+    my ($first, $end) = @{ $json->decode(substr $text, 8, $length)->{$name}{data_offsets} };
+    return [unpack 'L<*', substr $text, 8 + $length + $first, $end - $first];
+}
+
 # Of an array of fp64, row by row.
 sub rows_of {
     my ($path, $name, $columns) = @_;
@@ -135,6 +143,41 @@ for my $family (sort keys %configs) {
     check('weights alone give the loss of the run', abs($there->[0] - $stayed->[2]) < 1e-12);
 }
 
+# Matrices of layers in whole numbers: half as large, read back as what the codes stand for, which
+# coded once more have the same codes.
+{
+    plan('llama', 'llama-one', '--gpus 1');
+    remove_tree("$folder/ck", "$folder/hf");
+    losses('llama-one', 1, "--checkpoint $folder/ck --checkpoint-every 1");
+    my %is;
+    for my $bits (8, 4) {
+        my ($status, $out, $errors) = meshwright(
+            "reshard $folder/ck --to huggingface --precision int$bits -o $folder/int$bits");
+        check("int$bits is written, with its error", $status == 0 && $out
+              =~ /^The error of 1920 weights in whole numbers is (\S+) % of their root mean square/m
+              && $1 > 0 && $1 < ($bits == 8 ? 1 : 15), "$out$errors");
+        %is = arrays_of("$folder/int$bits/model.safetensors");
+        my $name = 'model.layers.0.mlp.gate_proj.weight';
+        my $words = 16 * $bits / 32;
+        check('words, scales and shapes', ($is{"${name}_packed"} // '') eq "24 $words"
+              && $is{"${name}_scale"} eq '24 1' && $is{"${name}_shape"} eq '2'
+              && !exists $is{$name} && $is{'lm_head.weight'} eq '200 16', join ' ', sort keys %is);
+        ($status, $out, $errors) =
+            meshwright("reshard $folder/int$bits --to $folder/llama-one.json -o $folder/from$bits");
+        check('and read back', $status == 0, $errors);
+        meshwright("reshard $folder/from$bits --to huggingface --precision int$bits",
+                   "-o $folder/again$bits");
+        my @codes = map { [map { @$_ } words_of("$folder/$_/model.safetensors", "${name}_packed")] }
+            "int$bits", "again$bits";
+        check('to the same codes', @{$codes[0]} == 24 * $words && "@{$codes[0]}" eq "@{$codes[1]}");
+    }
+    my $config = $json->decode(text_of("$folder/int4/quantization.json"));
+    check('what a config.json says of it', $config->{format} eq 'pack-quantized'
+          && $config->{config_groups}{group_0}{weights}{num_bits} == 4);
+    meshwright("reshard $folder/ck --to huggingface -o $folder/hf");
+    plan('llama', 'one', '--gpus 1');
+}
+
 # What is refused.
 sub refused {
     my ($name, $wanted, $pattern, $words) = @_;
@@ -148,6 +191,9 @@ write_text("$folder/opt.json", $json->encode(
 plan('opt', 'opt-one', '--gpus 1');
 refused('a family without rows', 2, "\Q$folder\E/hf: names of family opt are not known",
         "$folder/hf --to $folder/opt-one.json -o $folder/x");
+refused('whole numbers to train with', 2,
+        '--precision int8: of --to huggingface, nothing trains in it',
+        "$folder/ck --to $folder/one.json --precision int8 -o $folder/x");
 my $path = "$folder/hf/model.safetensors";
 my $text = text_of($path);
 write_text($path, substr $text, 0, length($text) - 8);

@@ -37,6 +37,7 @@ bool foreign_is(const struct disk *disk, const char *path)
 struct found {
     const char *name;
     enum checkpoint_number number;
+    bool is_code;  // words of 32 bits, of which `number` says nothing
     int file;
     int64_t at_bytes, bytes;
     int rank;
@@ -69,8 +70,11 @@ static bool read_array(struct folder *folder, const struct json *array, int file
         elements *= found.shape[i];
     }
     if (err->kind) return false;
-    if (rank < 1 || rank > 2 || !checkpoint_number_find(name, &found.number)) return true;
-    if (elements * checkpoint_number_bytes(found.number) != found.bytes)
+    found.is_code = strcmp(name, "I32") == 0;
+    bool is_number = checkpoint_number_find(name, &found.number);
+    if (rank < 1 || rank > 2 || (!is_number && !found.is_code)) return true;
+    int64_t wide = found.is_code ? 4 : checkpoint_number_bytes(found.number);
+    if (elements * wide != found.bytes)
         return json_fail(array, err, "expected data_offsets of its shape");
     ARENA_GROW(folder->arena, folder->arrays, folder->count, folder->capacity);
     folder->arrays[folder->count++] = found;
@@ -138,7 +142,28 @@ static const struct found *find_array(const struct folder *folder, const char *n
     return NULL;
 }
 
-static bool fail_beside(const struct checkpoint_piece *piece, struct err *err)
+// Codes of a matrix and their scales, in one file; NULL: it has none of this shape.
+static const struct found *find_codes(const struct folder *folder, const char *name,
+                                      const struct foreign_view *view, struct quantized *codes)
+{
+    const struct found *words = find_array(folder, arena_print(folder->arena, "%s_packed", name));
+    const struct found *scales = find_array(folder, arena_print(folder->arena, "%s_scale", name));
+    if (!words || !scales || !words->is_code || scales->is_code || view->rank != 2) return NULL;
+    int64_t rows = view->shape[0], columns = view->shape[1];
+    int64_t groups = scales->rank > 1 ? scales->shape[1] : 1;
+    // How wide the codes are shows in how many words a row has.
+    int64_t bytes = 4 * words->shape[1];
+    bool is_wide = bytes == quantized_row_bytes(8, columns);
+    bool is_narrow = bytes == quantized_row_bytes(4, columns);
+    bool is_same = words->rank == 2 && words->shape[0] == rows && scales->shape[0] == rows;
+    if (!is_same || is_wide == is_narrow || words->file != scales->file) return NULL;
+    if (groups < 1 || columns % groups != 0) return NULL;
+    *codes = (struct quantized){is_wide ? 8 : 4, columns, columns / groups, scales->at_bytes,
+                                scales->number};
+    return words;
+}
+
+bool foreign_fail_beside(const struct checkpoint_piece *piece, struct err *err)
 {
     return err_set(err, ERR_INPUT, "%.200s: what stands in one array with it there is missing",
                    piece->name);
@@ -151,14 +176,16 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
 {
     int expert = foreign_has_experts(row) ? (int)piece.first[0] : 0;
     const char *name = foreign_name(folder->arena, row, layer, expert);
-    const struct found *found = find_array(folder, name);
-    if (!found)
-        return err_set(err, ERR_INPUT, "%s: no array %s for %s", folder->path, name, piece.name);
     struct foreign_view view;
-    if (!foreign_view_of(row, &piece, all, &view)) return fail_beside(&piece, err);
+    struct quantized codes = {0};
+    if (!foreign_view_of(row, &piece, all, &view)) return foreign_fail_beside(&piece, err);
+    const struct found *found = find_codes(folder, name, &view, &codes);
+    if (!found) found = find_array(folder, name);
+    if (!found || (found->is_code && !codes.bits))
+        return err_set(err, ERR_INPUT, "%s: no array %s for %s", folder->path, name, piece.name);
     bool is_same = found->rank == view.rank && found->shape[0] == view.shape[0] &&
                    (view.rank == 1 || found->shape[1] == view.shape[1]);
-    if (!is_same)
+    if (!is_same && !codes.bits)
         return err_set(err, ERR_INPUT,
                        "%s: %s is %" PRId64 " x %" PRId64 ", expected %" PRId64 " x %" PRId64,
                        folder->path, name, found->shape[0], found->shape[1], view.shape[0],
@@ -166,17 +193,19 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
     piece.from = 0;
     piece.elements = checkpoint_box_elements(&piece);
     ARENA_GROW(folder->arena, index->entries, index->entry_count, index->entry_capacity);
-    index->entries[index->entry_count++] = (struct checkpoint_entry){.piece = piece,
-                                                                     .kind = CHECKPOINT_WEIGHT,
-                                                                     .number = found->number,
-                                                                     .file = found->file,
-                                                                     .at_bytes = found->at_bytes,
-                                                                     .bytes = found->bytes,
-                                                                     .view = view};
+    index->entries[index->entry_count++] =
+        (struct checkpoint_entry){.piece = piece,
+                                  .kind = CHECKPOINT_WEIGHT,
+                                  .number = codes.bits ? codes.scale_number : found->number,
+                                  .file = found->file,
+                                  .at_bytes = found->at_bytes,
+                                  .bytes = found->bytes,
+                                  .codes = codes,
+                                  .view = view};
     return true;
 }
 
-static struct checkpoint_piece whole_of(const struct checkpoint_piece *piece, int64_t vocab)
+struct checkpoint_piece foreign_whole(const struct checkpoint_piece *piece, int64_t vocab)
 {
     struct checkpoint_piece whole = *piece;
     for (int i = 0; i < piece->rank; i++) {
@@ -204,7 +233,7 @@ bool foreign_open(struct arena *arena, const struct disk *disk, const char *path
     if (!read_folder(&folder, source, err)) return false;
     for (int i = 0; i < arrays->count; i++) {
         int layer = 0;
-        struct checkpoint_piece whole = whole_of(&arrays->items[i], vocab);
+        struct checkpoint_piece whole = foreign_whole(&arrays->items[i], vocab);
         const struct foreign_row *row = foreign_find(family, whole.name, &layer);
         if (!row)
             return err_set(err, ERR_USAGE, "no name is known for %s of family %s", whole.name,
@@ -221,178 +250,4 @@ bool foreign_open(struct arena *arena, const struct disk *disk, const char *path
     }
     checkpoint_index_sort(index);
     return true;
-}
-
-// A part of an array to write.
-struct part_out {
-    const char *name;  // theirs
-    struct checkpoint_piece piece;
-    struct foreign_view view;
-    int64_t elements;  // of theirs
-};
-
-static int by_name(const void *a, const void *b)
-{
-    const struct part_out *left = a, *right = b;
-    int order = strcmp(left->name, right->name);
-    return order ? order
-                 : (left->view.base > right->view.base) - (left->view.base < right->view.base);
-}
-
-struct outgoing_parts {
-    struct arena *arena;
-    struct part_out *items;
-    int count, capacity;
-};
-
-static bool add_parts(struct outgoing_parts *parts, const struct checkpoint_source *source,
-                      const struct checkpoint_piece *piece, const struct checkpoint_pieces *all,
-                      struct err *err)
-{
-    int layer = 0;
-    const struct checkpoint_facts *facts = &source->index.facts;
-    struct checkpoint_piece whole = whole_of(piece, facts->vocab);
-    const struct foreign_row *row = foreign_find(facts->family, piece->name, &layer);
-    if (!row)
-        return err_set(err, ERR_USAGE, "no name is known for %.200s of family %s", piece->name,
-                       facts->family);
-    int experts = foreign_has_experts(row) ? (int)whole.whole[0] : 1;
-    for (int e = 0; e < experts; e++) {
-        struct checkpoint_piece part = whole;
-        if (foreign_has_experts(row)) {
-            part.first[0] = e;
-            part.count[0] = 1;
-            part.elements = checkpoint_box_elements(&part);
-        }
-        struct foreign_view view;
-        if (!foreign_view_of(row, &part, all, &view)) return fail_beside(&part, err);
-        int64_t elements = view.shape[0] * (view.rank > 1 ? view.shape[1] : 1);
-        ARENA_GROW(parts->arena, parts->items, parts->count, parts->capacity);
-        parts->items[parts->count++] =
-            (struct part_out){foreign_name(parts->arena, row, layer, e), part, view, elements};
-    }
-    return true;
-}
-
-static bool is_new(const struct outgoing_parts *parts, int i)
-{
-    return i == 0 || strcmp(parts->items[i].name, parts->items[i - 1].name) != 0;
-}
-
-static char *foreign_header(struct arena *arena, const struct outgoing_parts *parts,
-                            enum checkpoint_number numbers, int *count, int64_t *bytes,
-                            int64_t *header_bytes)
-{
-    struct json_writer writer = {.arena = arena};
-    json_open(&writer, NULL, '{');
-    json_open_flat(&writer, "__metadata__", '{');
-    json_put_text(&writer, "format", "pt");
-    json_close(&writer, '}');
-    for (int i = 0; i < parts->count; i++) {
-        const struct part_out *part = &parts->items[i];
-        if (!is_new(parts, i)) continue;
-        json_open_flat(&writer, part->name, '{');
-        json_put_text(&writer, "dtype", checkpoint_number_name(numbers));
-        json_open_flat(&writer, "shape", '[');
-        for (int d = 0; d < part->view.rank; d++)
-            json_put_i64(&writer, NULL, part->view.shape[d]);
-        json_close(&writer, ']');
-        json_open_flat(&writer, "data_offsets", '[');
-        json_put_i64(&writer, NULL, *bytes);
-        *bytes += part->elements * checkpoint_number_bytes(numbers);
-        json_put_i64(&writer, NULL, *bytes);
-        json_close(&writer, ']');
-        json_close(&writer, '}');
-        ++*count;
-    }
-    json_close(&writer, '}');
-    return checkpoint_header_pack(arena, writer.text, (int64_t)writer.length, header_bytes);
-}
-
-static int put_arrays(struct checkpoint_source *source, const struct outgoing_parts *parts,
-                      enum checkpoint_number numbers, struct disk_file *file, int64_t at,
-                      struct err *err)
-{
-    struct arena scratch = {0};
-    const struct disk *disk = source->disk;
-    int error = 0;
-    for (int i = 0, next; i < parts->count && !error && !err->kind; i = next) {
-        arena_free(&scratch);
-        int64_t elements = parts->items[i].elements;
-        int64_t bytes = elements * checkpoint_number_bytes(numbers);
-        char *array = ARENA_NEW(&scratch, char, bytes + 1);
-        for (next = i; next < parts->count && (next == i || !is_new(parts, next)); next++) {
-            const struct part_out *part = &parts->items[next];
-            double *values = ARENA_NEW(&scratch, double, part->piece.elements + 1);
-            if (!checkpoint_source_read(source, &part->piece, CHECKPOINT_WEIGHT, values, err))
-                break;
-            for (int64_t e = 0; e < part->piece.elements; e++)
-                checkpoint_number_put(numbers, array, foreign_view_place(&part->view, e),
-                                      values[e]);
-        }
-        if (!err->kind) error = disk->write(disk->context, file, at, array, bytes);
-        at += bytes;
-    }
-    arena_free(&scratch);
-    return error;
-}
-
-static bool write_file(struct arena *arena, struct checkpoint_source *source, const char *folder,
-                       const struct outgoing_parts *parts, enum checkpoint_number numbers,
-                       int *count, int64_t *bytes, struct err *err)
-{
-    const struct disk *disk = source->disk;
-    const char *path = arena_print(arena, "%s/model.safetensors", folder);
-    const char *aside = arena_print(arena, "%s/.model.partial", folder);
-    int64_t header_bytes;
-    const char *header = foreign_header(arena, parts, numbers, count, bytes, &header_bytes);
-    struct disk_file *file;
-    int error = disk->make_folder(disk->context, folder);
-    if (error == EEXIST) error = 0;
-    if (!error) error = disk->create(disk->context, aside, &file);
-    if (error) return err_set(err, ERR_SYSTEM, "writing %s: %s", path, strerror(error));
-    error = disk->write(disk->context, file, 0, header, header_bytes);
-    if (!error) error = put_arrays(source, parts, numbers, file, header_bytes, err);
-    int closed = disk->close(disk->context, file, !error && !err->kind);
-    if (!error) error = closed;
-    if (!error && !err->kind) error = disk->rename(disk->context, aside, path);
-    if (!error && !err->kind) error = disk->sync_folder(disk->context, folder);
-    if (error || err->kind) (void)disk->remove(disk->context, aside);
-    if (error) err_set(err, ERR_SYSTEM, "writing %s: %s", path, strerror(error));
-    return !err->kind;
-}
-
-// A piece of each.
-static struct checkpoint_pieces weights_of(struct arena *arena,
-                                           const struct checkpoint_index *index)
-{
-    struct checkpoint_pieces all = {
-        ARENA_NEW(arena, struct checkpoint_piece, index->entry_count + 1), 0};
-    for (int e = 0; e < index->entry_count; e++) {
-        const struct checkpoint_entry *entry = &index->entries[e];
-        bool is_new =
-            all.count == 0 || strcmp(entry->piece.name, all.items[all.count - 1].name) != 0;
-        if (entry->kind == CHECKPOINT_WEIGHT && is_new) all.items[all.count++] = entry->piece;
-    }
-    return all;
-}
-
-bool foreign_write(struct checkpoint_source *source, const char *folder,
-                   enum checkpoint_number numbers, int *count, int64_t *bytes, struct err *err)
-{
-    struct arena arena = {0};
-    struct outgoing_parts parts = {.arena = &arena};
-    const struct checkpoint_index *index = &source->index;
-    *count = 0;
-    *bytes = 0;
-    struct checkpoint_pieces all = weights_of(&arena, index);
-    for (int i = 0; i < all.count && !err->kind; i++)
-        (void)add_parts(&parts, source, &all.items[i], &all, err);
-    if (!err->kind && parts.count > 0) {
-        qsort(parts.items, (size_t)parts.count, sizeof *parts.items, by_name);
-        if (numbers == CHECKPOINT_NUMBER_COUNT) numbers = index->entries[0].number;
-        (void)write_file(&arena, source, folder, &parts, numbers, count, bytes, err);
-    }
-    arena_free(&arena);
-    return !err->kind;
 }

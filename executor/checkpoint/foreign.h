@@ -32,8 +32,24 @@ bool foreign_is(const struct disk *disk, const char *path);
 MUST_CHECK bool foreign_open(struct arena *arena, const struct disk *disk, const char *path,
                              const char *family, const struct checkpoint_pieces *arrays,
                              int64_t vocab, struct checkpoint_source *source, struct err *err);
-// Writes the weights of a checkpoint as FOLDER/model.safetensors, an array at a time, rounded to
-// `numbers`. *count: arrays; *bytes: of them.
-MUST_CHECK bool foreign_write(struct checkpoint_source *source, const char *folder,
-                              enum checkpoint_number numbers, int *count, int64_t *bytes,
-                              struct err *err);
+// The whole of the array of a piece, as wide as its model has it.
+struct checkpoint_piece foreign_whole(const struct checkpoint_piece *piece, int64_t vocab);
+bool foreign_fail_beside(const struct checkpoint_piece *piece, struct err *err);
+
+struct foreign_format {
+    enum checkpoint_number numbers;  // CHECKPOINT_NUMBER_COUNT: as in the checkpoint
+    int bits;                        // 8 or 4: matrices of layers as whole numbers; 0: none are
+};
+struct foreign_written {
+    int count;                     // arrays
+    int64_t bytes;                 // of them
+    struct quantized_error error;  // of the matrices that are whole numbers now
+    const char *worst;             // whose relative error is the largest, and that, as a root of
+    double worst_ratio;            // mean squares
+};
+// Writes the weights of a checkpoint as FOLDER/model.safetensors, an array at a time, and where
+// some are whole numbers quantization.json, which says so to who reads them. `written` lives in
+// `arena`. ERR_USAGE for a family whose matrices are none of Linear's.
+MUST_CHECK bool foreign_write(struct arena *arena, struct checkpoint_source *source,
+                              const char *folder, const struct foreign_format *format,
+                              struct foreign_written *written, struct err *err);

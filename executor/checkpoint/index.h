@@ -1,6 +1,7 @@
 #pragma once
 #include "core/err.h"
 #include "executor/checkpoint/piece.h"
+#include "executor/checkpoint/quantized.h"
 #include "executor/spikes.h"
 
 // The files of a checkpoint. Every rank writes one in the format of safetensors (8 bytes: the
@@ -11,20 +12,6 @@
 // by dim, then the elements of that box, row by row. The index, checkpoint.json
 // (executor/checkpoint.schema.json), says all of it of all files at once, and of what run and step
 // they are. Its last member is the checksum of the text before it.
-
-enum checkpoint_number {
-    CHECKPOINT_F64,
-    CHECKPOINT_F32,
-    CHECKPOINT_BF16,
-    CHECKPOINT_F16,
-    CHECKPOINT_NUMBER_COUNT
-};
-int64_t checkpoint_number_bytes(enum checkpoint_number number);
-const char *checkpoint_number_name(enum checkpoint_number number);  // "F32"
-bool checkpoint_number_find(const char *name, enum checkpoint_number *number);
-// Element `at` as a double, and the nearest to it.
-double checkpoint_number_get(enum checkpoint_number number, const void *from, int64_t at);
-void checkpoint_number_put(enum checkpoint_number number, void *to, int64_t at, double value);
 
 // Where elements of an array taken as rows and columns stand in an array of another's.
 struct foreign_view {
@@ -49,6 +36,7 @@ struct checkpoint_entry {
     int64_t bytes;
     uint64_t checksum;
     struct foreign_view view;
+    struct quantized codes;  // of an array of another's
 };
 
 struct checkpoint_facts {

@@ -1,4 +1,5 @@
-#include "executor/checkpoint/index.h"
+#include "executor/checkpoint/number.h"
+
 #include "executor/half.h"
 
 #include <string.h>

@@ -25,7 +25,9 @@ static bool map_piece(const struct reshard *reshard, int rank, const struct chec
     for (int e = 0; e < count; e++) {
         struct reshard_move move = {.entry = &entries[e], .rank = rank, .piece = piece};
         checkpoint_overlap(&entries[e].piece, piece, count_run, &move);
-        move.bytes = move.elements * checkpoint_number_bytes(entries[e].number);
+        int bits = entries[e].codes.bits;
+        move.bytes = bits ? move.elements * bits / 8
+                          : move.elements * checkpoint_number_bytes(entries[e].number);
         found += move.elements;
         if (move.elements > 0) visit(context, &move);
     }

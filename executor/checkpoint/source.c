@@ -47,18 +47,21 @@ static bool open_file(struct checkpoint_source *source, int number, struct err *
 }
 
 struct reading {
-    const char *bytes;
-    enum checkpoint_number number;
+    const char *arrays, *bytes;
+    const struct checkpoint_entry *entry;
     double *values;
-    const struct foreign_view *view;
 };
 
 static void read_run(void *context, const struct checkpoint_run *run)
 {
     const struct reading *reading = context;
-    for (int64_t i = 0; i < run->count; i++)
-        reading->values[run->to + i] = checkpoint_number_get(
-            reading->number, reading->bytes, foreign_view_place(reading->view, run->from + i));
+    const struct checkpoint_entry *entry = reading->entry;
+    for (int64_t i = 0; i < run->count; i++) {
+        int64_t at = foreign_view_place(&entry->view, run->from + i);
+        reading->values[run->to + i] =
+            entry->codes.bits ? quantized_get(&entry->codes, reading->arrays, reading->bytes, at)
+                              : checkpoint_number_get(entry->number, reading->bytes, at);
+    }
 }
 
 // All dims but the one that is padded are as long on both ends.
@@ -103,7 +106,7 @@ bool checkpoint_source_read(struct checkpoint_source *source, const struct check
         if (!open_file(source, entry->file, err)) return false;
         const char *arrays =
             source->maps[entry->file].bytes + source->index.files[entry->file].header_bytes;
-        struct reading reading = {arrays + entry->at_bytes, entry->number, values, &entry->view};
+        struct reading reading = {arrays, arrays + entry->at_bytes, entry, values};
         found += checkpoint_overlap(&entry->piece, piece, read_run, &reading);
     }
     // What pads the vocabulary may be there, too; nothing else is there twice.

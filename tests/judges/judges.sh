@@ -9,6 +9,7 @@ folder=$(realpath -m "$build/judges")
 judges=$PWD/tests/judges
 torch=$folder/torch/bin/python
 mindspore=$folder/mindspore/bin/python
+weights=$folder/weights/bin/python
 sources=$folder/sources
 
 # torch asks for 4 GB of NVIDIA's libraries that no judge calls: stand-ins take their place, and
@@ -31,6 +32,16 @@ install_mindspore() {
         mindspore==2.10.0 pyyaml tqdm deprecated
 }
 
+# The exporters above know no transformers as new as the one that reads weights.
+install_weights() {
+    local pip="$folder/weights/bin/pip -q --disable-pip-version-check"
+    python3 -m venv "$folder/weights"
+    $pip install --no-cache-dir --no-deps torch==2.15.0 compressed-tensors==0.20.0
+    $pip install --no-cache-dir transformers==5.23.0 safetensors numpy sympy networkx jinja2 \
+        pydantic psutil loguru 'setuptools>=77'
+    "$weights" "$judges/cuda_stand_ins.py" "$folder/weights"
+}
+
 # What cannot be installed without a GPU, or not beside this torch, is only unpacked.
 unpack_sources() {
     local pip="$folder/torch/bin/pip -q --disable-pip-version-check" wheel
@@ -47,6 +58,7 @@ unpack_sources() {
 if [ ! -e "$folder/complete" ]; then
     install_torch
     install_mindspore
+    install_weights
     unpack_sources
     touch "$folder/complete"
 fi
@@ -66,6 +78,7 @@ status=0
 python_for() {
     case $1 in
         mindspore) PYTHONPATH=$sources "$mindspore" "${@:2}" ;;
+        huggingface) "$weights" "${@:2}" ;;
         colossalai) PYTHONPATH=$sources/colossalai-0.5.0 "$torch" "${@:2}" ;;
         *) "$torch" "${@:2}" ;;
     esac
