@@ -274,7 +274,7 @@ int reshard_command(int argc, char **argv, struct err *err)
     const struct option options[] = {
         {"CHECKPOINT", OPTION_TEXT, &arguments.checkpoint,
          "a checkpoint of `meshwright run`, or a folder of them: the last; or a folder with "
-         "weights of Hugging Face",
+         "weights of Hugging Face, or a distributed checkpoint of PyTorch with their names",
          NULL, 0, 0},
         {"--to", OPTION_TEXT, &arguments.to,
          "a plan of `meshwright plan`, of the same model; or `huggingface`: model.safetensors",

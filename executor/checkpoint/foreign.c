@@ -2,6 +2,7 @@
 
 #include "core/json.h"
 #include "core/json_write.h"
+#include "executor/checkpoint/found.h"
 #include "executor/checkpoint/parts.h"
 
 #include <errno.h>
@@ -30,26 +31,8 @@ bool foreign_is(const struct disk *disk, const char *path)
         is_ours |= strcmp(names[i], "checkpoint.json") == 0;
     }
     arena_free(&arena);
-    return files > 0 && !is_ours;
+    return (files > 0 || dcp_is(disk, path)) && !is_ours;
 }
-
-// An array of theirs.
-struct found {
-    const char *name;
-    enum checkpoint_number number;
-    bool is_code;  // words of 32 bits, of which `number` says nothing
-    int file;
-    int64_t at_bytes, bytes;
-    int rank;
-    int64_t shape[2];
-};
-
-struct folder {
-    struct arena *arena;
-    const char *path;
-    struct found *arrays;
-    int count, capacity;
-};
 
 // Arrays of more dims, and of whole numbers, are none of the weights that rows name.
 static bool read_array(struct folder *folder, const struct json *array, int file, struct err *err)
@@ -60,7 +43,7 @@ static bool read_array(struct folder *folder, const struct json *array, int file
     int rank = json_count(&shape, err);
     if (err->kind || json_count(&offsets, err) != 2) return json_fail(array, err, "no array");
     struct json first = json_item(&offsets, 0), end = json_item(&offsets, 1);
-    struct found found = {.name = json_key(array), .file = file, .rank = rank};
+    struct foreign_array found = {.name = json_key(array), .file = file, .rank = rank};
     found.at_bytes = json_i64(&first, 0, 1e18, err);
     found.bytes = json_i64(&end, 0, 1e18, err) - found.at_bytes;
     int64_t elements = 1;
@@ -99,7 +82,7 @@ static bool read_file(struct folder *folder, const struct disk_map *map, const c
     file->bytes = map->size;
     file->header_bytes = LENGTH_BYTES + length;
     for (int i = 0; i < folder->count; i++) {
-        const struct found *array = &folder->arrays[i];
+        const struct foreign_array *array = &folder->arrays[i];
         if (array->file == number &&
             array->at_bytes + array->bytes > map->size - file->header_bytes)
             return err_set(err, ERR_INPUT, "%s: cut off inside of %.200s", path, array->name);
@@ -130,24 +113,42 @@ static bool read_folder(struct folder *folder, struct checkpoint_source *source,
     return true;
 }
 
-// With or without the model's own prefix, which files of the bare model lack.
-static const struct found *find_array(const struct folder *folder, const char *name)
+static bool ends_with(const char *name, const char *end)
 {
-    const char *dot = strchr(name, '.');
-    for (int pass = 0; pass < 2; pass++) {
-        const char *wanted = pass ? dot ? dot + 1 : name : name;
-        for (int i = 0; i < folder->count; i++)
-            if (strcmp(folder->arrays[i].name, wanted) == 0) return &folder->arrays[i];
+    size_t length = strlen(name), count = strlen(end);
+    return length > count && name[length - count - 1] == '.' &&
+           strcmp(name + length - count, end) == 0;
+}
+
+// With or without the model's own prefix, which files of the bare model lack, or behind the names
+// of what the model was in; NULL where several are.
+static const struct foreign_array *find_array(const struct folder *folder, const char *name)
+{
+    const char *dot = strchr(name, '.'), *bare = dot ? dot + 1 : name;
+    for (int pass = 0; pass < 3; pass++) {
+        const struct foreign_array *found = NULL;
+        int count = 0;
+        for (int i = 0; i < folder->count; i++) {
+            const char *other = folder->arrays[i].name;
+            bool is_it =
+                pass == 2 ? ends_with(other, name) : strcmp(other, pass ? bare : name) == 0;
+            if (is_it) found = &folder->arrays[i];
+            count += is_it;
+        }
+        if (count > 0) return count == 1 ? found : NULL;
     }
     return NULL;
 }
 
 // Codes of a matrix and their scales, in one file; NULL: it has none of this shape.
-static const struct found *find_codes(const struct folder *folder, const char *name,
-                                      const struct foreign_view *view, struct quantized *codes)
+static const struct foreign_array *find_codes(const struct folder *folder, const char *name,
+                                              const struct foreign_view *view,
+                                              struct quantized *codes)
 {
-    const struct found *words = find_array(folder, arena_print(folder->arena, "%s_packed", name));
-    const struct found *scales = find_array(folder, arena_print(folder->arena, "%s_scale", name));
+    const struct foreign_array *words =
+        find_array(folder, arena_print(folder->arena, "%s_packed", name));
+    const struct foreign_array *scales =
+        find_array(folder, arena_print(folder->arena, "%s_scale", name));
     if (!words || !scales || !words->is_code || scales->is_code || view->rank != 2) return NULL;
     int64_t rows = view->shape[0], columns = view->shape[1];
     int64_t groups = scales->rank > 1 ? scales->shape[1] : 1;
@@ -179,7 +180,7 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
     struct foreign_view view;
     struct quantized codes = {0};
     if (!foreign_view_of(row, &piece, all, &view)) return foreign_fail_beside(&piece, err);
-    const struct found *found = find_codes(folder, name, &view, &codes);
+    const struct foreign_array *found = find_codes(folder, name, &view, &codes);
     if (!found) found = find_array(folder, name);
     if (!found || (found->is_code && !codes.bits))
         return err_set(err, ERR_INPUT, "%s: no array %s for %s", folder->path, name, piece.name);
@@ -201,6 +202,8 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
                                   .at_bytes = found->at_bytes,
                                   .bytes = found->bytes,
                                   .codes = codes,
+                                  .chunks = found->chunks,
+                                  .chunk_count = found->chunk_count,
                                   .view = view};
     return true;
 }
@@ -230,7 +233,8 @@ bool foreign_open(struct arena *arena, const struct disk *disk, const char *path
                                              .optimizer = "none",
                                              .plan_hash = "",
                                              .vocab = vocab};
-    if (!read_folder(&folder, source, err)) return false;
+    bool is_dcp = dcp_is(disk, path);
+    if (!(is_dcp ? dcp_read : read_folder)(&folder, source, err)) return false;
     for (int i = 0; i < arrays->count; i++) {
         int layer = 0;
         struct checkpoint_piece whole = foreign_whole(&arrays->items[i], vocab);

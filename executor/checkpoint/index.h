@@ -27,6 +27,14 @@ struct foreign_view {
 };
 int64_t foreign_view_place(const struct foreign_view *view, int64_t element);
 
+// A part of an array of another's, which lies in a file of its own: rows and columns from `first`
+// on, elements `stride` apart.
+struct foreign_chunk {
+    int file;
+    int64_t at_bytes;
+    int64_t first[2], count[2], stride[2];
+};
+
 struct checkpoint_entry {
     struct checkpoint_piece piece;
     enum checkpoint_kind kind;
@@ -36,7 +44,9 @@ struct checkpoint_entry {
     int64_t bytes;
     uint64_t checksum;
     struct foreign_view view;
-    struct quantized codes;  // of an array of another's
+    struct quantized codes;              // of an array of another's
+    const struct foreign_chunk *chunks;  // NULL: it is all in one place
+    int chunk_count;
 };
 
 struct checkpoint_facts {

@@ -1,5 +1,6 @@
 #include "executor/checkpoint/source.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,17 +51,44 @@ struct reading {
     const char *arrays, *bytes;
     const struct checkpoint_entry *entry;
     double *values;
+    const struct disk_map *maps;
+    int chunk;  // that the last element was in
 };
+
+static double chunk_value(struct reading *reading, int64_t at)
+{
+    const struct checkpoint_entry *entry = reading->entry;
+    int64_t columns = entry->view.rank > 1 ? entry->view.shape[1] : 1;
+    int64_t row = at / columns, column = at % columns;
+    // The next element is mostly in the same chunk.
+    for (int tried = 0; tried < entry->chunk_count; tried++) {
+        const struct foreign_chunk *chunk = &entry->chunks[reading->chunk];
+        int64_t r = row - chunk->first[0], c = column - chunk->first[1];
+        if (r >= 0 && r < chunk->count[0] && c >= 0 && c < chunk->count[1])
+            return checkpoint_number_get(entry->number,
+                                         reading->maps[chunk->file].bytes + chunk->at_bytes,
+                                         r * chunk->stride[0] + c * chunk->stride[1]);
+        reading->chunk = (reading->chunk + 1) % entry->chunk_count;
+    }
+    assert(false && "chunks cover their array");
+    return 0;
+}
+
+static double value_of(struct reading *reading, int64_t at)
+{
+    const struct checkpoint_entry *entry = reading->entry;
+    if (entry->chunks) return chunk_value(reading, at);
+    if (entry->codes.bits) return quantized_get(&entry->codes, reading->arrays, reading->bytes, at);
+    return checkpoint_number_get(entry->number, reading->bytes, at);
+}
 
 static void read_run(void *context, const struct checkpoint_run *run)
 {
-    const struct reading *reading = context;
+    struct reading *reading = context;
     const struct checkpoint_entry *entry = reading->entry;
     for (int64_t i = 0; i < run->count; i++) {
         int64_t at = foreign_view_place(&entry->view, run->from + i);
-        reading->values[run->to + i] =
-            entry->codes.bits ? quantized_get(&entry->codes, reading->arrays, reading->bytes, at)
-                              : checkpoint_number_get(entry->number, reading->bytes, at);
+        reading->values[run->to + i] = value_of(reading, at);
     }
 }
 
@@ -106,7 +134,7 @@ bool checkpoint_source_read(struct checkpoint_source *source, const struct check
         if (!open_file(source, entry->file, err)) return false;
         const char *arrays =
             source->maps[entry->file].bytes + source->index.files[entry->file].header_bytes;
-        struct reading reading = {arrays, arrays + entry->at_bytes, entry, values};
+        struct reading reading = {arrays, arrays + entry->at_bytes, entry, values, source->maps, 0};
         found += checkpoint_overlap(&entry->piece, piece, read_run, &reading);
     }
     // What pads the vocabulary may be there, too; nothing else is there twice.

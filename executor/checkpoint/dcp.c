@@ -1,0 +1,315 @@
+#include "executor/checkpoint/found.h"
+#include "executor/checkpoint/pickle.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char METADATA[] = ".metadata";
+
+bool dcp_is(const struct disk *disk, const char *path)
+{
+    struct arena arena = {0};
+    struct disk_map map;
+    bool is_there =
+        disk->map(disk->context, arena_print(&arena, "%s/%s", path, METADATA), &map) == 0;
+    if (is_there) disk->unmap(disk->context, &map);
+    arena_free(&arena);
+    return is_there;
+}
+
+// Where a chunk lies, by its tensor and first element.
+struct chunk_place {
+    const char *name;
+    int rank;
+    int64_t first[2];
+    const char *file;
+    int64_t at, size;
+};
+
+struct dcp {
+    struct folder *folder;
+    struct checkpoint_source *source;
+    const char *path;  // of .metadata
+    struct chunk_place *places;
+    int place_count;
+    struct err *err;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct chunk_place *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
+    for (int i = 0; i < 2 && !order; i++)
+        order = (left->first[i] > right->first[i]) - (left->first[i] < right->first[i]);
+    return order;
+}
+
+static bool fail(struct dcp *dcp, const char *what, const char *of)
+{
+    return err_set(dcp->err, ERR_INPUT, "%s: %s %.200s", dcp->path, what, of);
+}
+
+// What is none of a tensor of one or two dims has no place.
+static bool read_places(struct dcp *dcp, const struct pickle *storage)
+{
+    dcp->places = ARENA_NEW(dcp->folder->arena, struct chunk_place, storage->count / 2 + 1);
+    for (int i = 0; i < storage->count; i += 2) {
+        const struct pickle *key = storage->items[i], *info = storage->items[i + 1];
+        const struct pickle *name = pickle_find(key, "fqn"), *at = pickle_find(info, "offset");
+        const struct pickle *file = pickle_find(info, "relative_path");
+        const struct pickle *size = pickle_find(info, "length");
+        bool is_right = name && name->kind == PICKLE_TEXT && file && file->kind == PICKLE_TEXT &&
+                        at && at->kind == PICKLE_NUMBER && size && size->kind == PICKLE_NUMBER;
+        if (!is_right) return fail(dcp, "no place of a chunk in", "storage_data");
+        if (strchr(file->text, '/')) return fail(dcp, "another folder is not read:", file->text);
+        struct chunk_place place = {name->text, 0, {0}, file->text, at->number, size->number};
+        place.rank = pickle_numbers(pickle_find(key, "offset"), place.first, 2);
+        if (place.rank >= 0) dcp->places[dcp->place_count++] = place;
+    }
+    qsort(dcp->places, (size_t)dcp->place_count, sizeof *dcp->places, by_place);
+    return true;
+}
+
+// The number of a file, which is mapped; -1 and `err` set.
+static int open_file(struct dcp *dcp, const char *name)
+{
+    struct checkpoint_source *source = dcp->source;
+    struct checkpoint_index *index = &source->index;
+    for (int f = 0; f < index->file_count; f++)
+        if (strcmp(index->files[f].name, name) == 0) return f;
+    const char *path = arena_print(dcp->folder->arena, "%s/%s", dcp->folder->path, name);
+    int f = index->file_count;
+    int error = source->disk->map(source->disk->context, path, &source->maps[f]);
+    if (error) {
+        err_set(dcp->err, ERR_INPUT, "%s: %s", path, strerror(error));
+        return -1;
+    }
+    source->is_open[f] = true;
+    index->files[f] = (struct checkpoint_file){.name = name, .bytes = source->maps[f].size};
+    index->file_count++;
+    return f;
+}
+
+// A zip, or what is left of it from somewhere on.
+struct zip {
+    const char *bytes;
+    int64_t size;
+};
+
+static uint64_t number_at(const char *at, int count)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < count; i++)
+        number |= (uint64_t)(unsigned char)at[i] << 8 * i;
+    return number;
+}
+
+static bool has(const struct zip *zip, uint64_t at, uint64_t count)
+{
+    return at <= (uint64_t)zip->size && count <= (uint64_t)zip->size - at;
+}
+
+// PKWARE's APPNOTE.TXT, sections 4.3.7 to 4.3.16: the directory stands at the end.
+static bool find_directory(const struct zip *zip, uint64_t *at, uint64_t *count)
+{
+    enum { END_BYTES = 22, LOCATOR_BYTES = 20, WIDE_BYTES = 56 };
+    enum { END = 0x06054b50, LOCATOR = 0x07064b50, WIDE = 0x06064b50 };
+    if (zip->size < END_BYTES) return false;
+    const char *end = zip->bytes + zip->size - END_BYTES;
+    if (number_at(end, 4) != END) return false;
+    *count = number_at(end + 10, 2);
+    *at = number_at(end + 16, 4);
+    if (zip->size < END_BYTES + LOCATOR_BYTES) return true;
+    const char *locator = end - LOCATOR_BYTES;
+    if (number_at(locator, 4) != LOCATOR) return true;
+    uint64_t wide_at = number_at(locator + 8, 8);
+    if (!has(zip, wide_at, WIDE_BYTES)) return false;
+    const char *wide = zip->bytes + wide_at;
+    if (number_at(wide, 4) != WIDE) return false;
+    *count = number_at(wide + 32, 8);
+    *at = number_at(wide + 48, 8);
+    return true;
+}
+
+// A number of the directory that has no room there stands among the extra fields, those of them
+// that have none one behind another.
+static uint64_t wide_number(const char *extra, uint64_t extra_bytes, uint64_t narrow, int *place)
+{
+    enum { FULL = 1 };
+    if (narrow != UINT32_MAX) return narrow;
+    for (uint64_t at = 0; at + 4 <= extra_bytes;) {
+        uint64_t id = number_at(extra + at, 2), bytes = number_at(extra + at + 2, 2);
+        uint64_t from = 8 * (uint64_t)(*place)++;
+        if (id == FULL && from + 8 <= bytes && at + 4 + from + 8 <= extra_bytes)
+            return number_at(extra + at + 4 + from, 8);
+        --*place;
+        at += 4 + bytes;
+    }
+    return UINT64_MAX;
+}
+
+// The member whose name ends so, which is not packed. False: there is none.
+static bool find_member(const struct zip *zip, const char *end, struct zip *member)
+{
+    enum { HEAD = 0x02014b50, HEAD_BYTES = 46, LOCAL_BYTES = 30 };
+    uint64_t at, count, end_bytes = strlen(end);
+    if (!find_directory(zip, &at, &count)) return false;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!has(zip, at, HEAD_BYTES) || number_at(zip->bytes + at, 4) != HEAD) return false;
+        const char *head = zip->bytes + at;
+        uint64_t name_bytes = number_at(head + 28, 2), extra_bytes = number_at(head + 30, 2);
+        uint64_t all = HEAD_BYTES + name_bytes + extra_bytes + number_at(head + 32, 2);
+        if (!has(zip, at, all)) return false;
+        at += all;
+        const char *name = head + HEAD_BYTES, *extra = name + name_bytes;
+        if (name_bytes < end_bytes || memcmp(extra - end_bytes, end, end_bytes) != 0) continue;
+        int place = 0;
+        uint64_t bytes = wide_number(extra, extra_bytes, number_at(head + 24, 4), &place);
+        uint64_t packed = wide_number(extra, extra_bytes, number_at(head + 20, 4), &place);
+        uint64_t local = wide_number(extra, extra_bytes, number_at(head + 42, 4), &place);
+        bool is_packed = number_at(head + 10, 2) != 0 || packed != bytes;
+        if (is_packed || !has(zip, local, LOCAL_BYTES)) return false;
+        const char *from = zip->bytes + local;
+        local += LOCAL_BYTES + number_at(from + 26, 2) + number_at(from + 28, 2);
+        if (!has(zip, local, bytes)) return false;
+        *member = (struct zip){zip->bytes + local, (int64_t)bytes};
+        return true;
+    }
+    return false;
+}
+
+// torch._utils._rebuild_tensor_v2(storage, first element, size, stride, ...).
+static bool read_layout(struct dcp *dcp, const struct zip *pickle, int rank, int64_t *first,
+                        int64_t *stride)
+{
+    const struct pickle *tensor =
+        pickle_read(dcp->folder->arena, dcp->path, pickle->bytes, pickle->size, dcp->err);
+    const struct pickle *with = tensor && tensor->kind == PICKLE_MADE ? tensor->items[1] : NULL;
+    if (!with || with->kind != PICKLE_LIST || with->count < 4) return false;
+    *first = with->items[1]->number;
+    return with->items[1]->kind == PICKLE_NUMBER &&
+           pickle_numbers(with->items[3], stride, 2) == rank;
+}
+
+static bool read_chunk(struct dcp *dcp, const struct foreign_array *array, const struct pickle *of,
+                       struct foreign_chunk *chunk)
+{
+    struct chunk_place wanted = {.name = array->name};
+    int rank = pickle_numbers(pickle_find(of, "offsets"), wanted.first, 2);
+    chunk->count[1] = chunk->stride[1] = 1;
+    if (rank != array->rank || pickle_numbers(pickle_find(of, "sizes"), chunk->count, 2) != rank)
+        return fail(dcp, "no chunk of", array->name);
+    memcpy(chunk->first, wanted.first, sizeof chunk->first);
+    const struct chunk_place *place =
+        bsearch(&wanted, dcp->places, (size_t)dcp->place_count, sizeof *dcp->places, by_place);
+    if (!place) return fail(dcp, "no place of a chunk of", array->name);
+    chunk->file = open_file(dcp, place->file);
+    if (chunk->file < 0) return false;
+    const struct disk_map *map = &dcp->source->maps[chunk->file];
+    struct zip zip = {map->bytes, map->size}, pickle, data;
+    bool is_there =
+        place->at >= 0 && place->size >= 0 && has(&zip, (uint64_t)place->at, (uint64_t)place->size);
+    zip = (struct zip){map->bytes + (is_there ? place->at : 0), is_there ? place->size : 0};
+    int64_t first = 0;
+    if (!find_member(&zip, "/data.pkl", &pickle) || !find_member(&zip, "/data/0", &data) ||
+        !read_layout(dcp, &pickle, rank, &first, chunk->stride))
+        return dcp->err->kind ? false : fail(dcp, "cut off or unknown: a chunk of", array->name);
+    int64_t last = first, bytes = checkpoint_number_bytes(array->number);
+    bool is_inside = first >= 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t end = chunk->first[i] + chunk->count[i];
+        is_inside = is_inside && chunk->first[i] >= 0 && chunk->count[i] > 0 &&
+                    chunk->stride[i] >= 0 && end <= (i < rank ? array->shape[i] : 1) &&
+                    chunk->stride[i] <= data.size;
+        if (is_inside) last += (chunk->count[i] - 1) * chunk->stride[i];
+    }
+    if (!is_inside || (last + 1) * bytes > data.size)
+        return fail(dcp, "a chunk that is not inside of", array->name);
+    chunk->at_bytes = data.bytes - map->bytes + first * bytes;
+    return true;
+}
+
+// Chunks that are apart and as many elements as the array cover it.
+static bool check_cover(struct dcp *dcp, const struct foreign_array *array)
+{
+    int64_t elements = 0, all = array->shape[0] * (array->rank > 1 ? array->shape[1] : 1);
+    for (int i = 0; i < array->chunk_count; i++) {
+        const struct foreign_chunk *a = &array->chunks[i];
+        elements += a->count[0] * a->count[1];
+        for (int k = 0; k < i; k++) {
+            const struct foreign_chunk *b = &array->chunks[k];
+            bool is_apart = false;
+            for (int d = 0; d < 2; d++)
+                is_apart = is_apart || a->first[d] >= b->first[d] + b->count[d] ||
+                           b->first[d] >= a->first[d] + a->count[d];
+            if (!is_apart) return fail(dcp, "chunks that overlap, of", array->name);
+        }
+    }
+    return elements == all || fail(dcp, "chunks are missing of", array->name);
+}
+
+// "torch.float32" as safetensors calls it.
+static bool find_number(const char *name, enum checkpoint_number *number)
+{
+    static const char *const NAMES[CHECKPOINT_NUMBER_COUNT] = {"torch.float64", "torch.float32",
+                                                               "torch.bfloat16", "torch.float16"};
+    for (int i = 0; i < CHECKPOINT_NUMBER_COUNT; i++) {
+        if (strcmp(NAMES[i], name) != 0) continue;
+        *number = (enum checkpoint_number)i;
+        return true;
+    }
+    return false;
+}
+
+static bool read_tensor(struct dcp *dcp, const char *name, const struct pickle *of)
+{
+    struct folder *folder = dcp->folder;
+    struct foreign_array array = {.name = name};
+    const struct pickle *properties = pickle_find(of, "properties");
+    const struct pickle *chunks = pickle_find(of, "chunks");
+    if (!properties || !chunks || chunks->kind != PICKLE_LIST) return true;
+    const struct pickle *state = properties->kind == PICKLE_MADE ? properties->state : NULL;
+    bool has_type = state && state->kind == PICKLE_LIST && state->count > 0 &&
+                    state->items[0]->kind == PICKLE_NAME;
+    array.rank = pickle_numbers(pickle_find(of, "size"), array.shape, 2);
+    if (!has_type || array.rank < 1 || !find_number(state->items[0]->text, &array.number))
+        return true;
+    array.chunks = ARENA_NEW(folder->arena, struct foreign_chunk, chunks->count + 1);
+    array.chunk_count = chunks->count;
+    for (int i = 0; i < chunks->count; i++)
+        if (!read_chunk(dcp, &array, chunks->items[i], &array.chunks[i])) return false;
+    if (!check_cover(dcp, &array)) return false;
+    array.file = array.chunks[0].file;
+    ARENA_GROW(folder->arena, folder->arrays, folder->count, folder->capacity);
+    folder->arrays[folder->count++] = array;
+    return true;
+}
+
+bool dcp_read(struct folder *folder, struct checkpoint_source *source, struct err *err)
+{
+    struct disk_map map;
+    const struct disk *disk = source->disk;
+    struct dcp dcp = {.folder = folder, .source = source, .err = err};
+    dcp.path = arena_print(folder->arena, "%s/%s", folder->path, METADATA);
+    int error = disk->map(disk->context, dcp.path, &map);
+    if (error) return err_set(err, ERR_INPUT, "%s: %s", dcp.path, strerror(error));
+    const struct pickle *top = pickle_read(folder->arena, dcp.path, map.bytes, map.size, err);
+    disk->unmap(disk->context, &map);
+    if (!top) return false;
+    const struct pickle *tensors = pickle_find(top, "state_dict_metadata");
+    const struct pickle *storage = pickle_find(top, "storage_data");
+    if (!tensors || tensors->kind != PICKLE_DICT || !storage || storage->kind != PICKLE_DICT)
+        return fail(&dcp, "no metadata of", "torch.distributed.checkpoint");
+    int most = storage->count / 2 + 1;
+    source->index.files = ARENA_NEW(folder->arena, struct checkpoint_file, most);
+    source->maps = ARENA_NEW(folder->arena, struct disk_map, most);
+    source->is_open = ARENA_NEW(folder->arena, bool, most);
+    if (!read_places(&dcp, storage)) return false;
+    for (int i = 0; i < tensors->count; i += 2) {
+        const struct pickle *name = tensors->items[i];
+        if (name->kind == PICKLE_TEXT && !read_tensor(&dcp, name->text, tensors->items[i + 1]))
+            return false;
+    }
+    return true;
+}
