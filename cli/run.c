@@ -9,14 +9,27 @@
 #include "executor/calibrate/calibrate.h"
 #include "executor/rendezvous.h"
 #include "plan/unexecuted.h"
+#include "planner/batch.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+enum { STEPS_MAX = 1000000000 };
+
+static const struct run_arguments DEFAULTS = {
+    .backend = "auto",
+    .replay_rank = -1,
+    .steps = 10,
+    .seed = 1,
+    .transport = "auto",
+    .node_rank = -1,
+};
 
 // Nodes wait so long for each other: they may start far apart.
 static const double RENDEZVOUS_S = 120;
@@ -121,6 +134,10 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
         return err_set(err, ERR_USAGE, "--node-rank, --node-count and --job need --rendezvous DIR");
     if (arguments->rendezvous && !check_nodes(arguments, err)) return false;
     if (!training_check(&arguments->training, err)) return false;
+    if (arguments->epochs > 0 && training_data(&arguments->training) != DATA_CORPUS)
+        return err_set(err, ERR_USAGE, "--epochs wants files: --data FILE");
+    if (arguments->epochs > 0 && arguments->steps != DEFAULTS.steps)
+        return err_set(err, ERR_USAGE, "--epochs: --steps says how many already");
     if (arguments->replay_rank >= 0 &&
         (arguments->spawn || arguments->rendezvous || arguments->dump))
         return err_set(err, ERR_USAGE,
@@ -231,6 +248,32 @@ static bool check_data(struct arena *arena, const struct run_arguments *argument
     return true;
 }
 
+// As many steps as make the epochs that were asked for. Every process finds the same.
+static bool take_epochs(struct arena *arena, struct run_arguments *arguments,
+                        const struct run_job *job, const struct launch_place *place,
+                        struct err *err)
+{
+    const struct workload *workload = &job->request.workload;
+    struct corpus corpus;
+    if (arguments->epochs <= 0) return true;
+    if (!training_open(arena, &arguments->training, job->evaluation.graph, workload,
+                       arguments->seed, &corpus, err))
+        return false;
+    int64_t samples = corpus.sample_count[CORPUS_TRAIN];
+    corpus_close(&corpus);
+    int64_t steps = batch_iterations((double)samples, arguments->epochs, workload->global_batch);
+    if (steps > STEPS_MAX)
+        return err_set(err, ERR_USAGE, "--epochs: %" PRId64 " steps, %d at most", steps, STEPS_MAX);
+    arguments->steps = (int)steps;
+    if (place->is_launched) return true;
+    console_printf(
+        stderr, "meshwright run: %g epochs of %" PRId64 " sequences are %d steps of %" PRId64 "\n",
+        arguments->epochs, samples, arguments->steps, (int64_t)workload->global_batch);
+    const char *warning = batch_warning(arena, workload);
+    if (warning) console_printf(stderr, "meshwright run: %s\n", warning);
+    return true;
+}
+
 static int run_placed(struct arena *arena, struct run_arguments *arguments,
                       const struct launch_place *place, struct heartbeat_page *page, int argc,
                       char **argv, struct err *err)
@@ -238,6 +281,7 @@ static int run_placed(struct arena *arena, struct run_arguments *arguments,
     struct run_job job;
     if (!run_restart_fit(arena, arguments, place, argc, argv, err)) return exit_status(err);
     if (!run_job_load(arena, arguments, &job, err)) return exit_status(err);
+    if (!take_epochs(arena, arguments, &job, place, err)) return exit_status(err);
     if (!check_data(arena, arguments, &job, place, err)) return exit_status(err);
     if (!run_check_nvme(job.evaluation.program, arguments->nvme, err)) return exit_status(err);
     const struct checkpoint_arguments *drill = &arguments->checkpoint;
@@ -297,15 +341,6 @@ static int run(struct arena *arena, struct run_arguments *arguments,
     heartbeat_page_close(page);
     return status;
 }
-
-static const struct run_arguments DEFAULTS = {
-    .backend = "auto",
-    .replay_rank = -1,
-    .steps = 10,
-    .seed = 1,
-    .transport = "auto",
-    .node_rank = -1,
-};
 
 static void print_unexecuted(void)
 {
@@ -388,7 +423,9 @@ int run_command(int argc, char **argv, struct err *err)
         {"PLAN", OPTION_TEXT, &arguments.plan, "a plan of `meshwright plan`", NULL, 0, 0},
         {"--backend", OPTION_CHOICE, &arguments.backend, "what the ranks compute with",
          "auto|cpu|cpu-fp64|cpu-half|cuda", 0, 0},
-        {"--steps", OPTION_INT, &arguments.steps, "steps to train", NULL, 1, 1e9},
+        {"--steps", OPTION_INT, &arguments.steps, "steps to train", NULL, 1, STEPS_MAX},
+        {"--epochs", OPTION_F64, &arguments.epochs,
+         "times to train on all of --data, in place of --steps", NULL, 1e-6, 1e6},
         {"--seed", OPTION_I64, &arguments.seed, "of weights, data and dropout", NULL, 0, 1e15},
         {"-o", OPTION_OUTPUT, &arguments.output, "write all that was measured", "FILE", 0, 0},
         {"--trace", OPTION_OUTPUT, &arguments.trace,

@@ -10,6 +10,7 @@
 struct run_arguments {
     const char *plan, *output, *trace, *backend, *dump, *nvme, *kernels;
     int steps;
+    double epochs;  // of the files in place of steps; 0: not said
     int64_t seed;
     struct training_arguments training;
     bool poison, json, spawn;

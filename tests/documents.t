@@ -70,6 +70,12 @@ for my $choices ('--gpus 1', '--gpus 1 --attention unfused', '--gpus 2 --tp 2 --
 my $by_token = losses('llama', $whole, 1, '--gpus 1', "--data $folder/all.npy --mask-documents 10");
 check('where a token says so, too', apart($alone, $by_token) < 1e-12, "@$by_token");
 
+# Epochs in place of steps, the same on every rank: 5 of one sequence are 5 steps of one.
+my ($ends, $said, $notes) = meshwright("run $folder/plan.json --spawn --backend cpu-fp64 --json",
+                                       "--epochs 5 --data $folder/all.tokens");
+check('epochs are steps', $ends == 0 && @{ $json->decode($said)->{loss} } == 5
+      && $notes =~ /^meshwright run: 5 epochs of 1 sequences are 5 steps of 1$/m, $notes);
+
 # What is refused.
 sub refused {
     my ($name, $wanted, $pattern, $words) = @_;
@@ -79,6 +85,9 @@ sub refused {
 }
 refused('tokens by a rule have no documents', 2, '--mask-documents wants files: --data FILE',
         '--steps 1 --mask-documents ends');
+refused('epochs of what has no end', 2, '--epochs wants files: --data FILE', '--epochs 2');
+refused('epochs and steps', 2, '--epochs: --steps says how many already',
+        "--epochs 2 --steps 3 --data $folder/all.npy");
 refused('neither ends nor a token', 2, '--mask-documents: .+',
         "--steps 1 --data $folder/all.npy --mask-documents often");
 refused('a file that does not say', 3, "\Q$folder\E/all.npy: where documents end is read of "
