@@ -476,10 +476,11 @@ check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' \
 	    CFLAGS='-O1 -g' WARNINGS=-w SCRIPTS='$(filter-out $(UNSANITIZED:%=tests/%.t),$(SCRIPTS))' test
 
-# Checkpoints on a disk that loses what was not synced, 100,000 seeds (about a minute); a failure
-# prints its seed, and `build/tests/test_checkpoint_faults SEED` runs that one again.
-check_simulation: $(BUILD)/tests/test_checkpoint_faults
-	$(BUILD)/tests/test_checkpoint_faults 1 100000
+# Start-up, heartbeats, checkpoints and restarts in worlds made of 100,000 seeds each (75 s of one
+# core); a failure prints its seed, and `build/tests/test_X SEED` runs that one again.
+SIMULATED = $(addprefix $(BUILD)/tests/test_,nodes_simulated restarts_simulated checkpoint_faults)
+check_simulation: $(SIMULATED)
+	for program in $(SIMULATED); do $$program 1 100000 || exit; done
 
 # The programs share the seconds; what one finds new is kept apart from what the others read.
 FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))

@@ -5,6 +5,7 @@
 #include "cli/run_replan.h"
 #include "core/console.h"
 #include "executor/checkpoint/store.h"
+#include "executor/launcher/restart.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,21 +64,6 @@ static int64_t last_step(const char *folder)
     return last;
 }
 
-// Where a rank has died twice with no checkpoint between, what it ran on is gone.
-struct death {
-    int rank;
-    int64_t step;
-};
-
-static bool is_gone(struct death *before, const struct launch_request *request, int rank,
-                    const char *folder)
-{
-    const struct death now = {rank, last_step(folder)};
-    bool is_again = rank >= 0 && before->rank == now.rank && before->step == now.step;
-    *before = now;
-    return is_again && request->rank_count > 1 && !request->rendezvous;
-}
-
 // What changes from one start of the ranks to the next.
 struct restart {
     struct arena *arena;
@@ -85,7 +71,7 @@ struct restart {
     struct launch_request *request;
     char **whole;
     int *left_out;  // places, ascending
-    struct death before;
+    struct restart_rule rule;
     struct run_replan replan;
     bool is_signalled, is_moved;
     int failed_rank;
@@ -114,7 +100,7 @@ static bool change_plan(struct restart *restart, char *plan, int gone, struct er
     // To a rank alone mpirun says nothing that it is known by.
     request->spawns = request->spawns || job.rank_count == 1;
     request->stuck_s = run_restart_stuck_s(&job);
-    restart->before.rank = -1;
+    restart->rule.died_rank = -1;
     return true;
 }
 
@@ -127,7 +113,6 @@ static bool drop_rank(struct restart *restart, struct err *err)
                                 restart->request->rank_count - 1, &refused);
     if (plan) return change_plan(restart, plan, restart->failed_rank, err);
     console_printf(stderr, "meshwright run: not planned anew: %s\n", refused.text);
-    restart->before.rank = -1;
     return true;
 }
 
@@ -155,10 +140,34 @@ static void go_on(struct restart *restart)
     restart->arguments.checkpoint.resume = "auto";
 }
 
-// One start of the ranks. True when the job is over, with its *status.
-static bool start(struct restart *restart, int left, int *status, struct err *err)
+// After a job that has ended otherwise than well. True when that is the end.
+static bool start_again(struct restart *restart, int *status, struct err *err)
 {
     const struct checkpoint_arguments *checkpoint = &restart->arguments.checkpoint;
+    const struct restart_end end = {
+        .may_help = err->kind == ERR_SYSTEM && !restart->is_signalled,
+        .failed_rank = restart->failed_rank,
+        .rank_count = restart->request->rank_count,
+        .is_fixed = restart->request->rendezvous != NULL,
+        .last_step = checkpoint->folder ? last_step(checkpoint->folder) : 0,
+    };
+    enum restart_next next = restart_next(&restart->rule, &end);
+    if (next == RESTART_NOT) return true;
+    console_printf(stderr,
+                   "meshwright run: %s: starts again from the last checkpoint in %s, restart %d of "
+                   "%d\n",
+                   err->text, checkpoint->folder, checkpoint->restarts - restart->rule.left,
+                   checkpoint->restarts);
+    *err = (struct err){0};
+    go_on(restart);
+    if (next == RESTART_AGAIN || drop_rank(restart, err)) return false;
+    *status = exit_status(err);
+    return true;
+}
+
+// One start of the ranks. True when the job is over, with its *status.
+static bool start(struct restart *restart, int *status, struct err *err)
+{
     bool is_well = launch_job(restart->request, status, err);
     // Who was to save and could not goes over by the checkpoint before.
     bool moves = restart->is_moved && restart->replan.plan && !restart->is_signalled &&
@@ -173,20 +182,7 @@ static bool start(struct restart *restart, int left, int *status, struct err *er
         if (!done) *status = exit_status(err);
         return !done;
     }
-    bool may = left > 0 && err->kind == ERR_SYSTEM && !restart->is_signalled;
-    if (!may) return true;
-    console_printf(stderr,
-                   "meshwright run: %s: starts again from the last checkpoint in %s, restart %d of "
-                   "%d\n",
-                   err->text, checkpoint->folder, checkpoint->restarts - left + 1,
-                   checkpoint->restarts);
-    *err = (struct err){0};
-    go_on(restart);
-    bool drops =
-        is_gone(&restart->before, restart->request, restart->failed_rank, checkpoint->folder);
-    if (!drops || drop_rank(restart, err)) return false;
-    *status = exit_status(err);
-    return true;
+    return start_again(restart, status, err);
 }
 
 int run_restart(struct arena *arena, const struct run_arguments *given,
@@ -197,13 +193,11 @@ int run_restart(struct arena *arena, const struct run_arguments *given,
                               .request = request,
                               .whole = whole,
                               .left_out = ARENA_NEW(arena, int, request->rank_count),
-                              .before = {.rank = -1},
+                              .rule = {given->checkpoint.restarts, -1, 0},
                               .failed_rank = -1};
     int status = 0;
     prepare(&restart);
-    for (int left = given->checkpoint.restarts; !start(&restart, left, &status, err);) {
-        left -= !restart.is_moved;
+    while (!start(&restart, &status, err))
         restart.is_moved = false;
-    }
     return status;
 }

@@ -1,6 +1,7 @@
 #include "executor/engine/checkpoint.h"
 
 #include "core/progress.h"
+#include "executor/checkpoint/commit.h"
 #include "executor/engine/host_state.h"
 
 #include <assert.h>
@@ -9,9 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
-
-// Of one rank, and in this order but for FAILED; COMMITTING and COMMITTED of the first alone.
-enum save_phase { NOTHING, WRITING, WRITTEN, COMMITTING, COMMITTED, FAILED };
 
 struct save {
     const struct run_checkpoint *options;
@@ -170,7 +168,7 @@ static void *write_copy(void *context)
     bool done = checkpoint_store_write(&save->store, save->facts.step, writing->rank, save->entries,
                                        save->entry_count, get_copy, save, &save->fault);
     save->write_ns = (int64_t)((clock_s() - save->began_s) * 1e9);
-    atomic_store(&save->phase, done ? WRITTEN : FAILED);
+    atomic_store(&save->phase, done ? COMMIT_WRITTEN : COMMIT_FAILED);
     return NULL;
 }
 
@@ -183,11 +181,11 @@ static void *commit(void *context)
     save->write_ns = (int64_t)((clock_s() - save->began_s) * 1e9);
     if (done && save->options->keep > 0)
         done = checkpoint_store_keep(&save->store, save->options->keep, &save->fault);
-    atomic_store(&save->phase, done ? COMMITTED : FAILED);
+    atomic_store(&save->phase, done ? COMMIT_COMMITTED : COMMIT_FAILED);
     return NULL;
 }
 
-static bool start(struct engine *engine, enum save_phase phase, void *(*work)(void *))
+static bool start(struct engine *engine, enum commit_phase phase, void *(*work)(void *))
 {
     struct save *save = engine->save;
     struct writing *writing = ARENA_NEW(engine->arena, struct writing, 1);
@@ -227,7 +225,7 @@ static bool begin(struct engine *engine)
     };
     save->is_under_way = true;
     save->last_step = step;
-    return start(engine, WRITING, write_copy);
+    return start(engine, COMMIT_WRITING, write_copy);
 }
 
 void save_tell(struct engine *engine, int64_t mine[SAVE_COUNT])
@@ -257,7 +255,7 @@ static void give_up(struct engine *engine, int rank)
     checkpoint_store_discard(&save->store, save->facts.step, engine->rank);
     save->fault = (struct err){0};
     save->is_under_way = false;
-    atomic_store(&save->phase, NOTHING);
+    atomic_store(&save->phase, COMMIT_NOTHING);
 }
 
 static void finish_one(struct save *save, double pause_s, double write_s, double step_s)
@@ -272,30 +270,32 @@ static void finish_one(struct save *save, double pause_s, double write_s, double
     saved->write_s = save->write_sum_s / saved->count;
     if (step_s > 0) saved->every = steps_between(save, saved->pause_s, saved->write_s, step_s);
     save->is_under_way = false;
-    atomic_store(&save->phase, NOTHING);
+    atomic_store(&save->phase, COMMIT_NOTHING);
 }
 
 // What all ranks said of the one under way. The same on all of them.
 static bool follow(struct engine *engine, const int64_t *all, double step_s)
 {
     struct save *save = engine->save;
-    int failed = -1, written = 0;
+    int failed;
     int64_t pause_ns = 0;
-    for (int r = rank_count(engine) - 1; r >= 0; r--) {
+    for (int r = 0; r < rank_count(engine); r++) {
         const int64_t *of = all + (int64_t)r * SAVE_COUNT;
-        if (of[SAVE_PHASE] == FAILED) failed = r;
-        written += of[SAVE_PHASE] >= WRITTEN;
         if (of[SAVE_PAUSE_NS] > pause_ns) pause_ns = of[SAVE_PAUSE_NS];
         save->is_asked |= of[SAVE_STOP] != 0;
     }
     if (!save->is_under_way) return true;
-    if (failed >= 0) {
-        // Others may still be writing, and nobody commits: their files are left over.
+    switch (commit_next(all + SAVE_PHASE, SAVE_COUNT, rank_count(engine), engine->rank, &failed)) {
+    case COMMIT_GIVE_UP:
         give_up(engine, failed);
-    } else if (all[SAVE_PHASE] == COMMITTED) {
+        break;
+    case COMMIT_STORED:
         finish_one(save, (double)pause_ns * 1e-9, (double)all[SAVE_WRITE_NS] * 1e-9, step_s);
-    } else if (written == rank_count(engine) && all[SAVE_PHASE] == WRITTEN && engine->rank == 0) {
-        return start(engine, COMMITTING, commit);
+        break;
+    case COMMIT_START:
+        return start(engine, COMMIT_COMMITTING, commit);
+    case COMMIT_WAIT:
+        break;
     }
     return true;
 }

@@ -1,4 +1,4 @@
-#include "executor/checkpoint/store.h"
+#include "tests/support/fake_checkpoint.h"
 #include "tests/support/fake_disk.h"
 #include "tests/support/test.h"
 
@@ -12,7 +12,7 @@
 // was done is there until later ones take its place. Everything hangs on a seed, which a failure
 // prints: `build/tests/test_checkpoint_faults SEED` runs that one again, and FIRST COUNT so many.
 
-enum { RANKS_MOST = 3, LIVES = 4, STEPS = 3, KEEP = 2, ELEMENTS = 5 };
+enum { RANKS_MOST = 3, LIVES = 4, STEPS = 3, KEEP = 2 };
 
 struct world {
     struct fake_disk *fake;
@@ -24,41 +24,6 @@ struct world {
     int64_t committed;  // the last whose commit was done; 0: none
 };
 
-static double number_of(int64_t step, int rank, int element)
-{
-    return (double)(step * 1000 + rank * 10 + element);
-}
-
-struct giving {
-    double values[ELEMENTS];
-};
-
-static const void *give(void *context, int entry, struct err *err)
-{
-    (void)entry;
-    (void)err;
-    return ((struct giving *)context)->values;
-}
-
-// A rank's piece: its row of a matrix.
-static bool write_rank(struct world *world, int rank, struct err *err)
-{
-    struct giving giving;
-    struct checkpoint_entry entry = {
-        .piece = {.name = "weight.1",
-                  .rank = 2,
-                  .first = {rank},
-                  .count = {1, ELEMENTS},
-                  .whole = {world->ranks, ELEMENTS},
-                  .vocab_dim = -1,
-                  .elements = ELEMENTS},
-        .number = CHECKPOINT_F64,
-    };
-    for (int e = 0; e < ELEMENTS; e++)
-        giving.values[e] = number_of(world->step, rank, e);
-    return checkpoint_store_write(&world->store, world->step, rank, &entry, 1, give, &giving, err);
-}
-
 // Ranks write in any order; the first commits when all have, and clears away.
 static void save(struct world *world)
 {
@@ -67,41 +32,16 @@ static void save(struct world *world)
     world->step++;
     int first = (int)fake_disk_draw(world->fake, (uint64_t)world->ranks);
     for (int i = 0; i < world->ranks; i++)
-        all = write_rank(world, (first + i) % world->ranks, &err) && all;
-    struct checkpoint_facts facts = {.step = world->step,
-                                     .loss_scale = 1,
-                                     .model = "m",
-                                     .family = "f",
-                                     .optimizer = "none",
-                                     .plan_hash = "h"};
-    if (all && checkpoint_store_commit(&world->store, &facts, world->ranks, &err)) {
+        all = fake_checkpoint_write(&world->store, world->step, (first + i) % world->ranks,
+                                    world->ranks, &err) &&
+              all;
+    if (all && fake_checkpoint_commit(&world->store, world->step, world->ranks, &err)) {
         world->committed = world->step;
         (void)!checkpoint_store_keep(&world->store, KEEP, &err);
         return;
     }
     for (int r = world->ranks - 1; r >= 0; r--)
         checkpoint_store_discard(&world->store, world->step, r);
-}
-
-// Whether the checkpoint of a step holds what was written of it.
-static bool is_whole(struct world *world, struct arena *arena, int64_t step, struct err *err)
-{
-    struct checkpoint_index index;
-    const char *path = checkpoint_store_path(arena, &world->store, step);
-    if (!checkpoint_load(&world->disk, arena, path, &index, err)) return false;
-    if (index.facts.step != step || index.file_count != index.entry_count) return false;
-    for (int f = 0; f < index.file_count; f++) {
-        struct disk_map map;
-        if (!checkpoint_verify(&world->disk, path, &index, f, err)) return false;
-        const char *file = arena_print(arena, "%s/%s", path, index.files[f].name);
-        if (world->disk.map(world->fake, file, &map) != 0) return false;
-        for (int e = 0; e < ELEMENTS; e++) {
-            const char *bytes = map.bytes + index.files[f].header_bytes;
-            if (checkpoint_number_get(CHECKPOINT_F64, bytes, e) != number_of(step, f, e))
-                return false;
-        }
-    }
-    return true;
 }
 
 // After a crash: the next run looks at what is there.
@@ -114,7 +54,7 @@ static const char *look(struct world *world, struct arena *arena)
         !checkpoint_store_steps(&world->store, arena, &steps, &count, &err))
         return arena_print(arena, "it does not open: %s", err.text);
     for (int i = 0; i < count; i++) {
-        if (!is_whole(world, arena, steps[i], &err))
+        if (!fake_checkpoint_is_whole(&world->store, arena, steps[i], &err))
             return arena_print(arena, "step %lld is not whole: %s", (long long)steps[i], err.text);
     }
     if (world->committed && (count == 0 || steps[0] < world->committed))

@@ -35,7 +35,7 @@ struct node_life {
     int first_rank, own_count;
 };
 
-struct trial {
+struct node_trial {
     struct fake_outside *fake;
     struct node_life nodes[FAKE_NODES];
     int count, rank_count;
@@ -44,17 +44,17 @@ struct trial {
     const char *wrong;
 };
 
-static double drawn_s(struct trial *trial, double most_s)
+static double drawn_s(struct node_trial *trial, double most_s)
 {
     return most_s * (double)fake_outside_draw(trial->fake, 10000) / 10000;
 }
 
-static bool one_in(struct trial *trial, uint64_t many)
+static bool one_in(struct node_trial *trial, uint64_t many)
 {
     return fake_outside_draw(trial->fake, many) == 0;
 }
 
-static void draw_node(struct trial *trial, int n)
+static void draw_node(struct node_trial *trial, int n)
 {
     struct node_life *node = &trial->nodes[n];
     *node = (struct node_life){.outside = fake_outside_of(trial->fake, n)};
@@ -87,7 +87,7 @@ static void free_node(struct node_life *node)
     node->nodes = (struct launch_nodes){0};
 }
 
-static void end_node(struct trial *trial, struct node_life *node)
+static void end_node(struct node_trial *trial, struct node_life *node)
 {
     node->state = ENDED;
     node->ended_s = fake_outside_now_s(trial->fake);
@@ -109,7 +109,7 @@ static void look_at_meeting(struct node_life *node)
 }
 
 // As `look` of launch.c.
-static void look_at_job(struct trial *trial, struct node_life *node)
+static void look_at_job(struct node_trial *trial, struct node_life *node)
 {
     double now_s = fake_outside_now_s(trial->fake);
     bool has_ended = now_s >= node->ranks_end_s;
@@ -133,7 +133,7 @@ static void start(struct node_life *node)
     node->state = node->meeting ? MEETING : LEAVING;
 }
 
-static void look(struct trial *trial, struct node_life *node)
+static void look(struct node_trial *trial, struct node_life *node)
 {
     switch (node->state) {
     case BEFORE:
@@ -160,7 +160,7 @@ static void look(struct trial *trial, struct node_life *node)
 }
 
 // How long until the next look: mostly soon, now and then a launcher stands still.
-static double pause_of(struct trial *trial, struct node_life *node)
+static double pause_of(struct node_trial *trial, struct node_life *node)
 {
     double pause_s = LOOK_S * (1 + drawn_s(trial, 1));
     if (one_in(trial, 200)) pause_s += drawn_s(trial, 5);
@@ -170,7 +170,7 @@ static double pause_of(struct trial *trial, struct node_life *node)
 }
 
 // The node whose turn it is; of one time the first.
-static struct node_life *whose_turn(struct trial *trial)
+static struct node_life *whose_turn(struct node_trial *trial)
 {
     struct node_life *next = NULL;
     for (int n = 0; n < trial->count; n++) {
@@ -181,14 +181,14 @@ static struct node_life *whose_turn(struct trial *trial)
     return next;
 }
 
-static void litter(struct trial *trial)
+static void litter(struct node_trial *trial)
 {
     static const char *const NAMES[] = {"job.0", "job.1", "job.go", "job.2"};
     if (trial->is_calm || !one_in(trial, 300)) return;
     fake_outside_litter(trial->fake, FOLDER, NAMES[fake_outside_draw(trial->fake, 4)]);
 }
 
-static void play(struct trial *trial)
+static void play(struct node_trial *trial)
 {
     for (int event = 0; event < EVENTS_MOST; event++) {
         struct node_life *node = whose_turn(trial);
@@ -207,7 +207,7 @@ static void play(struct trial *trial)
 }
 
 // Who has met has met the same ones, and shares the ranks with them.
-static void check_meeting(struct trial *trial, const char *before)
+static void check_meeting(struct node_trial *trial, const char *before)
 {
     const struct node_life *first = NULL;
     int next_rank = 0;
@@ -226,7 +226,7 @@ static void check_meeting(struct trial *trial, const char *before)
 }
 
 // One that is told of a good end is right, and so are all others but those whose own folder failed.
-static void check_end(struct trial *trial)
+static void check_end(struct node_trial *trial)
 {
     bool is_well = false;
     for (int n = 0; n < trial->count; n++)
@@ -245,7 +245,7 @@ static void check_end(struct trial *trial)
 }
 
 // Whoever fails lets the others know, so that nobody stays for long.
-static void check_time(struct trial *trial)
+static void check_time(struct node_trial *trial)
 {
     for (int n = 0; n < trial->count; n++) {
         const struct node_life *node = &trial->nodes[n];
@@ -257,7 +257,7 @@ static void check_time(struct trial *trial)
 static const char *live(struct arena *arena, uint64_t seed, enum fake_fault fault)
 {
     static char before[PATH_MAX];
-    struct trial trial = {.fake = fake_outside_new(arena, seed, (double)(seed % 4))};
+    struct node_trial trial = {.fake = fake_outside_new(arena, seed, (double)(seed % 4))};
     before[0] = '\0';
     trial.count = 2 + (int)fake_outside_draw(trial.fake, FAKE_NODES - 1);
     trial.rank_count = trial.count + (int)fake_outside_draw(trial.fake, 5);
