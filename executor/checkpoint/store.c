@@ -74,8 +74,9 @@ static bool remove_leftovers(const struct checkpoint_store *store, struct arena 
     return true;
 }
 
-// A new folder's name lasts, too: all that is committed hangs on it.
-static bool sync_above(const struct disk *disk, struct arena *arena, const char *path,
+// The folder's own name lasts, too: all that is committed hangs on it, and who made it may not have
+// come to this. Only above one that was there already it may be for others to write.
+static bool sync_above(const struct disk *disk, struct arena *arena, const char *path, bool is_new,
                        struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -87,6 +88,7 @@ static bool sync_above(const struct disk *disk, struct arena *arena, const char 
                         : slash == path ? "/"
                                         : arena_print(arena, "%.*s", (int)(slash - path), path);
     int error = disk->sync_folder(disk->context, above);
+    if (!is_new && error == EACCES) return true;
     return !error || fail(err, "syncing", above, error);
 }
 
@@ -95,13 +97,16 @@ static bool open_folder(const struct checkpoint_store *store, struct arena *aren
     const struct disk *disk = store->disk;
     int error = disk->make_folder(disk->context, store->folder);
     if (error && error != EEXIST) return fail(err, "making", store->folder, error);
-    if (!error && !sync_above(disk, arena, store->folder, err)) return false;
+    if (!sync_above(disk, arena, store->folder, !error, err)) return false;
     if (!remove_leftovers(store, arena, err)) return false;
     const char *trial = arena_print(arena, "%s/%strial", store->folder, AWAY);
     error = disk->make_folder(disk->context, trial);
     if (error) return fail(err, "writing in", store->folder, error);
     error = disk->remove(disk->context, trial);
-    return !error || fail(err, "removing", trial, error);
+    if (error) return fail(err, "removing", trial, error);
+    // What has the name of a checkpoint is gone on from, and may be of a run whose last sync failed.
+    error = disk->sync_folder(disk->context, store->folder);
+    return !error || fail(err, "syncing", store->folder, error);
 }
 
 bool checkpoint_store_open(const struct checkpoint_store *store, struct err *err)

@@ -15,7 +15,7 @@ struct checkpoint_store {
 };
 
 // By one rank, before any other call: makes the folder where it is missing, removes what a killed
-// run left half done, and tries whether it can be written.
+// run left half done, and tries whether it can be written. What it then holds lasts.
 MUST_CHECK bool checkpoint_store_open(const struct checkpoint_store *store, struct err *err);
 // Steps of which there are checkpoints, the last one first; in the arena. None where there is no
 // folder.
