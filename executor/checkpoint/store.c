@@ -104,7 +104,7 @@ static bool open_folder(const struct checkpoint_store *store, struct arena *aren
     if (error) return fail(err, "writing in", store->folder, error);
     error = disk->remove(disk->context, trial);
     if (error) return fail(err, "removing", trial, error);
-    // What has the name of a checkpoint is gone on from, and may be of a run whose last sync failed.
+    // What has the name of a checkpoint is gone on from: it may be of a run whose last sync failed.
     error = disk->sync_folder(disk->context, store->folder);
     return !error || fail(err, "syncing", store->folder, error);
 }

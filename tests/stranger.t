@@ -1,0 +1,131 @@
+#!/usr/bin/perl
+# A stranger on every port of a run: nothing of ours listens, and where mpirun and its MPI do,
+# garbage, silence and greetings of old versions change no loss. MESHWRIGHT_STRANGER_S=60 is a
+# minute of it; times are printed and not looked at.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use IO::Socket::INET;
+use JSON::PP;
+use POSIX ();
+use Time::HiRes qw(time sleep);
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $json   = JSON::PP->new->allow_nonref;
+my $lasts  = $ENV{MESHWRIGHT_STRANGER_S} // 2;
+my $seed   = 20261123;
+srand $seed;
+$ENV{NO_COLOR} = 1;
+$ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1;
+delete $ENV{COLUMNS};
+
+write_text("$folder/tiny.json", $json->encode({model_type => 'gpt2', n_embd => 16, n_head => 2,
+    n_layer => 2, n_positions => 16, vocab_size => 200}));
+my ($status, undef, $errors) = answer_of("$build/meshwright plan $folder/tiny.json dgx-a100-80g",
+    '--precision fp32 --seq-len 16 --global-batch 4 --micro-batch 1 --stack meshwright',
+    "--gpus 2 --dp 2 -o $folder/pair.json");
+die $errors if $status;
+
+# Processes below this one.
+sub descendants {
+    my ($pid) = @_;
+    my @children = split ' ', join ' ', map { text_of($_) } glob "/proc/$pid/task/*/children";
+    return map { ($_, descendants($_)) } @children;
+}
+
+# Ports at which one of these processes listens, as [process, port].
+sub listening {
+    my %port_of;
+    for my $table ('tcp', 'tcp6') {
+        for (split /\n/, -e "/proc/net/$table" ? text_of("/proc/net/$table") : '') {
+            my (undef, $local, undef, $state, @rest) = split;
+            next unless defined $state && $state eq '0A';
+            $port_of{$rest[5]} = hex((split /:/, $local)[1]);
+        }
+    }
+    my @found;
+    for my $pid (@_) {
+        for my $name (glob "/proc/$pid/fd/*") {
+            my ($inode) = (readlink($name) // '') =~ /^socket:\[(\d+)\]$/ or next;
+            push @found, [$pid, $port_of{$inode}] if $port_of{$inode};
+        }
+    }
+    return @found;
+}
+
+sub program_of { return (readlink("/proc/$_[0]/exe") // '') =~ s{.*/}{}r }
+
+# Starts the run, lets the stranger at it when it trains, and gives its losses, with how long it
+# took. The drill makes steps long enough to be disturbed.
+sub run_beside {
+    my ($words, $stranger) = @_;
+    my $steps = 20 + 15 * $lasts;
+    my $began = time;
+    my $job   = fork // die;
+    if (!$job) {
+        open STDOUT, '>', "$folder/out" or die;
+        open STDERR, '>', "$folder/err" or die;
+        exec "$build/meshwright", 'run', "$folder/pair.json", '--backend', 'cpu', '--steps', $steps,
+            '--slow-rank', '1=40', @$words, '--metrics', "$folder/m.jsonl", '--json'
+            or POSIX::_exit(126);
+    }
+    for (1 .. 1000) {
+        last if -s "$folder/m.jsonl";
+        sleep 0.02;
+    }
+    $stranger->($job) if $stranger;
+    waitpid $job, 0;
+    my $status = $? >> 8;
+    unlink "$folder/m.jsonl";
+    return ($status ? [] : $json->decode(text_of("$folder/out"))->{loss}, time - $began);
+}
+
+my ($left_alone, $alone_s) = run_beside(['--spawn']);
+check('a run that is left alone has losses', @$left_alone > 0, text_of("$folder/err"));
+my @ours;
+run_beside(['--spawn'], sub { @ours = listening($_[0], descendants($_[0])) });
+check('and listens nowhere', !@ours, join ' ', map { "@$_" } @ours);
+
+# What a stranger sends: nothing, noise, what looks like an older version of what is spoken there.
+my @words = ('', join('', map { chr int rand 256 } 1 .. 4096), "OPAL\0\0\0\1" . "\0" x 64,
+             "GET / HTTP/1.0\r\n\r\n", "meshwri\0" . pack('l<4', 1, 0, 2, 2));
+
+sub disturb {
+    my ($count, @ports) = @_;
+    my (@held, $sent);
+    my $until = time + $lasts;
+    while (time < $until) {
+        for my $port (@ports) {
+            my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port,
+                                               Proto => 'tcp', Timeout => 1) or next;
+            local $SIG{PIPE} = 'IGNORE';
+            syswrite $socket, $words[$sent++ % @words];
+            # Those before stay open, and silent.
+            push @held, $socket;
+            shift(@held)->close if @held > 20;
+        }
+        sleep 0.02;
+    }
+    $$count = $sent // 0;
+}
+
+if (-e "$build/exec_mpi.so" && grep { -x "$_/mpirun" } split /:/, $ENV{PATH}) {
+    my ($alone, $alone_s) = run_beside(['--transport', 'mpi']);
+    my ($count, @ports);
+    my ($beside, $beside_s) = run_beside(['--transport', 'mpi'], sub {
+        my @found = listening($_[0], descendants($_[0]));
+        @ports = map { program_of($_->[0]) . ":$_->[1]" } @found;
+        disturb(\$count, map { $_->[1] } @found);
+    });
+    print "# seed $seed: $count greetings at @ports; alone $alone_s s, beside them $beside_s s\n";
+    check('under mpirun there are ports to be at', $count > 0, "@ports");
+    check('and a stranger there changes no loss', @$alone > 0 && "@$alone" eq "@$beside",
+          text_of("$folder/err"));
+    check('which are those of --spawn', "@$alone" eq "@$left_alone");
+} else {
+    skipped('a stranger at the ports of mpirun', 'there is no MPI here');
+}
+checked();
