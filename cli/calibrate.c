@@ -5,6 +5,8 @@
 #include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
+#include "core/units.h"
+#include "executor/calibrate/calibrate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +67,22 @@ static bool write_folder(struct arena *arena, const char *folder, const struct l
     return true;
 }
 
-static int run(struct arena *arena, struct calibrate_arguments *arguments, struct err *err)
+// The same file with the storage for checkpoints, which is measured when the ranks are done.
+static char *add_disk(struct arena *arena, const char *folder, const struct local_key *key,
+                      char *text, struct err *err)
+{
+    struct local local = {0};
+    double bytes_per_s = 0;
+    if (!calibrate_disk(folder, &bytes_per_s, err)) return NULL;
+    if (!local_parse(arena, text, key, &local, err)) return NULL;
+    local.cluster->failures.host_checkpoint_bytes_per_s = bytes_per_s;
+    console_printf(stdout, "checkpoints are stored in %s at %s\n", plain_copy(arena, folder),
+                   units_bytes_per_s(arena, bytes_per_s));
+    return local_text(arena, key, &local);
+}
+
+static int run(struct arena *arena, struct calibrate_arguments *arguments, const char *disk,
+               struct err *err)
 {
     struct launch_place place = launch_place_find();
     if (arguments->folder && !arguments->force && !place.is_launched &&
@@ -77,6 +94,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
     if (!local_key_find(arena, arguments->backend, arguments->ranks, &key, err))
         return exit_status(err);
     char *text = calibrate_job(arguments, arena, &key, err);
+    if (text && disk) text = add_disk(arena, disk, &key, text, err);
     if (!text) return exit_status(err);
     const char *path = arguments->into ? arguments->into : local_path(arena, &key);
     if (!path && !arguments->folder) {
@@ -97,6 +115,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, struc
 int calibrate_command(int argc, char **argv, struct err *err)
 {
     struct calibrate_arguments arguments = calibrate_arguments_default();
+    const char *disk = NULL;
     const struct option options[] = {
         {"--ranks", OPTION_INT, &arguments.ranks,
          "ranks that measure at once (default: as many as cores, or GPUs)", "N", 1, 4096},
@@ -106,6 +125,9 @@ int calibrate_command(int argc, char **argv, struct err *err)
          "to measure for, at most (default 15, of GPUs 60)", "S", 0.1, 90},
         {"--plan", OPTION_TEXT, &arguments.plan,
          "the GEMMs and attention of this plan as well, whatever they take", "PLAN", 0, 0},
+        {"--disk", OPTION_TEXT, &disk,
+         "how fast checkpoints are stored there as well, for what `run` predicts of them", "DIR", 0,
+         0},
         {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
         {"--short", OPTION_FLAG, &arguments.is_short,
          "small kernels and messages only: quick and not to be trusted", NULL, 0, 0},
@@ -128,7 +150,7 @@ int calibrate_command(int argc, char **argv, struct err *err)
     }
     if (!output_take_stdout(&arguments.into, err)) return exit_status(err);
     struct arena arena = {0};
-    int status = run(&arena, &arguments, err);
+    int status = run(&arena, &arguments, disk, err);
     arena_free(&arena);
     return status;
 }

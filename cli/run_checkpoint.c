@@ -84,6 +84,7 @@ bool run_checkpoints_make(struct arena *arena, const struct checkpoint_arguments
         .predicted = goodput_mean_of(&request),
         .step_s = step_s,
     };
+    if (!checkpoints->predicted.is_known) checkpoints->predicted = goodput_checkpoint_of(&request);
     if (!given->every && !checkpoints->predicted.is_known)
         return err_set(err, ERR_USAGE,
                        "--checkpoint-every: how often cluster %s fails is not known, so say it",

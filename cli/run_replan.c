@@ -85,7 +85,7 @@ static bool find_storing(const struct evaluation_request *was, double measured_s
             .checkpoint_bytes =
                 goodput_checkpoint_bytes(evaluation.program, evaluation.graph, was->stack),
         };
-        *stored_s = goodput_mean_of(&request).write_s;
+        *stored_s = goodput_checkpoint_of(&request).write_s;
     }
     arena_free(&arena);
     arena_free(&scratch);

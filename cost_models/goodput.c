@@ -134,10 +134,18 @@ static void fill_finish(const struct goodput_request *request, const struct rene
     goodput->interruptions = renewal_busy_s(renewal, work_s) / renewal->mtbf_s;
 }
 
+struct goodput goodput_checkpoint_of(const struct goodput_request *request)
+{
+    struct goodput goodput = {.checkpoint_bytes = request->checkpoint_bytes};
+    fill_storage(request, &goodput);
+    goodput.checkpoint_s = stall_s(request, &goodput);
+    return goodput;
+}
+
 static struct goodput fill(const struct goodput_request *request, bool with_quantiles)
 {
     assert(request->step_s > 0 && request->checkpoint_bytes >= 0 && request->steps >= 0);
-    struct goodput goodput = {.checkpoint_bytes = request->checkpoint_bytes};
+    struct goodput goodput = goodput_checkpoint_of(request);
     double per_s = 0;
     for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++) {
         goodput.cause_per_s[cause] =
@@ -148,8 +156,6 @@ static struct goodput fill(const struct goodput_request *request, bool with_quan
     goodput.is_known = true;
     goodput.mtbf_s = 1 / per_s;
     goodput.restart_is_assumed = request->cluster->failures.restart_s <= 0;
-    fill_storage(request, &goodput);
-    goodput.checkpoint_s = stall_s(request, &goodput);
     fill_interval(request, &goodput);
     const struct renewal renewal = renewal_of(request, &goodput);
     double wait_ratio = wait_ratio_of(&renewal, request->steps * request->step_s);

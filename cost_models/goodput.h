@@ -60,6 +60,10 @@ struct goodput goodput_of(const struct goodput_request *request);
 // The same but for `finish_s`, which stays 0 where the run ends: much faster.
 struct goodput goodput_mean_of(const struct goodput_request *request);
 
+// Of a checkpoint alone, whether or not the failures are known: checkpoint_bytes, checkpoint_s,
+// write_s and the storage; all else is 0.
+struct goodput goodput_checkpoint_of(const struct goodput_request *request);
+
 // Daly's equation 37 for checkpoints that take `checkpoint_s` and interruptions every `mtbf_s`:
 // seconds of work between two.
 double goodput_interval_s(double checkpoint_s, double mtbf_s);

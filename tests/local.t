@@ -46,13 +46,23 @@ for my $ranks (1, 2, 4) {
 }
 
 my ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 2 --quiet",
-    "-o $folder/files");
+    "-o $folder/files --disk $folder");
+my ($rate) = text_of("$folder/cache/meshwright/local-2.json") =~
+    /"host_checkpoint_bytes_per_s": ([0-9.e+]+)/;
+check('how fast checkpoints are stored is measured', $status == 0 && ($rate // 0) > 0
+    && $out =~ /^checkpoints are stored in \Q$folder\E at \S+ [kMGT]B\/s$/m
+    && !glob("$folder/meshwright-disk-*"), $out . $errors);
 check('device, cluster, stack and kernels are written', $status == 0
     && 4 == grep { -s "$folder/files/$_.json" } qw(device cluster stack kernels),
     "$status $out $errors");
 ($status, $out, $errors) = meshwright("plan $folder/tiny.json $folder/files/cluster.json $work",
     "--stack $folder/files/stack.json -o $folder/p.json");
 check('and planned with', $status == 0 && -s "$folder/p.json", "$status $out $errors");
+my ($left, $runs, $said) = meshwright("run $folder/p.json --backend cpu --steps 2",
+    "--checkpoint $folder/ck --checkpoint-every 1 -o $folder/r.json --force");
+my $saved = (eval { $json->decode(text_of("$folder/r.json")) } // {})->{checkpoints} // {};
+check('what checkpoints cost is predicted where failures are not known', $left == 0
+    && ($saved->{predicted_pause_s} // 0) > 0 && ($saved->{predicted_write_s} // 0) > 0, $said);
 my $own = "calibrate --short --seconds 0.1 --ranks 2 --quiet -o $folder/own";
 ($status, $out, $errors) = meshwright("$own --plan $folder/p.json");
 check('the products of this plan are measured', $status == 0, "$status $out $errors");

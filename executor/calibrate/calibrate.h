@@ -94,6 +94,11 @@ struct calibration {
 MUST_CHECK bool calibrate(struct arena *arena, const struct calibrate_request *request,
                           struct calibration *calibration, struct err *err);
 
+// executor/calibrate/disk.c: bytes a second at which this host stores checkpoints in the folder:
+// one of 64 MiB, checksums, syncs and commit included, the middle of three. ERR_SYSTEM where it
+// cannot; nothing is left there.
+MUST_CHECK bool calibrate_disk(const char *folder, double *bytes_per_s, struct err *err);
+
 // executor/launcher/bind.c: binds this process to the rank's core where there are at least
 // `rank_count` among those it may use, by hwloc. `core_count` is set in any case.
 struct binding {

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 struct save {
@@ -97,6 +98,8 @@ bool save_open(struct engine *engine)
     make_entries(engine, save);
     save->copy = host_memory(engine, save->bytes + 1);
     if (engine->err->kind) return false;
+    // Pages that are touched now hold up no step.
+    memset(save->copy, 0, (size_t)save->bytes + 1);
     double bytes = (double)save->bytes;
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &bytes, 1))) return false;
     save->saved.bytes = (int64_t)bytes;
