@@ -6,45 +6,16 @@ use strict;
 use warnings;
 use File::Copy 'copy';
 use File::Path qw(make_path remove_tree);
-use File::Temp 'tempdir';
-use JSON::PP;
 use POSIX ':sys_wait_h';
 use lib 'tests';
 use Schema;
 use Script;
+use TinyRun;
 
-my $build  = $ENV{BUILD} // 'build';
-# Where files are synced at once: the test makes hundreds of them.
-my $folder = tempdir(CLEANUP => 1, -w '/dev/shm' ? (DIR => '/dev/shm') : ());
-my $json   = JSON::PP->new->allow_nonref;
-my $store  = "$folder/ck";
-$ENV{NO_COLOR} = 1;
-delete $ENV{COLUMNS};
-
-sub meshwright { return answer_of("$build/meshwright", @_) }
-
-my %gpt2 = (model_type => 'gpt2', n_embd => 16, n_head => 2, n_layer => 2, n_positions => 16,
-            vocab_size => 200);
-write_text("$folder/tiny.json", $json->encode(\%gpt2));
-
-sub plan {
-    my ($name, $choices) = @_;
-    my ($status, undef, $errors) = meshwright(
-        "plan $folder/tiny.json dgx-a100-80g --precision fp32 --seq-len 16 --global-batch 4",
-        "--micro-batch 1 --stack meshwright $choices -o $folder/$name.json");
-    die "plan $choices: $errors" if $status;
-}
+my $store = "$folder/ck";
 plan('one', '--gpus 1');
 plan('pair', '--gpus 2 --dp 2 --zero 1');
 plan('tp', '--gpus 2 --tp 2');
-
-# Losses of a run, exactly; a run that failed has none.
-sub losses {
-    my ($plan, $steps, $more) = @_;
-    my ($status, $out, $errors) =
-        meshwright("run $folder/$plan.json --spawn --backend cpu --steps $steps --json", $more);
-    return ($status ? [] : $json->decode($out)->{loss}, $errors, $status);
-}
 
 sub steps_in { return map { /step-0*(\d+)$/ } sort glob "$store/step-*" }
 
@@ -170,10 +141,6 @@ sub started {
     return $child;
 }
 
-sub children_of {
-    my ($pid) = @_;
-    return split ' ', `cat /proc/$pid/task/$pid/children`;
-}
 my @long = ('run', "$folder/pair.json", '--spawn', '--backend', 'cpu', '--steps', 100000,
             '--checkpoint', $store, '--checkpoint-every', 2, '--keep', 2);
 remove_tree($store);

@@ -4,40 +4,13 @@
 use strict;
 use warnings;
 use File::Path 'remove_tree';
-use File::Temp 'tempdir';
-use JSON::PP;
 use POSIX ();
 use lib 'tests';
 use Script;
+use TinyRun;
 
-my $build  = $ENV{BUILD} // 'build';
-my $folder = tempdir(CLEANUP => 1, -w '/dev/shm' ? (DIR => '/dev/shm') : ());
-my $json   = JSON::PP->new->allow_nonref;
-$ENV{NO_COLOR} = 1;
-delete $ENV{COLUMNS};
-
-sub meshwright { return answer_of("$build/meshwright", @_) }
-
-my %gpt2 = (model_type => 'gpt2', n_embd => 16, n_head => 2, n_layer => 2, n_positions => 16,
-            vocab_size => 200);
-write_text("$folder/tiny.json", $json->encode(\%gpt2));
-
-sub plan {
-    my ($name, $choices) = @_;
-    my ($status, undef, $errors) = meshwright(
-        "plan $folder/tiny.json dgx-a100-80g --precision fp32 --seq-len 16 --global-batch 4",
-        "--micro-batch 1 --stack meshwright $choices -o $folder/$name.json");
-    die "plan $choices: $errors" if $status;
-}
 plan('pair', '--gpus 2 --dp 2 --zero 1');
 plan('quad', '--gpus 4 --dp 2 --tp 2 --zero 1');
-
-sub losses {
-    my ($plan, $steps, $more) = @_;
-    my ($status, $out, $errors) =
-        meshwright("run $plan --spawn --backend cpu --steps $steps --json", $more);
-    return ($status ? [] : $json->decode($out)->{loss}, $errors, $status);
-}
 
 sub copy_of {
     my ($from, $name) = @_;
@@ -86,11 +59,6 @@ refused('more than there were', '--ranks-left 5: the plan has 4 ranks',
 refused('without a folder', '--ranks-left needs --checkpoint DIR', '--ranks-left 2');
 
 # A rank that is killed is started again; one that is killed again before a checkpoint is gone.
-sub children_of {
-    my ($pid) = @_;
-    return split ' ', `cat /proc/$pid/task/$pid/children`;
-}
-
 # The newest process of the job, when it has started so many that are not among those `known`.
 sub newest {
     my ($job, $count, $known) = @_;
@@ -146,7 +114,7 @@ check('lines of steps that are run again are replaced, and what is torn is gone'
 
 # A rank that stays slow is named, and the run goes over to a plan without it, as one that is
 # resumed by hand: it takes as many steps until it is named as the machine is fast.
-$steps = 3000;
+$steps = 600;
 my ($ended, $out);
 ($ended, $out, $said) = meshwright(
     "run $folder/pair.json --spawn --backend cpu --steps $steps --slow-rank 1=200 --json --replan",

@@ -4,30 +4,19 @@
 # minute of it; times are printed and not looked at.
 use strict;
 use warnings;
-use File::Temp 'tempdir';
 use IO::Socket::INET;
-use JSON::PP;
 use POSIX ();
 use Time::HiRes qw(time sleep);
 use lib 'tests';
 use Script;
+use TinyRun;
 
-my $build  = $ENV{BUILD} // 'build';
-my $folder = tempdir(CLEANUP => 1);
-my $json   = JSON::PP->new->allow_nonref;
-my $lasts  = $ENV{MESHWRIGHT_STRANGER_S} // 2;
-my $seed   = 20261123;
+my $lasts = $ENV{MESHWRIGHT_STRANGER_S} // 1;
+my $seed  = 20261123;
 srand $seed;
-$ENV{NO_COLOR} = 1;
 $ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1;
-delete $ENV{COLUMNS};
 
-write_text("$folder/tiny.json", $json->encode({model_type => 'gpt2', n_embd => 16, n_head => 2,
-    n_layer => 2, n_positions => 16, vocab_size => 200}));
-my ($status, undef, $errors) = answer_of("$build/meshwright plan $folder/tiny.json dgx-a100-80g",
-    '--precision fp32 --seq-len 16 --global-batch 4 --micro-batch 1 --stack meshwright',
-    "--gpus 2 --dp 2 -o $folder/pair.json");
-die $errors if $status;
+plan('pair', '--gpus 2 --dp 2');
 
 # Processes below this one.
 sub descendants {
