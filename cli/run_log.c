@@ -21,7 +21,8 @@ struct run_log {
     const struct run_job *job;
     bool is_planned_device;
     FILE *metrics, *events;
-    bool is_cut;  // the metrics hold no steps that are run again
+    bool is_cut;        // the metrics hold no steps that are run again
+    bool has_diverged;  // which was said
     const char *events_path;
     struct err err;  // the first of the files' failures
     struct step_metrics *steps;
@@ -149,6 +150,17 @@ static void say_skipped(const struct step_metrics *of)
                        (long long)of->step, of->gradient_norm);
 }
 
+// Once, and of what is not left out: from there on weights are lost.
+static void say_diverged(struct run_log *log, const struct step_metrics *of)
+{
+    if (log->has_diverged || isfinite(of->loss) || of->skipped) return;
+    log->has_diverged = true;
+    console_printf(stderr,
+                   "meshwright run: step %lld: the loss is no number any more: training has "
+                   "diverged; --skip-spikes leaves out what is out of line\n",
+                   (long long)of->step);
+}
+
 static void say_straggler(const struct straggler *of, int64_t step)
 {
     if (of->rank < 0) return;
@@ -224,6 +236,7 @@ void run_log_step(struct run_log *log, const struct run_result *result)
     struct step_metrics *of = &log->steps[result->step_count - 1];
     take(log, result, of);
     if (!log->arguments->json) say(log, of);
+    say_diverged(log, of);
     say_straggler(&result->straggler, of->step);
     struct arena scratch = {0};
     if (log->metrics) {

@@ -187,4 +187,10 @@ meshwright("tokenize $folder/short.txt -o $folder/short.tokens");
 refused('a file too short to hold some out', 3, "$folder/short.tokens: found 40 tokens, wanted 68 "
         . 'for a sequence and one that is held out', $still,
         "--data $folder/short.tokens --validate-every 1");
+
+# What has diverged is said, once.
+($status, $out, $errors) = meshwright("run $still --backend cpu --steps 40 --learning-rate 1000");
+check('a loss that is no number is said once', 1 == (() = $errors =~
+      /^meshwright run: step \d+: the loss is no number any more: training has diverged; /mg),
+      $errors);
 checked();

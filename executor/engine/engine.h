@@ -264,6 +264,7 @@ int64_t update_staging(const struct engine *engine, int task);
 // engine_scale.c: at the start; of a step whose norm nobody asks for; and when the norm of the
 // scaled gradients is known.
 void scale_open(struct engine *engine);
+bool scale_is_on(const struct engine *engine);  // gradients are scaled, by 1 too
 void scale_start(struct engine *engine);
 void scale_settle(struct engine *engine, double scaled_norm);
 // engine_data.c

@@ -224,7 +224,7 @@ static bool load(struct engine *engine, const char *path, int64_t *step)
     // Moments that are not there begin anew, and what corrects their bias with them.
     bool has_moments = checkpoint_source_has(&source, CHECKPOINT_FIRST);
     engine->update_count = has_moments ? (int)facts->updates : 0;
-    if (facts->step > 0 && engine->scale.now > 1) engine->scale.now = facts->loss_scale;
+    if (facts->step > 0 && scale_is_on(engine)) engine->scale.now = facts->loss_scale;
     engine->scale.good_steps = facts->good_steps;
     engine->spikes = facts->norms;
     return true;

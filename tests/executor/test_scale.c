@@ -142,6 +142,26 @@ static void without_a_norm_a_step_starts_settled(void **state)
     assert_true(engine->gradient_scale == 7 && engine->update_count == 1);
 }
 
+// A norm that is not finite at a scale of 1 is out of line like any other, so that a run which
+// skips spikes may roll back; where none are skipped it is left out as it was.
+static void what_has_no_room_at_a_scale_of_1_is_a_spike(void **state)
+{
+    static const struct {
+        double loss_scale, deviations;
+        enum run_skip skip;
+    } CASES[] = {{1, 2.5, RUN_SKIP_SPIKE}, {2, 2.5, RUN_SKIP_ROOM}, {1, 0, RUN_SKIP_ROOM}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct scale_bench bench;
+        struct engine *engine = scaling_open(&bench, PRECISION_FP16, CASES[i].loss_scale, 0);
+        bench.options.spike_deviations = CASES[i].deviations;
+        step(engine, INFINITY);
+        assert_int_equal(engine->scale.skip, CASES[i].skip);
+        assert_true(engine->scale.skips);
+        assert_int_equal(engine->update_count, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +170,7 @@ int main(void)
         cmocka_unit_test(a_gradient_without_room_halves_the_scale_and_skips),
         cmocka_unit_test(two_thousand_good_steps_double_the_scale),
         cmocka_unit_test(without_a_norm_a_step_starts_settled),
+        cmocka_unit_test(what_has_no_room_at_a_scale_of_1_is_a_spike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
