@@ -44,9 +44,12 @@ static inline struct pair_times schedule_pair(const struct pipeline_times *times
 // Time between two stages: none when there is only one.
 double schedule_hop(const struct pipeline_times *times);
 
-// Duration of the interleaved order (plan/schedules/ring.c).
-enum { RING_CHUNKS = 32 };
+// Duration of the interleaved order (plan/schedules/ring.c); by the walk of every moment
+// (plan/schedules/ring_walk.c) where the chunks of a stage differ and there are no more than
+// RING_CELLS in all, with one more a stage.
+enum { RING_CHUNKS = 32, RING_CELLS = 512 };
 double ring_duration(const struct pipeline_times *times, double *end_s);
+double ring_walk(const struct pipeline_times *times, double *end_s);
 
 // Duration of an order of which every stage repeats a round, of one micro-batch in all its tasks
 // (plan/schedules/replay.c): played task by task by the rules of simulator/walk.h, but for the

@@ -27,8 +27,9 @@
 // and a gradient is handed over one step after its backward. So moves up start at t - i = 1 or 2
 // and moves down at t + i = 0 or 1 (all mod p), and where they arrive the next ones start: four
 // lanes go round the ring, once in a turn of p steps, each with the longest path that is on it.
-// (The stages and moments left out matter in two random rings of a hundred, where what is found is
-// up to 2.3 % short of the longest path: tests/plan/test_ring.c.)
+// (The stages and moments left out matter where a stage's chunks are of three kinds and more: among
+// more than FEW_STAGES these are walked moment by moment, ring_walk.c. Of what is left they matter
+// in two random rings of a hundred, up to 2.3 % short of the longest path: tests/plan/test_ring.c.)
 // Turn T has its forwards of block T, T - 1 before, and its backwards of block T - v, T - v - 1
 // before. Groups of p micro-batches repeat: once a group has made the longest paths to all stages
 // grow by the same, it will for good.
@@ -433,9 +434,40 @@ static void fill_ends(const struct ring *ring, double *end_s)
         end_s[chunk] = last->end_s[chunk];
 }
 
+// Whether chunks are of more than two classes, but for the first of all, behind the embedding, and
+// the last, before the head: two are those that have a layer more and those that have not, among
+// which paths keep to the lanes.
+static bool is_uneven(const struct pipeline_times *times)
+{
+    const struct stage_runs *runs = times->runs;
+    int v = times->shape.chunk_count, p = times->shape.stage_count;
+    int classes[2] = {-1, -1}, count = 0;
+    struct pair_times pairs[2];
+    if (p <= FEW_STAGES || p * (v + 1) > RING_CELLS) return false;
+    for (int i = 0; i < runs->run_count; i++) {
+        struct stage_run run = runs->runs[i];
+        int first = run.first == 0 && run.count == 1, end = run.first == p - 1 ? v - 1 : v;
+        for (int chunk = first; chunk < end; chunk++) {
+            int class = times->class_of[run.first * v + chunk];
+            if (class == classes[0] || class == classes[1]) continue;
+            struct pair_times pair = schedule_pair(times, run.first, chunk);
+            bool is_known = false;
+            for (int k = 0; k < count; k++)
+                is_known |=
+                    pairs[k].forward_s == pair.forward_s && pairs[k].backward_s == pair.backward_s;
+            if (is_known) continue;
+            if (count == 2) return true;
+            classes[count] = class;
+            pairs[count++] = pair;
+        }
+    }
+    return false;
+}
+
 double ring_duration(const struct pipeline_times *times, double *end_s)
 {
     struct ring ring;  // large, used only as far as there are stops
+    if (is_uneven(times)) return ring_walk(times, end_s);
     start(&ring, times);
     int v = ring.v, last = ring.group_count * v, now = 0;
     if (ring.group_count >= 3) {
