@@ -17,7 +17,7 @@ struct chunks {
     int turn, below, above;
 };
 
-struct walk {
+struct ring_walker {
     const struct pipeline_times *times;
     int p, v, block_count;
     double hop_s, gap_s;
@@ -27,13 +27,13 @@ struct walk {
     double at_s[2][RING_CELLS];  // by stage: now and next
 };
 
-static int chunk_of(const struct walk *walk, int block)
+static int chunk_of(const struct ring_walker *walk, int block)
 {
     return block < 0 || block >= walk->block_count ? -1 : block % walk->v;
 }
 
 // Of the forwards at place `at` on stage 0, at - 1 on stage 1 and so on.
-static struct chunks forwards(const struct walk *walk, int at)
+static struct chunks forwards(const struct ring_walker *walk, int at)
 {
     int block = (at + walk->p) / walk->p - 1;
     assert(at >= -walk->p);
@@ -42,7 +42,7 @@ static struct chunks forwards(const struct walk *walk, int at)
 }
 
 // Of the backwards at place `at` on stage 0, at + 1 on stage 1 and so on.
-static struct chunks backwards(const struct walk *walk, int at)
+static struct chunks backwards(const struct ring_walker *walk, int at)
 {
     int ahead = (walk->v + 2) * walk->p, top = walk->v - 1;
     int block = (at + ahead) / walk->p - (walk->v + 2);
@@ -63,7 +63,8 @@ static inline double longer(double a_s, double b_s)
 
 // Nothing is sent or received between a backward and a forward of the first chunk on the first
 // stage, nor between a forward and a backward of the last chunk on the last one.
-static double gap_less_s(const struct walk *walk, int stage, int forward, int backward, int next)
+static double gap_less_s(const struct ring_walker *walk, int stage, int forward, int backward,
+                         int next)
 {
     double less_s = stage == 0 && backward == 0 && next == 0 ? walk->gap_s : 0;
     int top = walk->v - 1;
@@ -72,15 +73,15 @@ static double gap_less_s(const struct walk *walk, int stage, int forward, int ba
 }
 
 // A row of a table, and what a move of its tasks takes beside them; of no task, for ever.
-struct row {
+struct task_row {
     const double *s;
     double move_s;
 };
 
-static struct row row_of(const struct walk *walk, const double *table, int chunk)
+static struct task_row row_of(const struct ring_walker *walk, const double *table, int chunk)
 {
     double move_s = chunk < 0 ? NEVER_S : walk->hop_s - walk->gap_s;
-    return (struct row){table + (chunk < 0 ? walk->v : chunk) * walk->p, move_s};
+    return (struct task_row){table + (chunk < 0 ? walk->v : chunk) * walk->p, move_s};
 }
 
 // The tasks of one moment, and the forwards of the next.
@@ -91,7 +92,7 @@ struct moment {
 };
 
 // The first or the last stage, to which paths come round the ring.
-static void pass_end(const struct walk *walk, const struct moment *moment, int stage)
+static void pass_end(const struct ring_walker *walk, const struct moment *moment, int stage)
 {
     int p = walk->p, below = stage > 0 ? stage - 1 : p - 1, above = stage + 1 < p ? stage + 1 : 0;
     int forward = on(&moment->forward, stage), backward = on(&moment->backward, stage);
@@ -99,10 +100,10 @@ static void pass_end(const struct walk *walk, const struct moment *moment, int s
     int next = on(&moment->next, stage);
     if (stage == 0 && up + 1 == walk->v) up = -1;
     if (down < 0) down = -1;
-    struct row ahead = row_of(walk, walk->forward_s, forward);
-    struct row back = row_of(walk, walk->backward_s, backward);
-    struct row rises = row_of(walk, walk->forward_s, up);
-    struct row falls = row_of(walk, walk->backward_s, down);
+    struct task_row ahead = row_of(walk, walk->forward_s, forward);
+    struct task_row back = row_of(walk, walk->backward_s, backward);
+    struct task_row rises = row_of(walk, walk->forward_s, up);
+    struct task_row falls = row_of(walk, walk->backward_s, down);
     double stays_s = ahead.s[stage] + back.s[stage];
     double falls_s = falls.s[stage] + falls.move_s;
     if (down >= 0) falls_s -= gap_less_s(walk, stage, -1, down, next);
@@ -111,27 +112,27 @@ static void pass_end(const struct walk *walk, const struct moment *moment, int s
     moment->to_s[stage] = longer(s, moment->from_s[above] + falls_s);
 }
 
-static void pass_inner(const struct walk *walk, const struct moment *moment)
+static void pass_inner(const struct ring_walker *walk, const struct moment *moment)
 {
     const double *from_s = moment->from_s;
     const struct chunks *forward = &moment->forward, *backward = &moment->backward,
                         *sent = &moment->sent;
-    const struct row ahead[] = {row_of(walk, walk->forward_s, forward->above),
-                                row_of(walk, walk->forward_s, forward->below)};
-    const struct row back[] = {row_of(walk, walk->backward_s, backward->above),
-                               row_of(walk, walk->backward_s, backward->below)};
-    const struct row falls[] = {row_of(walk, walk->backward_s, sent->above),
-                                row_of(walk, walk->backward_s, sent->below)};
+    const struct task_row ahead[] = {row_of(walk, walk->forward_s, forward->above),
+                                     row_of(walk, walk->forward_s, forward->below)};
+    const struct task_row back[] = {row_of(walk, walk->backward_s, backward->above),
+                                    row_of(walk, walk->backward_s, backward->below)};
+    const struct task_row falls[] = {row_of(walk, walk->backward_s, sent->above),
+                                     row_of(walk, walk->backward_s, sent->below)};
     for (int i = 1; i + 1 < walk->p; i++) {
-        const struct row *rises = &ahead[i - 1 < forward->turn];
-        const struct row *fall = &falls[i + 1 < sent->turn];
+        const struct task_row *rises = &ahead[i - 1 < forward->turn];
+        const struct task_row *fall = &falls[i + 1 < sent->turn];
         double s = from_s[i] + ahead[i < forward->turn].s[i] + back[i < backward->turn].s[i];
         s = longer(s, from_s[i - 1] + rises->s[i - 1] + rises->move_s);
         moment->to_s[i] = longer(s, from_s[i + 1] + fall->s[i] + fall->move_s);
     }
 }
 
-static void pass_moment(struct walk *walk, int now)
+static void pass_moment(struct ring_walker *walk, int now)
 {
     int behind = now - (walk->v + 1) * walk->p;
     struct moment moment = {forwards(walk, now - 2), forwards(walk, now - 1),
@@ -143,7 +144,7 @@ static void pass_moment(struct walk *walk, int now)
 }
 
 // The chunk whose last backward ends here, on the one stage where one does.
-static void note_end(struct walk *walk, int moment)
+static void note_end(struct ring_walker *walk, int moment)
 {
     int left = (walk->block_count + walk->v + 1) * walk->p - moment;
     int chunk = left / walk->p, stage = left % walk->p;
@@ -152,7 +153,7 @@ static void note_end(struct walk *walk, int moment)
 }
 
 // How much all stages have grown since; -1: not alike.
-static double grown_s(const struct walk *walk, const double *at_s, const double *before_s)
+static double grown_s(const struct ring_walker *walk, const double *at_s, const double *before_s)
 {
     double least_s = at_s[0] - before_s[0], most_s = least_s;
     for (int i = 1; i < walk->p; i++) {
@@ -164,7 +165,7 @@ static double grown_s(const struct walk *walk, const double *at_s, const double 
 }
 
 // Moments at which all stages run forwards and backwards, a group at a time; where the rest begins.
-static int pass_groups(struct walk *walk, int moment)
+static int pass_groups(struct ring_walker *walk, int moment)
 {
     int period = walk->p * walk->v, last = walk->block_count * walk->p;
     size_t bytes = (size_t)walk->p * sizeof *walk->at_s[0];
@@ -186,7 +187,7 @@ static int pass_groups(struct walk *walk, int moment)
     return moment;
 }
 
-static void start(struct walk *walk, const struct pipeline_times *times)
+static void start(struct ring_walker *walk, const struct pipeline_times *times)
 {
     walk->times = times;
     walk->p = times->shape.stage_count;
@@ -207,7 +208,7 @@ static void start(struct walk *walk, const struct pipeline_times *times)
     }
 }
 
-static void fill_ends(const struct walk *walk, double *end_s)
+static void fill_ends(const struct ring_walker *walk, double *end_s)
 {
     const struct stage_runs *runs = walk->times->runs;
     for (int i = 0; i <= runs->run_count; i++) {
@@ -219,7 +220,7 @@ static void fill_ends(const struct walk *walk, double *end_s)
 
 double ring_walk(const struct pipeline_times *times, double *end_s)
 {
-    struct walk walk;  // large, used only as far as there are stages and chunks
+    struct ring_walker walk;  // large, used only as far as there are stages and chunks
     start(&walk, times);
     int full = (walk.v + 1) * walk.p + 1, moment = 0;
     int end = (walk.block_count + walk.v + 1) * walk.p;

@@ -95,6 +95,24 @@ static double sum_part(const double *a, const double *b, int64_t first, int64_t 
     return sum;
 }
 
+// Neighbours in a row, each summed in its own order: none waits for the additions of another.
+enum { ABREAST = 4 };
+
+static void sum_abreast(const double *a, const double *b, int64_t inner, double sums[ABREAST])
+{
+    double x = 0, y = 0, z = 0, w = 0;
+    for (int64_t k = 0; k < inner; k++) {
+        x += a[k] * b[k];
+        y += a[k] * b[inner + k];
+        z += a[k] * b[2 * inner + k];
+        w += a[k] * b[3 * inner + k];
+    }
+    sums[0] = x;
+    sums[1] = y;
+    sums[2] = z;
+    sums[3] = w;
+}
+
 static double sum_split(const double *a, const double *b, int64_t inner, struct emulate_split split)
 {
     float sum = 0;
@@ -120,13 +138,17 @@ static void multiply(const struct cuda_gemm *g, int64_t batch, struct emulate_sp
                              g->is_a_turned ? 1 : g->a_stride, g->is_a_turned ? g->a_stride : 1);
     double *b = read_operand(from(g->b, batch * g->b_batch), g->columns, g->inner,
                              g->is_b_turned ? g->b_stride : 1, g->is_b_turned ? 1 : g->b_stride);
+    double sums[ABREAST] = {0};
     for (int64_t i = 0; i < g->rows * g->columns; i++) {
-        int64_t row = i / g->columns, column = i % g->columns;
+        int64_t row = i / g->columns, column = i % g->columns, at = column % ABREAST;
+        bool is_abreast = split.parts <= 1 && column - at + ABREAST <= g->columns;
         int64_t c = batch * g->c_batch + row * g->c_stride + column;
         const double *of_row = a + row * g->inner;
         const double *of_column = b + column * g->inner;
-        double sum = split.parts > 1 ? sum_split(of_row, of_column, g->inner, split)
-                                     : sum_part(of_row, of_column, 0, g->inner);
+        if (is_abreast && at == 0) sum_abreast(of_row, of_column, g->inner, sums);
+        double sum = is_abreast        ? sums[at]
+                     : split.parts > 1 ? sum_split(of_row, of_column, g->inner, split)
+                                       : sum_part(of_row, of_column, 0, g->inner);
         double before = g->beta != 0 ? (double)g->beta * emulate_read(g->c, c) : 0;
         if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
         sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
