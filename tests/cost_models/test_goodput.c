@@ -348,9 +348,32 @@ static void equal_requests_give_equal_bytes(void **state)
     assert_memory_equal(&first, &second, sizeof first);
 }
 
+static void whatever_is_given_of_failures_is_told(void **state)
+{
+    (void)state;
+    const struct failures none = {.gpu_mtbf_h = CLUSTER_GPU_MTBF_H};
+    assert_false(goodput_is_told(&none));
+    struct failures told[8 + FAILURE_CAUSE_COUNT];
+    for (int i = 0; i < 8 + FAILURE_CAUSE_COUNT; i++) {
+        told[i] = none;
+        if (i >= 8) told[i].mtbf_h[i - 8] = 1e-3;
+    }
+    told[0].gpu_mtbf_h = 0;
+    told[1].restart_s = 1e-3;
+    told[2].repair_s = 1e-3;
+    told[3].spare_nodes = 1;
+    told[4].checkpoint_bytes_per_s = 1e-3;
+    told[5].host_checkpoint_bytes_per_s = 1e-3;
+    told[6].checkpoint_interval_s = 1e-3;
+    told[7].async_checkpoints = true;
+    for (int i = 0; i < 8 + FAILURE_CAUSE_COUNT; i++)
+        assert_true(goodput_is_told(&told[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whatever_is_given_of_failures_is_told),
         cmocka_unit_test(llama_3_trained_more_than_nine_tenths_of_the_time),
         cmocka_unit_test(causes_are_those_of_the_published_table),
         cmocka_unit_test(a_file_may_tell_causes_apart),

@@ -206,6 +206,26 @@ static void the_last_ones_are_kept_and_a_stop_ends_with_one(void **state)
     clear(&listener);
 }
 
+// Moments on the host, or on NVMe, are those of the checkpoint, wherever they were before.
+static void states_move_between_device_host_and_nvme(void **state)
+{
+    struct arena *arena = *state;
+    static const enum tier TIERS[] = {TIER_HOST, TIER_NVME, TIER_DEVICE};
+    const struct run_outcome *whole = done(arena, case_of(1, 2, 1, STEPS, NULL));
+    for (int i = 0; i < 3; i++) {
+        struct listener listener = listen();
+        struct run_checkpoint checkpoint = checkpoint_of(&listener, 2, 0, RESUME_AUTO);
+        struct run_case of = case_of(1, 2, 1, 3, &checkpoint);
+        of.nvme = "/tmp";
+        of.parallel.offload.optimizer = TIERS[i];
+        (void)done(arena, of);
+        of.parallel.offload.optimizer = TIERS[(i + 1) % 3];
+        of.steps = STEPS;
+        is_the_rest(arena, whole, done(arena, of), 3, 1e-12);
+        clear(&listener);
+    }
+}
+
 // Runs that must not go on: why, in one line.
 static void is_refused(struct arena *arena, struct run_case of, const char *wanted)
 {
@@ -253,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_goes_on_where_one_stopped),
         cmocka_unit_test(the_last_ones_are_kept_and_a_stop_ends_with_one),
+        cmocka_unit_test(states_move_between_device_host_and_nvme),
         cmocka_unit_test(what_cannot_go_on_says_why),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -43,6 +43,27 @@ static void a_knapsack_has_its_known_optimum(void **state)
     assert_true(result.values[0] == 0 && result.values[1] == 1 && result.values[2] == 1);
 }
 
+// Between 0.25 and 2.75 lie 1 and 2, of them alone: binaries stay within 0 and 1 besides.
+static void bounds_of_whole_numbers_are_whole(void **state)
+{
+    for (int most = 0; most < 2; most++) {
+        for (int presolves = 0; presolves < 2; presolves++) {
+            struct milp *milp = milp_new(*state, "bounds");
+            double cost = most ? -1 : 1;
+            (void)milp_column(milp, MILP_INTEGER, 0.25, 2.75, cost);
+            (void)milp_column(milp, MILP_CONTINUOUS, 0.25, 2.75, cost);
+            (void)milp_column(milp, MILP_BINARY, -3, 3, cost);
+            struct milp_options options = {.no_presolve = presolves == 0};
+            struct milp_result result = milp_solve(milp, &options);
+            assert_int_equal(result.status, MILP_OPTIMAL);
+            assert_true(result.values[0] == (most ? 2 : 1));
+            assert_true(result.values[1] == (most ? 2.75 : 0.25));
+            assert_true(result.values[2] == most);
+            assert_true(fabs(result.objective - (most ? -5.75 : 1.25)) < 1e-9);
+        }
+    }
+}
+
 static void an_assignment_has_its_known_optimum(void **state)
 {
     static const int COSTS[3][3] = {{4, 1, 3}, {2, 0, 5}, {3, 2, 2}};
@@ -339,6 +360,7 @@ static void threads_do_not_share_an_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bounds_of_whole_numbers_are_whole),
         cmocka_unit_test(a_knapsack_has_its_known_optimum),
         cmocka_unit_test(an_assignment_has_its_known_optimum),
         cmocka_unit_test(no_solution_is_proven),

@@ -291,6 +291,36 @@ static void wrong_numbers_and_stages_are_refused(void **state)
 }
 
 // Weights, gradients, optimizer and reserve stay; one arena stands for what comes and goes.
+static void numbers_out_of_range_are_refused(void **state)
+{
+    struct plan_of of = plan_start(*state);
+    struct stage_schedule *stage = &of.schedule->stages[0];
+    int64_t *const BYTES[] = {&stage->live_bytes, &stage->arena_bytes, &stage->bound_bytes};
+    static const char *const NAMES[] = {"live", "arena", "bound"};
+    for (int i = 0; i < 3; i++) {
+        int64_t kept = *BYTES[i];
+        *BYTES[i] = 9000000000000002;
+        refuses(&of, arena_print(of.arena,
+                                 "stages[0].%s_bytes: must be between 0 and 9000000000000000, "
+                                 "found 9000000000000002",
+                                 NAMES[i]));
+        *BYTES[i] = -1;
+        refuses(&of, arena_print(of.arena,
+                                 "stages[0].%s_bytes: must be between 0 and 9000000000000000, "
+                                 "found -1",
+                                 NAMES[i]));
+        *BYTES[i] = kept;
+    }
+    stage->micro_batches = 0;
+    refuses(&of, "stages[0].micro_batches: must be between 1 and 1073741824, found 0");
+    stage->micro_batches = (1 << 30) + 1;
+    refuses(&of, "stages[0].micro_batches: must be between 1 and 1073741824, found 1073741825");
+    of.schedule->alignment = 0;
+    refuses(&of, "schedule.alignment: must be between 1 and 1073741824, found 0");
+    of.schedule->alignment = (1 << 30) + 1;
+    refuses(&of, "schedule.alignment: must be between 1 and 1073741824, found 1073741825");
+}
+
 static void a_schedule_replaces_what_comes_and_goes(void **state)
 {
     struct plan_of of = plan_start(*state);
@@ -330,6 +360,7 @@ int main(void)
         cmocka_unit_test(wrong_offsets_are_refused),
         cmocka_unit_test(overlaps_are_refused),
         cmocka_unit_test(wrong_numbers_and_stages_are_refused),
+        cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(a_schedule_replaces_what_comes_and_goes),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -1,4 +1,5 @@
 #include "plan/schedule.h"
+#include "plan/schedules/common.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/test.h"
 
@@ -394,6 +395,42 @@ static void no_stage_holds_less_than_its_share_of_1f1b(void **state)
     }
 }
 
+// Of moments none of which is below another each is kept until there is no room, then the last one
+// takes the larger of each count; what covers others takes their place.
+static void holds_that_another_covers_are_none(void **state)
+{
+    enum { MOST = SCHEDULE_IN_FLIGHT_MAX, CHUNKS = 2 };
+    struct schedule_in_flight *in_flight =
+        ARENA_NEW(*state, struct schedule_in_flight, (MOST + 1) * CHUNKS);
+    struct hold_list list = {in_flight, CHUNKS, 0};
+    for (int i = 0; i < MOST; i++) {
+        struct schedule_in_flight moment[CHUNKS] = {{i, 7}, {3, 2 * MOST - i}};
+        hold_list_add(&list, moment);
+        assert_int_equal(list.count, i + 1);
+        moment[0].alive = i > 0 ? i - 1 : 0;
+        moment[1].alive = 2;
+        hold_list_add(&list, moment);
+        assert_int_equal(list.count, i + 1);
+    }
+    // Larger in one count than the last, in one than all: no room.
+    hold_list_add(&list, (const struct schedule_in_flight[CHUNKS]){{MOST + 5, 1}, {9, 4}});
+    assert_int_equal(list.count, MOST);
+    const struct schedule_in_flight *last = &in_flight[(MOST - 1) * CHUNKS];
+    assert_true(last[0].alive == MOST + 5 && last[0].waiting == 7);
+    assert_true(last[1].alive == 9 && last[1].waiting == MOST + 1);
+    assert_true(last[-1].alive == 3 && last[-1].waiting == MOST + 2);
+    assert_true(last[-2].alive == MOST - 2 && last[-2].waiting == 7);
+    // Covers the first and the third of those that are left, in their order.
+    hold_list_add(&list, (const struct schedule_in_flight[CHUNKS]){{0, 8}, {3, 2 * MOST}});
+    assert_int_equal(list.count, MOST);
+    assert_true(in_flight[0].alive == 1 && in_flight[1].waiting == 2 * MOST - 1);
+    last = &in_flight[(MOST - 1) * CHUNKS];
+    assert_true(last[0].alive == 0 && last[0].waiting == 8 && last[1].waiting == 2 * MOST);
+    hold_list_add(&list, (const struct schedule_in_flight[CHUNKS]){{500, 500}, {500, 500}});
+    assert_int_equal(list.count, 1);
+    assert_true(in_flight[0].alive == 500 && in_flight[1].waiting == 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +442,7 @@ int main(void)
         cmocka_unit_test(of_equal_stages_the_first_or_the_last_holds_most),
         cmocka_unit_test(stages_hold_as_many_micro_batches_as_the_papers_say),
         cmocka_unit_test(orders_are_those_of_the_papers),
+        cmocka_unit_test(holds_that_another_covers_are_none),
         cmocka_unit_test(zero_bubble_orders_delay_w),
         cmocka_unit_test(shapes_that_cannot_run_are_refused_with_a_reason),
         cmocka_unit_test(task_numbers_read_back),
