@@ -198,13 +198,14 @@ sub function_begin {
     return $begin_of{$path}[$line];
 }
 
-# How much a test is about a file, by their names.
+# How much a test is about a file, by their names, and whether it stands in the same room.
+my %room_of = map { m{^tests/(\w+)/(\w+)\.c$} ? ($2 => $1) : () } glob 'tests/*/test_*.c';
 sub is_named_like {
     my ($test, $file) = @_;
-    my ($stem) = $file =~ m{([^/]*)\.c$};
-    my %words = map { $_ => 1 } split /_/, $stem;
+    my ($room, $folder, $stem) = $file =~ m{^(\w+)/(?:(\w+)/)?([^/]*)\.c$};
+    my %words = map { $_ => 1 } split(/_/, $stem), $folder // ();
     my @shared = grep { $words{s/s$//r} || $words{$_} || $words{"${_}s"} } split /_/, $test =~ s/^test_//r;
-    return scalar @shared;
+    return @shared + (($room_of{$test} // '') eq $room ? 0.5 : 0);
 }
 
 # The tests that come to a line of a file, the most promising first. What is in plug-ins is not
@@ -237,11 +238,12 @@ sub run_test {
     my ($test, $worker, $preload) = @_;
     my $most_s = 2 + 1.5 * $test->{cpu_s};
     my %environment = (BUILD => 'build/mutants', LD_PRELOAD => $preload, CMOCKA_MESSAGE_OUTPUT => 'TAP');
-    my ($status, $cpu_s) = run_in($worker, "build/mutants/tests/$test->{name}", \%environment,
-                                  $most_s, 20 + 10 * $most_s);
+    my ($status, $cpu_s, $wall_s) = run_in($worker, "build/mutants/tests/$test->{name}", \%environment,
+                                             $most_s, 20 + 10 * $most_s);
     die "$test->{name} does not start\n" if $status eq '127';
     my $failure = $status eq '0' ? undef : $status =~ /^\d/ ? "exit $status" : $status;
-    return ($failure, $cpu_s);
+    # Ranks that wait for each other take no processor, but time.
+    return ($failure, $cpu_s > $wall_s / 8 ? $cpu_s : $wall_s / 8);
 }
 
 1;

@@ -91,7 +91,7 @@ sub every_serve {
             my $of_pipe = text_of("$tmp/calls") =~ m{/(?:ask\.jsonl|stdout)$};
             push @wrong, "$call $number: status $status, $errors$answer"
                 unless $of_pipe ? $status eq '4' && complaints($errors) == 1
-                                : $status eq '0' && is_json($answer) && $answer =~ /"isError": true/;
+                     : $status eq '0' && is_json($answer) && $answer =~ /"isError": true/;
         }
         check('serve survives each failing ' . "$call, @{[$number - 1]} of them", !@wrong,
               join "\n", @wrong);
