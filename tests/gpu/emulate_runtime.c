@@ -195,8 +195,11 @@ static void run_copy(const void *args)
 {
     const struct copy *copy = args;
     const char *from = copy->from ? copy->from : (const char *)(copy + 1);
-    for (size_t i = 0; i < copy->height; i++)
+    for (size_t i = 0; i < copy->height; i++) {
+        shadow_access(from + i * copy->from_pitch, copy->width, false);
+        shadow_access(copy->to + i * copy->to_pitch, copy->width, true);
         memmove(copy->to + i * copy->to_pitch, from + i * copy->from_pitch, copy->width);
+    }
 }
 
 // Of memory that is not pinned CUDA takes the bytes before it returns, and waits for those it
@@ -240,6 +243,7 @@ struct filling {
 static void run_filling(const void *args)
 {
     const struct filling *filling = args;
+    shadow_access(filling->memory, filling->bytes, true);
     memset(filling->memory, filling->byte, filling->bytes);
 }
 cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t stream)
@@ -249,8 +253,14 @@ cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t s
     return cudaSuccess;
 }
 
+static void tell(struct reals x, int64_t at, bool writes)
+{
+    int64_t bytes = number_bytes(x.number);
+    shadow_access((const char *)x.data + at * bytes, (size_t)bytes, writes);
+}
 double emulate_read(struct reals x, int64_t at)
 {
+    tell(x, at, false);
     if (x.number == NUMBER_FP32) return (double)((float *)x.data)[at];
     if (number_is_byte(x.number))
         return (double)emulate_from_byte(((uint8_t *)x.data)[at], x.number == NUMBER_E5M2);
@@ -259,6 +269,7 @@ double emulate_read(struct reals x, int64_t at)
 }
 void emulate_write(struct reals x, int64_t at, double value)
 {
+    tell(x, at, true);
     if (x.number == NUMBER_FP32) {
         ((float *)x.data)[at] = (float)value;
     } else if (x.number == NUMBER_BF16) {

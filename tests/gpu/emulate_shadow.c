@@ -38,6 +38,7 @@ static struct {
 
 struct memory {
     uintptr_t begin, end;
+    uint32_t serial;
 };
 static struct memory *memories, last_memory;
 static size_t memory_count, memory_capacity;
@@ -55,7 +56,9 @@ void shadow_add_memory(const void *memory, size_t bytes)
         memories = realloc(memories, memory_capacity * sizeof *memories);
         assert(memories);
     }
-    memories[memory_count++] = (struct memory){(uintptr_t)memory, (uintptr_t)memory + bytes};
+    static uint32_t serial;
+    memories[memory_count++] =
+        (struct memory){(uintptr_t)memory, (uintptr_t)memory + bytes, ++serial};
 }
 
 void shadow_remove_memory(const void *memory)
@@ -204,6 +207,116 @@ static void visit_byte(uintptr_t at, bool writes, bool is_shared)
     add_visit(writes ? &cell->write : &cell->read);
 }
 
+// The last write of a byte and the reads since, of three streams at most, as 1 + stream and the
+// number of its work; 0: none.
+enum { READS = 3, TIME_BITS = 26 };
+struct order {
+    uint32_t write, reads[READS];
+};
+struct order_line {
+    uintptr_t at;     // in lines; 0: none
+    uint32_t serial;  // of the memory
+    struct order bytes[LINE];
+};
+
+static struct {
+    struct order_line *lines;
+    size_t capacity, count;
+    bool is_watching;  // kernels tell what they come to
+    int stream;
+    const struct shadow_clock *clock;  // NULL: nobody works
+} order;
+
+void shadow_join(struct shadow_clock *clock, const struct shadow_clock *other)
+{
+    for (int s = 0; s < SHADOW_STREAMS; s++)
+        if (clock->seen[s] < other->seen[s]) clock->seen[s] = other->seen[s];
+}
+
+void shadow_begin_work(int stream, const struct shadow_clock *clock)
+{
+    order.stream = stream;
+    order.clock = clock;
+}
+
+static struct order_line *order_slot(struct order_line *lines, size_t capacity, uintptr_t at)
+{
+    size_t i = (size_t)((uint64_t)at * 0x9E3779B97F4A7C15u >> 32) & (capacity - 1);
+    while (lines[i].at && lines[i].at != at)
+        i = (i + 1) & (capacity - 1);
+    return &lines[i];
+}
+
+static struct order *order_of(uintptr_t at)
+{
+    if (order.count * 2 >= order.capacity) {
+        size_t capacity = order.capacity ? 2 * order.capacity : 1024;
+        struct order_line *lines = calloc(capacity, sizeof *lines);
+        assert(lines);
+        for (size_t i = 0; i < order.capacity; i++)
+            if (order.lines[i].at) *order_slot(lines, capacity, order.lines[i].at) = order.lines[i];
+        free(order.lines);
+        order.lines = lines, order.capacity = capacity;
+    }
+    struct order_line *line = order_slot(order.lines, order.capacity, at / LINE);
+    order.count += line->at == 0;
+    // Other memory was here before.
+    if (line->serial != last_memory.serial) memset(line->bytes, 0, sizeof line->bytes);
+    line->at = at / LINE, line->serial = last_memory.serial;
+    return &line->bytes[at % LINE];
+}
+
+static bool is_seen(uint32_t work)
+{
+    uint32_t stream = work >> TIME_BITS, time = work & ((1u << TIME_BITS) - 1);
+    return work == 0 || order.clock->seen[stream - 1] >= time;
+}
+
+static void check_order(uint32_t work, bool writes, const char *what, uintptr_t at)
+{
+    if (is_seen(work)) return;
+    fprintf(stderr, "emulation: stream %d%s%s %s what stream %u %s, no event between, at %#lx\n",
+            order.stream, shadow.launch ? ", kernel " : "",
+            shadow.launch ? shadow.launch->kernel : "", writes ? "writes" : "reads",
+            (work >> TIME_BITS) - 1, what, (unsigned long)at);
+    abort();
+}
+
+static void keep_read(struct order *byte, uint32_t now)
+{
+    int free_slot = 0;
+    for (int r = 0; r < READS; r++)
+        if (is_seen(byte->reads[r])) free_slot = r;
+    byte->reads[free_slot] = now;
+}
+
+// Of memory that was just found to be allocated.
+static void visit_in_order(uintptr_t at, size_t bytes, bool writes)
+{
+    if (!order.clock || !order.is_watching) return;
+    uint32_t time = order.clock->seen[order.stream];
+    assert(time >> TIME_BITS == 0);
+    uint32_t now = (uint32_t)(order.stream + 1) << TIME_BITS | time;
+    for (uintptr_t end = at + bytes; at < end; at++) {
+        struct order *byte = order_of(at);
+        check_order(byte->write, writes, "writes", at);
+        for (int r = 0; r < READS && writes; r++)
+            check_order(byte->reads[r], writes, "reads", at);
+        if (writes) {
+            *byte = (struct order){.write = now};
+        } else {
+            keep_read(byte, now);
+        }
+    }
+}
+
+void shadow_access(const void *memory, size_t bytes, bool writes)
+{
+    uintptr_t at = (uintptr_t)memory;
+    if (order.is_watching && bytes > 0 && is_allocated(at, bytes))
+        visit_in_order(at, bytes, writes);
+}
+
 static void visit(const void *address, size_t bytes, bool writes)
 {
     uintptr_t at = (uintptr_t)address;
@@ -220,6 +333,7 @@ static void visit(const void *address, size_t bytes, bool writes)
         found(writes ? "writes outside of memory" : "reads outside of memory", at, false);
     for (size_t i = 0; i < bytes; i++)
         visit_byte(at + i, writes, is_shared);
+    if (!is_shared) visit_in_order(at, bytes, writes);
 }
 
 // What compilers call for an access, and beside it for what is of no use here.
@@ -264,6 +378,7 @@ void on_write_range(void *at, size_t bytes)
 void on_init(void) CALLED("__tsan_init");
 void on_init(void)
 {
+    order.is_watching = true;
 }
 void on_entry(void *from) CALLED("__tsan_func_entry");
 void on_entry(void *from)

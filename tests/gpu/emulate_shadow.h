@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,3 +29,17 @@ void shadow_barrier(void);
 // Memory of the device, or of the host that it may use.
 void shadow_add_memory(const void *memory, size_t bytes);
 void shadow_remove_memory(const void *memory);
+
+// Order between streams, where kernels are watched: two that come to one byte, one of them writing,
+// with no event between them are found in whatever order they have run. Each stream counts its
+// works, and knows how far it has seen those of others, through events and through the host
+// (vector clocks: Mattern 1989, "Virtual time and global states of distributed systems").
+enum { SHADOW_STREAMS = 32 };
+struct shadow_clock {
+    uint32_t seen[SHADOW_STREAMS];
+};
+void shadow_join(struct shadow_clock *clock, const struct shadow_clock *other);
+// What is done from now on is of this stream, which has seen so much; NULL: of none.
+void shadow_begin_work(int stream, const struct shadow_clock *clock);
+// What comes to memory and is no kernel: copies, and what libraries do.
+void shadow_access(const void *memory, size_t bytes, bool writes);

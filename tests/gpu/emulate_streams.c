@@ -1,5 +1,7 @@
 #include "tests/gpu/emulate_streams.h"
 
+#include "tests/gpu/emulate_shadow.h"
+
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,7 +15,8 @@ struct work {
     struct work *next;
     void (*run)(const void *args);
     struct CUevent_st *records, *waits;
-    uint64_t record;  // of the event: to be passed, or waited for
+    uint64_t record;           // of the event: to be passed, or waited for
+    struct shadow_clock host;  // what the host had seen when it put this
     _Alignas(16) unsigned char args[];
 };
 
@@ -26,11 +29,14 @@ struct CUstream_st {
     struct queue queue;
     struct CUgraph_st *capture;  // NULL: what is put is to run
     int priority;                // less is sooner
+    int number;                  // among those that are there
+    struct shadow_clock clock;
 };
 
 struct CUevent_st {
     uint64_t put, passed;
     struct timespec time;
+    struct shadow_clock clock;  // of the last that has passed
 };
 
 struct CUgraph_st {
@@ -43,6 +49,7 @@ struct CUgraphExec_st {
 
 static struct CUstream_st *streams;
 static uint64_t draws;
+static struct shadow_clock host;
 
 static uint64_t order(void)
 {
@@ -74,6 +81,7 @@ static struct work *work_new(void (*run)(const void *), const void *args, size_t
     struct work *work = calloc(1, sizeof *work + size);
     assert(work);
     work->run = run;
+    work->host = host;
     if (size > 0) memcpy(work->args, args, size);
     return work;
 }
@@ -98,8 +106,15 @@ static void run_first(cudaStream_t stream)
     struct work *work = stream->queue.first;
     stream->queue.first = work->next;
     if (!work->next) stream->queue.last = NULL;
+    shadow_join(&stream->clock, &work->host);
+    if (work->waits) shadow_join(&stream->clock, &work->waits->clock);
+    bool is_told = stream->number < SHADOW_STREAMS;
+    if (is_told) stream->clock.seen[stream->number]++;
+    shadow_begin_work(stream->number, is_told ? &stream->clock : NULL);
     if (work->run) work->run(work->args);
+    shadow_begin_work(0, NULL);
     if (work->records) {
+        work->records->clock = stream->clock;
         clock_gettime(CLOCK_MONOTONIC, &work->records->time);
         if (work->records->passed < work->record) work->records->passed = work->record;
     }
@@ -196,6 +211,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
     struct CUstream_st *made = *stream = calloc(1, sizeof *made);
     if (!made) return cudaErrorMemoryAllocation;
     made->priority = priority;
+    for (cudaStream_t s = streams; s; s = s->next)
+        made->number = s->number >= made->number ? s->number + 1 : made->number;
+    made->clock = host;
     made->next = streams;
     streams = made;
     return cudaSuccess;
@@ -203,6 +221,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     finish(stream);
+    shadow_join(&host, &stream->clock);
     for (struct CUstream_st **at = &streams; *at; at = &(*at)->next) {
         if (*at != stream) continue;
         *at = stream->next;
@@ -218,12 +237,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         return cudaErrorStreamCaptureUnsupported;
     }
     finish(stream);
+    shadow_join(&host, &stream->clock);
     return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize(void)
 {
     if (emulate_is_capturing()) return cudaErrorStreamCaptureUnsupported;
     emulate_finish();
+    for (cudaStream_t s = streams; s; s = s->next)
+        shadow_join(&host, &s->clock);
     return cudaSuccess;
 }
 

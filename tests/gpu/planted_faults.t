@@ -90,6 +90,7 @@ my %judge = (
     bytes     => sub { losses_of('bytes', 0) },
     mixture   => sub { losses_of('mixture', 0) },
     beside    => sub { join ' ', map { losses_of('beside', $_) } 1 .. 3 },
+    ordered   => sub { losses_of('beside', 0) },
     ring      => sub { losses_of('ring', 0, '--spawn --transport host') },
     alone     => sub { status_of("$binary run $folder/ring.plan --backend cuda --steps 2",
                            '--replay-rank 0') },
