@@ -177,7 +177,6 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     stack->overlap_default = stack->overlap;
     if (has_gemms_in(answers, PRECISION_FP8)) stack->fp8_gemms = ALL_PHASES;
     if (has_gemms_in(answers, PRECISION_FP4)) stack->fp4_gemms = ALL_PHASES;
-    stack->cached_weight_cast = stack->fp8_gemms != 0;
     stack->offload = offloads();
     fill_widths(answers, stack);
     return find_attention(arena, backend, &stack->attention, err);
