@@ -61,6 +61,7 @@ static bool read_array(struct folder *folder, const struct json *array, int file
         return json_fail(array, err, "expected data_offsets of its shape");
     ARENA_GROW(folder->arena, folder->arrays, folder->count, folder->capacity);
     folder->arrays[folder->count++] = found;
+    folder->has_codes = folder->has_codes || found.is_code;
     return true;
 }
 
@@ -120,24 +121,35 @@ static bool ends_with(const char *name, const char *end)
            strcmp(name + length - count, end) == 0;
 }
 
-// With or without the model's own prefix, which files of the bare model lack, or behind the names
-// of what the model was in; NULL where several are.
+static int by_name(const void *a, const void *b)
+{
+    const struct foreign_array *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+static const struct foreign_array *find_exact(const struct folder *folder, const char *name)
+{
+    const struct foreign_array wanted = {.name = name};
+    if (folder->count == 0) return NULL;
+    return bsearch(&wanted, folder->arrays, (size_t)folder->count, sizeof wanted, by_name);
+}
+
+// With or without the model's own prefix, which files of the bare model lack, or, of a distributed
+// checkpoint, behind the names of what the model was in; NULL where several are.
 static const struct foreign_array *find_array(const struct folder *folder, const char *name)
 {
-    const char *dot = strchr(name, '.'), *bare = dot ? dot + 1 : name;
-    for (int pass = 0; pass < 3; pass++) {
-        const struct foreign_array *found = NULL;
-        int count = 0;
-        for (int i = 0; i < folder->count; i++) {
-            const char *other = folder->arrays[i].name;
-            bool is_it =
-                pass == 2 ? ends_with(other, name) : strcmp(other, pass ? bare : name) == 0;
-            if (is_it) found = &folder->arrays[i];
-            count += is_it;
-        }
-        if (count > 0) return count == 1 ? found : NULL;
+    const char *dot = strchr(name, '.');
+    const struct foreign_array *found = find_exact(folder, name);
+    if (!found && dot) found = find_exact(folder, dot + 1);
+    if (found) return found;
+    int count = 0;
+    for (int i = 0; i < folder->count; i++) {
+        const struct foreign_array *other = &folder->arrays[i];
+        if (!other->chunks || !ends_with(other->name, name)) continue;
+        found = other;
+        count++;
     }
-    return NULL;
+    return count == 1 ? found : NULL;
 }
 
 // Codes of a matrix and their scales, in one file; NULL: it has none of this shape.
@@ -145,6 +157,7 @@ static const struct foreign_array *find_codes(const struct folder *folder, const
                                               const struct foreign_view *view,
                                               struct quantized *codes)
 {
+    if (!folder->has_codes) return NULL;
     const struct foreign_array *words =
         find_array(folder, arena_print(folder->arena, "%s_packed", name));
     const struct foreign_array *scales =
@@ -235,6 +248,8 @@ bool foreign_open(struct arena *arena, const struct disk *disk, const char *path
                                              .vocab = vocab};
     bool is_dcp = dcp_is(disk, path);
     if (!(is_dcp ? dcp_read : read_folder)(&folder, source, err)) return false;
+    if (folder.count > 0)
+        qsort(folder.arrays, (size_t)folder.count, sizeof *folder.arrays, by_name);
     for (int i = 0; i < arrays->count; i++) {
         int layer = 0;
         struct checkpoint_piece whole = foreign_whole(&arrays->items[i], vocab);

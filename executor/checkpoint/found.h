@@ -21,6 +21,7 @@ struct folder {
     const char *path;
     struct foreign_array *arrays;
     int count, capacity;
+    bool has_codes;  // some are is_code
 };
 
 // PyTorch's distributed checkpoints (torch.distributed.checkpoint, FileSystemWriter): ".metadata",
