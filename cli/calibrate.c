@@ -1,3 +1,4 @@
+#include "executor/calibrate/calibrate.h"
 #include "cli/calibrate_job.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -6,7 +7,6 @@
 #include "core/file.h"
 #include "core/plain.h"
 #include "core/units.h"
-#include "executor/calibrate/calibrate.h"
 
 #include <stdio.h>
 #include <string.h>
