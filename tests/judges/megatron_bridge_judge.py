@@ -30,8 +30,9 @@ def recipe(given):
     """What a recipe of theirs would be for a model that can be split as the plan says."""
     made, model = _pretrain_common(), given['model']
     experts = model.get('expert_model_parallel_size', 1)
+    heads = 96 * model.get('tensor_model_parallel_size', 1)
     made.model = GPTModelProvider(
-        num_layers=layers(model), hidden_size=96 * 128, num_attention_heads=96, seq_length=4096,
+        num_layers=layers(model), hidden_size=heads * 128, num_attention_heads=heads, seq_length=4096,
         num_moe_experts=None if experts == 1 else 2 * experts, moe_router_topk=2,
         mtp_num_layers=(model.get('pipeline_model_parallel_layout') or '').count('m') or None)
     made.comm_overlap = None  # as most recipes have it
