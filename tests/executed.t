@@ -150,8 +150,8 @@ for my $part (sort keys %KEYS) {
         check_value($key, $_) for @$values;
     }
 }
-# Every row of the list, in a plan of every stack that may hold it: run's words are the planner's for
-# our own stack.
+# Every row of the list, in a plan of every stack that may hold it: run's words are the planner's
+# for our own stack.
 my %ROWS = (
     '--offload optimizer with --optimizer lamb or lars' =>
         {'--offload' => 'optimizer', '--optimizer' => 'lamb', '--dp' => 2},

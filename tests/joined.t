@@ -116,11 +116,12 @@ while ($ran < $wanted && $tried++ < 20 * $wanted) {
     $seen{ $_->{kind} }++ for @{ $run->{tasks} };
 }
 check("$wanted plans ran", $ran == $wanted, "$ran of $tried drawn");
-# What the script runs is drawn whole: every kind of plan/tasks.inc but slots, marks, and those rooms
-# for gradients, which others count with the scattering that they are for.
+# What the script runs is drawn whole: every kind of plan/tasks.inc but slots, marks, and those
+# rooms for gradients, which others count with the scattering that they are for.
 my %is_mark = map { $_ => 1 } 'F', 'B', 'W', 'room for gradients', 'places that are held',
     'end of a slot';
-my @unseen = grep { !$is_mark{$_} && !$seen{$_} } text_of('plan/tasks.inc') =~ /^TASK\(\w+, "([^"]+)"/mg;
+my @kinds  = text_of('plan/tasks.inc') =~ /^TASK\(\w+, "([^"]+)"/mg;
+my @unseen = grep { !$is_mark{$_} && !$seen{$_} } @kinds;
 check('every kind of task was drawn', $wanted < 40 || !@unseen, "@unseen");
 print "# $tasks tasks of ", join(', ', sort keys %seen), "\n";
 print "# priced $_: $priced{$_}\n" for sort keys %priced;
