@@ -35,7 +35,7 @@ static void show_cast(struct engine *engine, const struct script_task *task, int
     const struct instr *instr = &block->instrs[task->instr];
     struct kernel_array *array = &call->inputs[input];
     const char *base = array->data;
-    int view = instr->input_views[input];
+    int view = (uint8_t)instr->input_views[input];
     assert(array->rank > 2);
     array->row_stride = view ? block->views[view - 1].row : 0;
     if (!base) return;

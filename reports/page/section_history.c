@@ -2,6 +2,7 @@
 #include "reports/page/history.h"
 #include "reports/page/section.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { SHOWN_MAX = 12 };  // calls in the table, the newest
@@ -16,6 +17,7 @@ const char *history_date_text(struct arena *arena, const char *date)
 static void put_point(struct page_table *table, const struct history_point *point,
                       const struct history_point *before)
 {
+    assert(point);
     struct arena *arena = table->page->arena;
     double change = before ? point->median_s / before->median_s - 1 : 0;
     const char *cells[] = {
