@@ -14,6 +14,7 @@
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/idle_text.h"
+#include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 #include "reports/table/space_text.h"
 #include "reports/table/why_table.h"
@@ -95,11 +96,13 @@ static bool write_plan(struct arena *arena, const struct search_request *request
 {
     struct evaluation_request evaluation_request;
     struct evaluation evaluation;
-    if (!answer_evaluate(arena, request, result, candidate, &evaluation_request, &evaluation, err))
+    const struct bands *bands = bands_load(arena, err);
+    if (!bands || !plan_found_evaluate(arena, request, result, &candidate->parallel, bands,
+                                       &evaluation_request, &evaluation, err))
         return false;
     // All texts before the file: where memory runs out, none is left behind.
     bool has_table = !output->json && result->best_count > 0;
-    char *text = answer_document(arena, request, result, &evaluation_request, &evaluation);
+    char *text = plan_found_document(arena, result, &evaluation_request, &evaluation);
     const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
     const char *noted = output_noted(arena, output->path);
     const char *said = said_text(arena, output->path);

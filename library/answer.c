@@ -2,48 +2,10 @@
 
 #include "core/file.h"
 #include "core/plain.h"
-#include "core/version.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 
 #include <string.h>
-
-bool answer_evaluate(struct arena *arena, const struct search_request *request,
-                     const struct search_result *result, const struct candidate *candidate,
-                     struct evaluation_request *evaluated, struct evaluation *evaluation,
-                     struct err *err)
-{
-    *evaluated = (struct evaluation_request){
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .bands = bands_load(arena, err),
-        .workload = request->workload,
-        .parallel = candidate->parallel,
-        .selected_count = result->considered_count,
-    };
-    if (!evaluated->bands) return false;
-    struct arena scratch = {0};
-    bool done = evaluate(arena, &scratch, evaluated, evaluation, err);
-    arena_free(&scratch);
-    return done;
-}
-
-char *answer_document(struct arena *arena, const struct search_request *request,
-                      const struct search_result *result,
-                      const struct evaluation_request *evaluated,
-                      const struct evaluation *evaluation)
-{
-    const struct plan_document document = {
-        .request = evaluated,
-        .evaluation = evaluation,
-        .search = result,
-        .device_bytes = cluster_device_bytes(request->cluster),
-        .version = MESHWRIGHT_VERSION,
-    };
-    return plan_document_text(arena, &document);
-}
 
 bool answer_explain(struct arena *arena, const struct search_request *request,
                     const struct search_result *result, const char *word, const char *choice,
@@ -85,12 +47,10 @@ static bool search(struct arena *arena, const struct json *at, struct found *fou
 
 static const char *plan_of(struct arena *arena, const struct found *found, struct err *err)
 {
-    struct evaluation_request evaluated;
-    struct evaluation evaluation;
-    if (!answer_evaluate(arena, &found->request, &found->result, &found->result.best[0], &evaluated,
-                         &evaluation, err))
-        return NULL;
-    return answer_document(arena, &found->request, &found->result, &evaluated, &evaluation);
+    const struct bands *bands = bands_load(arena, err);
+    if (!bands) return NULL;
+    return plan_found_text(arena, &found->request, &found->result, &found->result.best[0].parallel,
+                           bands, err);
 }
 
 struct answer answer_question(struct arena *arena, const struct json *question, struct err *err)

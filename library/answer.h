@@ -2,20 +2,9 @@
 #include "library/inquiry.h"
 #include "planner/explain.h"
 
-// What the planner answers: a candidate of a search evaluated, as plan.json, and why a choice lost.
-// The command line and the library print the same text.
+// What the planner answers: the best plan as plan.json, and why a choice lost. The command line and
+// the library print the same text.
 
-// The candidate by the simulator, with its band. All of it lives in `arena`.
-MUST_CHECK bool answer_evaluate(struct arena *arena, const struct search_request *request,
-                                const struct search_result *result,
-                                const struct candidate *candidate,
-                                struct evaluation_request *evaluated, struct evaluation *evaluation,
-                                struct err *err);
-// plan.json of it.
-char *answer_document(struct arena *arena, const struct search_request *request,
-                      const struct search_result *result,
-                      const struct evaluation_request *evaluated,
-                      const struct evaluation *evaluation);
 // Why "KEY=VALUE" lost. `word` names it in errors ("--why: ").
 MUST_CHECK bool answer_explain(struct arena *arena, const struct search_request *request,
                                const struct search_result *result, const char *word,

@@ -398,11 +398,12 @@ char *plan_document_text(struct arena *arena, const struct plan_document *docume
     return writer.text;
 }
 
-char *plan_found_text(struct arena *arena, const struct search_request *request,
-                      const struct search_result *result, const struct parallel *parallel,
-                      const struct bands *bands, struct err *err)
+bool plan_found_evaluate(struct arena *arena, const struct search_request *request,
+                         const struct search_result *result, const struct parallel *parallel,
+                         const struct bands *bands, struct evaluation_request *evaluated,
+                         struct evaluation *evaluation, struct err *err)
 {
-    const struct evaluation_request question = {
+    *evaluated = (struct evaluation_request){
         .model = request->model,
         .cluster = request->cluster,
         .stack = request->stack,
@@ -413,16 +414,32 @@ char *plan_found_text(struct arena *arena, const struct search_request *request,
         .selected_count = result->considered_count,
     };
     struct arena scratch = {0};
-    struct evaluation evaluation;
-    bool done = evaluate(arena, &scratch, &question, &evaluation, err);
+    bool done = evaluate(arena, &scratch, evaluated, evaluation, err);
     arena_free(&scratch);
-    if (!done) return NULL;
+    return done;
+}
+
+char *plan_found_document(struct arena *arena, const struct search_result *result,
+                          const struct evaluation_request *evaluated,
+                          const struct evaluation *evaluation)
+{
     const struct plan_document document = {
-        .request = &question,
-        .evaluation = &evaluation,
+        .request = evaluated,
+        .evaluation = evaluation,
         .search = result,
-        .device_bytes = cluster_device_bytes(request->cluster),
+        .device_bytes = cluster_device_bytes(evaluated->cluster),
         .version = MESHWRIGHT_VERSION,
     };
     return plan_document_text(arena, &document);
+}
+
+char *plan_found_text(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct parallel *parallel,
+                      const struct bands *bands, struct err *err)
+{
+    struct evaluation_request evaluated;
+    struct evaluation evaluation;
+    if (!plan_found_evaluate(arena, request, result, parallel, bands, &evaluated, &evaluation, err))
+        return NULL;
+    return plan_found_document(arena, result, &evaluated, &evaluation);
 }

@@ -23,8 +23,18 @@ struct plan_document {
 
 // The whole file as text, in the arena.
 char *plan_document_text(struct arena *arena, const struct plan_document *document);
-// The same of choices that a search has found; NULL where they cannot be evaluated. Without bands
-// (NULL) its prediction has none.
-char *plan_found_text(struct arena *arena, const struct search_request *request,
-                      const struct search_result *result, const struct parallel *parallel,
-                      const struct bands *bands, struct err *err);
+
+// A candidate of a search by the simulator. Without bands (NULL) its prediction has none.
+MUST_CHECK bool plan_found_evaluate(struct arena *arena, const struct search_request *request,
+                                    const struct search_result *result,
+                                    const struct parallel *parallel, const struct bands *bands,
+                                    struct evaluation_request *evaluated,
+                                    struct evaluation *evaluation, struct err *err);
+// plan.json of that; plan_found_text is both, NULL where it cannot be evaluated.
+char *plan_found_document(struct arena *arena, const struct search_result *result,
+                          const struct evaluation_request *evaluated,
+                          const struct evaluation *evaluation);
+MUST_CHECK char *plan_found_text(struct arena *arena, const struct search_request *request,
+                                 const struct search_result *result,
+                                 const struct parallel *parallel, const struct bands *bands,
+                                 struct err *err);
