@@ -25,8 +25,9 @@ struct heard {
 static void hear(void *context, const char *line)
 {
     struct heard *heard = context;
-    heard->lines = arena_print(heard->arena, "%s%s%s", heard->lines, *heard->lines ? "\n" : "",
-                               plain_copy(heard->arena, line));
+    heard->lines =
+        arena_print(heard->arena, "%s%s%s", heard->lines, *heard->lines ? "\n" : "",
+                    plain_copy(heard->arena, inquiry_members(arena_copy(heard->arena, line))));
 }
 
 struct found {
@@ -84,7 +85,8 @@ struct answer answer_why(struct arena *arena, const struct json *question, const
     }
     if (!answer_explain(arena, &found.request, &found.result, "", choice, &explanation, err))
         return answer;
-    answer.reason = explanation.text ? explanation.text : explanation.reason;
+    const char *why = explanation.text ? explanation.text : explanation.reason;
+    answer.reason = inquiry_members(arena_copy(arena, why));
     answer.plan = plan_of(arena, &found, err);
     return answer;
 }

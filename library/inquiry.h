@@ -39,6 +39,10 @@ struct inquiry inquiry_start(void);
 MUST_CHECK bool inquiry_read(struct arena *arena, const struct json *at, struct inquiry *inquiry,
                              struct err *err);
 
+// A line that names options of the command line, for who asks by an object: "--seq-len 4096"
+// becomes "seq_len 4096", the member of that name. Changes `text` and returns it.
+char *inquiry_members(char *text);
+
 // The request of the search. What it has already stays (not its workload): a model, a cluster with
 // its fabrics (inquiry_cluster), a stack that came with that. All of it lives in `arena`.
 MUST_CHECK bool inquiry_request(struct arena *arena, const struct inquiry *inquiry,

@@ -2,6 +2,7 @@
 #include "planner/choice.h"
 #include "reports/page/replan.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static const struct json_field FIELDS[] = {
@@ -49,4 +50,21 @@ bool inquiry_read(struct arena *arena, const struct json *at, struct inquiry *in
         return json_fail(at, err, "%s is no optimizer", inquiry->optimizer);
     return read_objective(at, &inquiry->objective, err) &&
            replan_pins(arena, at, &inquiry->pins, err);
+}
+
+// In place: a member is never longer than its option.
+char *inquiry_members(char *text)
+{
+    char *to = text;
+    for (const char *at = text; *at;) {
+        bool starts = at == text || strchr(" (", at[-1]);
+        if (!starts || strncmp(at, "--", 2) != 0 || !islower((unsigned char)at[2])) {
+            *to++ = *at++;
+            continue;
+        }
+        for (at += 2; islower((unsigned char)*at) || *at == '-'; at++)
+            *to++ = *at == '-' ? '_' : *at;
+    }
+    *to = '\0';
+    return text;
 }

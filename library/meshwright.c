@@ -49,6 +49,13 @@ static void begin(struct meshwright *plan)
     plan->err = (struct err){0};
 }
 
+// The status of a call. Its error names members, not options.
+static int end(struct meshwright *plan)
+{
+    inquiry_members(plan->err.text);
+    return (int)plan->err.kind;
+}
+
 // A text that the caller gave, under the name by which errors call it.
 static bool parse(struct meshwright *plan, const char *name, const char *text, struct json *root)
 {
@@ -88,19 +95,20 @@ int meshwright_load(struct meshwright *plan, const char *path)
     begin(plan);
     const char *text = file_read(&plan->last, path, PLAN_BYTES_MAX, &bytes, &plan->err);
     if (text && evaluate_plan(plan, text, &evaluation)) keep(plan, text);
-    return (int)plan->err.kind;
+    return end(plan);
 }
 
 int meshwright_plan(struct meshwright *plan, const char *question)
 {
     struct json root;
     begin(plan);
-    if (!parse(plan, "question", question, &root)) return (int)plan->err.kind;
+    if (!parse(plan, "question", question, &root)) return end(plan);
     const struct answer answer = answer_question(&plan->last, &root, &plan->err);
-    if (plan->err.kind) return (int)plan->err.kind;
+    if (plan->err.kind) return end(plan);
     plan->notes = answer.notes;
     if (!answer.plan) {
         err_set(&plan->err, ERR_USAGE, "%s", answer.reason);
+        end(plan);
         return MESHWRIGHT_NO;
     }
     keep(plan, answer.plan);
@@ -113,15 +121,15 @@ int meshwright_save(struct meshwright *plan, const char *path)
     if (!plan->plan)
         err_set(&plan->err, ERR_USAGE, "no plan is there: load or plan one first");
     else if (!file_write(path, plan->plan, strlen(plan->plan), &plan->err))
-        return (int)plan->err.kind;
-    return (int)plan->err.kind;
+        return end(plan);
+    return end(plan);
 }
 
 int meshwright_simulate(struct meshwright *plan)
 {
     struct evaluation evaluation = {0};
     begin(plan);
-    if (!evaluate_plan(plan, plan->plan, &evaluation)) return (int)plan->err.kind;
+    if (!evaluate_plan(plan, plan->plan, &evaluation)) return end(plan);
     struct json_writer writer = {.arena = &plan->last};
     json_open(&writer, NULL, '{');
     prediction_write(&writer, "prediction", &evaluation.prediction);
@@ -136,7 +144,7 @@ int meshwright_memory(struct meshwright *plan)
     struct json root;
     begin(plan);
     if (!evaluate_plan(plan, plan->plan, &evaluation) || !parse(plan, "plan", plan->plan, &root))
-        return (int)plan->err.kind;
+        return end(plan);
     struct json_writer writer = {.arena = &plan->last};
     json_open(&writer, NULL, '{');
     const struct json memory = json_find(&root, "memory"), stages = json_find(&root, "stages");
@@ -152,12 +160,13 @@ int meshwright_what_if(struct meshwright *plan, const char *change)
     struct json root;
     begin(plan);
     if (!plan->plan) err_set(&plan->err, ERR_USAGE, "no plan is there: load or plan one first");
-    if (plan->err.kind || !parse(plan, "change", change, &root)) return (int)plan->err.kind;
+    if (plan->err.kind || !parse(plan, "change", change, &root)) return end(plan);
     const char *base = answer_base(&plan->last, plan->plan, &plan->err);
-    if (!base) return (int)plan->err.kind;
+    if (!base) return end(plan);
     const struct replan_answer answer = replan(&plan->last, base, change);
     if (answer.plan) plan->text = answer.plan;
     if (answer.reason) err_set(&plan->err, ERR_USAGE, "%s", answer.reason);
+    end(plan);
     return answer.status;
 }
 
@@ -167,7 +176,7 @@ int meshwright_figures(struct meshwright *plan, struct meshwright_figures *figur
     begin(plan);
     if (figures->struct_bytes <= 0)
         err_set(&plan->err, ERR_USAGE, "figures: struct_bytes is not set");
-    if (plan->err.kind || !evaluate_plan(plan, plan->plan, &evaluation)) return (int)plan->err.kind;
+    if (plan->err.kind || !evaluate_plan(plan, plan->plan, &evaluation)) return end(plan);
     assert(evaluation.program);
     const struct prediction *prediction = &evaluation.prediction;
     const struct meshwright_figures all = {

@@ -17,10 +17,10 @@ extern "C" {
 //
 // Every call answers with the exit status of the command of its name: 0 yes, 1 the answer is no
 // (nothing fits), 2 the question is impossible, 3 a wrong file or text, 4 the machine failed. Past
-// 0 meshwright_error() is the one line that the command would print. Nothing is printed, no file is
-// written but by meshwright_save, and no call ends the process; only where the host's memory runs
-// out does it end, as in all of meshwright. Handles share nothing: each may be used by one thread
-// at a time.
+// 0 meshwright_error() is the one line that the command would print, with members ("seq_len") where
+// that names options. Nothing is printed, no file is written but by meshwright_save, and no call
+// ends the process; only where the host's memory runs out does it end, as in all of meshwright.
+// Handles share nothing: each may be used by one thread at a time.
 //
 // Data (models, clusters, devices, stacks) are found as by the command: in the folder that
 // MESHWRIGHT_DATA names, else in PREFIX/share/meshwright.

@@ -1,6 +1,7 @@
 #include "library/serve.h"
 
 #include "core/version.h"
+#include "library/inquiry.h"
 #include "library/serve_tools.h"
 
 #include <string.h>
@@ -111,7 +112,7 @@ static char *call_tool(struct arena *arena, const struct json *id, const struct 
     json_open_flat(&writer, "content", '[');
     json_open_flat(&writer, NULL, '{');
     json_put_text(&writer, "type", "text");
-    json_put_text(&writer, "text", done ? answer.text : err.text);
+    json_put_text(&writer, "text", done ? answer.text : inquiry_members(err.text));
     json_close(&writer, '}');
     json_close(&writer, ']');
     struct json_document document;

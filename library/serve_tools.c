@@ -253,9 +253,11 @@ static bool band_of(struct arena *arena, const struct compare_side *side, struct
                                           choice_of(file, "device"), choice_of(file, "backend"))
                         : file->kind == SIDE_LOG ? "measured elsewhere"
                                                  : "slices of a trace";
-    band->provenance =
-        arena_print(arena, "%s; least and most of %d step%s of %s", where, side->step_s.count,
-                    side->step_s.count == 1 ? "" : "s", file->path);
+    int count = side->step_s.count;
+    const char *of = side->count > 1 ? arena_print(arena, "the medians of %d files", side->count)
+                                     : arena_print(arena, "%d step%s of %s", count,
+                                                   count == 1 ? "" : "s", file->path);
+    band->provenance = arena_print(arena, "%s; least and most of %s", where, of);
     return true;
 }
 
@@ -295,22 +297,66 @@ static void end_compare(struct arena *arena, struct serve_answer *answer, const 
         arena_print(arena, "%s\n%s\nProof: %s.\nAsk next: %s", text, band_text, proof, next);
 }
 
+struct compare_asked {
+    const char *base[COMPARE_FILES_MAX], *now[COMPARE_FILES_MAX];
+    int base_count, now_count;
+    double threshold_ratio;  // below 0: not said
+    int trace_steps;         // 0: not said
+};
+
+// A path, or a list of them.
+static int read_paths(const struct json *arguments, const char *key,
+                      const char *paths[COMPARE_FILES_MAX], struct err *err)
+{
+    const struct json value = json_get(arguments, key, err);
+    if (err->kind) return 0;
+    if (!json_is_array(&value)) return paths[0] = json_text(&value, err), 1;
+    int count = json_count(&value, err);
+    if (count < 1 || count > COMPARE_FILES_MAX) {
+        json_fail(&value, err, "expected 1 to %d files, found %d", COMPARE_FILES_MAX, count);
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        const struct json item = json_item(&value, i);
+        paths[i] = json_text(&item, err);
+    }
+    return count;
+}
+
+static bool read_asked(const struct json *arguments, struct compare_asked *asked, struct err *err)
+{
+    *asked = (struct compare_asked){.threshold_ratio = -1};
+    asked->base_count = read_paths(arguments, "base", asked->base, err);
+    asked->now_count = read_paths(arguments, "new", asked->now, err);
+    if (!err->kind && json_has(arguments, "threshold")) {
+        const struct json threshold = json_get(arguments, "threshold", err);
+        asked->threshold_ratio = json_f64(&threshold, 0, 10, err);
+    }
+    if (!err->kind && json_has(arguments, "trace_steps")) {
+        const struct json steps = json_get(arguments, "trace_steps", err);
+        asked->trace_steps = (int)json_i64(&steps, 1, 1000000, err);
+    }
+    return !err->kind;
+}
+
 // A plan beside what was measured of it: another trainer's log, a profile, a run.json.
-static bool compare_measured(struct arena *arena, const char *base, const char *now,
-                             double threshold_ratio, struct serve_answer *answer, struct err *err)
+static bool compare_measured(struct arena *arena, const struct compare_asked *asked,
+                             struct serve_answer *answer, struct err *err)
 {
     struct evaluation_request request;
     struct evaluation evaluation = {0};
     struct measurement measured;
     struct plan_compare compare;
-    const struct plan *plan = plan_load(arena, base, err);
+    if (asked->base_count > 1 || asked->now_count > 1)
+        return err_set(err, ERR_USAGE, "one plan is compared with one measurement");
+    const struct plan *plan = plan_load(arena, asked->base[0], err);
     if (!plan || !inquiry_of_plan(arena, plan, NULL, &request, err) ||
-        !measurement_read(arena, now, 0, &request, &measured, err))
+        !measurement_read(arena, asked->now[0], asked->trace_steps, &request, &measured, err))
         return false;
     struct arena scratch = {0};
     bool done = evaluate(arena, &scratch, &request, &evaluation, err);
     if (done)
-        plan_compare_make(arena, &scratch, &request, &evaluation, &measured, threshold_ratio,
+        plan_compare_make(arena, &scratch, &request, &evaluation, &measured, asked->threshold_ratio,
                           &compare);
     arena_free(&scratch);
     if (!done) return false;
@@ -318,7 +364,7 @@ static bool compare_measured(struct arena *arena, const char *base, const char *
     if (!parse(arena, "compare", plan_compare_json_text(arena, &compare), &root, err)) return false;
     json_put_copy(&answer->structured, "compare", &root);
     struct compare_side *side = ARENA_NEW(arena, struct compare_side, 2);
-    side[0].files[0] = (struct side_file){.path = base, .kind = SIDE_PLAN};
+    side[0].files[0] = (struct side_file){.path = asked->base[0], .kind = SIDE_PLAN};
     side[1].files[0] = (struct side_file){.path = measured.path, .kind = SIDE_LOG};
     side[1].step_s = measured.step_s;
     struct side_band bands[2] = {0};
@@ -327,34 +373,34 @@ static bool compare_measured(struct arena *arena, const char *base, const char *
     const char *next = compare.verdict == VERDICT_SAME
                            ? "what_if on the plan for what would be faster"
                            : "plan with the measured cluster, or fit the constants that are named";
-    end_compare(
-        arena, answer, plan_compare_text(arena, &compare), bands,
-        threshold_ratio < 0 ? "the band of the prediction decides" : "the threshold decides", next);
+    end_compare(arena, answer, plan_compare_text(arena, &compare), bands,
+                asked->threshold_ratio < 0 ? "the band of the prediction decides"
+                                           : "the threshold decides",
+                next);
     return true;
 }
 
 static bool tool_compare(struct arena *arena, const struct json *arguments,
                          struct serve_answer *answer, struct err *err)
 {
-    const char *base = text_of(arguments, "base", err), *now = text_of(arguments, "new", err);
-    struct compare_request request = {.threshold_ratio = 0.03, .judges_step = true};
-    if (json_has(arguments, "threshold")) {
-        const struct json threshold = json_get(arguments, "threshold", err);
-        request.threshold_ratio = json_f64(&threshold, 0, 10, err);
-    }
+    struct compare_asked asked;
     enum side_kind kinds[2];
-    if (err->kind || !side_kind_of(arena, base, &kinds[0], err) ||
-        !side_kind_of(arena, now, &kinds[1], err))
+    if (!read_asked(arguments, &asked, err) ||
+        !side_kind_of(arena, asked.base[0], &kinds[0], err) ||
+        !side_kind_of(arena, asked.now[0], &kinds[1], err))
         return false;
     if (kinds[0] == SIDE_PLAN && kinds[1] != SIDE_PLAN)
-        return compare_measured(arena, base, now,
-                                json_has(arguments, "threshold") ? request.threshold_ratio : -1,
-                                answer, err);
+        return compare_measured(arena, &asked, answer, err);
+    const struct compare_request request = {
+        .threshold_ratio = asked.threshold_ratio < 0 ? 0.03 : asked.threshold_ratio,
+        .judges_step = true,
+    };
     struct compare_side *sides = ARENA_NEW(arena, struct compare_side, 2);
     struct compare compare;
     struct side_band bands[2] = {0};
-    if (!compare_side_read(arena, &base, 1, 0, &sides[0], err) ||
-        !compare_side_read(arena, &now, 1, 0, &sides[1], err) ||
+    int steps = asked.trace_steps;
+    if (!compare_side_read(arena, asked.base, asked.base_count, steps, &sides[0], err) ||
+        !compare_side_read(arena, asked.now, asked.now_count, steps, &sides[1], err) ||
         !compare_make(arena, &request, &sides[0], &sides[1], &compare, err) ||
         !band_of(arena, &sides[0], &bands[0], err) || !band_of(arena, &sides[1], &bands[1], err))
         return false;
@@ -381,6 +427,9 @@ static bool tool_compare(struct arena *arena, const struct json *arguments,
     "\"string\"}, \"precision\": {\"type\": \"string\"}, \"optimizer\": {\"type\": \"string\"}, " \
     "\"objective\": {\"type\": \"string\"}, \"kernels\": {\"type\": \"string\"}, "                \
     "\"tokens\": {\"type\": \"number\"}, \"pins\": {\"type\": \"object\"}}}"
+#define PATHS                                                                                      \
+    "{\"type\": [\"string\", \"array\"], \"items\": {\"type\": \"string\"}, \"description\": \"a " \
+    "file, or several runs of the same\"}"
 #define WITH(required, members) \
     "{\"type\": \"object\", \"required\": [" required "], \"properties\": {" members "}}"
 
@@ -405,8 +454,9 @@ const struct serve_tool SERVE_TOOLS[] = {
      "Two plans, run.json or traces: what changed, and whether it is a regression; or a plan and "
      "what was measured of it (a trainer's log, a profile, a run.json): what explains the gap.",
      WITH("\"base\", \"new\"",
-          "\"base\": {\"type\": \"string\"}, \"new\": {\"type\": \"string\"}, \"threshold\": "
-          "{\"type\": \"number\"}"),
+          "\"base\": " PATHS ", \"new\": " PATHS ", \"threshold\": {\"type\": \"number\"}, "
+          "\"trace_steps\": {\"type\": \"integer\", \"description\": \"steps that a trace holds, "
+          "where it does not say\"}"),
      tool_compare},
     {0},
 };

@@ -1,3 +1,4 @@
+#include "library/inquiry.h"
 #include "library/meshwright.h"
 #include "tests/support/test.h"
 
@@ -82,7 +83,7 @@ static void the_library_and_the_command_answer_alike(void **state)
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct meshwright *plan = meshwright_new();
         assert_int_equal(meshwright_plan(plan, CASES[i].question), MESHWRIGHT_YES);
-        assert_true((strstr(meshwright_notes(plan), "--stack not given, taking ") != NULL) ==
+        assert_true((strstr(meshwright_notes(plan), "stack not given, taking ") != NULL) ==
                     (strstr(CASES[i].options, "--stack") == NULL));
         const char *made = arena_copy(arena, meshwright_text(plan));
         assert_string_equal(made, printed(arena, arena_print(arena, "plan %s --json --force -o %s",
@@ -136,6 +137,9 @@ static void what_is_wrong_is_told_as_text(void **state)
         {"{\"model\": \"llama-3-70b\", \"cluster\": \"rtx4090-pcie8\", \"seq_len\": 4096, "
          "\"global_batch\": 8}",
          "fits", MESHWRIGHT_NO},
+        {"{\"model\": \"gpt2\", \"cluster\": \"dgx-h100\", \"seq_len\": 512, \"global_batch\": 8, "
+         "\"pins\": {\"tp\": 5, \"dp\": 1, \"pp\": 1}}",
+         "tp 5", MESHWRIGHT_IMPOSSIBLE},
     };
     (void)state;
     struct meshwright *plan = meshwright_new();
@@ -144,6 +148,7 @@ static void what_is_wrong_is_told_as_text(void **state)
         if (status != CASES[i].status || !strstr(meshwright_error(plan), CASES[i].wanted))
             fail_msg("case %zu: %d, \"%s\"", i, status, meshwright_error(plan));
         assert_string_equal(meshwright_text(plan), "");
+        assert_null(strstr(meshwright_error(plan), "--"));
     }
     assert_int_equal(meshwright_load(plan, "/nowhere.json"), MESHWRIGHT_WRONG_INPUT);
     assert_int_equal(meshwright_what_if(plan, "{}"), MESHWRIGHT_IMPOSSIBLE);
@@ -153,6 +158,20 @@ static void what_is_wrong_is_told_as_text(void **state)
     meshwright_free(plan);
 }
 
+static void options_are_named_as_members(void **state)
+{
+    static const char *const CASES[][2] = {
+        {"--seq-len not given, taking 4096", "seq_len not given, taking 4096"},
+        {"no plan (--gpus 6): --tp 4 --micro-batch 2 has",
+         "no plan (gpus 6): tp 4 micro_batch 2 has"},
+        {"a--b: \"--tp\" -- and --8", "a--b: \"--tp\" -- and --8"},
+        {"say --", "say --"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        assert_string_equal(inquiry_members(arena_copy(*state, CASES[i][0])), CASES[i][1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +179,7 @@ int main(void)
         cmocka_unit_test(the_library_and_the_command_answer_alike),
         cmocka_unit_test(a_caller_of_an_older_version_gets_what_it_knows),
         cmocka_unit_test(what_is_wrong_is_told_as_text),
+        cmocka_unit_test(options_are_named_as_members),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
