@@ -134,17 +134,6 @@ static bool settle(struct arena *arena, const struct arguments *arguments,
     return price(arena, question, evaluation, err);
 }
 
-// Whether the program has anything to start there: graph compilers are for their own devices.
-static bool runs_on(const struct exchange_target *target, const struct stack *stack,
-                    const struct cluster *cluster)
-{
-    const struct device *device = cluster->nodes[0].device;
-    if (stack_is_for(stack, device->kind)) return true;
-    console_printf(stderr, "meshwright export: %s %s does not run on %s (%s) of %s\n",
-                   target->program, target->version, device->name, device->kind, cluster->name);
-    return false;
-}
-
 // As the target's software runs this model: experts have abilities of their own.
 static const struct stack *stack_of(struct arena *arena, const struct exchange_target *target,
                                     const struct model_config *model, struct err *err)
@@ -170,7 +159,11 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     request.question = &question;
     question.stack = stack_of(arena, request.target, question.model, err);
     if (!question.stack) return exit_status(err);
-    if (!runs_on(request.target, question.stack, question.cluster)) return 1;
+    const char *why = NULL;
+    if (!target_runs_on(arena, request.target, question.stack, question.cluster, &why)) {
+        console_printf(stderr, "meshwright export: %s\n", why);
+        return 1;
+    }
     // What the plan's own software has by itself, the target's is not told.
     if (own.parallel.passes == own.stack->passes) question.parallel.passes = question.stack->passes;
     if (!settle(arena, arguments, &request, &question, &own, &evaluation, &answer, err))

@@ -255,6 +255,12 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     if (!read_program(arena, arguments, output, err)) return exit_status(err);
     if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
     if (!take_dataset(arguments, output, &request.workload, err)) return exit_status(err);
+    const char *why = NULL;
+    if (output->target &&
+        !target_runs_on(arena, output->target, request.stack, request.cluster, &why)) {
+        console_printf(stderr, "meshwright plan: %s\n", why);
+        return 1;
+    }
     const char *warning = batch_warning(arena, &request.workload);
     if (warning) console_printf(stderr, "warning: %s\n", warning);
     if (output->space) return answer_space(arena, &request, err);

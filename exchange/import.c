@@ -56,7 +56,56 @@ static const struct exchange_target *guess(const struct exchange_syntax *syntax,
     return best;
 }
 
-static bool find_model(struct arena *arena, struct imported *imported, struct err *err)
+static const char *config_text(struct arena *arena, const struct json *config)
+{
+    struct json_writer writer = {.arena = arena};
+    json_put_copy(&writer, NULL, config);
+    return writer.text;
+}
+
+// The shipped model with this very config: some differ in nothing that a plan hangs on.
+static const char *shipped_as(struct arena *arena, const char *config)
+{
+    int count = 0;
+    const char **names = file_list_data(arena, "models/zoo", &count);
+    for (int i = 0; i < count; i++) {
+        struct err unread = {0};
+        const struct model_config *model = model_load(arena, names[i], NULL, NULL, &unread);
+        if (model && strcmp(config_text(arena, &model->config), config) == 0) return names[i];
+    }
+    return NULL;
+}
+
+// Many programs name no model in their file; `export` writes config.json beside it, and so do
+// trainers. One that is no model's is none; one that the file contradicts is not taken.
+static bool find_beside(struct arena *arena, const char *path, struct imported *imported,
+                        struct err *err)
+{
+    enum { BYTES_MAX = 16 << 20 };
+    const char *slash = strrchr(path, '/');
+    const char *beside =
+        arena_print(arena, "%.*sconfig.json", slash ? (int)(slash - path + 1) : 0, path);
+    struct err absent = {0};
+    size_t bytes = 0;
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    if (!file_exists(beside)) return true;
+    const char *text = file_read(arena, beside, BYTES_MAX, &bytes, &absent);
+    if (!text || !json_parse(arena, beside, text, bytes, document, &absent)) return true;
+    const struct json root = json_root(document);
+    const struct model_config *model = model_read(arena, "config", &root, NULL, NULL, &absent);
+    bool is_same = false;
+    if (!model) return true;
+    if (!model_facts_agree(arena, imported->facts, model, &is_same, err)) return false;
+    imported->is_beside = is_same;
+    imported->has_other = !is_same;
+    if (!is_same) return true;
+    imported->config = config_text(arena, &root);
+    imported->model = shipped_as(arena, imported->config);
+    return true;
+}
+
+static bool find_model(struct arena *arena, const char *path, struct imported *imported,
+                       struct err *err)
 {
     const char *name = facts_get(imported->facts, "model.name");
     int count = 0;
@@ -65,6 +114,8 @@ static bool find_model(struct arena *arena, struct imported *imported, struct er
         if (strcmp(names[i], name) == 0) imported->model = names[i];
     }
     if (imported->model) return true;
+    if (!find_beside(arena, path, imported, err)) return false;
+    if (imported->is_beside) return true;
     imported->config = model_facts_config(arena, imported->facts, &imported->lacks);
     imported->model = model_facts_shipped(arena, imported->facts, err);
     imported->is_completed = imported->model && !imported->config;
@@ -125,7 +176,7 @@ struct imported *import_file(struct arena *arena, const char *path,
     imported->facts->arena = arena;
     target_import(imported->target, &imported->settings, imported->facts);
     facts_said(arena, imported->facts, imported->stack, &imported->said, NULL);
-    return find_model(arena, imported, err) ? imported : NULL;
+    return find_model(arena, path, imported, err) ? imported : NULL;
 }
 
 // Whether the target has the option, or takes anything below a key that it has.
@@ -251,12 +302,17 @@ char *import_json(struct arena *arena, const struct imported *imported)
 
 static const char *model_text(struct arena *arena, const struct imported *imported)
 {
+    const char *model = imported->model;
+    if (imported->is_beside)
+        return model ? arena_print(arena, "%s, as config.json beside it says", model)
+                     : "that of config.json beside it; not a shipped one";
+    const char *other = imported->has_other ? "; config.json beside it is another" : "";
     if (imported->is_completed)
-        return arena_print(arena, "%s, the only shipped model that has what the file says",
-                           imported->model);
-    if (imported->model) return arena_print(arena, "%s, as shipped", imported->model);
-    if (imported->config) return "its own; not a shipped one";
-    return arena_print(arena, "not said in full: %s is missing", imported->lacks);
+        return arena_print(arena, "%s, the only shipped model that has what the file says%s", model,
+                           other);
+    if (model) return arena_print(arena, "%s, as shipped%s", model, other);
+    if (imported->config) return arena_print(arena, "its own; not a shipped one%s", other);
+    return arena_print(arena, "not said in full: %s is missing%s", imported->lacks, other);
 }
 
 static const char *choices_text(struct arena *arena, const struct said *said)

@@ -15,6 +15,8 @@ struct imported {
     const char *config;  // else config.json of what it says; NULL
     const char *lacks;   // else what it does not say
     bool is_completed;   // what the file leaves out is that of the shipped model
+    bool is_beside;      // the model is that of config.json in the same folder
+    bool has_other;      // which is there, and is not the model that the file says
 };
 
 // `target` NULL: that with the most keys of its own in the file. ERR_INPUT where none has any.

@@ -281,6 +281,21 @@ static bool agrees(const struct facts *said, const struct facts *shipped)
     return true;
 }
 
+static bool put_all(struct facts *facts, const struct model_config *model, struct err *err)
+{
+    const struct import_options options = {.flash = true};
+    return model_facts_put(facts, model, model_graph(facts->arena, model, &options), err);
+}
+
+bool model_facts_agree(struct arena *arena, const struct facts *facts,
+                       const struct model_config *model, bool *is_same, struct err *err)
+{
+    struct facts its = {.arena = arena};
+    if (!put_all(&its, model, err)) return false;
+    *is_same = agrees(facts, &its);
+    return true;
+}
+
 const char *model_facts_shipped(struct arena *arena, const struct facts *facts, struct err *err)
 {
     int count = 0;
@@ -291,9 +306,7 @@ const char *model_facts_shipped(struct arena *arena, const struct facts *facts, 
         const struct model_config *model = model_load(arena, names[i], NULL, NULL, err);
         if (!model) return NULL;
         struct facts shipped = {.arena = arena};
-        const struct import_options options = {.flash = true};
-        const struct graph *graph = model_graph(arena, model, &options);
-        if (!model_facts_put(&shipped, model, graph, err)) return NULL;
+        if (!put_all(&shipped, model, err)) return NULL;
         if (facts_get(&shipped, "model.other") || !agrees(facts, &shipped)) continue;
         // Generations of one shape are told apart by their positions alone.
         const char *positions = facts_get(facts, "model.positions");

@@ -17,3 +17,8 @@ const char *model_facts_config(struct arena *arena, const struct facts *facts, c
 // The shipped model that has all of these facts: of several that with as many positions, else the
 // first by name. NULL: none.
 const char *model_facts_shipped(struct arena *arena, const struct facts *facts, struct err *err);
+
+// Whether `model` has everything that the facts say of one, beside what software settles for
+// itself.
+MUST_CHECK bool model_facts_agree(struct arena *arena, const struct facts *facts,
+                                  const struct model_config *model, bool *is_same, struct err *err);

@@ -10,6 +10,16 @@ const struct exchange_target *const TARGETS[] = {
 #include "exchange/targets/targets.inc"
     NULL};
 
+bool target_runs_on(struct arena *arena, const struct exchange_target *target,
+                    const struct stack *stack, const struct cluster *cluster, const char **why)
+{
+    const struct device *device = cluster->nodes[0].device;
+    if (stack_is_for(stack, device->kind)) return true;
+    *why = arena_print(arena, "%s %s does not run on %s (%s) of %s", target->program,
+                       target->version, device->name, device->kind, cluster->name);
+    return false;
+}
+
 const char *target_names(struct arena *arena)
 {
     const char *names = "";

@@ -43,6 +43,11 @@ struct exchange_target {
 extern const struct exchange_target *const TARGETS[];  // ends with NULL
 // By name; NULL and ERR_USAGE with all names where there is none.
 MUST_CHECK const struct exchange_target *target_find(const char *name, struct err *err);
+// Whether the program has anything to start on this cluster's devices: graph compilers are for
+// their own. Else `why` says so. `stack` is that of the target.
+MUST_CHECK bool target_runs_on(struct arena *arena, const struct exchange_target *target,
+                               const struct stack *stack, const struct cluster *cluster,
+                               const char **why);
 // "a|b|c"
 const char *target_names(struct arena *arena);
 
