@@ -30,8 +30,11 @@ static bool read_model(struct arena *arena, const struct imported *imported,
     arguments->model = imported->model;
     if (imported->model) return true;
     if (!imported->config)
-        return err_set(err, ERR_INPUT, "%s: does not say all of its model: %s is missing",
-                       imported->path, imported->lacks);
+        return err_set(
+            err, ERR_INPUT,
+            "%s: does not say all of its model: %s is missing; a config.json in the same "
+            "folder says it",
+            imported->path, imported->lacks);
     struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
     if (!json_parse(arena, imported->path, imported->config, strlen(imported->config), document,
                     err))
