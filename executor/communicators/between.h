@@ -94,6 +94,7 @@ const char *between_all_to_all(struct group *group, enum stream stream, enum ele
                                const int64_t *received);
 const char *between_host_gather(struct group *group, const int64_t *mine, int64_t *all, int count);
 const char *between_host_sum(struct group *group, double *values, int count);
+const char *between_host_broadcast(struct group *group, int64_t *numbers, int64_t count, int from);
 const char *between_send(struct communicator *communicator, enum stream stream,
                          enum element element, int rank, int channel, const void *data,
                          int64_t count);

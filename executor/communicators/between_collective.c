@@ -202,6 +202,21 @@ const char *between_host_gather(struct group *group, const int64_t *mine, int64_
     return failure;
 }
 
+// A gather of which one member alone has a part.
+const char *between_host_broadcast(struct group *group, int64_t *numbers, int64_t count, int from)
+{
+    if (group->inside)
+        return between_relay(group->communicator, group->communicator->host->host_broadcast(
+                                                      group->inside, numbers, count, from));
+    int64_t *counts = calloc((size_t)group->count, sizeof *counts);
+    if (!counts) return between_fail(group->communicator, "out of memory for an exchange");
+    counts[from] = count;
+    const char *failure =
+        all_gather(group, numbers, numbers, counts, (int64_t)sizeof *numbers, "broadcast");
+    free(counts);
+    return failure;
+}
+
 static const char *reduce_scatter(struct group *group, enum number number, const unsigned char *all,
                                   unsigned char *mine, const int64_t *counts)
 {

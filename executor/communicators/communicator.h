@@ -16,14 +16,14 @@
 // numbers of 16 bits are added in fp32 and the sum is rounded once. What fails returns a text: the
 // peer by rank and what it did last, as far as known.
 
-enum { COMMUNICATOR_VERSION = 5 };
+enum { COMMUNICATOR_VERSION = 6 };
 
 struct communicator;
 struct group;
 struct heartbeat;
 
-// Purpose of a group that host_gather and host_sum are for and nothing else: it takes no memory of
-// the device.
+// Purpose of a group that host_gather, host_sum and host_broadcast are for and nothing else: it
+// takes no memory of the device.
 #define GROUP_OF_NUMBERS "numbers"
 
 enum combine { COMBINE_SUM, COMBINE_MAX };
@@ -54,6 +54,9 @@ struct transport {
     // Numbers on the host, for counts, norms and losses; double sums in rank order.
     const char *(*host_gather)(struct group *group, const int64_t *mine, int64_t *all, int count);
     const char *(*host_sum)(struct group *group, double *values, int count);
+    // The numbers of member `from` become those of all. Each gets them from that member: a tree is
+    // the caller's, of groups of two.
+    const char *(*host_broadcast)(struct group *group, int64_t *numbers, int64_t count, int from);
     // Point to point, by rank of the job; messages of one (sender, receiver, channel) arrive in
     // order. Sending copies and does not wait.
     const char *(*send)(struct communicator *communicator, enum stream stream, enum element element,

@@ -221,6 +221,7 @@ static const struct transport HOST_TRANSPORT = {
     .all_to_all = host_all_to_all,
     .host_gather = host_gather,
     .host_sum = host_sum,
+    .host_broadcast = host_broadcast,
     .send = host_send,
     .receive = host_receive,
     .barrier = host_barrier,

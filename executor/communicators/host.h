@@ -207,6 +207,7 @@ const char *host_reduce_scatter(struct group *group, enum stream stream, enum el
                                 const void *all, void *mine, const int64_t *counts);
 const char *host_gather(struct group *group, const int64_t *mine, int64_t *all, int count);
 const char *host_sum(struct group *group, double *values, int count);
+const char *host_broadcast(struct group *group, int64_t *numbers, int64_t count, int from);
 // executor/communicators/host_exchange.c
 const char *host_all_to_all(struct group *group, enum stream stream, enum element element,
                             const void *from, const int64_t *sent, void *to,

@@ -192,6 +192,18 @@ const char *host_gather(struct group *group, const int64_t *mine, int64_t *all, 
     return failure;
 }
 
+// A gather of which one member alone has a part.
+const char *host_broadcast(struct group *group, int64_t *numbers, int64_t count, int from)
+{
+    int64_t *counts = memory_get((size_t)group->count * sizeof *counts);
+    for (int member = 0; member < group->count; member++)
+        counts[member] = member == from ? count : 0;
+    const char *failure =
+        all_gather(group, HOST_GATHER, (int64_t)sizeof *numbers, numbers, numbers, counts);
+    free(counts);
+    return failure;
+}
+
 // Every round takes the same share of each part, so that all members sum all the time; the shares
 // lie one after another in the half.
 static const char *scatter_round(struct group *group, enum number number, const unsigned char *all,

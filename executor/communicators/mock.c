@@ -215,6 +215,14 @@ static const char *mock_host_sum(struct group *group, double *values, int count)
     return NULL;
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the table's type
+static const char *mock_host_broadcast(struct group *group, int64_t *numbers, int64_t count,
+                                       int from)
+{
+    (void)group, (void)numbers, (void)count, (void)from;
+    return NULL;
+}
+
 static const char *mock_send(struct communicator *communicator, enum stream stream,
                              enum element element, int rank, int channel, const void *data,
                              int64_t count)
@@ -259,6 +267,7 @@ static const struct transport MOCK_TRANSPORT = {
     .all_to_all = mock_all_to_all,
     .host_gather = mock_host_gather,
     .host_sum = mock_host_sum,
+    .host_broadcast = mock_host_broadcast,
     .send = mock_send,
     .receive = mock_receive,
     .barrier = mock_barrier,

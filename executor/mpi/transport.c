@@ -88,6 +88,7 @@ static const struct transport MPI_TRANSPORT = {
     .all_to_all = between_all_to_all,
     .host_gather = between_host_gather,
     .host_sum = between_host_sum,
+    .host_broadcast = between_host_broadcast,
     .send = between_send,
     .receive = between_receive,
     .barrier = mpi_barrier,

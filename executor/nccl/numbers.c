@@ -113,6 +113,24 @@ const char *nccl_sum_numbers(struct group *group, double *values, int count)
     return failure;
 }
 
+// A piece at a time is gathered, and that of `from` kept: what the others bring costs a link's
+// other direction.
+const char *nccl_broadcast_numbers(struct group *group, void *numbers, int64_t count, int from)
+{
+    enum { PIECE = 1 << 16 };
+    const char *failure = NULL;
+    int64_t *all = malloc((size_t)group->count * PIECE * sizeof *all);
+    if (!all) return nccl_fail(group->communicator, "out of memory for a broadcast");
+    for (int64_t first = 0; first < count && !failure; first += PIECE) {
+        int64_t length = count - first < PIECE ? count - first : PIECE;
+        int64_t *piece = (int64_t *)numbers + first;
+        failure = nccl_gather_numbers(group, piece, all, (int)length);
+        if (!failure) memcpy(piece, all + from * length, (size_t)length * sizeof *all);
+    }
+    free(all);
+    return failure;
+}
+
 void nccl_numbers_free(struct communicator *communicator)
 {
     struct nccl_numbers *numbers = &communicator->numbers;

@@ -118,6 +118,16 @@ static const char *nccl_host_sum(struct group *group, double *values, int count)
     return communicator->beside->host_sum(group->beside, values, count);
 }
 
+static const char *nccl_host_broadcast(struct group *group, int64_t *numbers, int64_t count,
+                                       int from)
+{
+    struct communicator *communicator = group->communicator;
+    if (atomic_load(&communicator->has_failed)) return communicator->text;
+    if (communicator->beside->only_meets)
+        return nccl_broadcast_numbers(group, numbers, count, from);
+    return communicator->beside->host_broadcast(group->beside, numbers, count, from);
+}
+
 static const char *meet_all(struct communicator *communicator)
 {
     double one = 1;
@@ -222,6 +232,7 @@ static const struct transport NCCL_TRANSPORT = {
     .all_to_all = nccl_all_to_all,
     .host_gather = nccl_host_gather,
     .host_sum = nccl_host_sum,
+    .host_broadcast = nccl_host_broadcast,
     .send = nccl_send,
     .receive = nccl_receive,
     .barrier = nccl_barrier,

@@ -98,6 +98,7 @@ const char *nccl_open_comm(struct group *group, bool blocks, ncclComm_t *comm);
 
 // executor/nccl/numbers.c: words of 8 bytes; doubles, summed in the order of the ranks.
 const char *nccl_gather_numbers(struct group *group, const void *mine, void *all, int count);
+const char *nccl_broadcast_numbers(struct group *group, void *numbers, int64_t count, int from);
 const char *nccl_sum_numbers(struct group *group, double *values, int count);
 void nccl_numbers_free(struct communicator *communicator);
 

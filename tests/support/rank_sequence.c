@@ -242,6 +242,21 @@ static bool check_host_numbers(struct sequence_trial *trial)
     return true;
 }
 
+static bool check_broadcast(struct sequence_trial *trial)
+{
+    int from = (int)(trial->operation % (uint64_t)trial->members.count);
+    int64_t *numbers = ARENA_NEW(trial->arena, int64_t, trial->total + 1);
+    for (int64_t i = 0; i < trial->total; i++)
+        numbers[i] = (int64_t)trial->operation * 1000 + trial->rank * 100000 + i;
+    RANK_OK(trial->transport->host_broadcast(trial->members.group, numbers, trial->total, from));
+    for (int64_t i = 0; i < trial->total; i++)
+        RANK_CHECK(numbers[i] ==
+                       (int64_t)trial->operation * 1000 + trial->members.ranks[from] * 100000 + i,
+                   "number %lld of %lld from member %d is %lld", (long long)i,
+                   (long long)trial->total, from, (long long)numbers[i]);
+    return true;
+}
+
 static bool check_operation(struct sequence_trial *trial, int which)
 {
     switch (which) {
@@ -259,11 +274,13 @@ static bool check_operation(struct sequence_trial *trial, int which)
         return check_two_ways(trial);
     case 6:
         return check_all_to_all(trial);
+    case 7:
+        return check_broadcast(trial);
     default:
         return check_host_numbers(trial);
     }
 }
-enum { OPERATION_COUNT = 8 };
+enum { OPERATION_COUNT = 9 };
 
 static bool members_make(const struct transport *transport, struct communicator *communicator,
                          unsigned mask, int rank, const char *purpose, struct members *members)
