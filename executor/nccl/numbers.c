@@ -86,6 +86,7 @@ const char *nccl_gather_numbers(struct group *group, const void *mine, void *all
 {
     struct communicator *communicator = group->communicator;
     int64_t bytes = (int64_t)count * 8;
+    assert(communicator);
     if (atomic_load(&communicator->has_failed)) return communicator->text;
     if (group->count == 1) {
         memmove(all, mine, (size_t)bytes);
