@@ -14,6 +14,7 @@
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/idle_text.h"
+#include "reports/table/input_text.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 #include "reports/table/space_text.h"
@@ -28,8 +29,9 @@ struct output {
     const char *path;
     const char *why;
     bool ablation, explain, json;
-    bool space;        // print what would be searched, and search nothing
-    const char *idle;  // lines about idle GPUs, under the table; NULL: not asked
+    bool space;           // print what would be searched, and search nothing
+    const char *idle;     // lines about idle GPUs, under the table; NULL: not asked
+    const char *readers;  // of token files; NULL: not asked
     const char *target_name;
     const struct exchange_target *target;  // that will run the plan; NULL: any
     struct plan_from from;
@@ -90,6 +92,24 @@ static const char *said_text(struct arena *arena, const char *path)
                        said, word, word);
 }
 
+// A line of what reading a step's data takes, where it is asked for; a warning where ranks wait.
+static const char *input_said(struct arena *arena, const struct output *output,
+                              const struct evaluation *evaluation)
+{
+    struct arena scratch = {0};
+    if (!input_has_ids(evaluation->program)) return "";
+    const struct input_request request = {
+        .program = evaluation->program,
+        .readers = output->readers ? readers_parse(output->readers) : READERS_RANK,
+        .step_s = evaluation->prediction.step_s,
+    };
+    const struct input_price price = input_price(&scratch, &request);
+    arena_free(&scratch);
+    const char *warning = input_warning(arena, &price);
+    if (warning) console_printf(stderr, "warning: %s\n", warning);
+    return output->readers ? input_text(arena, &price) : "";
+}
+
 static bool write_plan(struct arena *arena, const struct search_request *request,
                        const struct search_result *result, const struct candidate *candidate,
                        const struct output *output, struct err *err)
@@ -106,6 +126,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     const char *table = has_table ? plan_table_text(arena, request, result, &evaluation) : text;
     const char *noted = output_noted(arena, output->path);
     const char *said = said_text(arena, output->path);
+    const char *input = input_said(arena, output, &evaluation);
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
         console_print(stderr, noted);
@@ -116,6 +137,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         if (output->from.path)
             console_print(stdout, plan_from_foot(arena, &output->from, request, result));
         if (output->idle) console_print(stdout, output->idle);
+        console_print(stdout, input);
         console_print(stdout, said);
     }
     if (output->ablation && !answer_ablation(arena, &evaluation_request, err)) return false;
@@ -298,7 +320,7 @@ int plan_command(int argc, char **argv, struct err *err)
 {
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 16] = {0};
+    struct option options[PLAN_OPTION_COUNT + 17] = {0};
     int count = plan_options(&arguments, options);
     struct arena arena = {0};
     if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
@@ -311,9 +333,12 @@ int plan_command(int argc, char **argv, struct err *err)
          "only plans that this program can be told (`meshwright export --to`)",
          target_names(&arena), 0, 0},
         {"Dataset", OPTION_GROUP, NULL,
-         "instead of --tokens; how many steps each batch makes of it", NULL, 0, 0},
+         "instead of --tokens, with how many steps each batch makes of it; its files", NULL, 0, 0},
         {"--samples", OPTION_F64, &output.samples, "its sequences", "N", 1, 1e18},
         {"--epochs", OPTION_F64, &output.epochs, "times that each is seen", "N", 1e-6, 1e9},
+        {"--readers", OPTION_CHOICE, &output.readers,
+         "what its files take a step when every rank reads them, one a host, or rank 0 for all",
+         READERS_WORDS, 0, 0},
         {"Answers", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
         {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},

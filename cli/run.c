@@ -142,6 +142,8 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
         (arguments->spawn || arguments->rendezvous || arguments->dump))
         return err_set(err, ERR_USAGE,
                        "--replay-rank goes with none of --spawn, --rendezvous and --dump");
+    if (arguments->replay_rank >= 0 && training_readers(&arguments->training) != READERS_RANK)
+        return err_set(err, ERR_USAGE, "--readers: a rank alone reads for itself");
     if (!checkpoint_options_check(&arguments->checkpoint, err)) return false;
     if (arguments->training.roll_back > 0 && !arguments->checkpoint.folder)
         return err_set(err, ERR_USAGE, "--roll-back needs --checkpoint DIR");
@@ -242,7 +244,7 @@ static bool check_data(struct arena *arena, const struct run_arguments *argument
     if (!run_check_data(job->evaluation.graph, data, err)) return false;
     if (data != DATA_CORPUS || place->is_launched) return true;
     if (!training_open(arena, &arguments->training, job->evaluation.graph, &job->request.workload,
-                       arguments->seed, &corpus, err))
+                       arguments->seed, true, &corpus, err))
         return false;
     corpus_close(&corpus);
     return true;
@@ -257,7 +259,7 @@ static bool take_epochs(struct arena *arena, struct run_arguments *arguments,
     struct corpus corpus;
     if (arguments->epochs <= 0) return true;
     if (!training_open(arena, &arguments->training, job->evaluation.graph, workload,
-                       arguments->seed, &corpus, err))
+                       arguments->seed, true, &corpus, err))
         return false;
     int64_t samples = corpus.sample_count[CORPUS_TRAIN];
     corpus_close(&corpus);

@@ -4,6 +4,7 @@
 #include "core/console.h"
 #include "core/file.h"
 #include "core/progress.h"
+#include "cost_models/input.h"
 #include "reports/page/gnuplot.h"
 #include "reports/training/metrics.h"
 
@@ -29,10 +30,6 @@ struct run_log {
     double first_end_s;  // when the first step was over
     double waited_s, took_s;
 };
-
-// Reporting waits of a run for its data from this share of its time on: less is within what the
-// step's time varies by.
-static const double WAIT_RATIO = 0.02;
 
 static double seconds_since_1970(void)
 {
@@ -271,7 +268,7 @@ static void say_waits(const struct run_log *log)
 {
     struct arena scratch = {0};
     double all_s = log->took_s + log->waited_s;
-    if (log->waited_s > WAIT_RATIO * all_s)
+    if (log->waited_s > INPUT_WAIT_RATIO * all_s)
         console_printf(stderr,
                        "meshwright run: %s of the time the ranks waited for their data: reading it "
                        "is the bottleneck\n",

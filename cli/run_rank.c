@@ -26,6 +26,7 @@ struct rank {
     struct communicator *communicator;
     struct heartbeat_page *page;
     struct corpus corpus;  // of DATA_CORPUS
+    double id_bytes;       // of its files, mean by their weights
     struct run_log *log;   // of the first rank
     int rank;
     struct run_checkpoints checkpoints;
@@ -209,10 +210,16 @@ static bool open_training(struct arena *arena, struct rank *rank, struct err *er
 {
     const struct run_job *job = rank->job;
     const struct run_arguments *arguments = rank->arguments;
+    bool reads =
+        readers_reads(job->request.cluster, training_readers(&arguments->training), rank->rank);
     if (training_data(&arguments->training) == DATA_CORPUS &&
         !training_open(arena, &arguments->training, job->evaluation.graph, &job->request.workload,
-                       arguments->seed, &rank->corpus, err))
+                       arguments->seed, reads, &rank->corpus, err))
         return false;
+    for (int s = 0; s < rank->corpus.source_count; s++) {
+        const struct corpus_source *source = &rank->corpus.sources[s];
+        rank->id_bytes += source->weight * source->tokens.id_bytes;
+    }
     if (!is_first(rank)) return true;
     rank->log = run_log_open(arena, arguments, job, is_planned_device(rank), err);
     return rank->log != NULL;
@@ -243,6 +250,7 @@ static struct run_options options_of(const struct run_arguments *arguments,
         .seed = (uint64_t)arguments->seed,
         .data = training_data(training),
         .corpus = corpus,
+        .readers = training_readers(training),
         .validate_every = training->validate_every,
         .validate_batches = training->validate_batches,
         .nvme = arguments->nvme,
@@ -270,6 +278,17 @@ static const char *machine_text(struct arena *arena)
                        sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+static struct input_price price_input(struct arena *arena, const struct rank *rank)
+{
+    const struct training_arguments *training = &rank->arguments->training;
+    const struct input_request request = {.program = rank->job->evaluation.program,
+                                          .readers = training_readers(training),
+                                          .id_bytes = rank->id_bytes,
+                                          .are_masked = training->mask_documents != NULL,
+                                          .step_s = rank->job->evaluation.prediction.step_s};
+    return input_price(arena, &request);
+}
+
 static bool answer(struct arena *arena, struct rank *rank, const struct run_result *result,
                    struct err *err)
 {
@@ -284,6 +303,7 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     const struct run_widths widths = {real_bytes, compute_bytes};
     struct run_compare compare = run_compare_make(arena, &job->request, &job->evaluation,
                                                   &job->ledger, memory, widths, result);
+    if (result->input.reader_count > 0) compare.input = price_input(arena, rank);
     compare.pause_s = rank->checkpoints.predicted.checkpoint_s;
     compare.write_s = rank->checkpoints.predicted.write_s;
     struct backend_device_facts device = {0};

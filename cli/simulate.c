@@ -10,6 +10,7 @@
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/inject_table.h"
+#include "reports/table/input_text.h"
 #include "reports/table/kernels_table.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/step_table.h"
@@ -20,7 +21,7 @@
 
 struct arguments {
     const char *plan;
-    const char *trace, *kernels;
+    const char *trace, *kernels, *readers;
     bool all_ranks, ablation, explain, kernels_account, verify, json;
     double tokens;  // 0: those of the plan
     struct reliability_arguments reliability;
@@ -49,6 +50,7 @@ struct more {
     const struct ablation *ablation;
     const struct explain *explain;
     const struct kernels_account *kernels;
+    const struct input_price *input;
     const struct injection *injection;
     const struct injection_result *injected;
     const struct money *money;  // of the run with it
@@ -63,6 +65,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     if (more->ablation) ablation_write(&writer, more->ablation);
     if (more->explain) explain_write(&writer, more->explain);
     if (more->kernels) kernels_account_write(&writer, more->kernels);
+    if (more->input) input_write(&writer, more->input);
     if (more->injected) inject_write(&writer, more->injection, more->injected, more->money);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
@@ -110,6 +113,7 @@ struct extras {
     struct ablation ablation;
     struct explain explain;
     struct kernels_account kernels;
+    struct input_price input;  // no readers: the model takes no tokens
     struct injection injection;
     struct injection_result injected;
     const char *verified;
@@ -127,6 +131,17 @@ static bool find_extras(struct arena *arena, struct arena *scratch,
     }
     if (arguments->kernels_account)
         extras->kernels = kernels_account_make(arena, request, evaluation);
+    if (input_has_ids(evaluation->program)) {
+        const struct input_request input = {
+            .program = evaluation->program,
+            .readers = arguments->readers ? readers_parse(arguments->readers) : READERS_RANK,
+            .step_s = evaluation->prediction.step_s,
+        };
+        extras->input = input_price(scratch, &input);
+    } else if (arguments->readers) {
+        return err_set(err, ERR_USAGE, "--readers: %s is not fed with tokens",
+                       evaluation->graph->name);
+    }
     return !inject_is_asked(&arguments->inject) ||
            inject(arena, scratch, request, evaluation, &extras->injection, arguments->trace != NULL,
                   &extras->injected, err);
@@ -137,6 +152,9 @@ static void print(struct arena *arena, const struct arguments *arguments,
                   const struct extras *extras)
 {
     bool is_injected = inject_is_asked(&arguments->inject);
+    const char *warning =
+        extras->input.reader_count > 0 ? input_warning(arena, &extras->input) : NULL;
+    if (warning) console_printf(stderr, "warning: %s\n", warning);
     struct money money = {0};
     if (is_injected) {
         const struct money_request asked =
@@ -147,6 +165,7 @@ static void print(struct arena *arena, const struct arguments *arguments,
         const struct more more = {arguments->ablation ? &extras->ablation : NULL,
                                   arguments->explain ? &extras->explain : NULL,
                                   arguments->kernels_account ? &extras->kernels : NULL,
+                                  arguments->readers ? &extras->input : NULL,
                                   &extras->injection,
                                   is_injected ? &extras->injected : NULL,
                                   &money};
@@ -154,6 +173,7 @@ static void print(struct arena *arena, const struct arguments *arguments,
         return;
     }
     console_print(stdout, step_table_text(arena, request, evaluation));
+    if (arguments->readers) console_print(stdout, input_text(arena, &extras->input));
     console_print(stdout, extras->verified);
     if (arguments->ablation)
         console_print(stdout, ablation_text(arena, request->cluster, &extras->ablation));
@@ -251,6 +271,9 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--tokens", OPTION_F64, &arguments.tokens,
          "to train in all, for time and money to finish (default: as planned)", "N",
          PLAN_TOKENS_LOW, PLAN_TOKENS_HIGH},
+        {"--readers", OPTION_CHOICE, &arguments.readers,
+         "what a step's data takes when every rank reads files, one a host, or rank 0 for all",
+         READERS_WORDS, 0, 0},
         OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
     };

@@ -6,6 +6,7 @@
 // A run that says nothing: ten thousandths of a rate that stays, and no end held out.
 const struct training_arguments TRAINING_DEFAULTS = {
     .held_out_ratio = 0.05,
+    .readers = "rank",
     .validate_batches = 4,
     .rate_kind = "constant",
     .learning_rate = 3e-4,
@@ -36,6 +37,10 @@ int training_options(struct training_arguments *a, struct option options[TRAININ
          "attention stays within a document: ends, as .tokens files say where they end, or the "
          "token that ends one; on CPUs",
          "ends|ID", 0, 0},
+        {"--readers", OPTION_CHOICE, &a->readers,
+         "who reads the files: every rank, one a host of the plan, or rank 0 for all; the others "
+         "get their sequences by broadcast",
+         READERS_WORDS, 0, 0},
         {"Training", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--learning-rate", OPTION_F64, &a->learning_rate, "the highest of all steps", NULL, 0,
          1e3},
@@ -95,6 +100,11 @@ enum run_data training_data(const struct training_arguments *arguments)
     return has_files ? DATA_CORPUS : DATA_SYNTHETIC;
 }
 
+enum readers training_readers(const struct training_arguments *arguments)
+{
+    return readers_parse(arguments->readers);
+}
+
 static bool find_document_end(const struct training_arguments *arguments, int64_t *end,
                               struct err *err)
 {
@@ -119,6 +129,8 @@ bool training_check(const struct training_arguments *arguments, struct err *err)
     if (!find_document_end(arguments, &document_end, err)) return false;
     if (data != DATA_CORPUS && arguments->mask_documents)
         return err_set(err, ERR_USAGE, "--mask-documents wants files: --data FILE");
+    if (data != DATA_CORPUS && training_readers(arguments) != READERS_RANK)
+        return err_set(err, ERR_USAGE, "--readers wants files: --data FILE");
     if (arguments->least_rate > arguments->learning_rate)
         return err_set(err, ERR_USAGE, "--min-learning-rate %g is above --learning-rate %g",
                        arguments->least_rate, arguments->learning_rate);
@@ -150,7 +162,7 @@ struct rate_course training_rate(const struct training_arguments *arguments, int
 
 bool training_open(struct arena *arena, const struct training_arguments *arguments,
                    const struct graph *graph, const struct workload *workload, int64_t seed,
-                   struct corpus *corpus, struct err *err)
+                   bool reads, struct corpus *corpus, struct err *err)
 {
     struct corpus_request request = {
         .words = arguments->data.items,
@@ -164,17 +176,19 @@ bool training_open(struct arena *arena, const struct training_arguments *argumen
     };
     assert(training_data(arguments) == DATA_CORPUS);
     if (!find_document_end(arguments, &request.document_end, err)) return false;
-    return corpus_open(arena, &request, corpus, err);
+    if (reads) return corpus_open(arena, &request, corpus, err);
+    *corpus = corpus_shape(&request);
+    return true;
 }
 
 const char *training_key(struct arena *arena, const struct training_arguments *a)
 {
     const char *text = arena_print(
-        arena, "%s %s %.17g %d %d %s %.17g %.17g %d %d %.17g %.17g %.17g %d",
+        arena, "%s %s %s %.17g %d %d %s %.17g %.17g %d %d %.17g %.17g %.17g %d",
         a->validation_data ? a->validation_data : "", a->mask_documents ? a->mask_documents : "",
-        a->held_out_ratio, a->validate_every, a->validate_batches, a->rate_kind, a->learning_rate,
-        a->least_rate, a->warmup_steps, a->cooldown_steps, a->weight_decay, a->clip_norm,
-        a->spike_deviations, a->roll_back);
+        a->readers, a->held_out_ratio, a->validate_every, a->validate_batches, a->rate_kind,
+        a->learning_rate, a->least_rate, a->warmup_steps, a->cooldown_steps, a->weight_decay,
+        a->clip_norm, a->spike_deviations, a->roll_back);
     for (int i = 0; i < a->data.count; i++)
         text = arena_print(arena, "%s %s", text, a->data.items[i]);
     return text;

@@ -4,6 +4,7 @@
 #include "executor/launcher/launch.h"
 #include "executor/rate.h"
 #include "executor/straggler.h"
+#include "plan/readers.h"
 #include "plan/script/script.h"
 
 // Runs the script of this rank's stage for a number of steps: trains, measures. Losses, weights and
@@ -16,7 +17,7 @@ enum run_data {
     DATA_CORPUS,     // files of tokens
 };
 // Labels look so many tokens past the end of a sequence.
-enum { RUN_IDS_AHEAD = 2 };
+enum { RUN_IDS_AHEAD = READERS_IDS_AHEAD };
 
 // Checkpoints of a run (executor/checkpoint/store.h): what the command line says of them, alike on
 // all ranks.
@@ -56,6 +57,7 @@ struct run_options {
     uint64_t seed;
     enum run_data data;
     const struct corpus *corpus;  // of DATA_CORPUS, open
+    enum readers readers;         // of its files
     int validate_every;           // steps from one validation to the next, and one at the end; 0:
                                   // none. Of a corpus alone
     int validate_batches;         // that the loss is the mean of
@@ -117,6 +119,16 @@ struct run_attention {  // the way that attention of one shape went on so many r
     int rank_count;
 };
 
+// What a corpus takes a step, mean over the steps after the first.
+struct run_input {
+    int reader_count;                    // ranks that read files; 0: no corpus
+    double read_bytes, host_read_bytes;  // of ids, all ranks together, and those of the host of
+                                         // the plan that reads most
+    double read_s;                       // of the slowest reader, beside the step before or not
+    double broadcast_bytes;              // that ranks received, all together
+    double broadcast_s;                  // of the reader whose rows took longest to be handed on
+};
+
 enum run_skip { RUN_UPDATED, RUN_SKIP_ROOM, RUN_SKIP_SPIKE };
 
 struct run_result {
@@ -145,6 +157,7 @@ struct run_result {
     struct run_attention *attentions;  // none where the back end has one way
     int attention_count;
     int64_t *traffic_bytes;  // [from * ranks + to] a step, as rings and messages pass payloads on
+    struct run_input input;
     struct run_saved saved;
     struct trace trace;  // of the fastest step after the first, all ranks
 };

@@ -161,20 +161,25 @@ static bool weigh(struct opening *opening, int train_count, struct err *err)
     return true;
 }
 
-bool corpus_open(struct arena *arena, const struct corpus_request *request, struct corpus *corpus,
-                 struct err *err)
+struct corpus corpus_shape(const struct corpus_request *request)
 {
-    struct opening opening = {arena, request, corpus, 0};
-    *corpus = (struct corpus){
-        .sources = ARENA_NEW(arena, struct corpus_source, SOURCES_MAX),
+    bool is_joined = request->document_end == DOCUMENTS_JOINED;
+    return (struct corpus){
         .seq_len = request->seq_len,
         .row_length = request->seq_len + request->ahead,
-        .row_stride = request->seq_len + request->ahead +
-                      (request->document_end == DOCUMENTS_JOINED ? 0 : request->seq_len),
+        .row_stride = request->seq_len + request->ahead + (is_joined ? 0 : request->seq_len),
         .document_end = request->document_end,
         .vocab = request->vocab,
         .seed = request->seed,
     };
+}
+
+bool corpus_open(struct arena *arena, const struct corpus_request *request, struct corpus *corpus,
+                 struct err *err)
+{
+    struct opening opening = {arena, request, corpus, 0};
+    *corpus = corpus_shape(request);
+    corpus->sources = ARENA_NEW(arena, struct corpus_source, SOURCES_MAX);
     bool done = true;
     for (int i = 0; done && i < request->word_count; i++)
         done = add_word(&opening, request->words[i], err);

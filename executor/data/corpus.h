@@ -51,6 +51,8 @@ struct corpus_request {
 MUST_CHECK bool corpus_open(struct arena *arena, const struct corpus_request *request,
                             struct corpus *corpus, struct err *err);
 void corpus_close(struct corpus *corpus);
+// The rows' shape alone, of a corpus that another rank reads: no file is opened.
+struct corpus corpus_shape(const struct corpus_request *request);
 
 // Where the sequences of a part lie, one after another from number 0. A walk that is asked for an
 // earlier number begins anew.

@@ -21,18 +21,23 @@ struct feed {
     bool is_asked, is_there, ends;
     struct err err;  // of the reading
     int64_t *rows[BUFFERS], *held_out;
+    struct feed_read read[BUFFERS], of_step;
     struct corpus_walk walk, held_out_walk;  // the former is the thread's
 };
 
 static bool read_rows(const struct feed *feed, struct corpus_walk *walk, int64_t first,
-                      int64_t *rows, struct err *err)
+                      int64_t *rows, struct feed_read *read, struct err *err)
 {
+    const struct corpus *corpus = feed->corpus;
+    double began_s = clock_s();
+    *read = (struct feed_read){0};
     for (int64_t i = 0; i < feed->batch; i++) {
-        struct corpus_place place = corpus_walk_to(feed->corpus, walk, first + i);
+        struct corpus_place place = corpus_walk_to(corpus, walk, first + i);
         if (!feed->is_wanted[i]) continue;
-        if (!corpus_read(feed->corpus, &place, rows + i * feed->corpus->row_stride, err))
-            return false;
+        if (!corpus_read(corpus, &place, rows + i * corpus->row_stride, err)) return false;
+        read->bytes += corpus->row_length * corpus->sources[place.source].tokens.id_bytes;
     }
+    read->s = clock_s() - began_s;
     return true;
 }
 
@@ -48,8 +53,10 @@ static void *work(void *of)
         int64_t *rows = feed->rows[feed->buffer];
         pthread_mutex_unlock(&feed->lock);
         struct err err = {0};
-        (void)read_rows(feed, &feed->walk, step * feed->batch, rows, &err);
+        struct feed_read read;
+        (void)read_rows(feed, &feed->walk, step * feed->batch, rows, &read, &err);
         pthread_mutex_lock(&feed->lock);
+        feed->read[feed->buffer] = read;
         feed->err = err;
         feed->is_there = true;
         pthread_cond_broadcast(&feed->changed);
@@ -123,6 +130,7 @@ const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s, stru
         wait_for_rows(feed);
     }
     const int64_t *rows = feed->rows[feed->buffer];
+    feed->of_step = feed->read[feed->buffer];
     if (feed->err.kind) {
         *err = feed->err;
         rows = NULL;
@@ -134,8 +142,15 @@ const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s, stru
     return rows;
 }
 
+struct feed_read feed_read_of_step(struct feed *feed)
+{
+    return feed->of_step;
+}
+
 const int64_t *feed_held_out(struct feed *feed, int64_t batch, struct err *err)
 {
-    bool done = read_rows(feed, &feed->held_out_walk, batch * feed->batch, feed->held_out, err);
+    struct feed_read read;
+    bool done =
+        read_rows(feed, &feed->held_out_walk, batch * feed->batch, feed->held_out, &read, err);
     return done ? feed->held_out : NULL;
 }

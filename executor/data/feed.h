@@ -16,5 +16,11 @@ void feed_close(struct feed *feed);
 // is wrong.
 MUST_CHECK const int64_t *feed_step(struct feed *feed, int64_t step, double *waited_s,
                                     struct err *err);
+// What reading the rows of the last feed_step took, beside the step before or not.
+struct feed_read {
+    int64_t bytes;  // of ids
+    double s;
+};
+struct feed_read feed_read_of_step(struct feed *feed);
 // The same of the held-out part, batch by batch, read as they are asked for.
 MUST_CHECK const int64_t *feed_held_out(struct feed *feed, int64_t batch, struct err *err);

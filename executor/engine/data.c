@@ -1,6 +1,8 @@
 #include "executor/engine/engine.h"
 
+#include "core/progress.h"
 #include "executor/data/feed.h"
+#include "executor/engine/readers.h"
 #include "executor/random.h"
 #include "executor/text.h"
 
@@ -28,7 +30,8 @@ struct data {
     int slot_count;
     int64_t *host, *memory;  // of all slots
     int64_t count;
-    struct feed *feed;    // of a corpus
+    struct feed *feed;  // of a corpus; NULL: another rank reads
+    struct rows_readers *readers;
     const int64_t *rows;  // of it, of the step
 };
 
@@ -121,6 +124,10 @@ static bool open_feed(struct engine *engine)
     const struct corpus *corpus = engine->request->options->corpus;
     if (corpus->document_end != DOCUMENTS_JOINED) want_attended(engine, is_wanted);
     assert(corpus && corpus->row_length == row_length(engine));
+    data->readers = readers_open(engine, is_wanted);
+    if (!data->readers) return false;
+    if (!readers_reads(engine->program->cluster, engine->request->options->readers, engine->rank))
+        return true;
     data->feed = feed_open(engine->arena, corpus, batch, is_wanted, engine->err);
     return data->feed != NULL;
 }
@@ -261,21 +268,39 @@ bool data_step(struct engine *engine, double *waited_s)
     struct data *data = engine->data;
     int64_t batch = engine->program->workload.global_batch;
     *waited_s = 0;
-    if (data->feed) {
-        data->rows = feed_step(data->feed, engine->step, waited_s, engine->err);
-        if (!data->rows) return false;
-    } else {
+    if (!data->readers) {
         memset(data->is_made, 0, (size_t)batch * sizeof *data->is_made);
+        return fill_slots(engine);
     }
+    double began_s = clock_s();
+    const int64_t *rows = NULL;
+    struct feed_read read = {0};
+    if (data->feed) {
+        rows = feed_step(data->feed, engine->step, waited_s, engine->err);
+        if (!rows) return false;
+        read = feed_read_of_step(data->feed);
+    }
+    data->rows = readers_share(engine, data->readers, rows);
+    if (!data->rows) return false;
+    *waited_s = clock_s() - began_s;
+    readers_count(engine, data->readers, read.bytes, read.s);
     return fill_slots(engine);
 }
 
 bool data_held_out(struct engine *engine, int batch)
 {
     struct data *data = engine->data;
-    assert(data->feed && "what is by rule has no end to hold out");
-    data->rows = feed_held_out(data->feed, batch, engine->err);
+    assert(data->readers && "what is by rule has no end to hold out");
+    const int64_t *rows = NULL;
+    if (data->feed && !(rows = feed_held_out(data->feed, batch, engine->err))) return false;
+    data->rows = readers_share(engine, data->readers, rows);
     return data->rows && fill_slots(engine);
+}
+
+bool data_finish(struct engine *engine, struct run_result *result)
+{
+    struct rows_readers *readers = engine->data->readers;
+    return !readers || readers_finish(engine, readers, &result->input);
 }
 
 void *data_ids(const struct engine *engine, const struct script_task *task, int buffer)

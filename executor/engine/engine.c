@@ -479,7 +479,7 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
     if (done && !result->saved.is_stopped) {
         fill_memory(&engine, result);
         done = find_peak(&engine, result) && attentions_gather(&engine, result) &&
-               measure_finish(&engine, result);
+               data_finish(&engine, result) && measure_finish(&engine, result);
     }
     if (done && request->options->dump_path) done = dump_write(&engine);
     if (request->heartbeat)

@@ -276,6 +276,8 @@ void *data_ids(const struct engine *engine, const struct script_task *task, int 
 const int64_t *data_documents(const struct engine *engine, int64_t *stride);
 MUST_CHECK bool data_step(struct engine *engine, double *waited_s);
 MUST_CHECK bool data_held_out(struct engine *engine, int batch);
+// At the end, of all ranks: what the files took.
+MUST_CHECK bool data_finish(struct engine *engine, struct run_result *result);
 // engine_validate.c: the mean loss of the held-out batches.
 MUST_CHECK bool validate(struct engine *engine, double *loss);
 // engine_poison.c

@@ -1,4 +1,5 @@
 #pragma once
+#include "cost_models/input.h"
 #include "executor/run.h"
 #include "reports/comparison/run_tasks.h"
 #include "simulator/breakdown.h"
@@ -30,7 +31,8 @@ struct run_compare {
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
     double tokens_per_s;                       // measured
     struct run_memory predicted;
-    double pause_s, write_s;  // predicted, of a checkpoint where the run writes any; else 0
+    struct input_price input;  // predicted, of a run on files; no readers: of another
+    double pause_s, write_s;   // predicted, of a checkpoint where the run writes any; else 0
 };
 
 // `ledger` is that of the price of `evaluation`'s program (simulator/breakdown.h), `memory` what is

@@ -149,6 +149,35 @@ static void put_saved(struct json_writer *writer, const struct run_compare *comp
     json_close(writer, '}');
 }
 
+static void put_known(struct json_writer *writer, const char *key, double number)
+{
+    if (isnan(number))
+        json_put_null(writer, key);
+    else
+        json_put_f64(writer, key, number);
+}
+
+static void put_input(struct json_writer *writer, const struct run_compare *compare)
+{
+    const struct input_price *predicted = &compare->input;
+    const struct run_input *measured = &compare->result->input;
+    json_open(writer, "input", '{');
+    json_put_text(writer, "readers", readers_name(predicted->readers));
+    json_put_i64(writer, "predicted_reader_count", predicted->reader_count);
+    json_put_i64(writer, "reader_count", measured->reader_count);
+    json_put_f64(writer, "predicted_read_bytes", predicted->read_bytes);
+    json_put_f64(writer, "read_bytes", measured->read_bytes);
+    json_put_f64(writer, "predicted_host_read_bytes", predicted->host_read_bytes);
+    json_put_f64(writer, "host_read_bytes", measured->host_read_bytes);
+    put_known(writer, "predicted_read_s", predicted->read_s);
+    json_put_f64(writer, "read_s", measured->read_s);
+    json_put_f64(writer, "predicted_broadcast_bytes", predicted->broadcast_bytes);
+    json_put_f64(writer, "broadcast_bytes", measured->broadcast_bytes);
+    put_known(writer, "predicted_broadcast_s", predicted->broadcast_s);
+    json_put_f64(writer, "broadcast_s", measured->broadcast_s);
+    json_close(writer, '}');
+}
+
 char *run_json_text(struct arena *arena, const struct run_compare *compare,
                     const struct run_facts *facts)
 {
@@ -172,6 +201,7 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_i64(&writer, "staging_bytes", result->staging_bytes);
     json_close(&writer, '}');
     if (result->saved.every > 0) put_saved(&writer, compare);
+    if (result->input.reader_count > 0) put_input(&writer, compare);
     json_open(&writer, "compare", '{');
     json_put_f64(&writer, "predicted_step_s", compare->predicted_step_s);
     json_put_f64(&writer, "measured_step_s", compare->measured_step_s);

@@ -4,7 +4,7 @@
 
 static const char *ratio_text(struct arena *arena, double measured, double predicted)
 {
-    if (predicted <= 0 || measured <= 0) return "-";
+    if (!(predicted > 0 && measured > 0)) return "-";
     return arena_print(arena, "%.2f", measured / predicted);
 }
 
@@ -85,6 +85,34 @@ static void add_saved(struct arena *arena, struct table *table, const struct run
     }
 }
 
+// What reading the files took, and handing rows on to ranks that read none.
+static void add_input(struct arena *arena, struct table *table, const struct run_compare *compare)
+{
+    const struct input_price *predicted = &compare->input;
+    const struct run_input *measured = &compare->result->input;
+    if (measured->reader_count == 0) return;
+    const char *rows[][4] = {
+        {"input: ranks that read", units_count(arena, predicted->reader_count),
+         units_count(arena, measured->reader_count),
+         ratio_text(arena, measured->reader_count, predicted->reader_count)},
+        {"input: read", bytes_text(arena, predicted->read_bytes),
+         bytes_text(arena, measured->read_bytes),
+         ratio_text(arena, measured->read_bytes, predicted->read_bytes)},
+        {"input: a host reads in", seconds_text(arena, predicted->read_s),
+         seconds_text(arena, measured->read_s),
+         ratio_text(arena, measured->read_s, predicted->read_s)},
+        {"input: broadcast", bytes_text(arena, predicted->broadcast_bytes),
+         bytes_text(arena, measured->broadcast_bytes),
+         ratio_text(arena, measured->broadcast_bytes, predicted->broadcast_bytes)},
+        {"input: broadcast in", seconds_text(arena, predicted->broadcast_s),
+         seconds_text(arena, measured->broadcast_s),
+         ratio_text(arena, measured->broadcast_s, predicted->broadcast_s)},
+    };
+    size_t count = predicted->readers == READERS_RANK ? 3 : sizeof rows / sizeof *rows;
+    for (size_t i = 0; i < count; i++)
+        table_row(table, rows[i]);
+}
+
 static const char *saved_text(struct arena *arena, const struct run_saved *saved)
 {
     if (saved->count == 0) return "";
@@ -118,6 +146,7 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
               result->host_peak_bytes);
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
+    add_input(arena, &table, compare);
     add_saved(arena, &table, compare);
     return arena_print(arena, "%s%s%s\n%s\n%sLoss %.4f at step %d, %.4f at step %d.\n",
                        kinds_text(arena, compare), run_attention_text(arena, compare),
