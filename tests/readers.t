@@ -146,6 +146,15 @@ check('a speed that is not given is not guessed', $said . $errors !~ /bottleneck
       && $out =~ /how long that takes is not known: the cluster gives no nvme_bytes_per_s/,
       "$said$out$errors");
 
+# A reader that finds its file damaged ends all, with its own words.
+my $bytes = text_of("$folder/a.tokens");
+substr($bytes, 5000, 1) ^= "\x01";
+write_text("$folder/b.tokens", $bytes);
+(undef, $out, $errors) = meshwright("run $folder/plan.json --spawn --backend cpu --steps 100",
+                                    "--data $folder/b.tokens --readers one");
+check('a damaged file ends the run', $errors =~ /^meshwright run: rank 0 failed in step 1, /m
+      && $errors =~ m{/b\.tokens: tokens 0 to 32767 are damaged: }, $errors);
+
 sub refused {
     my ($name, $pattern, $more) = @_;
     my ($status, $out, $errors) =
