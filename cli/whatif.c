@@ -6,6 +6,7 @@
 #include "core/console.h"
 #include "core/plain.h"
 #include "core/progress.h"
+#include "planner/batch.h"
 #include "reports/whatif/whatif_refine.h"
 
 #include <stdio.h>
@@ -35,6 +36,26 @@ bool whatif_run(struct arena *arena, const struct scenario_request *request,
     progress_end(&progress);
     if (done && was_shown) console_printf(stderr, "%d scenarios in %.1f s\n", count, took_s);
     return done;
+}
+
+void whatif_batch_note(struct arena *arena, const struct whatif_job *job, int64_t batch)
+{
+    struct workload workload = job->sweep.workload;
+    workload.global_batch = batch;
+    const char *warning = batch_warning(arena, &workload);
+    if (warning) console_printf(stderr, "warning: %s\n", warning);
+}
+
+// The largest batch that was asked for; those that nobody named are told of with the answer.
+static void note_points(struct arena *arena, const struct whatif_job *job,
+                        const struct sweep_points *points)
+{
+    int64_t largest = 0;
+    for (int i = 0; i < points->count; i++) {
+        int64_t batch = points->items[i].scenario.workload.global_batch;
+        if (batch > largest && !sweep_batch_is_past(&job->sweep, batch)) largest = batch;
+    }
+    whatif_batch_note(arena, job, largest);
 }
 
 // Nothing beside the size of the cluster is swept; `who` asks.
@@ -133,6 +154,7 @@ static bool ask(struct arena *arena, const struct whatif_job *job, struct answer
     struct sweep_points *points = ARENA_NEW(arena, struct sweep_points, 1);
     if (!sweep_points(arena, &job->sweep, points, err)) return false;
     if (!whatif_check(&job->question, points, err)) return false;
+    note_points(arena, job, points);
     struct scenario_outcome *outcomes = ARENA_NEW(arena, struct scenario_outcome, points->count);
     if (!run_points(arena, &job->request, points, outcomes, err)) return false;
     double ratio = 1;

@@ -59,6 +59,10 @@ struct whatif_scaling {
 MUST_CHECK bool whatif_scaling_read(struct arena *arena, const struct whatif_arguments *arguments,
                                     struct whatif_scaling *scaling, struct err *err);
 
+// A warning on stderr where this batch, which was asked for, is past what the optimizer is known to
+// bear; nothing where it is not.
+void whatif_batch_note(struct arena *arena, const struct whatif_job *job, int64_t batch);
+
 // Files of -o: the page, tables and plots. `scaling` may be NULL.
 // The page alone, on standard output.
 void whatif_print_page(struct arena *arena, const struct whatif *whatif,

@@ -63,6 +63,7 @@ int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
     needs.word = arguments->plan.model;
     struct device_needs *devices = ARENA_NEW(arena, struct device_needs, count);
     struct progress progress = progress_start();
+    int64_t batch = 0;
     for (int i = 0; i < count; i++) {
         progress_show(&progress, "device %d of %d", i + 1, count);
         if (!device_needs_find(arena, &job->request, &job->sweep, &needs, clusters[i], GPUS_MOST,
@@ -70,8 +71,10 @@ int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
             progress_end(&progress);
             return exit_status(err);
         }
+        if (devices[i].least.batch > batch) batch = devices[i].least.batch;
     }
     progress_end(&progress);
+    whatif_batch_note(arena, job, batch);
     if (arguments->json) {
         fputs(model_needs_json(arena, &needs, devices, count), stdout);
     } else {
@@ -103,14 +106,14 @@ static void print_least(struct arena *arena, struct table *table, struct layout_
     const struct scenario_outcome *outcome = &found->outcome;
     bool fits = found->cluster != NULL;
     if (fits) cluster = found->cluster;  // its memory may be scaled
-    const char *cells[] = {name,
-                           fits ? arena_print(arena, "%d", found->cluster->rank_count)
-                                : arena_print(arena, "> %lld", (long long)found->tried),
-                           fits ? units_bytes(arena, (double)outcome->prediction.reserved_bytes)
-                                : "-",
-                           units_bytes(arena, (double)cluster_device_bytes(cluster)),
-                           fits ? arena_print(arena, "%.4g", outcome->prediction.step_s) : "-",
-                           fits ? parallel_text(arena, &outcome->best.parallel) : "nothing fits"};
+    const char *cells[] = {
+        name,
+        fits ? arena_print(arena, "%d", found->cluster->rank_count)
+             : arena_print(arena, "> %lld", (long long)found->tried),
+        fits ? units_bytes(arena, (double)outcome->prediction.reserved_bytes) : "-",
+        units_bytes(arena, (double)cluster_device_bytes(cluster)),
+        fits ? arena_print(arena, "%.4g", outcome->prediction.step_s) : "-",
+        fits ? parallel_text(arena, &outcome->best.parallel) : least_gpus_none(found)};
     if (fits) layout_legend_meet(legend, &outcome->best.parallel);
     table_row(table, cells);
 }
@@ -123,6 +126,7 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
     struct layout_legend legend = {0};
     struct json_writer writer = {.arena = arena};
     bool any = false;
+    int64_t batch = 0;
     table_row(&table, HEADS);
     json_open(&writer, NULL, '{');
     json_put_i64(&writer, "version", 1);
@@ -136,12 +140,14 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
             return exit_status(err);
         }
         any = any || found.cluster;
+        if (found.batch > batch) batch = found.batch;
         const char *name = sweep_cluster_name(arena, sweep, i);
         print_least(arena, &table, &legend, name, cluster, &found);
         write_least(&writer, name, &found);
     }
     json_close(&writer, ']');
     json_close(&writer, '}');
+    whatif_batch_note(arena, job, batch);
     if (job->arguments->json) {
         printf("%s\n", writer.text);
     } else {
@@ -223,6 +229,12 @@ int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err
         return exit_status(err);
     }
     if (!sweep_points(arena, &job->sweep, &points, err)) return exit_status(err);
+    int64_t batch = 0;
+    for (int i = 0; i < points.count; i++) {
+        int64_t own = points.items[i].scenario.workload.global_batch;
+        if (own > batch) batch = own;
+    }
+    whatif_batch_note(arena, job, batch);
     struct json_writer writer = {.arena = arena};
     bool any = false;
     json_open(&writer, NULL, '{');

@@ -173,7 +173,8 @@ static void put_device(struct columns *columns, const struct device_needs *devic
         put(columns, 'r', found ? units_count(arena, money) : "-");
     }
     put(columns, 'l',
-        found ? parallel_text(arena, &device->least.outcome.best.parallel) : "nothing fits");
+        found ? parallel_text(arena, &device->least.outcome.best.parallel)
+              : least_gpus_none(&device->least));
 }
 
 // NULL: not all have a price, or not in one.

@@ -393,6 +393,14 @@ enum sweep_axis sweep_size_axis(const struct sweep *sweep)
     return sweep->axes[SWEEP_NODES].count > 0 ? SWEEP_NODES : SWEEP_GPUS;
 }
 
+bool sweep_batch_is_past(const struct sweep *sweep, int64_t batch)
+{
+    int size_count = sweep->axes[sweep_size_axis(sweep)].count;
+    bool is_chosen = size_count > 1 || (size_count == 0 && sweep->cluster_count > 1);
+    return is_chosen && sweep->sequences_per_gpu > 0 &&
+           batch > batch_limit(sweep->workload.optimizer);
+}
+
 // `index` counts through the product of the axes.
 static void values_at(const struct sweep *sweep, int index, double *values)
 {

@@ -69,6 +69,10 @@ MUST_CHECK bool sweep_points(struct arena *arena, const struct sweep *sweep,
 
 // The axis whose list gives the sizes: nodes or GPUs.
 enum sweep_axis sweep_size_axis(const struct sweep *sweep);
+// Whether this batch follows from a size that nobody named alone (sequences_per_gpu, and several
+// sizes to choose from) and is past what the optimizer is known to bear: such a size is shown and
+// never the answer (planner/batch.h).
+bool sweep_batch_is_past(const struct sweep *sweep, int64_t batch);
 // The point that is `like` another but for its size, which no list needs to hold. ERR_USAGE as
 // above.
 MUST_CHECK bool sweep_point_of_size(struct arena *arena, const struct sweep *sweep,

@@ -94,7 +94,8 @@ static void fill_row(const struct whatif *whatif, struct whatif_row *row)
     row->goodput_ratio = run.goodput.is_known ? run.goodput.goodput_ratio : 1;
     bool trains_none = whatif->goal == WHATIF_MOST_TOKENS && row->tokens <= 0;
     if (!trains_none) fill_amounts(whatif, &run, row);
-    row->makes_it = makes_it(whatif, row);
+    row->is_past = sweep_batch_is_past(whatif->sweep, row->point->scenario.workload.global_batch);
+    row->makes_it = !row->is_past && makes_it(whatif, row);
 }
 
 static int compare_values(double a, double b)
@@ -108,12 +109,14 @@ struct whatif_ranked {
     int index;
 };
 
-// Rows that make it first, then by the goal, then by the other measure, then in the sweep's order.
+// Rows that make it first, those whose batch is past last, then by the goal, then by the other
+// measure, then in the sweep's order.
 static int compare_ranked(const void *left, const void *right)
 {
     const struct whatif_ranked *a = left, *b = right;
     const struct whatif_row *x = a->row, *y = b->row;
     if (x->makes_it != y->makes_it) return x->makes_it ? -1 : 1;
+    if (x->is_past != y->is_past) return x->is_past ? 1 : -1;
     bool by_cost = a->whatif->request->objective == OBJECTIVE_COST;
     // Of those that miss the deadline the fastest is nearest to it.
     if (a->whatif->goal == WHATIF_CHEAPEST) by_cost = x->makes_it;
@@ -151,7 +154,7 @@ static void mark_front(struct arena *arena, struct whatif *whatif)
     struct pace *paces = ARENA_NEW(arena, struct pace, whatif->fit_count);
     for (int i = 0; i < whatif->fit_count; i++) {
         struct whatif_row *row = &whatif->rows[whatif->order[i]];
-        bool trains = row->tokens > 0;
+        bool trains = row->tokens > 0 && !row->is_past;
         paces[i] = (struct pace){trains ? row->time_s / row->tokens : INFINITY,
                                  trains ? row->cost / row->tokens : INFINITY, row};
     }
@@ -187,6 +190,7 @@ bool whatif_make(struct arena *arena, const struct whatif_question *question,
         fill_row(whatif, row);
         if (!row->fits) continue;
         whatif->made_count += row->makes_it;
+        whatif->past_count += row->is_past;
         ranked[whatif->fit_count++] = (struct whatif_ranked){whatif, row, i};
     }
     qsort(ranked, (size_t)whatif->fit_count, sizeof *ranked, compare_ranked);

@@ -34,7 +34,8 @@ struct whatif_row {
     double tokens;       // that it trains: those asked for or the most within the limits
     double goodput_ratio;
     bool is_on_front;  // no other row is faster and cheaper
-    bool makes_it;     // within deadline and budget; true where none is asked
+    bool is_past;      // its batch is one that nobody named and too large: sweep_batch_is_past
+    bool makes_it;     // within deadline and budget, if any, and not past
 };
 
 struct whatif {
@@ -45,7 +46,7 @@ struct whatif {
     struct whatif_row *rows;  // in the order of the sweep
     int row_count;
     int *order;  // indices of the rows that fit, the best first
-    int fit_count, made_count, front_count;
+    int fit_count, made_count, front_count, past_count;
     int searched_count;
     bool is_refined;       // sizes between those of the sweep are among the rows, as far as needed
     int between_count;     // of the rows, those between

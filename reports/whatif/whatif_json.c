@@ -60,6 +60,7 @@ static void write_row(struct json_writer *writer, const struct whatif *whatif,
         }
         if (whatif->is_priced) json_put_f64(writer, "money", row->money);
         json_put_bool(writer, "on_front", row->is_on_front);
+        if (row->is_past) json_put_bool(writer, "batch_is_past", true);
         json_put_bool(writer, "makes_it", row->makes_it);
     }
     json_close(writer, '}');

@@ -197,6 +197,7 @@ char *whatif_page(struct arena *arena, const struct whatif *whatif, const struct
                                 GOAL_TITLES[whatif->goal]));
     open_section(&page, "verdict", "Verdict");
     put_lines(&page, whatif_answer_text(arena, whatif));
+    put_lines(&page, whatif_past_text(arena, whatif));
     put_lines(&page, whatif_devices_text(arena, whatif));
     put_lines(&page, whatif_head_text(arena, whatif));
     put_next(&page, whatif_next_text(arena, whatif, words));

@@ -103,6 +103,7 @@ static bool may_be_better(const struct whatif *whatif, double token_flop, struct
     // The search compares closed forms, and events may be faster by so much.
     static const double SLACK_RATIO = 1.05;
     struct scenario *scenario = &point->scenario;
+    if (sweep_batch_is_past(whatif->sweep, scenario->workload.global_batch)) return false;
     double peak = peak_flop_per_s(scenario->cluster, scenario->workload.precision);
     if (token_flop <= 0 || peak <= 0) return true;
     double step_tokens =

@@ -1,6 +1,7 @@
 #include "reports/whatif/whatif_sizes.h"
 
 #include "models/scaled.h"
+#include "planner/batch.h"
 #include "planner/choice.h"
 
 #include <assert.h>
@@ -23,11 +24,16 @@ static int64_t next_size(const struct cluster *cluster, const struct sweep_list 
     return gpus < per_node ? gpus + 1 : (gpus / per_node + 1) * per_node;
 }
 
-static int64_t largest_size(const struct cluster *cluster, int64_t most)
+// The largest size that may be the answer.
+static int64_t largest_size(const struct sweep *sweep, const struct cluster *cluster,
+                            const struct sweep_list *sizes, int64_t most, struct least_gpus *found)
 {
     bool grows = cluster->node_group_count == 1 && cluster->nodes[0].nics.count > 0;
-    if (!grows && most > cluster->rank_count) return cluster->rank_count;
-    return most;
+    if (!grows && most > cluster->rank_count) most = cluster->rank_count;
+    if (sweep->sequences_per_gpu == 0 || sizes->count == 1) return most;
+    int64_t bearable = batch_limit(sweep->workload.optimizer) / sweep->sequences_per_gpu;
+    found->is_past = bearable < most;
+    return found->is_past ? bearable : most;
 }
 
 // One sweep point of this size.
@@ -48,6 +54,12 @@ static bool make_scenario(struct arena *arena, const struct sweep *sweep,
     return true;
 }
 
+const char *least_gpus_none(const struct least_gpus *found)
+{
+    return found->is_past ? "nothing fits with a batch that the optimizer is known to bear"
+                          : "nothing fits";
+}
+
 bool least_gpus_find(struct arena *arena, const struct scenario_request *request,
                      const struct sweep *sweep, const struct cluster *cluster,
                      const struct sweep_list *sizes, int64_t most, struct least_gpus *found,
@@ -58,7 +70,7 @@ bool least_gpus_find(struct arena *arena, const struct scenario_request *request
     quick.nothing = SEARCH_FITS_ONLY;
     quick.progress = NULL;
     *found = (struct least_gpus){0};
-    int64_t last = largest_size(cluster, most);
+    int64_t last = largest_size(sweep, cluster, sizes, most, found);
     int64_t gpus = next_size(cluster, sizes, 0);
     while (gpus <= last && !found->cluster) {
         struct scenario scenarios[TOGETHER];
@@ -73,6 +85,7 @@ bool least_gpus_find(struct arena *arena, const struct scenario_request *request
         for (int i = 0; i < count && !found->cluster; i++) {
             if (outcomes[i].status != SCENARIO_FITS) continue;
             found->cluster = scenarios[i].cluster;
+            found->batch = scenarios[i].workload.global_batch;
             found->outcome = outcomes[i];
         }
     }

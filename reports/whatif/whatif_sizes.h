@@ -5,13 +5,18 @@
 // on which a model fits, and the largest model of a family that fits on a cluster.
 
 // Tries 1, 2, ... GPUs of a node, then whole nodes (or the counts of `sizes`, ascending), and takes
-// the first that a plan fits on. `outcome` is that plan's. Above `most` it gives up.
+// the first that a plan fits on. `outcome` is that plan's. Above `most` it gives up, and where the
+// batch grows with the GPUs past what the optimizer is known to bear, unless one size is asked for.
 struct least_gpus {
     const struct cluster *cluster;  // of so many GPUs; NULL: none up to `most`
     struct scenario_outcome outcome;
+    int64_t batch;  // of that cluster
     int64_t tried;  // the largest count that was tried
+    bool is_past;   // it gave up for the batch
     int search_count;
 };
+// Why `found` has no cluster, in a few words.
+const char *least_gpus_none(const struct least_gpus *found);
 MUST_CHECK bool least_gpus_find(struct arena *arena, const struct scenario_request *request,
                                 const struct sweep *sweep, const struct cluster *cluster,
                                 const struct sweep_list *sizes, int64_t most,

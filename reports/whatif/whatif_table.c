@@ -135,7 +135,8 @@ char *whatif_table_text(struct arena *arena, const struct whatif *whatif, int to
 {
     const char *head = whatif_head_text(arena, whatif);
     const char *rows = whatif->fit_count > 0 ? rows_text(arena, whatif, top) : "";
-    return arena_print(arena, "%s\n%s%s%s%s%s%s", head, rows, whatif_between_text(arena, whatif),
-                       whatif_rejected_text(arena, whatif), whatif_answer_text(arena, whatif),
-                       whatif_devices_text(arena, whatif), whatif_next_text(arena, whatif, words));
+    return arena_print(arena, "%s\n%s%s%s%s%s%s%s", head, rows, whatif_between_text(arena, whatif),
+                       whatif_rejected_text(arena, whatif), whatif_past_text(arena, whatif),
+                       whatif_answer_text(arena, whatif), whatif_devices_text(arena, whatif),
+                       whatif_next_text(arena, whatif, words));
 }

@@ -2,6 +2,7 @@
 
 #include "core/plain.h"
 #include "core/units.h"
+#include "planner/batch.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
@@ -125,6 +126,7 @@ static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cos
     for (int i = 0; i < whatif->fit_count; i++) {
         const struct whatif_row *row = &whatif->rows[whatif->order[i]];
         double value = by_cost ? row->cost : row->time_s;
+        if (row->is_past) continue;
         if (!best || value < (by_cost ? best->cost : best->time_s)) best = row;
     }
     return best;
@@ -197,10 +199,25 @@ const char *whatif_between_text(struct arena *arena, const struct whatif *whatif
                        whatif->between_count, none, left);
 }
 
+const char *whatif_past_text(struct arena *arena, const struct whatif *whatif)
+{
+    const struct workload *largest = NULL;
+    for (int i = 0; i < whatif->row_count; i++) {
+        const struct workload *workload = &whatif->rows[i].point->scenario.workload;
+        if (!whatif->rows[i].is_past) continue;
+        if (!largest || workload->global_batch > largest->global_batch) largest = workload;
+    }
+    if (!largest) return "";
+    return arena_print(arena,
+                       "   %d of %d are not the answer unless --global-batch asks for it: %s\n",
+                       whatif->past_count, whatif->row_count, batch_warning(arena, largest));
+}
+
 const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
 {
     const struct whatif_row *best = whatif_best(whatif);
     if (whatif->fit_count == 0) return "Nothing fits.\n";
+    if (whatif->past_count == whatif->fit_count) return "No: the batch of all is too large.\n";
     if (whatif->goal == WHATIF_COMPARE) return compare_text(arena, whatif);
     if (!best) return missed_text(arena, whatif);
     if (whatif->goal == WHATIF_MOST_TOKENS) {
@@ -304,7 +321,8 @@ static const struct whatif_row *least_of(const struct whatif *whatif, int first)
         const struct whatif_row *row = &whatif->rows[i];
         if (strcmp(device_of(row), name) != 0) continue;
         if (i < first) return NULL;
-        if (row->fits && (!least || row->per_billion < least->per_billion)) least = row;
+        if (row->fits && !row->is_past && (!least || row->per_billion < least->per_billion))
+            least = row;
     }
     return least;
 }

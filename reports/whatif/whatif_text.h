@@ -13,6 +13,9 @@ const char *whatif_rejected_text(struct arena *arena, const struct whatif *whati
 // How many sizes between those of the sweep were asked, and how many were left; "" where the sizes
 // were listed one by one.
 const char *whatif_between_text(struct arena *arena, const struct whatif *whatif);
+// How many rows have a batch that is past what the optimizer is known to bear and that nobody
+// named; "" where none has.
+const char *whatif_past_text(struct arena *arena, const struct whatif *whatif);
 // The answer to the question.
 const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif);
 // "Next: meshwright plan ..." that makes the best row's plan; "" where there is none.
