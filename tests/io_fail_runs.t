@@ -52,6 +52,20 @@ every_file("reshard $tmp/before --to $tmp/p.json -o", 1, \@calls);
 every_file("reshard $tmp/before --to huggingface -o", 1, \@calls);
 every("$run --steps 2 --checkpoint $tmp/before --resume", '', undef, 'read');
 
+# Files of a checkpoint are mapped. One that cannot be read ends the run and is not set aside.
+my ($number, $refused_count, @taken) = (0, 0);
+while (1) {
+    my ($is_there, $status, $errors) =
+        failing('map', ++$number, split / /, "$run --steps 3 --checkpoint $tmp/before --resume");
+    last if $is_there eq '' || -d "$tmp/before/step-00000003";
+    next if text_of("$tmp/calls") !~ m{/before/step-};
+    $refused_count++;
+    push @taken, "map $number: $status $errors"
+        if $status ne '4' || complaints($errors) != 1 || glob "$tmp/before/damaged-*";
+}
+check('what cannot be read is not taken for damaged', $refused_count > 1 && !@taken,
+      join "\n", $refused_count, @taken);
+
 # What a run was is named by its time: no two are alike.
 sub every_bench {
     for my $call (@calls) {

@@ -82,7 +82,7 @@ static int open_file(struct dcp *dcp, const char *name)
     int f = index->file_count;
     int error = source->disk->map(source->disk->context, path, &source->maps[f]);
     if (error) {
-        err_set(dcp->err, ERR_INPUT, "%s: %s", path, strerror(error));
+        disk_fail_read(path, error, dcp->err);
         return -1;
     }
     source->is_open[f] = true;
@@ -293,7 +293,7 @@ bool dcp_read(struct folder *folder, struct checkpoint_source *source, struct er
     struct dcp dcp = {.folder = folder, .source = source, .err = err};
     dcp.path = arena_print(folder->arena, "%s/%s", folder->path, METADATA);
     int error = disk->map(disk->context, dcp.path, &map);
-    if (error) return err_set(err, ERR_INPUT, "%s: %s", dcp.path, strerror(error));
+    if (error) return disk_fail_read(dcp.path, error, err);
     const struct pickle *top = pickle_read(folder->arena, dcp.path, map.bytes, map.size, err);
     disk->unmap(disk->context, &map);
     if (!top) return false;

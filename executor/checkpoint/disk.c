@@ -14,6 +14,13 @@ struct disk_file {
     int descriptor;
 };
 
+bool disk_fail_read(const char *path, int error, struct err *err)
+{
+    bool is_wrong = error == ENOENT || error == ENOTDIR || error == EISDIR || error == EINVAL ||
+                    error == ENAMETOOLONG || error == ELOOP;
+    return err_set(err, is_wrong ? ERR_INPUT : ERR_SYSTEM, "%s: %s", path, strerror(error));
+}
+
 static int make_folder(void *context, const char *path)
 {
     (void)context;

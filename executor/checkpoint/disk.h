@@ -1,5 +1,6 @@
 #pragma once
 #include "core/arena.h"
+#include "core/err.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,11 @@ struct disk {
     int (*map)(void *context, const char *path, struct disk_map *map);
     void (*unmap)(void *context, struct disk_map *map);
 };
+
+// Says that `path` cannot be read, of what `map` returned; false. One that is not there, or no
+// file, is wrong (ERR_INPUT). Whatever else keeps it from being read, an error of the drive, a
+// server that is away, no right to, says nothing of what it holds, and may pass (ERR_SYSTEM).
+bool disk_fail_read(const char *path, int error, struct err *err);
 
 // The machine's own.
 extern const struct disk DISK_REAL;

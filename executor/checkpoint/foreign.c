@@ -97,7 +97,7 @@ static bool read_folder(struct folder *folder, struct checkpoint_source *source,
     struct checkpoint_index *index = &source->index;
     const char **names;
     int count, error = disk->list(disk->context, folder->arena, folder->path, &names, &count);
-    if (error) return err_set(err, ERR_INPUT, "%s: %s", folder->path, strerror(error));
+    if (error) return disk_fail_read(folder->path, error, err);
     index->files = ARENA_NEW(folder->arena, struct checkpoint_file, count + 1);
     source->maps = ARENA_NEW(folder->arena, struct disk_map, count + 1);
     source->is_open = ARENA_NEW(folder->arena, bool, count + 1);
@@ -107,7 +107,7 @@ static bool read_folder(struct folder *folder, struct checkpoint_source *source,
         const char *path = arena_print(folder->arena, "%s/%s", folder->path, names[i]);
         index->files[f].name = names[i];
         error = disk->map(disk->context, path, &source->maps[f]);
-        if (error) return err_set(err, ERR_INPUT, "%s: %s", path, strerror(error));
+        if (error) return disk_fail_read(path, error, err);
         source->is_open[f] = true;
         if (!read_file(folder, &source->maps[f], path, f, &index->files[f], err)) return false;
     }

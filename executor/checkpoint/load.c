@@ -9,7 +9,7 @@ bool checkpoint_load(const struct disk *disk, struct arena *arena, const char *p
     struct disk_map map;
     const char *name = arena_print(arena, "%s/checkpoint.json", path);
     int error = disk->map(disk->context, name, &map);
-    if (error) return err_set(err, ERR_INPUT, "%s: %s", name, strerror(error));
+    if (error) return disk_fail_read(name, error, err);
     bool done = checkpoint_index_read(arena, name, map.bytes, map.size, index, err);
     disk->unmap(disk->context, &map);
     return done;
@@ -44,7 +44,7 @@ bool checkpoint_verify(const struct disk *disk, const char *path,
     int error = disk->map(disk->context, name, &map);
     bool done = false;
     if (error) {
-        err_set(err, ERR_INPUT, "%s: %s", name, strerror(error));
+        disk_fail_read(name, error, err);
     } else {
         done = check(index, file, name, &map, err);
         disk->unmap(disk->context, &map);

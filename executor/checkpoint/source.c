@@ -39,7 +39,7 @@ static bool open_file(struct checkpoint_source *source, int number, struct err *
     int error = source->disk->map(source->disk->context, path, &source->maps[number]);
     source->is_open[number] = error == 0;
     if (error)
-        err_set(err, ERR_INPUT, "%s: %s", path, strerror(error));
+        disk_fail_read(path, error, err);
     else if (source->maps[number].size != file->bytes)
         err_set(err, ERR_INPUT, "%s: %" PRId64 " bytes, its index says %" PRId64, path,
                 source->maps[number].size, file->bytes);

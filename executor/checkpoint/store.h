@@ -48,6 +48,6 @@ MUST_CHECK bool checkpoint_store_set_aside(const struct checkpoint_store *store,
 MUST_CHECK bool checkpoint_load(const struct disk *disk, struct arena *arena, const char *path,
                                 struct checkpoint_index *index, struct err *err);
 // Whether one of its files is as it was written: size, header and all arrays. ERR_INPUT with what
-// is wrong where.
+// is wrong where; ERR_SYSTEM where it cannot be read, which says nothing of it.
 MUST_CHECK bool checkpoint_verify(const struct disk *disk, const char *path,
                                   const struct checkpoint_index *index, int file, struct err *err);

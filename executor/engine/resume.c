@@ -41,7 +41,8 @@ static bool verify_share(struct engine *engine, const char *path,
     return true;
 }
 
-// The first rank that finds a fault in it; -1: none does.
+// The first rank that finds a fault in it; -1: none does. A rank that cannot read its share knows
+// of none, and ends the run: what cannot be read now may be read later.
 static bool find_faulty(struct engine *engine, const char *path, struct err *fault, int *faulty)
 {
     struct checkpoint_index index;
@@ -49,6 +50,7 @@ static bool find_faulty(struct engine *engine, const char *path, struct err *fau
     int64_t *all = ARENA_NEW(engine->scratch, int64_t, ranks);
     bool is_good = checkpoint_load(&DISK_REAL, engine->scratch, path, &index, fault) &&
                    verify_share(engine, path, &index, fault);
+    if (fault->kind == ERR_SYSTEM) return err_set(engine->err, fault->kind, "%s", fault->text);
     if (!gather(engine, !is_good, all)) return false;
     *faulty = -1;
     for (int r = ranks - 1; r >= 0; r--)
@@ -78,7 +80,7 @@ static bool find_good(struct engine *engine, const struct checkpoint_store *stor
     int64_t *all = ARENA_NEW(engine->scratch, int64_t, engine->program->mesh.rank_count);
     for (*path = NULL;; *path = NULL) {
         int64_t step;
-        int faulty;
+        int faulty = -1;
         struct err fault = {0};
         if (!last_step(engine, store, &step)) return false;
         if (step < 0) return true;

@@ -2,6 +2,7 @@
 #include "tests/support/fake_disk.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,10 +112,70 @@ static void whatever_lasts_is_whole(void **state)
     assert_int_equal(run_seeds(1, 1000), 0);
 }
 
+// A disk that does not let the file be read whose name ends so, for this reason.
+struct unread {
+    struct disk disk;
+    const char *name;
+    int error;
+};
+
+static int map_not(void *context, const char *path, struct disk_map *map)
+{
+    const struct unread *unread = context;
+    size_t length = strlen(path), end = strlen(unread->name);
+    if (length >= end && strcmp(path + length - end, unread->name) == 0) return unread->error;
+    return unread->disk.map(unread->disk.context, path, map);
+}
+
+static void unmap(void *context, struct disk_map *map)
+{
+    const struct unread *unread = context;
+    unread->disk.unmap(unread->disk.context, map);
+}
+
+// What the checkpoint of step 1 is said to be on such a disk.
+static enum err_kind said_of(struct arena *arena, const struct disk *sound, const char *name,
+                             int error)
+{
+    struct err err = {0};
+    struct checkpoint_index index;
+    struct unread unread = {*sound, name, error};
+    const struct disk disk = {.context = &unread, .map = map_not, .unmap = unmap};
+    bool is_good = checkpoint_load(&disk, arena, "ck/step-00000001", &index, &err);
+    for (int f = 0; is_good && f < index.file_count; f++)
+        is_good = checkpoint_verify(&disk, "ck/step-00000001", &index, f, &err);
+    assert_int_equal(is_good, err.kind == ERR_NONE);
+    return err.kind;
+}
+
+// A file that is not there is a damaged checkpoint; one that cannot be read now says nothing of it.
+static void what_cannot_be_read_is_not_damaged(void **state)
+{
+    static const int PASSING[] = {EIO, EACCES, EMFILE, ENOMEM, ESTALE};
+    static const char *const NAMES[] = {"checkpoint.json", "rank-00001.safetensors"};
+    (void)state;
+    struct arena arena = {0};
+    struct err err = {0};
+    struct world world = {.fake = fake_disk_new(&arena, 1), .ranks = 2};
+    world.disk = fake_disk_table(world.fake);
+    world.store = (struct checkpoint_store){&world.disk, "ck"};
+    assert_true(checkpoint_store_open(&world.store, &err));
+    save(&world);
+    assert_int_equal(world.committed, 1);
+    for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES; n++) {
+        assert_int_equal(said_of(&arena, &world.disk, "none", EIO), ERR_NONE);
+        assert_int_equal(said_of(&arena, &world.disk, NAMES[n], ENOENT), ERR_INPUT);
+        for (size_t e = 0; e < sizeof PASSING / sizeof *PASSING; e++)
+            assert_int_equal(said_of(&arena, &world.disk, NAMES[n], PASSING[e]), ERR_SYSTEM);
+    }
+    arena_free(&arena);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_lasts_is_whole),
+        cmocka_unit_test(what_cannot_be_read_is_not_damaged),
     };
     if (argc < 2) return cmocka_run_group_tests(tests, NULL, NULL);
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

@@ -1,12 +1,12 @@
-// io_fail CALL NUMBER COMMAND...: runs a command whose NUMBER-th CALL (read, write, fsync or
-// rename), counted from 1 over all its processes, fails: reads, fsyncs and renames with EIO, writes
-// with ENOSPC. Of kill-write, kill-fsync and kill-rename it does not fail: before it is made the
-// process that makes it is killed.
+// io_fail CALL NUMBER COMMAND...: runs a command whose NUMBER-th CALL (read, map, write, fsync or
+// rename), counted from 1 over all its processes, fails: reads, maps, fsyncs and renames with EIO,
+// writes with ENOSPC. Of kill-write, kill-fsync and kill-rename it does not fail: before it is made
+// the process that makes it is killed.
 // Calls are caught in the kernel (seccomp's user notifications, Linux 5.5), so that those inside
-// libraries count as well. Reads count where they are of plain files that are not shared libraries,
-// writes where they are of plain files but the standard error's. Ends with the command's status, or
-// 128 and its signal; where the kernel has no notifications, with 77. Descriptor 3 gets the path
-// that the call was of, or how many calls there are: "N calls".
+// libraries count as well. Reads and maps count where they are of plain files that are not shared
+// libraries, writes where they are of plain files but the standard error's. Ends with the command's
+// status, or 128 and its signal; where the kernel has no notifications, with 77. Descriptor 3 gets
+// the path that the call was of, or how many calls there are: "N calls".
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -36,6 +36,7 @@ struct kind {
 
 static const struct kind KINDS[] = {
     {"read", {SYS_read, SYS_pread64, SYS_readv}, 3, EIO},
+    {"map", {SYS_mmap}, 1, EIO},
     {"write", {SYS_write, SYS_pwrite64, SYS_writev}, 3, ENOSPC},
     {"fsync", {SYS_fsync, SYS_fdatasync}, 2, EIO},
     {"rename", {SYS_rename, SYS_renameat, SYS_renameat2}, 3, EIO},
@@ -124,7 +125,8 @@ static bool counts(const struct kind *kind, const struct seccomp_notif *call, ch
     struct stat stat_of;
     path[0] = '\0';
     if (strcmp(kind->name, "rename") == 0) return true;
-    snprintf(link, sizeof link, "/proc/%u/fd/%d", call->pid, (int)call->data.args[0]);
+    int place = strcmp(kind->name, "map") == 0 ? 4 : 0;
+    snprintf(link, sizeof link, "/proc/%u/fd/%d", call->pid, (int)call->data.args[place]);
     ssize_t length = readlink(link, path, PATH_BYTES - 1);
     if (length < 0 || stat(link, &stat_of) != 0) return false;
     path[length] = '\0';
