@@ -193,4 +193,5 @@ refused('a file too short to hold some out', 3, "$folder/short.tokens: found 40 
 check('a loss that is no number is said once', 1 == (() = $errors =~
       /^meshwright run: step \d+: the loss is no number any more: training has diverged; /mg),
       $errors);
+check('and has no sign', $out =~ /^step +\d+  loss nan  norm nan  /m && $out !~ /-nan/, $out);
 checked();

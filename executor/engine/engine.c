@@ -350,6 +350,12 @@ static bool validates(struct engine *engine, int step, double *loss)
     return !is_due || validate(engine, loss);
 }
 
+// What is no number has a sign that hangs on the machine, and is printed with it: "-nan".
+static double no_sign(double value)
+{
+    return isnan(value) ? NAN : value;
+}
+
 static bool run_step(struct engine *engine, struct run_result *result, bool *stops)
 {
     int step = engine->step, at = step - engine->first_step;
@@ -372,8 +378,8 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
     result->step_s[at] = step_s;
-    result->loss[at] = loss;
-    result->gradient_norm[at] = engine->norm;
+    result->loss[at] = no_sign(loss);
+    result->gradient_norm[at] = no_sign(engine->norm);
     result->loss_scale[at] = engine->scale.of_step;
     result->learning_rate[at] = engine->learning_rate;
     result->skip[at] = engine->scale.skip;
