@@ -15,6 +15,7 @@ enum { OPTION_COUNT_MAX = 128, WORD_BYTES_MAX = 64 };
 struct parse {
     const struct option *options;
     bool given[OPTION_COUNT_MAX];
+    const struct option *lone;  // stands right before, without the value that it may have; or NULL
     struct err *err;
 };
 
@@ -82,12 +83,19 @@ static bool is_optional(const struct option *option)
     return option->kind == OPTION_CHOICE && option->values[0] == '|';
 }
 
+static bool fail_optional(const struct option *option, const char *text, struct err *err)
+{
+    return err_set(err, ERR_USAGE, "%s: takes %s or no value, found \"%s\"", option->name,
+                   option->values + 1, text);
+}
+
 static bool read_words(const struct option *option, const char *text, struct err *err)
 {
     bool many = option->kind == OPTION_WORDS;
     for (const char *at = text;; at++) {
         size_t length = many ? strcspn(at, ",") : strlen(at);
         if (!is_allowed(option->values, at, length)) {
+            if (is_optional(option)) return fail_optional(option, at, err);
             return err_set(err, ERR_USAGE, "%s: \"%.*s\" is not one of %s", option->name,
                            (int)length, at, option->values);
         }
@@ -188,6 +196,7 @@ static bool read_option(struct parse *parse, int argc, char **argv, int at, int 
         bool takes =
             at + 1 < argc && is_allowed(option->values, argv[at + 1], strlen(argv[at + 1]));
         *used = takes && argv[at + 1][0] ? 2 : 1;
+        if (*used == 1) parse->lone = option;
         return read_value(option, *used == 2 ? argv[at + 1] : "", parse->err);
     }
     // A value that begins with two hyphens is an option whose own value was forgotten; one hyphen
@@ -209,6 +218,7 @@ static bool read_positional(struct parse *parse, const char *text)
         parse->given[row] = true;
         return read_value(option, text, parse->err);
     }
+    if (parse->lone) return fail_optional(parse->lone, text, parse->err);
     return err_set(parse->err, ERR_USAGE, "unexpected argument \"%s\"", text);
 }
 
@@ -255,9 +265,12 @@ bool options_parse(const struct option *options, int argc, char **argv, struct e
         if (!only_positional && strcmp(argv[i], "--") == 0) {
             only_positional = true;
         } else if (!only_positional && argv[i][0] == '-' && argv[i][1] != '\0') {
+            parse.lone = NULL;
             if (!read_option(&parse, argc, argv, i, &used)) return false;
         } else if (!read_positional(&parse, argv[i])) {
             return false;
+        } else {
+            parse.lone = NULL;
         }
     }
     return check_complete(&parse) && check_outputs(&parse);
