@@ -126,20 +126,22 @@ const char *memory_fit_name(enum memory_fit fit)
     return NAMES[fit];
 }
 
-// The rates at which machines fail are published of GPUs.
+// The rates at which machines fail are published of GPUs; of CPUs there are those of their file.
 struct money_request evaluation_money(const struct evaluation_request *request,
                                       const struct evaluation *evaluation, double step_s)
 {
     const struct workload *workload = &request->workload;
     bool is_cpu = strcmp(request->cluster->nodes[0].device->kind, "cpu") == 0;
+    bool is_unknown = is_cpu && request->cluster->failures.gpu_mtbf_h == CLUSTER_GPU_MTBF_H;
     return (struct money_request){
         .cluster = request->cluster,
         .step_s = step_s,
         .step_tokens = (double)workload->global_batch * (double)workload->seq_len,
         .tokens = workload->tokens,
-        .checkpoint_bytes = is_cpu ? 0
-                                   : goodput_checkpoint_bytes(evaluation->program,
-                                                              evaluation->graph, request->stack),
+        .checkpoint_bytes =
+            is_unknown
+                ? 0
+                : goodput_checkpoint_bytes(evaluation->program, evaluation->graph, request->stack),
         .band = evaluation->prediction.band,
     };
 }

@@ -74,6 +74,20 @@ check('and all of it is priced by them', $status == 0
 ($status, $out, $errors) = meshwright("topology local --ranks 2");
 check('the topology of local', $status == 0 && $out =~ /shared-memory/, "$status $out $errors");
 
+# How often CPUs fail is not known, unless their file says so: then there is a goodput.
+(undef, $out) = meshwright("topology local --ranks 2 --json");
+my $told = $json->decode($out);
+for my $is_told (0, 1) {
+    delete $told->{failures};
+    $told->{failures} = {gpu_mtbf_h => 200} if $is_told;
+    write_text("$folder/told.json", $json->encode($told));
+    ($status, $out, $errors) = meshwright("plan $folder/tiny.json $folder/told.json $work",
+        "--gpus 2 --tokens 1e12 --json --force -o $folder/told-plan.json");
+    my $found = $status ? {} : $json->decode($out)->{prediction}{reliability} // {};
+    check($is_told ? 'and with failures, a goodput' : 'no failures, no goodput',
+          !$status && ($is_told ? abs($found->{mtbf_s} - 360_000) < 1 : !%$found), "$out $errors");
+}
+
 ($status, $out, $errors) = meshwright("plan $folder/tiny.json dgx-h100 --ranks 2 $work",
     "-o $folder/p.json");
 check('other clusters have no ranks to set', $status == 2 && $errors =~ /--ranks/, $errors);
