@@ -205,6 +205,8 @@ const char *cuda_concat(const struct run *run);
 const char *cuda_concat_backward(const struct run *run);
 const char *cuda_elementwise(const struct run *run);
 const char *cuda_rope(const struct run *run);
+// Both as one kernel.
+const char *cuda_ropes(const struct run *first, const struct run *second);
 const char *cuda_alibi(const struct run *run);
 const char *cuda_dropout(const struct run *run);
 const char *cuda_norm(const struct run *run);
@@ -259,7 +261,7 @@ enum {
     CUDA_EPILOGUES =
         1 << JOIN_BIAS | 1 << JOIN_GELU | 1 << JOIN_GELU_SLOPE | 1 << JOIN_BIAS_GRADIENT,
     CUDA_JOINS = 1 << JOIN_MERGED | 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM |
-                 CUDA_EPILOGUES
+                 1 << JOIN_ROPES | CUDA_EPILOGUES
 };
 // executor/cuda/rows.c: the norm that reads a sum, with it; and a norm's backward with the sum that
 // reads what it makes. False: they have other shapes, and nothing is done.

@@ -152,7 +152,7 @@ static const float *table_of(const struct run *run, const struct cuda_rotation *
     return cuda_fault(cudaStreamSynchronize(run->on)) ? NULL : rotation->table;
 }
 
-const char *cuda_rope(const struct run *run)
+static const char *rope_of(const struct run *run, struct rope_args *args)
 {
     const struct kernel_array *in = &run->call->inputs[0];
     const struct op *op = run->call->op;
@@ -160,25 +160,46 @@ const char *cuda_rope(const struct run *run)
     int64_t width = array_last(in);
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
+    *args = (struct rope_args){.elements = 0};
     if (array_elements(in) == 0) return NULL;
     struct cuda_rotation wanted = {.theta = op->scalar,
                                    .dims = op->rotary_dims,
                                    .first = in->first[at],
                                    .count = in->sizes[at]};
-    struct rope_args args = {.elements = array_elements(in),
-                             .width = width,
-                             .inner = in->row_stride ? array_row(in) : array_stride(in, at),
-                             .x_stride = in->row_stride,
-                             .y_stride = run->call->outputs[0].row_stride,
-                             .positions = wanted.count,
-                             .dims = op->rotary_dims,
-                             .first = op->rotary_first,
-                             .sign = op->phase == PHASE_FORWARD ? 1 : -1,
-                             .table = table_of(run, &wanted),
-                             .x = run_input(run, 0),
-                             .y = run_output(run, 0)};
-    if (!args.table) return CUDA_NO_MEMORY;
-    kernel_rope(run->on, &args);
+    *args = (struct rope_args){.elements = array_elements(in),
+                               .width = width,
+                               .inner = in->row_stride ? array_row(in) : array_stride(in, at),
+                               .x_stride = in->row_stride,
+                               .y_stride = run->call->outputs[0].row_stride,
+                               .positions = wanted.count,
+                               .dims = op->rotary_dims,
+                               .first = op->rotary_first,
+                               .sign = op->phase == PHASE_FORWARD ? 1 : -1,
+                               .table = table_of(run, &wanted),
+                               .x = run_input(run, 0),
+                               .y = run_output(run, 0)};
+    return args->table ? NULL : CUDA_NO_MEMORY;
+}
+
+const char *cuda_rope(const struct run *run)
+{
+    struct ropes_args args = {.second = {.elements = 0}};
+    const char *fault = rope_of(run, &args.first);
+    if (!fault && args.first.elements > 0) kernel_ropes(run->on, &args);
+    return fault;
+}
+
+const char *cuda_ropes(const struct run *first, const struct run *second)
+{
+    struct ropes_args args;
+    const char *fault = rope_of(first, &args.first);
+    if (!fault) fault = rope_of(second, &args.second);
+    if (fault) return fault;
+    if (args.first.elements == 0) {
+        args.first = args.second;
+        args.second.elements = 0;
+    }
+    if (args.first.elements > 0) kernel_ropes(first->on, &args);
     return NULL;
 }
 

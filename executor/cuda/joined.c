@@ -219,10 +219,26 @@ const char *cuda_run_joined(struct device *device, enum stream stream,
     return (is_merged ? run_merged : run_all)(device, stream, calls, count);
 }
 
+static bool is_rope(const struct kernel_call *call)
+{
+    return call->op->kind == OP_ELEMENTWISE && call->op->function == FUNCTION_ROPE && !call->adds;
+}
+
+static const char *run_ropes(struct cuda_device *device, enum stream stream,
+                             const struct kernel_call calls[2])
+{
+    const struct run first = {device, stream, device->streams[stream], &calls[0]};
+    const struct run second = {device, stream, device->streams[stream], &calls[1]};
+    const char *fault = cuda_ropes(&first, &second);
+    return fault ? fault : cuda_fault(cudaGetLastError());
+}
+
 static const char *run_all(struct device *device, enum stream stream,
                            const struct kernel_call *calls, int count)
 {
     struct cuda_device *own = (struct cuda_device *)(void *)device;
+    if (count == 2 && is_rope(&calls[0]) && is_rope(&calls[1]))
+        return run_ropes(own, stream, calls);
     if (count == 2 && run_norm(own, stream, calls)) return cuda_fault(cudaGetLastError());
     int weight = count >= 2 ? weight_of(calls) : -1, joined = joined_count(calls, count);
     const char *fault = joined == 0  ? "no epilogue"

@@ -92,7 +92,11 @@ struct rope_args {
     const float *table;  // [position][cosines, sines]
     struct reals x, y;
 };
-void kernel_rope(struct CUstream_st *stream, const struct rope_args *args);
+// One, or two as one kernel.
+struct ropes_args {
+    struct rope_args first, second;  // second.elements 0: none
+};
+void kernel_ropes(struct CUstream_st *stream, const struct ropes_args *args);
 void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, int64_t first,
                        int64_t count, float *table);
 

@@ -28,7 +28,7 @@ void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, i
 }
 
 // A thread reads both of a pair before it writes either: in place is allowed.
-KERNEL(rope, struct rope_args, a)
+DEVICE void rotate(const struct rope_args a)
 {
     int64_t half = a.dims / 2, items = a.width - half, rows = a.elements / a.width;
     for (int64_t i = INDEX; i < rows * items; i += INDICES) {
@@ -50,10 +50,25 @@ KERNEL(rope, struct rope_args, a)
     }
 }
 
-void kernel_rope(struct CUstream_st *stream, const struct rope_args *args)
+// Queries and keys have different heads, and with grouped queries different numbers of them:
+// threads go through the one and then through the other.
+KERNEL(ropes, struct ropes_args, a)
 {
-    int64_t threads = args->elements / args->width * (args->width - args->dims / 2);
-    LAUNCH(rope, *args, blocks_for(threads, THREADS), THREADS, stream);
+    rotate(a.first);
+    if (a.second.elements > 0) rotate(a.second);
+}
+
+static int64_t rope_items(const struct rope_args *args)
+{
+    if (args->elements == 0) return 0;
+    return args->elements / args->width * (args->width - args->dims / 2);
+}
+
+void kernel_ropes(struct CUstream_st *stream, const struct ropes_args *args)
+{
+    int64_t first = rope_items(&args->first), second = rope_items(&args->second);
+    int64_t threads = first > second ? first : second;
+    LAUNCH(ropes, *args, blocks_for(threads, THREADS), THREADS, stream);
 }
 
 KERNEL(alibi, struct alibi_args, a)

@@ -245,19 +245,51 @@ static bool join_bias_gradient(struct grouping *grouping, int index)
     return false;
 }
 
+static bool is_rope(const struct grouping *grouping, int index)
+{
+    const struct instr *instr = group_at(grouping, index);
+    return instr->kind == OP_ELEMENTWISE && instr->output_count == 1 &&
+           group_is_plain(grouping, index) && group_op(grouping, index)->function == FUNCTION_ROPE;
+}
+
+// Whether both turn the same dims of a head by the same angles.
+static bool is_same_rotation(const struct grouping *grouping, int a, int b)
+{
+    const struct op *x = group_op(grouping, a), *y = group_op(grouping, b);
+    const struct buffer *buffers = grouping->program->buffers;
+    const struct layout *of_x = &buffers[group_at(grouping, a)->outputs[0]].layout;
+    const struct layout *of_y = &buffers[group_at(grouping, b)->outputs[0]].layout;
+    return x->scalar == y->scalar && x->rotary_dims == y->rotary_dims &&
+           x->rotary_first == y->rotary_first && x->phase == y->phase &&
+           layout_axes_on(of_x, DIM_SEQ) == layout_axes_on(of_y, DIM_SEQ);
+}
+
+// ROPES: with the latest that is alone.
+static bool join_ropes(struct grouping *grouping, int index)
+{
+    if (!is_rope(grouping, index)) return false;
+    for (int i = index - 1; i >= grouping->begin; i--) {
+        bool fits = is_rope(grouping, i) && group_is_alone(grouping, i) &&
+                    group_is_alike(grouping, i, index) && is_same_rotation(grouping, i, index);
+        if (fits && group_add(grouping, i, index, JOIN_ROPES)) return true;
+    }
+    return false;
+}
+
 static bool (*const RULES[JOIN_COUNT])(struct grouping *grouping, int index) = {
     [JOIN_SUM] = join_sum,           [JOIN_ROWS] = join_rows,
     [JOIN_SUM_NORM] = join_sum_norm, [JOIN_NORM_SUM] = join_norm_sum,
     [JOIN_BIAS] = join_bias,         [JOIN_GELU] = join_gelu,
     [JOIN_GELU_SLOPE] = join_slope,  [JOIN_BIAS_GRADIENT] = join_bias_gradient,
+    [JOIN_ROPES] = join_ropes,
 };
 
-// Rows may lie apart for the rule of rows alone.
+// Rows may lie apart for the rules of rows and of rotations alone.
 static void try_rules(struct grouping *grouping, int index)
 {
     if (!group_is_plain(grouping, index) || !group_is_alone(grouping, index)) return;
     unsigned joins = grouping->joins;
-    if (group_has_views(grouping, index)) joins &= 1u << JOIN_ROWS;
+    if (group_has_views(grouping, index)) joins &= 1u << JOIN_ROWS | 1u << JOIN_ROPES;
     for (int rule = 0; rule < JOIN_COUNT; rule++) {
         if (joins >> rule & 1 && RULES[rule] && RULES[rule](grouping, index)) return;
     }
