@@ -5,7 +5,7 @@
 # make mutants  plants faults, one at a time, and counts those that unit tests find
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
-# make judges   puts drawn exports through the targets' own parsers; downloads 6 GB
+# make judges   puts drawn exports through the targets' own parsers; downloads 5 GB
 # make wasm     the planner for the pages of reports; needs emscripten, and nothing else needs it
 # make install  to DESTDIR/PREFIX; make uninstall takes it away
 # make deb      a Debian package of it; make wheel a Python wheel with the binary
