@@ -239,9 +239,12 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
         assert_in_range(result.kind_count, 0, RUN_KIND_MAX);
         assert_in_range(result.task_count, 0, RUN_TASK_MAX);
         outcome->task_count = result.task_count;
-        memcpy(outcome->tasks, result.tasks, (size_t)result.task_count * sizeof *result.tasks);
+        // A run that resumes behind its last step has no tasks.
+        if (result.task_count > 0)
+            memcpy(outcome->tasks, result.tasks, (size_t)result.task_count * sizeof *result.tasks);
         outcome->kind_count = result.kind_count;
-        memcpy(outcome->kinds, result.kinds, (size_t)result.kind_count * sizeof *result.kinds);
+        if (result.kind_count > 0)
+            memcpy(outcome->kinds, result.kinds, (size_t)result.kind_count * sizeof *result.kinds);
     }
     arena_free(&arena);
 }
