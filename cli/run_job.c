@@ -3,6 +3,8 @@
 
 #include "cli/plan_question.h"
 #include "plan/script/check.h"
+#include "plan/unexecuted.h"
+#include "reports/machine/own_stack.h"
 
 #include <string.h>
 
@@ -28,10 +30,21 @@ static const struct program *roomy_program(struct arena *arena, const struct run
                          stack_joins(job->request.stack));
 }
 
+// A plan of other software may hold what only that does: the way out is a plan of our own.
+static bool check_executed(const struct run_job *job, struct err *err)
+{
+    const struct program *program = job->evaluation.program;
+    if (unexecuted_check(&program->workload, &program->parallel, err))
+        return run_check_program(program, err);
+    if (!stack_is_executed(job->request.stack))
+        err_add(err, "; a plan made with --stack %s leaves it out", GPU_STACK);
+    return false;
+}
+
 static bool make_scripts(struct arena *arena, struct arena *scratch, const struct plan *plan,
                          struct run_job *job, struct err *err)
 {
-    if (!run_check_program(job->evaluation.program, err)) return false;
+    if (!check_executed(job, err)) return false;
     const struct program *program = roomy_program(arena, job);
     const struct plan_schedule *schedule = NULL;
     bool is_own = program == job->evaluation.program;
