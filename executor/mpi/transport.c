@@ -151,10 +151,20 @@ static bool open_host(struct communicator *communicator, MPI_Comm part,
     return all_well;
 }
 
+// Open MPI opens a TCP port for each rank, and a stranger who sends enough to it can stop the run.
+// Between ranks of one host shared memory is there, and faster. Who has chosen keeps the choice.
+static void close_ports_of_one_host(void)
+{
+    const char *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const char *everywhere = getenv("OMPI_COMM_WORLD_SIZE");
+    if (here && everywhere && !strcmp(here, everywhere)) setenv("OMPI_MCA_btl", "^tcp", 0);
+}
+
 static bool start_mpi(struct communicator *communicator, const struct communicator_request *request,
                       struct err *err)
 {
     int provided, size;
+    close_ports_of_one_host();
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return mpi_of(communicator)->services->fail(err, ERR_SYSTEM, "MPI does not start");
     MPI_Comm_rank(MPI_COMM_WORLD, &communicator->rank);
