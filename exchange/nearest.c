@@ -78,30 +78,57 @@ static void reopen(struct pins *pins, enum choice choice)
     pins->forbidden_count = before.forbidden_count;
 }
 
+static bool forbid(struct pins *pins, enum choice choice, const struct parallel *parallel)
+{
+    if (pins->forbidden_count == sizeof pins->forbidden / sizeof *pins->forbidden) return false;
+    reopen(pins, choice);
+    pins->forbidden[pins->forbidden_count].key = choice_name(choice);
+    pins->forbidden[pins->forbidden_count++].value = choice_value(parallel, choice);
+    return true;
+}
+
+static bool has_refused(const struct refusals *refusals, const char *fact)
+{
+    for (int i = 0; i < refusals->count; i++) {
+        if (strcmp(refusals->items[i].fact, fact) == 0) return true;
+    }
+    return false;
+}
+
+// What the stages hold is refused though nobody asked for it: whole stages are tried instead of
+// chunks, then other numbers of stages.
+static bool give_up_pieces(struct pins *pins, const struct parallel *parallel)
+{
+    if (parallel->vpp == 1) return forbid(pins, CHOICE_PP, parallel);
+    reopen(pins, CHOICE_SCHEDULE);
+    pins_set(pins, CHOICE_VPP, 1, 1);
+    return true;
+}
+
 // What is refused is open, its value forbidden. False: no choice of a plan is the reason.
 static bool give_up(struct pins *pins, const struct refusals *refusals,
                     const struct parallel *parallel)
 {
-    enum { MOST = sizeof pins->forbidden / sizeof *pins->forbidden };
+    bool has_pieces = has_refused(refusals, "pieces");
+    if (has_pieces && !pins->stage_layers_count && !give_up_pieces(pins, parallel)) return false;
+    bool is_blamed = has_pieces && !pins->stage_layers_count;
     for (int i = 0; i < refusals->count; i++) {
         const char *fact = refusals->items[i].fact;
         enum choice choice;
-        if (strcmp(fact, "pieces") == 0) {
-            pins->stage_layers_count = 0;
-            continue;
-        }
-        if (strcmp(fact, "order") == 0) continue;
+        if (strcmp(fact, "pieces") == 0 || strcmp(fact, "order") == 0) continue;
         bool is_root = !is_derived(refusals, fact), is_choice = choice_of(fact, &choice);
-        if (is_root && (!is_choice || pins->forbidden_count == MOST)) return false;
-        if (!is_choice) continue;
-        reopen(pins, choice);
+        if (is_root && !is_choice) return false;
+        if (!is_choice || (is_blamed && choice == CHOICE_VPP)) continue;
+        if (!is_root || !choice_is_searched(choice)) {
+            reopen(pins, choice);
+        } else if (!forbid(pins, choice, parallel)) {
+            return false;
+        }
         if (choice == CHOICE_RECOMPUTE) reopen(pins, CHOICE_RECOMPUTE_LAYERS);
         if (choice == CHOICE_SCHEDULE) reopen(pins, CHOICE_VPP);
         if (choice == CHOICE_VPP) reopen(pins, CHOICE_SCHEDULE);
-        if (!is_root || !choice_is_searched(choice)) continue;
-        pins->forbidden[pins->forbidden_count].key = choice_name(choice);
-        pins->forbidden[pins->forbidden_count++].value = choice_value(parallel, choice);
     }
+    if (has_pieces) pins->stage_layers_count = 0;
     return true;
 }
 
