@@ -275,6 +275,60 @@ static void causes_compose(void **state)
     assert_int_equal(ranks, 32);
 }
 
+// Seven of eight replicas slow, each by a factor of its own: the four worst have a line, worst
+// first, the other three (x1.1 to x1.3) are 0.2 of the compute longer in the mean.
+static void those_without_a_line_are_told_in_the_mean(void **state)
+{
+    enum { SLOW = 7, LISTED = 4 };
+    struct inject_question *question =
+        ask(*state, "gpt2", "dgx-a100-80g", "megatron-core", degrees(1, 1, 8), 64);
+    struct injection_cause causes[SLOW];
+    for (int i = 0; i < SLOW; i++)
+        causes[i] = (struct injection_cause){INJECT_RANK, i, i, 1.1 + 0.1 * i};
+    struct injection_result result = play(*state, question, causes, SLOW, 0, false);
+    const struct cost *cost = &question->evaluation.simulation->cost;
+    double compute_s = cost->compute_s + cost->recompute_s + cost->update_s;
+    assert_int_equal(result.share_count, LISTED + 2);
+    for (int i = 0; i < LISTED; i++) {
+        char who[32];
+        snprintf(who, sizeof who, "rank %d (x%.3g)", SLOW - 1 - i, 1.7 - 0.1 * i);
+        assert_string_equal(result.shares[i].who, who);
+        is_near(result.shares[i].compute_s, (0.7 - 0.1 * i) * compute_s, 1e-6);
+    }
+    const struct injection_share *more = &result.shares[LISTED];
+    assert_string_equal(more->who, "more like these, in the mean");
+    assert_int_equal(more->rank_count, SLOW - LISTED);
+    is_near(more->compute_s, 0.2 * compute_s, 1e-6);
+    assert_true(more->communication_s == 0);
+    is_near(more->wait_s, 0.5 * compute_s, 1e-6);
+    assert_string_equal(more[1].who, "all other pipelines");
+    assert_int_equal(more[1].rank_count, 1);
+}
+
+// Six nodes behind links of half the bandwidth, each with a slow rank of its own factor: what the
+// links cost is told of the four that have a line and, in the mean, of the two that have none.
+static void slow_links_count_without_a_line_too(void **state)
+{
+    enum { NODES = 6, RANKS = 8 };
+    struct inject_question *question =
+        ask(*state, "gpt3-1.3b", "dgx-a100-80g-x6", "megatron-core", degrees(RANKS, 1, NODES), 60);
+    struct injection_cause causes[NODES + 1] = {{INJECT_LINK, 0, NODES - 1, 0.5}};
+    for (int i = 0; i < NODES; i++)
+        causes[i + 1] = (struct injection_cause){INJECT_RANK, RANKS * i, RANKS * i, 1.1 + 0.1 * i};
+    struct injection_result result = play(*state, question, causes, NODES + 1, 0, false);
+    double links_s = step_with(*state, question, causes[0]) - result.planned_s;
+    assert_true(links_s > 0);
+    int64_t ranks = 0;
+    for (int i = 0; i < result.share_count; i++) {
+        is_near(result.shares[i].communication_s, links_s, 1e-3);
+        ranks += result.shares[i].rank_count;
+    }
+    assert_int_equal(ranks, NODES * RANKS);
+    const struct injection_share *more = &result.shares[result.share_count - 1];
+    assert_string_equal(more->who, "more like these, in the mean");
+    assert_int_equal(more->rank_count, 2 * RANKS);
+}
+
 // Experts are spread over all data parallel ranks, whose exchanges make them move in step.
 static void expert_parallel_ranks_move_in_step(void **state)
 {
@@ -377,6 +431,8 @@ int main(void)
         cmocka_unit_test(hops_of_a_degraded_node_take_longer),
         cmocka_unit_test(a_hop_takes_as_long_as_its_slower_end),
         cmocka_unit_test(causes_compose),
+        cmocka_unit_test(those_without_a_line_are_told_in_the_mean),
+        cmocka_unit_test(slow_links_count_without_a_line_too),
         cmocka_unit_test(expert_parallel_ranks_move_in_step),
         cmocka_unit_test(jitter_costs_more_the_wider_it_is),
         cmocka_unit_test(jitter_is_the_expected_maximum_over_ranks),
