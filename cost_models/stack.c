@@ -24,6 +24,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("attention")},
     {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
+    {JSON_ANY("tp_kinds")},
     {JSON_ANY("cp_kinds")},
     {JSON_BOOL(struct stack, cp_zigzag)},
     {JSON_BOOL(struct stack, sequence_parallel)},
@@ -136,6 +137,11 @@ static const char *axis_text(int bit)
     return axis_name((enum axis)bit);
 }
 
+static const char *tp_kind_text(int bit)
+{
+    return tp_kind_name((enum tp_kind)bit);
+}
+
 static const char *cp_kind_text(int bit)
 {
     return cp_kind_name((enum cp_kind)bit);
@@ -206,6 +212,7 @@ static const struct mask_field {
     {"fp16_attention", offsetof(struct stack, fp16_attention), 0, ATTENTION_COUNT, attention_text,
      true, NULL},
     {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true, ""},
+    {"tp_kinds", offsetof(struct stack, tp_kinds), 0, TP_KIND_COUNT, tp_kind_text, false, NULL},
     {"cp_kinds", offsetof(struct stack, cp_kinds), 0, CP_KIND_COUNT, cp_kind_text, true, "cp-kind"},
     {"passes", offsetof(struct stack, passes), 0, PASS_COUNT, pass_text, true, NULL},
     {"joins", offsetof(struct stack, joins), 0, JOIN_COUNT, join_text, true, NULL},

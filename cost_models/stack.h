@@ -56,6 +56,7 @@ struct stack {
                               // as any run. Scripts that still train in fp16 are older than
                               // the kernels, or leave them to a flag
     unsigned axes;            // bit per enum axis with a degree above 1
+    unsigned tp_kinds;        // bit per enum tp_kind
     unsigned cp_kinds;        // bit per enum cp_kind
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most

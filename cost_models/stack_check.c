@@ -37,6 +37,10 @@ static const char *refuse_axis(const struct stack *stack, const struct parallel 
         return refusal(arena, "stack %s cannot split over %s", stack->name,
                        axis_name((enum axis)axis));
     }
+    if (!(stack->tp_kinds >> parallel->tp_kind & 1)) {
+        return refusal(arena, "stack %s has no %s tensor parallelism", stack->name,
+                       tp_kind_name(parallel->tp_kind));
+    }
     bool has_context = parallel->degree[AXIS_CP] > 1;
     if (!has_context || stack->cp_kinds >> parallel->cp_kind & 1) return NULL;
     return refusal(arena, "stack %s has no %s context parallelism", stack->name,

@@ -46,7 +46,7 @@ struct kernel_call {
     // target logit): part 2n - 1 fills `inner` for exchange n, part 2n takes in its result. Part 0
     // of a call whose vocabulary is all here does everything; of one that holds a part of it, it
     // does nothing, and parts 1 to 6 follow with the same arrays: between them the state is in the
-    // outputs.
+    // outputs. Norms over a part of hidden do the same, with op_inner_reductions exchanges.
     int part;
     struct kernel_array inner;
     uint64_t key;  // of random numbers: seed, step, layer, operator; see executor/random.h

@@ -101,11 +101,13 @@ int op_norm_rank(const struct block *block, const struct op *op)
     return op->input_count > weight ? input_of(block, op, weight)->rank : 1;
 }
 
-// A norm needs the dims whole that it is taken over.
+// A norm needs the dims whole that it is taken over; hidden alone it can be taken over in parts.
 static enum split split_norm(const struct block *block, const struct op *op, enum dim dim)
 {
     const struct tensor *output = output_of(block, op, 0);
-    bool is_inside = tensor_find_dim(output, dim) >= output->rank - op_norm_rank(block, op);
+    int norm_rank = op_norm_rank(block, op);
+    bool is_inside = tensor_find_dim(output, dim) >= output->rank - norm_rank;
+    if (is_inside && dim == DIM_HIDDEN && norm_rank == 1) return SPLIT_REDUCED;
     return is_inside ? SPLIT_NO : split_einsum(block, op, dim);
 }
 
@@ -299,36 +301,35 @@ static unsigned saves_loss(const struct block *block, const struct op *op)
     return saves_inputs(block, op) | saves_mask(block, op);
 }
 
-// A row: name, split, flop, saves, element-wise, inner reductions.
+// A row: name, split, flop, saves, element-wise.
 static const struct op_rule RULES[OP_KIND_COUNT] = {
-    [OP_CONTRACT] = {"contract", split_einsum, flop_contract, saves_inputs, false, 0},
-    [OP_ADD] = {"add", split_einsum, flop_sum, saves_none, true, 0},
-    [OP_ELEMENTWISE] = {"elementwise", split_elementwise, flop_elementwise, saves_elementwise, true,
-                        0},
-    [OP_EXPAND] = {"expand", split_renamed, flop_none, saves_none, true, 0},
-    [OP_DROPOUT] = {"dropout", split_elementwise, flop_dropout, saves_mask, true, 0},
-    [OP_NORM] = {"norm", split_norm, flop_stream, saves_norm, false, 0},
-    [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false, 0},
-    [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false, 0},
-    [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false, 0},
-    [OP_CONCAT] = {"concat", op_concat_split, flop_none, saves_none, false, 0},
-    [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false, 0},
-    [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false, 0},
-    [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false, 0},
-    [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false, 3},
-    [OP_NORM_BACKWARD] = {"norm_backward", split_norm, flop_stream, saves_none, false, 0},
-    [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false, 0},
+    [OP_CONTRACT] = {"contract", split_einsum, flop_contract, saves_inputs, false},
+    [OP_ADD] = {"add", split_einsum, flop_sum, saves_none, true},
+    [OP_ELEMENTWISE] = {"elementwise", split_elementwise, flop_elementwise, saves_elementwise,
+                        true},
+    [OP_EXPAND] = {"expand", split_renamed, flop_none, saves_none, true},
+    [OP_DROPOUT] = {"dropout", split_elementwise, flop_dropout, saves_mask, true},
+    [OP_NORM] = {"norm", split_norm, flop_stream, saves_norm, false},
+    [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false},
+    [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false},
+    [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false},
+    [OP_CONCAT] = {"concat", op_concat_split, flop_none, saves_none, false},
+    [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false},
+    [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false},
+    [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false},
+    [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false},
+    [OP_NORM_BACKWARD] = {"norm_backward", split_norm, flop_stream, saves_none, false},
+    [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false},
     [OP_ATTENTION_BACKWARD] = {"attention_backward", split_attention, flop_attention_backward,
-                               saves_none, false, 0},
-    [OP_GATHER_BACKWARD] = {"gather_backward", split_einsum, flop_per_input, saves_none, false, 0},
-    [OP_LOSS_BACKWARD] = {"loss_backward", split_einsum, flop_outputs, saves_none, false, 0},
+                               saves_none, false},
+    [OP_GATHER_BACKWARD] = {"gather_backward", split_einsum, flop_per_input, saves_none, false},
+    [OP_LOSS_BACKWARD] = {"loss_backward", split_einsum, flop_outputs, saves_none, false},
     [OP_CONCAT_BACKWARD] = {"concat_backward", op_concat_split, op_concat_backward_flop, saves_none,
-                            false, 0},
-    [OP_ROUTE_BACKWARD] = {"route_backward", split_rows, flop_stream, saves_none, false, 0},
-    [OP_DISPATCH_BACKWARD] = {"dispatch_backward", split_routed, flop_per_input, saves_none, false,
-                              0},
-    [OP_COMBINE_BACKWARD] = {"combine_backward", split_routed, flop_combine, saves_none, false, 0},
-    [OP_REDUCE] = {"reduce", split_renamed, flop_per_input, saves_none, false, 0},
+                            false},
+    [OP_ROUTE_BACKWARD] = {"route_backward", split_rows, flop_stream, saves_none, false},
+    [OP_DISPATCH_BACKWARD] = {"dispatch_backward", split_routed, flop_per_input, saves_none, false},
+    [OP_COMBINE_BACKWARD] = {"combine_backward", split_routed, flop_combine, saves_none, false},
+    [OP_REDUCE] = {"reduce", split_renamed, flop_per_input, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)
@@ -343,6 +344,21 @@ bool op_has_gradient(const struct block *block, const struct op *op, int input)
     bool is_number = tensor->role == TENSOR_ACTIVATION || tensor->role == TENSOR_PARAMETER;
     if (op->kind == OP_DISPATCH && input == 1) return false;
     return is_number && tensor->element != ELEMENT_BYTE;
+}
+
+int op_inner_reductions(const struct op *op)
+{
+    bool is_layer_norm = op->function == FUNCTION_LAYER_NORM;
+    switch (op->kind) {
+    case OP_LOSS:
+        return 3;
+    case OP_NORM:
+        return is_layer_norm ? 2 : 1;
+    case OP_NORM_BACKWARD:
+        return is_layer_norm ? 4 : 2;
+    default:
+        return 0;
+    }
 }
 
 // Of the tokens times experts that a ragged operand has room for, `density` exist.

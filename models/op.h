@@ -11,7 +11,8 @@ enum split {
                     // the rest, over which d_k and d_v are then partial)
     SPLIT_PARTIAL,  // outputs that have the dim are split, those without it become partial sums
     SPLIT_REDUCED,  // possible, and the operator reduces inner tensors over the axis itself
-                    // (softmax-loss over vocab: max, sum of exponentials, target logit)
+                    // (softmax-loss over vocab: max, sum of exponentials, target logit; norms over
+                    // hidden: mean, variance)
 };
 
 struct op_rule {
@@ -22,8 +23,7 @@ struct op_rule {
     // Which forward tensors the backward of this op reads: bit i = input i, bit SAVES_OUTPUT+i =
     // output i. Parameters and ids are among them; only activations cost memory to keep.
     unsigned (*saves)(const struct block *block, const struct op *op);
-    bool element_wise;     // a stack that fuses can merge it with its neighbours
-    int inner_reductions;  // SPLIT_REDUCED: [batch, seq] fp32 tensors reduced (max, sum, sum)
+    bool element_wise;  // a stack that fuses can merge it with its neighbours
 };
 
 enum { SAVES_OUTPUT = 8 };
@@ -42,6 +42,12 @@ struct gemm {
 };
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
 double gemm_flop(const struct gemm *gemm);
+
+// SPLIT_REDUCED: how many [batch, seq] fp32 tensors an op reduces one after the other. The first of
+// a loss is a maximum; all others are sums. RMS norm: of squares, in backward also of g * n
+// (executor/cpu/norm.c); layer norm: the mean, then the variance around it, in backward again, and
+// then of g and of g * n.
+int op_inner_reductions(const struct op *op);
 
 // Over how many of the last dims a norm, or its backward, is taken.
 int op_norm_rank(const struct block *block, const struct op *op);

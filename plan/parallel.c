@@ -18,6 +18,7 @@ static const struct {
 static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full"};
 static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
 static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysses"};
+static const char *const TP_KINDS[TP_KIND_COUNT] = {"1d", "2d", "2.5d", "3d"};
 static const char *const PASSES[PASS_COUNT] = {"attention",      "fusion",  "buckets",   "combine",
                                                "latency-hiding", "streams", "early-stop"};
 
@@ -100,6 +101,12 @@ const char *cp_kind_name(enum cp_kind kind)
 {
     assert(kind >= 0 && kind < CP_KIND_COUNT);
     return CP_KINDS[kind];
+}
+
+const char *tp_kind_name(enum tp_kind kind)
+{
+    assert(kind >= 0 && kind < TP_KIND_COUNT);
+    return TP_KINDS[kind];
 }
 
 const char *pass_name(enum pass pass)

@@ -40,6 +40,9 @@ enum schedule_kind {
 };
 // How context parallelism gives attention the keys of the other ranks.
 enum cp_kind { CP_RING, CP_ALL_GATHER, CP_ULYSSES, CP_KIND_COUNT };
+// How tensor parallel ranks are laid out: in a line, or as a grid of two or three axes (tx, ty, tz;
+// plan/layout/grid.h), each of which splits another dimension.
+enum tp_kind { TP_1D, TP_2D, TP_2_5D, TP_3D, TP_KIND_COUNT };
 // Passes over graph and program (plan/passes.h); a plan holds a mask of 1 << pass.
 enum pass {
     PASS_ATTENTION,       // an unfused attention chain becomes the flash operator
@@ -68,6 +71,7 @@ const char *attention_name(enum attention attention);
 const char *optimizer_name(enum optimizer optimizer);
 const char *schedule_name(enum schedule_kind kind);  // plan/schedule.c
 const char *cp_kind_name(enum cp_kind kind);
+const char *tp_kind_name(enum tp_kind kind);
 const char *pass_name(enum pass pass);
 bool cp_kind_from_name(const char *name, enum cp_kind *kind);
 bool recompute_from_name(const char *name, enum recompute *recompute);

@@ -59,9 +59,28 @@ static bool splits_seq(const struct question *question, int64_t tp)
     return question->workload->seq_len % parts == 0;
 }
 
+// Ranks that split the heads: all of tp in a line, those along ty on a grid.
+static int64_t head_ranks(const struct question *question, int64_t tp)
+{
+    struct parallel parallel = *question->parallel;
+    parallel.degree[AXIS_TP] = (int)tp;
+    return grid_of(&parallel).y;
+}
+
+static bool grid_works(const struct question *question, int64_t tp)
+{
+    const struct graph *graph = question->graph;
+    struct parallel parallel = *question->parallel;
+    parallel.degree[AXIS_TP] = (int)tp;
+    int64_t heads = grid_of(&parallel).y;
+    return heads > 0 && graph->head_count % heads == 0 && shares_kv_heads(graph, heads) &&
+           graph->hidden % grid_hidden_parts(&parallel) == 0;
+}
+
 static bool tp_works(const struct question *question, int64_t tp)
 {
     const struct graph *graph = question->graph;
+    if (question->parallel->tp_kind != TP_1D) return grid_works(question, tp);
     return graph->head_count % tp == 0 && shares_kv_heads(graph, tp) && splits_seq(question, tp);
 }
 
@@ -70,7 +89,7 @@ static bool shares_heads(const struct question *question, int64_t cp)
 {
     const struct graph *graph = question->graph;
     if (question->parallel->cp_kind != CP_ULYSSES) return true;
-    int64_t tp = degree(question, AXIS_TP), kv = graph->kv_head_count;
+    int64_t tp = head_ranks(question, degree(question, AXIS_TP)), kv = graph->kv_head_count;
     int64_t left = kv > tp ? kv / tp : 1;
     return graph->head_count % (tp * cp) == 0 && (left % cp == 0 || cp % left == 0);
 }
@@ -92,7 +111,8 @@ static bool dp_works(const struct question *question, int64_t dp)
 
 static bool micro_batch_works(const struct question *question, int64_t micro_batch)
 {
-    return question->workload->global_batch % (degree(question, AXIS_DP) * micro_batch) == 0;
+    return micro_batch % grid_batch_parts(question->parallel) == 0 &&
+           question->workload->global_batch % (degree(question, AXIS_DP) * micro_batch) == 0;
 }
 
 static bool zero_group_works(const struct question *question, int64_t group)
@@ -227,11 +247,55 @@ static bool check_gpus(const struct question *question, int gpus, struct err *er
                    (long long)below + (long long)each);
 }
 
+static bool check_grid(const struct question *question, struct err *err)
+{
+    const struct parallel *parallel = question->parallel;
+    const char *kind = tp_kind_name(parallel->tp_kind);
+    int64_t parts = grid_batch_parts(parallel);
+    if (parallel->tp_kind == TP_1D) return true;
+    if (question->graph->expert_count > 0)
+        return err_set(err, ERR_USAGE,
+                       "--tp-kind %s: the model has experts, which no grid splits; only 1d works",
+                       kind);
+    if (parallel->sp)
+        return err_set(err, ERR_USAGE,
+                       "--tp-kind %s: a grid leaves --sp nothing to split; only off works", kind);
+    if (parts > 0 && question->workload->global_batch % (degree(question, AXIS_DP) * parts) != 0)
+        return err_set(err, ERR_USAGE,
+                       "--tp-kind %s: tp %d splits the sequences of a micro-batch by %lld, which a "
+                       "global batch of %lld over dp %d is no multiple of",
+                       kind, degree(question, AXIS_TP), (long long)parts,
+                       (long long)question->workload->global_batch, degree(question, AXIS_DP));
+    return true;
+}
+
+static bool refuse_grid(const struct question *question, struct err *err)
+{
+    const struct graph *graph = question->graph;
+    const struct parallel *parallel = question->parallel;
+    struct tp_grid grid = grid_of(parallel);
+    char text[NEAREST_BYTES];
+    int tp = degree(question, AXIS_TP);
+    nearest(text, question, tp_works, tp, graph->head_count * graph->head_count);
+    const char *kind = tp_kind_name(parallel->tp_kind);
+    if (grid.y == 0)
+        return err_set(
+            err, ERR_USAGE,
+            "--tp %d: --tp-kind %s needs d times the square of q, d no larger than q; %s", tp, kind,
+            text);
+    return err_set(err, ERR_USAGE,
+                   "--tp %d: a %s grid of %d x %d x %d (tx, ty, tz) cannot split hidden %lld, %lld "
+                   "heads and %lld kv heads; %s",
+                   tp, kind, grid.x, grid.y, grid.z, (long long)graph->hidden,
+                   (long long)graph->head_count, (long long)graph->kv_head_count, text);
+}
+
 static bool check_tp(const struct question *question, struct err *err)
 {
     const struct graph *graph = question->graph;
     int tp = degree(question, AXIS_TP);
     if (tp_works(question, tp)) return true;
+    if (question->parallel->tp_kind != TP_1D) return refuse_grid(question, err);
     char text[NEAREST_BYTES];
     nearest(text, question, tp_works, tp, graph->head_count);
     if (graph->head_count % tp != 0) {
@@ -284,6 +348,12 @@ static bool check_batch(const struct question *question, struct err *err)
                        dp, (long long)batch, dp, nearest(text, question, dp_works, dp, batch));
     }
     if (micro_batch_works(question, micro_batch)) return true;
+    int64_t parts = grid_batch_parts(question->parallel);
+    if (micro_batch % parts != 0)
+        return err_set(err, ERR_USAGE,
+                       "--micro-batch %d: --tp-kind %s splits its sequences by %lld; %s",
+                       micro_batch, tp_kind_name(question->parallel->tp_kind), (long long)parts,
+                       nearest(text, question, micro_batch_works, micro_batch, batch / dp));
     return err_set(err, ERR_USAGE,
                    "--micro-batch %d: a global batch of %lld over dp %d cannot be split by %d; %s",
                    micro_batch, (long long)batch, dp, micro_batch,
@@ -337,9 +407,9 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     struct question question = {graph, workload, parallel, err->kind == ERR_NONE};
     if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
-    return check_cp(&question, err) && check_tp(&question, err) && check_ulysses(&question, err) &&
-           check_batch(&question, err) && check_zero_group(&question, err) &&
-           check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
-           check_schedule(&question, err) &&
+    return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
+           check_ulysses(&question, err) && check_batch(&question, err) &&
+           check_zero_group(&question, err) && check_experts(&question, err) &&
+           stages_split(graph, parallel, NULL, err) && check_schedule(&question, err) &&
            program_check_offload(cluster, &parallel->offload, err);
 }

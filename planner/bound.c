@@ -190,6 +190,13 @@ double bound_held(const struct space_tails *tails, int stages_left, int micro_ba
     return fmax(held, 1);
 }
 
+// Whether tp splits what a layer takes in: sequence parallelism and grids do.
+static bool splits_input(const struct search_request *request, const struct space_group *group)
+{
+    struct int_range kind = pins_get(&request->pins, CHOICE_TP_KIND);
+    return group->sp || (kind.set && kind.low != TP_1D);
+}
+
 bool bound_has_room(const struct search_request *request, const struct bound_facts *facts,
                     const struct space_mesh *mesh, const struct space_group *group,
                     const struct space_tails *tails, int64_t limit_bytes)
@@ -201,7 +208,8 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
     double room_bytes = (double)(limit_bytes - stack->reserve_bytes);
     double layer_bytes = bound_kept_bytes(request, mesh, tails, facts->layer_dense_elements,
                                           facts->layer_expert_elements);
-    double parts = mesh->degree[AXIS_CP] * (group->sp ? mesh->degree[AXIS_TP] : 1.0);
+    double parts =
+        mesh->degree[AXIS_CP] * (splits_input(request, group) ? mesh->degree[AXIS_TP] : 1.0);
     double input_bytes = facts->layer_input_elements * group->micro_batch / parts *
                          precision_bytes(request->workload.precision) * (1 + stack->reserve_ratio);
     double layers = 0;

@@ -113,6 +113,8 @@ static struct parallel pinned(const struct pins *pins)
     bool asks_stages = pins->schedule >= 0 || (pins->vpp.set && pins->vpp.low > 1);
     if (asks_stages && !pins->degree[AXIS_PP].set) parallel.degree[AXIS_PP] = 2;
     parallel.sp = pins->sp == 1;
+    struct int_range kind = pins_get(pins, CHOICE_TP_KIND);
+    if (kind.set) parallel.tp_kind = (enum tp_kind)kind.low;
     if (pins->recompute >= 0) {
         parallel.recompute = recompute_of_value(pins->recompute, &parallel.recompute_classes);
     }
@@ -177,13 +179,20 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
 }
 
 // Whether the stack can train the model in this precision; else why not. What is pinned has no say,
-// so that a pin narrows what is searched and never changes the software.
+// so that a pin narrows what is searched and never changes the software; but a grid of tp, which no
+// search tries by itself.
 static bool can_train(struct arena *arena, const struct stack *stack,
                       const struct default_stack_question *question, const char **why)
 {
     struct err narrow = {0};
     if (!stack_check_precision(stack, question->precision, &narrow)) {
         *why = arena_print(arena, "runs no GEMMs in %s", precision_name(question->precision));
+        return false;
+    }
+    struct int_range kind = pins_get(question->pins, CHOICE_TP_KIND);
+    if (kind.set && !(stack->tp_kinds >> kind.low & 1)) {
+        *why = arena_print(arena, "has no %s tensor parallelism",
+                           tp_kind_name((enum tp_kind)kind.low));
         return false;
     }
     *why = "cannot split over ep";

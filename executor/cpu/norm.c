@@ -36,9 +36,140 @@ FAST static void norm_row(const struct op *op, int64_t width, const REAL *x, con
     }
 }
 
+// Where other ranks hold the rest of each row, what is summed over rows is exchanged: of squares,
+// or of a layer norm the mean and then the squares around it, in backward g and g * n besides.
+// Between the parts the first elements of the row that will be written hold what is known of it so
+// far.
+enum { KNOWN_MEAN, KNOWN_INVERSE, KNOWN_GRADIENT, KNOWN_COUNT };
+
+enum term { TERM_VALUE, TERM_SQUARE, TERM_GRADIENT, TERM_PRODUCT, TERM_NONE };
+
+struct parts {
+    const struct op *op;
+    int64_t width, whole, rows;
+    const REAL *x, *weight, *bias, *d;  // d: backward
+    REAL *y, *inner;                    // y: what is written, forward or backward
+    bool is_backward;
+};
+
+// What exchange n, from 1 on, is of; TERM_NONE behind the last.
+static enum term term_of(const struct parts *p, int n)
+{
+    static const enum term LAYER[] = {TERM_VALUE, TERM_SQUARE, TERM_GRADIENT, TERM_PRODUCT};
+    static const enum term SQUARE[] = {TERM_SQUARE, TERM_PRODUCT};
+    bool is_layer = p->op->function == FUNCTION_LAYER_NORM;
+    int count = (is_layer ? 2 : 1) * (p->is_backward ? 2 : 1);
+    if (n < 1 || n > count) return TERM_NONE;
+    return is_layer ? LAYER[n - 1] : SQUARE[n - 1];
+}
+
+static REAL known_mean(const struct parts *p, const REAL *known)
+{
+    return p->op->function == FUNCTION_LAYER_NORM ? known[KNOWN_MEAN] : 0;
+}
+
+static REAL term_sum(const struct parts *p, enum term term, int64_t row)
+{
+    const REAL *x = p->x + row * p->width, *known = p->y + row * p->width, *weight = p->weight;
+    const REAL *d = p->d ? p->d + row * p->width : NULL;
+    REAL mean = term == TERM_VALUE ? 0 : known_mean(p, known);
+    switch (term) {
+    case TERM_VALUE:
+        return SUM(i, 0, p->width, x[i]);
+    case TERM_SQUARE:
+        return SUM(i, 0, p->width, (x[i] - mean) * (x[i] - mean));
+    case TERM_GRADIENT:
+        return SUM(i, 0, p->width, weight ? d[i] * weight[i] : d[i]);
+    default:
+        return known[KNOWN_INVERSE] *
+               SUM(i, 0, p->width, (weight ? d[i] * weight[i] : d[i]) * (x[i] - mean));
+    }
+}
+
+static void take_in(const struct parts *p, enum term term, int64_t row)
+{
+    REAL *known = p->y + row * p->width, mean_of_rows = p->inner[row] / (REAL)p->whole;
+    if (term == TERM_VALUE) known[KNOWN_MEAN] = mean_of_rows;
+    if (term == TERM_SQUARE)
+        known[KNOWN_INVERSE] = 1 / (REAL)sqrt((double)mean_of_rows + p->op->scalar);
+    if (term == TERM_GRADIENT) known[KNOWN_GRADIENT] = mean_of_rows;
+}
+
+static void finish_row(const struct parts *p, const struct kernel_call *call, int64_t row)
+{
+    int64_t width = p->width, first = row * width;
+    const REAL *x = p->x + first, *weight = p->weight;
+    REAL *y = p->y + first, mean = known_mean(p, y), inverse = y[KNOWN_INVERSE];
+    if (!p->is_backward) {
+        for (int64_t i = 0; i < width; i++) {
+            REAL n = (x[i] - mean) * inverse;
+            y[i] = (weight ? n * weight[i] : n) + (p->bias ? p->bias[i] : 0);
+        }
+        return;
+    }
+    const REAL *d = p->d + first;
+    bool is_layer = p->op->function == FUNCTION_LAYER_NORM;
+    REAL mean_g = is_layer ? y[KNOWN_GRADIENT] : 0, mean_gn = p->inner[row] / (REAL)p->whole;
+    REAL *d_weight = call->output_count > 1 ? call->outputs[1].data : NULL;
+    REAL *d_bias = call->output_count > 2 ? call->outputs[2].data : NULL;
+    for (int64_t i = 0; i < width; i++) {
+        REAL n = (x[i] - mean) * inverse, g = weight ? d[i] * weight[i] : d[i];
+        if (d_weight) d_weight[i] += d[i] * n;
+        if (d_bias) d_bias[i] += d[i];
+        y[i] = inverse * (g - n * mean_gn - mean_g);
+    }
+}
+
+static const char *run_part(const struct parts *p, const struct kernel_call *call)
+{
+    int n = (call->part + 1) / 2;
+    enum term term = term_of(p, n);
+    bool fills = call->part % 2 == 1, is_last = term_of(p, n + 1) == TERM_NONE;
+    if (p->width < KNOWN_COUNT) return "a norm that ranks share needs rows of 3 on each";
+    // Nothing can be said yet: parts 1 and on follow.
+    if (call->part == 0) return NULL;
+    if (term == TERM_NONE) return "a norm has no such exchange";
+    if (array_elements(&call->inner) != p->rows) return "no room to exchange";
+    for (int k = 1; k < call->output_count && !fills && is_last; k++)
+        call_begin_sum(call, k);
+    for (int64_t row = 0; row < p->rows; row++) {
+        if (fills) {
+            p->inner[row] = term_sum(p, term, row);
+            continue;
+        }
+        take_in(p, term, row);
+        if (is_last) finish_row(p, call, row);
+    }
+    return NULL;
+}
+
+// Of a call whose rows are split; a `width` of 0 where they are whole.
+static struct parts parts_of(const struct kernel_call *call, int x)
+{
+    const struct kernel_array *rows = &call->inputs[x];
+    int last = rows->rank - 1, weight = x + 1, bias = x + 2;
+    int64_t width = call_norm_width(call, x);
+    if (rows->sizes[last] == rows->whole[last]) return (struct parts){.width = 0};
+    return (struct parts){
+        .op = call->op,
+        .width = width,
+        .whole = rows->whole[last],
+        .rows = width > 0 ? array_elements(rows) / width : 0,
+        .x = rows->data,
+        .weight = call->input_count > weight ? call->inputs[weight].data : NULL,
+        .bias = call->input_count > bias ? call->inputs[bias].data : NULL,
+        .d = x > 0 ? call->inputs[0].data : NULL,
+        .y = call->outputs[0].data,
+        .inner = call->inner.data,
+        .is_backward = x > 0,
+    };
+}
+
 const char *cpu_norm(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
+    const struct parts parts = parts_of(call, 0);
+    if (parts.width > 0) return run_part(&parts, call);
     int64_t width = call_norm_width(call, 0), elements = array_elements(&call->inputs[0]);
     const REAL *x = call->inputs[0].data;
     REAL *y = call->outputs[0].data;
@@ -99,6 +230,8 @@ FAST static struct norm_moments row_moments(const struct op *op, const REAL *x, 
 const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
+    const struct parts parts = parts_of(call, 1);
+    if (parts.width > 0) return run_part(&parts, call);
     struct backward backward = {.op = call->op,
                                 .width = call_norm_width(call, 1),
                                 .weight = call->input_count > 2 ? call->inputs[2].data : NULL};

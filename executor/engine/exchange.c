@@ -123,6 +123,51 @@ static bool gather(struct box_exchange *x)
     return true;
 }
 
+static bool put_numbers(struct engine *engine, int task, enum element element, bool adds, void *to,
+                        const void *from, int64_t count)
+{
+    const struct box_copy add = {
+        .element = element,
+        .combine = adds ? BOX_ADD : BOX_SET,
+        .rank = 1,
+        .sizes = {count},
+        .to = to,
+        .from = from,
+        .to_strides = {1},
+        .from_strides = {1},
+    };
+    enum stream stream = engine->script->tasks[task].stream;
+    return engine_ok(engine, task, engine->backend->box(engine->device, stream, &add));
+}
+
+// Gradients are reduced as reals: those in a room are widened first, where they are not.
+static const char *widened(struct engine *engine, int task, const char *room, int64_t count,
+                           const char **fault)
+{
+    if (engine->compute_bytes == engine->real_bytes) return room;
+    enum stream stream = engine->script->tasks[task].stream;
+    char *wide = engine_staging(engine, stream, 1);
+    *fault = engine->backend->widen(engine->device, stream, wide, room, count);
+    return wide;
+}
+
+// Into a gradient of the state, which has reals, and may have a part of the sum already.
+static bool scatter_gradient(struct box_exchange *x, char *all, const int64_t *counts,
+                             int64_t count)
+{
+    struct engine *engine = x->engine;
+    const char *fault = NULL, *whole = widened(engine, x->task, all, count, &fault);
+    bool adds = x->of->outputs[0].adds;
+    int free = engine->compute_bytes == engine->real_bytes;  // what is reduced may be in the other
+    char *to = adds ? engine_staging(engine, x->of->stream, free) : x->to;
+    int64_t own = counts[x->group->index];
+    if (!fault)
+        fault = engine->transport->reduce_scatter(x->group->group, x->of->stream, ELEMENT_FP32,
+                                                  whole, to, counts);
+    if (!engine_ok(engine, x->task, fault)) return false;
+    return !adds || put_numbers(engine, x->task, ELEMENT_FP32, true, x->to, to, own);
+}
+
 static bool scatter(struct box_exchange *x)
 {
     struct engine *engine = x->engine;
@@ -135,6 +180,8 @@ static bool scatter(struct box_exchange *x)
         if (!direct && !copy_part(x, &x->before, x->from, &part, at)) return false;
         at += counts[j] * x->element_bytes;
     }
+    if (x->of->outputs[0].place == PLACE_GRADIENT)
+        return scatter_gradient(x, all, counts, x->before.elements);
     return engine_ok(engine, x->task,
                      engine->transport->reduce_scatter(x->group->group, x->of->stream, x->element,
                                                        all, x->to, counts));
@@ -207,23 +254,6 @@ static bool gather_units(struct engine *engine, int task)
     return true;
 }
 
-static bool put_numbers(struct engine *engine, int task, enum element element, bool adds, void *to,
-                        const void *from, int64_t count)
-{
-    const struct box_copy add = {
-        .element = element,
-        .combine = adds ? BOX_ADD : BOX_SET,
-        .rank = 1,
-        .sizes = {count},
-        .to = to,
-        .from = from,
-        .to_strides = {1},
-        .from_strides = {1},
-    };
-    enum stream stream = engine->script->tasks[task].stream;
-    return engine_ok(engine, task, engine->backend->box(engine->device, stream, &add));
-}
-
 // Gradients that were made before there was room for them join those in the room.
 static bool join_waiting(struct engine *engine, int task, char *room)
 {
@@ -244,17 +274,6 @@ static bool join_waiting(struct engine *engine, int task, char *room)
         if (!waiting->adds && !gradients_zero_rest(engine, task, waiting, to)) return false;
     }
     return true;
-}
-
-// Gradients are reduced as reals: those in a room are widened first, where they are not.
-static const char *widened(struct engine *engine, int task, const char *room, int64_t count,
-                           const char **fault)
-{
-    if (engine->compute_bytes == engine->real_bytes) return room;
-    enum stream stream = engine->script->tasks[task].stream;
-    char *wide = engine_staging(engine, stream, 1);
-    *fault = engine->backend->widen(engine->device, stream, wide, room, count);
-    return wide;
 }
 
 // Whole gradients in their room into the shards of the state.
@@ -367,6 +386,7 @@ int64_t exchange_staging(const struct engine *engine, int task)
     struct held before = held_of_buffer(engine->program, block, instr->inputs[0], engine->rank);
     struct held after = held_of_buffer(engine->program, block, instr->outputs[0], engine->rank);
     int64_t most = before.elements > after.elements ? before.elements : after.elements;
+    if (of->outputs[0].place == PLACE_GRADIENT) return most * engine->real_bytes;
     enum element element = engine_element(engine, of, &of->inputs[0]);
     return most * engine_element_bytes(engine, element);
 }

@@ -93,6 +93,19 @@ static int by_task(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+// An exchange inside an operator goes on with what that reads and writes.
+static void read_around(struct finding *finding, int task)
+{
+    int owner = finding->engine->prepared[task].owner;
+    if (owner < 0) return;
+    const struct script_task *of = &finding->engine->script->tasks[owner];
+    for (int i = 0; i < of->input_count + of->output_count; i++) {
+        const struct script_operand *operand =
+            i < of->input_count ? &of->inputs[i] : &of->outputs[i - of->input_count];
+        if (is_in_arena(operand)) read_operand(finding, operand, task);
+    }
+}
+
 void poison_prepare(struct engine *engine)
 {
     const struct script *script = engine->script;
@@ -107,6 +120,7 @@ void poison_prepare(struct engine *engine)
         for (int i = 0; i < task->input_count; i++) {
             if (is_in_arena(&task->inputs[i])) read_operand(&finding, &task->inputs[i], t);
         }
+        read_around(&finding, t);
         for (int i = 0; i < task->output_count; i++) {
             if (is_in_arena(&task->outputs[i])) write_operand(&finding, &task->outputs[i], t);
         }
@@ -130,6 +144,13 @@ bool poison_start(struct engine *engine)
                backend->fill(engine->device, STREAM_COMPUTE, engine->memory, DEAD_BYTE, bytes));
 }
 
+// Whether an exchange inside the operator stands behind it.
+static bool is_exchanging(const struct block_program *block, int at)
+{
+    const struct instr *instr = &block->instrs[at], *next = instr + 1;
+    return at + 1 < block->instr_count && next->inner > 0 && next->op == instr->op;
+}
+
 // Whether an instruction has written all of its results when it is done: not with an exchange
 // inside, blocks that pass by, rows of experts, of which some do not exist, a part of packed rows,
 // or what runs as one with others.
@@ -141,7 +162,8 @@ static bool is_all_there(const struct engine *engine, int task)
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;
-    if (instr->inner > 0 || instr->streamed || is_loss) return false;
+    if (instr->inner > 0 || instr->streamed || is_loss || is_exchanging(block, of->instr))
+        return false;
     for (int i = 0; i < of->output_count; i++) {
         if (of->outputs[i].buffer < 0 || instr->output_views[i]) return false;
         int tensor = block->buffers[of->outputs[i].buffer].tensor;

@@ -17,6 +17,9 @@ static bool run_inner(struct engine *engine, int task)
     struct kernel_call call;
     if (!call_make(engine, owner, &call)) return false;
     struct kernel_array inner = call.outputs[0];
+    // Of each row that a norm is taken over, or of each loss, one number.
+    bool is_loss = call.op->kind == OP_LOSS;
+    if (!is_loss) inner.rank--, inner.row_stride = 0, inner.element = ELEMENT_FP32;
     inner.data = engine_address(engine, of, &of->inputs[0]);
     if (!call_part(engine, owner, of->stream, 2 * instr->inner - 1, &inner)) return false;
     struct member_group *group = engine_group(engine, instr->axes, "inner");

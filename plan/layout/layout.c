@@ -55,6 +55,16 @@ int64_t layout_local_elements(const struct layout *layout, const struct mesh *me
     return layout_local_size(layout, mesh, DIM_FLAT, elements);
 }
 
+// Of tokens tx owns the outer digit and ty or tz, which are gathered and scattered within it, the
+// inner one; of features tx, over which stored parameters are gathered, the inner one.
+static bool is_outer_on_grid(enum dim dim, enum grid_axis a, enum grid_axis b)
+{
+    static const int TOKENS[GRID_COUNT] = {[GRID_X] = 3, [GRID_Z] = 2, [GRID_Y] = 1};
+    static const int FEATURES[GRID_COUNT] = {[GRID_Y] = 3, [GRID_Z] = 2, [GRID_X] = 1};
+    bool is_token = dim == DIM_BATCH || dim == DIM_SEQ || dim == DIM_KV_SEQ;
+    return is_token ? TOKENS[a] > TOKENS[b] : FEATURES[a] > FEATURES[b];
+}
+
 // Whether axis a owns a more significant digit of this dim than axis b. What joins a dim later or
 // leaves it earlier must be the inner digit, else slices would not be contiguous: heads are split
 // by tp where they are made and by Ulysses' cp within that, experts by tp where its tokens are
@@ -67,6 +77,7 @@ static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
         bool is_larger = axis_digit(x->parent) > axis_digit(y->parent);
         return is_larger != (is_head || dim == DIM_EXPERT);
     }
+    if (x->grid != y->grid) return is_outer_on_grid(dim, x->grid, y->grid);
     // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which. cp.0 is the
     // inner part too, but splits the kv heads.
     if (is_head) return x->parent == AXIS_CP ? a < b : a > b;
@@ -127,15 +138,36 @@ static bool is_same_change(const struct change *a, const struct change *b)
     return a->collective == COLLECTIVE_ALL_TO_ALL || a->dim == b->dim;
 }
 
-int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
-                  struct change changes[CHANGE_MAX])
+// What ty and tz of a grid take turns on they leave before the other comes: each would find the
+// innermost digit taken.
+static bool waits_for_other(const struct mesh *mesh, const struct layout *from,
+                            const struct layout *to, int axis)
 {
-    // Reduce-scatter before all-reduce: it makes the latter smaller.
+    const struct mesh_axis *own = &mesh->axes[axis];
+    for (int i = 0; own->grid != GRID_LINE && to->of[axis] > 0 && i < mesh->axis_count; i++) {
+        bool leaves = from->of[i] == to->of[axis] && to->of[i] != to->of[axis];
+        if (leaves && mesh->axes[i].grid != GRID_LINE && mesh->axes[i].grid != own->grid)
+            return true;
+    }
+    return false;
+}
+
+// When a change comes. Reduce-scatter before all-reduce: it makes the latter smaller.
+static int rank_of(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                   const struct change *change, int axis)
+{
     static const int RANK_OF[COLLECTIVE_COUNT] = {
         [COLLECTIVE_SLICE] = 0,      [COLLECTIVE_REDUCE_SCATTER] = 1, [COLLECTIVE_ALL_REDUCE] = 2,
         [COLLECTIVE_ALL_TO_ALL] = 3, [COLLECTIVE_ALL_GATHER] = 4,
     };
-    int count = 0;
+    int rank = RANK_OF[change->collective];
+    return waits_for_other(mesh, from, to, axis) ? COLLECTIVE_COUNT + rank : rank;
+}
+
+int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                  struct change changes[CHANGE_MAX])
+{
+    int count = 0, ranks[CHANGE_MAX];
     if (layout_equal(from, to)) return 0;
     for (int i = 0; i < mesh->axis_count; i++) {
         struct change change = axis_change(from->of[i], to->of[i]);
@@ -143,17 +175,19 @@ int layout_change(const struct mesh *mesh, const struct layout *from, const stru
         int at = 0;
         while (at < count && !is_same_change(&changes[at], &change))
             at++;
-        if (at < count) {
+        int rank = rank_of(mesh, from, to, &change, i);
+        if (at < count && ranks[at] == rank) {
             changes[at].axes |= 1u << i;
             continue;
         }
         assert(count < CHANGE_MAX);
-        int rank = RANK_OF[change.collective];
-        for (at = count++; at > 0 && RANK_OF[changes[at - 1].collective] > rank; at--) {
+        for (at = count++; at > 0 && ranks[at - 1] > rank; at--) {
             changes[at] = changes[at - 1];
+            ranks[at] = ranks[at - 1];
         }
         change.axes = 1u << i;
         changes[at] = change;
+        ranks[at] = rank;
     }
     return count;
 }

@@ -9,7 +9,8 @@
 //
 // A dim that several axes split is split by the outer named axis first (pp, dp, cp, tp; heads and
 // experts by tp first; within one, tp.0 before tp.1; of tokens what goes to the experts last),
-// whatever the order of ranks: each axis owns one digit of the index.
+// whatever the order of ranks: each axis owns one digit of the index. Of a grid of tp, tx is the
+// outer one of tokens and the inner one of features.
 
 enum { LAYOUT_WHOLE = 0, LAYOUT_SUM = -1, LAYOUT_MAX = -2, LAYOUT_LSE = -3 };  // partial: < 0
 

@@ -60,6 +60,12 @@ struct factors {
     bool outer_is_replica;
 };
 
+// Ranks that split the heads outside of Ulysses.
+static int head_ranks(const struct parallel *parallel)
+{
+    return grid_of(parallel).y;
+}
+
 // tp and, inside attention, Ulysses' cp split the kv heads with one factor as far as they go: tp
 // with the outer one, so that the ranks that share a kv head are neighbours; cp with the inner one,
 // so that what leaves seq for the heads are its last digits. Of dp the inner factor is the ZeRO
@@ -67,7 +73,8 @@ struct factors {
 static struct factors factors_of(const struct parallel *parallel, enum axis axis,
                                  int64_t kv_head_count)
 {
-    int degree = parallel->degree[axis], cp = parallel->degree[AXIS_CP];
+    int cp = parallel->degree[AXIS_CP];
+    int degree = axis == AXIS_TP ? head_ranks(parallel) : parallel->degree[axis];
     bool splits_heads =
         axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && cp > 1);
     if (axis == AXIS_DP && parallel->zero > 0 && parallel->zero_group > 0) {
@@ -77,10 +84,22 @@ static struct factors factors_of(const struct parallel *parallel, enum axis axis
     }
     if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1, false};
     int64_t left = kv_head_count;
-    if (axis == AXIS_CP) left /= gcd(parallel->degree[AXIS_TP], kv_head_count);
+    if (axis == AXIS_CP) left /= gcd(head_ranks(parallel), kv_head_count);
     int split = (int)gcd(degree, left), rest = degree / split;
     return axis == AXIS_TP ? (struct factors){rest, split, false}
                            : (struct factors){split, rest, false};
+}
+
+static const char *name_of(const struct mesh_axis *axis, bool is_alone)
+{
+    static const char *const GRID_NAMES[GRID_COUNT][PART_MAX] = {
+        [GRID_X] = {"tx.0", "tx.1", "tx.2", "tx.3"},
+        [GRID_Y] = {"ty.0", "ty.1", "ty.2", "ty.3"},
+        [GRID_Z] = {"tz.0", "tz.1", "tz.2", "tz.3"},
+    };
+    if (axis->grid == GRID_LINE)
+        return is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
+    return is_alone ? grid_name(axis->grid) : GRID_NAMES[axis->grid][axis->part];
 }
 
 // Parts of tp are numbered from the outside (tp.0 splits the kv heads), those of the others from
@@ -91,13 +110,13 @@ static void name_parts(struct mesh *mesh)
         struct mesh_axis *axis = &mesh->axes[i];
         int before = 0, after = 0;
         for (int k = 0; k < mesh->axis_count; k++) {
-            if (k == i || mesh->axes[k].parent != axis->parent) continue;
+            const struct mesh_axis *other = &mesh->axes[k];
+            if (k == i || other->parent != axis->parent || other->grid != axis->grid) continue;
             *(k < i ? &before : &after) += 1;
         }
         assert(before + after < PART_MAX);
         axis->part = axis->parent == AXIS_TP ? after : before;
-        bool is_alone = before + after == 0;
-        axis->name = is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
+        axis->name = name_of(axis, before + after == 0);
     }
 }
 
@@ -130,6 +149,16 @@ static bool leaves_in_order(const struct mesh *mesh, const struct parallel *para
     return true;
 }
 
+// The axes of a grid of tp behind ty.
+static bool add_grid(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
+                     int64_t *stage_ranks)
+{
+    struct tp_grid grid = grid_of(parallel);
+    struct mesh_axis z = {.parent = AXIS_TP, .grid = GRID_Z, .size = grid.z};
+    struct mesh_axis x = {.parent = AXIS_TP, .grid = GRID_X, .size = grid.x};
+    return add_pieces(mesh, cuts, z, stage_ranks) && add_pieces(mesh, cuts, x, stage_ranks);
+}
+
 static bool build(const struct parallel *parallel, int64_t kv_head_count, struct mesh *mesh)
 {
     struct parallel by_default;
@@ -143,9 +172,13 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
         int64_t alone = 1;
         bool is_pipeline = axis == AXIS_PP;
         struct factors factors = factors_of(parallel, axis, kv_head_count);
-        struct mesh_axis inner = {.parent = axis, .size = factors.inner};
-        struct mesh_axis outer = {
-            .parent = axis, .size = factors.outer, .replica = factors.outer_is_replica};
+        bool is_grid = axis == AXIS_TP && parallel->tp_kind != TP_1D;
+        enum grid_axis grid = is_grid ? GRID_Y : GRID_LINE;
+        struct mesh_axis inner = {.parent = axis, .grid = grid, .size = factors.inner};
+        struct mesh_axis outer = {.parent = axis,
+                                  .grid = grid,
+                                  .size = factors.outer,
+                                  .replica = factors.outer_is_replica};
         assert(axis_takes_ranks(axis) && parallel->degree[axis] >= 1);
         // The experts' mesh lies over the ranks of one stage.
         const struct cuts *at = is_pipeline ? &none : &cuts;
@@ -153,6 +186,7 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
         if (!add_pieces(mesh, at, inner, counted) || !add_pieces(mesh, at, outer, counted)) {
             return false;
         }
+        if (is_grid && !add_grid(mesh, parallel, at, counted)) return false;
     }
     if (stage_ranks % cuts.ep != 0) return false;
     name_parts(mesh);

@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/parallel.h"
+#include "plan/layout/grid.h"
 #include "topologies/route.h"
 
 // The mesh: named axes laid over the ranks. A named axis may be the product of finer axes, and
@@ -8,7 +8,8 @@
 // one, so that the ranks that share a kv head are neighbours. A ZeRO shard group smaller than dp
 // makes dp.0 (the group, inner) and dp.1 (its replicas). Under Ulysses cp becomes cp.0, which
 // splits the kv heads that tp leaves, and cp.1, over which k and v are whole. pp is an axis of the
-// mesh too, but no layout uses it: stages are programs of their own.
+// mesh too, but no layout uses it: stages are programs of their own. As a grid (plan/layout/grid.h)
+// tp is ty innermost, which splits the kv heads, then tz and tx.
 //
 // Experts see the same ranks of a stage as another mesh: etp innermost, then ep, the rest is their
 // own data parallelism (Megatron-Core's folding). The finer axes are cut at the boundaries of both,
@@ -22,6 +23,7 @@ enum parameter_kind { PARAMETER_DENSE, PARAMETER_EXPERT, PARAMETER_KIND_COUNT };
 struct mesh_axis {
     const char *name;  // "tp", "tp.1", "dp"
     enum axis parent;
+    enum grid_axis grid;  // which axis of a grid of tp this is; GRID_LINE elsewhere
     int size;
     int stride;        // distance of neighbours in rank numbers
     int part;          // 0 of "dp.0"; which of the finer axes of its parent this is

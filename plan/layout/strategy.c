@@ -9,23 +9,31 @@
     }
 
 static const struct technique TECHNIQUES[] = {
-    {"data", AXIS_DP, {DIM_BATCH}, .tokens = DIM_BATCH},
-    {"tensor (1D)", AXIS_TP, TENSOR_DIMS, .tokens = DIM_SEQ},
-    {"tensor + sequence", AXIS_TP, TENSOR_DIMS, .otherwise = DIM_SEQ, .tokens = DIM_SEQ},
-    {"context (ring)",
-     AXIS_CP,
-     {DIM_SEQ},
-     .tokens = DIM_SEQ,
-     .splits_queries = true,
+    {"data", AXIS_DP, .prefers = {DIM_BATCH}, .tokens = DIM_BATCH},
+    {"tensor (1D)", AXIS_TP, .prefers = TENSOR_DIMS, .tp_kinds = 1 << TP_1D, .tokens = DIM_SEQ},
+    {"tensor + sequence", AXIS_TP, .prefers = TENSOR_DIMS, .tp_kinds = 1 << TP_1D,
+     .otherwise = DIM_SEQ, .tokens = DIM_SEQ},
+    {"tensor grid, tokens",
+     AXIS_TP,
+     GRID_X,
+     1 << TP_2D | 1 << TP_2_5D | 1 << TP_3D,
+     {DIM_BATCH},
+     .tokens = DIM_BATCH,
+     .stores = true},
+    {"tensor grid, features (2D, 2.5D)", AXIS_TP, GRID_Y, 1 << TP_2D | 1 << TP_2_5D, TENSOR_DIMS,
+     .otherwise = DIM_HIDDEN},
+    {"tensor grid, depth (2.5D)", AXIS_TP, GRID_Z, 1 << TP_2_5D, {DIM_BATCH}, .tokens = DIM_BATCH},
+    {"tensor grid, features (3D)", AXIS_TP, GRID_Y, 1 << TP_3D, TENSOR_DIMS,
+     .otherwise = DIM_BATCH},
+    {"tensor grid, hidden (3D)", AXIS_TP, GRID_Z, 1 << TP_3D, {DIM_HIDDEN}, .otherwise = DIM_BATCH},
+    {"context (ring)", AXIS_CP, .prefers = {DIM_SEQ}, .tokens = DIM_SEQ, .splits_queries = true,
      .streams = true},
-    {"context (all-gather)", AXIS_CP, {DIM_SEQ}, .tokens = DIM_SEQ, .splits_queries = true},
-    {"context (Ulysses)",
-     AXIS_CP,
-     {DIM_SEQ},
-     .in_attention = {DIM_HEAD, DIM_KV_HEAD},
+    {"context (all-gather)", AXIS_CP, .prefers = {DIM_SEQ}, .tokens = DIM_SEQ,
+     .splits_queries = true},
+    {"context (Ulysses)", AXIS_CP, .prefers = {DIM_SEQ}, .in_attention = {DIM_HEAD, DIM_KV_HEAD},
      .tokens = DIM_SEQ},
-    {"expert", AXIS_EP, {DIM_EXPERT}, .otherwise = DIM_NONE},
-    {"expert tensor", AXIS_ETP, {DIM_FFN}, .otherwise = DIM_NONE},
+    {"expert", AXIS_EP, .prefers = {DIM_EXPERT}, .otherwise = DIM_NONE},
+    {"expert tensor", AXIS_ETP, .prefers = {DIM_FFN}, .otherwise = DIM_NONE},
 };
 
 enum { TECHNIQUE_COUNT = sizeof TECHNIQUES / sizeof *TECHNIQUES };
@@ -40,7 +48,8 @@ static bool is_in_force(const struct technique *technique, const struct parallel
 {
     switch (technique->axis) {
     case AXIS_TP:
-        return (technique->otherwise == DIM_SEQ) == parallel->sp;
+        if (!(technique->tp_kinds >> parallel->tp_kind & 1)) return false;
+        return parallel->tp_kind != TP_1D || (technique->otherwise == DIM_SEQ) == parallel->sp;
     case AXIS_CP:
         return technique->splits_queries == (parallel->cp_kind != CP_ULYSSES) &&
                technique->streams == (parallel->cp_kind == CP_RING);
@@ -49,13 +58,25 @@ static bool is_in_force(const struct technique *technique, const struct parallel
     }
 }
 
-const struct technique *technique_of(const struct parallel *parallel, enum axis axis)
+static const struct technique *find(const struct parallel *parallel, enum axis axis,
+                                    enum grid_axis grid)
 {
     for (int i = 0; i < TECHNIQUE_COUNT; i++) {
         const struct technique *technique = &TECHNIQUES[i];
-        if (technique->axis == axis && is_in_force(technique, parallel)) return technique;
+        bool is_of = technique->axis == axis && technique->grid == grid;
+        if (is_of && is_in_force(technique, parallel)) return technique;
     }
     return NULL;
+}
+
+const struct technique *technique_at(const struct parallel *parallel, const struct mesh_axis *axis)
+{
+    return find(parallel, axis->parent, axis->grid);
+}
+
+const struct technique *technique_of(const struct parallel *parallel, enum axis axis)
+{
+    return find(parallel, axis, GRID_LINE);
 }
 
 // Whether the axis can still split a dim of this size that outer axes divided into `parts`. Sizes
@@ -162,6 +183,19 @@ static void order_axes(const struct mesh *mesh, int order[MESH_AXIS_MAX])
     assert(count == mesh->axis_count);
 }
 
+// Of the two axes of a 3D grid that take tokens where they have nothing else, ty does in what has
+// neither dimension: both would have to own the innermost digit.
+static bool is_crowded(const struct mesh *mesh, const struct parallel *parallel,
+                       const struct layout *layout, int axis)
+{
+    bool may_be = parallel->tp_kind == TP_3D && mesh->axes[axis].grid == GRID_Z;
+    unsigned tokens = may_be ? layout_axes_on(layout, DIM_BATCH) : 0;
+    for (int i = 0; tokens >> axis & 1 && i < mesh->axis_count; i++) {
+        if (tokens >> i & 1 && mesh->axes[i].grid == GRID_Y) return true;
+    }
+    return false;
+}
+
 struct strategy strategy_of(const struct mesh *mesh, const struct parallel *parallel,
                             const struct block *block, const struct op *op)
 {
@@ -176,7 +210,7 @@ struct strategy strategy_of(const struct mesh *mesh, const struct parallel *para
     for (int n = 0; n < mesh->axis_count; n++) {
         int i = order[n];
         const struct mesh_axis *axis = &mesh->axes[i];
-        const struct technique *dense = technique_of(parallel, axis->parent);
+        const struct technique *dense = technique_at(parallel, axis);
         if (!dense) continue;
         bool is_data = axis->expert == AXIS_DP, used_up = false;
         const struct technique *inside = is_data ? NULL : technique_of(parallel, axis->expert);
@@ -185,6 +219,12 @@ struct strategy strategy_of(const struct mesh *mesh, const struct parallel *para
         strategy.of[i] = dim;
         strategy.used_up |= (unsigned)used_up << i;
         parts[dim] *= axis->size;
+    }
+    struct layout chosen = {{0}};
+    for (int i = 0; i < mesh->axis_count; i++)
+        chosen.of[i] = (int8_t)strategy.of[i];
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (is_crowded(mesh, parallel, &chosen, i)) strategy.of[i] = DIM_NONE;
     }
     return strategy;
 }
@@ -259,7 +299,7 @@ struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *
 {
     struct layout layout = {{0}};
     for (int i = 0; i < mesh->axis_count; i++) {
-        const struct technique *technique = technique_of(parallel, mesh->axes[i].parent);
+        const struct technique *technique = technique_at(parallel, &mesh->axes[i]);
         if (!technique) continue;
         enum dim dim = DIM_NONE;
         for (int p = 0; p < PREFER_MAX && technique->prefers[p] && !dim; p++) {
@@ -269,6 +309,36 @@ struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *
             dim = technique->otherwise;
         }
         layout.of[i] = (int8_t)dim;
+    }
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (is_crowded(mesh, parallel, &layout, i)) layout.of[i] = LAYOUT_WHOLE;
+    }
+    return layout;
+}
+
+// The first dim of a matrix that the axis still divides: hidden, which all but those between low
+// ranks and heads have, else the first of the others.
+static enum dim stored_dim(const struct mesh *mesh, const struct tensor *tensor,
+                           const struct layout *layout, int axis)
+{
+    int hidden = tensor_find_dim(tensor, DIM_HIDDEN);
+    for (int i = hidden >= 0 ? -1 : 0; i < tensor->rank; i++) {
+        const struct extent *extent = &tensor->extents[i < 0 ? hidden : i];
+        int64_t parts = mesh_size(mesh, layout_axes_on(layout, extent->dim));
+        if (extent->size % (parts * mesh->axes[axis].size) == 0) return extent->dim;
+    }
+    return DIM_NONE;
+}
+
+struct layout strategy_stored(const struct mesh *mesh, const struct parallel *parallel,
+                              const struct tensor *tensor, const struct layout *read)
+{
+    struct layout layout = *read;
+    assert(tensor->role == TENSOR_PARAMETER);
+    for (int i = 0; i < mesh->axis_count && tensor->rank > 1; i++) {
+        const struct technique *technique = technique_at(parallel, &mesh->axes[i]);
+        bool stores = technique && technique->stores && read->of[i] == LAYOUT_WHOLE;
+        if (stores) layout.of[i] = (int8_t)stored_dim(mesh, tensor, &layout, i);
     }
     return layout;
 }

@@ -10,14 +10,19 @@ enum { PREFER_MAX = 4 };
 struct technique {
     const char *name;                   // "tensor (1D)", "tensor + sequence", "data"
     enum axis axis;                     // a named axis, or a role inside experts (ep, etp)
+    enum grid_axis grid;                // of tp: which axis of a grid
+    unsigned tp_kinds;                  // of tp: 1 << the kinds that have it
     enum dim prefers[PREFER_MAX];       // DIM_NONE ends the list
     enum dim in_attention[PREFER_MAX];  // ahead of those, in the attention core
     enum dim otherwise;   // for ops that have none of the preferred dims; DIM_NONE = whole
     enum dim tokens;      // what it splits as the data parallelism of experts
     bool splits_queries;  // attention gathers k and v, each rank answers its own queries
     bool streams;         // their blocks pass by and are not kept
+    bool stores;          // matrices and tables are kept split over it, and gathered for use
 };
 
+// Of an axis of a mesh; of a named axis or a role inside experts, which are no grids.
+const struct technique *technique_at(const struct parallel *parallel, const struct mesh_axis *axis);
 const struct technique *technique_of(const struct parallel *parallel, enum axis axis);
 const struct technique *technique_table(int *count);
 
@@ -41,6 +46,12 @@ struct layout strategy_input(const struct mesh *mesh, const struct strategy *str
                              const struct block *block, const struct op *op, int input);
 struct layout strategy_output(const struct mesh *mesh, const struct strategy *strategy,
                               const struct block *block, const struct op *op, int output);
+
+// Where a parameter is kept that an op reads in the layout `read`: the same, but that techniques
+// which store split one more of its dims. What has one dim alone (biases, weights of norms) is kept
+// as it is read.
+struct layout strategy_stored(const struct mesh *mesh, const struct parallel *parallel,
+                              const struct tensor *tensor, const struct layout *read);
 
 // Whether this input or output of attention (or of its backward) holds keys or values: they keep
 // the name seq but are read whole by every query.

@@ -56,6 +56,13 @@ static bool is_of_rows(const struct grouping *grouping, int buffer, const struct
            layout_axes_on(layout, DIM_SEQ) == layout_axes_on(like, DIM_SEQ);
 }
 
+// Whether others have the rest of what a norm is taken over, which exchanges stand for.
+static bool splits_rows(const struct grouping *grouping, int index)
+{
+    const struct buffer *rows = &grouping->program->buffers[group_at(grouping, index)->outputs[0]];
+    return layout_axes_on(&rows->layout, DIM_HIDDEN) != 0;
+}
+
 static bool works_on_rows(const struct grouping *grouping, int index, const struct layout *like)
 {
     const struct instr *instr = group_at(grouping, index);
@@ -64,7 +71,8 @@ static bool works_on_rows(const struct grouping *grouping, int index, const stru
     case OP_NORM:
     case OP_NORM_BACKWARD:
         // A kernel of a group meets every row once, and has but its last dim in one piece.
-        if (op_norm_rank(grouping->program->block, op) > 1) return false;
+        if (op_norm_rank(grouping->program->block, op) > 1 || splits_rows(grouping, index))
+            return false;
         break;
     case OP_ADD:
     case OP_DROPOUT:

@@ -33,6 +33,8 @@ static unsigned joins_of(const struct lower_request *request)
 {
     unsigned joins = request->joins;
     const struct parallel *parallel = request->parallel;
+    // Weights that are gathered one by one do not stand side by side.
+    if (parallel->tp_kind != TP_1D) joins &= ~(1u << JOIN_MERGED);
     if (!pass_is_on(parallel, PASS_FUSION)) joins &= ~joins_of_pass();
     if (!joins_are_executed(request->joins)) return joins;
     if (!pass_is_on(parallel, PASS_COMBINE)) joins &= ~(1u << JOIN_MERGED);
@@ -81,6 +83,34 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
     return low;
 }
 
+static bool stores_apart(const struct lowering *low)
+{
+    for (int i = 0; i < low->mesh->axis_count; i++) {
+        const struct technique *technique =
+            technique_at(low->request->parallel, &low->mesh->axes[i]);
+        if (technique && technique->stores) return true;
+    }
+    return false;
+}
+
+// The layout that a parameter is kept in where op reads it in another, and what that has for its
+// gradient and the terms of it.
+static struct layout keep_stored(struct lowering *low, int tensor, const struct layout *read)
+{
+    const struct block *block = low->block;
+    struct layout stored =
+        strategy_stored(low->mesh, low->request->parallel, &block->tensors[tensor], read);
+    struct layout apart = {{0}};
+    for (int i = 0; i < low->mesh->axis_count; i++)
+        if (stored.of[i] != read->of[i]) apart.of[i] = stored.of[i];
+    low->stored[tensor] = apart;
+    for (int t = 0; t < block->tensor_count; t++) {
+        bool is_its = block->tensors[t].gradient_of == tensor;
+        if (is_its && block->tensors[t].role == TENSOR_PARAMETER_GRADIENT) low->stored[t] = apart;
+    }
+    return stored;
+}
+
 // Parameters and ids lie as their first reader needs them, block inputs as the block before left
 // them.
 static void place_sources(struct lowering *low)
@@ -99,7 +129,10 @@ static void place_sources(struct lowering *low)
         for (int i = 0; i < op->input_count; i++) {
             int t = op->inputs[i];
             if (block->tensors[t].producer >= 0 || low->places[t].home >= 0) continue;
-            lowering_set_home(low, t, lowering_buffer(low, t, &layouts->inputs[i]));
+            struct layout layout = layouts->inputs[i];
+            bool is_parameter = block->tensors[t].role == TENSOR_PARAMETER;
+            if (is_parameter && low->stored) layout = keep_stored(low, t, &layout);
+            lowering_set_home(low, t, lowering_buffer(low, t, &layout));
         }
     }
 }
@@ -321,6 +354,23 @@ static void place_output_gradients(struct lowering *low)
     }
 }
 
+// The gradient of a parameter that is kept split goes to where that is as soon as it is made.
+static void put_gradients(struct lowering *low, int index)
+{
+    const struct op *op = &low->block->ops[index];
+    for (int i = 0; low->stored && i < op->output_count; i++) {
+        int t = op->outputs[i];
+        const struct tensor *tensor = &low->block->tensors[t];
+        if (tensor->role != TENSOR_PARAMETER_GRADIENT) continue;
+        if (low->facts->gradients.of_parameter[tensor->gradient_of] != t) continue;
+        struct layout want = lowering_home_layout(low, t);
+        if (lowering_is_stored(low, t, &want)) continue;
+        for (int a = 0; a < low->mesh->axis_count; a++)
+            if (low->stored[t].of[a] > 0) want.of[a] = low->stored[t].of[a];
+        lowering_set_home(low, t, lowering_change(low, low->places[t].home, &want));
+    }
+}
+
 static void lower_backward(struct lowering *low)
 {
     const struct block *block = low->block;
@@ -335,7 +385,9 @@ static void lower_backward(struct lowering *low)
         // As late as can be, so that little else is alive beside it: for a weight gradient beside
         // the input gradient of the same op, after which it may run.
         if (is_selective) make_inputs_again(low, o);
-        if (block->ops[o].phase == PHASE_BACKWARD) lowering_op(low, o);
+        if (block->ops[o].phase != PHASE_BACKWARD) continue;
+        lowering_op(low, o);
+        put_gradients(low, o);
     }
     for (int i = 0; i < block->input_count; i++) {
         int gradient = low->facts->gradients.of_input[i];
@@ -371,7 +423,9 @@ static void lower_weights(struct lowering *low)
 {
     begin_phase(low, PHASE_WEIGHT);
     for (int o = low->facts->forward_op_count; o < low->block->op_count; o++) {
-        if (low->block->ops[o].phase == PHASE_WEIGHT) lowering_op(low, o);
+        if (low->block->ops[o].phase != PHASE_WEIGHT) continue;
+        lowering_op(low, o);
+        put_gradients(low, o);
     }
     scatter_gradients(low);
     low->program->phase_first[PHASE_COUNT] = low->program->instr_count;
@@ -432,6 +486,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     assert(request->seq_len > 0 && request->parallel->micro_batch > 0);
     struct differentiated made;
     struct lowering low = start(arena, request, &made);
+    if (stores_apart(&low)) low.stored = ARENA_NEW(arena, struct layout, low.block->tensor_count);
     place_sources(&low);
     list_parameters(&low);
     lowering_weights(&low);

@@ -31,7 +31,9 @@ struct buffer {  // a local tensor
                     // views of it; `tensor` and `layout` are those of the first
     bool cast;      // in 8 bits, see plan/lower/casts.h; `tensor` and `layout` are the value's
     bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
-                    // the model state and ZeRO count those, the sums of this program do not
+                    // the model state and ZeRO count those, the sums of this program do not. What
+                    // is gathered of a parameter that a grid of tp keeps split, and the gradient
+                    // before it is scattered, are buffers as any other
 };
 
 // A cast begins with the fp32 that its numbers are times; behind so many bytes they follow, turned:
@@ -74,7 +76,7 @@ struct instr {
                      // all-reduce, input of a reduce-scatter, fuller of the two
                      // local buffers of an all-to-all, message of a send; a streamed
                      // one moves stream_steps parts of 1 / ranks of it
-    bool parameter;  // payload is a parameter or its gradient (ZeRO 3), not an activation
+    bool parameter;  // payload are all parameters of a kind or their gradients (ZeRO 2 and 3)
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
     int input_count, output_count;
     int8_t input_views[OP_INPUT_MAX], output_views[OP_OUTPUT_MAX];  // 1 + view of the program; 0:

@@ -52,6 +52,15 @@ int lowering_flat_buffer(struct lowering *low, int64_t bytes, const struct layou
     return program->buffer_count++;
 }
 
+bool lowering_is_stored(const struct lowering *low, int tensor, const struct layout *layout)
+{
+    for (int i = 0; low->stored && i < low->mesh->axis_count; i++) {
+        int8_t of = low->stored[tensor].of[i];
+        if (of > 0 && layout->of[i] != of) return false;
+    }
+    return true;
+}
+
 int lowering_buffer(struct lowering *low, int tensor, const struct layout *layout)
 {
     const struct tensor *of = &low->block->tensors[tensor];
@@ -63,7 +72,8 @@ int lowering_buffer(struct lowering *low, int tensor, const struct layout *layou
     int index = lowering_flat_buffer(low, bytes, layout);
     struct buffer *buffer = &low->program->buffers[index];
     buffer->tensor = tensor;
-    buffer->external = of->role != TENSOR_ACTIVATION && of->role != TENSOR_GRADIENT;
+    buffer->external = of->role != TENSOR_ACTIVATION && of->role != TENSOR_GRADIENT &&
+                       lowering_is_stored(low, tensor, layout);
     return index;
 }
 
@@ -117,7 +127,7 @@ struct key_stream lowering_stream(const struct lowering *low, const struct op *o
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (strategy->of[i] != DIM_SEQ) continue;
         const struct technique *technique =
-            technique_of(low->request->parallel, low->mesh->axes[i].parent);
+            technique_at(low->request->parallel, &low->mesh->axes[i]);
         passes_by = technique->streams;
         stream.axes |= 1u << i;
     }

@@ -79,7 +79,7 @@ static void emit_collective(struct lowering *low, const struct change *change, i
     instr->ragged = is_rows && lowering_is_ragged(low, from->tensor);
     instr->inputs[instr->input_count++] = input;
     instr->outputs[instr->output_count++] = output;
-    instr->parameter = from->external;
+    instr->parameter = from->external && from->tensor < 0;
 }
 
 // Whether this change is what the stream of the tensor being read stands for, or the reduction of

@@ -52,6 +52,34 @@ static void cross_boundaries(const struct lowering *low, const struct order *ord
     }
 }
 
+// Logits are kept for backward, and a loss has its other operands on either side.
+static bool is_inside_norm(const struct block_program *program, const struct instr *instr)
+{
+    return instr->inner > 0 && instr->collective == COLLECTIVE_ALL_REDUCE &&
+           program->block->ops[instr->op].kind != OP_LOSS;
+}
+
+// The operator that an exchange stands inside of.
+static const struct instr *around(const struct block_program *program, int index)
+{
+    int around = index;
+    while (program->instrs[around].collective ||
+           program->instrs[around].op != program->instrs[index].op)
+        around--;
+    return &program->instrs[around];
+}
+
+// What the operator around an exchange reads and writes, it still does when that is done.
+static void touch_around(const struct block_program *program, const struct lifetimes *of, int index,
+                         int time)
+{
+    const struct instr *instr = around(program, index);
+    for (int i = 0; i < instr->input_count; i++)
+        touch(of, instr->inputs[i], time);
+    for (int i = 0; i < instr->output_count; i++)
+        touch(of, instr->outputs[i], time);
+}
+
 static struct lifetimes lifetimes_of(struct lowering *low, const struct order *order)
 {
     const struct block_program *program = low->program;
@@ -67,6 +95,7 @@ static struct lifetimes lifetimes_of(struct lowering *low, const struct order *o
             touch_for(&of, instr->inputs[i], first, last);
         for (int i = 0; i < instr->output_count; i++)
             touch_for(&of, instr->outputs[i], first, last);
+        if (is_inside_norm(program, instr)) touch_around(program, &of, index, last);
     }
     cross_boundaries(low, order, &of);
     return of;
@@ -112,6 +141,15 @@ static void find_peaks(struct lowering *low, const struct order *order, const st
     assert(live_bytes + change_bytes[program->instr_count] == 0);
 }
 
+// Whether a collective puts a parameter's gradient where the state keeps it: it follows what made
+// it, as other collectives of W precede what they are for.
+static bool puts_gradient(const struct block_program *program, const struct instr *instr)
+{
+    if (instr->collective == COLLECTIVE_NONE) return false;
+    const struct buffer *to = &program->buffers[instr->outputs[0]];
+    return to->external && to->tensor >= 0;
+}
+
 // For each instruction of W, the instruction of B after which it can run (-1: none of them). A
 // gathering runs right before the work that it is for.
 static void find_keys(struct arena *arena, const struct block_program *program, int *key)
@@ -122,14 +160,17 @@ static void find_keys(struct arena *arena, const struct block_program *program, 
         made_at[b] = -1;
     for (int i = first; i < weights; i++) {
         const struct instr *instr = &program->instrs[i];
-        for (int o = 0; o < instr->output_count; o++)
-            made_at[instr->outputs[o]] = i;
+        // What a norm makes is there when its last exchange is done.
+        const struct instr *maker = is_inside_norm(program, instr) ? around(program, i) : instr;
+        for (int o = 0; o < maker->output_count; o++)
+            made_at[maker->outputs[o]] = i;
     }
     for (int i = weights, waiting = weights; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
-        if (instr->collective && !instr->parameter) continue;
+        bool is_put = puts_gradient(program, instr);
+        if (instr->collective && !instr->parameter && !is_put) continue;
         if (instr_last(program->instrs, i) > i) continue;  // with the last of its group
-        int ready = instr->collective && weights > first ? weights - 1 : -1;
+        int ready = instr->collective && !is_put && weights > first ? weights - 1 : -1;
         for (int w = waiting; w <= i; w++) {
             for (int j = 0; j < program->instrs[w].input_count; j++) {
                 ready = later(ready, made_at[program->instrs[w].inputs[j]]);

@@ -262,25 +262,43 @@ static void lower_sum(struct lowering *low, int index)
     place_output(low, op->outputs[0], output);
 }
 
+// Rows of numbers that an operator reduces inside: as many as it has tokens.
+static int64_t inner_bytes(const struct lowering *low, const struct op *op,
+                           const struct layout *whole)
+{
+    const struct tensor *output = &low->block->tensors[op->outputs[0]];
+    int64_t rows = 1;
+    for (int e = 0; e < output->rank; e++) {
+        enum dim dim = output->extents[e].dim;
+        if (op_rule(op->kind)->split(low->block, op, dim) == SPLIT_REDUCED) continue;
+        int64_t size = extent_size(&output->extents[e], low->batch, low->request->seq_len);
+        rows *= layout_local_size(whole, low->mesh, dim, size);
+    }
+    return rows * lowering_element_bytes(low, ELEMENT_FP32);
+}
+
 // The reductions inside an operator that splits a dim it reduces over: scratch rows, partial over
-// the axes of that dim, made whole. The first is a maximum, the others are sums.
+// the axes of that dim, made whole. The first of a loss is a maximum, all others are sums.
 static void lower_inner_reductions(struct lowering *low, int index, const struct strategy *strategy)
 {
     const struct op *op = &low->block->ops[index];
     const struct op_rule *rule = op_rule(op->kind);
-    if (rule->inner_reductions == 0 || op->phase != PHASE_FORWARD) return;
+    int count = op_inner_reductions(op);
+    if (count == 0) return;
     struct layout whole = lowering_layouts(low, index)->outputs[0];
-    for (int n = 1; n <= rule->inner_reductions; n++) {
+    for (int n = 1; n <= count; n++) {
         struct layout partial = whole;
+        bool is_split = false;
         for (int i = 0; i < low->mesh->axis_count; i++) {
             enum dim dim = strategy->of[i];
-            bool reduced = dim && rule->split(low->block, op, dim) == SPLIT_REDUCED;
-            if (reduced) partial.of[i] = n == 1 ? LAYOUT_MAX : LAYOUT_SUM;
+            if (!dim || rule->split(low->block, op, dim) != SPLIT_REDUCED) continue;
+            is_split = true;
+            whole.of[i] = LAYOUT_WHOLE;
+            partial.of[i] = n == 1 && op->kind == OP_LOSS ? LAYOUT_MAX : LAYOUT_SUM;
         }
-        if (layout_equal(&partial, &whole)) return;
-        int scratch = lowering_buffer(low, op->outputs[0], &partial);
-        low->program->buffers[scratch].tensor = -1;
-        lowering_change(low, scratch, &whole);
+        if (!is_split) return;
+        int64_t bytes = inner_bytes(low, op, &whole);
+        lowering_change(low, lowering_flat_buffer(low, bytes, &partial), &whole);
         struct instr *instr = &low->program->instrs[low->program->instr_count - 1];
         instr->op = index;
         instr->inner = n;

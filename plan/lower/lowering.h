@@ -43,7 +43,10 @@ struct lowering {
     struct op_layouts *layouts;  // by op
     const bool *saved;           // by tensor: kept for backward
     struct place *places;        // by tensor
-    unsigned joins;              // of the request, those that this plan allows
+    // By tensor: where a parameter is kept and its gradient is put, of[axis] > 0 where that is over
+    // axes that no reader splits it over; NULL: nothing is kept so.
+    struct layout *stored;
+    unsigned joins;  // of the request, those that this plan allows
     struct block_program *program;
     int instr_capacity, buffer_capacity;
     struct backing *backing;   // by buffer
@@ -65,6 +68,8 @@ bool *lowering_saved(struct arena *arena, const struct differentiated *facts,
 // plan/lower/lower_buffer.c: buffers and their sizes.
 int64_t lowering_element_bytes(const struct lowering *low, enum element element);
 int lowering_buffer(struct lowering *low, int tensor, const struct layout *layout);
+// Whether a buffer with a parameter or its gradient in this layout is that of the state.
+bool lowering_is_stored(const struct lowering *low, int tensor, const struct layout *layout);
 // A copy of an array with room for `capacity` items.
 void *lowering_grown(struct arena *arena, const void *items, int count, int capacity, size_t size);
 // A flat buffer or scratch of `bytes` that belongs to no tensor.

@@ -95,8 +95,8 @@ int check_gradient_of(const struct check_block *block, int tensor)
 bool check_is_term_sum(const struct block_program *block, const struct instr *instr)
 {
     if (instr->collective || instr->kind != OP_ADD) return false;
-    int tensor = block->buffers[instr->outputs[0]].tensor;
-    return block->block->tensors[tensor].role == TENSOR_PARAMETER_GRADIENT;
+    const struct buffer *sum = &block->buffers[instr->outputs[0]];
+    return sum->external && block->block->tensors[sum->tensor].role == TENSOR_PARAMETER_GRADIENT;
 }
 
 static void count_gradient_writes(struct check_block *made)
@@ -105,7 +105,8 @@ static void count_gradient_writes(struct check_block *made)
     for (int i = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
         for (int k = 0; k < instr->output_count && !check_is_term_sum(block, instr); k++) {
-            int parameter = check_gradient_of(made, block->buffers[instr->outputs[k]].tensor);
+            const struct buffer *buffer = &block->buffers[instr->outputs[k]];
+            int parameter = buffer->external ? check_gradient_of(made, buffer->tensor) : -1;
             if (parameter >= 0) made->gradient_writes[parameter]++;
         }
     }

@@ -346,6 +346,21 @@ static bool write_output(const struct check_flow *flow, int at)
     return check_write_version(flow, operand, flow->block->written_version[flow->task->instr][at]);
 }
 
+// A gradient in the state that the operator around an exchange makes: nobody has taken it yet.
+static bool add_again(const struct check_flow *flow, int buffer)
+{
+    const struct check_block *block = flow->block;
+    int index = check_gradient_of(block, block->program->buffers[buffer].tensor);
+    enum parameter_kind kind = index < 0 ? PARAMETER_DENSE : block->program->parameters[index].kind;
+    if (index < 0 || flow->checking->program->storage[kind].gradient_axes) return true;
+    int parameter = check_parameter(flow->stage, flow->task, index);
+    int unit = flow->stage->script->parameters[parameter].unit;
+    flow->stage->adds_left[check_stored(flow->stage->script, unit)]++;  // the operator counted
+    return check_use_parameter(flow->checking, flow->stage, flow->stage->gradient_uses, parameter,
+                               true) &&
+           check_added(flow->checking, flow->stage, unit);
+}
+
 // The operator around an exchange reads and writes on when it is done.
 static bool check_around(const struct check_flow *flow)
 {
@@ -360,7 +375,10 @@ static bool check_around(const struct check_flow *flow)
         int buffer = is_output ? op->outputs[k] : op->inputs[k];
         int version = is_output ? flow->block->written_version[around][k]
                                 : flow->block->read_version[around][k];
-        if (block->buffers[buffer].external) continue;
+        if (block->buffers[buffer].external) {
+            if (is_output && !add_again(flow, buffer)) return false;
+            continue;
+        }
         int value = check_read_value(flow, buffer, version, op->phase != PHASE_FORWARD);
         if (value < 0) return check_fail(flow->checking, flow->stage, "stands before its operator");
         const struct check_value *of = &flow->stage->values[value];

@@ -47,6 +47,24 @@ static void note(const struct script *script, struct bucket_times *times, int ta
     of->last_add = task;
 }
 
+// The task of the operator that an exchange stands inside of; -1: it is none.
+static int owner_of(const struct script *script, int task)
+{
+    const struct script_task *of = &script->tasks[task];
+    if (of->kind != TASK_INSTR) return -1;
+    const struct instr *instrs = script->program->blocks[of->block]->instrs;
+    if (!instrs[of->instr].collective || instrs[of->instr].inner == 0) return -1;
+    for (int t = task - 1; t >= 0; t--) {
+        const struct script_task *other = &script->tasks[t];
+        bool is_here = other->kind == TASK_INSTR && other->position == of->position &&
+                       other->micro_batch == of->micro_batch && other->chunk == of->chunk;
+        if (!is_here) continue;
+        const struct instr *instr = &instrs[other->instr];
+        if (instr->op == instrs[of->instr].op && !instr->collective) return t;
+    }
+    return -1;
+}
+
 static void find_times(const struct script *script, struct bucket_times *times)
 {
     for (int b = 0; b < script->bucket_count; b++)
@@ -57,6 +75,10 @@ static void find_times(const struct script *script, struct bucket_times *times)
             note(script, times, t, &task->inputs[i], false);
         for (int i = 0; i < task->output_count; i++)
             note(script, times, t, &task->outputs[i], true);
+        // What an operator makes is there when the exchanges inside it are done.
+        int owner = owner_of(script, t);
+        for (int i = 0; owner >= 0 && i < script->tasks[owner].output_count; i++)
+            note(script, times, t, &script->tasks[owner].outputs[i], true);
     }
 }
 

@@ -102,6 +102,7 @@ static void fill_engine(struct stack *stack)
     stack->recompute = (1u << RECOMPUTE_COUNT) - 1;
     stack->recompute_classes = ((1u << OP_CLASS_COUNT) - 1) & ~(1u << OP_CLASS_NONE);
     stack->axes = (1u << AXIS_COUNT) - 1;
+    stack->tp_kinds = (1u << TP_KIND_COUNT) - 1;
     stack->cp_kinds = (1u << CP_KIND_COUNT) - 1;
     stack->cp_zigzag = stack->sequence_parallel = true;
     // Of the tasks of a step the norm and the update walk over gradients, which have prices of

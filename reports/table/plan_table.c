@@ -22,6 +22,8 @@ static const char *degrees_text(struct arena *arena, const struct parallel *para
         if (degree == 1 && !always) continue;
         const char *how = "";
         if (axis == AXIS_TP && parallel->sp) how = " sp";
+        if (axis == AXIS_TP && parallel->tp_kind != TP_1D)
+            how = arena_print(arena, " %s", tp_kind_name(parallel->tp_kind));
         if (axis == AXIS_CP) how = arena_print(arena, " %s", cp_kind_name(parallel->cp_kind));
         const char *word = arena_print(arena, "%s%d%s ", axis_name(axis), degree, how);
         // Data parallelism comes last.

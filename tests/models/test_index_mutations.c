@@ -15,6 +15,7 @@ static bool is_idle(const struct block_program *program, int at)
 {
     int output = program->instrs[at].outputs[0];
     if (program->instrs[at].collective != COLLECTIVE_REDUCE_SCATTER) return false;
+    if (program->buffers[output].external) return false;
     for (int i = at + 1; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         for (int n = 0; n < instr->input_count; n++) {

@@ -99,7 +99,7 @@ static void each_kind_states_what_it_needs_whole(void **state)
     const struct block *block =
         layer_of(*state, TINY_LLAMA, (struct import_options){.flash = true});
     assert_int_equal(split(block, "attention.norm", DIM_SEQ), SPLIT_FREE);
-    assert_int_equal(split(block, "attention.norm", DIM_HIDDEN), SPLIT_NO);
+    assert_int_equal(split(block, "attention.norm", DIM_HIDDEN), SPLIT_REDUCED);
     assert_int_equal(split(block, "attention.q_rope", DIM_HEAD), SPLIT_FREE);
     assert_int_equal(split(block, "attention.q_rope", DIM_HEAD_DIM), SPLIT_NO);
     assert_int_equal(split(block, "attention.core", DIM_HEAD), SPLIT_FREE);
@@ -129,7 +129,7 @@ static void a_vocabulary_split_makes_lookups_partial_and_the_loss_reduce(void **
     assert_int_equal(split(head, "head.lm", DIM_VOCAB), SPLIT_FREE);
     assert_int_equal(split(head, "loss", DIM_VOCAB), SPLIT_REDUCED);
     assert_int_equal(split(head, "loss", DIM_BATCH), SPLIT_FREE);
-    assert_int_equal(op_rule(OP_LOSS)->inner_reductions, 3);
+    assert_int_equal(op_inner_reductions(&(struct op){.kind = OP_LOSS}), 3);
 
     struct block_gradients gradients;
     struct block *block = autodiff_block(*state, embedding, &gradients);

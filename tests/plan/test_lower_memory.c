@@ -4,7 +4,7 @@
 // Lifetimes of a lowered block and the sums that follow from them: the order of weight gradients by
 // hand, the rest counted instant by instant.
 
-enum { INSTRS = 11, BUFFERS = 12 };
+enum { INSTRS = 12, BUFFERS = 12 };
 
 static void instr_of(struct instr *instr, int output, int input, int second)
 {
@@ -18,11 +18,15 @@ static void instr_of(struct instr *instr, int output, int input, int second)
 // Forward 0 makes buffer 0, backward 1, 2, 3 make 1, 2, 3, one from the other. Of W, in program
 // order: 4 reads what 2 made; 5 what forward made; 6 gathers what 1 made for 7, which reads what 2
 // made as well; 8 scatters the gradient that 4 made, which waits for all of backward; 9 reads what
-// 4 made; 10 what 3 made.
+// 4 made; 10 what 3 made; 11 puts the gradient that 9 made where its parameter is kept.
 static void weight_gradients_follow_what_they_read(void **state)
 {
-    static const int WANTED[INSTRS] = {0, 5, 1, 2, 4, 6, 7, 9, 3, 8, 10};
+    static const int WANTED[INSTRS] = {0, 5, 1, 2, 4, 6, 7, 9, 11, 3, 8, 10};
     struct instr instrs[INSTRS] = {{0}};
+    struct buffer buffers[BUFFERS];
+    for (int b = 0; b < BUFFERS; b++)
+        buffers[b] = (struct buffer){.tensor = -1};
+    buffers[11] = (struct buffer){.tensor = 0, .external = true};
     instr_of(&instrs[0], 0, -1, -1);
     instr_of(&instrs[1], 1, 0, -1);
     instr_of(&instrs[2], 2, 1, -1);
@@ -37,9 +41,12 @@ static void weight_gradients_follow_what_they_read(void **state)
     instrs[8].parameter = true;
     instr_of(&instrs[9], 9, 4, -1);
     instr_of(&instrs[10], 10, 3, -1);
+    instr_of(&instrs[11], 11, 9, -1);
+    instrs[11].collective = COLLECTIVE_REDUCE_SCATTER;
     struct block_program program = {.instrs = instrs,
                                     .instr_count = INSTRS,
                                     .phase_first = {0, 1, 4, INSTRS},
+                                    .buffers = buffers,
                                     .buffer_count = BUFFERS};
     const int *order = lower_fused_order(*state, &program);
     for (int i = 0; i < INSTRS; i++)

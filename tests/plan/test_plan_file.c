@@ -140,7 +140,8 @@ static const char *damaged(struct arena *arena, const char *found, const char *p
         "\"micro_batch\":1,\"zero\":0,\"zero_group\":0,\"recompute\":\"none\","
         "\"recompute_layers\":-1,\"schedule\":\"1f1b\",\"attention\":\"flash\","
         "\"offload\":\"none\",\"overlap\":\"none\",\"order\":[\"tp\",\"cp\",\"dp\",\"pp\"],"
-        "\"cp_kind\":\"ring\",\"in_flight\":0,\"passes\":\"none\",\"bucket_bytes\":0}";
+        "\"cp_kind\":\"ring\",\"in_flight\":0,\"passes\":\"none\",\"bucket_bytes\":0,\"tp_kind\":"
+        "\"1d\"}";
     const char *at = strstr(GOOD, found);
     assert_non_null(at);
     return arena_print(arena, "%.*s%s%s", (int)(at - GOOD), GOOD, put, at + strlen(found));

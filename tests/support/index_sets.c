@@ -70,6 +70,37 @@ static bool splits_vocabulary(const struct index_machine *m, const struct instr 
     return box->count[last] < m->whole[m->block->ops[instr->op].inputs[0]].count[last];
 }
 
+// What a group of ranks has of a buffer, side by side in its last dim.
+static struct view rows_of(const struct index_machine *m, int buffer, int rank, unsigned axes)
+{
+    struct view own = view_of(m, buffer, m->program->buffers[buffer].tensor, rank), rows = own;
+    int last = own.tensor->rank - 1;
+    rows.box.elements = rows.box.elements / own.box.count[last] * own.whole.count[last];
+    rows.box.first[last] = 0;
+    rows.box.count[last] = own.whole.count[last];
+    rows.values = ARENA_NEW(m->arena, uint64_t, rows.box.elements);
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        if (!sets_same_group(m->mesh, axes, rank, other)) continue;
+        struct view part = view_of(m, buffer, m->program->buffers[buffer].tensor, other);
+        for (int64_t i = 0; i < part.box.elements; i++) {
+            int64_t index[VIEW_RANK_MAX];
+            box_index(&part.box, i, index);
+            int64_t at = box_place(&rows.box, index);
+            if (at >= 0) rows.values[at] = part.values[i];
+        }
+    }
+    return rows;
+}
+
+static bool splits_rows(const struct index_machine *m, const struct instr *instr)
+{
+    const struct op *op = &m->block->ops[instr->op];
+    if (op->kind != OP_NORM && op->kind != OP_NORM_BACKWARD) return false;
+    int last = m->block->tensors[op->outputs[0]].rank - 1;
+    return sets_claimed_box(m, op->outputs[0], &m->program->buffers[instr->outputs[0]].layout, 0)
+               .count[last] < m->whole[op->outputs[0]].count[last];
+}
+
 static void compute(struct index_machine *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
@@ -79,6 +110,23 @@ static void compute(struct index_machine *m, const struct instr *instr)
         set_term(m, instr->outputs[i], op->kind == OP_ADD ? 0 : op->outputs[i]);
     }
     if (op->kind == OP_ADD) collect_terms(m, instr);
+    if (m->waiting) sets_violate(m->result, "%s runs before exchanges of another", op->name);
+    bool is_norm = splits_rows(m, instr);
+    if (!is_norm) sets_carry_out(m, instr, 0);
+    if (m->result->violation_count) return;
+    bool is_loss = op->kind == OP_LOSS && splits_vocabulary(m, instr);
+    if (is_norm || is_loss) {
+        m->waiting = instr;
+        m->inner_done = 0;
+        return;
+    }
+    for (int i = 0; i < instr->output_count; i++)
+        sets_check_claim(m, instr->outputs[i]);
+}
+
+void sets_carry_out(struct index_machine *m, const struct instr *instr, unsigned axes)
+{
+    const struct op *op = &m->block->ops[instr->op];
     for (int rank = 0; rank < m->mesh->rank_count && !m->result->violation_count; rank++) {
         struct index_work work = {.op = op,
                                   .op_index = instr->op,
@@ -90,18 +138,13 @@ static void compute(struct index_machine *m, const struct instr *instr)
             int tensor = m->program->buffers[instr->inputs[i]].tensor;
             work.inputs[i] = view_of(m, instr->inputs[i], tensor, rank);
         }
+        work.has_rows = axes != 0;
+        for (int i = 0; i < instr->input_count && axes; i++)
+            work.rows[i] = rows_of(m, instr->inputs[i], rank, axes);
         for (int i = 0; i < instr->output_count; i++)
             work.outputs[i] = view_of(m, instr->outputs[i], op->outputs[i], rank);
         sets_compute(&work);
     }
-    if (m->result->violation_count) return;
-    if (op->kind == OP_LOSS && splits_vocabulary(m, instr)) {
-        m->waiting = instr;
-        m->inner_done = 0;
-        return;
-    }
-    for (int i = 0; i < instr->output_count; i++)
-        sets_check_claim(m, instr->outputs[i]);
 }
 
 // What the block as a whole says of itself: the signatures of the unsplit block.
@@ -308,7 +351,7 @@ static void check_flats(struct index_machine *m)
 static void check_end(struct index_machine *m)
 {
     const struct block_gradients *gradients = &m->task->facts->gradients;
-    if (m->waiting) sets_violate(m->result, "the loss is never reduced");
+    if (m->waiting) sets_violate(m->result, "an operator waits for its exchanges");
     for (int i = 0; i < m->block->output_count; i++)
         check_boundary(m, m->program->outputs[i], m->block->outputs[i], layout_out(m));
     for (int i = 0; i < m->block->input_count; i++) {

@@ -230,28 +230,54 @@ static void note_counts(struct index_machine *m, const struct instr *instr)
     m->counted_axes[instr->op][instr->recompute] |= instr->axes;
 }
 
+// A layer norm needs the mean before the variance; backward needs both again, and then means of the
+// gradient and of its product with what was normalised. RMS norm has no means of values.
+static int reductions_of(const struct op *op)
+{
+    if (op->kind == OP_LOSS) return 3;
+    int moments = op->function == FUNCTION_LAYER_NORM ? 2 : 1;
+    return op->kind == OP_NORM ? moments : 2 * moments;
+}
+
+// An operator reads and writes on until its last exchange is done.
+static void check_alive(struct index_machine *m, const struct instr *around)
+{
+    for (int i = 0; i < around->input_count + around->output_count; i++) {
+        bool reads = i < around->input_count;
+        int b = reads ? around->inputs[i] : around->outputs[i - around->input_count];
+        if (m->at >= m->program->buffers[b].death) sets_complain(m, b, "is gone in an exchange");
+    }
+}
+
 // The vocabulary-parallel loss: its maximum, its sum of exponentials and its target logit are
 // reduced, in this order, over the axes that split the logits. Only then are its outputs there.
 static void reduce_inner(struct index_machine *m, const struct instr *instr)
 {
-    enum { REDUCTIONS = 3 };
     unsigned axes = 0;
     if (!m->waiting || m->waiting->op != instr->op) {
         sets_violate(m->result, "an inner reduction of nothing");
         return;
     }
-    const struct index_held *logits = &m->held[m->waiting->inputs[0]];
+    const struct op *op = &m->block->ops[m->waiting->op];
+    const struct index_held *split = &m->held[m->waiting->inputs[0]];
     for (int a = 0; a < m->mesh->axis_count; a++) {
-        if (logits->claim.of[a] == DIM_VOCAB) axes |= 1u << a;
+        if (split->claim.of[a] == (op->kind == OP_LOSS ? DIM_VOCAB : DIM_HIDDEN)) axes |= 1u << a;
     }
-    int8_t combine = m->inner_done == 0 ? LAYOUT_MAX : LAYOUT_SUM;
+    int8_t combine = m->inner_done == 0 && op->kind == OP_LOSS ? LAYOUT_MAX : LAYOUT_SUM;
     bool right = instr->collective == COLLECTIVE_ALL_REDUCE && instr->axes == axes &&
                  instr->combine == combine && instr->inner == m->inner_done + 1;
     if (!right) sets_violate(m->result, "inner reduction %d is wrong", m->inner_done + 1);
-    if (++m->inner_done < REDUCTIONS) return;
+    if (++m->inner_done < reductions_of(op)) return;
     const struct instr *loss = m->waiting;
     struct instr sum = {.collective = COLLECTIVE_ALL_REDUCE, .axes = axes};
     m->waiting = NULL;
+    if (op->kind != OP_LOSS) {
+        check_alive(m, loss);
+        sets_carry_out(m, loss, axes);
+        for (int i = 0; i < loss->output_count && !m->result->violation_count; i++)
+            sets_check_claim(m, loss->outputs[i]);
+        return;
+    }
     for (int i = 0; i < loss->output_count && !m->result->violation_count; i++) {
         sum.inputs[0] = sum.outputs[0] = loss->outputs[i];
         move(m, &sum);

@@ -31,6 +31,9 @@ static bool is_more_significant(const struct mesh *mesh, enum dim dim, int a, in
     int by_place = PLACES[x->parent] - PLACES[y->parent];
     bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD, is_far = x->stride > y->stride;
     if (by_place != 0) return is_head || dim == DIM_EXPERT ? by_place < 0 : by_place > 0;
+    // Of a grid of tp, whose tx lies furthest apart, tokens leave ty and tz first, features tx.
+    bool is_token = dim == DIM_BATCH || dim == DIM_SEQ || dim == DIM_KV_SEQ;
+    if (x->grid != y->grid) return is_token == is_far;
     if (is_head) return x->parent == AXIS_CP ? !is_far : is_far;
     return stays(x) != stays(y) ? stays(x) > stays(y) : is_far;
 }

@@ -30,7 +30,8 @@ struct index_machine {
     struct index_box *whole;      // by tensor
     uint64_t **truth;             // by tensor
     struct index_held *held;      // by buffer
-    const struct instr *waiting;  // a loss over a split vocabulary, until its inner reductions ran
+    const struct instr *waiting;  // a loss over a split vocabulary or a norm over split rows, until
+                                  // its inner reductions ran
     int inner_done;
     unsigned (*counted_axes)[2];  // by dispatch, and done again: who knows how many rows come
     struct flat flats[FLAT_MAX];
@@ -56,5 +57,9 @@ uint64_t sets_truth(const struct index_machine *m, const struct index_held *held
 // with check_claim, of the axes over which it claims to be partial.
 void sets_check_sums(struct index_machine *m, int buffer, unsigned axes);
 void sets_check_claim(struct index_machine *m, int buffer);
+
+// Carries out an operator on every rank; tests/support/index_sets.c. With `axes` its rows are those
+// of all ranks of their groups.
+void sets_carry_out(struct index_machine *m, const struct instr *instr, unsigned axes);
 
 void sets_communicate(struct index_machine *m, const struct instr *instr);

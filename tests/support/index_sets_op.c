@@ -339,8 +339,21 @@ static uint64_t sum_loops(struct form *form, int depth)
     return sum;
 }
 
-static void compute_form(struct index_work *work, int wanted)
+// The inputs whose last dim this output needs all of, as a group of ranks has them together.
+static struct index_work with_rows(const struct index_work *work, int wanted)
 {
+    struct index_work seen = *work;
+    for (int i = 0; i < work->input_count && work->has_rows; i++) {
+        const struct tensor *tensor = work->inputs[i].tensor;
+        int v = variable(work->op, false, i, wanted, tensor, tensor->rank - 1);
+        if (v == ROW || v == INNER) seen.inputs[i] = work->rows[i];
+    }
+    return seen;
+}
+
+static void compute_form(struct index_work *whole, int wanted)
+{
+    struct index_work seen = with_rows(whole, wanted), *work = &seen;
     struct form form = form_of(work, wanted);
     struct view *output = &work->outputs[wanted];
     for (int64_t i = 0; i < output->box.elements && !work->result->violation_count; i++) {

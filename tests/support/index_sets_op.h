@@ -35,6 +35,10 @@ struct index_work {
     int op_index, rank;
     struct view inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
     int input_count, output_count;  // of an OP_ADD any terms; else those of the op
+    // A norm over rows of which each rank has a part: the same inputs with the last dim of a whole
+    // group, which its exchanges stand for. Read wherever an output needs all of a row.
+    bool has_rows;
+    struct view rows[OP_INPUT_MAX];
     struct sets_result *result;
 };
 

@@ -216,6 +216,61 @@ static void lose_together(struct machine_case *m, const struct instr *instr, int
     }
 }
 
+static bool splits_rows(const struct machine_case *m, const struct instr *instr)
+{
+    const struct op *op = &m->block->ops[instr->op];
+    bool is_norm = op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD;
+    return is_norm &&
+           layout_axes_on(&m->program->buffers[instr->outputs[0]].layout, DIM_HIDDEN) != 0;
+}
+
+// A buffer as a group of ranks has it, with whole rows.
+static double *rows_of(struct machine_case *m, int buffer, int rank, unsigned axes)
+{
+    int tensor = m->program->buffers[buffer].tensor, last = m->block->tensors[tensor].rank - 1;
+    struct machine_range rows = buffer_range(m, buffer, rank);
+    rows.elements = rows.elements / rows.count[last] * whole_range(m, tensor).count[last];
+    rows.first[last] = 0;
+    rows.count[last] = whole_range(m, tensor).count[last];
+    double *values = ARENA_NEW(m->arena, double, rows.elements);
+    memcpy(m->local.sizes[tensor], rows.count, sizeof rows.count);
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        if (!is_same_group(m->mesh, axes, rank, other)) continue;
+        struct machine_range part = buffer_range(m, buffer, other);
+        for (int64_t i = 0; i < part.elements && m->values[other][buffer]; i++) {
+            int64_t index[TENSOR_RANK_MAX];
+            index_of(&part, i, index);
+            values[place_of(&rows, index)] = m->values[other][buffer][i];
+        }
+    }
+    return values;
+}
+
+// A norm over rows of which each rank has a part: what its exchanges amount to. Nobody's inputs
+// change before all are done.
+static void normalise_together(struct machine_case *m, const struct instr *instr, int rank)
+{
+    const struct op *op = &m->block->ops[instr->op];
+    unsigned axes = layout_axes_on(&m->program->buffers[instr->outputs[0]].layout, DIM_HIDDEN);
+    for (int i = 0; i < instr->input_count; i++)
+        m->local.values[op->inputs[i]] = rows_of(m, instr->inputs[i], rank, axes);
+    for (int i = 0; i < instr->output_count; i++)
+        m->local.values[op->outputs[i]] = rows_of(m, instr->outputs[i], rank, axes);
+    interpreter_run(&m->local, instr->op, instr->op + 1);
+    for (int o = 0; o < instr->output_count; o++) {
+        int last = m->block->tensors[op->outputs[o]].rank - 1;
+        struct machine_range own = buffer_range(m, instr->outputs[o], rank), rows = own;
+        double *to = local_array(m, rank, instr->outputs[o]);
+        rows.first[last] = 0;
+        rows.count[last] = whole_range(m, op->outputs[o]).count[last];
+        for (int64_t i = 0; i < own.elements; i++) {
+            int64_t index[TENSOR_RANK_MAX];
+            index_of(&own, i, index);
+            to[i] = m->local.values[op->outputs[o]][place_of(&rows, index)];
+        }
+    }
+}
+
 // Shows a buffer to the interpreter as its tensor. The first tensor with a dim says where it
 // starts: keys, which come later, keep the name seq but are whole.
 static void show(struct machine_case *m, int rank, int buffer, int tensor, bool seen[DIM_COUNT])
@@ -237,6 +292,7 @@ static void compute(struct machine_case *m, const struct instr *instr, int rank)
     bool seen[DIM_COUNT] = {false};
     if (op->kind == OP_ADD) return add(m, instr, rank);
     if (op->kind == OP_LOSS && splits_vocab(m, instr)) return lose_together(m, instr, rank);
+    if (splits_rows(m, instr)) return normalise_together(m, instr, rank);
     memset(m->local.offset, 0, sizeof m->local.offset);
     for (int i = 0; i < instr->input_count; i++) {
         show(m, rank, instr->inputs[i], op->inputs[i], seen);
@@ -330,7 +386,7 @@ static void hand_in_all(struct machine_case *m)
         int tensor = m->program->buffers[b].tensor;
         if (tensor < 0) continue;
         const struct tensor *t = &m->block->tensors[tensor];
-        if (t->producer < 0 && (t->role == TENSOR_PARAMETER || t->role == TENSOR_IDS)) {
+        if (t->producer < 0 && m->program->buffers[b].external) {
             hand_in(m, b);
         }
     }

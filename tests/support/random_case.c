@@ -15,6 +15,20 @@ static void shuffle_order(struct draw *draw, struct parallel *parallel)
     }
 }
 
+// A grid in place of a line: with more ranks for tp, and sequences for all of them.
+static void draw_grid(struct draw *draw, struct parallel *parallel)
+{
+    static const int DEGREES[] = {2, 4, 4, 6, 8, 8, 12};
+    struct parallel drawn = *parallel;
+    drawn.tp_kind = (enum tp_kind)draw_int(draw, 0, 2 * TP_KIND_COUNT) % (TP_KIND_COUNT + 1);
+    if (drawn.tp_kind == TP_1D || drawn.tp_kind == TP_KIND_COUNT) return;
+    drawn.degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
+    drawn.sp = false;
+    if (parallel_rank_count(&drawn) > RANK_MAX || grid_of(&drawn).y == 0) return;
+    drawn.micro_batch *= (int)grid_batch_parts(&drawn);
+    *parallel = drawn;
+}
+
 static struct parallel draw_parallel(struct draw *draw)
 {
     static const int DEGREES[] = {1, 1, 2, 2, 3, 4};
@@ -38,13 +52,14 @@ static struct parallel draw_parallel(struct draw *draw)
     if (has_replicas) {
         parallel.zero_group = parallel.degree[AXIS_CP] * (parallel.degree[AXIS_DP] / 2);
     }
+    draw_grid(draw, &parallel);
     return parallel;
 }
 
 // kv heads: whole groups for tp, or fewer than tp.
 static struct random_sizes draw_sizes(struct draw *draw, const struct parallel *parallel)
 {
-    int tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
+    int tp = grid_of(parallel).y, cp = parallel->degree[AXIS_CP];
     int parts = parallel->cp_kind == CP_ULYSSES ? tp * cp : tp, kv = parts;
     for (int divisor = draw_int(draw, 1, parts); divisor > 1; divisor--) {
         if (kv % divisor == 0 && (kv / divisor) % tp == 0) kv /= divisor;
@@ -55,7 +70,7 @@ static struct random_sizes draw_sizes(struct draw *draw, const struct parallel *
     return (struct random_sizes){.kv_heads = kv,
                                  .heads_per_kv_head = heads / kv,
                                  .head_dim = 2,
-                                 .hidden = draw_int(draw, 2, 3),
+                                 .hidden = draw_int(draw, 2, 3) * (int)grid_hidden_parts(parallel),
                                  .ffn = draw_int(draw, 1, 2) * tp,
                                  .vocab = draw_int(draw, 1, 2) * tp,
                                  .flash = draw_int(draw, 0, 1)};
@@ -65,7 +80,7 @@ static void draw_experts(struct draw *draw, struct random_case *drawn)
 {
     struct parallel *parallel = &drawn->parallel;
     int ranks = (int)parallel_rank_count(parallel);
-    if (draw_int(draw, 0, 1)) return;
+    if (draw_int(draw, 0, 1) || parallel->tp_kind != TP_1D) return;
     drawn->sizes.experts = 2;
     for (int tries = 0; tries < 8; tries++) {
         struct parallel folded = *parallel;
@@ -129,7 +144,10 @@ static bool is_wide_enough(const struct graph *graph, int tp)
 // divide.
 static bool is_legal(const struct graph *graph, const struct parallel *parallel)
 {
-    int64_t tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
+    int64_t tp = grid_of(parallel).y, cp = parallel->degree[AXIS_CP];
+    if (parallel->tp_kind != TP_1D &&
+        (graph->expert_count > 0 || graph->hidden % grid_hidden_parts(parallel) != 0))
+        return false;
     int64_t parts = parallel->cp_kind == CP_ULYSSES ? tp * cp : tp, kv = graph->kv_head_count;
     bool shares = kv >= tp ? kv % tp == 0 : tp % kv == 0;
     bool has_experts = graph->expert_count > 0;
@@ -168,12 +186,12 @@ void random_case_print(const struct random_case *drawn, int number)
 {
     const struct block *block = drawn->block;
     const struct parallel *p = &drawn->parallel;
-    printf("# case %d: tp %d, cp %d %s, dp %d, ep %d, etp %d, sp %d, zero %d (group %d), "
+    printf("# case %d: tp %d %s, cp %d %s, dp %d, ep %d, etp %d, sp %d, zero %d (group %d), "
            "recompute %s, micro_batch %d, seq %lld, kv heads %lld of %lld\n# mesh",
-           number, p->degree[AXIS_TP], p->degree[AXIS_CP], cp_kind_name(p->cp_kind),
-           p->degree[AXIS_DP], p->degree[AXIS_EP], p->degree[AXIS_ETP], p->sp, p->zero,
-           p->zero_group, recompute_name(p->recompute), p->micro_batch, (long long)drawn->seq_len,
-           (long long)drawn->sizes.kv_heads,
+           number, p->degree[AXIS_TP], tp_kind_name(p->tp_kind), p->degree[AXIS_CP],
+           cp_kind_name(p->cp_kind), p->degree[AXIS_DP], p->degree[AXIS_EP], p->degree[AXIS_ETP],
+           p->sp, p->zero, p->zero_group, recompute_name(p->recompute), p->micro_batch,
+           (long long)drawn->seq_len, (long long)drawn->sizes.kv_heads,
            (long long)(drawn->sizes.kv_heads * drawn->sizes.heads_per_kv_head));
     for (int a = 0; a < drawn->mesh.axis_count; a++) {
         const struct mesh_axis *axis = &drawn->mesh.axes[a];
