@@ -1,5 +1,5 @@
 #include "core/real.h"
-#include "cost_models/gemm.h"
+#include "cost_models/exchanges.h"
 #include "cost_models/ledger.h"
 #include "cost_models/losses.h"
 
@@ -52,6 +52,7 @@ struct tally {
     double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
     struct ring rings[2];        // of first and of recomputed work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
+    double fetch_s;              // parameters from the host
     double hiding_s;             // of the phase that these are hidden behind
     double kernel_count;
     double host_s;  // beside launching kernels
@@ -96,48 +97,6 @@ static struct collective_cost cost_of(struct memo *memo, enum collective collect
     return cost;
 }
 
-// Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
-// its experts share a place.
-static struct routing routing_of(const struct price_context *context,
-                                 const struct block_program *program, const struct instr *instr)
-{
-    bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
-    if (!is_exchange || !context->compute.stack->dispatch_once) return (struct routing){0};
-    for (int i = 0; i < program->block->op_count; i++) {
-        const struct op *op = &program->block->ops[i];
-        if (op->kind != OP_ROUTE) continue;
-        return (struct routing){op->top_k, op->group_count, op->open_groups};
-    }
-    return (struct routing){0};
-}
-
-// Gradients travel in the width in which the stack reduces them, parameters in the run's.
-static double reduced_bytes(const struct price_context *context, const struct instr *instr)
-{
-    double width = (double)lower_element_bytes(ELEMENT_COMPUTE, context->compute.precision);
-    return (double)instr->bytes *
-           stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
-}
-
-// Operands of low-precision GEMMs are quantised before they are gathered.
-static bool is_gathered_low_precision(const struct price_context *context,
-                                      const struct block_program *program,
-                                      const struct instr *gather)
-{
-    const struct compute_context *compute = &context->compute;
-    bool may_be = compute->stack->low_precision_gathers && precision_bytes(compute->precision) < 2;
-    if (!may_be || gather->parent != AXIS_TP || gather->inner > 0) return false;
-    bool is_low_precision = false;
-    for (const struct instr *at = gather + 1; at < program->instrs + program->instr_count; at++) {
-        for (int i = 0; i < at->input_count; i++) {
-            if (at->inputs[i] != gather->outputs[0]) continue;
-            if (!gemm_is_low_precision(compute, program, at)) return false;
-            is_low_precision = true;
-        }
-    }
-    return is_low_precision;
-}
-
 static void add_streamed(const struct mesh *mesh, const struct block_program *program,
                          const struct instr *instr, struct tally *tally)
 {
@@ -152,34 +111,6 @@ static void add_streamed(const struct mesh *mesh, const struct block_program *pr
     ring->part = part_of_axis(instr->parent);
 }
 
-static struct exchange exchange_of(const struct price_context *context,
-                                   const struct block_program *program, const struct instr *instr)
-{
-    struct exchange exchange = {.phase = instr->phase,
-                                .part = part_of_axis(instr->parent),
-                                .overlap = axis_overlap(instr->parent),
-                                .collective = instr->collective,
-                                .axes = instr->axes,
-                                .bytes = (double)instr->bytes,
-                                .instr = 1 + (int)(instr - program->instrs)};
-    if (!instr->parameter) {
-        exchange.routing = routing_of(context, program, instr);
-        bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
-        if (gathers && is_gathered_low_precision(context, program, instr))
-            exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
-        return exchange;
-    }
-    // Shards of parameters are data parallel, whatever axes they span (cp beside dp, or alone).
-    exchange.part = PART_DP;
-    exchange.overlap = 0;
-    exchange.kind = EXCHANGE_GATHER;
-    if (instr->collective != COLLECTIVE_ALL_GATHER) {
-        exchange.kind = EXCHANGE_SCATTER;
-        exchange.bytes = reduced_bytes(context, instr);
-    }
-    return exchange;
-}
-
 static void note_exchange(struct memo *memo, const struct exchange *exchange, double count,
                           const struct collective_cost *cost, double exposed_s)
 {
@@ -191,12 +122,15 @@ static void note_exchange(struct memo *memo, const struct exchange *exchange, do
 static void add_exchange(struct memo *memo, const struct exchange *exchange, struct tally *tallies)
 {
     struct tally *tally = &tallies[exchange->phase];
-    struct collective_cost cost =
-        cost_of(memo, exchange->collective, &exchange->routing, exchange->axes, exchange->bytes);
+    struct collective_cost cost = exchange->kind == EXCHANGE_FETCH
+                                      ? exchange_fetch_cost(memo->context, exchange->bytes)
+                                      : cost_of(memo, exchange->collective, &exchange->routing,
+                                                exchange->axes, exchange->bytes);
     double s = cost.s;
     note_exchange(memo, exchange, 1, &cost, s);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
+      : exchange->kind == EXCHANGE_FETCH   ? &tally->fetch_s
                                            : &tally->comm_s[exchange->part]) += s;
     bool is_dispatch =
         exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->overlap == OVERLAP_EP;
@@ -276,6 +210,25 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
     tallies[last].compute_s += slowed_s * stack->contention_ratio;
 }
 
+// Parameters come from the host ahead of their block, beside what the blocks in front of it
+// compute: as long as this one does, and behind what of that hides other parameters. Returns the
+// seconds.
+static double overlap_fetches(const struct stack *stack, unsigned overlap, struct tally *tallies,
+                              int first, int last)
+{
+    double window_s = 0, fetch_s = tallies[first].fetch_s;
+    if (!(overlap & OVERLAP_PARAM_GATHER) || fetch_s <= 0) return 0;
+    for (int phase = first; phase <= last; phase++)
+        window_s += window_of(stack, &tallies[phase]) - tallies[phase].hiding_s;
+    if (window_s <= 0) return 0;
+    for (int phase = first; phase <= last; phase++) {
+        struct tally *tally = &tallies[phase];
+        double left_s = window_of(stack, tally) - tally->hiding_s;
+        tally->hiding_s += fmin(fetch_s, window_s) * left_s / window_s;
+    }
+    return hide(&tallies[first].fetch_s, window_s);
+}
+
 // A piece is sent on while attention works on it; what the work on one piece does not cover is
 // waited for, in every step. Of that work parameters have had all but `left_ratio`. Returns the
 // seconds that are covered.
@@ -337,7 +290,8 @@ static void overlap_activations(struct memo *memo, unsigned overlap, enum phase 
 
 static void write_phase(const struct stack *stack, struct tally *tally, double phase_s[PART_COUNT])
 {
-    double device_s = tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s;
+    double device_s =
+        tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s + tally->fetch_s;
     for (int part = 0; part < PART_COUNT; part++) {
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
@@ -346,6 +300,7 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
     phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(device_s, host_s);
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
+    phase_s[PART_OFFLOAD] += tally->fetch_s;
 }
 
 struct block_work {
@@ -453,10 +408,12 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     const struct stack *stack = memo->context->compute.stack;
     overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
     bool is_apart = overlap & OVERLAP_APART;
-    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD,
-                       is_apart ? PHASE_BACKWARD : PHASE_WEIGHT);
+    enum phase last = is_apart ? PHASE_BACKWARD : PHASE_WEIGHT;
+    overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, last);
     if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
     struct block_price price = {0};
+    overlap_fetches(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
+    price.fetched_s = overlap_fetches(stack, overlap, tallies, PHASE_BACKWARD, last);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct tally *tally = &tallies[phase];
         overlap_activations(memo, overlap, (enum phase)phase, tally);
@@ -464,6 +421,7 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
         struct phase_end end = {
             .gather_s = tally->gather_s,
             .scatter_s = tally->scatter_s,
+            .fetch_s = tally->fetch_s,
             .comm_s = tally->comm_s,
             .compute_s = tally->compute_s,
             .with_host_s = price.phase_s[phase][PART_COMPUTE],

@@ -159,7 +159,7 @@ void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
                          const struct group_shape *group, double count,
                          const struct collective_cost *cost, double exposed_s)
 {
-    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients"};
+    static const char *const PAYLOADS[] = {"activations", "parameters", "gradients", "parameters"};
     struct ledger_line line = {
         .entry = ENTRY_EXCHANGE,
         .what = PAYLOADS[exchange->kind],
@@ -239,6 +239,7 @@ void ledger_end_phase(struct ledger *ledger, enum phase phase, const struct phas
     const unsigned all = ~0u;
     hide(ledger, (struct hideable){phase, EXCHANGE_GATHER, PART_DP, all}, all, end->gather_s);
     hide(ledger, (struct hideable){phase, EXCHANGE_SCATTER, PART_DP, all}, all, end->scatter_s);
+    hide(ledger, (struct hideable){phase, EXCHANGE_FETCH, PART_OFFLOAD, all}, all, end->fetch_s);
     for (enum part part = PART_TP; part < PART_COUNT; part++) {
         unsigned hidden = end->hidden[part] ? end->hidden[part] : all;
         hide(ledger, (struct hideable){phase, EXCHANGE_ACTIVATION, part, all}, hidden,

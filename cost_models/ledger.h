@@ -32,7 +32,7 @@ enum entry {
 };
 
 // A collective of a micro-batch: what its price depends on, and what it is hidden together with.
-enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER };
+enum exchange_kind { EXCHANGE_ACTIVATION, EXCHANGE_GATHER, EXCHANGE_SCATTER, EXCHANGE_FETCH };
 struct exchange {
     enum phase phase;
     enum exchange_kind kind;
@@ -112,6 +112,7 @@ void ledger_add_exchange(struct ledger *ledger, const struct exchange *exchange,
 // What a phase of a block comes to in the end.
 struct phase_end {
     double gather_s, scatter_s;   // of parameters and their gradients, exposed
+    double fetch_s;               // of parameters from the host, exposed
     const double *comm_s;         // [part] of activations, exposed
     double compute_s;             // of operators without recomputed ones, contention included
     double with_host_s;           // compute with what it waits for the host

@@ -1,5 +1,6 @@
 #include "cost_models/memory.h"
 #include "cost_models/parameters.h"
+#include "plan/passes.h"
 
 #include <assert.h>
 
@@ -159,42 +160,11 @@ static void hold_shards(const struct program *program, const struct block_progra
         const struct parameter *parameter = &block->parameters[i];
         const struct storage *storage = &program->storage[parameter->kind];
         double bytes = (double)parameter->elements * weight_bytes;
-        if (storage->weight_axes) gathered += bytes;
-        if (storage->gradient_axes) scattered += bytes;
+        if (storage_gathers(storage)) gathered += bytes;
+        if (storage_scatters(storage)) scattered += bytes;
     }
     holding->gathered_bytes = larger(holding->gathered_bytes, gathered);
     holding->scattered_bytes = larger(holding->scattered_bytes, scattered);
-}
-
-// Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
-// what else is read in 16 bits (module/linear.py and layernorm_linear.py).
-double memory_kept_bytes(const struct stack *stack, enum precision precision,
-                         const struct block_program *block)
-{
-    double bytes = (double)block->saved_bytes;
-    unsigned products = stack_low_precision_gemms(stack, precision);
-    if (!(products >> PHASE_WEIGHT & 1) || block->block->role != BLOCK_LAYER) return bytes;
-    double ratio = precision_bytes(precision) / 2;
-    return bytes - (1 - ratio) * (double)block->weight_read_bytes +
-           ratio * (double)block->shared_read_bytes;
-}
-
-double memory_class_bytes(const struct stack *stack, enum precision precision,
-                          const struct block_program *block, unsigned classes)
-{
-    int64_t bytes = 0;
-    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
-        if (classes >> class & 1) bytes += block->class_saved_bytes[class];
-    }
-    if (bytes == 0) return 0;
-    return memory_kept_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
-}
-
-double memory_bucket_bytes(const struct program *program, const struct stack *stack)
-{
-    const struct mesh *mesh = &program->mesh;
-    unsigned axes = mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
-    return stack_bucket_bytes(stack, &program->parallel, mesh_size(mesh, axes));
 }
 
 enum { LAYERS_IN_TRANSIT = 2 };
@@ -390,12 +360,20 @@ static double standing_bytes(const struct program *program, const struct stack *
     return bytes;
 }
 
-// Two blocks' weights, one in use and one gathered ahead; one block's gradients on their way to the
-// shard; a message from each neighbour; what stands.
+// Blocks whose weights are here at a time: one in use and one gathered ahead. Our engine fetches
+// none ahead unless the plan says so.
+static int gathered_blocks(const struct program *program)
+{
+    bool is_ahead = passes_overlap(&program->parallel) & OVERLAP_PARAM_GATHER;
+    return offload_moves_parameters(&program->parallel.offload) && !is_ahead ? 1 : 2;
+}
+
+// The weights of blocks under way; one block's gradients on their way to the shard; a message from
+// each neighbour; what stands.
 static double buffer_bytes(const struct program *program, const struct stack *stack,
                            const struct holding *holding)
 {
-    double bytes = 2 * holding->gathered_bytes + holding->scattered_bytes;
+    double bytes = gathered_blocks(program) * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
     return bytes + standing_bytes(program, stack, holding);
 }
@@ -407,7 +385,7 @@ static double low_precision_weight_bytes(const struct program *program, const st
 {
     enum precision precision = program->workload.precision;
     unsigned products = stack_low_precision_gemms(stack, precision);
-    bool is_sharded = program->storage[PARAMETER_DENSE].weight_axes != 0;
+    bool is_sharded = storage_gathers(&program->storage[PARAMETER_DENSE]);
     if (!products || !stack->cached_weight_cast || is_sharded) return 0;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
     return copies * holding->linear_elements * precision_bytes(precision);
@@ -421,6 +399,7 @@ static double stored_weight_bytes(const struct program *program, const struct st
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned axes = program->storage[kind].weight_axes;
+        if (program->storage[kind].weights_away) continue;
         if (!stack_keeps_low_precision_weights(stack, precision, axes != 0)) continue;
         elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
     }
@@ -428,7 +407,20 @@ static double stored_weight_bytes(const struct program *program, const struct st
            low_precision_weight_bytes(program, stack, holding);
 }
 
-// Puts states and activations where they are.
+// Of weights that are off the device, as kernels read them.
+static double away_weight_bytes(const struct program *program, const struct holding *holding)
+{
+    double elements = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        const struct storage *storage = &program->storage[kind];
+        if (storage->weights_away)
+            elements +=
+                holding->sums.elements[kind] / mesh_size(&program->mesh, storage->weight_axes);
+    }
+    return elements * parameter_weight_bytes(program->workload.precision);
+}
+
+// Puts states, parameters and activations where they are.
 static void offload_parts(const struct program *program, const struct stack *stack,
                           const struct holding *holding, double states, struct memory_parts *parts)
 {
@@ -442,10 +434,13 @@ static void offload_parts(const struct program *program, const struct stack *sta
         double gradient_bytes = stack_gradient_bytes(stack, precision);
         double bucket = memory_bucket_bytes(program, stack) / gradient_bytes;
         if (bucket > states) bucket = states;
-        parts->buffers_bytes +=
-            (int64_t)(bucket * (gradient_bytes + parameter_weight_bytes(precision)));
+        // Those that stay on the host come up with their block alone.
+        double weight_bytes =
+            offload_moves_parameters(offload) ? 0 : parameter_weight_bytes(precision);
+        parts->buffers_bytes += (int64_t)(bucket * (gradient_bytes + weight_bytes));
         tier_bytes[TIER_HOST] += states * gradient_bytes;
     }
+    tier_bytes[offload->parameters] += away_weight_bytes(program, holding);
     parts->activations_bytes += (int64_t)holding->transit_bytes;
     tier_bytes[offload->activations] += holding->moved_bytes;
     // What is on its way to NVMe passes the host.

@@ -4,8 +4,8 @@
 
 // What is offloaded leaves the device but for what is in transit: of activations two layers, the
 // largest that the choice moves anything of, or all of what is moved, counted as activations; of
-// gradients and parameters a bucket each, counted as buffers. A host holds the gradients it
-// updates with.
+// gradients and parameters a bucket each, counted as buffers; of parameters that stay on the host
+// those of the blocks under way. A host holds the gradients it updates with.
 //
 // Bytes of the worst rank of each stage, by class. `peak_bytes` is what an allocator has handed
 // out; the reserve (context, communicators, workspaces, slack) is printed apart, because half of

@@ -41,8 +41,9 @@ static double compute_s(const double part_s[PART_COUNT])
 struct copy_window copy_window(const struct block_price *price)
 {
     return (struct copy_window){compute_s(price->phase_s[PHASE_FORWARD]),
-                                compute_s(price->phase_s[PHASE_BACKWARD]) +
-                                    compute_s(price->phase_s[PHASE_WEIGHT])};
+                                fmax(0, compute_s(price->phase_s[PHASE_BACKWARD]) +
+                                            compute_s(price->phase_s[PHASE_WEIGHT]) -
+                                            price->fetched_s)};
 }
 
 struct copy_price copy_price(const struct price_context *context, enum tier tier,
@@ -137,7 +138,9 @@ struct host_update host_update(const struct price_context *context, const struct
     double buckets = ceil(down_bytes / memory_bucket_bytes(program, stack));
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
-    update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
+    // Weights that stay on the host are written there, with the rest.
+    bool goes_up = is_host(context) || !offload_moves_parameters(&program->parallel.offload);
+    if (goes_up) update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
     // Who asks for no norm does not read the gradients for it, and our executor does so where they
     // are made.
     double own_bytes = update_bytes(&context->compute, workload->optimizer, elements);

@@ -25,6 +25,10 @@ double offload_bytes_per_s(const struct price_context *context, enum tier tier);
 // Of copies that run beside compute, what is waited for.
 double copy_exposed_s(double copy_s, double compute_s);
 
+// Parameters: the copies of a block run beside what the block in front of it computes where the
+// plan gathers ahead (overlap param-gather), else they are waited for (cost_models/block.c); in
+// backward, where they take the same way as activations that come back, those have what they leave.
+
 // Compute of one micro-batch through a block, beside which its copies run. Where W is a task of its
 // own it runs before the next B all the same.
 struct copy_window {

@@ -34,6 +34,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_ANY("joins")},
     {JSON_OPT_ANY("offload")},
     {JSON_OPT_ANY("offload_zero_stages")},
+    {JSON_OPT_ANY("parameter_zero_stages")},
     {JSON_OPT_ANY("nvme_zero_stages")},
     {JSON_ANY("fp8_gemms")},
     {JSON_ANY("fp4_gemms")},
@@ -160,10 +161,15 @@ static const char *join_text(int bit)
 static const char *offload_text(int bit)
 {
     static const char *const NAMES[OFFLOADS_COUNT] = {
-        [OFFLOADS_OPTIMIZER] = "optimizer",     [OFFLOADS_OPTIMIZER_NVME] = "optimizer@nvme",
-        [OFFLOADS_ACTIVATIONS] = "activations", [OFFLOADS_ACTIVATIONS_NVME] = "activations@nvme",
-        [OFFLOADS_CHECKPOINTS] = "checkpoints", [OFFLOADS_CHECKPOINTS_NVME] = "checkpoints@nvme",
+        [OFFLOADS_OPTIMIZER] = "optimizer",
+        [OFFLOADS_OPTIMIZER_NVME] = "optimizer@nvme",
+        [OFFLOADS_ACTIVATIONS] = "activations",
+        [OFFLOADS_ACTIVATIONS_NVME] = "activations@nvme",
+        [OFFLOADS_CHECKPOINTS] = "checkpoints",
+        [OFFLOADS_CHECKPOINTS_NVME] = "checkpoints@nvme",
         [OFFLOADS_CLASSES] = "classes",
+        [OFFLOADS_PARAMETERS] = "parameters",
+        [OFFLOADS_PARAMETERS_NVME] = "parameters@nvme",
     };
     assert(bit >= 0 && bit < OFFLOADS_COUNT);
     return NAMES[bit];
@@ -218,6 +224,8 @@ static const struct mask_field {
     {"joins", offsetof(struct stack, joins), 0, JOIN_COUNT, join_text, true, NULL},
     {"offload", offsetof(struct stack, offload), 0, OFFLOADS_COUNT, offload_text, true, "offload"},
     {"offload_zero_stages", offsetof(struct stack, offload_zero_stages), 0, 4, NULL, true, NULL},
+    {"parameter_zero_stages", offsetof(struct stack, parameter_zero_stages), 0, 4, NULL, true,
+     NULL},
     {"nvme_zero_stages", offsetof(struct stack, nvme_zero_stages), 0, 4, NULL, true, NULL},
     {"fp8_gemms", offsetof(struct stack, fp8_gemms), 0, PHASE_COUNT, phase_text, true, NULL},
     {"fp4_gemms", offsetof(struct stack, fp4_gemms), 0, PHASE_COUNT, phase_text, true, NULL},

@@ -17,6 +17,8 @@ enum offloads {
     OFFLOADS_CHECKPOINTS,
     OFFLOADS_CHECKPOINTS_NVME,
     OFFLOADS_CLASSES,  // activations class by class
+    OFFLOADS_PARAMETERS,
+    OFFLOADS_PARAMETERS_NVME,
     OFFLOADS_COUNT
 };
 
@@ -63,11 +65,12 @@ struct stack {
     bool sequence_parallel;
     unsigned overlap;  // mask of enum overlap it can do
     unsigned overlap_default;
-    unsigned passes;               // bit per enum pass
-    unsigned joins;                // bit per enum join (plan/lower/joins.h); see stack_joins
-    unsigned offload;              // bit per enum offloads
-    unsigned offload_zero_stages;  // with which it can move optimizer states; none: with all
-    unsigned nvme_zero_stages;     // and move them to NVMe; none: with all
+    unsigned passes;                 // bit per enum pass
+    unsigned joins;                  // bit per enum join (plan/lower/joins.h); see stack_joins
+    unsigned offload;                // bit per enum offloads
+    unsigned offload_zero_stages;    // with which it can move optimizer states; none: with all
+    unsigned parameter_zero_stages;  // the same of parameters
+    unsigned nvme_zero_stages;       // and move them to NVMe; none: with all
     // GEMMs of a layer with one of its parameters that run in fp8 and in fp4: bit per enum
     // phase; the others run in bf16. None: the stack does not train in that precision.
     unsigned fp8_gemms, fp4_gemms;

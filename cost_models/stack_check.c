@@ -141,6 +141,17 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
                            stack->name, on_nvme ? " to NVMe" : "", parallel->zero);
         }
     }
+    if (offload_moves_parameters(offload)) {
+        bool deep = offload->parameters == TIER_NVME;
+        int need = deep ? OFFLOADS_PARAMETERS_NVME : OFFLOADS_PARAMETERS;
+        if (!(stack->offload >> need & 1))
+            return refusal(arena, "stack %s cannot offload parameters%s", stack->name,
+                           deep ? " to NVMe" : "");
+        unsigned stages = stack->parameter_zero_stages ? stack->parameter_zero_stages : ~0u;
+        if (!(stages >> parallel->zero & 1))
+            return refusal(arena, "stack %s cannot offload parameters at zero stage %d",
+                           stack->name, parallel->zero);
+    }
     if (!offload_moves_activations(offload)) return NULL;
     if (!(stack->offload & activation_offloads(parallel))) {
         return refusal(arena, "stack %s cannot offload activations%s%s", stack->name,

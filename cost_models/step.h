@@ -9,6 +9,7 @@
 
 struct block_price {
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through one block
+    double fetched_s;  // of parameters that come from the host for backward, hidden in it
 };
 
 // Tasks of a rank once a step, of one class of chunks (struct step_end).

@@ -84,6 +84,7 @@ static enum stream stream_of(const struct instr *instr)
 {
     bool is_local = !instr->collective || instr->collective == COLLECTIVE_SLICE;
     if (is_local) return STREAM_COMPUTE;
+    if (instr->collective == COLLECTIVE_FETCH) return STREAM_H2D;
     return instr->parameter ? STREAM_DP : axis_stream(instr->parent);
 }
 
@@ -127,7 +128,7 @@ static void put_flat(struct script_writing *writing, const struct script_spot *s
 {
     const struct block_step *of = &spot->steps->steps[step];
     const struct instr *instr = &spot->steps->program->instrs[step];
-    bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+    bool gathers = instr_gathers(instr);
     int first, count = script_covered_units(writing, spot, of->nth, gathers, &first);
     struct script_task *task =
         put_step(writing, spot, step, gathers ? count : 1 + of->read_count, gathers ? 1 : count);

@@ -182,7 +182,7 @@ static int64_t moved_bytes(const struct script *const *scripts, const struct sta
     const struct program *planned = scripts[0]->program;
     struct program run = program_as_run(planned, real_bytes, compute_bytes), kept = *planned;
     run.parallel.offload.activations = TIER_DEVICE;
-    kept.parallel.offload.optimizer = TIER_DEVICE;
+    kept.parallel.offload.optimizer = kept.parallel.offload.parameters = TIER_DEVICE;
     int64_t most = 0;
     for (int stage = 0; stage < planned->shape.stage_count; stage++) {
         struct memory_parts parts[2] = {memory_of_stage(&run, stack, stage),

@@ -83,7 +83,7 @@ int script_covered_units(const struct script_writing *writing, const struct scri
                 break;
             count++;
         }
-        bool is_made = gathers ? storage->weight_axes : storage->gradient_axes;
+        bool is_made = gathers ? storage_gathers(storage) : storage_scatters(storage);
         if (!is_made) at--;
         *first = u;
         if (is_made && at == n) return count;

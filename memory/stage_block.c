@@ -101,17 +101,16 @@ static bool is_flat(const struct reading *reading, const struct instr *instr)
 // The parameters of the n-th gathering or scattering of a phase, as lowering puts them
 // (plan/lower/lower.c): kind by kind, together with the combine pass, else one by one. Calls `mark`
 // with each.
-static void mark_covered(const struct reading *reading, int n, size_t axes_member, int *values,
-                         int value)
+static void mark_covered(const struct reading *reading, int n,
+                         bool (*is_in)(const struct storage *storage), int *values, int value)
 {
     const struct block_program *block = reading->block;
     bool is_combined = pass_is_on(&reading->program->parallel, PASS_COMBINE);
     int at = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        const struct storage *storage = &reading->program->storage[kind];
-        unsigned axes = *(const unsigned *)((const char *)storage + axes_member);
+        bool is_moved = is_in(&reading->program->storage[kind]);
         int64_t elements = 0;
-        for (int i = 0; i < block->parameter_count && axes; i++) {
+        for (int i = 0; i < block->parameter_count && is_moved; i++) {
             if ((int)block->parameters[i].kind != kind) continue;
             elements += block->parameters[i].elements;
             if (at == n) values[i] = value;
@@ -232,7 +231,7 @@ static void gather(struct reading *reading, int step, const struct instr *instr,
     int whole = new_value(reading, instr->outputs[0]);
     add_write(reading, step, whole);
     of->output_values[0] = whole;
-    mark_covered(reading, n, offsetof(struct storage, weight_axes), reading->gathered, whole);
+    mark_covered(reading, n, storage_gathers, reading->gathered, whole);
 }
 
 // What a scattering takes is written by every GEMM whose gradient it covers.
@@ -281,7 +280,7 @@ static void make_rooms(struct reading *reading)
         int room = new_value(reading, instr->inputs[0]);
         add_write(reading, step, room);
         reading->steps->steps[step].nth = n;
-        mark_covered(reading, n++, offsetof(struct storage, gradient_axes), reading->room, room);
+        mark_covered(reading, n++, storage_scatters, reading->room, room);
     }
 }
 
@@ -295,9 +294,8 @@ static void read_instr(struct reading *reading, int step, int *gather_count)
 {
     const struct instr *instr = &reading->block->instrs[step];
     if (instr->collective && is_flat(reading, instr)) {
-        bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
-        return gathers ? gather(reading, step, instr, (*gather_count)++)
-                       : scatter(reading, step, instr);
+        return instr_gathers(instr) ? gather(reading, step, instr, (*gather_count)++)
+                                    : scatter(reading, step, instr);
     }
     struct block_step *of = &reading->steps->steps[step];
     for (int i = 0; i < instr->input_count; i++)

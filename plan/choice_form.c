@@ -101,8 +101,9 @@ const struct choice_form OFFLOAD_FORM = {
     .get = offload_form_get,
     .put = offload_form_put,
     .open_word = "auto",
-    .fault = "is neither none nor auto nor a list of optimizer, activations and classes of "
-             "operators, each with :N or @nvme",
+    .fault =
+        "is neither none nor auto nor a list of optimizer, parameters, activations and classes "
+        "of operators, each with :N or @nvme",
     .wanted = "no offload (none, or optimizer, activations, classes of operators)",
 };
 

@@ -8,10 +8,12 @@ static const char *const TIERS[TIER_COUNT] = {"device", "host", "nvme"};
 static const char OTHER[] = "other";
 
 enum { TIER_BITS = 2, LAYER_BITS = 8, LAYERS_ALL = (1 << LAYER_BITS) - 1 };
+// Behind all the rest.
+enum { PARAMETERS_AT = 2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS };
 
 // All of it fits into 63 bits, and every class has a place.
 static_assert((int)OP_CLASS_COUNT <= (int)OFFLOAD_CLASS_MAX, "each class has a count");
-static_assert(2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS < 64, "a choice is one number");
+static_assert(3 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS < 64, "a choice is one number");
 static_assert((int)OFFLOAD_LAYERS_MAX < (int)LAYERS_ALL, "all layers are no count");
 
 const char *tier_name(enum tier tier)
@@ -25,9 +27,15 @@ bool offload_moves_activations(const struct offload *offload)
     return offload->activations != TIER_DEVICE;
 }
 
+bool offload_moves_parameters(const struct offload *offload)
+{
+    return offload->parameters != TIER_DEVICE;
+}
+
 bool offload_is_none(const struct offload *offload)
 {
-    return offload->optimizer == TIER_DEVICE && !offload_moves_activations(offload);
+    return offload->optimizer == TIER_DEVICE && !offload_moves_parameters(offload) &&
+           !offload_moves_activations(offload);
 }
 
 unsigned offload_classes(const struct offload *offload, int layer)
@@ -68,6 +76,8 @@ const char *offload_words(struct arena *arena, const struct offload *offload)
     if (offload_is_none(offload)) return "none";
     if (offload->optimizer != TIER_DEVICE)
         text = join(arena, text, "optimizer", -1, offload->optimizer);
+    if (offload_moves_parameters(offload))
+        text = join(arena, text, "parameters", -1, offload->parameters);
     if (!offload_moves_activations(offload)) return text;
     if (moves_all_alike(offload))
         return join(arena, text, "activations", offload->layers[0], offload->activations);
@@ -140,13 +150,18 @@ static bool add_classes(const struct word *word, int first, int last, struct off
     return true;
 }
 
+// What has one tier and no count, and is said once.
+static bool add_tier(const struct word *word, enum tier *tier)
+{
+    if (word->layers >= 0 || *tier != TIER_DEVICE) return false;
+    *tier = word->tier;
+    return true;
+}
+
 static bool add_word(const struct word *word, struct offload *offload)
 {
-    if (is_word(word, "optimizer")) {
-        if (word->layers >= 0 || offload->optimizer != TIER_DEVICE) return false;
-        offload->optimizer = word->tier;
-        return true;
-    }
+    if (is_word(word, "optimizer")) return add_tier(word, &offload->optimizer);
+    if (is_word(word, "parameters")) return add_tier(word, &offload->parameters);
     if (is_word(word, "activations")) return add_classes(word, 0, OP_CLASS_COUNT - 1, offload);
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
         if (is_word(word, class_word(class))) return add_classes(word, class, class, offload);
@@ -178,7 +193,7 @@ int64_t offload_value(const struct offload *offload)
         uint64_t bits = layers < 0 ? LAYERS_ALL : (uint64_t)layers;
         value |= bits << (2 * TIER_BITS + class * LAYER_BITS);
     }
-    return (int64_t)value;
+    return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT);
 }
 
 struct offload offload_of_value(int64_t value)
@@ -186,7 +201,8 @@ struct offload offload_of_value(int64_t value)
     const uint64_t tiers = (1u << TIER_BITS) - 1;
     uint64_t bits = (uint64_t)value;
     struct offload offload = {.optimizer = (enum tier)(bits & tiers),
-                              .activations = (enum tier)(bits >> TIER_BITS & tiers)};
+                              .activations = (enum tier)(bits >> TIER_BITS & tiers),
+                              .parameters = (enum tier)(bits >> PARAMETERS_AT & tiers)};
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
         int layers = (int)(bits >> (2 * TIER_BITS + class * LAYER_BITS) & LAYERS_ALL);
         offload.layers[class] = (int16_t)(layers == LAYERS_ALL ? -1 : layers);

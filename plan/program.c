@@ -178,6 +178,7 @@ struct storage program_storage(const struct mesh *mesh, const struct parallel *p
         .weight_axes = parallel->zero >= 3 ? axes : 0,
         .gradient_axes = parallel->zero >= 2 && !parallel->accumulates ? axes : 0,
         .optimizer_axes = parallel->zero >= 1 ? axes : 0,
+        .weights_away = offload_moves_parameters(&parallel->offload),
     };
 }
 

@@ -31,7 +31,19 @@ struct tied_reduce {
 // split over as one flat buffer; 0 = none.
 struct storage {
     unsigned weight_axes, gradient_axes, optimizer_axes;
+    bool weights_away;  // on the host or below: a block works on a copy
 };
+
+// Whether a block finds its weights in the arena, gathered there from other ranks or fetched from
+// the host; whether it leaves its gradients there to be scattered.
+static inline bool storage_gathers(const struct storage *storage)
+{
+    return storage->weight_axes || storage->weights_away;
+}
+static inline bool storage_scatters(const struct storage *storage)
+{
+    return storage->gradient_axes != 0;
+}
 
 // The moments of a stage: see struct schedule_row. moments[n * chunk_count + chunk].
 struct stage_in_flight {
@@ -75,7 +87,7 @@ MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *c
                               const struct workload *workload, const struct parallel *parallel,
                               struct err *err);
 
-// What is moved to NVMe needs some. ERR_USAGE.
+// What is moved to NVMe needs some, and parameters what updates them beside them. ERR_USAGE.
 MUST_CHECK bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                                       struct err *err);
 

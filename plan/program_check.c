@@ -387,7 +387,12 @@ static bool check_schedule(const struct question *question, struct err *err)
 bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                            struct err *err)
 {
-    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME;
+    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
+                   offload->parameters == TIER_NVME;
+    if (offload_moves_parameters(offload) && offload->optimizer == TIER_DEVICE)
+        return err_set(err, ERR_USAGE,
+                       "--offload parameters: what updates them has to be off the device as well; "
+                       "--offload optimizer,parameters would run");
     for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
         const struct host *host = &cluster->nodes[i].host;
         if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;

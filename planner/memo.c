@@ -75,6 +75,7 @@ struct memo {
     struct arena *arena, *scratch;
     const struct search_request *request;
     struct price_context context;
+    enum tier parameters;  // of every plan of the search: not searched, but pinned
     struct graph_entry graphs[GRAPH_MAX];
     int graph_count;
     struct index layouts, lowered, priced;
@@ -96,6 +97,8 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
         .fabrics = request->fabrics,
         .cluster = request->cluster,
     };
+    struct int_range offload = pins_get(&request->pins, CHOICE_OFFLOAD);
+    if (offload.set) memo->parameters = offload_of_value(offload.low).parameters;
     memo->layouts.key_bytes = memo->lowered.key_bytes = sizeof(struct lower_key);
     memo->priced.key_bytes = sizeof(struct price_key);
     return memo;
@@ -344,6 +347,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     struct arena_mark mark = arena_mark(memo->scratch);
     struct parallel whole = *parallel;
     if (key->sharding == 0) whole.zero = 0;
+    whole.offload.parameters = memo->parameters;
     struct lower_request request = request_of(memo, key, mesh, &whole);
     struct block_program *program = lower_block(memo->scratch, &request);
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);

@@ -45,7 +45,8 @@ int space_moves(const struct search_request *request, int layers_most,
     int most = layers_most <= OFFLOAD_LAYERS_MAX ? layers_most : OFFLOAD_LAYERS_MAX + 1;
     for (enum tier activations = TIER_DEVICE; activations < TIER_COUNT; activations++) {
         for (enum tier optimizer = TIER_DEVICE; optimizer < TIER_COUNT; optimizer++) {
-            struct space_move move = {.offload = {optimizer, activations, {0}}};
+            struct space_move move = {
+                .offload = {.optimizer = optimizer, .activations = activations}};
             if (activations != TIER_DEVICE) {
                 move.layers_low = 1;
                 move.layers_high = most;

@@ -206,7 +206,9 @@ static int moving_class(const struct search_request *request, int zero)
     if (!pins->search_offload && pins_get(pins, CHOICE_OFFLOAD).high <= 0) return 0;
     unsigned to_host = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
     unsigned to_nvme = stack->nvme_zero_stages ? stack->nvme_zero_stages : ~0u;
-    return (int)(to_host >> zero & 1) << 1 | (int)(to_nvme >> zero & 1);
+    unsigned with_parameters = stack->parameter_zero_stages ? stack->parameter_zero_stages : ~0u;
+    return (int)(with_parameters >> zero & 1) << 2 | (int)(to_host >> zero & 1) << 1 |
+           (int)(to_nvme >> zero & 1);
 }
 
 static void add_sharding(struct build *build, struct space_tail tail, int layers_most)

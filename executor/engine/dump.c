@@ -1,5 +1,6 @@
 #include "core/file.h"
 #include "executor/engine/host_state.h"
+#include "executor/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,16 @@ static void put_values(struct dumping *dumping, const double *values, int64_t co
     put_text(dumping, "\n");
 }
 
+// Weights that are in memory of the host.
+static bool read_here(const struct engine *engine, enum element element, const char *from,
+                      int64_t count, double *values)
+{
+    enum number number = number_of(engine->backend, element);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = number_get(number, from, i);
+    return true;
+}
+
 static bool put_part(struct dumping *dumping, const char *what, int parameter, enum element element,
                      const char *array, struct state_part part)
 {
@@ -52,6 +63,8 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
     bool done;
     if (!array)
         done = host_state_get(engine, parameter, values);
+    else if (array == engine->state.weights && engine->state.weights_away)
+        done = read_here(engine, element, from, part.count, values);
     else
         done = numbers_read(engine, -1, element, from, part.count, values);
     if (!done) return false;

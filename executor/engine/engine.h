@@ -12,11 +12,12 @@ struct part {
 };
 struct part part_of(int64_t elements, int count, int index);
 
-// In device memory: weights as kernels read them (ELEMENT_COMPUTE), the others reals. Masters, of
-// which the optimizer keeps as much as of moments, are there where reals are wider than what
-// kernels read (backend->round); else weights are the masters.
+// In device memory, but for what the plan moves: weights as kernels read them (ELEMENT_COMPUTE),
+// the others reals. Masters, of which the optimizer keeps as much as of moments, are there where
+// reals are wider than what kernels read (backend->round); else weights are the masters.
 struct state {
     char *weights, *gradients, *masters, *first_moments, *second_moments;
+    bool weights_away;  // they are in memory of the host, and only fetched
     int64_t weight_count, gradient_count, moment_count;  // elements
     int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those
     double *trust;                                       // [parameter]: LAMB and LARS

@@ -233,6 +233,23 @@ static bool reduce(struct box_exchange *x)
                                                    x->to, count, combine));
 }
 
+// Parameters of the units that a task covers, from the host.
+static bool fetch_units(struct engine *engine, int task)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct state *state = &engine->state;
+    char *to = engine_address(engine, of, &of->outputs[0]);
+    for (int u = of->unit; u < of->unit + of->unit_count; u++) {
+        const char *from = state->weights + state->weight_at[u] * engine->compute_bytes;
+        int64_t bytes = engine->script->units[u].elements * engine->compute_bytes;
+        const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, from, bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, bytes);
+        to += bytes;
+    }
+    return true;
+}
+
 // Gathered parameters: the units that a task covers, one after another.
 static bool gather_units(struct engine *engine, int task)
 {
@@ -319,6 +336,7 @@ bool exchange_run(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
+    if (instr->collective == COLLECTIVE_FETCH) return fetch_units(engine, task);
     if (is_flat(block, instr) && of->unit >= 0) {
         return instr->collective == COLLECTIVE_ALL_GATHER ? gather_units(engine, task)
                                                           : scatter_units(engine, task);
@@ -368,7 +386,7 @@ int64_t exchange_staging(const struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
-    if (instr->collective == COLLECTIVE_NONE) return 0;
+    if (instr->collective == COLLECTIVE_NONE || instr->collective == COLLECTIVE_FETCH) return 0;
     if (is_flat(block, instr)) {
         int64_t most = 0;
         for (int u = of->unit; of->unit >= 0 && u < of->unit + of->unit_count; u++) {

@@ -252,12 +252,18 @@ static bool bring_down(struct engine *engine, int task, int unit, int64_t gradie
     return engine_ok(engine, task, fault);
 }
 
-// The rooms that weights come from are used again: on a stream they have to have passed.
+// The rooms that weights come from are used again: on a stream they have to have passed. Where
+// kernels fetch what they work on, weights stay on the host; nothing that was put before this reads
+// the old ones any more, for gradients have come down behind it.
 static bool bring_up(struct engine *engine, int task, const char *from, int64_t weight_at,
                      int64_t bytes)
 {
     enum stream stream = engine->script->tasks[task].stream;
     char *to = engine->state.weights + weight_at * engine->compute_bytes;
+    if (engine->state.weights_away) {
+        memcpy(to, from, (size_t)bytes);
+        return true;
+    }
     const char *fault = host_copy(engine, stream, COPY_FROM_HOST, to, from, bytes);
     if (!fault && engine->backend->is_asynchronous)
         fault = engine->backend->synchronize(engine->device, stream);

@@ -3,6 +3,7 @@
 
 #include "executor/calibrate/calibrate.h"
 #include "executor/launcher/spread.h"
+#include "executor/number.h"
 #include "executor/random.h"
 
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
@@ -90,6 +91,12 @@ bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t co
     char *weights = state->weights + (part.at + first) * engine->compute_bytes;
     if (engine->host_state && !host_state_put(engine, parameter, part.first + first, count, values))
         return false;
+    if (state->weights_away) {
+        enum number number = number_of(backend, ELEMENT_COMPUTE);
+        for (int64_t i = 0; i < count; i++)
+            number_put(number, weights, i, values[i]);
+        return true;
+    }
     if (!reals) return numbers_write(engine, -1, ELEMENT_COMPUTE, weights, count, values);
     if (!numbers_write(engine, -1, ELEMENT_FP32, reals, count, values)) return false;
     const char *fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, count);

@@ -1,6 +1,7 @@
 #include "executor/engine/host_state.h"
 
 #include <assert.h>
+#include <string.h>
 
 // What a rank keeps for good: of each unit the part that its storage layouts give it.
 
@@ -139,6 +140,21 @@ static bool reserve(struct engine *engine, enum element element, int64_t count, 
     return engine_ok(engine, -1, fault);
 }
 
+// On the host they stand as kernels read them, beside the states that they are made of.
+static bool reserve_weights(struct engine *engine)
+{
+    struct state *state = &engine->state;
+    int64_t bytes = state->weight_count * engine->compute_bytes;
+    state->weights_away = offload_moves_parameters(&engine->program->parallel.offload);
+    if (!state->weights_away)
+        return reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights);
+    state->weights = host_memory(engine, bytes + 1);
+    if (!state->weights) return false;
+    memset(state->weights, 0, (size_t)bytes + 1);
+    engine->host_bytes += bytes;
+    return true;
+}
+
 bool state_open(struct engine *engine)
 {
     struct state *state = &engine->state;
@@ -154,7 +170,7 @@ bool state_open(struct engine *engine)
     } kept[] = {{has_masters, &state->masters},
                 {is_here && moments > 0, &state->first_moments},
                 {is_here && moments > 1, &state->second_moments}};
-    if (!reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights)) return false;
+    if (!reserve_weights(engine)) return false;
     if (!reserve(engine, ELEMENT_FP32, state->gradient_count, &state->gradients)) return false;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         if (kept[i].is_there && !reserve(engine, ELEMENT_FP32, state->moment_count, kept[i].memory))
@@ -165,7 +181,8 @@ bool state_open(struct engine *engine)
 
 void state_close(struct engine *engine)
 {
-    char *arrays[] = {engine->state.weights, engine->state.gradients, engine->state.masters,
+    char *weights = engine->state.weights_away ? NULL : engine->state.weights;
+    char *arrays[] = {weights, engine->state.gradients, engine->state.masters,
                       engine->state.first_moments, engine->state.second_moments};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i]) engine->backend->release(engine->device, arrays[i]);

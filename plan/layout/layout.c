@@ -107,8 +107,8 @@ struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, 
 const char *collective_name(enum collective collective)
 {
     static const char *const NAMES[COLLECTIVE_COUNT] = {
-        "none",       "all-gather", "all-reduce", "reduce-scatter",
-        "all-to-all", "slice",      "send-recv",  "broadcast",
+        "none",  "all-gather", "all-reduce", "reduce-scatter", "all-to-all",
+        "slice", "send-recv",  "broadcast",  "fetch",
     };
     assert(collective >= 0 && collective < COLLECTIVE_COUNT);
     return NAMES[collective];

@@ -47,6 +47,7 @@ enum collective {
     COLLECTIVE_SLICE,
     COLLECTIVE_SEND_RECV,
     COLLECTIVE_BROADCAST,
+    COLLECTIVE_FETCH,  // of one rank: parameters from its host, see plan/offload.h
     COLLECTIVE_COUNT
 };
 const char *collective_name(enum collective collective);

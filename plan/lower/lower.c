@@ -238,9 +238,25 @@ static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
     }
 }
 
-// Stored split, computed with whole.
+// In one copy, or without the combine pass in one of each.
+static void fetch_parameters(struct lowering *low)
+{
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        int64_t bytes = flat_bytes(low, (enum parameter_kind)kind);
+        bool is_combined = pass_is_on(low->request->parallel, PASS_COMBINE);
+        if (is_combined && bytes > 0) lowering_fetch(low, bytes);
+        for (int i = 0; i < low->program->parameter_count && !is_combined; i++) {
+            const struct parameter *parameter = &low->program->parameters[i];
+            if ((int)parameter->kind != kind) continue;
+            lowering_fetch(low, parameter->elements * lowering_element_bytes(low, ELEMENT_COMPUTE));
+        }
+    }
+}
+
+// Stored split, computed with whole; or stored elsewhere.
 static void gather_parameters(struct lowering *low)
 {
+    if (offload_moves_parameters(&low->request->parallel->offload)) return fetch_parameters(low);
     change_flat(low, 3, DIM_FLAT, LAYOUT_WHOLE);
 }
 
@@ -344,6 +360,19 @@ static void recompute_whole(struct lowering *low)
     low->group++;
 }
 
+// An embedding whose rows are not worked on any more only adds to the gradient of its table.
+static bool reads_weights_again(const struct lowering *low)
+{
+    if (low->request->recompute != RECOMPUTE_NONE) return true;
+    for (int o = low->facts->forward_op_count; o < low->block->op_count; o++) {
+        const struct op *op = &low->block->ops[o];
+        for (int i = 0; i < op->input_count; i++) {
+            if (low->block->tensors[op->inputs[i]].role == TENSOR_PARAMETER) return true;
+        }
+    }
+    return false;
+}
+
 static void place_output_gradients(struct lowering *low)
 {
     for (int i = 0; i < low->block->output_count; i++) {
@@ -378,7 +407,10 @@ static void lower_backward(struct lowering *low)
     low->group++;
     place_output_gradients(low);
     forget_forward(low);
-    gather_parameters(low);
+    // Shards are gathered whether or not backward reads them, as software does; nothing is fetched
+    // for nobody.
+    bool moves = offload_moves_parameters(&low->request->parallel->offload);
+    if (!moves || reads_weights_again(low)) gather_parameters(low);
     recompute_whole(low);
     bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {

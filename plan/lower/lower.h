@@ -76,7 +76,8 @@ struct instr {
                      // all-reduce, input of a reduce-scatter, fuller of the two
                      // local buffers of an all-to-all, message of a send; a streamed
                      // one moves stream_steps parts of 1 / ranks of it
-    bool parameter;  // payload are all parameters of a kind or their gradients (ZeRO 2 and 3)
+    bool parameter;  // payload are all parameters of a kind or their gradients (ZeRO 2 and 3, or
+                     // from the host)
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];  // buffers
     int input_count, output_count;
     int8_t input_views[OP_INPUT_MAX], output_views[OP_OUTPUT_MAX];  // 1 + view of the program; 0:
@@ -91,6 +92,13 @@ struct instr {
                            // vocabulary-parallel loss reduces max, sum of exponentials and target
                            // logit between its own steps; a dispatch gathers the counts of its rows
 };
+
+// Of the flat collectives on parameters: whether weights come, from other ranks or the host; else
+// their gradients go.
+static inline bool instr_gathers(const struct instr *instr)
+{
+    return instr->collective == COLLECTIVE_ALL_GATHER || instr->collective == COLLECTIVE_FETCH;
+}
 
 // Of the instructions that run as one call with this one, the first and the last: itself where it
 // runs alone.

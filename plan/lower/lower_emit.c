@@ -220,6 +220,17 @@ void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layo
     emit_collective(low, &changes[0], input, output);
 }
 
+void lowering_fetch(struct lowering *low, int64_t bytes)
+{
+    const struct change change = {.collective = COLLECTIVE_FETCH};
+    const struct layout whole = {{0}};
+    int input = lowering_flat_buffer(low, bytes, &whole);
+    int output = lowering_flat_buffer(low, bytes, &whole);
+    low->program->buffers[input].external = low->program->buffers[output].external = true;
+    emit_collective(low, &change, input, output);
+    low->program->instrs[low->program->instr_count - 1].parent = AXIS_DP;
+}
+
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count)
 {
     struct change change = {COLLECTIVE_ALL_GATHER, axes, DIM_EXPERT, DIM_NONE, 0};

@@ -97,6 +97,8 @@ struct layout lowering_home_layout(const struct lowering *low, int tensor);
 // One change of layout of a buffer that is not a tensor's (ZeRO), from `from` to `to`.
 void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layout *from,
                           const struct layout *to);
+// Parameters of so many bytes come from the host.
+void lowering_fetch(struct lowering *low, int64_t bytes);
 // Every rank learns how many rows it will get of each expert.
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count);
 

@@ -15,7 +15,7 @@ static bool check_units(const struct checking *checking, const struct check_stag
     for (int u = task->unit; u < task->unit + task->unit_count; u++) {
         const struct script_unit *unit = &script->units[u];
         const struct storage *storage = &unit->storage;
-        bool is_stored = is_gather ? storage->weight_axes : storage->gradient_axes;
+        bool is_stored = is_gather ? storage_gathers(storage) : storage_scatters(storage);
         bool is_right = unit->chunk == task->chunk && unit->position == task->position &&
                         unit->kind == script->units[task->unit].kind && is_stored;
         if (!is_right) return check_fail(checking, stage, "covers a unit that is not its own");
@@ -203,7 +203,7 @@ bool check_flat_task(const struct checking *checking, struct check_stage *stage)
     const struct block_program *block = checking->program->blocks[task->block];
     const struct instr *instr = &block->instrs[task->instr];
     struct check_work *work = check_work_of(stage, task);
-    bool is_gather = instr->collective == COLLECTIVE_ALL_GATHER;
+    bool is_gather = instr_gathers(instr);
     int64_t bytes;
     if (!check_units(checking, stage, is_gather, &bytes)) return false;
     if (instr->bytes != bytes)

@@ -227,7 +227,7 @@ static bool read_external(const struct check_flow *flow, const struct instr *ins
     if (!layout_equal(&parameter->layout, &block->program->buffers[operand->buffer].layout))
         return check_fail(flow->checking, flow->stage, "%s is read in another layout than stored",
                           name);
-    if (!flow->checking->program->storage[parameter->kind].weight_axes) {
+    if (!storage_gathers(&flow->checking->program->storage[parameter->kind])) {
         if (operand->place == PLACE_WEIGHT)
             return check_old_weight(flow->checking, flow->stage, operand->parameter) &&
                    check_use_parameter(flow->checking, flow->stage, flow->stage->weight_uses,

@@ -120,7 +120,7 @@ static void add_payload(const struct program *program, const struct block_progra
     double bytes = (double)instr->bytes;
     int from = instr->inputs[0];
     bool is_flat = block->buffers[from].tensor < 0;
-    bool is_reduced = is_flat && instr->parameter && instr->collective != COLLECTIVE_ALL_GATHER;
+    bool is_reduced = is_flat && instr->parameter && !instr_gathers(instr);
     enum element element = element_of(block, from);
     if (instr->inner > 0) {
         const struct op *op = &block->block->ops[instr->op];

@@ -10,8 +10,7 @@ const char *script_instr_name(struct arena *arena, const struct block_program *b
     const char *of = instr->inner > 0 ? block->block->ops[instr->op].name
                      : tensor >= 0    ? block->block->tensors[tensor].name
                                       : "parameters";
-    if (tensor < 0 && instr->inner == 0 && instr->collective != COLLECTIVE_ALL_GATHER)
-        of = "gradients";
+    if (tensor < 0 && instr->inner == 0 && !instr_gathers(instr)) of = "gradients";
     return arena_print(arena, "%s %s", collective_name(instr->collective), of);
 }
 

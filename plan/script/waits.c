@@ -160,7 +160,7 @@ static void touch_instr(struct waiting *waiting, const struct script_task *task)
 {
     const struct block_program *block = waiting->script->program->blocks[task->block];
     const struct instr *instr = &block->instrs[task->instr];
-    bool scatters = task->unit >= 0 && instr->collective != COLLECTIVE_ALL_GATHER;
+    bool scatters = task->unit >= 0 && !instr_gathers(instr);
     for (int i = 0; i < task->input_count; i++) {
         const struct script_operand *operand = &task->inputs[i];
         // What waited for a room is added to what the room has; exchanges fill their own buffer.

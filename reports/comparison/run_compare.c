@@ -21,6 +21,7 @@ static struct run_row *find_row(struct run_compare *compare, enum run_group grou
 
 static const char *collective_text(struct arena *arena, enum axis axis, enum collective collective)
 {
+    if (collective == COLLECTIVE_FETCH) return collective_name(collective);
     return arena_print(arena, "%s %s", axis_name(axis), collective_name(collective));
 }
 

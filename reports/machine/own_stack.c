@@ -125,6 +125,7 @@ static unsigned offloads(void)
         {OFFLOADS_ACTIVATIONS, {.activations = TIER_HOST}},
         {OFFLOADS_ACTIVATIONS_NVME, {.activations = TIER_NVME}},
         {OFFLOADS_CLASSES, {.activations = TIER_HOST}},
+        {OFFLOADS_PARAMETERS, {.optimizer = TIER_HOST, .parameters = TIER_HOST}},
     };
     const struct workload any = {0};
     unsigned found = 0;
@@ -179,6 +180,8 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     if (has_gemms_in(answers, PRECISION_FP8)) stack->fp8_gemms = ALL_PHASES;
     if (has_gemms_in(answers, PRECISION_FP4)) stack->fp4_gemms = ALL_PHASES;
     stack->offload = offloads();
+    // Shards are gathered from where the device has them.
+    stack->parameter_zero_stages = 1u << 0;
     fill_widths(answers, stack);
     return find_attention(arena, backend, &stack->attention, err);
 }

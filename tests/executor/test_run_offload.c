@@ -210,6 +210,59 @@ static void activations_on_nvme_change_nothing(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+// Weights of a block are on the device while it works, and nowhere else: the same training to the
+// last bit, less on the device. What gathers ahead has those of the next block there as well.
+static void parameters_on_the_host_change_nothing(void **state)
+{
+    static const struct spread WAYS[] = {
+        {.optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
+        {.optimizer = OPTIMIZER_SGD},
+        {.dp = 2, .optimizer = OPTIMIZER_ADAM, .clip_norm = 1},
+        {.tp = 2, .dp = 2, .optimizer = OPTIMIZER_ADAMW},
+        {.tp = 2, .pp = 2, .optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
+    };
+    static const char *const BACKENDS[] = {"cpu-fp64", "cpu", "cpu-half"};
+    for (size_t w = 0; w < sizeof WAYS / sizeof *WAYS; w++) {
+        struct run_case of = case_of(w % 2 ? LLAMA : GPT2, &WAYS[w]);
+        of.backend = BACKENDS[w % 3];
+        if (w % 3 == 2) of.precision = PRECISION_BF16;
+        if (w % 2) of.parallel.passes &= ~(unsigned)(1 << PASS_COMBINE);
+        of.parallel.offload.optimizer = TIER_HOST;
+        const struct run_outcome *expected = run_case_done(*state, &of);
+        of.parallel.offload.parameters = TIER_HOST;
+        for (int ahead = 0; ahead < 2; ahead++) {
+            of.parallel.overlap &= ~(unsigned)OVERLAP_PARAM_GATHER;
+            if (ahead) of.parallel.overlap |= OVERLAP_PARAM_GATHER;
+            const struct run_outcome *found = run_case_done(*state, &of);
+            const char *difference = run_outcome_difference(*state, expected, found, 0);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            check_bytes(*state, &of, found);
+            int64_t planned = run_outcome_planned_bytes(found);
+            assert_true(labs(found->peak_bytes - planned) <= planned / 50);
+            if (!ahead) assert_true(found->peak_bytes < expected->peak_bytes);
+            assert_true(found->host_peak_bytes > expected->host_peak_bytes);
+        }
+    }
+}
+
+// On a back end whose memory the host cannot touch, with streams beside each other.
+static void parameters_are_fetched_on_a_stream_of_their_own(void **state)
+{
+    static const enum precision WIDTHS[] = {PRECISION_FP32, PRECISION_BF16};
+    for (int w = 0; w < 2; w++) {
+        struct run_case of = case_of(GPT2, &SPREADS[0]);
+        of.backend = "cuda";
+        of.precision = WIDTHS[w];
+        of.parallel.offload.optimizer = TIER_HOST;
+        const struct run_outcome *expected = run_case_done(*state, &of);
+        of.parallel.offload.parameters = TIER_HOST;
+        const struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = run_outcome_difference(*state, expected, found, 0);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        check_bytes(*state, &of, found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +271,8 @@ int main(void)
         cmocka_unit_test(without_its_folder_no_run_begins),
         cmocka_unit_test(activations_take_as_much_of_the_host_as_is_in_flight),
         cmocka_unit_test(activations_on_nvme_change_nothing),
+        cmocka_unit_test(parameters_on_the_host_change_nothing),
+        cmocka_unit_test(parameters_are_fetched_on_a_stream_of_their_own),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -16,6 +16,7 @@ static void is_same(const struct offload *expected, const struct offload *found)
 {
     assert_int_equal(expected->optimizer, found->optimizer);
     assert_int_equal(expected->activations, found->activations);
+    assert_int_equal(expected->parameters, found->parameters);
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
         assert_int_equal(expected->layers[class], found->layers[class]);
 }
@@ -38,6 +39,8 @@ static void every_class_count_and_tier_comes_back(void **state)
             comes_back(*state, &offload);
             offload.optimizer = c % 2 ? TIER_NVME : TIER_HOST;
             comes_back(*state, &offload);
+            offload.parameters = class % 2 ? TIER_NVME : TIER_HOST;
+            comes_back(*state, &offload);
             // All but one alike.
             for (int other = 0; other < OP_CLASS_COUNT; other++)
                 offload.layers[other] = other == class ? 7 : (int16_t)COUNTS[c];
@@ -53,6 +56,10 @@ static void words_are_the_shortest(void **state)
         "optimizer",
         "optimizer@nvme",
         "activations",
+        "parameters",
+        "optimizer,parameters",
+        "optimizer@nvme,parameters,activations:3",
+        "optimizer@nvme,parameters@nvme",
         "activations:1@nvme",
         "activations:254",
         "optimizer,activations@nvme",
@@ -66,6 +73,7 @@ static void words_are_the_shortest(void **state)
     }
     static const char *const ALSO[][2] = {
         {"activations@host,optimizer@host", "optimizer,activations"},
+        {"parameters@host,activations,optimizer", "optimizer,parameters,activations"},
         {"mla-up:2,experts:2,mlp:2,activation:2,norm:2,attention:2,other:2", "activations:2"},
         {"mlp@nvme,other:3@nvme", "other:3@nvme,mlp@nvme"},
     };

@@ -97,6 +97,8 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
     int shards = parallel->degree[AXIS_DP] * parallel->degree[AXIS_CP];
     if (shards % 2 == 0 && shards > 2 && draw_int(draw, 0, 2) == 0)
         parallel->zero_group = shards / 2;
+    if (parallel->zero == 0 && draw_int(draw, 0, 1))
+        parallel->offload.optimizer = parallel->offload.parameters = TIER_HOST;
     if (draw_int(draw, 0, 2)) return;
     parallel->offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)

@@ -53,6 +53,8 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
     parallel->recompute_layers = draw_int(draw, -1, 2);
     parallel->zero = draw_int(draw, 0, 3);
     parallel->accumulates = parallel->zero >= 2 && draw_int(draw, 0, 3) == 0;
+    if (parallel->zero == 0 && draw_int(draw, 0, 1))
+        parallel->offload.optimizer = parallel->offload.parameters = TIER_HOST;
     if (draw_int(draw, 0, 2)) return;
     parallel->offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)

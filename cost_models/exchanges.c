@@ -1,0 +1,84 @@
+#include "cost_models/exchanges.h"
+#include "cost_models/gemm.h"
+#include "cost_models/offload.h"
+
+// Where a token goes in an exchange of the rows of experts, if the stack's library knows which of
+// its experts share a place.
+static struct routing routing_of(const struct price_context *context,
+                                 const struct block_program *program, const struct instr *instr)
+{
+    bool is_exchange = instr->ragged && instr->collective == COLLECTIVE_ALL_TO_ALL;
+    if (!is_exchange || !context->compute.stack->dispatch_once) return (struct routing){0};
+    for (int i = 0; i < program->block->op_count; i++) {
+        const struct op *op = &program->block->ops[i];
+        if (op->kind != OP_ROUTE) continue;
+        return (struct routing){op->top_k, op->group_count, op->open_groups};
+    }
+    return (struct routing){0};
+}
+
+// Gradients travel in the width in which the stack reduces them, parameters in the run's.
+static double reduced_bytes(const struct price_context *context, const struct instr *instr)
+{
+    double width = (double)lower_element_bytes(ELEMENT_COMPUTE, context->compute.precision);
+    return (double)instr->bytes *
+           stack_reduce_bytes(context->compute.stack, context->compute.precision) / width;
+}
+
+// Operands of low-precision GEMMs are quantised before they are gathered.
+static bool is_gathered_low_precision(const struct price_context *context,
+                                      const struct block_program *program,
+                                      const struct instr *gather)
+{
+    const struct compute_context *compute = &context->compute;
+    bool may_be = compute->stack->low_precision_gathers && precision_bytes(compute->precision) < 2;
+    if (!may_be || gather->parent != AXIS_TP || gather->inner > 0) return false;
+    bool is_low_precision = false;
+    for (const struct instr *at = gather + 1; at < program->instrs + program->instr_count; at++) {
+        for (int i = 0; i < at->input_count; i++) {
+            if (at->inputs[i] != gather->outputs[0]) continue;
+            if (!gemm_is_low_precision(compute, program, at)) return false;
+            is_low_precision = true;
+        }
+    }
+    return is_low_precision;
+}
+
+struct exchange exchange_of(const struct price_context *context,
+                            const struct block_program *program, const struct instr *instr)
+{
+    struct exchange exchange = {.phase = instr->phase,
+                                .part = part_of_axis(instr->parent),
+                                .overlap = axis_overlap(instr->parent),
+                                .collective = instr->collective,
+                                .axes = instr->axes,
+                                .bytes = (double)instr->bytes,
+                                .instr = 1 + (int)(instr - program->instrs)};
+    if (!instr->parameter) {
+        exchange.routing = routing_of(context, program, instr);
+        bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;
+        if (gathers && is_gathered_low_precision(context, program, instr))
+            exchange.bytes *= precision_bytes(context->compute.precision) / 2.0;
+        return exchange;
+    }
+    if (instr->collective == COLLECTIVE_FETCH) {
+        exchange.part = PART_OFFLOAD;
+        exchange.overlap = OVERLAP_PARAM_GATHER;
+        exchange.kind = EXCHANGE_FETCH;
+        return exchange;
+    }
+    // Shards of parameters are data parallel, whatever axes they span (cp beside dp, or alone).
+    exchange.part = PART_DP;
+    exchange.overlap = 0;
+    exchange.kind = EXCHANGE_GATHER;
+    if (instr->collective != COLLECTIVE_ALL_GATHER) {
+        exchange.kind = EXCHANGE_SCATTER;
+        exchange.bytes = reduced_bytes(context, instr);
+    }
+    return exchange;
+}
+
+struct collective_cost exchange_fetch_cost(const struct price_context *context, double bytes)
+{
+    return (struct collective_cost){.s = bytes / offload_bytes_per_s(context, TIER_HOST)};
+}

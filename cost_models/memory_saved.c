@@ -1,0 +1,34 @@
+#include "cost_models/memory.h"
+
+// What a layer keeps of its forward pass, and what goes to a host together.
+
+// Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
+// what else is read in 16 bits (module/linear.py and layernorm_linear.py).
+double memory_kept_bytes(const struct stack *stack, enum precision precision,
+                         const struct block_program *block)
+{
+    double bytes = (double)block->saved_bytes;
+    unsigned products = stack_low_precision_gemms(stack, precision);
+    if (!(products >> PHASE_WEIGHT & 1) || block->block->role != BLOCK_LAYER) return bytes;
+    double ratio = precision_bytes(precision) / 2;
+    return bytes - (1 - ratio) * (double)block->weight_read_bytes +
+           ratio * (double)block->shared_read_bytes;
+}
+
+double memory_class_bytes(const struct stack *stack, enum precision precision,
+                          const struct block_program *block, unsigned classes)
+{
+    int64_t bytes = 0;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        if (classes >> class & 1) bytes += block->class_saved_bytes[class];
+    }
+    if (bytes == 0) return 0;
+    return memory_kept_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
+}
+
+double memory_bucket_bytes(const struct program *program, const struct stack *stack)
+{
+    const struct mesh *mesh = &program->mesh;
+    unsigned axes = mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
+    return stack_bucket_bytes(stack, &program->parallel, mesh_size(mesh, axes));
+}
