@@ -438,3 +438,17 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
     }
     return steps;
 }
+
+const char *block_step_name(struct arena *arena, const struct block_steps *steps,
+                            const struct block_step *step, int position)
+{
+    if (step->kind != TASK_INSTR)
+        return arena_print(arena, "%d %s", position, task_kind_name(step->kind));
+    const struct block_program *program = steps->program;
+    const struct instr *instr = &program->instrs[step->instr];
+    if (!instr->collective)
+        return arena_print(arena, "%d %s", position, program->block->ops[instr->op].name);
+    int tensor = program->buffers[instr->inputs[0]].tensor;
+    const char *of = tensor < 0 ? "flat" : program->block->tensors[tensor].name;
+    return arena_print(arena, "%d %s %s", position, collective_name(instr->collective), of);
+}

@@ -48,3 +48,6 @@ struct block_steps {
 // `moved`: see struct block_use. Copying out is in no order: it ends later.
 struct block_steps *block_steps_make(struct arena *arena, const struct program *program,
                                      const struct block_program *block, unsigned moved);
+// Of a step of the block at this position, for graphs and messages. Lives in `arena`.
+const char *block_step_name(struct arena *arena, const struct block_steps *steps,
+                            const struct block_step *step, int position);

@@ -180,20 +180,6 @@ static void pass_gates(struct building *building, int operator)
         draft_follows(&building->draft, operator, building->gates.items[i]);
 }
 
-static const char *step_name(struct arena *arena, const struct block_steps *steps,
-                             const struct block_step *step, int position)
-{
-    if (step->kind != TASK_INSTR)
-        return arena_print(arena, "%d %s", position, task_kind_name(step->kind));
-    const struct block_program *program = steps->program;
-    const struct instr *instr = &program->instrs[step->instr];
-    if (!instr->collective)
-        return arena_print(arena, "%d %s", position, program->block->ops[instr->op].name);
-    int tensor = program->buffers[instr->inputs[0]].tensor;
-    const char *of = tensor < 0 ? "flat" : program->block->tensors[tensor].name;
-    return arena_print(arena, "%d %s %s", position, collective_name(instr->collective), of);
-}
-
 static int emit(struct building *building, const struct stage_slot *slot, int position, int index)
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
@@ -203,7 +189,7 @@ static int emit(struct building *building, const struct stage_slot *slot, int po
     int first = step->kind == TASK_INSTR ? instr_first(steps->program->instrs, index) : index;
     int operator= work->operators[first];
     if (operator<0) {
-        const char *name = step_name(building->draft.arena, steps, step, position);
+        const char *name = block_step_name(building->draft.arena, steps, step, position);
         operator= add_own(building, step->kind, name, slot, position);
         building->draft.operators[operator].instr = step->instr;
     }
@@ -235,10 +221,22 @@ static struct steps_order order_of(const struct block_steps *steps, const struct
     return (struct steps_order){steps->backward, steps->backward_count};
 }
 
+// Weights that come from the host come behind what the slot has done so far: nothing else says
+// when.
+static void fetch_late(struct building *building, const struct block_steps *steps, int index,
+                       int operator, int done)
+{
+    int instr = steps->steps[index].instr;
+    if (instr < 0 || steps->program->instrs[instr].collective != COLLECTIVE_FETCH) return;
+    for (int o = building->slot_first; o < done; o++) {
+        if (!building->is_followed[o - building->slot_first]) follows(building, operator, o);
+    }
+}
+
 // What a block waits for, if not yet written: its parameters, and what was moved. `is_ahead`: while
-// another block works.
+// another block works. `done`: operators that there were before those of that one.
 static void emit_early(struct building *building, const struct stage_slot *slot, int position,
-                       bool is_ahead, struct index_list *made)
+                       bool is_ahead, int done, struct index_list *made)
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     struct steps_order order = order_of(steps, slot);
@@ -249,6 +247,7 @@ static void emit_early(struct building *building, const struct stage_slot *slot,
         bool is_early = gathers || step->kind == TASK_COPY_IN;
         if (!is_early || work->operators[order.steps[i]] >= 0) continue;
         int operator= emit(building, slot, position, order.steps[i]);
+        fetch_late(building, steps, order.steps[i], operator, done);
         pass_gates(building, operator);
         index_list_add(building->draft.arena, made, operator);
     }
@@ -275,8 +274,9 @@ static void emit_block(struct building *building, const struct stage_slot *slot,
     struct steps_order order = order_of(steps, slot);
     struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     struct index_list own = {0}, ahead = {0};
-    emit_early(building, slot, position, false, &own);
-    if (next >= 0) emit_early(building, slot, next, true, &ahead);
+    int done = building->draft.operator_count;
+    emit_early(building, slot, position, false, done, &own);
+    if (next >= 0) emit_early(building, slot, next, true, done, &ahead);
     int first = building->draft.operator_count;
     for (int i = 0; i < order.count; i++) {
         if (work->operators[order.steps[i]] >= 0) continue;

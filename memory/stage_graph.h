@@ -11,7 +11,8 @@
 // messages from neighbours, copies for offload.
 //
 // Collectives run when the plan says. Where parameters are gathered ahead (overlap param-gather) a
-// block's are there before the block in front of them begins; where messages go beside compute
+// block's are there before the block in front of them begins (those from the host behind the one
+// in front of that); where messages go beside compute
 // (overlap pp) the next slot's is received while a slot runs, and what a slot sends is gone when
 // the next ends. What is offloaded of a layer is out when the next layer of the slot has worked, or
 // the slot ends, and comes back while the layer whose backward is before its own works.
