@@ -27,6 +27,8 @@ static int put_workload(struct plan_arguments *a, struct option *options)
          NULL, 0, 0},
         {"--nodes", OPTION_I64, &a->nodes, "override the number of nodes", "N", 0, 0},
         {"--gpus", OPTION_I64, &a->gpus, "use only the first N GPUs", "N", 0, 0},
+        {"--device-memory", OPTION_I64, &a->device_memory_bytes,
+         "what each device has, in place of what its file says", "BYTES", 1, 1e15},
         {"--ranks", OPTION_INT, &a->ranks, "CPU ranks of local (default: as many as cores)", "N", 1,
          4096},
         {"Workload", OPTION_GROUP, NULL, "what is trained; never changed by the search", NULL, 0,
@@ -198,6 +200,7 @@ struct inquiry plan_asked(const struct plan_arguments *arguments)
     inquiry.kernels = arguments->kernels;
     inquiry.nodes = arguments->nodes;
     inquiry.gpus = arguments->gpus;
+    inquiry.device_memory_bytes = arguments->device_memory_bytes;
     inquiry.seq_len = arguments->seq_len;
     inquiry.global_batch = arguments->global_batch;
     inquiry.tokens = arguments->tokens;

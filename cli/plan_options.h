@@ -12,6 +12,7 @@ struct plan_arguments {
     const struct model_config *given;  // in place of `model`: that of another program's file
     const char *stack, *kernels;
     int64_t nodes, gpus;            // 0 = as the cluster file says
+    int64_t device_memory_bytes;    // 0 = as its devices have it
     int ranks;                      // of CLUSTER local; 0 = as many as cores
     int64_t seq_len, global_batch;  // 0 = not given
     double tokens;
@@ -28,7 +29,7 @@ struct plan_arguments {
     struct price_arguments price;
 };
 
-enum { PLAN_OPTION_COUNT = 30 + CHOICE_COUNT + RELIABILITY_OPTION_COUNT + PRICE_OPTION_COUNT };
+enum { PLAN_OPTION_COUNT = 31 + CHOICE_COUNT + RELIABILITY_OPTION_COUNT + PRICE_OPTION_COUNT };
 
 // Of --tokens, on every command; those of a file may be 0, which is none.
 static const double PLAN_TOKENS_LOW = 1, PLAN_TOKENS_HIGH = 1e30;

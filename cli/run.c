@@ -377,7 +377,7 @@ static int run_parsed(struct run_arguments *arguments, int argc, char **argv, st
     return status;
 }
 
-enum { RUNNING_OPTION_COUNT = 12 };
+enum { RUNNING_OPTION_COUNT = 13 };
 
 // Where and how the ranks run.
 static void running_options(struct run_arguments *arguments, struct option *options)
@@ -411,6 +411,9 @@ static void running_options(struct run_arguments *arguments, struct option *opti
         {"--nvme", OPTION_TEXT, &arguments->nvme,
          "where plans with --offload ...@nvme keep it: a folder of a drive of each host", "DIR", 0,
          0},
+        {"--device-memory", OPTION_I64, &arguments->device_memory_bytes,
+         "of each CPU rank, enforced: what would take more of it fails (default: as the host has)",
+         "BYTES", 1, 1e15},
         {"--dump", OPTION_TEXT, &arguments->dump,
          "write the last weights and gradients, a file a rank", "FILE", 0, 0},
     };

@@ -12,6 +12,7 @@ struct run_arguments {
     int steps;
     double epochs;  // of the files in place of steps; 0: not said
     int64_t seed;
+    int64_t device_memory_bytes;  // of a rank; 0: not said
     struct training_arguments training;
     bool poison, json, spawn;
     int replay_rank;  // alone, the others by the model; -1: all ranks run

@@ -171,6 +171,12 @@ static bool open_rank(struct arena *arena, struct rank *rank, const struct launc
     if (rank->arguments->training.mask_documents &&
         !run_check_documents(rank->backend, rank->script->program, err))
         return false;
+    if (rank->arguments->device_memory_bytes > 0 && !rank->backend->limit)
+        return err_set(
+            err, ERR_USAGE,
+            "--device-memory: only ranks on CPUs have as much as is said; --backend %s has "
+            "what it has",
+            rank->backend->name);
     if (is_first(rank)) say_difference(rank, place);
     const char *fault = rank->backend->open(place->local_rank, &rank->device);
     if (fault) return err_set(err, ERR_SYSTEM, "opening the device: %s", fault);
@@ -253,6 +259,7 @@ static struct run_options options_of(const struct run_arguments *arguments,
         .readers = training_readers(training),
         .validate_every = training->validate_every,
         .validate_batches = training->validate_batches,
+        .device_memory_bytes = arguments->device_memory_bytes,
         .nvme = arguments->nvme,
         .slow_rank = place->rank,
         .slow_ratio = is_slow ? arguments->checkpoint.slow_ratio : 0,

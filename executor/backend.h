@@ -35,7 +35,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 12 };
+enum { BACKEND_VERSION = 13 };
 
 struct device;  // a back end's own
 struct event;
@@ -129,6 +129,12 @@ struct backend {
     void (*close)(struct device *device);
     const char *(*allocate)(struct device *device, int64_t bytes, void **memory);
     void (*release)(struct device *device, void *memory);
+    // From now on the device has no more memory than this: what would take more of it, `allocate`
+    // or room that a kernel needs for itself, fails and says so. Returns what it says where more is
+    // taken already. NULL: the device has what it has. `peak_bytes`, which goes with it: the most
+    // that was taken at a time.
+    const char *(*limit)(struct device *device, int64_t bytes);
+    int64_t (*peak_bytes)(struct device *device);
     // Memory of the host for COPY_TO_PINNED and COPY_FROM_PINNED. NULL: there are no such copies.
     const char *(*allocate_host)(struct device *device, int64_t bytes, void **memory);
     void (*release_host)(struct device *device, void *memory);

@@ -75,8 +75,9 @@ struct run_options {
     const struct run_checkpoint *checkpoint;  // NULL: none are written
     int slow_rank;  // its own work takes `slow_ratio` as long as it does; a ratio of 0 or 1: none.
                     // On a
-    double slow_ratio;      // back end that works beside the host none is made slow
-    const char *nvme;       // folder for what the plan moves to NVMe; NULL: not said
+    double slow_ratio;            // back end that works beside the host none is made slow
+    int64_t device_memory_bytes;  // that a rank's device has at most; 0: as much as it has
+    const char *nvme;             // folder for what the plan moves to NVMe; NULL: not said
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
 };
@@ -148,6 +149,8 @@ struct run_result {
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
     int64_t host_peak_bytes, nvme_bytes;  // of the ranks with most: what the plan moves there
+    int64_t device_limit_bytes, device_peak_bytes;  // where device memory is limited: to how much,
+                                                    // and the most that a rank had taken of it
     int64_t replay_count;  // of this rank: runs of operators that were replayed as one launch
     int64_t joined_count;  // operators a step that ran as one with the one before them
     struct run_kind *kinds;

@@ -52,6 +52,8 @@ bool inquiry_cluster(struct arena *arena, const struct inquiry *inquiry, struct 
 {
     if (inquiry->nodes && !cluster_set_nodes(cluster, inquiry->nodes, err)) return false;
     if (inquiry->gpus && !cluster_take_gpus(cluster, inquiry->gpus, err)) return false;
+    if (inquiry->device_memory_bytes > 0)
+        cluster_set_memory(arena, cluster, inquiry->device_memory_bytes);
     request->cluster = cluster;
     if (!inquiry_kernels(arena, inquiry->kernels, &request->cluster, err)) return false;
     request->fabrics = fabrics_load(arena, err);

@@ -20,6 +20,7 @@ struct inquiry {
     const char *model, *cluster;    // paths, or names of shipped files
     const char *stack, *kernels;    // NULL: the default of the devices; none
     int64_t nodes, gpus;            // 0: as the cluster's file says
+    int64_t device_memory_bytes;    // 0: as the devices have it
     int64_t seq_len, global_batch;  // 0: taken, with a note
     double tokens;                  // to train in all; 0: not asked
     double expert_imbalance, capacity_factor;

@@ -110,6 +110,16 @@ struct cluster *cluster_with_kernels(struct arena *arena, const struct cluster *
     return NULL;
 }
 
+void cluster_set_memory(struct arena *arena, struct cluster *cluster, int64_t device_bytes)
+{
+    assert(device_bytes > 0);
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        struct device *device = device_copy(arena, cluster->nodes[i].device);
+        device->memory_bytes = device_bytes;
+        cluster->nodes[i].device = device;
+    }
+}
+
 static bool groups_equal(const struct node_group *a, const struct node_group *b)
 {
     return a->gpus == b->gpus && a->gpus_per_host == b->gpus_per_host &&

@@ -138,6 +138,9 @@ MUST_CHECK bool cluster_set_nodes(struct cluster *cluster, int64_t nodes, struct
 // last one keeps its GPUs and NICs. ERR_USAGE when there are fewer.
 MUST_CHECK bool cluster_take_gpus(struct cluster *cluster, int64_t gpus, struct err *err);
 
+// `--device-memory N`: so much has each device, whatever its file says.
+void cluster_set_memory(struct arena *arena, struct cluster *cluster, int64_t device_bytes);
+
 // GPUs that are paid for.
 int cluster_rented_count(const struct cluster *cluster);
 

@@ -121,7 +121,7 @@ const char *cpu_attention(struct cpu_device *device, const struct kernel_call *c
     if (fault) return fault;
     int64_t bytes = QUERY_BLOCK * (KEY_BLOCK + a.value_width) * (int64_t)sizeof(REAL);
     state.scores = cpu_scratch(device, SCRATCH_SCORES, bytes);
-    if (!state.scores) return CPU_NO_MEMORY;
+    if (!state.scores) return cpu_no_memory(device);
     state.result = state.scores + QUERY_BLOCK * KEY_BLOCK;
     for (int64_t i = 0; i < a.batch_count * a.heads; i++) {
         struct head head = attend_head(&a, i / a.heads, i % a.heads);

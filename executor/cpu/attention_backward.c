@@ -173,7 +173,7 @@ static const char *read_gradients(struct cpu_device *device, const struct attend
     g->lse = call->inputs[call->input_count - 1].data;
     g->scores =
         cpu_scratch(device, SCRATCH_SCORES, 4 * QUERY_BLOCK * KEY_BLOCK * (int64_t)sizeof(REAL));
-    if (!g->scores) return CPU_NO_MEMORY;
+    if (!g->scores) return cpu_no_memory(device);
     g->slopes = g->scores + QUERY_BLOCK * KEY_BLOCK;
     g->d_scores = g->slopes + QUERY_BLOCK * KEY_BLOCK;
     for (int i = 0; i < call->output_count && !call->merges; i++)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,24 +13,10 @@ const struct backend *meshwright_backend_half(void);  // of exec_cpu.so alone
 char *openblas_get_config(void);
 
 const char CPU_NO_MEMORY[] = "no memory left on this host";
-enum { CACHE_LINE = 64 };
 
 struct event {
     struct timespec time;
 };
-
-void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes)
-{
-    if (bytes <= device->scratch_bytes[scratch] && device->scratch[scratch])
-        return device->scratch[scratch];
-    size_t rounded = ((size_t)bytes / CACHE_LINE + 1) * CACHE_LINE;
-    void *memory = aligned_alloc(CACHE_LINE, rounded);
-    if (!memory) return NULL;
-    free(device->scratch[scratch]);
-    device->scratch[scratch] = memory;
-    device->scratch_bytes[scratch] = (int64_t)rounded;
-    return memory;
-}
 
 // The model of the first processor, as the kernel names it.
 static void read_name(char *name, size_t size)
@@ -70,34 +55,10 @@ static const char *open_device(int ordinal, struct device **device)
 static void close_device(struct device *device)
 {
     struct cpu_device *own = (struct cpu_device *)(void *)device;
-    for (int i = 0; i < SCRATCH_COUNT; i++)
-        free(own->scratch[i]);
+    cpu_memory_close(own);
     for (int i = 0; i < ROTATION_MAX; i++)
         free(own->rotations[i].table);
     free(own);
-}
-
-// Whole pages, so that what poisons or checks an arena may protect it, and large ones for large
-// arrays: a step goes through gigabytes, and the table of small pages does not fit any cache.
-static const char *allocate(struct device *device, int64_t bytes, void **memory)
-{
-    enum { SMALL_PAGE = 4096, LARGE_PAGE = 2 << 20 };
-    (void)device;
-    size_t page = bytes < 4 * LARGE_PAGE ? SMALL_PAGE : LARGE_PAGE;
-    size_t rounded = ((size_t)bytes / page + 1) * page;
-    *memory = aligned_alloc(page, rounded);
-    if (!*memory) return CPU_NO_MEMORY;
-#ifdef MADV_HUGEPAGE
-    // A wish: a kernel without large pages may refuse it.
-    if (page == LARGE_PAGE) madvise(*memory, rounded, MADV_HUGEPAGE);
-#endif
-    return NULL;
-}
-
-static void release(struct device *device, void *memory)
-{
-    (void)device;
-    free(memory);
 }
 
 static const char *copy(struct device *device, enum stream stream, enum copy_kind kind, void *to,
@@ -177,14 +138,14 @@ static const char *open_fp16(int ordinal, struct device **device)
 }
 
 // What tables with one width of numbers and with two share.
-#define COMMON                                                                               \
-    .version = BACKEND_VERSION, .is_host = true, .masks_documents = true,                    \
-    .real_bytes = sizeof(REAL), .probe = probe, .close = close_device, .allocate = allocate, \
-    .release = release, .copy = copy, .fill = fill,                                          \
-    .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED, .can_run = cpu_can_run,   \
-    .scale = cpu_scale, .sum_squares = cpu_sum_squares, .synchronize = synchronize,          \
-    .event_new = event_new, .event_free = event_free, .event_record = event_record,          \
-    .event_wait = event_wait, .event_seconds = event_seconds
+#define COMMON                                                                                   \
+    .version = BACKEND_VERSION, .is_host = true, .masks_documents = true,                        \
+    .real_bytes = sizeof(REAL), .probe = probe, .close = close_device, .allocate = cpu_allocate, \
+    .release = cpu_release, .limit = cpu_limit, .peak_bytes = cpu_peak_bytes, .copy = copy,      \
+    .fill = fill, .joins = 1u << JOIN_SUM | 1u << JOIN_ROWS | 1u << JOIN_MERGED,                 \
+    .can_run = cpu_can_run, .scale = cpu_scale, .sum_squares = cpu_sum_squares,                  \
+    .synchronize = synchronize, .event_new = event_new, .event_free = event_free,                \
+    .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds
 
 #define HALF(precision, opens)                                                                 \
     {                                                                                          \

@@ -113,11 +113,11 @@ static const char *multiply(struct cpu_device *device, struct cpu_matrix a, stru
         p.c = cpu_scratch(device, SCRATCH_C, c.rows * c.columns * (int64_t)sizeof(REAL));
         p.c_stride = c.columns;
         p.beta = 0;
-        if (!p.c) return CPU_NO_MEMORY;
+        if (!p.c) return cpu_no_memory(device);
     }
     if (!operand(device, SCRATCH_A, a, &p.is_a_turned, &p.a, &p.a_stride) ||
         !operand(device, SCRATCH_B, b, &p.is_b_turned, &p.b, &p.b_stride)) {
-        return CPU_NO_MEMORY;
+        return cpu_no_memory(device);
     }
     cpu_multiply(&p);
     if (!is_direct) scatter(&c, p.c, beta);

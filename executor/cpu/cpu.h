@@ -55,9 +55,22 @@ struct cpu_device {
     int64_t scratch_bytes[SCRATCH_COUNT];
     struct cpu_rotation rotations[ROTATION_MAX];
     int next_rotation;
+    struct cpu_block *blocks;                      // that were allocated
+    int64_t taken_bytes, peak_bytes, limit_bytes;  // limit_bytes 0: as much as the host has
+    char fault[160];                               // of what was asked for beyond it
 };
 
 extern const char CPU_NO_MEMORY[];
+// executor/cpu/memory.c: what the device has is memory of the host, counted. `cpu_take` counts so
+// many bytes more (or less, if negative); NULL, or what is said where there are no more.
+const char *cpu_take(struct cpu_device *device, int64_t bytes);
+const char *cpu_allocate(struct device *device, int64_t bytes, void **memory);
+void cpu_release(struct device *device, void *memory);
+const char *cpu_limit(struct device *device, int64_t bytes);
+int64_t cpu_peak_bytes(struct device *device);
+void cpu_memory_close(struct cpu_device *device);
+// What a kernel says that got no memory: of the limit where that is why, else of the host.
+__attribute__((returns_nonnull)) const char *cpu_no_memory(const struct cpu_device *device);
 // At least `bytes`, aligned to a cache line; NULL when there is none.
 void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes);
 

@@ -82,7 +82,8 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
         is_done = widen_array(own, call, OP_INPUT_MAX + i, &wide.outputs[i]);
     // What is exchanged inside an operator is as wide as its result.
     assert(call->part == 0 || call->inner.element != ELEMENT_COMPUTE);
-    const char *fault = is_done ? cpu_run(device, stream, &wide) : CPU_NO_MEMORY;
+    const char *fault = is_done ? cpu_run(device, stream, &wide)
+                                : cpu_no_memory((struct cpu_device *)(void *)device);
     for (int i = 0; i < call->output_count && !fault; i++) {
         const struct kernel_array *array = &call->outputs[i];
         if (array->data == wide.outputs[i].data) continue;
@@ -214,7 +215,7 @@ static const char *run_wide(struct device *device, enum stream stream,
     }
     assert(is_apart(&group));
     float *scratch = cpu_scratch(own, SCRATCH_WIDE, group.elements * (int64_t)sizeof(float) + 1);
-    if (!scratch) return CPU_NO_MEMORY;
+    if (!scratch) return cpu_no_memory((struct cpu_device *)(void *)device);
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < wide[i].input_count + wide[i].output_count; k++) {
             if (place[i][k] < 0) continue;

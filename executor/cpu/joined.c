@@ -129,7 +129,7 @@ static const char *run_rows(struct device *device, enum stream stream,
     struct row_tile tile = {.passing = &passing, .capacity = tile_rows(calls, count)};
     if (tile.capacity > rows->sizes[1]) tile.capacity = rows->sizes[1];
     tile.room = cpu_scratch(own, SCRATCH_TILE, tile.capacity * passing.row_bytes + 1);
-    if (!tile.room) return CPU_NO_MEMORY;
+    if (!tile.room) return cpu_no_memory(own);
     // Sums over no rows at all are made all the same.
     tile.count = 0;
     if (rows->sizes[0] * rows->sizes[1] == 0) return run_tile(device, stream, calls, count, &tile);

@@ -35,8 +35,12 @@ static const REAL *table_of(struct cpu_device *device, const struct cpu_rotation
     device->next_rotation = (device->next_rotation + 1) % ROTATION_MAX;
     int64_t bytes = wanted->count * wanted->dims * (int64_t)sizeof(REAL);
     if (bytes > rotation->capacity_bytes) {
+        if (cpu_take(device, bytes - rotation->capacity_bytes)) return NULL;
         REAL *table = realloc(rotation->table, (size_t)bytes);
-        if (!table) return NULL;
+        if (!table) {
+            device->taken_bytes -= bytes - rotation->capacity_bytes;
+            return NULL;
+        }
         rotation->table = table;
         rotation->capacity_bytes = bytes;
     }
@@ -81,7 +85,7 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
                                   .dims = op->rotary_dims,
                                   .count = last > in->whole[at] ? last : in->whole[at]};
     const REAL *table = table_of(device, &wanted), *x = in->data;
-    if (!table) return CPU_NO_MEMORY;
+    if (!table) return cpu_no_memory(device);
     REAL *y = call->outputs[0].data, sign = op->phase == PHASE_FORWARD ? 1 : -1;
     int64_t inner = array_stride(in, at);
     for (int64_t i = 0; i < elements; i += width) {

@@ -105,7 +105,7 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
     const REAL *x = logits->data, *bias = call->input_count > 1 ? call->inputs[1].data : NULL;
     if (op->group_count > 1 && count % op->group_count) return "groups of experts of unequal size";
     double *ranked = cpu_scratch(device, SCRATCH_ROWS, 2 * count * (int64_t)sizeof *ranked);
-    if (!ranked) return CPU_NO_MEMORY;
+    if (!ranked) return cpu_no_memory(device);
     for (int64_t i = 0; i < elements; i += count)
         route_token(op, x + i, bias, count, ranked, (REAL *)call->outputs[0].data + i);
     return NULL;

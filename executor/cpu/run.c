@@ -71,7 +71,7 @@ static const char *run_added(struct cpu_device *device, const struct kernel_call
         if (!(foreign >> i & 1)) continue;
         int64_t bytes = call_held_elements(call, &call->outputs[i]) * (int64_t)sizeof(REAL);
         own.outputs[i].data = cpu_scratch(device, (enum scratch)(SCRATCH_SUM + i), bytes);
-        if (!own.outputs[i].data) return CPU_NO_MEMORY;
+        if (!own.outputs[i].data) return cpu_no_memory(device);
     }
     const char *fault = kernel->run(device, &own);
     for (int i = 0; i < call->output_count && !fault; i++) {

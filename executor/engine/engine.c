@@ -391,53 +391,6 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     return poison_check(engine, loss);
 }
 
-static void fill_memory(struct engine *engine, struct run_result *result)
-{
-    const struct script *script = engine->script;
-    const struct state *state = &engine->state;
-    int64_t used = 0;
-    for (int t = 0; t < script->task_count; t++) {
-        const struct script_task *task = &script->tasks[t];
-        for (int i = 0; i < task->output_count; i++) {
-            const struct script_operand *operand = &task->outputs[i];
-            int64_t end = operand->offset + operand->bytes;
-            if (operand->place == PLACE_ARENA && end > used) used = end;
-        }
-    }
-    int moments =
-        (state->masters != NULL) + (state->first_moments != NULL) + (state->second_moments != NULL);
-    result->arena_bytes = script->arena_bytes * engine->widen;
-    result->arena_used_bytes = used * engine->widen;
-    result->state_bytes =
-        (state->weights_away ? 0 : state->weight_count * engine->compute_bytes) +
-        (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
-    result->staging_bytes = engine->staging_bytes;
-    if (engine->backend->own_bytes)
-        result->staging_bytes += engine->backend->own_bytes(engine->device);
-    result->replay_count = segments_replayed(engine);
-    result->joined_count = 0;
-    for (int t = 0; t < script->task_count; t++)
-        result->joined_count += engine->prepared[t].is_joined;
-}
-
-static bool find_peak(struct engine *engine, struct run_result *result)
-{
-    int ranks = engine->program->mesh.rank_count;
-    enum { DEVICE, HOST, NVME, COUNT };
-    int64_t mine[COUNT] = {result->arena_used_bytes + result->state_bytes, engine->host_bytes,
-                           engine->nvme_bytes};
-    int64_t *all = ARENA_NEW(engine->arena, int64_t, COUNT * ranks);
-    const char *fault = engine->transport->host_gather(engine->world, mine, all, COUNT);
-    if (!engine_ok(engine, -1, fault)) return false;
-    for (int r = 0; r < ranks; r++) {
-        const int64_t *of = all + (int64_t)r * COUNT;
-        if (of[DEVICE] > result->peak_bytes) result->peak_bytes = of[DEVICE];
-        if (of[HOST] > result->host_peak_bytes) result->host_peak_bytes = of[HOST];
-        if (of[NVME] > result->nvme_bytes) result->nvme_bytes = of[NVME];
-    }
-    return true;
-}
-
 bool run_steps(struct arena *arena, const struct run_request *request, struct run_result *result,
                struct err *err)
 {
@@ -470,11 +423,11 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
                                   .validation_loss = ARENA_NEW(arena, double, steps),
                                   .data_wait_s = ARENA_NEW(arena, double, steps),
                                   .skip = ARENA_NEW(arena, enum run_skip, steps)};
-    bool done = open_engine(&engine);
+    bool done = memory_limit(&engine, result) && open_engine(&engine);
     if (done) {
         // What is planned is known now, for who reports on steps; host memory is not all there yet.
-        fill_memory(&engine, result);
-        done = find_peak(&engine, result);
+        memory_fill(&engine, result);
+        done = memory_gather(&engine, result);
     }
     bool stops = false;
     for (; done && engine.step < steps && !stops; engine.step++)
@@ -483,8 +436,8 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
     done = done && host_state_finish(&engine);
     // One that was asked to end is not measured to the end, and goes on elsewhere.
     if (done && !result->saved.is_stopped) {
-        fill_memory(&engine, result);
-        done = find_peak(&engine, result) && attentions_gather(&engine, result) &&
+        memory_fill(&engine, result);
+        done = memory_gather(&engine, result) && attentions_gather(&engine, result) &&
                data_finish(&engine, result) && measure_finish(&engine, result);
     }
     if (done && request->options->dump_path) done = dump_write(&engine);

@@ -304,6 +304,11 @@ bool measure_is_fine(const struct engine *engine);  // every task of this step i
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);
+// engine/memory.c: before anything is taken of the device, how much of it there is; what this rank
+// holds, as far as it is known; and of all ranks, those that hold most.
+MUST_CHECK bool memory_limit(struct engine *engine, struct run_result *result);
+void memory_fill(struct engine *engine, struct run_result *result);
+MUST_CHECK bool memory_gather(struct engine *engine, struct run_result *result);
 // engine/levels.c: what every rank held while its tasks ran, as levels of the trace. `starts`
 // [task]: seconds of the step that is shown; `shift_ns` is added to them. None where tasks run
 // beside each other.

@@ -200,6 +200,12 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_i64(&writer, "state_bytes", result->state_bytes);
     json_put_i64(&writer, "staging_bytes", result->staging_bytes);
     json_close(&writer, '}');
+    if (result->device_limit_bytes > 0) {
+        json_open(&writer, "device_memory", '{');
+        json_put_i64(&writer, "limit_bytes", result->device_limit_bytes);
+        json_put_i64(&writer, "peak_bytes", result->device_peak_bytes);
+        json_close(&writer, '}');
+    }
     if (result->saved.every > 0) put_saved(&writer, compare);
     if (result->input.reader_count > 0) put_input(&writer, compare);
     json_open(&writer, "compare", '{');

@@ -67,6 +67,16 @@ static void add_moved(struct arena *arena, struct table *table, const char *what
     if (measured > 0 || predicted > 0) table_row(table, cells);
 }
 
+// What --device-memory gives, and what was taken of it: more than the plan's peak, which is without
+// the rooms that kernels and collectives have for themselves.
+static const char *limit_text(struct arena *arena, const struct run_result *result)
+{
+    if (result->device_limit_bytes == 0) return "";
+    return arena_print(arena, "Of the %s of device memory that a rank has %s were taken at most.\n",
+                       units_bytes(arena, (double)result->device_limit_bytes),
+                       units_bytes(arena, (double)result->device_peak_bytes));
+}
+
 // What checkpoints cost: how long ranks stood while one was copied, and until it was stored.
 static void add_saved(struct arena *arena, struct table *table, const struct run_compare *compare)
 {
@@ -148,9 +158,9 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
     add_input(arena, &table, compare);
     add_saved(arena, &table, compare);
-    return arena_print(arena, "%s%s%s\n%s\n%sLoss %.4f at step %d, %.4f at step %d.\n",
+    return arena_print(arena, "%s%s%s\n%s\n%s%sLoss %.4f at step %d, %.4f at step %d.\n",
                        kinds_text(arena, compare), run_attention_text(arena, compare),
                        run_join_text(arena, &compare->join), table_text(&table),
-                       saved_text(arena, &result->saved), result->loss[0], before + 1,
-                       result->loss[last], before + last + 1);
+                       limit_text(arena, result), saved_text(arena, &result->saved),
+                       result->loss[0], before + 1, result->loss[last], before + last + 1);
 }

@@ -1,0 +1,128 @@
+#include "executor/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+// A rank's device is a part of the host's memory: what was asked for is counted, and where a limit
+// is set no more of it is given, as a device would. What the host rounds up to whole pages is its
+// own affair, and what it has of libraries, code and the host's side of a plan is no device memory.
+
+enum { CACHE_LINE = 64 };
+
+struct cpu_block {
+    struct cpu_block *next;
+    void *memory;
+    int64_t bytes;
+};
+
+static struct cpu_device *own_of(struct device *device)
+{
+    return (struct cpu_device *)(void *)device;
+}
+
+static double mib(int64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+const char *cpu_take(struct cpu_device *device, int64_t bytes)
+{
+    int64_t taken = device->taken_bytes + bytes, limit = device->limit_bytes;
+    if (bytes > 0 && limit > 0 && taken > limit) {
+        snprintf(device->fault, sizeof device->fault,
+                 "%.2f MiB more do not fit into the %.2f MiB of device memory, of which %.2f MiB "
+                 "are taken",
+                 mib(bytes), mib(limit), mib(device->taken_bytes));
+        return device->fault;
+    }
+    device->taken_bytes = taken;
+    if (taken > device->peak_bytes) device->peak_bytes = taken;
+    return NULL;
+}
+
+const char *cpu_no_memory(const struct cpu_device *device)
+{
+    return device->fault[0] ? device->fault : CPU_NO_MEMORY;
+}
+
+const char *cpu_limit(struct device *device, int64_t bytes)
+{
+    struct cpu_device *own = own_of(device);
+    own->limit_bytes = bytes;
+    if (own->taken_bytes <= bytes) return NULL;
+    snprintf(own->fault, sizeof own->fault, "%.2f MiB of device memory are less than is taken",
+             mib(bytes));
+    return own->fault;
+}
+
+int64_t cpu_peak_bytes(struct device *device)
+{
+    return own_of(device)->peak_bytes;
+}
+
+// Whole pages, so that what poisons or checks an arena may protect it, and large ones for large
+// arrays: a step goes through gigabytes, and the table of small pages does not fit any cache.
+const char *cpu_allocate(struct device *device, int64_t bytes, void **memory)
+{
+    enum { SMALL_PAGE = 4096, LARGE_PAGE = 2 << 20 };
+    struct cpu_device *own = own_of(device);
+    const char *fault = cpu_take(own, bytes);
+    if (fault) return fault;
+    size_t page = bytes < 4 * LARGE_PAGE ? SMALL_PAGE : LARGE_PAGE;
+    size_t rounded = ((size_t)bytes / page + 1) * page;
+    struct cpu_block *block = malloc(sizeof *block);
+    *memory = block ? aligned_alloc(page, rounded) : NULL;
+    if (!*memory) {
+        free(block);
+        own->taken_bytes -= bytes;
+        return CPU_NO_MEMORY;
+    }
+#ifdef MADV_HUGEPAGE
+    // A wish: a kernel without large pages may refuse it.
+    if (page == LARGE_PAGE) madvise(*memory, rounded, MADV_HUGEPAGE);
+#endif
+    *block = (struct cpu_block){own->blocks, *memory, bytes};
+    own->blocks = block;
+    return NULL;
+}
+
+void cpu_release(struct device *device, void *memory)
+{
+    struct cpu_device *own = own_of(device);
+    struct cpu_block **at = &own->blocks;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    struct cpu_block *block = *at;
+    if (block) {
+        own->taken_bytes -= block->bytes;
+        *at = block->next;
+        free(block);
+    }
+    free(memory);
+}
+
+void *cpu_scratch(struct cpu_device *device, enum scratch scratch, int64_t bytes)
+{
+    int64_t held = device->scratch_bytes[scratch];
+    if (bytes <= held && device->scratch[scratch]) return device->scratch[scratch];
+    size_t rounded = ((size_t)bytes / CACHE_LINE + 1) * CACHE_LINE;
+    if (cpu_take(device, (int64_t)rounded - held)) return NULL;
+    // What it held goes first, so that the two are never there together.
+    free(device->scratch[scratch]);
+    device->scratch[scratch] = aligned_alloc(CACHE_LINE, rounded);
+    device->scratch_bytes[scratch] = device->scratch[scratch] ? (int64_t)rounded : 0;
+    if (!device->scratch[scratch]) device->taken_bytes -= (int64_t)rounded;
+    return device->scratch[scratch];
+}
+
+void cpu_memory_close(struct cpu_device *device)
+{
+    for (int i = 0; i < SCRATCH_COUNT; i++)
+        free(device->scratch[i]);
+    while (device->blocks) {
+        struct cpu_block *next = device->blocks->next;
+        free(device->blocks);
+        device->blocks = next;
+    }
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/perl
+# Memory of a device that is said: the planner plans for it, a run is held to it. A model that needs
+# four times as much runs with its states, parameters and activations off the device, and its losses
+# are equal to the bit.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use JSON::PP;
+use lib 'tests';
+use Script;
+
+my $build  = $ENV{BUILD} // 'build';
+my $folder = tempdir(CLEANUP => 1);
+my $json   = JSON::PP->new->allow_nonref->canonical;
+$ENV{NO_COLOR} = 1;
+delete $ENV{COLUMNS};
+
+write_text("$folder/deep.json", $json->encode({model_type => 'gpt2', n_embd => 64, n_head => 4,
+    n_layer => 24, n_positions => 32, vocab_size => 256}));
+my @asked = ('--precision fp32 --seq-len 32 --global-batch 2 --micro-batch 2 --gpus 1 --tp 1',
+             '--pp 1 --dp 1 --zero 0 --recompute none --clip off --bucket-bytes 262144',
+             '--stack meshwright --force');
+
+sub plan_of {
+    my ($name, @more) = @_;
+    my ($status, $out, $errors) = answer_of("$build/meshwright", 'plan', "$folder/deep.json",
+        'dgx-a100-80g', @asked, @more, '-o', "$folder/$name.json", '--json');
+    return {status => $status, out => $out, errors => $errors};
+}
+
+sub run_of {
+    my ($name, @more) = @_;
+    my ($status, $out, $errors) = answer_of("$build/meshwright", 'run', "$folder/$name.json",
+        '--steps 3 --spawn --backend cpu --json', @more);
+    my @lines = grep { /^meshwright run:/ && !/: cpu on |: predicted for / } split /\n/, $errors;
+    return {status => $status, lines => \@lines, errors => $errors,
+            answer => $status ? undef : $json->decode($out)};
+}
+
+# Losses of a run as they were printed, all of their digits.
+sub losses {
+    my ($run) = @_;
+    return join ' ', map { sprintf '%.17g', $_ } @{ $run->{answer}{loss} // [] };
+}
+
+my @away = ('--offload', 'optimizer,parameters,activations', '--overlap none');
+check('what stays on the device is planned', !plan_of('here')->{status});
+check('what leaves it is planned', !plan_of('away', @away)->{status});
+check('what goes below it is planned',
+      !plan_of('below', '--offload optimizer@nvme,parameters,activations@nvme --overlap none')
+          ->{status});
+
+my $plenty = '--device-memory 1000000000';
+my $whole  = run_of('here', $plenty);
+check('a run with memory to spare says what it took', $whole->{status} == 0
+      && $whole->{answer}{device_memory}{limit_bytes} == 1e9
+      && $whole->{answer}{device_memory}{peak_bytes} >= $whole->{answer}{peak_bytes},
+      $whole->{errors});
+check('a run without a limit says nothing of it',
+      !exists run_of('here')->{answer}{device_memory});
+my $need    = $whole->{answer}{device_memory}{peak_bytes};
+my $quarter = int($need / 4);
+
+for my $name ('away', 'below') {
+    my $run = run_of($name, "--device-memory $quarter --nvme", $folder);
+    check("$name runs in a quarter of the $need bytes it needs", $run->{status} == 0,
+          $run->{errors}) or next;
+    my $answer = $run->{answer};
+    check("$name stays below the limit", $answer->{device_memory}{peak_bytes} <= $quarter);
+    check("$name has equal losses to the bit", losses($run) eq losses($whole), losses($run));
+    my @others = grep { !$_->{matches} } @{ $answer->{tasks} };
+    check("$name moves what was planned", !@others, $json->encode(\@others));
+    for my $pair (['peak_bytes', 'predicted_peak_bytes'],
+                  ['host_peak_bytes', 'predicted_host_peak_bytes'],
+                  ['nvme_bytes', 'predicted_nvme_bytes']) {
+        my ($held, $planned) = ($answer->{$pair->[0]}, $answer->{compare}{$pair->[1]});
+        check("$name holds the $pair->[0] of its plan", abs($held - $planned) <= 0.02 * $planned,
+              "$held, $planned");
+    }
+}
+
+my $refusal = qr/rank 0, step \d+, at .*: [\d.]+ MiB more do not fit into the [\d.]+ MiB of device/;
+# The limit is one: to the byte, and with one line where it is too low.
+my $held = run_of('away', $plenty)->{answer}{device_memory}{peak_bytes};
+check('what a run takes is enough', run_of('away', "--device-memory $held")->{status} == 0);
+for my $of (['away', $held - 1], ['here', $quarter], ['here', 1]) {
+    my ($name, $bytes) = @$of;
+    my $run = run_of($name, "--device-memory $bytes");
+    check("$name in $bytes bytes fails with one line", $run->{status} == 4
+          && @{ $run->{lines} } == 1 && $run->{lines}[0] =~ $refusal,
+          $run->{errors});
+}
+
+# The planner has as much as it is told.
+my $told = plan_of('told', @away, '--device-memory 2000000000');
+check('the plan holds the memory it was made for', !$told->{status}
+      && $json->decode($told->{out})->{cluster}{nodes}[0]{device}{memory_bytes} == 2e9,
+      $told->{errors});
+my $small = plan_of('small', '--device-memory 1000000');
+check('what does not fit is said', $small->{status} == 1, $small->{errors});
+for my $bytes ('0', '-1', 'much') {
+    for my $command ("plan $folder/deep.json dgx-a100-80g", "run $folder/here.json") {
+        my ($status, undef, $errors) =
+            answer_of("$build/meshwright", $command, "--device-memory $bytes");
+        check("$command --device-memory $bytes is no size", $status == 2
+              && $errors =~ /--device-memory/, $errors);
+    }
+}
+checked();
