@@ -98,7 +98,9 @@ static void put_offload(struct facts *facts, const struct parallel *parallel)
     struct offload moved = parallel->offload;
     facts_put(facts, "offload.optimizer",
               moved.optimizer == TIER_DEVICE ? "none" : tier_name(moved.optimizer));
-    moved.optimizer = TIER_DEVICE;
+    facts_put(facts, "offload.parameters",
+              offload_moves_parameters(&moved) ? tier_name(moved.parameters) : "none");
+    moved.optimizer = moved.parameters = TIER_DEVICE;
     facts_put(facts, "offload.activations", offload_words(facts->arena, &moved));
 }
 
@@ -177,13 +179,16 @@ static void take_offload(struct arena *arena, const struct facts *facts, struct 
 {
     const char *states = facts_get(facts, "offload.optimizer");
     const char *moved = facts_get(facts, "offload.activations");
-    if (!states || !moved) return;
+    const char *weights = facts_get(facts, "offload.parameters");
+    if (!states || !moved || !weights) return;
     bool has_states = strcmp(states, "none") != 0, has_moved = strcmp(moved, "none") != 0;
     const char *tier = strcmp(states, "nvme") == 0 ? "@nvme" : "";
     const char *first = has_states ? arena_print(arena, "optimizer%s", tier) : "";
-    const char *words = has_moved    ? arena_print(arena, "%s%s%s", first, *first ? "," : "", moved)
-                        : has_states ? first
-                                     : "none";
+    if (strcmp(weights, "none") != 0)
+        first = arena_print(arena, "%s%sparameters@%s", first, *first ? "," : "", weights);
+    const char *words = has_moved ? arena_print(arena, "%s%s%s", first, *first ? "," : "", moved)
+                        : *first  ? first
+                                  : "none";
     take(facts, "offload.optimizer", CHOICE_OFFLOAD, words, said, odd);
 }
 

@@ -111,6 +111,7 @@ static const struct exchange_row ROWS[] = {
      &READ_FORM},
     {"offload.optimizer", "none", "", NULL, NULL},
     {"offload.activations", "none", "", NULL, NULL},
+    {"offload.parameters", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "", NULL, NULL},
     {"overlap.param-gather", "on", "", NULL, NULL},
     {"overlap.tp", "off", "", NULL, NULL},

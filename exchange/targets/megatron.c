@@ -90,6 +90,7 @@ static const struct exchange_row ROWS[] = {
      "activations of so many layers on the host", &ALONE_FORM},
     {"offload.activations", NULL, "--fine-grained-activation-offloading", NULL, &UNREAD_FORM},
     {"offload.activations", "none", "", NULL, NULL},
+    {"offload.parameters", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "--overlap-grad-reduce", "gradients are reduced beside backward",
      NULL},
     {"overlap.grad-reduce", "off", "", NULL, NULL},

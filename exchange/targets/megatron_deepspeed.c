@@ -157,6 +157,7 @@ static const struct exchange_row ROWS[] = {
     {"offload.activations", "checkpoints", "--checkpoint-in-cpu",
      "what full recompute keeps, on the host", &REDONE_FORM},
     {"offload.activations", "none", "", NULL, NULL},
+    {"offload.parameters", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "ds.zero_optimization.overlap_comm=true", NULL, &SHARDED_FORM},
     {"overlap.grad-reduce", "off", "ds.zero_optimization.overlap_comm=false", NULL, NULL},
     {"overlap.grad-reduce", "on", "config.known", NULL, &STAGE_3_FORM},

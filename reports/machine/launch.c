@@ -93,6 +93,9 @@ static void put_offload(struct list *list, const struct offload *offload)
     if (offload->optimizer != TIER_DEVICE) {
         put_word(list, "offload", STATES[offload->optimizer == TIER_NVME ? 2 : 1]);
     }
+    if (offload_moves_parameters(offload))
+        put_word(list, "offload",
+                 offload->parameters == TIER_NVME ? "parameters@nvme" : "parameters");
     if (!offload_moves_activations(offload)) return;
     const char *at = offload->activations == TIER_NVME ? "@nvme" : "";
     put(list, arena_print(list->arena, "offload=activations%s", at), offload->layers[0]);
