@@ -104,7 +104,7 @@ static bool make_reshard(struct arena *arena, const struct reshard_arguments *ar
     enum optimizer optimizer = job->request.workload.optimizer;
     const struct script **scripts = ARENA_NEW(arena, const struct script *, job->rank_count);
     for (int r = 0; r < job->rank_count; r++)
-        scripts[r] = job->scripts[run_job_stage(job, r)];
+        scripts[r] = run_job_script(job, r);
     uint64_t hash = hash_bytes(HASH_START, job->text, strlen(job->text));
     *reshard = (struct reshard){
         .source = source,

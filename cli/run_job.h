@@ -26,7 +26,8 @@ struct run_job {
     struct evaluation_request request;
     struct evaluation evaluation;  // with a trace
     struct ledger ledger;          // of its prices
-    struct script **scripts;       // [stage], verified
+    struct script **scripts;       // [stage], verified; of the replicas with most micro-batches
+    struct script ***replicas;     // [replica] of these; NULL: all replicas run `scripts`
     int stage_count, rank_count;
     double clip_norm;
     int messages;     // under way on one link at most
@@ -36,6 +37,7 @@ struct run_job {
 MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *arguments,
                              struct run_job *job, struct err *err);
 int run_job_stage(const struct run_job *job, int rank);
+const struct script *run_job_script(const struct run_job *job, int rank);
 
 // Says that ranks take turns on cores where there are more of them: they are slower than on cores
 // of their own, which is predicted only where `local` was measured with as many.

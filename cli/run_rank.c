@@ -360,7 +360,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
 {
     struct rank rank = {.arguments = arguments,
                         .job = job,
-                        .script = job->scripts[run_job_stage(job, place->rank)],
+                        .script = run_job_script(job, place->rank),
                         .page = page,
                         .rank = place->rank};
     struct run_options options = options_of(arguments, job, place, &rank.corpus);

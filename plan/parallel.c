@@ -177,7 +177,28 @@ int64_t parallel_rank_count(const struct parallel *parallel)
 
 int64_t parallel_micro_batch_count(const struct parallel *parallel, int64_t global_batch)
 {
-    int64_t batch = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    int64_t batch = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch, most = 0;
+    for (int r = 0; r < parallel->replica_count; r++) {
+        if (parallel->replica_micro_batches[r] > most) most = parallel->replica_micro_batches[r];
+    }
+    if (most > 0) return most;
     assert(batch >= 1 && global_batch % batch == 0);
     return global_batch / batch;
+}
+
+int64_t parallel_replica_count(const struct parallel *parallel, int64_t global_batch, int replica)
+{
+    assert(replica >= 0 && replica < parallel->degree[AXIS_DP]);
+    return parallel->replica_count > 0 ? parallel->replica_micro_batches[replica]
+                                       : parallel_micro_batch_count(parallel, global_batch);
+}
+
+int64_t parallel_replica_first(const struct parallel *parallel, int64_t global_batch, int replica)
+{
+    int64_t first = 0;
+    if (parallel->replica_count == 0)
+        return replica * parallel_micro_batch_count(parallel, global_batch);
+    for (int r = 0; r < replica; r++)
+        first += parallel->replica_micro_batches[r];
+    return first;
 }

@@ -127,6 +127,10 @@ struct parallel {
     int order_count;
     int stage_layers_count;   // 0 = as even as possible (plan/stages.h)
     const int *stage_layers;  // layers (BLOCK_LAYER) of each stage, when pinned or searched
+    // Micro-batches of each replica (rank of dp), where they are not all the same: replicas of
+    // faster devices take more. 0 = the same everywhere.
+    int replica_count;
+    const int *replica_micro_batches;
 };
 
 // The default order: tp, cp, dp, pp, innermost first.
@@ -135,4 +139,8 @@ int64_t parallel_rank_count(const struct parallel *parallel);  // dp * tp * cp *
 // Whether no stage waits for its neighbour between the two micro-batches it could work on together:
 // there is one stage, or each has several chunks.
 bool parallel_interleaves(const struct parallel *parallel);
+// Of the replica with most.
 int64_t parallel_micro_batch_count(const struct parallel *parallel, int64_t global_batch);
+// Of one replica, and of those before it.
+int64_t parallel_replica_count(const struct parallel *parallel, int64_t global_batch, int replica);
+int64_t parallel_replica_first(const struct parallel *parallel, int64_t global_batch, int replica);

@@ -90,6 +90,12 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
         }
         json_close(writer, ']');
     }
+    if (parallel->replica_count > 0) {
+        json_open_flat(writer, "replica_batches", '[');
+        for (int i = 0; i < parallel->replica_count; i++)
+            json_put_i64(writer, NULL, parallel->replica_micro_batches[i]);
+        json_close(writer, ']');
+    }
     json_close(writer, '}');
 }
 
@@ -130,35 +136,37 @@ static bool read_order(struct arena *arena, const struct json *object, struct pa
     return true;
 }
 
-static bool read_stage_layers(struct arena *arena, const struct json *object,
-                              struct parallel *parallel, struct err *err)
+static const int *read_numbers(struct arena *arena, const struct json *object, const char *key,
+                               int *count, struct err *err)
 {
-    if (!json_has(object, "stages")) return true;
-    struct json stages = json_get(object, "stages", err);
-    int count = json_count(&stages, err);
-    if (err->kind) return false;
-    int *layers = ARENA_NEW(arena, int, count);
-    for (int i = 0; i < count; i++) {
-        struct json item = json_item(&stages, i);
-        layers[i] = (int)json_i64(&item, 0, 1 << 20, err);
+    if (!json_has(object, key)) return NULL;
+    struct json list = json_get(object, key, err);
+    *count = json_count(&list, err);
+    if (err->kind) return NULL;
+    int *numbers = ARENA_NEW(arena, int, *count);
+    for (int i = 0; i < *count; i++) {
+        struct json item = json_item(&list, i);
+        numbers[i] = (int)json_i64(&item, 0, 1 << 20, err);
     }
-    parallel->stage_layers = layers;
-    parallel->stage_layers_count = count;
-    return !err->kind;
+    return numbers;
 }
 
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
 {
-    struct json_field fields[CHOICE_COUNT + 3] = {{0}};
+    struct json_field fields[CHOICE_COUNT + 4] = {{0}};
     choice_fields(fields);
     fields[CHOICE_COUNT] = (struct json_field){JSON_ANY("order")};
     fields[CHOICE_COUNT + 1] = (struct json_field){JSON_OPT_ANY("stages")};
+    fields[CHOICE_COUNT + 2] = (struct json_field){JSON_OPT_ANY("replica_batches")};
     json_read(object, fields, parallel, err);
     choices_read(arena, object, parallel, err);
     if (err->kind) return false;
-    return read_order(arena, object, parallel, err) &&
-           read_stage_layers(arena, object, parallel, err);
+    parallel->stage_layers =
+        read_numbers(arena, object, "stages", &parallel->stage_layers_count, err);
+    parallel->replica_micro_batches =
+        read_numbers(arena, object, "replica_batches", &parallel->replica_count, err);
+    return read_order(arena, object, parallel, err) && !err->kind;
 }
 
 static bool read_model(struct arena *arena, const struct json *object, struct plan *plan,

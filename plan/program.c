@@ -218,3 +218,41 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     find_tied(&building);
     return program;
 }
+
+int program_replica(const struct program *program, int rank)
+{
+    const struct mesh *mesh = &program->mesh;
+    struct layout split = {0};
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].parent == AXIS_DP) split.of[a] = DIM_BATCH;
+    }
+    int dp = program->parallel.degree[AXIS_DP];
+    return (int)layout_slice(&split, mesh, DIM_BATCH, dp, rank).first;
+}
+
+double program_rounds(const struct program *program)
+{
+    const struct parallel *parallel = &program->parallel;
+    int64_t sequences = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    if (parallel->replica_count == 0) return program->shape.micro_batch_count;
+    return (double)program->workload.global_batch / (double)sequences;
+}
+
+const struct program *program_of_count(struct arena *arena, const struct program *program,
+                                       int micro_batch_count)
+{
+    if (micro_batch_count == program->shape.micro_batch_count) return program;
+    struct program *own = ARENA_NEW(arena, struct program, 1);
+    *own = *program;
+    own->shape.micro_batch_count = micro_batch_count;
+    return own;
+}
+
+int64_t program_first_sequence(const struct program *program, int rank, int micro_batch)
+{
+    const struct parallel *parallel = &program->parallel;
+    int64_t size = parallel->micro_batch, batch = program->workload.global_batch;
+    if (parallel->replica_count == 0) return micro_batch * size * parallel->degree[AXIS_DP];
+    int replica = program_replica(program, rank);
+    return size * (parallel_replica_first(parallel, batch, replica) + micro_batch - replica);
+}

@@ -71,6 +71,16 @@ struct program {
     const struct graph_gradients *gradients;
 };
 
+// The replica that a rank is of: its place in dp.
+int program_replica(const struct program *program, int rank);
+// Micro-batches of the mean rank: where replicas take unlike numbers shape has the most.
+double program_rounds(const struct program *program);
+// The program as the ranks of a replica with so many micro-batches run it.
+const struct program *program_of_count(struct arena *arena, const struct program *program,
+                                       int micro_batch_count);
+// What is added to a place in the batch of a micro-batch for the sequence's number in the step.
+int64_t program_first_sequence(const struct program *program, int rank, int micro_batch);
+
 // What ZeRO splits over which axes.
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
                                enum parameter_kind kind);

@@ -338,11 +338,51 @@ static bool check_ulysses(const struct question *question, struct err *err)
                    nearest(text, question, cp_works, cp, question->workload->seq_len));
 }
 
+// What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks
+// of a stage end their gradients at places of the schedule that depend on their number.
+static bool check_replica_choices(const struct parallel *parallel, struct err *err)
+{
+    const char *why = NULL;
+    if (parallel->zero > 1) why = "--zero 2 and 3, which gather or scatter in every micro-batch";
+    if (parallel->degree[AXIS_EP] > 1) why = "--ep above 1, which exchanges in every micro-batch";
+    if (parallel->vpp > 1) why = "--vpp above 1";
+    if (!why) return true;
+    return err_set(err, ERR_USAGE, "--replica-batches: not with %s", why);
+}
+
+static bool check_replicas(const struct question *question, struct err *err)
+{
+    const struct parallel *parallel = question->parallel;
+    int64_t sum = 0, batch = question->workload->global_batch;
+    if (parallel->replica_count != parallel->degree[AXIS_DP]) {
+        return err_set(err, ERR_USAGE,
+                       "--replica-batches: %d numbers for --dp %d; one a replica is wanted",
+                       parallel->replica_count, parallel->degree[AXIS_DP]);
+    }
+    for (int r = 0; r < parallel->replica_count; r++) {
+        int count = parallel->replica_micro_batches[r];
+        if (count < 1) {
+            return err_set(err, ERR_USAGE,
+                           "--replica-batches: %d micro-batches for replica %d; it needs 1 at "
+                           "least",
+                           count, r);
+        }
+        sum += count;
+    }
+    if (sum * parallel->micro_batch == batch) return check_replica_choices(parallel, err);
+    return err_set(err, ERR_USAGE,
+                   "--replica-batches: %lld micro-batches of %d are %lld sequences; the global "
+                   "batch is %lld",
+                   (long long)sum, parallel->micro_batch, (long long)(sum * parallel->micro_batch),
+                   (long long)batch);
+}
+
 static bool check_batch(const struct question *question, struct err *err)
 {
     int64_t batch = question->workload->global_batch;
     int dp = degree(question, AXIS_DP), micro_batch = question->parallel->micro_batch;
     char text[NEAREST_BYTES];
+    if (question->parallel->replica_count > 0) return check_replicas(question, err);
     if (!dp_works(question, dp)) {
         return err_set(err, ERR_USAGE, "--dp %d: a global batch of %lld cannot be split by %d; %s",
                        dp, (long long)batch, dp, nearest(text, question, dp_works, dp, batch));
@@ -371,10 +411,10 @@ static bool check_zero_group(const struct question *question, struct err *err)
         group, dp, cp, group, nearest(text, question, zero_group_works, group, (int64_t)dp * cp));
 }
 
-static bool check_schedule(const struct question *question, struct err *err)
+static bool check_schedule_of(const struct question *question, int64_t micro_batches,
+                              struct err *err)
 {
     const struct parallel *parallel = question->parallel;
-    int64_t micro_batches = parallel_micro_batch_count(parallel, question->workload->global_batch);
     struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)micro_batches,
                                    parallel->in_flight};
     const char *why = "cannot run it";
@@ -382,6 +422,16 @@ static bool check_schedule(const struct question *question, struct err *err)
     return err_set(err, ERR_USAGE, "--schedule %s: %s; pp is %d, vpp %d, micro-batches %lld",
                    schedule_name(parallel->schedule), why, shape.stage_count, shape.chunk_count,
                    (long long)micro_batches);
+}
+
+static bool check_schedule(const struct question *question, struct err *err)
+{
+    const struct parallel *parallel = question->parallel;
+    int64_t batch = question->workload->global_batch;
+    for (int r = 0; r < parallel->replica_count; r++) {
+        if (!check_schedule_of(question, parallel->replica_micro_batches[r], err)) return false;
+    }
+    return check_schedule_of(question, parallel_micro_batch_count(parallel, batch), err);
 }
 
 bool program_check_offload(const struct cluster *cluster, const struct offload *offload,

@@ -2,14 +2,22 @@
 
 #include <string.h>
 
+static const int *copy_numbers(struct arena *arena, const int *numbers, int count)
+{
+    if (count == 0) return NULL;
+    int *copy = ARENA_NEW(arena, int, count);
+    memcpy(copy, numbers, (size_t)count * sizeof *copy);
+    return copy;
+}
+
 struct candidate candidate_copy(struct arena *arena, const struct candidate *plan)
 {
     struct candidate copy = *plan;
-    int count = plan->parallel.stage_layers_count;
-    if (count == 0) return copy;
-    int *layers = ARENA_NEW(arena, int, count);
-    memcpy(layers, plan->parallel.stage_layers, (size_t)count * sizeof *layers);
-    copy.parallel.stage_layers = layers;
+    struct parallel *parallel = &copy.parallel;
+    parallel->stage_layers =
+        copy_numbers(arena, parallel->stage_layers, parallel->stage_layers_count);
+    parallel->replica_micro_batches =
+        copy_numbers(arena, parallel->replica_micro_batches, parallel->replica_count);
     return copy;
 }
 

@@ -114,6 +114,13 @@ static void judge(struct search *search, struct scan_result *scanned, double bou
         result->best[i] = candidate_copy(search->arena, &ranking->items[i]);
     }
     if (search->stopped) return answer_stopped(search);
+    // The closed form knows one device, the slowest: of devices of several kinds it bounds nothing.
+    if (!cluster_has_one_device(search->request->cluster)) {
+        result->status = SEARCH_FEASIBLE;
+        result->bound_s = 0;
+        result->bound_bytes = 0;
+        return;
+    }
     // The certificate, in whole nanoseconds and bytes.
     const struct candidate *best = &result->best[0];
     result->cut_count = cuts_open(search->space, &search->scan.graphs, scanned, best, result->cuts);

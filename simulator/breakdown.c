@@ -1,4 +1,5 @@
 #include "simulator/breakdown.h"
+#include "simulator/unlike.h"
 
 #include <assert.h>
 #include <math.h>
@@ -191,12 +192,20 @@ struct breakdown breakdown_make(struct arena *arena, struct arena *scratch,
     const struct program *program = evaluation->program;
     const struct step_price *price = step_price(arena, &context, program);
     const struct simulation *simulation =
-        simulate_step(arena, scratch, price, &(struct engine_options){0});
+        unlike_play(arena, scratch, request, program, price, &(struct engine_options){0});
     assert(fabs(simulation->cost.step_s - evaluation->prediction.step_s) <=
            1e-9 * simulation->cost.step_s);
     int busiest = 0;
     for (int stage = 1; stage < price->shape.stage_count; stage++) {
         if (simulation->stage_busy_s[stage] > simulation->stage_busy_s[busiest]) busiest = stage;
     }
-    return breakdown_of_stage(arena, ledger, program, price, simulation, busiest);
+    if (!unlike_is(request, program))
+        return breakdown_of_stage(arena, ledger, program, price, simulation, busiest);
+    // Of the ranks of the stage that are busiest.
+    struct unlike_place place = unlike_busiest(scratch, request, program, price, busiest);
+    *ledger = ledger_new(arena);
+    context.compute.device = place.device;
+    struct step_price own = *step_price(arena, &context, program);
+    own.shape.micro_batch_count = place.micro_batch_count;
+    return breakdown_of_stage(arena, ledger, program, &own, simulation, busiest);
 }

@@ -59,7 +59,7 @@ static void make_lanes(struct arena *scratch, struct event_engine *engine)
             is_slow ? options->slowdown_of_rank[rank] : 1, 0, 1, ranks + rank, NULL};
     }
     for (int lane = 0; lane < engine->lane_count; lane++)
-        lanes[lane] = (struct engine_lane){1, stages + (ptrdiff_t)lane * stage_count};
+        lanes[lane] = (struct engine_lane){1, stages + (ptrdiff_t)lane * stage_count, 0};
     engine->lanes = lanes;
 }
 
@@ -163,7 +163,7 @@ static double pipeline_chain_s(const struct event_engine *engine, const struct e
             int before = engine->walk->virtual_of[at] - 1;
             if (!first && engine->walk->stage_of[before] != stage) chain_s += 2 * price->hop_s;
         }
-        work_s *= shape->micro_batch_count;
+        work_s *= lane_rounds(lane, shape);
         if (work_s > busiest_s) busiest_s = work_s;
     }
     return chain_s > busiest_s && !engine->price->post_validated ? chain_s : busiest_s;
@@ -173,7 +173,7 @@ static double pipeline_chain_s(const struct event_engine *engine, const struct e
 static void add_parts(struct event_engine *engine, const struct engine_lane *lane)
 {
     const struct schedule_shape *shape = &engine->price->shape;
-    double times = (double)shape->micro_batch_count * lane->pipeline_count;
+    double times = (double)lane_rounds(lane, shape) * lane->pipeline_count;
     for (int at = 0; at < shape->stage_count * shape->chunk_count; at++) {
         int stage = at / shape->chunk_count;
         const struct step_price *price = lane_price(engine, lane, stage);

@@ -41,6 +41,7 @@ struct lane_stage {
 struct engine_lane {
     int pipeline_count;  // that move like this, of the same number of ranks each
     const struct lane_stage *stages;
+    int micro_batch_count;  // that it takes; 0: as many as the price has
 };
 
 struct engine_options {

@@ -1,6 +1,7 @@
 #include "simulator/evaluate.h"
 #include "models/match.h"
 #include "plan/passes.h"
+#include "simulator/unlike.h"
 
 #include <assert.h>
 #include <math.h>
@@ -42,7 +43,7 @@ static double hardware_flop(const struct program *program)
         }
     }
     int ranks_per_stage = program->mesh.rank_count / program->shape.stage_count;
-    return stage_flop * ranks_per_stage * program->shape.micro_batch_count;
+    return stage_flop * ranks_per_stage * program_rounds(program);
 }
 
 // Were the rates of its kernels measured on the device itself?
@@ -183,6 +184,44 @@ static double peak_flop_per_s(const struct device *device, enum precision precis
                 device->peak_flop_per_s[wide_precision(device, precision)]);
 }
 
+// Of the smallest device that a rank of the stage is on.
+static int64_t stage_bytes(const struct evaluation_request *request,
+                           const struct evaluation *evaluation, int stage)
+{
+    const struct cluster *cluster = request->cluster;
+    if (cluster_has_one_device(cluster)) return cluster_device_bytes(cluster);
+    return unlike_stage_bytes(cluster, &evaluation->program->mesh, stage);
+}
+
+// Of unlike devices the stage that leaves least of its own.
+static void find_worst(const struct evaluation_request *request, struct evaluation *evaluation)
+{
+    int stages = evaluation->program->shape.stage_count;
+    int64_t least = INT64_MAX;
+    for (int stage = 0; stage < stages && !cluster_has_one_device(request->cluster); stage++) {
+        int64_t left = stage_bytes(request, evaluation, stage) -
+                       evaluation->stage_memory[stage].reserved_bytes;
+        if (left >= least) continue;
+        least = left;
+        evaluation->worst_stage = stage;
+    }
+}
+
+static double peak_mean_flop_per_s(const struct evaluation_request *request)
+{
+    const struct cluster *cluster = request->cluster;
+    enum precision precision = request->workload.precision;
+    double sum = 0;
+    int left = (int)parallel_rank_count(&request->parallel), all = left;
+    for (int g = 0; g < cluster->node_group_count && left > 0; g++) {
+        const struct node_group *nodes = &cluster->nodes[g];
+        int ranks = nodes->count * nodes->gpus < left ? nodes->count * nodes->gpus : left;
+        sum += ranks * peak_flop_per_s(nodes->device, precision);
+        left -= ranks;
+    }
+    return sum / all;
+}
+
 static struct prediction predict(const struct evaluation_request *request,
                                  const struct evaluation *evaluation, const struct device *device)
 {
@@ -196,12 +235,15 @@ static struct prediction predict(const struct evaluation_request *request,
     double flop = model_flop(evaluation->graph, workload) * sequences;
     out.model_flop_per_s_per_gpu = flop / out.step_s / gpus;
     out.hardware_flop_per_s_per_gpu = hardware_flop(evaluation->program) / out.step_s / gpus;
-    out.mfu_ratio = out.model_flop_per_s_per_gpu / peak_flop_per_s(device, workload->precision);
+    double peak = cluster_has_one_device(request->cluster)
+                      ? peak_flop_per_s(device, workload->precision)
+                      : peak_mean_flop_per_s(request);
+    out.mfu_ratio = out.model_flop_per_s_per_gpu / peak;
     assert(out.mfu_ratio <= 1 + 1e-9 && "no kernel is priced above its peak");
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
-    out.device_bytes = cluster_device_bytes(request->cluster);
+    out.device_bytes = stage_bytes(request, evaluation, evaluation->worst_stage);
     if (request->bands) add_band(request, evaluation, device, &out);
     return out;
 }
@@ -254,13 +296,14 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     evaluation->program = program;
     evaluation->price = price;
     evaluation->measured = measured_use_of(arena, &context.compute, program);
-    evaluation->simulation = simulate_step(arena, scratch, price, &request->engine);
+    evaluation->simulation = unlike_play(arena, scratch, request, program, price, &request->engine);
     int stage_count = program->shape.stage_count;
     evaluation->stage_memory = ARENA_NEW(arena, struct memory_parts, stage_count);
     for (int stage = 0; stage < stage_count; stage++) {
         evaluation->stage_memory[stage] = memory_of_stage(program, stack, stage);
     }
     memory_worst(program, stack, &evaluation->worst_stage);
+    find_worst(request, evaluation);
     evaluation->hosts = (struct host_need){0};
     if (!offload_is_none(&parallel->offload))
         evaluation->hosts = hosts_need(program, evaluation->stage_memory);

@@ -161,10 +161,22 @@ static int *lane_ranks(struct arena *arena, const struct lanes *lanes, int lane,
     return ranks;
 }
 
+static const struct rank_group *lanes_group(const struct lanes *lanes, int lane, int stage)
+{
+    return &lanes->groups[(ptrdiff_t)lanes->pipeline_of[lane] * lanes->stage_count + stage];
+}
+
+static bool is_on_slow_links(const struct lanes *lanes, int lane, int stage)
+{
+    const struct rank_group *group = lanes_group(lanes, lane, stage);
+    return group->price != group->base;
+}
+
 static double links_s(const struct lanes *lanes, int lane, int stage)
 {
-    int price = lanes->list[lane].stages[stage].price;
-    return stage_busy_s(lanes->prices[price], stage) - stage_busy_s(lanes->prices[0], stage);
+    const struct rank_group *group = lanes_group(lanes, lane, stage);
+    return stage_busy_s(lanes->prices[group->price], stage) -
+           stage_busy_s(lanes->prices[group->base], stage);
 }
 
 // Those that are slow themselves, and those that move in step with them or sit on slow links.
@@ -176,7 +188,8 @@ static void share_stage(struct sharing *sharing, int lane, int stage)
     int all;
     const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &all);
     int *part = ARENA_NEW(sharing->arena, int, all);
-    double compute_s = stage_compute_s(lanes->prices[0], stage), factor = own->slowdown;
+    double compute_s = stage_compute_s(lanes->prices[lanes_group(lanes, lane, stage)->base], stage),
+           factor = own->slowdown;
     while (factor > 0) {
         int count = 0;
         double next = 0;
@@ -190,7 +203,7 @@ static void share_stage(struct sharing *sharing, int lane, int stage)
         add_share(sharing,
                   arena_print(sharing->arena, "%s%s%s%s", before,
                               ranks_text(sharing->arena, part, count), slow,
-                              own->price > 0 ? ", on slower links" : ""),
+                              is_on_slow_links(lanes, lane, stage) ? ", on slower links" : ""),
                   count, (factor - 1) * compute_s, links_s(lanes, lane, stage));
         factor = next;
     }
@@ -208,7 +221,7 @@ static void add_to_rest(const struct sharing *sharing, int lane, int stage, stru
     const struct injection *injection = sharing->injection;
     int count;
     const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &count);
-    double compute_s = stage_compute_s(lanes->prices[0], stage);
+    double compute_s = stage_compute_s(lanes->prices[lanes_group(lanes, lane, stage)->base], stage);
     for (int i = 0; i < count; i++) {
         double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
         rest->compute_s += (slow - 1) * compute_s;
@@ -223,8 +236,10 @@ static double severity_s(const struct lanes *lanes, int lane)
     double most_s = 0;
     for (int stage = 0; stage < lanes->stage_count; stage++) {
         const struct lane_stage *own = &lanes->list[lane].stages[stage];
-        double longer_s = (own->slowdown - 1) * stage_compute_s(lanes->prices[0], stage) +
-                          links_s(lanes, lane, stage);
+        double longer_s =
+            (own->slowdown - 1) *
+                stage_compute_s(lanes->prices[lanes_group(lanes, lane, stage)->base], stage) +
+            links_s(lanes, lane, stage);
         most_s = fmax(most_s, longer_s);
     }
     return most_s;
@@ -270,7 +285,8 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
         }
         bool is_listed = concerned++ < LANES_MOST;
         for (int stage = 0; stage < lanes->stage_count; stage++) {
-            bool is_calm = own->stages[stage].slowdown <= 1 && own->stages[stage].price == 0;
+            bool is_calm =
+                own->stages[stage].slowdown <= 1 && !is_on_slow_links(lanes, lane, stage);
             if (is_calm) {
                 beside += stage_ranks;
             } else if (is_listed) {
@@ -324,7 +340,7 @@ static const char *rank_name(const void *context, int rank, struct arena *scratc
     const char *who = alike_text(names, pipeline, stage, own, scratch);
     if (own > 1) return arena_print(scratch, "%s (x%.3g)", who, own);
     const char *why = "in the same pipeline";
-    if (group->price > 0) why = "on slower links";
+    if (group->price != group->base) why = "on slower links";
     if (group->slowdown > 1) why = "in step with a slow one";
     return arena_print(scratch, "%s (%s)", who, why);
 }

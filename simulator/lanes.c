@@ -98,6 +98,11 @@ static void node_ranks(const struct cluster *cluster, int node, int *first, int 
     *end = *first + group->gpus < cluster->rank_count ? *first + group->gpus : cluster->rank_count;
 }
 
+static bool is_degraded(const struct rank_group *group)
+{
+    return group->nic_ratio > 0 || group->link_ratio > 0;
+}
+
 static void lower(double *ratio, double to)
 {
     if (*ratio <= 0 || to < *ratio) *ratio = to;
@@ -112,6 +117,30 @@ static void degrade_node(struct lanes *lanes, const struct injection_cause *caus
         lower(cause->kind == INJECT_NIC ? &group->nic_ratio : &group->link_ratio, cause->factor);
         group->node = node;
         group->kind = cluster_group_of(lanes->cluster, rank);
+    }
+}
+
+// The device of a group is that of its slowest rank.
+static void place_groups(const struct evaluation_request *request, const struct program *program,
+                         struct lanes *lanes)
+{
+    const struct cluster *cluster = request->cluster;
+    int64_t batch = request->workload.global_batch;
+    int end = 0, rank = 0;
+    for (int g = 0; g < cluster->node_group_count; g++) {
+        const struct node_group *nodes = &cluster->nodes[g];
+        const struct device *device = cluster->nodes[cluster_device_kind(cluster, g)].device;
+        end += nodes->count * nodes->gpus;
+        for (; rank < end && rank < lanes->mesh->rank_count; rank++) {
+            struct rank_group *group = group_of(lanes, rank);
+            bool is_slower = !group->device ||
+                             device_is_slower(device, group->device, request->workload.precision);
+            if (is_slower) group->device = device;
+            if (group->micro_batch_count > 0) continue;
+            int replica = program_replica(program, rank);
+            group->micro_batch_count =
+                (int)parallel_replica_count(&program->parallel, batch, replica);
+        }
     }
 }
 
@@ -175,12 +204,14 @@ static void lower_row(struct fabrics *fabrics, const char *kind, double was_byte
         fmin(changed->link_bytes_per_s_least, was_bytes_per_s * ratio);
 }
 
-static const struct step_price *degraded_price(struct arena *arena,
-                                               const struct evaluation_request *request,
-                                               const struct evaluation *evaluation,
-                                               const struct rank_group *like)
+static const struct step_price *group_price(struct arena *arena,
+                                            const struct evaluation_request *request,
+                                            const struct evaluation *evaluation,
+                                            const struct rank_group *like)
 {
     struct price_context context = evaluation_context(request);
+    context.compute.device = like->device;
+    if (!is_degraded(like)) return step_price(arena, &context, evaluation->program);
     int first, end;
     node_ranks(request->cluster, like->node, &first, &end);
     const struct node_group *group = cluster_group_of(request->cluster, first);
@@ -193,30 +224,49 @@ static const struct step_price *degraded_price(struct arena *arena,
     return step_price(arena, &context, evaluation->program);
 }
 
-// Groups whose links lost as much, on nodes of one kind, share a price.
+static int price_of(struct arena *arena, const struct evaluation_request *request,
+                    const struct evaluation *evaluation, struct lanes *lanes,
+                    const struct rank_group *group)
+{
+    for (int at = 0; at < lanes->price_count; at++) {
+        const struct rank_group *other = &lanes->priced[at];
+        bool is_like = other->device == group->device && other->nic_ratio == group->nic_ratio &&
+                       other->link_ratio == group->link_ratio;
+        if (is_like && (!is_degraded(group) || other->kind == group->kind)) return at;
+    }
+    lanes->priced[lanes->price_count] = *group;
+    lanes->prices[lanes->price_count] = group_price(arena, request, evaluation, group);
+    return lanes->price_count++;
+}
+
+// As the groups know it: of node groups with equal devices that of the first.
+static const struct device *slowest_device(const struct evaluation_request *request)
+{
+    const struct cluster *cluster = request->cluster;
+    const struct device *slowest = cluster_slowest_device(cluster, request->workload.precision);
+    int group = 0;
+    while (cluster->nodes[group].device != slowest)
+        group++;
+    return cluster->nodes[cluster_device_kind(cluster, group)].device;
+}
+
+// Groups of one device whose links lost as much, on nodes of one kind, share a price.
 static void price_groups(struct arena *arena, const struct evaluation_request *request,
                          const struct evaluation *evaluation, int cause_count, struct lanes *lanes)
 {
-    int most = 1 + (cause_count + 1) * (cause_count + 1) * lanes->cluster->node_group_count;
-    struct rank_group *priced = ARENA_NEW(arena, struct rank_group, most);
+    int kinds = lanes->cluster->node_group_count;
+    int most = (1 + (cause_count + 1) * (cause_count + 1) * kinds) * (kinds + 1);
+    lanes->priced = ARENA_NEW(arena, struct rank_group, most);
     lanes->prices = ARENA_NEW(arena, const struct step_price *, most);
     lanes->prices[0] = evaluation->price;
+    lanes->priced[0].device = slowest_device(request);
     lanes->price_count = 1;
     for (int i = 0; i < lanes->pipeline_count * lanes->stage_count; i++) {
-        struct rank_group *group = &lanes->groups[i];
-        if (group->nic_ratio <= 0 && group->link_ratio <= 0) continue;
-        int at = 1;
-        for (; at < lanes->price_count; at++) {
-            if (priced[at].nic_ratio == group->nic_ratio &&
-                priced[at].link_ratio == group->link_ratio && priced[at].kind == group->kind)
-                break;
-        }
-        if (at == lanes->price_count) {
-            assert(at < most && "more kinds of degraded nodes than causes");
-            priced[at] = *group;
-            lanes->prices[lanes->price_count++] = degraded_price(arena, request, evaluation, group);
-        }
-        group->price = at;
+        struct rank_group *group = &lanes->groups[i], calm = *group;
+        calm.nic_ratio = calm.link_ratio = 0;
+        group->price = group->base = price_of(arena, request, evaluation, lanes, &calm);
+        if (is_degraded(group)) group->price = price_of(arena, request, evaluation, lanes, group);
+        assert(lanes->price_count <= most && "more kinds of degraded nodes than causes");
     }
 }
 
@@ -226,6 +276,8 @@ static void price_stages(struct arena *arena, struct lanes *lanes)
 {
     const struct schedule_shape *shape = &lanes->prices[0]->shape;
     lanes->stage_price = ARENA_NEW(arena, int, lanes->stage_count);
+    for (int stage = 0; stage < lanes->stage_count; stage++)
+        lanes->stage_price[stage] = lanes->groups[stage].base;
     for (int i = 0; i < lanes->pipeline_count * lanes->stage_count; i++) {
         int stage = i % lanes->stage_count,
             prices[2] = {lanes->stage_price[stage], lanes->groups[i].price};
@@ -237,8 +289,8 @@ static void price_stages(struct arena *arena, struct lanes *lanes)
             for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
                 int class = price->class_of[stage * shape->chunk_count + chunk];
                 const struct chunk_price *own = &price->classes[class];
-                together_s[k] +=
-                    own->gradient_reduce_s + own->parameter_gather_s + own->small_reduce_s;
+                together_s[k] += own->gradient_reduce_s + own->parameter_gather_s +
+                                 own->small_reduce_s + own->update_s;
             }
         }
         if (together_s[1] > together_s[0]) lanes->stage_price[stage] = prices[1];
@@ -250,7 +302,7 @@ bool lanes_is_concerned(const struct lanes *lanes, int pipeline)
     for (int stage = 0; stage < lanes->stage_count; stage++) {
         const struct rank_group *group =
             &lanes->groups[(ptrdiff_t)pipeline * lanes->stage_count + stage];
-        if (group->slowdown > 1 || group->price > 0) return true;
+        if (group->slowdown > 1 || group->price != group->base) return true;
     }
     return false;
 }
@@ -261,6 +313,7 @@ static bool are_alike(const struct lanes *lanes, int a, int b)
         const struct rank_group *one = &lanes->groups[(ptrdiff_t)a * lanes->stage_count + stage];
         const struct rank_group *other = &lanes->groups[(ptrdiff_t)b * lanes->stage_count + stage];
         if (one->slowdown != other->slowdown || one->price != other->price) return false;
+        if (one->micro_batch_count != other->micro_batch_count) return false;
     }
     return true;
 }
@@ -275,7 +328,8 @@ static void add_lane(struct arena *arena, struct lanes *lanes, int pipeline)
         stages[stage].price = group->price;
     }
     lanes->pipeline_of[lanes->count] = pipeline;
-    lanes->list[lanes->count++] = (struct engine_lane){0, stages};
+    int micro_batches = lanes->groups[(ptrdiff_t)pipeline * lanes->stage_count].micro_batch_count;
+    lanes->list[lanes->count++] = (struct engine_lane){0, stages, micro_batches};
 }
 
 static void fold(struct arena *arena, struct lanes *lanes, bool keep_apart)
@@ -306,6 +360,7 @@ struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *r
     lanes->pipeline_count = lanes->mesh->rank_count / lanes->stage_count / lanes_group_size(lanes);
     lanes->groups = ARENA_NEW(arena, struct rank_group,
                               (size_t)lanes->pipeline_count * (size_t)lanes->stage_count);
+    place_groups(request, program, lanes);
     mark_groups(lanes, causes, cause_count);
     price_groups(arena, request, evaluation, cause_count, lanes);
     price_stages(arena, lanes);

@@ -1,7 +1,8 @@
 #pragma once
 #include "simulator/inject.h"
 
-// The lanes of a plan with something injected.
+// The lanes of a plan with something injected, or whose replicas or stages are unlike: on devices
+// of several kinds, or with numbers of micro-batches of their own.
 
 // Ranks of one stage that communicate within micro-batches.
 struct rank_group {
@@ -9,7 +10,10 @@ struct rank_group {
     double nic_ratio, link_ratio;  // of the bandwidth that its worst nodes have left; 0: all of it
     int node;                      // one of those, and its kind
     const struct node_group *kind;
-    int price;  // index into `prices`
+    const struct device *device;  // that sets the group's pace
+    int micro_batch_count;        // of its replica
+    int price;                    // index into `prices`
+    int base;                     // the same with nothing injected
 };
 
 struct lanes {
@@ -24,7 +28,8 @@ struct lanes {
     int count;
     const struct step_price **prices;  // [0] is that of the plan
     int price_count;
-    int *stage_price;  // [stage]
+    struct rank_group *priced;  // [price] a group that has it
+    int *stage_price;           // [stage]
 };
 
 // Of some causes; `keep_apart`: one lane a pipeline. All of it lives in `arena`.

@@ -53,15 +53,15 @@ static void add_spans(struct walk *walk, struct task_id id, const int *ranks, in
 int64_t reduce_end_ns(struct walk *walk, const struct step_price *price, int stage,
                       const int *ranks, int rank_count)
 {
-    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
-    int first = walk->tail_first[stage], count = walk->slot_count - first;
+    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_room;
+    int count = walk->tail_count[stage], first = walk->slot_count - count;
     const int64_t *starts_ns = walk->tail_start_ns[stage], *ends_ns = walk->tail_end_ns[stage];
     struct dp_stream dp = {starts_ns, ends_ns, count, 0, price->overlap_ratio, 0};
     int fused = walk->row->backward_fused;
     for (int n = 0; n < count; n++) {
         const struct slot *slot = &slots[first + n];
         if (slot->kind != TASK_WEIGHT) continue;
-        if (slot->micro_batch != price->shape.micro_batch_count - 1) continue;
+        if (slot->micro_batch != walk->micro_batch_count - 1) continue;
         int class = price->class_of[stage * price->shape.chunk_count + slot->chunk];
         int64_t work_ns = walk_ns(price->classes[class].gradient_reduce_s);
         int buckets = price->classes[class].bucket_count;

@@ -1,5 +1,6 @@
 #include "simulator/sensitivity.h"
 #include "core/real.h"
+#include "simulator/unlike.h"
 
 #include <assert.h>
 #include <math.h>
@@ -36,10 +37,13 @@ static const struct step_price *price_on(const struct bench *bench, struct arena
     return step_price(arena, &context, program);
 }
 
-static double play_s(struct arena *scratch, const struct step_price *price)
+static double play_s(struct arena *scratch, const struct evaluation_request *request,
+                     const struct program *program, const struct step_price *price)
 {
     struct arena work = {0};
-    double step_s = simulate_step(scratch, &work, price, &(struct engine_options){0})->cost.step_s;
+    double step_s =
+        unlike_play(scratch, &work, request, program, price, &(struct engine_options){0})
+            ->cost.step_s;
     arena_free(&work);
     return step_s;
 }
@@ -93,7 +97,7 @@ struct bench_plan bench_plan_new(struct arena *arena, struct arena *scratch,
     const struct constant_list *list = &bench->constants;
     struct bench_plan plan = {.bench = bench, .program = program};
     plan.price = price_on(bench, arena, program);
-    plan.step_s = play_s(scratch, plan.price);
+    plan.step_s = play_s(scratch, &bench->request, program, plan.price);
     plan.counts = ARENA_NEW(arena, bool, list->count);
     for (int first = 0, end; first < list->count; first = end) {
         end = owner_end(list, first);
@@ -119,9 +123,10 @@ double bench_step_s(const struct bench_plan *plan, struct arena *scratch, int co
     double kept = *item->value;
     *item->value = value_at(item, ratio);
     const struct step_price *price = price_on(plan->bench, scratch, plan->program);
-    *item->value = kept;
     bool is_same = same_price(price, plan->price);
-    double step_s = is_same ? plan->step_s : play_s(scratch, price);
+    double step_s =
+        is_same ? plan->step_s : play_s(scratch, &plan->bench->request, plan->program, price);
+    *item->value = kept;
     arena_reset(scratch, mark);
     return step_s;
 }

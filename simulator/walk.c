@@ -10,6 +10,11 @@ int64_t walk_ns(double seconds)
     return llround(seconds * 1e9);
 }
 
+int lane_rounds(const struct engine_lane *lane, const struct schedule_shape *shape)
+{
+    return lane->micro_batch_count > 0 ? lane->micro_batch_count : shape->micro_batch_count;
+}
+
 double phase_compute_s(const double part_s[PART_COUNT])
 {
     return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
@@ -33,7 +38,7 @@ void spans_add(struct spans *spans, const struct span *span)
 // at once.
 static int last_backward(const struct walk *walk, int stage, int chunk)
 {
-    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
+    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_room;
     int n = walk->slot_count - 1;
     while (slots[n].kind != TASK_WEIGHT || slots[n].chunk != chunk)
         n--;
@@ -47,7 +52,7 @@ static void make_tail(struct arena *scratch, struct walk *walk, int stage)
         int slot = last_backward(walk, stage, chunk);
         if (slot < first) first = slot;
     }
-    walk->tail_first[stage] = first;
+    walk->tail_count[stage] = walk->slot_count - first;
     walk->tail_start_ns[stage] = ARENA_NEW(scratch, int64_t, walk->slot_count - first);
     walk->tail_end_ns[stage] = ARENA_NEW(scratch, int64_t, walk->slot_count - first);
 }
@@ -57,10 +62,22 @@ static void make_stages(struct arena *scratch, struct walk *walk)
     const struct step_price *price = walk->price;
     const struct schedule_shape *shape = &price->shape;
     for (int stage = 0; stage < shape->stage_count; stage++) {
-        walk->row->order(shape, stage, walk->slots + (ptrdiff_t)stage * walk->slot_count);
+        walk->row->order(shape, stage, walk->slots + (ptrdiff_t)stage * walk->slot_room);
         make_tail(scratch, walk, stage);
         walk_set_stage_price(walk, stage, price);
     }
+}
+
+void walk_set_count(struct walk *walk, int micro_batch_count)
+{
+    struct schedule_shape shape = walk->price->shape;
+    if (micro_batch_count == walk->micro_batch_count) return;
+    assert(micro_batch_count >= 1 && micro_batch_count <= shape.micro_batch_count);
+    assert(shape.chunk_count == 1 && "tails of several chunks differ in length");
+    shape.micro_batch_count = walk->micro_batch_count = micro_batch_count;
+    walk->slot_count = SLOT_KIND_COUNT * micro_batch_count;
+    for (int stage = 0; stage < shape.stage_count; stage++)
+        walk->row->order(&shape, stage, walk->slots + (ptrdiff_t)stage * walk->slot_room);
 }
 
 void walk_set_stage_price(struct walk *walk, int stage, const struct step_price *price)
@@ -83,7 +100,9 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     walk->row = schedule_row(price->schedule);
     walk->hop_ns = ARENA_NEW(scratch, int64_t, stages);
     walk->virtual_count = virtuals;
+    walk->micro_batch_count = shape->micro_batch_count;
     walk->slot_count = SLOT_KIND_COUNT * shape->chunk_count * shape->micro_batch_count;
+    walk->slot_room = walk->slot_count;
     walk->slots = ARENA_NEW(scratch, struct slot, (size_t)stages * (size_t)walk->slot_count);
     walk->virtual_of = ARENA_NEW(scratch, int, virtuals);
     walk->stage_of = ARENA_NEW(scratch, int, virtuals);
@@ -103,7 +122,7 @@ struct walk *walk_new(struct arena *scratch, const struct step_price *price)
     walk->queue = ARENA_NEW(scratch, int, stages);
     walk->queued = ARENA_NEW(scratch, bool, stages);
     walk->stages = ARENA_NEW(scratch, struct stage_walk, stages);
-    walk->tail_first = ARENA_NEW(scratch, int, stages);
+    walk->tail_count = ARENA_NEW(scratch, int, stages);
     walk->tail_start_ns = ARENA_NEW(scratch, int64_t *, stages);
     walk->tail_end_ns = ARENA_NEW(scratch, int64_t *, stages);
     make_stages(scratch, walk);
@@ -334,7 +353,7 @@ static struct input input_of(const struct walk *walk, int stage, const struct sl
 
 static void keep_tail(struct walk *walk, int stage, int64_t start_ns, int64_t end_ns)
 {
-    int at = walk->stages[stage].next - walk->tail_first[stage];
+    int at = walk->stages[stage].next - (walk->slot_count - walk->tail_count[stage]);
     if (at < 0) return;
     if (start_ns > walk->tail_start_ns[stage][at]) walk->tail_start_ns[stage][at] = start_ns;
     if (end_ns > walk->tail_end_ns[stage][at]) walk->tail_end_ns[stage][at] = end_ns;
@@ -377,7 +396,7 @@ static void run_slot(struct walk *walk, int stage, const struct slot *slot, stru
 static void run_stage(struct walk *walk, int stage, int *queue_end, int *queue_count)
 {
     struct stage_walk *own = &walk->stages[stage];
-    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_count;
+    const struct slot *slots = walk->slots + (ptrdiff_t)stage * walk->slot_room;
     int backward_kind = walk->row->backward_fused ? TASK_WEIGHT : TASK_BACKWARD;
     while (own->next < walk->slot_count) {
         const struct slot *slot = &slots[own->next];
@@ -398,6 +417,7 @@ static void run_stage(struct walk *walk, int stage, int *queue_end, int *queue_c
 void walk_run(struct walk *walk, const struct engine_lane *lane)
 {
     walk->lane = lane;
+    if (lane) walk_set_count(walk, lane_rounds(lane, &walk->price->shape));
     int stage_count = walk->price->shape.stage_count;
     int64_t messages = (int64_t)walk->virtual_count * walk->price->shape.micro_batch_count;
     for (int direction = 0; direction < 2; direction++) {

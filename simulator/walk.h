@@ -40,8 +40,10 @@ struct stage_walk {
 struct walk {
     const struct step_price *price;
     const struct schedule_row *row;
-    struct slot *slots;  // [stage * slot_count + n]
-    int slot_count;      // of one stage
+    struct slot *slots;  // [stage * slot_room + n]
+    int slot_count;      // of one stage, in a lane of `micro_batch_count`
+    int slot_room;       // the most: of the price's
+    int micro_batch_count;
     int virtual_count;
     int *virtual_of;                         // [stage * chunk_count + chunk]
     int *stage_of, *chunk_of;                // [virtual stage]
@@ -61,13 +63,14 @@ struct walk {
     struct stage_walk *stages;
     // From the first slot that ends a chunk's gradients to the last slot, the latest over all
     // pipelines walked so far: the slowest rank of each stage's data-parallel group.
-    int *tail_first;                         // [stage]
-    int64_t **tail_start_ns, **tail_end_ns;  // [stage][slot - tail_first]
+    int *tail_count;                         // [stage] slots
+    int64_t **tail_start_ns, **tail_end_ns;  // [stage][slot - (slot_count - tail_count)]
     struct spans *spans;                     // NULL: no trace
     int64_t event_count;
 };
 
 int64_t walk_ns(double seconds);
+int lane_rounds(const struct engine_lane *lane, const struct schedule_shape *shape);
 
 // Parts of one phase of a chunk.
 double phase_compute_s(const double part_s[PART_COUNT]);  // scaled by a slow rank
@@ -77,6 +80,9 @@ double phase_exposed_s(const double part_s[PART_COUNT]);  // not scaled
 struct walk *walk_new(struct arena *scratch, const struct step_price *price);
 // What all ranks of a stage do together, by another price than that of the step.
 void walk_set_stage_price(struct walk *walk, int stage, const struct step_price *price);
+// The order of the slots of so many micro-batches, at most those of the price. Lanes of unlike
+// numbers have stages of one chunk, whose tails are as long.
+void walk_set_count(struct walk *walk, int micro_batch_count);
 // NULL: no stage is slower than its price.
 void walk_run(struct walk *walk, const struct engine_lane *lane);
 

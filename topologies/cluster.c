@@ -142,7 +142,7 @@ bool cluster_is_uniform(const struct cluster *cluster)
 
 // By peak, then by memory, then by whatever else prices read, so that the order of the nodes is no
 // matter.
-static bool device_slower(const struct device *a, const struct device *b, enum precision precision)
+bool device_is_slower(const struct device *a, const struct device *b, enum precision precision)
 {
     const struct device_efficiency *of_a = &a->efficiency, *of_b = &b->efficiency;
     const double pairs[][2] = {
@@ -167,9 +167,27 @@ const struct device *cluster_slowest_device(const struct cluster *cluster, enum 
     const struct device *slowest = cluster->nodes[0].device;
     for (int i = 1; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;
-        if (device_slower(device, slowest, precision)) slowest = device;
+        if (device_is_slower(device, slowest, precision)) slowest = device;
     }
     return slowest;
+}
+
+bool cluster_has_one_device(const struct cluster *cluster)
+{
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        if (cluster_device_kind(cluster, i) != 0) return false;
+    }
+    return true;
+}
+
+int cluster_device_kind(const struct cluster *cluster, int node_group)
+{
+    const struct device *device = cluster->nodes[node_group].device;
+    int kind = 0;
+    while (cluster->nodes[kind].device != device &&
+           !device_equals(cluster->nodes[kind].device, device))
+        kind++;
+    return kind;
 }
 
 int64_t cluster_device_bytes(const struct cluster *cluster)

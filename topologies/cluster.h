@@ -175,3 +175,8 @@ int64_t cluster_device_bytes(const struct cluster *cluster);
 MUST_CHECK bool cluster_check_precision(const struct cluster *cluster, enum precision precision,
                                         struct err *err);
 bool cluster_is_uniform(const struct cluster *cluster);
+// Whether the first computes slower, in this precision before all.
+bool device_is_slower(const struct device *a, const struct device *b, enum precision precision);
+// The first node group whose device is like that of this one.
+int cluster_device_kind(const struct cluster *cluster, int node_group);
+bool cluster_has_one_device(const struct cluster *cluster);

@@ -70,7 +70,8 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
         array.first[i] = held.first[i];
         array.whole[i] = extent_size(&tensor->extents[i], batch, engine->program->workload.seq_len);
         if (array.dims[i] == DIM_BATCH && task->micro_batch >= 0)
-            array.first[i] += task->micro_batch * batch;
+            array.first[i] +=
+                program_first_sequence(engine->program, engine->rank, task->micro_batch);
     }
     return array;
 }

@@ -83,12 +83,11 @@ static struct buffer_rows rows_of(const struct engine *engine, int micro_batch, 
     const struct block_program *block = engine->program->blocks[of];
     const struct tensor *tensor = &block->block->tensors[block->buffers[buffer].tensor];
     struct held held = held_of_buffer(engine->program, block, buffer, engine->rank);
-    const struct parallel *parallel = &engine->program->parallel;
-    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    int64_t first = program_first_sequence(engine->program, engine->rank, micro_batch);
     int by_batch = tensor_find_dim(tensor, DIM_BATCH);
     // Places in a sequence are of none of them.
     if (by_batch < 0) return (struct buffer_rows){0, 0};
-    return (struct buffer_rows){micro_batch * batch + held.first[by_batch], held.count[by_batch]};
+    return (struct buffer_rows){first + held.first[by_batch], held.count[by_batch]};
 }
 
 static void want(bool *is_wanted, struct buffer_rows rows)
@@ -221,8 +220,7 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
     const struct block_program *block = engine->program->blocks[slot->block];
     const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
     struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
-    const struct parallel *parallel = &engine->program->parallel;
-    int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
+    int64_t first = program_first_sequence(engine->program, engine->rank, slot->micro_batch);
     int ahead = ahead_of(tensor->name);
     if (ahead < -2) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
     int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
@@ -236,7 +234,7 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
         int64_t place = index[by_seq];
         ids[e] = ahead == -1 ? place : 0;
         if (ahead < 0) continue;
-        int64_t sequence = slot->micro_batch * batch + index[by_batch];
+        int64_t sequence = first + index[by_batch];
         ids[e] = row_of(engine, sequence)[place + ahead];
     }
     return true;

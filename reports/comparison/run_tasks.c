@@ -47,6 +47,15 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
         .pricing = task_pricing_of(joining->prices, task),
         .predicted_count = ranks * step_graph_count(joining->graph, place, task),
     };
+    // The graph counts the micro-batches of the replicas with most.
+    const struct parallel *parallel = &program->parallel;
+    if (is_chunk && of->is_repeated && parallel->replica_count > 0) {
+        double all = (double)(program->workload.global_batch / parallel->micro_batch);
+        row->predicted_count *= all;
+        row->predicted_count /=
+            (double)parallel->degree[AXIS_DP] * program->shape.micro_batch_count;
+    }
+
     row->predicted_bytes = row->predicted_count * bytes_of(joining, &of->bytes);
     row->predicted_s = row->predicted_count * joining->prices->s[task];
     if (number < result->task_count) {

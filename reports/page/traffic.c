@@ -1,5 +1,6 @@
 #include "reports/page/traffic.h"
 #include "simulator/breakdown.h"
+#include "simulator/unlike.h"
 
 #include <assert.h>
 
@@ -41,6 +42,14 @@ static int peer(const struct mesh *mesh, unsigned axes, int rank, int by)
     return base;
 }
 
+// Micro-batches of the rank's replica.
+static double rounds_of(const struct counting *counting, int rank)
+{
+    const struct program *program = counting->program;
+    return (double)parallel_replica_count(&program->parallel, program->workload.global_batch,
+                                          program_replica(program, rank));
+}
+
 // What one rank sends for its part of a collective.
 static void count_group(const struct counting *counting, const struct breakdown_line *line,
                         int rank)
@@ -50,6 +59,9 @@ static void count_group(const struct counting *counting, const struct breakdown_
     int size = mesh_size(mesh, price->axes);
     if (size < 2) return;
     double bytes = line->count * price->bytes;
+    bool is_repeated = price->block >= 0 || price->entry == ENTRY_TASK;
+    if (is_repeated)
+        bytes *= rounds_of(counting, rank) / counting->program->shape.micro_batch_count;
     if (price->collective == COLLECTIVE_ALL_TO_ALL) {
         for (int by = 1; by < size; by++)
             count(counting, rank, peer(mesh, price->axes, rank, by), bytes / size);
@@ -87,7 +99,7 @@ static void count_hops(const struct counting *counting, double bytes, int rank, 
         if (from == to || (from != stage && to != stage)) continue;
         int other = rank;
         set_stage(&program->mesh, axes, from == stage ? to : from, &other);
-        count(counting, rank, other, bytes * shape->micro_batch_count);
+        count(counting, rank, other, bytes * rounds_of(counting, rank));
     }
 }
 
@@ -175,7 +187,7 @@ struct traffic traffic_make(struct arena *arena, struct arena *scratch,
     context.ledger = &ledger;
     const struct step_price *price = step_price(scratch, &context, program);
     const struct simulation *simulation =
-        simulate_step(arena, scratch, price, &(struct engine_options){0});
+        unlike_play(arena, scratch, request, program, price, &(struct engine_options){0});
     for (int stage = 0; stage < program->shape.stage_count; stage++) {
         struct breakdown breakdown =
             breakdown_of_stage(scratch, &ledger, program, price, simulation, stage);

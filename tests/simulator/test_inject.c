@@ -244,7 +244,7 @@ static void a_hop_takes_as_long_as_its_slower_end(void **state)
         struct lane_stage stages[4];
         for (int stage = 0; stage < 4; stage++)
             stages[stage] = (struct lane_stage){.slowdown = 1, .price = stage == 1};
-        struct engine_lane lane = {1, stages};
+        struct engine_lane lane = {1, stages, 0};
         struct engine_options options = {.lanes = &lane, .lane_count = 1, .prices = prices};
         struct arena scratch = {0};
         double step_s = simulate_step(*state, &scratch, price, &options)->cost.step_s;

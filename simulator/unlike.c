@@ -1,0 +1,167 @@
+#include "simulator/unlike.h"
+
+#include "simulator/lanes.h"
+
+#include <math.h>
+
+bool unlike_is(const struct evaluation_request *request, const struct program *program)
+{
+    return program->parallel.replica_count > 0 || !cluster_has_one_device(request->cluster);
+}
+
+static struct lanes *lanes_of(struct arena *arena, const struct evaluation_request *request,
+                              const struct program *program, const struct step_price *price,
+                              bool keep_apart)
+{
+    const struct evaluation evaluation = {.program = program, .price = price};
+    return lanes_make(arena, request, &evaluation, NULL, 0, keep_apart);
+}
+
+static double busy_s(const struct lanes *lanes, const struct engine_lane *lane, int stage)
+{
+    const struct step_price *price = lanes->prices[lane->stages[stage].price];
+    double sum_s = 0;
+    for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+        int class = price->class_of[stage * price->shape.chunk_count + chunk];
+        for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++)
+            sum_s += (&price->classes[class].phase_s[0][0])[i];
+    }
+    return sum_s * lane->micro_batch_count;
+}
+
+// By its busiest stage; of equal ones the first.
+static int busiest_lane(const struct lanes *lanes)
+{
+    double most_s = -1;
+    int busiest = 0;
+    for (int i = 0; i < lanes->count; i++) {
+        for (int stage = 0; stage < lanes->stage_count; stage++) {
+            double s = busy_s(lanes, &lanes->list[i], stage);
+            if (s > most_s) most_s = s, busiest = i;
+        }
+    }
+    return busiest;
+}
+
+// A rank a stage of one pipeline, numbered by stages.
+static void show_one(struct arena *arena, struct lanes *lanes)
+{
+    int lane = busiest_lane(lanes);
+    struct lane_stage *stages = ARENA_NEW(arena, struct lane_stage, lanes->stage_count);
+    int *ranks = ARENA_NEW(arena, int, lanes->stage_count);
+    for (int stage = 0; stage < lanes->stage_count; stage++) {
+        ranks[stage] = stage;
+        stages[stage] = lanes->list[lane].stages[stage];
+        stages[stage].shown_count = 1;
+        stages[stage].shown = ranks + stage;
+    }
+    lanes->list[lane].stages = stages;
+}
+
+static void show_all(struct arena *arena, struct lanes *lanes)
+{
+    int size = lanes_group_size(lanes);
+    for (int lane = 0; lane < lanes->count; lane++) {
+        struct lane_stage *stages = ARENA_NEW(arena, struct lane_stage, lanes->stage_count);
+        for (int stage = 0; stage < lanes->stage_count; stage++) {
+            int *ranks = ARENA_NEW(arena, int, size);
+            lanes_group_ranks(lanes, lanes->pipeline_of[lane], stage, ranks);
+            stages[stage] = lanes->list[lane].stages[stage];
+            stages[stage].shown_count = size;
+            stages[stage].shown = ranks;
+        }
+        lanes->list[lane].stages = stages;
+    }
+}
+
+// What no schedule can win: the busiest stage of all pipelines against the mean.
+static void part_waiting(const struct lanes *lanes, struct simulation *simulation)
+{
+    struct cost *cost = &simulation->cost;
+    double most_s = 0, sum_s = 0, count = 0;
+    for (int i = 0; i < lanes->count; i++) {
+        int pipelines = lanes->list[i].pipeline_count;
+        count += pipelines;
+        for (int stage = 0; stage < lanes->stage_count; stage++) {
+            double s = simulation->lane_busy_s[i * lanes->stage_count + stage];
+            most_s = fmax(most_s, s);
+            sum_s += s * pipelines;
+        }
+    }
+    double waiting_s = cost->bubble_s + cost->imbalance_s;
+    double uneven_s = most_s - sum_s / (count * lanes->stage_count);
+    if (uneven_s < 1e-12 * cost->step_s) uneven_s = 0;
+    cost->imbalance_s = fmin(uneven_s, waiting_s);
+    cost->bubble_s = waiting_s - cost->imbalance_s;
+}
+
+struct simulation *unlike_play(struct arena *arena, struct arena *scratch,
+                               const struct evaluation_request *request,
+                               const struct program *program, const struct step_price *price,
+                               const struct engine_options *options)
+{
+    if (!unlike_is(request, program)) return simulate_step(arena, scratch, price, options);
+    struct arena own = {0};
+    struct lanes *lanes = lanes_of(&own, request, program, price, options->all_ranks);
+    if (options->all_ranks) {
+        show_all(&own, lanes);
+    } else {
+        show_one(&own, lanes);
+    }
+    struct engine_options unlike = {
+        .want_trace = options->want_trace,
+        .lanes = lanes->list,
+        .lane_count = lanes->count,
+        .prices = lanes->prices,
+        .stage_price = lanes->stage_price,
+    };
+    struct simulation *simulation = simulate_step(arena, scratch, price, &unlike);
+    part_waiting(lanes, simulation);
+    simulation->lane_busy_s = NULL;
+    arena_free(&own);
+    return simulation;
+}
+
+struct unlike_place unlike_busiest(struct arena *scratch, const struct evaluation_request *request,
+                                   const struct program *program, const struct step_price *price,
+                                   int stage)
+{
+    struct unlike_place place = {evaluation_context(request).compute.device,
+                                 program->shape.micro_batch_count};
+    if (!unlike_is(request, program)) return place;
+    struct arena_mark mark = arena_mark(scratch);
+    struct lanes *lanes = lanes_of(scratch, request, program, price, false);
+    double most_s = -1;
+    for (int i = 0; i < lanes->count; i++) {
+        double s = busy_s(lanes, &lanes->list[i], stage);
+        if (s <= most_s) continue;
+        most_s = s;
+        place.device = lanes->priced[lanes->list[i].stages[stage].price].device;
+        place.micro_batch_count = lanes->list[i].micro_batch_count;
+    }
+    arena_reset(scratch, mark);
+    return place;
+}
+
+static int stage_of(const struct mesh *mesh, int rank)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
+    }
+    return 0;
+}
+
+int64_t unlike_stage_bytes(const struct cluster *cluster, const struct mesh *mesh, int stage)
+{
+    int64_t least = INT64_MAX;
+    int end = 0, rank = 0;
+    for (int g = 0; g < cluster->node_group_count; g++) {
+        const struct node_group *nodes = &cluster->nodes[g];
+        end += nodes->count * nodes->gpus;
+        for (; rank < end && rank < mesh->rank_count; rank++) {
+            bool is_less = nodes->device->memory_bytes < least && stage_of(mesh, rank) == stage;
+            if (is_less) least = nodes->device->memory_bytes;
+        }
+    }
+    return least;
+}
