@@ -1,5 +1,6 @@
 #include "cli/checkpoint_options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int checkpoint_options(struct checkpoint_arguments *a,
@@ -28,7 +29,8 @@ int checkpoint_options(struct checkpoint_arguments *a,
          "steps left are worth it",
          NULL, 0, 0},
         {"--slow-rank", OPTION_TEXT, &a->slow,
-         "a drill on CPUs: what this rank works takes so many times as long", "R=FACTOR", 0, 0},
+         "a drill on CPUs: what these ranks work takes so many times as long, as on slower devices",
+         "R=FACTOR,A..B=FACTOR", 0, 0},
     };
     memcpy(options, rows, sizeof rows);
     return CHECKPOINT_OPTION_COUNT;
@@ -48,4 +50,43 @@ bool checkpoint_options_check(const struct checkpoint_arguments *a, struct err *
             return err_set(err, ERR_USAGE, "%s needs --checkpoint DIR", rows[i].name);
     }
     return true;
+}
+
+static bool read_slow(const char *text, struct slow_ranks *ranks)
+{
+    int end = 0;
+    bool is_range =
+        sscanf(text, "%d..%d=%lf%n", &ranks->first, &ranks->last, &ranks->ratio, &end) == 3;
+    if (!is_range) {
+        if (sscanf(text, "%d=%lf%n", &ranks->first, &ranks->ratio, &end) != 2) return false;
+        ranks->last = ranks->first;
+    }
+    return (!text[end] || text[end] == ',') && ranks->first >= 0 && ranks->first <= ranks->last &&
+           ranks->ratio >= 1 && ranks->ratio <= 1e6;
+}
+
+bool checkpoint_options_slow(struct checkpoint_arguments *a, struct err *err)
+{
+    for (const char *at = a->slow; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (a->slow_count == SLOW_RANKS_MAX)
+            return err_set(err, ERR_USAGE, "--slow-rank: at most %d are allowed", SLOW_RANKS_MAX);
+        if (!read_slow(at, &a->slow_ranks[a->slow_count++]))
+            return err_set(err, ERR_USAGE,
+                           "--slow-rank: expected RANK=FACTOR or FIRST..LAST=FACTOR, joined by "
+                           "commas, a factor of 1 to 1000000, found \"%s\"",
+                           a->slow);
+    }
+    return true;
+}
+
+double checkpoint_options_slow_ratio(const struct checkpoint_arguments *a, int rank)
+{
+    double ratio = 1;
+    for (int i = 0; i < a->slow_count; i++) {
+        const struct slow_ranks *ranks = &a->slow_ranks[i];
+        bool is_slower = ranks->first <= rank && rank <= ranks->last && ranks->ratio > ratio;
+        if (is_slower) ratio = ranks->ratio;
+    }
+    return ratio;
 }

@@ -18,6 +18,7 @@
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 #include "reports/table/space_text.h"
+#include "reports/table/uneven_text.h"
 #include "reports/table/why_table.h"
 
 #include <assert.h>
@@ -35,6 +36,7 @@ struct output {
     const char *target_name;
     const struct exchange_target *target;  // that will run the plan; NULL: any
     struct plan_from from;
+    struct uneven_answer uneven;
     double samples, epochs;  // of a dataset; 0: not said
 };
 
@@ -127,6 +129,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     const char *noted = output_noted(arena, output->path);
     const char *said = said_text(arena, output->path);
     const char *input = input_said(arena, output, &evaluation);
+    const char *uneven = uneven_text(arena, result, &output->uneven, &evaluation);
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
         console_print(stderr, noted);
@@ -134,6 +137,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     } else if (has_table) {
         if (output->from.path) console_print(stdout, plan_from_head(arena, &output->from));
         console_print(stdout, table);
+        console_print(stdout, uneven);
         if (output->from.path)
             console_print(stdout, plan_from_foot(arena, &output->from, request, result));
         if (output->idle) console_print(stdout, output->idle);
@@ -228,7 +232,7 @@ static bool search(struct arena *arena, const struct plan_arguments *arguments,
     request->stop = interrupt_catch();
     bool done = may_idle ? search_idle(arena, request, result, &output->idle, err)
                 : target ? nearest_search(arena, target, request, result, err)
-                         : search_plans(arena, request, result, err);
+                         : uneven_search(arena, request, result, &output->uneven, err);
     if (done && output->from.path) done = plan_from_search(arena, &output->from, request, err);
     progress_end(&progress);
     bool is_answered = done || err->kind == ERR_USAGE;

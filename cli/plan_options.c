@@ -58,6 +58,8 @@ static int put_pins(struct plan_arguments *a, struct option *options)
 {
     const struct option rows[] = {
         {"--stages", OPTION_TEXT, &a->stages, "layers of each stage", "10,12,12,10", 0, 0},
+        {"--replica-batches", OPTION_TEXT, &a->replica_batches,
+         "micro-batches of each replica (rank of dp), where they differ", "5,5,3,3", 0, 0},
         {"--forbid", OPTION_TEXTS, &a->forbid, "exclude a value, may be repeated", "KEY=VALUE", 0,
          0},
     };
@@ -123,25 +125,26 @@ static void warn(void *context, const char *line)
 }
 
 // "10,12,12,10"
-static bool read_stages(struct arena *arena, const char *text, struct pins *pins, struct err *err)
+static bool read_numbers(struct arena *arena, const char *option, const char *text, int low,
+                         const int **numbers, int *numbers_count, struct err *err)
 {
     int count = 1;
     for (const char *at = text; *at; at++) {
         count += *at == ',';
     }
-    int *layers = ARENA_NEW(arena, int, count);
+    int *list = ARENA_NEW(arena, int, count);
     const char *at = text;
     for (int i = 0; i < count; i++) {
         char word[32];
         size_t length = strcspn(at, ",");
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         int64_t number = 0;
-        if (!units_parse_i64(word, "--stages", 0, 1 << 20, &number, err)) return false;
-        layers[i] = (int)number;
+        if (!units_parse_i64(word, option, low, 1 << 20, &number, err)) return false;
+        list[i] = (int)number;
         at += length + 1;
     }
-    pins->stage_layers = layers;
-    pins->stage_layers_count = count;
+    *numbers = list;
+    *numbers_count = count;
     return true;
 }
 
@@ -173,7 +176,12 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
     for (int i = 0; i < arguments->forbid.count; i++) {
         if (!read_forbidden(arena, arguments->forbid.items[i], pins, err)) return false;
     }
-    return !arguments->stages || read_stages(arena, arguments->stages, pins, err);
+    if (arguments->stages && !read_numbers(arena, "--stages", arguments->stages, 0,
+                                           &pins->stage_layers, &pins->stage_layers_count, err))
+        return false;
+    return !arguments->replica_batches ||
+           read_numbers(arena, "--replica-batches", arguments->replica_batches, 1,
+                        &pins->replica_micro_batches, &pins->replica_count, err);
 }
 
 enum objective plan_objective(const char *name)

@@ -20,7 +20,7 @@ struct plan_arguments {
     const char *clip;                   // "on", "off"
     const char *precision, *optimizer;  // NULL precision, stack: as the devices have it
     struct choice_argument choices[CHOICE_COUNT];
-    const char *stages;
+    const char *stages, *replica_batches;
     struct text_list forbid;
     const char *objective, *idle;
     int top;

@@ -111,21 +111,6 @@ static bool check_nodes(const struct run_arguments *arguments, struct err *err)
     return true;
 }
 
-static bool read_slow(struct run_arguments *arguments, struct err *err)
-{
-    int end = 0;
-    struct checkpoint_arguments *drill = &arguments->checkpoint;
-    const char *text = drill->slow;
-    if (!text) return true;
-    bool is_read = sscanf(text, "%d=%lf%n", &drill->slow_rank, &drill->slow_ratio, &end) == 2 &&
-                   !text[end] && drill->slow_rank >= 0 && drill->slow_ratio >= 1 &&
-                   drill->slow_ratio <= 1e6;
-    return is_read || err_set(err, ERR_USAGE,
-                              "--slow-rank: expected RANK=FACTOR, a factor of 1 to 1000000, found "
-                              "\"%s\"",
-                              text);
-}
-
 // Before the plan is read: what the options say of each other.
 static bool check_options(const struct run_arguments *arguments, struct err *err)
 {
@@ -287,9 +272,10 @@ static int run_placed(struct arena *arena, struct run_arguments *arguments,
     if (!check_data(arena, arguments, &job, place, err)) return exit_status(err);
     if (!run_check_nvme(job.evaluation.program, arguments->nvme, err)) return exit_status(err);
     const struct checkpoint_arguments *drill = &arguments->checkpoint;
-    if (drill->slow && drill->slow_rank >= job.rank_count && !place->is_moved) {
+    for (int i = 0; i < drill->slow_count && !place->is_moved; i++) {
+        if (drill->slow_ranks[i].last < job.rank_count) continue;
         err_set(err, ERR_USAGE, "--slow-rank: must be between 0 and %d, found %d",
-                job.rank_count - 1, drill->slow_rank);
+                job.rank_count - 1, drill->slow_ranks[i].last);
         return exit_status(err);
     }
     if (arguments->checkpoint.replan && place->is_launched && !place->memory_name) {
@@ -368,7 +354,7 @@ static int run_parsed(struct run_arguments *arguments, int argc, char **argv, st
     }
     struct launch_place place = launch_place_find();
     take_node(arguments, &place);
-    if (!read_slow(arguments, err)) return exit_status(err);
+    if (!checkpoint_options_slow(&arguments->checkpoint, err)) return exit_status(err);
     // The launcher has seen to it, and knows more than its ranks.
     if (!place.is_spawned && !check_options(arguments, err)) return exit_status(err);
     struct arena arena = {0};

@@ -250,7 +250,6 @@ static struct run_options options_of(const struct run_arguments *arguments,
 {
     const struct training_arguments *training = &arguments->training;
     // The drill is of what the rank works on, whatever its number is once another is left out.
-    bool is_slow = arguments->checkpoint.slow && arguments->checkpoint.slow_rank == place->home;
     return (struct run_options){
         .steps = arguments->steps,
         .seed = (uint64_t)arguments->seed,
@@ -262,7 +261,7 @@ static struct run_options options_of(const struct run_arguments *arguments,
         .device_memory_bytes = arguments->device_memory_bytes,
         .nvme = arguments->nvme,
         .slow_rank = place->rank,
-        .slow_ratio = is_slow ? arguments->checkpoint.slow_ratio : 0,
+        .slow_ratio = checkpoint_options_slow_ratio(&arguments->checkpoint, place->home),
         .rate = training_rate(training, arguments->steps),
         .beta1 = 0.9,
         .beta2 = 0.95,

@@ -30,6 +30,9 @@ static int compare_choices(const struct parallel *a, const struct parallel *b)
         order = compare(a->order[i], b->order[i]);
     }
     if (order == 0) order = compare(a->stage_layers_count, b->stage_layers_count);
+    if (order == 0) order = compare(a->replica_count, b->replica_count);
+    for (int i = 0; i < a->replica_count && order == 0; i++)
+        order = compare(a->replica_micro_batches[i], b->replica_micro_batches[i]);
     for (int i = 0; i < a->stage_layers_count && order == 0; i++) {
         order = compare(a->stage_layers[i], b->stage_layers[i]);
     }

@@ -34,6 +34,11 @@ static bool check_request(const struct search_request *request, struct err *err)
     enum precision precision = request->workload.precision;
     assert(request->workload.seq_len > 0 && request->workload.global_batch > 0);
     if (!pins_check(&request->pins, err)) return false;
+    if (request->pins.replica_count > 0) {
+        return err_set(err, ERR_USAGE,
+                       "--replica-batches: only a search that plays plans takes "
+                       "them, that of `plan`");
+    }
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
     if (!program_check_offload(request->cluster, &moved, err)) return false;
     const struct parallel parallel = {.offload = moved};

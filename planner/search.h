@@ -33,6 +33,8 @@ struct pins {
                           // (planner/refine.h)
     const int *stage_layers;
     int stage_layers_count;
+    const int *replica_micro_batches;  // planner/unlike.h; search_plans does not look at them
+    int replica_count;
     bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
     struct {
         const char *key;

@@ -143,6 +143,27 @@ struct unlike_place unlike_busiest(struct arena *scratch, const struct evaluatio
     return place;
 }
 
+double *unlike_replica_s(struct arena *arena, struct arena *scratch,
+                         const struct evaluation_request *request, const struct program *program,
+                         const struct step_price *price)
+{
+    int replicas = program->parallel.degree[AXIS_DP], stages = program->shape.stage_count;
+    double *replica_s = ARENA_NEW(arena, double, (size_t)replicas *(size_t)stages);
+    struct arena_mark mark = arena_mark(scratch);
+    struct lanes *lanes = lanes_of(scratch, request, program, price, true);
+    int *ranks = ARENA_NEW(scratch, int, lanes_group_size(lanes));
+    for (int i = 0; i < lanes->count; i++) {
+        const struct engine_lane *lane = &lanes->list[i];
+        for (int stage = 0; stage < stages; stage++) {
+            lanes_group_ranks(lanes, lanes->pipeline_of[i], stage, ranks);
+            double *at = &replica_s[program_replica(program, ranks[0]) * stages + stage];
+            *at = fmax(*at, busy_s(lanes, lane, stage) / lane->micro_batch_count);
+        }
+    }
+    arena_reset(scratch, mark);
+    return replica_s;
+}
+
 static int stage_of(const struct mesh *mesh, int rank)
 {
     for (int a = 0; a < mesh->axis_count; a++) {

@@ -27,5 +27,11 @@ struct unlike_place unlike_busiest(struct arena *scratch, const struct evaluatio
                                    const struct program *program, const struct step_price *price,
                                    int stage);
 
+// Seconds of one micro-batch on each stage of each replica, [replica * stage_count + stage], of
+// those that run it side by side the slowest.
+double *unlike_replica_s(struct arena *arena, struct arena *scratch,
+                         const struct evaluation_request *request, const struct program *program,
+                         const struct step_price *price);
+
 // Memory of the smallest device that holds ranks of the stage.
 int64_t unlike_stage_bytes(const struct cluster *cluster, const struct mesh *mesh, int stage);

@@ -138,6 +138,7 @@ check('with the losses of that plan resumed by hand, to the bit',
 refused('a rank to be made slow that is not there', '--slow-rank: must be between 0 and 3, found 4',
         '--slow-rank 4=2');
 refused('a factor that is none',
-        '--slow-rank: expected RANK=FACTOR, a factor of 1 to 1000000, found "1=0.5"',
+        '--slow-rank: expected RANK=FACTOR or FIRST..LAST=FACTOR, joined by commas, a factor of '
+        . '1 to 1000000, found "1=0.5"',
         '--slow-rank 1=0.5');
 checked();

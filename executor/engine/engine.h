@@ -103,6 +103,7 @@ struct engine {
     int end_count, next_end;
     struct measure *measure;
     int64_t work_ns;  // of the last step that was measured, without waiting; 0: none was
+    double slow_began_s, slow_owed_s;  // of a rank that is made slow
     struct stragglers *stragglers;  // of the rank that speaks for all; NULL: of another
     int *ran;                       // [task] of this step; see engine/tasks.c
     int64_t *plain_bytes;           // [task] of what may be replayed
@@ -296,8 +297,10 @@ MUST_CHECK bool measure_end(struct engine *engine, int task);
 // engine/slow.c: what the ranks worked in the step before, and what is new of those that stay slow.
 void slow_open(struct engine *engine);
 struct straggler slow_take(struct engine *engine, const int64_t *worked_ns, double step_s);
-// At the end of a task: a rank that is made slow takes its time.
-void slow_down(const struct engine *engine, int task, double began_s);
+// At both ends of a task: a rank that is made slow takes its time for what it works, and has taken
+// it before others hear of it.
+void slow_begin(struct engine *engine, int task);
+void slow_end(struct engine *engine, int task);
 // Whether others have to do their part before the task ends.
 bool engine_waits(const struct engine *engine, int task);
 bool measure_is_fine(const struct engine *engine);  // every task of this step is timed

@@ -125,6 +125,7 @@ bool measure_begin(struct engine *engine, int task)
 {
     struct measure *measure = engine->measure;
     if (is_beside(engine)) return record(engine, task, measure->began[task]);
+    slow_begin(engine, task);
     measure->starts[task] = clock_s() - measure->step_began_s;
     return true;
 }
@@ -140,8 +141,7 @@ bool measure_end(struct engine *engine, int task)
 {
     struct measure *measure = engine->measure;
     if (is_beside(engine)) return record(engine, task, measure->ended[task]);
-    if (is_work(engine, task))
-        slow_down(engine, task, measure->step_began_s + measure->starts[task]);
+    slow_end(engine, task);
     measure->ends[task] = clock_s() - measure->step_began_s;
     return true;
 }

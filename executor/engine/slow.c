@@ -30,13 +30,46 @@ struct straggler slow_take(struct engine *engine, const int64_t *worked_ns, doub
     return stragglers_take(engine->stragglers, engine->step, worked_ns, step_s);
 }
 
-void slow_down(const struct engine *engine, int task, double began_s)
+static bool is_slow(const struct engine *engine)
 {
-    const struct run_options *options = engine->request->options;
-    bool is_slow = options->slow_ratio > 1 && options->slow_rank == engine->rank;
-    if (!is_slow || engine_waits(engine, task)) return;
-    double more_s = (clock_s() - began_s) * (options->slow_ratio - 1);
-    struct timespec pause = {.tv_sec = (time_t)more_s};
-    pause.tv_nsec = (long)((more_s - (double)pause.tv_sec) * 1e9);
+    return engine->request->options->slow_ratio > 1 &&
+           engine->request->options->slow_rank == engine->rank;
+}
+
+// What this thread worked, without what others on its core did meanwhile.
+static double worked_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// Pauses shorter than this take as long as the kernel likes: they are saved up.
+static const double PAUSE_S = 1e-3;
+
+static void pause_for(struct engine *engine, double least_s)
+{
+    double began_s = clock_s(), owed_s = engine->slow_owed_s;
+    if (owed_s <= least_s) return;
+    struct timespec pause = {.tv_sec = (time_t)owed_s};
+    pause.tv_nsec = (long)((owed_s - (double)pause.tv_sec) * 1e9);
     nanosleep(&pause, NULL);
+    // Who slept too long has it back with the next.
+    engine->slow_owed_s -= clock_s() - began_s;
+}
+
+void slow_begin(struct engine *engine, int task)
+{
+    if (!is_slow(engine)) return;
+    // What others wait for is as late as all the work before it.
+    if (engine_waits(engine, task)) pause_for(engine, 0);
+    engine->slow_began_s = worked_s();
+}
+
+void slow_end(struct engine *engine, int task)
+{
+    if (!is_slow(engine) || engine_waits(engine, task)) return;
+    double took_s = worked_s() - engine->slow_began_s;
+    engine->slow_owed_s += took_s * (engine->request->options->slow_ratio - 1);
+    pause_for(engine, PAUSE_S);
 }

@@ -41,6 +41,7 @@ void layout_legend_meet(struct layout_legend *legend, const struct parallel *par
         parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
     legend->offload |= !offload_is_none(&parallel->offload);
     legend->uneven |= parallel->stage_layers_count > 0;
+    legend->batches |= parallel->replica_count > 0;
     legend->order |= !is_default_order(parallel);
 }
 
@@ -68,6 +69,7 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         {legend->recompute_layers, ":1 in so many layers of each stage"},
         {legend->offload, "offload kept off the device"},
         {legend->uneven, "uneven stages of unlike length"},
+        {legend->batches, "batches 8x5+8x3 replicas and the micro-batches of each"},
         {legend->order, "tp>pp>dp the axes from the nearest GPUs outward"},
     };
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {

@@ -5,7 +5,8 @@
 // shows layouts. Only the words that were met are explained. A zeroed one has met none.
 struct layout_legend {
     bool seen[AXIS_COUNT];
-    bool sp, zero_group, vpp, schedule, recompute, recompute_layers, offload, uneven, order;
+    bool sp, zero_group, vpp, schedule, recompute, recompute_layers, offload, uneven, batches,
+        order;
     bool any;
 };
 

@@ -53,6 +53,21 @@ static const char *order_text(struct arena *arena, const struct parallel *parall
     return is_default ? "" : text;
 }
 
+// " batches 8x5+8x3": 8 replicas of 5 micro-batches each, 8 of 3.
+static const char *batches_text(struct arena *arena, const struct parallel *parallel)
+{
+    const int *counts = parallel->replica_micro_batches;
+    const char *text = "";
+    for (int first = 0, end; first < parallel->replica_count; first = end) {
+        end = first + 1;
+        while (end < parallel->replica_count && counts[end] == counts[first])
+            end++;
+        text = arena_print(arena, "%s%s%dx%d", text, *text ? "+" : " batches ", end - first,
+                           counts[first]);
+    }
+    return text;
+}
+
 const char *parallel_text(struct arena *arena, const struct parallel *parallel)
 {
     const char *text = arena_print(arena, "%smb%d z%d", degrees_text(arena, parallel),
@@ -78,6 +93,7 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
         text = arena_print(arena, "%s offload %s", text, offload_words(arena, &parallel->offload));
     }
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
+    text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }
 

@@ -1,0 +1,262 @@
+#include "planner/uneven.h"
+
+#include "planner/choice.h"
+#include "planner/ranking.h"
+#include "planner/scan.h"
+#include "planner/uneven_split.h"
+
+#include <math.h>
+#include <string.h>
+
+// Plans of a search that become seeds, plans that are changed step by step, and how far below the
+// micro-batch of a seed smaller ones are tried.
+enum { SEEDS_EACH = 2, CLIMBERS = 3, HALVINGS = 2, KEPT = 24 };
+
+struct seeking {
+    struct arena *arena;
+    struct uneven_split split;
+    struct ranking ranking;
+    struct uneven_answer *answer;
+};
+
+static int64_t batch_for(const struct search_request *request, int dp)
+{
+    int64_t batch = request->workload.global_batch;
+    return (batch + dp - 1) / dp * dp;
+}
+
+static void keep_even(struct seeking *seeking, const struct candidate *played)
+{
+    struct uneven_answer *answer = seeking->answer;
+    const struct parallel *parallel = &played->parallel;
+    if (parallel->replica_count > 0 || parallel->stage_layers_count > 0) return;
+    if (answer->has_even && answer->even_s <= played->cost.step_s) return;
+    answer->has_even = true;
+    answer->even_s = played->cost.step_s;
+    answer->even = candidate_copy(seeking->arena, played).parallel;
+}
+
+static void offer(struct seeking *seeking, const struct parallel *parallel)
+{
+    struct candidate played;
+    if (!uneven_play(&seeking->split, parallel, &played)) return;
+    keep_even(seeking, &played);
+    for (int i = 0; i < seeking->ranking.count; i++) {
+        const struct candidate *known = &seeking->ranking.items[i];
+        if (candidate_compare(OBJECTIVE_TIME, known, &played) == 0) return;
+    }
+    (void)ranking_offer(&seeking->ranking, &played);
+}
+
+// As it is, with other numbers of micro-batches, of layers, and both.
+static void try_splits(struct seeking *seeking, const struct parallel *parallel)
+{
+    struct parallel batches = *parallel, layers = *parallel;
+    bool is_pinned = seeking->split.request->pins.replica_count > 0;
+    if (!is_pinned) offer(seeking, parallel);
+    if (uneven_batches(&seeking->split, &batches)) offer(seeking, &batches);
+    if (!uneven_layers(&seeking->split, &layers)) return;
+    if (!is_pinned) offer(seeking, &layers);
+    if (uneven_batches(&seeking->split, &layers)) offer(seeking, &layers);
+}
+
+// Stages far apart, so that each lies on nodes of one kind, and replicas far apart.
+static void try_orders(struct seeking *seeking, const struct parallel *parallel)
+{
+    static const enum axis ORDERS[][4] = {{AXIS_TP, AXIS_CP, AXIS_DP, AXIS_PP},
+                                          {AXIS_TP, AXIS_CP, AXIS_PP, AXIS_DP}};
+    int orders = parallel->degree[AXIS_PP] > 1 && parallel->degree[AXIS_DP] > 1 ? 2 : 1;
+    for (int i = 0; i < orders; i++) {
+        struct parallel ordered = *parallel;
+        ordered.order_count = 4;
+        memcpy(ordered.order, ORDERS[i], sizeof ORDERS[i]);
+        try_splits(seeking, &ordered);
+    }
+}
+
+static void try_seed(struct seeking *seeking, const struct parallel *parallel)
+{
+    const struct pins *pins = &seeking->split.request->pins;
+    struct parallel smaller = *parallel;
+    try_splits(seeking, parallel);
+    for (int i = 0; i <= HALVINGS; i++) {
+        if (pins_allow(pins, CHOICE_MICRO_BATCH, smaller.micro_batch))
+            try_orders(seeking, &smaller);
+        if (smaller.micro_batch % 2 != 0) return;
+        smaller.micro_batch /= 2;
+    }
+}
+
+// The best plans of these degrees, which the even split of a batch that divides them finds.
+static void seek(struct seeking *seeking, int dp, int pp)
+{
+    struct search_request request = *seeking->split.request;
+    struct search_result result = {0};
+    struct err none = {0};
+    struct arena mine = {0};
+    struct pins *pins = &request.pins;
+    if (!pins_allow(pins, CHOICE_DP, dp) || !pins_allow(pins, CHOICE_PP, pp)) return;
+    pins_set(pins, CHOICE_DP, dp, dp);
+    pins_set(pins, CHOICE_PP, pp, pp);
+    // What replicas exchange within micro-batches keeps them alike.
+    if (dp > 1 && pins_allow(pins, CHOICE_ZERO, 1) && !pins_get(pins, CHOICE_ZERO).set)
+        pins_set(pins, CHOICE_ZERO, 0, 1);
+    if (dp > 1 && !pins_get(pins, CHOICE_EP).set) pins_set(pins, CHOICE_EP, 1, 1);
+    if (dp > 1 && !pins_get(pins, CHOICE_VPP).set) pins_set(pins, CHOICE_VPP, 1, 1);
+    pins->supposed = true;
+    pins->replica_count = 0;
+    request.workload.global_batch = batch_for(&request, dp);
+    request.top = SEEDS_EACH;
+    request.nothing = SEARCH_FITS_ONLY;
+    request.progress = NULL;
+    if (search_plans(&mine, &request, &result, &none)) {
+        for (int i = 0; i < result.best_count; i++)
+            try_seed(seeking, &result.best[i].parallel);
+    }
+    arena_free(&mine);
+}
+
+static void seek_all(struct seeking *seeking)
+{
+    int ranks = seeking->split.request->cluster->rank_count;
+    for (int dp = 1; dp <= ranks; dp++) {
+        for (int pp = 1; ranks % dp == 0 && pp <= ranks / dp; pp++) {
+            if (ranks / dp % pp != 0 || search_should_stop(seeking->split.request)) continue;
+            seek(seeking, dp, pp);
+        }
+    }
+}
+
+// The nodes of one device kind, as a cluster; NULL where a part of them is all that is in use.
+static const struct cluster *one_kind(struct arena *arena, const struct cluster *cluster, int kind)
+{
+    struct cluster *own = ARENA_NEW(arena, struct cluster, 1);
+    int left = cluster->rank_count;
+    *own = *cluster;
+    own->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    own->node_group_count = own->node_count = own->rank_count = own->idle_gpus = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct node_group *group = &cluster->nodes[i];
+        int ranks = group->count * group->gpus < left ? group->count * group->gpus : left;
+        left -= ranks;
+        if (cluster_device_kind(cluster, i) != kind) continue;
+        own->nodes[own->node_group_count++] = *group;
+        own->node_count += group->count;
+        own->rank_count += ranks;
+    }
+    return own->rank_count > 0 ? own : NULL;
+}
+
+static void find_alone(struct arena *arena, const struct search_request *request,
+                       struct uneven_answer *answer)
+{
+    const struct cluster *cluster = request->cluster;
+    answer->alone = ARENA_NEW(arena, struct uneven_alone, cluster->node_group_count);
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        if (cluster_device_kind(cluster, i) != i) continue;
+        struct uneven_alone *alone = &answer->alone[answer->alone_count];
+        alone->cluster = one_kind(arena, cluster, i);
+        if (!alone->cluster || alone->cluster->rank_count == cluster->rank_count) continue;
+        answer->alone_count++;
+        struct search_request own = *request;
+        struct search_result result = {0};
+        struct err none = {0};
+        own.cluster = alone->cluster;
+        own.pins.replica_count = own.pins.stage_layers_count = 0;
+        pins_clear(&own.pins, CHOICE_DP);
+        own.top = 1;
+        own.nothing = SEARCH_FITS_ONLY;
+        own.progress = NULL;
+        alone->is_found = search_plans(arena, &own, &result, &none) && result.best_count > 0;
+        if (!alone->is_found) continue;
+        alone->step_s = result.best[0].cost.step_s;
+        alone->parallel = result.best[0].parallel;
+    }
+}
+
+static void take_best(struct arena *arena, const struct search_request *request,
+                      const struct ranking *ranking, double played, struct search_result *result)
+{
+    int wanted = request->top > 0 ? request->top : 1;
+    result->best_count = wanted < ranking->count ? wanted : ranking->count;
+    result->best = ARENA_NEW(arena, struct candidate, result->best_count);
+    for (int i = 0; i < result->best_count; i++)
+        result->best[i] = candidate_copy(arena, &ranking->items[i]);
+    result->considered_count += played;
+    result->priced_count += played;
+    result->cut_count = 0;
+    result->bound_s = result->layers_s = 0;
+    result->bound_bytes = 0;
+    if (result->status != SEARCH_STOPPED) result->status = SEARCH_FEASIBLE;
+}
+
+static bool check_pinned(const struct search_request *request, struct err *err)
+{
+    const struct pins *pins = &request->pins;
+    int64_t sum = 0, batch = request->workload.global_batch;
+    for (int r = 0; r < pins->replica_count; r++)
+        sum += pins->replica_micro_batches[r];
+    if (pins->replica_count == 0) return true;
+    if (sum > 0 && batch % sum == 0) return true;
+    return err_set(err, ERR_USAGE,
+                   "--replica-batches: a global batch of %lld cannot be split into %lld "
+                   "micro-batches",
+                   (long long)batch, (long long)sum);
+}
+
+// The search of even plans; of pinned micro-batches it is only of use where it finds something.
+static bool search_even(struct arena *arena, const struct search_request *request,
+                        struct search_result *result, struct err *err)
+{
+    struct search_request even = *request;
+    struct err refused = {0};
+    even.pins.replica_count = 0;
+    if (request->pins.replica_count == 0) return search_plans(arena, &even, result, err);
+    even.nothing = SEARCH_FITS_ONLY;
+    if (search_plans(arena, &even, result, &refused)) return true;
+    *result = (struct search_result){.status = SEARCH_NOTHING_FITS};
+    return refused.kind == ERR_USAGE || err_set(err, refused.kind, "%s", refused.text);
+}
+
+// Micro-batches of each replica that are pinned pin its replicas and their size.
+static void pin_replicas(struct search_request *request)
+{
+    struct pins *pins = &request->pins;
+    int64_t sum = 0;
+    if (pins->replica_count == 0) return;
+    for (int r = 0; r < pins->replica_count; r++)
+        sum += pins->replica_micro_batches[r];
+    int64_t size = request->workload.global_batch / sum;
+    pins_set(pins, CHOICE_DP, pins->replica_count, pins->replica_count);
+    pins_set(pins, CHOICE_MICRO_BATCH, size, size);
+}
+
+bool uneven_search(struct arena *arena, const struct search_request *request,
+                   struct search_result *result, struct uneven_answer *answer, struct err *err)
+{
+    struct search_request own = *request;
+    *answer = (struct uneven_answer){0};
+    if (!check_pinned(request, err)) return false;
+    pin_replicas(&own);
+    if (!search_even(arena, &own, result, err)) return false;
+    bool is_uneven = own.pins.replica_count > 0 || !cluster_has_one_device(own.cluster);
+    if (!is_uneven || result->status == SEARCH_STOPPED || own.objective == OBJECTIVE_MEMORY)
+        return true;
+    answer->is_asked = true;
+    struct seeking seeking = {
+        arena, {arena, &own, 0}, ranking_new(arena, OBJECTIVE_TIME, KEPT), answer};
+    for (int i = 0; i < result->best_count; i++)
+        try_seed(&seeking, &result->best[i].parallel);
+    seek_all(&seeking);
+    for (int i = 0; i < CLIMBERS && i < seeking.ranking.count; i++)
+        uneven_climb(&seeking.split, &seeking.ranking.items[i]);
+    ranking_sort(&seeking.ranking);
+    answer->played_count = seeking.split.played_count;
+    if (seeking.ranking.count == 0) {
+        if (own.pins.replica_count == 0) return true;
+        return err_set(err, ERR_USAGE, "--replica-batches: no plan of these micro-batches fits");
+    }
+    take_best(arena, &own, &seeking.ranking, answer->played_count, result);
+    find_alone(arena, &own, answer);
+    return true;
+}

@@ -1,0 +1,258 @@
+#include "planner/uneven_split.h"
+
+#include "plan/stages.h"
+#include "simulator/unlike.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static struct evaluation_request question_of(const struct uneven_split *split,
+                                             const struct parallel *parallel)
+{
+    const struct search_request *request = split->request;
+    return (struct evaluation_request){
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .workload = request->workload,
+        .parallel = *parallel,
+    };
+}
+
+bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
+                 struct candidate *played)
+{
+    const struct evaluation_request question = question_of(split, parallel);
+    struct arena work = {0}, scratch = {0};
+    struct evaluation evaluation = {0};
+    struct err refused = {0};
+    bool fits = evaluate(&work, &scratch, &question, &evaluation, &refused);
+    if (fits) {
+        const struct prediction *prediction = &evaluation.prediction;
+        int64_t lacks = prediction->reserved_bytes - prediction->device_bytes;
+        int64_t host_lacks = hosts_shortfall(&evaluation.hosts);
+        *played = (struct candidate){
+            .parallel = *parallel,
+            .cost = evaluation.simulation->cost,
+            .closed_form_s = evaluation.simulation->cost.step_s,
+            .memory = evaluation.stage_memory[evaluation.worst_stage],
+            .worst_stage = evaluation.worst_stage,
+            .host_short_bytes = host_lacks,
+            .host_lack = hosts_lack(&evaluation.hosts),
+            .simulated = true,
+        };
+        fits = lacks <= 0 && host_lacks <= 0;
+    }
+    split->played_count++;
+    arena_free(&scratch);
+    arena_free(&work);
+    return fits;
+}
+
+// What the stages of each replica take for a micro-batch, and the layers of each stage; NULL where
+// the plan is not legal. [replica * stages + stage].
+static double *replica_s(struct uneven_split *split, const struct parallel *parallel, int *layers)
+{
+    const struct search_request *request = split->request;
+    const struct evaluation_request question = question_of(split, parallel);
+    struct arena work = {0}, scratch = {0};
+    struct graph *graph = evaluation_graph(&work, request->model, request->stack, parallel);
+    struct err refused = {0};
+    double *s = NULL;
+    if (program_check(graph, request->cluster, &request->workload, parallel, &refused)) {
+        const struct price_context context = evaluation_context(&question);
+        const struct program *program =
+            program_lower(&work, graph, request->cluster, &request->workload, parallel,
+                          stack_joins(request->stack));
+        const struct step_price *price = step_price(&work, &context, program);
+        s = unlike_replica_s(split->arena, &scratch, &question, program, price);
+        int chunks = program->shape.chunk_count;
+        memset(layers, 0, (size_t)program->shape.stage_count * sizeof *layers);
+        for (int c = 0; c < program->shape.stage_count * chunks; c++) {
+            const struct chunk_span *span = &program->spans[c];
+            for (int b = span->first; b < span->first + span->count; b++)
+                layers[c / chunks] += graph->blocks[graph->sequence[b]].role == BLOCK_LAYER;
+        }
+    }
+    arena_free(&scratch);
+    arena_free(&work);
+    return s;
+}
+
+// The plan with as many micro-batches everywhere that it is legal, whatever the batch is.
+static struct uneven_split even_request(const struct uneven_split *split,
+                                        struct search_request *request, struct parallel *parallel)
+{
+    int64_t each = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    int64_t batch = split->request->workload.global_batch;
+    *request = *split->request;
+    request->workload.global_batch = (batch + each - 1) / each * each;
+    parallel->replica_count = 0;
+    parallel->replica_micro_batches = NULL;
+    return (struct uneven_split){split->arena, request, 0};
+}
+
+// Every micro-batch to the replica that would be done with it first.
+static int *share_batches(struct arena *arena, const double *s, int replicas, int stages,
+                          int64_t micro_batches)
+{
+    int *counts = ARENA_NEW(arena, int, replicas);
+    double *each_s = ARENA_NEW(arena, double, replicas),
+           *end_s = ARENA_NEW(arena, double, replicas);
+    for (int r = 0; r < replicas; r++) {
+        double sum_s = 0;
+        for (int stage = 0; stage < stages; stage++) {
+            sum_s += s[r * stages + stage];
+            each_s[r] = fmax(each_s[r], s[r * stages + stage]);
+        }
+        counts[r] = 1;
+        end_s[r] = sum_s;
+    }
+    for (int64_t m = replicas; m < micro_batches; m++) {
+        int soonest = 0;
+        for (int r = 1; r < replicas; r++) {
+            if (end_s[r] + each_s[r] < end_s[soonest] + each_s[soonest]) soonest = r;
+        }
+        counts[soonest]++;
+        end_s[soonest] += each_s[soonest];
+    }
+    return counts;
+}
+
+static bool may_differ(const struct search_request *request, const struct parallel *parallel)
+{
+    bool exchanges = parallel->zero > 1 || parallel->degree[AXIS_EP] > 1;
+    return parallel->degree[AXIS_DP] > 1 && parallel->vpp == 1 && !exchanges &&
+           request->workload.global_batch % parallel->micro_batch == 0 &&
+           request->workload.global_batch / parallel->micro_batch >= parallel->degree[AXIS_DP];
+}
+
+bool uneven_batches(struct uneven_split *split, struct parallel *parallel)
+{
+    const struct search_request *request = split->request;
+    const struct pins *pins = &request->pins;
+    int replicas = parallel->degree[AXIS_DP], stages = parallel->degree[AXIS_PP];
+    int layers[STAGE_MAX];
+    if (!may_differ(request, parallel)) return false;
+    if (pins->replica_count > 0) {
+        parallel->replica_count = pins->replica_count;
+        parallel->replica_micro_batches = pins->replica_micro_batches;
+        return pins->replica_count == replicas;
+    }
+    struct parallel even = *parallel;
+    struct search_request other;
+    struct uneven_split asked = even_request(split, &other, &even);
+    double *s = replica_s(&asked, &even, layers);
+    if (!s) return false;
+    int64_t micro_batches = request->workload.global_batch / parallel->micro_batch;
+    int *counts = share_batches(split->arena, s, replicas, stages, micro_batches);
+    bool differ = false;
+    for (int r = 1; r < replicas; r++)
+        differ |= counts[r] != counts[0];
+    if (!differ) return false;
+    parallel->replica_micro_batches = counts;
+    parallel->replica_count = replicas;
+    return true;
+}
+
+// Every layer to the stage that would then be done with its own first; the embedding and the head
+// stay, whose seconds are those of a layer here.
+bool uneven_layers(struct uneven_split *split, struct parallel *parallel)
+{
+    const struct search_request *request = split->request;
+    int replicas = parallel->degree[AXIS_DP], stages = parallel->degree[AXIS_PP];
+    int layers[STAGE_MAX];
+    if (stages == 1 || request->pins.stage_layers_count > 0) return false;
+    struct parallel even = *parallel;
+    struct search_request other;
+    struct uneven_split asked = even_request(split, &other, &even);
+    double *s = replica_s(&asked, &even, layers);
+    if (!s) return false;
+    int *shared = ARENA_NEW(split->arena, int, stages), all = 0;
+    double *layer_s = ARENA_NEW(split->arena, double, stages);
+    for (int stage = 0; stage < stages; stage++) {
+        bool is_end = stage == 0 || stage == stages - 1;
+        for (int r = 0; r < replicas; r++)
+            layer_s[stage] = fmax(layer_s[stage], s[r * stages + stage] / (layers[stage] + is_end));
+        shared[stage] = is_end ? 0 : parallel->vpp;
+        all += layers[stage] - shared[stage];
+    }
+    for (; all > 0; all--) {
+        int soonest = 0;
+        double least_s = INFINITY;
+        for (int stage = 0; stage < stages; stage++) {
+            bool is_end = stage == 0 || stage == stages - 1;
+            double end_s = (shared[stage] + 1 + is_end) * layer_s[stage];
+            if (end_s < least_s) least_s = end_s, soonest = stage;
+        }
+        shared[soonest]++;
+    }
+    bool differ = memcmp(shared, layers, (size_t)stages * sizeof *layers) != 0;
+    if (!differ || all < 0) return false;
+    parallel->stage_layers = shared;
+    parallel->stage_layers_count = stages;
+    return true;
+}
+
+// One of the numbers moved from one place to another.
+static int *moved(struct arena *arena, const int *numbers, int count, int from, int to)
+{
+    int *copy = ARENA_NEW(arena, int, count);
+    memcpy(copy, numbers, (size_t)count * sizeof *copy);
+    copy[from]--;
+    copy[to]++;
+    return copy;
+}
+
+static bool take_better(struct uneven_split *split, const struct parallel *parallel,
+                        struct candidate *best)
+{
+    struct candidate played;
+    bool is_better = uneven_play(split, parallel, &played) &&
+                     played.cost.step_s < best->cost.step_s * (1 - 1e-9);
+    if (is_better) *best = played;
+    return is_better;
+}
+
+// The stage with most to do gives a layer to any other, the replica with most a micro-batch.
+static bool climb_once(struct uneven_split *split, struct candidate *best)
+{
+    const struct parallel from = best->parallel;
+    const struct pins *pins = &split->request->pins;
+    int stages = from.degree[AXIS_PP], replicas = from.degree[AXIS_DP], layers[STAGE_MAX];
+    double *s = replica_s(split, &from, layers);
+    int busiest[2] = {0}, idlest = 0;
+    double most_s[2] = {0}, least_s = INFINITY;
+    bool is_better = false;
+    for (int at = 0; s && at < stages * replicas; at++) {
+        int count = from.replica_count ? from.replica_micro_batches[at / stages] : 1;
+        if (s[at] > most_s[0]) most_s[0] = s[at], busiest[0] = at % stages;
+        if (s[at] * count > most_s[1]) most_s[1] = s[at] * count, busiest[1] = at / stages;
+        if (s[at] * count < least_s) least_s = s[at] * count, idlest = at / stages;
+    }
+    for (int to = 0; s && stages > 1 && to < stages && pins->stage_layers_count == 0; to++) {
+        struct parallel other = from;
+        if (to == busiest[0] || layers[busiest[0]] == 0) continue;
+        other.stage_layers = moved(split->arena, layers, stages, busiest[0], to);
+        other.stage_layers_count = stages;
+        is_better |= take_better(split, &other, best);
+    }
+    bool may_share = s && from.replica_count > 0 && pins->replica_count == 0;
+    if (may_share && busiest[1] != idlest && from.replica_micro_batches[busiest[1]] > 1) {
+        struct parallel other = from;
+        other.replica_micro_batches =
+            moved(split->arena, from.replica_micro_batches, replicas, busiest[1], idlest);
+        is_better |= take_better(split, &other, best);
+    }
+    return is_better;
+}
+
+void uneven_climb(struct uneven_split *split, struct candidate *best)
+{
+    enum { MOVES_MOST = 64 };
+    for (int i = 0; i < MOVES_MOST; i++) {
+        if (search_should_stop(split->request) || !climb_once(split, best)) return;
+    }
+}

@@ -1,0 +1,129 @@
+#include "reports/table/uneven_text.h"
+
+#include "core/units.h"
+#include "reports/table/plan_table.h"
+
+// What the ranks of one device kind hold of the plan.
+struct holding {
+    int rank_count;
+    bool *stages, *replicas;
+};
+
+static int stage_of(const struct mesh *mesh, int rank)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
+    }
+    return 0;
+}
+
+static struct holding holding_of(struct arena *arena, const struct program *program, int kind)
+{
+    const struct cluster *cluster = program->cluster;
+    struct holding held = {0, ARENA_NEW(arena, bool, program->shape.stage_count),
+                           ARENA_NEW(arena, bool, program->parallel.degree[AXIS_DP])};
+    int end = 0, rank = 0;
+    for (int g = 0; g < cluster->node_group_count; g++) {
+        end += cluster->nodes[g].count * cluster->nodes[g].gpus;
+        bool is_own = cluster_device_kind(cluster, g) == kind;
+        for (; rank < end && rank < program->mesh.rank_count; rank++) {
+            if (!is_own) continue;
+            held.rank_count++;
+            held.stages[stage_of(&program->mesh, rank)] = true;
+            held.replicas[program_replica(program, rank)] = true;
+        }
+    }
+    return held;
+}
+
+// "0-3, 6"
+static const char *list_text(struct arena *arena, const bool *is_in, int count)
+{
+    const char *text = "";
+    for (int first = 0, end; first < count; first = end) {
+        end = first + 1;
+        if (!is_in[first]) continue;
+        while (end < count && is_in[end])
+            end++;
+        text = arena_print(arena, "%s%s%d", text, *text ? ", " : "", first);
+        if (end > first + 1) text = arena_print(arena, "%s-%d", text, end - 1);
+    }
+    return text;
+}
+
+static int layers_of(const struct program *program, const bool *stages)
+{
+    const struct graph *graph = program->graph;
+    int chunks = program->shape.chunk_count, layers = 0;
+    for (int c = 0; c < program->shape.stage_count * chunks; c++) {
+        const struct chunk_span *span = &program->spans[c];
+        for (int b = span->first; b < span->first + span->count && stages[c / chunks]; b++)
+            layers += graph->blocks[graph->sequence[b]].role == BLOCK_LAYER;
+    }
+    return layers;
+}
+
+static const char *holding_text(struct arena *arena, const struct program *program, int kind)
+{
+    const struct parallel *parallel = &program->parallel;
+    int64_t batch = program->workload.global_batch, micro_batches = 0;
+    struct holding held = holding_of(arena, program, kind);
+    const char *text =
+        arena_print(arena, "%d x %s", held.rank_count, program->cluster->nodes[kind].device->name);
+    int replicas = parallel->degree[AXIS_DP], stages = program->shape.stage_count;
+    if (held.rank_count == 0) return "";
+    for (int r = 0; r < replicas; r++) {
+        if (held.replicas[r]) micro_batches += parallel_replica_count(parallel, batch, r);
+    }
+    if (stages > 1)
+        text = arena_print(arena, "%s, stages %s with %d of %d layers", text,
+                           list_text(arena, held.stages, stages), layers_of(program, held.stages),
+                           program->graph->layer_count);
+    if (replicas > 1)
+        text = arena_print(arena, "%s, replicas %s with %lld of %lld micro-batches", text,
+                           list_text(arena, held.replicas, replicas), (long long)micro_batches,
+                           (long long)(batch / parallel->micro_batch));
+    return text;
+}
+
+static const char *against(struct arena *arena, double step_s, double best_s)
+{
+    return arena_print(arena, "%s a step (%+.1f %%)", units_seconds(arena, step_s),
+                       100 * (step_s / best_s - 1));
+}
+
+const char *uneven_text(struct arena *arena, const struct search_result *result,
+                        const struct uneven_answer *answer, const struct evaluation *best)
+{
+    const struct program *program = best->program;
+    const struct cluster *cluster = program->cluster;
+    double best_s = best->prediction.step_s;
+    const char *text = "", *gap = "Devices: ";
+    if (!answer->is_asked || result->best_count == 0) return text;
+    for (int g = 0; g < cluster->node_group_count; g++) {
+        const char *held =
+            cluster_device_kind(cluster, g) == g ? holding_text(arena, program, g) : "";
+        if (!*held) continue;
+        text = arena_print(arena, "%s%s%s\n", text, gap, held);
+        gap = "         ";
+    }
+    gap = "Instead: ";
+    if (answer->has_even) {
+        text = arena_print(arena, "%s%san even split: %s, %s\n", text, gap,
+                           against(arena, answer->even_s, best_s),
+                           parallel_text(arena, &answer->even));
+        gap = "         ";
+    }
+    for (int i = 0; i < answer->alone_count; i++) {
+        const struct uneven_alone *alone = &answer->alone[i];
+        const char *what = arena_print(arena, "%d x %s alone", alone->cluster->rank_count,
+                                       alone->cluster->nodes[0].device->name);
+        const char *how = alone->is_found
+                              ? arena_print(arena, "%s, %s", against(arena, alone->step_s, best_s),
+                                            parallel_text(arena, &alone->parallel))
+                              : "no plan fits";
+        text = arena_print(arena, "%s%s%s: %s\n", text, gap, what, how);
+        gap = "         ";
+    }
+    return text;
+}
