@@ -82,6 +82,12 @@ static void put_network(struct arena *arena, struct table *table, const struct c
                          units_seconds(arena, network->latency_s), network->oversubscription_ratio,
                          network->rail_optimized ? ", rail-optimized" : "",
                          network->in_network_reduction ? ", reduces in the network" : ""));
+    const struct between_groups *between = &cluster->between;
+    if (between->kind && cluster->node_group_count > 1)
+        put_fact(table, "between",
+                 arena_print(arena, "%s, %s, %s for all ranks of a kind of nodes together",
+                             between->kind, units_seconds(arena, between->latency_s),
+                             units_bytes_per_s(arena, between->bandwidth_bytes_per_s)));
     const struct price *price = &cluster->price;
     if (price->per_gpu_hour > 0) {
         const char *spot = "";

@@ -310,6 +310,10 @@ static struct collective_cost price_all_to_all(const struct paths *paths,
                        paths->network->protocols[protocol].bandwidth_ratio;
         double peers = paths->rank_count - paths->ranks_per_node;
         network_s = shares->network * bytes / (paths->network_bytes_per_s * ratio);
+        const struct group_shape *group = paths->group;
+        if (group->crossing_ratio > 0)
+            network_s = fmax(network_s,
+                             group->crossing_ratio * bytes / (group->crossing_bytes_per_s * ratio));
         network_latency_s =
             peers_latency_s(paths->network, paths->network_latency_ratio, peers, protocol);
     }

@@ -227,6 +227,9 @@ bool fabrics_cover(const struct fabrics *fabrics, const struct cluster *cluster,
         if (group->gpus == 1 || fabrics_find(fabrics, group->intra.kind, 0)) continue;
         return fail_kind(fabrics, cluster, "an intra fabric", group->intra.kind, err);
     }
+    const char *between = cluster->node_group_count > 1 ? cluster->between.kind : NULL;
+    if (between && !fabrics_find(fabrics, between, 0))
+        return fail_kind(fabrics, cluster, "what joins the nodes", between, err);
     if (cluster->node_count == 1 || fabrics_find(fabrics, cluster->network.kind, 0)) return true;
     return fail_kind(fabrics, cluster, "the network", cluster->network.kind, err);
 }

@@ -148,7 +148,9 @@ static bool group_shape_equal(const struct group_shape *a, const struct group_sh
            a->ranks_per_node == b->ranks_per_node &&
            a->ranks_per_node_least == b->ranks_per_node_least && a->intra == b->intra &&
            a->network == b->network &&
-           a->network_bytes_per_s_per_rank == b->network_bytes_per_s_per_rank;
+           a->network_bytes_per_s_per_rank == b->network_bytes_per_s_per_rank &&
+           a->crossing_bytes_per_s == b->crossing_bytes_per_s &&
+           a->crossing_ratio == b->crossing_ratio;
 }
 
 static bool placement_equal(const struct placement *a, const struct placement *b)

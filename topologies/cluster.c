@@ -134,6 +134,7 @@ static bool groups_equal(const struct node_group *a, const struct node_group *b)
 
 bool cluster_is_uniform(const struct cluster *cluster)
 {
+    if (cluster->between.kind && cluster->node_group_count > 1) return false;
     for (int i = 1; i < cluster->node_group_count; i++) {
         if (!groups_equal(&cluster->nodes[0], &cluster->nodes[i])) return false;
     }

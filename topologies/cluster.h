@@ -45,6 +45,15 @@ struct network {
     bool in_network_reduction;
 };
 
+// What joins the groups of nodes where that is not the network inside them: regions, rooms.
+// Absent: `kind` NULL.
+struct between_groups {
+    const char *kind;
+    double bandwidth_bytes_per_s;  // one direction, shared by all ranks of a group of nodes
+    double latency_s;
+    struct network network;  // of that kind and latency
+};
+
 struct price {
     double per_gpu_hour;       // 0 = unknown
     double spot_per_gpu_hour;  // 0 = unknown
@@ -98,6 +107,7 @@ struct cluster {
     struct node_group *nodes;
     int node_group_count;
     struct network network;
+    struct between_groups between;
     struct price price;
     struct failures failures;
     int node_count;                 // sum of count

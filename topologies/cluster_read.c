@@ -12,6 +12,7 @@ static const struct json_field CLUSTER_FIELDS[] = {
     {JSON_OPT_TEXT(struct cluster, name)},
     {JSON_ANY("nodes")},
     {JSON_OPT_ANY("network")},
+    {JSON_OPT_ANY("between")},
     {JSON_OPT_ANY("price")},
     {JSON_OPT_ANY("failures")},
     {JSON_OPT_INT(struct cluster, rank_count, 1, CLUSTER_GPUS_MAX)},
@@ -63,6 +64,13 @@ static const struct json_field NETWORK_FIELDS[] = {
     {JSON_OPT_F64(struct network, oversubscription_ratio, 1, 1000)},
     {JSON_OPT_BOOL(struct network, rail_optimized)},
     {JSON_OPT_BOOL(struct network, in_network_reduction)},
+    {0},
+};
+
+static const struct json_field BETWEEN_FIELDS[] = {
+    {JSON_TEXT(struct between_groups, kind)},
+    {JSON_F64(struct between_groups, bandwidth_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct between_groups, latency_s, 0, 10)},
     {0},
 };
 
@@ -141,6 +149,7 @@ static const struct json_shape INTRA_SHAPE = {INTRA_FIELDS, NULL};
 static const struct json_shape HOST_SHAPE = {HOST_FIELDS, NULL};
 static const struct json_shape NIC_SHAPE = {NIC_FIELDS, NULL};
 static const struct json_shape NETWORK_SHAPE = {NETWORK_FIELDS, NULL};
+static const struct json_shape BETWEEN_SHAPE = {BETWEEN_FIELDS, NULL};
 static const struct json_shape PRICE_SHAPE = {PRICE_FIELDS, NULL};
 
 // The shapes of other files are known when the program runs.
@@ -158,6 +167,7 @@ static void check_shape(const struct json *object, struct err *err)
         {"name", JSON_PART_NAMED, NULL, needs_name},
         {"nodes", JSON_PART_LIST, &node, NULL},
         {"network", JSON_PART_OBJECT, &NETWORK_SHAPE, needs_network},
+        {"between", JSON_PART_OBJECT, &BETWEEN_SHAPE, NULL},
         {"price", JSON_PART_OBJECT, &PRICE_SHAPE, NULL},
         {"failures", JSON_PART_OBJECT, failures_shape(), NULL},
         {"provenance", JSON_PART_LIST, provenance_shape(), NULL},
@@ -205,6 +215,13 @@ static void check_nics(const struct cluster *cluster, const struct json *list, s
         json_fail(&nics, err, "%d nodes need a network, but these nodes have no NIC",
                   cluster->node_count);
     }
+}
+
+static void check_between(const struct json *root, const struct cluster *cluster, struct err *err)
+{
+    if (!cluster->between.kind || cluster->node_group_count > 1) return;
+    struct json at = json_get(root, "between", err);
+    json_fail(&at, err, "joins groups of nodes, of which there is one");
 }
 
 // The ranks in use end in the last node: a cluster has no idle nodes.
@@ -278,6 +295,10 @@ struct cluster *cluster_read(struct arena *arena, const struct json *object, str
     check_shape(object, err);
     json_read(object, CLUSTER_FIELDS, cluster, err);
     read_part(object, "network", NETWORK_FIELDS, &cluster->network, err);
+    read_part(object, "between", BETWEEN_FIELDS, &cluster->between, err);
+    cluster->between.network = (struct network){.kind = cluster->between.kind,
+                                                .latency_s = cluster->between.latency_s,
+                                                .oversubscription_ratio = 1};
     read_part(object, "price", PRICE_FIELDS, &cluster->price, err);
     failures_read(object, &cluster->failures, err);
     read_nodes(arena, object, cluster, err);
@@ -285,6 +306,7 @@ struct cluster *cluster_read(struct arena *arena, const struct json *object, str
         provenance_read_some(arena, object, "cluster", &CONSTANT_SHAPE, err);
     cluster->provenance = list.entries;
     cluster->provenance_count = list.count;
+    if (!err->kind) check_between(object, cluster, err);
     if (!err->kind && !cluster->name) cluster->name = base_name(arena, object->document->path);
     cluster_assume(arena, object, cluster, err);
     return err->kind ? NULL : cluster;

@@ -47,6 +47,17 @@ static void write_network(struct json_writer *writer, const struct network *netw
     json_close(writer, '}');
 }
 
+static void write_between(struct json_writer *writer, const struct cluster *cluster)
+{
+    const struct between_groups *between = &cluster->between;
+    if (!between->kind || cluster->node_group_count == 1) return;
+    json_open(writer, "between", '{');
+    json_put_text(writer, "kind", between->kind);
+    json_put_f64(writer, "bandwidth_bytes_per_s", between->bandwidth_bytes_per_s);
+    json_put_f64(writer, "latency_s", between->latency_s);
+    json_close(writer, '}');
+}
+
 static void write_price(struct json_writer *writer, const struct price *price)
 {
     if (price->per_gpu_hour <= 0) return;
@@ -94,6 +105,7 @@ void cluster_write(struct json_writer *writer, const char *key, const struct clu
     }
     json_close(writer, ']');
     write_network(writer, &cluster->network);
+    write_between(writer, cluster);
     write_price(writer, &cluster->price);
     failures_write(writer, &cluster->failures);
     write_provenance(writer, cluster);

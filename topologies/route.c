@@ -19,6 +19,10 @@ struct tally {
     int group_start, group_end;      // its ranks
     int node_end;                    // the first rank after the current node
     int ranks_in_node;
+    int size;                       // of the communicator
+    const struct node_group *last;  // whose ranks are being counted
+    int ranks_of_last;
+    double pairs;              // of a rank of one node group and one outside, the most of any
     struct group_shape shape;  // of the nodes left behind, without oversubscription
 };
 
@@ -45,6 +49,12 @@ struct link route_link(const struct cluster *cluster, int rank_a, int rank_b)
                              a->intra.latency_s};
     }
     const struct node_group *b = cluster_group_of(cluster, rank_b);
+    const struct between_groups *between = &cluster->between;
+    if (a != b && between->kind)
+        return (struct link){
+            LINK_NETWORK, between->kind,
+            fmin(between->bandwidth_bytes_per_s, fmin(rail_bytes_per_s(a), rail_bytes_per_s(b))),
+            between->latency_s};
     return (struct link){LINK_NETWORK, cluster->network.kind,
                          fmin(rail_bytes_per_s(a), rail_bytes_per_s(b)),
                          cluster->network.latency_s};
@@ -173,6 +183,14 @@ static bool fabric_slower(const struct intra_fabric *a, const struct intra_fabri
     return strcmp(a->kind, b->kind) < 0;
 }
 
+static void leave_group(struct tally *tally)
+{
+    tally->pairs =
+        fmax(tally->pairs, (double)tally->ranks_of_last * (tally->size - tally->ranks_of_last));
+    tally->ranks_of_last = 0;
+    tally->last = tally->group;
+}
+
 static void leave_node(struct tally *tally)
 {
     if (tally->ranks_in_node == 0) return;
@@ -181,6 +199,8 @@ static void leave_node(struct tally *tally)
     int ranks = tally->ranks_in_node;
     assert(ranks <= tally->group->gpus);
     double share = nic_share_bytes_per_s(tally->group);
+    if (tally->group != tally->last) leave_group(tally);
+    tally->ranks_of_last += ranks;
     shape->rank_count += ranks;
     shape->node_count++;
     if (ranks > shape->ranks_per_node) shape->ranks_per_node = ranks;
@@ -225,7 +245,8 @@ static void visit(struct tally *tally, int rank, int size, int stride)
 static struct group_shape shape_from(const struct cluster *cluster, const struct lattice *group,
                                      int start, int repeat)
 {
-    struct tally tally = {.cluster = cluster};
+    // Where axes are folded all nodes are alike, and nothing is crossed.
+    struct tally tally = {.cluster = cluster, .size = (int)product(group->sizes, group->count)};
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
     int size = group->count ? group->sizes[0] : 1, stride = group->count ? group->strides[0] : 1;
     int rank = start;
@@ -233,6 +254,7 @@ static struct group_shape shape_from(const struct cluster *cluster, const struct
         visit(&tally, rank, size, stride);
     } while (lattice_next(group, 1, digits, &rank));
     leave_node(&tally);
+    leave_group(&tally);
     struct group_shape shape = tally.shape;
     assert(shape.intra && "a group has a rank");
     shape.rank_count *= repeat;
@@ -241,7 +263,31 @@ static struct group_shape shape_from(const struct cluster *cluster, const struct
     if (shape.node_count > 1) {
         shape.network_bytes_per_s_per_rank /= cluster->network.oversubscription_ratio;
     }
+    if (cluster->between.kind) shape.crossing_ratio = tally.pairs / tally.size;
     return shape;
+}
+
+// The link between node groups is shared by the concurrent groups that cross it.
+static void cross(const struct cluster *cluster, int crossing_count, struct group_shape *shape)
+{
+    if (shape->crossing_ratio <= 0) return;
+    shape->network = &cluster->between.network;
+    shape->crossing_bytes_per_s = cluster->between.bandwidth_bytes_per_s / crossing_count;
+    shape->network_bytes_per_s_per_rank =
+        fmin(shape->network_bytes_per_s_per_rank,
+             shape->crossing_bytes_per_s / shape->ranks_per_node_least);
+}
+
+// The first rank of each of the concurrent groups in turn.
+static int count_crossing(const struct cluster *cluster, const struct lattice *group,
+                          const struct lattice *starts)
+{
+    int digits[2 * ROUTE_AXIS_MAX + 1] = {0}, start = 0, count = 0;
+    if (!cluster->between.kind) return 0;
+    do {
+        count += shape_from(cluster, group, start, 1).crossing_ratio > 0;
+    } while (lattice_next(starts, 0, digits, &start));
+    return count;
 }
 
 static double bandwidth_bytes_per_s(const struct group_shape *shape)
@@ -283,9 +329,12 @@ struct group_shape route_group(const struct cluster *cluster, const struct route
     }
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
     int start = 0;
+    int crossing_count = count_crossing(cluster, &group, &starts);
     struct group_shape slowest = shape_from(cluster, &group, start, repeat);
+    cross(cluster, crossing_count, &slowest);
     while (lattice_next(&starts, 0, digits, &start)) {
         struct group_shape shape = shape_from(cluster, &group, start, repeat);
+        cross(cluster, crossing_count, &shape);
         if (shape_slower(&shape, &slowest)) slowest = shape;
     }
     assert(slowest.rank_count == size && "every rank is in a node");

@@ -42,6 +42,12 @@ struct group_shape {
                                           // nodes; the NICs are shared by all the node's GPUs
                                           // because the concurrent groups communicate at once;
                                           // the least among the nodes it touches
+    // Where it spans node groups that a link of its own joins: `network` is that link. Of it the
+    // group has an even share with the concurrent groups that cross it too; a ring crosses it once
+    // each way, which bounds the NIC share above. Of what each rank sends to each other
+    // crossing_ratio ranks' worth passes it: ranks of a node group times those outside, the most,
+    // by all. 0: none does.
+    double crossing_bytes_per_s, crossing_ratio;
 };
 
 // `axes` of the group, in any order; `mesh` all axes of the mesh (group axes included), whose

@@ -104,10 +104,10 @@ struct engine {
     struct measure *measure;
     int64_t work_ns;  // of the last step that was measured, without waiting; 0: none was
     double slow_began_s, slow_owed_s;  // of a rank that is made slow
-    struct stragglers *stragglers;  // of the rank that speaks for all; NULL: of another
-    int *ran;                       // [task] of this step; see engine/tasks.c
-    int64_t *plain_bytes;           // [task] of what may be replayed
-    double *sums;                   // by number of the step graph's tasks
+    struct stragglers *stragglers;     // of the rank that speaks for all; NULL: of another
+    int *ran;                          // [task] of this step; see engine/tasks.c
+    int64_t *plain_bytes;              // [task] of what may be replayed
+    double *sums;                      // by number of the step graph's tasks
     struct err *err;
 };
 

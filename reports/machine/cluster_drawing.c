@@ -92,6 +92,10 @@ static void draw_network(struct markup *drawing, const struct cluster *cluster, 
     put_words(drawing, MARGIN + 10, y + 16, "small",
               arena_print(arena, "%s, oversubscription %.3g", cluster->network.kind,
                           cluster->network.oversubscription_ratio));
+    if (cluster->between.kind && cluster->node_group_count > 1)
+        put_words(drawing, MARGIN + 260, y + 16, "small",
+                  arena_print(arena, "kinds of nodes joined by %s, %s", cluster->between.kind,
+                              units_bytes_per_s(arena, cluster->between.bandwidth_bytes_per_s)));
 }
 
 // Nodes of a kind side by side, kinds below each other, the network under all of them.
