@@ -129,7 +129,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     const char *noted = output_noted(arena, output->path);
     const char *said = said_text(arena, output->path);
     const char *input = input_said(arena, output, &evaluation);
-    const char *uneven = uneven_text(arena, result, &output->uneven, &evaluation);
+    const char *uneven = uneven_text(arena, request, result, &output->uneven, &evaluation);
     if (!file_write(output->path, text, strlen(text), err)) return false;
     if (output->json) {
         console_print(stderr, noted);

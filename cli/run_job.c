@@ -41,31 +41,6 @@ static bool check_executed(const struct run_job *job, struct err *err)
     return false;
 }
 
-// A script for each stage and number of micro-batches.
-static bool make_replicas(struct arena *arena, struct arena *scratch, const struct program *program,
-                          const struct memory_options *options, struct run_job *job,
-                          struct err *err)
-{
-    const struct parallel *parallel = &program->parallel;
-    if (parallel->replica_count == 0) return true;
-    const int *counts = parallel->replica_micro_batches;
-    job->replicas = ARENA_NEW(arena, struct script **, parallel->replica_count);
-    for (int r = 0; r < parallel->replica_count; r++) {
-        for (int before = 0; before < r && !job->replicas[r]; before++) {
-            if (counts[before] == counts[r]) job->replicas[r] = job->replicas[before];
-        }
-        if (counts[r] == program->shape.micro_batch_count) job->replicas[r] = job->scripts;
-        if (job->replicas[r]) continue;
-        bool is_planned;
-        const struct program *own = program_of_count(arena, program, counts[r]);
-        job->replicas[r] = plan_scripts_make(arena, scratch, own, job->request.stack, NULL, options,
-                                             &is_planned, err);
-        if (!job->replicas[r]) return false;
-        job->is_planned = false;
-    }
-    return true;
-}
-
 static bool make_scripts(struct arena *arena, struct arena *scratch, const struct plan *plan,
                          struct run_job *job, struct err *err)
 {
@@ -82,7 +57,11 @@ static bool make_scripts(struct arena *arena, struct arena *scratch, const struc
     const struct memory_options options = {.method = MEMORY_GREEDY, .alignment = ALIGNMENT};
     job->scripts = plan_scripts_make(arena, scratch, program, job->request.stack, schedule,
                                      &options, &job->is_planned, err);
-    if (!job->scripts || !make_replicas(arena, scratch, program, &options, job, err)) return false;
+    if (!job->scripts) return false;
+    job->replicas = plan_scripts_of_replicas(arena, scratch, program, job->request.stack,
+                                             job->scripts, &options, err);
+    if (err->kind) return false;
+    job->is_planned = job->is_planned && !job->replicas;
     job->stage_count = program->shape.stage_count;
     job->rank_count = program->mesh.rank_count;
     const struct script *const *scripts = (const struct script *const *)job->scripts;

@@ -169,6 +169,12 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
         return refusal(arena, "stack %s has no %s attention", stack->name,
                        attention_name(parallel->attention));
     }
+    if (parallel->replica_count > 0 && !stack_is_executed(stack)) {
+        return refusal(arena,
+                       "stack %s gives all replicas as many micro-batches; meshwright runs "
+                       "unlike numbers",
+                       stack->name);
+    }
     if (parallel->sp && !stack->sequence_parallel) {
         return refusal(arena, "stack %s has no sequence parallelism", stack->name);
     }

@@ -131,6 +131,12 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
     }
     const struct import_options options = {.flash = true};
     const struct graph *graph = model_graph(arena, request->model, &options);
+    if (parallel->replica_count > 0) {
+        err_set(err, ERR_USAGE,
+                "replicas with numbers of micro-batches of their own cannot be expressed: other "
+                "software gives all replicas the same; --stack meshwright runs them");
+        return NULL;
+    }
     if (!put_pieces(facts, graph, parallel, err)) return NULL;
     put_recompute(facts, parallel);
     put_offload(facts, parallel);

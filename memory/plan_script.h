@@ -24,6 +24,13 @@ plan_scripts_make(struct arena *arena, struct arena *scratch, const struct progr
                   const struct stack *stack, const struct plan_schedule *schedule,
                   const struct memory_options *options, bool *is_planned, struct err *err);
 
+// The same of a plan whose replicas take unlike numbers of micro-batches: [replica][stage].
+// `scripts` are those of `program`, which has the most. NULL and no error where replicas are alike.
+MUST_CHECK struct script ***
+plan_scripts_of_replicas(struct arena *arena, struct arena *scratch, const struct program *program,
+                         const struct stack *stack, struct script **scripts,
+                         const struct memory_options *options, struct err *err);
+
 // Bytes of the rank with most while its script runs: state by the memory model's sums
 // (cost_models/memory.h) and the arena, where reals have `real_bytes` and what kernels compute with
 // `compute_bytes`, whatever the plan's precision: where these are one, weights are kept once.

@@ -154,6 +154,30 @@ struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
     return is_right ? making.scripts : NULL;
 }
 
+struct script ***plan_scripts_of_replicas(struct arena *arena, struct arena *scratch,
+                                          const struct program *program, const struct stack *stack,
+                                          struct script **scripts,
+                                          const struct memory_options *options, struct err *err)
+{
+    const struct parallel *parallel = &program->parallel;
+    const int *counts = parallel->replica_micro_batches;
+    if (parallel->replica_count == 0) return NULL;
+    struct script ***replicas = ARENA_NEW(arena, struct script **, parallel->replica_count);
+    for (int r = 0; r < parallel->replica_count; r++) {
+        if (counts[r] == program->shape.micro_batch_count) replicas[r] = scripts;
+        for (int before = 0; before < r && !replicas[r]; before++) {
+            if (counts[before] == counts[r]) replicas[r] = replicas[before];
+        }
+        if (replicas[r]) continue;
+        bool is_planned;
+        const struct program *own = program_of_count(arena, program, counts[r]);
+        replicas[r] =
+            plan_scripts_make(arena, scratch, own, stack, NULL, options, &is_planned, err);
+        if (!replicas[r]) return NULL;
+    }
+    return replicas;
+}
+
 // The program in the numbers of a run. No copies of the weights in two widths; GEMMs of fp8 are
 // run on tensors of 16 bits.
 static struct program program_as_run(const struct program *planned, int real_bytes,

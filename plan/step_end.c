@@ -21,13 +21,19 @@ bool step_streams(const struct workload *workload)
     return !step_takes_norm(workload) && !step_takes_trust(workload);
 }
 
+// Of any replica: what ranks do once a step they do alike.
+static int64_t most_rounds(const struct program *program)
+{
+    return parallel_micro_batch_count(&program->parallel, program->workload.global_batch);
+}
+
 bool step_has_rooms(const struct program *program)
 {
     const struct parallel *parallel = &program->parallel;
     // Where W is apart, norms have gradients of all blocks before any other has the rest of its.
     bool is_fused =
         parallel->degree[AXIS_PP] == 1 || schedule_row(parallel->schedule)->backward_fused;
-    return step_streams(&program->workload) && program->shape.micro_batch_count == 1 &&
+    return step_streams(&program->workload) && most_rounds(program) == 1 &&
            pass_is_on(parallel, PASS_COMBINE) && is_fused;
 }
 

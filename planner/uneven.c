@@ -197,6 +197,16 @@ static bool check_pinned(const struct search_request *request, struct err *err)
     for (int r = 0; r < pins->replica_count; r++)
         sum += pins->replica_micro_batches[r];
     if (pins->replica_count == 0) return true;
+    if (request->objective == OBJECTIVE_MEMORY)
+        return err_set(err, ERR_USAGE,
+                       "--replica-batches: not with --objective memory, to which "
+                       "they are all the same");
+    if (!stack_is_executed(request->stack)) {
+        return err_set(err, ERR_USAGE,
+                       "--replica-batches: stack %s gives all replicas as many micro-batches; "
+                       "--stack meshwright runs unlike numbers",
+                       request->stack->name);
+    }
     if (sum > 0 && batch % sum == 0) return true;
     return err_set(err, ERR_USAGE,
                    "--replica-batches: a global batch of %lld cannot be split into %lld "
@@ -204,18 +214,26 @@ static bool check_pinned(const struct search_request *request, struct err *err)
                    (long long)batch, (long long)sum);
 }
 
-// The search of even plans; of pinned micro-batches it is only of use where it finds something.
-static bool search_even(struct arena *arena, const struct search_request *request,
-                        struct search_result *result, struct err *err)
+// The search of even plans. Where there may be others `refused` says why there is none.
+static bool search_even(struct arena *arena, const struct search_request *request, bool is_uneven,
+                        struct search_result *result, struct err *refused, struct err *err)
 {
     struct search_request even = *request;
-    struct err refused = {0};
+    if (!is_uneven) return search_plans(arena, &even, result, err);
     even.pins.replica_count = 0;
-    if (request->pins.replica_count == 0) return search_plans(arena, &even, result, err);
-    even.nothing = SEARCH_FITS_ONLY;
-    if (search_plans(arena, &even, result, &refused)) return true;
+    if (request->pins.replica_count > 0) even.nothing = SEARCH_FITS_ONLY;
+    if (search_plans(arena, &even, result, refused)) return true;
     *result = (struct search_result){.status = SEARCH_NOTHING_FITS};
-    return refused.kind == ERR_USAGE || err_set(err, refused.kind, "%s", refused.text);
+    return refused->kind == ERR_USAGE || err_set(err, refused->kind, "%s", refused->text);
+}
+
+// No plan was found: what the search of even plans has answered holds.
+static bool answer_nothing(const struct search_request *request, const struct err *refused,
+                           struct err *err)
+{
+    if (request->pins.replica_count > 0)
+        return err_set(err, ERR_USAGE, "--replica-batches: no plan of these micro-batches fits");
+    return !refused->kind || err_set(err, refused->kind, "%s", refused->text);
 }
 
 // Micro-batches of each replica that are pinned pin its replicas and their size.
@@ -238,10 +256,15 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
     *answer = (struct uneven_answer){0};
     if (!check_pinned(request, err)) return false;
     pin_replicas(&own);
-    if (!search_even(arena, &own, result, err)) return false;
     bool is_uneven = own.pins.replica_count > 0 || !cluster_has_one_device(own.cluster);
-    if (!is_uneven || result->status == SEARCH_STOPPED || own.objective == OBJECTIVE_MEMORY)
-        return true;
+    struct err refused = {0};
+    if (!search_even(arena, &own, is_uneven, result, &refused, err)) return false;
+    if (!is_uneven) return true;
+    if (result->status == SEARCH_STOPPED || own.objective == OBJECTIVE_MEMORY) {
+        // Of even plans, which are not what pinned micro-batches ask for.
+        if (own.pins.replica_count > 0) result->best_count = 0;
+        return !refused.kind || err_set(err, refused.kind, "%s", refused.text);
+    }
     answer->is_asked = true;
     struct seeking seeking = {
         arena, {arena, &own, 0}, ranking_new(arena, OBJECTIVE_TIME, KEPT), answer};
@@ -252,10 +275,7 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
         uneven_climb(&seeking.split, &seeking.ranking.items[i]);
     ranking_sort(&seeking.ranking);
     answer->played_count = seeking.split.played_count;
-    if (seeking.ranking.count == 0) {
-        if (own.pins.replica_count == 0) return true;
-        return err_set(err, ERR_USAGE, "--replica-batches: no plan of these micro-batches fits");
-    }
+    if (seeking.ranking.count == 0) return answer_nothing(&own, &refused, err);
     take_best(arena, &own, &seeking.ranking, answer->played_count, result);
     find_alone(arena, &own, answer);
     return true;

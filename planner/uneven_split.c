@@ -125,6 +125,7 @@ static bool may_differ(const struct search_request *request, const struct parall
 {
     bool exchanges = parallel->zero > 1 || parallel->degree[AXIS_EP] > 1;
     return parallel->degree[AXIS_DP] > 1 && parallel->vpp == 1 && !exchanges &&
+           stack_is_executed(request->stack) &&
            request->workload.global_batch % parallel->micro_batch == 0 &&
            request->workload.global_batch / parallel->micro_batch >= parallel->degree[AXIS_DP];
 }
@@ -216,37 +217,68 @@ static bool take_better(struct uneven_split *split, const struct parallel *paral
     return is_better;
 }
 
-// The stage with most to do gives a layer to any other, the replica with most a micro-batch.
+// The stage with most to do gives a layer to each other in turn.
+static bool climb_layers(struct uneven_split *split, const double *s, const int *layers,
+                         struct candidate *best)
+{
+    const struct parallel from = best->parallel;
+    int stages = from.degree[AXIS_PP], replicas = from.degree[AXIS_DP], busiest = 0;
+    double most_s = 0;
+    bool is_better = false;
+    for (int at = 0; at < stages * replicas; at++) {
+        if (s[at] > most_s) most_s = s[at], busiest = at % stages;
+    }
+    for (int to = 0; stages > 1 && to < stages && layers[busiest] > 0; to++) {
+        struct parallel other = from;
+        if (to == busiest) continue;
+        other.stage_layers = moved(split->arena, layers, stages, busiest, to);
+        other.stage_layers_count = stages;
+        is_better |= take_better(split, &other, best);
+    }
+    return is_better;
+}
+
+// Whether a replica before this one is as fast and takes as many.
+static bool is_seen(const double *s, const int *counts, int stages, int replica)
+{
+    for (int r = 0; r < replica; r++) {
+        size_t bytes = (size_t)stages * sizeof *s;
+        bool is_like = counts[r] == counts[replica] &&
+                       memcmp(s + r * stages, s + replica * stages, bytes) == 0;
+        if (is_like) return true;
+    }
+    return false;
+}
+
+// A replica of each kind gives a micro-batch to one of each other kind in turn.
+static bool climb_batches(struct uneven_split *split, const double *s, struct candidate *best)
+{
+    const struct parallel from = best->parallel;
+    const int *counts = from.replica_micro_batches;
+    int stages = from.degree[AXIS_PP], replicas = from.replica_count;
+    bool is_better = false;
+    for (int give = 0; give < replicas; give++) {
+        if (counts[give] == 1 || is_seen(s, counts, stages, give)) continue;
+        for (int take = 0; take < replicas; take++) {
+            struct parallel other = from;
+            if (take == give || is_seen(s, counts, stages, take)) continue;
+            other.replica_micro_batches = moved(split->arena, counts, replicas, give, take);
+            is_better |= take_better(split, &other, best);
+        }
+    }
+    return is_better;
+}
+
 static bool climb_once(struct uneven_split *split, struct candidate *best)
 {
     const struct parallel from = best->parallel;
     const struct pins *pins = &split->request->pins;
-    int stages = from.degree[AXIS_PP], replicas = from.degree[AXIS_DP], layers[STAGE_MAX];
-    double *s = replica_s(split, &from, layers);
-    int busiest[2] = {0}, idlest = 0;
-    double most_s[2] = {0}, least_s = INFINITY;
+    int layers[STAGE_MAX];
+    const double *s = replica_s(split, &from, layers);
     bool is_better = false;
-    for (int at = 0; s && at < stages * replicas; at++) {
-        int count = from.replica_count ? from.replica_micro_batches[at / stages] : 1;
-        if (s[at] > most_s[0]) most_s[0] = s[at], busiest[0] = at % stages;
-        if (s[at] * count > most_s[1]) most_s[1] = s[at] * count, busiest[1] = at / stages;
-        if (s[at] * count < least_s) least_s = s[at] * count, idlest = at / stages;
-    }
-    for (int to = 0; s && stages > 1 && to < stages && pins->stage_layers_count == 0; to++) {
-        struct parallel other = from;
-        if (to == busiest[0] || layers[busiest[0]] == 0) continue;
-        other.stage_layers = moved(split->arena, layers, stages, busiest[0], to);
-        other.stage_layers_count = stages;
-        is_better |= take_better(split, &other, best);
-    }
-    bool may_share = s && from.replica_count > 0 && pins->replica_count == 0;
-    if (may_share && busiest[1] != idlest && from.replica_micro_batches[busiest[1]] > 1) {
-        struct parallel other = from;
-        other.replica_micro_batches =
-            moved(split->arena, from.replica_micro_batches, replicas, busiest[1], idlest);
-        is_better |= take_better(split, &other, best);
-    }
-    return is_better;
+    if (s && pins->stage_layers_count == 0) is_better = climb_layers(split, s, layers, best);
+    if (is_better || !s || from.replica_count == 0 || pins->replica_count > 0) return is_better;
+    return climb_batches(split, s, best);
 }
 
 void uneven_climb(struct uneven_split *split, struct candidate *best)

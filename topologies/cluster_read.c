@@ -323,8 +323,9 @@ struct left_out_key {
 static void add_left_out(struct left_out_key *list, const struct json *object, const char *prefix,
                          const struct json_field *fields)
 {
-    static const char *const UNKNOWN[] = {"price", "failures", "rank_count", "idle_gpus", "host",
-                                          "intra", "nics",     "network",    "provenance"};
+    static const char *const UNKNOWN[] = {"price",      "failures", "rank_count", "idle_gpus",
+                                          "host",       "intra",    "nics",       "network",
+                                          "provenance", "between"};
     for (const struct json_field *field = fields; field->key; field++) {
         bool is_taken = field->optional;
         for (size_t i = 0; i < sizeof UNKNOWN / sizeof *UNKNOWN; i++)

@@ -36,19 +36,21 @@ static struct holding holding_of(struct arena *arena, const struct program *prog
     return held;
 }
 
-// "0-3, 6"
-static const char *list_text(struct arena *arena, const bool *is_in, int count)
+// "stages 0-3, 6", "stage 0"
+static const char *list_text(struct arena *arena, const char *noun, const bool *is_in, int count)
 {
     const char *text = "";
+    int listed = 0;
     for (int first = 0, end; first < count; first = end) {
         end = first + 1;
         if (!is_in[first]) continue;
         while (end < count && is_in[end])
             end++;
+        listed += end - first;
         text = arena_print(arena, "%s%s%d", text, *text ? ", " : "", first);
         if (end > first + 1) text = arena_print(arena, "%s-%d", text, end - 1);
     }
-    return text;
+    return arena_print(arena, "%s%s %s", noun, listed == 1 ? "" : "s", text);
 }
 
 static int layers_of(const struct program *program, const bool *stages)
@@ -76,13 +78,13 @@ static const char *holding_text(struct arena *arena, const struct program *progr
         if (held.replicas[r]) micro_batches += parallel_replica_count(parallel, batch, r);
     }
     if (stages > 1)
-        text = arena_print(arena, "%s, stages %s with %d of %d layers", text,
-                           list_text(arena, held.stages, stages), layers_of(program, held.stages),
-                           program->graph->layer_count);
+        text = arena_print(arena, "%s, %s with %d of %d layers", text,
+                           list_text(arena, "stage", held.stages, stages),
+                           layers_of(program, held.stages), program->graph->layer_count);
     if (replicas > 1)
-        text = arena_print(arena, "%s, replicas %s with %lld of %lld micro-batches", text,
-                           list_text(arena, held.replicas, replicas), (long long)micro_batches,
-                           (long long)(batch / parallel->micro_batch));
+        text = arena_print(arena, "%s, %s with %lld of %lld micro-batches", text,
+                           list_text(arena, "replica", held.replicas, replicas),
+                           (long long)micro_batches, (long long)(batch / parallel->micro_batch));
     return text;
 }
 
@@ -92,8 +94,9 @@ static const char *against(struct arena *arena, double step_s, double best_s)
                        100 * (step_s / best_s - 1));
 }
 
-const char *uneven_text(struct arena *arena, const struct search_result *result,
-                        const struct uneven_answer *answer, const struct evaluation *best)
+const char *uneven_text(struct arena *arena, const struct search_request *request,
+                        const struct search_result *result, const struct uneven_answer *answer,
+                        const struct evaluation *best)
 {
     const struct program *program = best->program;
     const struct cluster *cluster = program->cluster;
@@ -125,5 +128,9 @@ const char *uneven_text(struct arena *arena, const struct search_result *result,
         text = arena_print(arena, "%s%s%s: %s\n", text, gap, what, how);
         gap = "         ";
     }
-    return text;
+    if (stack_is_executed(request->stack)) return text;
+    return arena_print(arena,
+                       "%s%sstack %s gives all replicas as many micro-batches; with --stack "
+                       "meshwright fast devices may take more\n",
+                       text, gap, request->stack->name);
 }

@@ -28,6 +28,7 @@ struct technique_case {
     enum cp_kind cp_kind;
     enum recompute recompute;
     int micro_batch;  // 0 = 2
+    int batches[4];   // micro-batches of each replica, where they differ
 };
 
 static const struct technique_case CASES[] = {
@@ -55,6 +56,27 @@ static const struct technique_case CASES[] = {
     {.name = "recompute full", .dp = 2, .recompute = RECOMPUTE_FULL},
     {.name = "tp, pp and dp", .dp = 2, .tp = 2, .pp = 2, .sp = true, .zero = 1},
     {.name = "cp, dp zero 2", .dp = 2, .cp = 2, .zero = 2},
+    {.name = "uneven batches", .dp = 4, .batches = {4, 1, 1, 2}},
+    {.name = "uneven batches, zero 1", .dp = 3, .batches = {1, 5, 2}, .zero = 1},
+    {.name = "uneven batches, 1f1b and tp",
+     .dp = 2,
+     .tp = 2,
+     .pp = 2,
+     .batches = {7, 1},
+     .schedule = SCHEDULE_1F1B,
+     .sp = true},
+    {.name = "uneven batches, gpipe", .dp = 2, .pp = 2, .batches = {3, 5}, .zero = 1},
+    {.name = "uneven batches, zb-h1",
+     .dp = 2,
+     .pp = 2,
+     .batches = {2, 6},
+     .schedule = SCHEDULE_ZB_H1},
+    {.name = "uneven batches, cp and recompute",
+     .dp = 2,
+     .cp = 2,
+     .batches = {11, 5},
+     .micro_batch = 1,
+     .recompute = RECOMPUTE_FULL},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
@@ -73,6 +95,10 @@ static struct run_case case_of(const char *config, const struct technique_case *
     parallel->sp = from->sp;
     parallel->cp_kind = from->cp_kind;
     parallel->recompute = from->recompute;
+    if (from->batches[0]) {
+        parallel->replica_count = from->dp;
+        parallel->replica_micro_batches = from->batches;
+    }
     return of;
 }
 

@@ -78,7 +78,7 @@ const char *run_case_text(struct arena *arena, const struct run_case *of)
 struct job {
     const struct run_case *of;
     struct graph *graph;
-    struct script **scripts;
+    struct script **scripts, ***replicas;
     const struct backend *backend;
     const char *folder, *segment;  // where dumps go; memory of the ranks
     int rank_count, messages;
@@ -129,8 +129,12 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     bool is_planned;
     job->scripts = plan_scripts_make(arena, &scratch, program, outcome->stack, NULL, &memory,
                                      &is_planned, why);
+    if (job->scripts)
+        job->replicas = plan_scripts_of_replicas(arena, &scratch, program, outcome->stack,
+                                                 job->scripts, &memory, why);
     const struct script *const *scripts = (const struct script *const *)job->scripts;
-    bool done = job->scripts && script_check(&scratch, scripts, program->shape.stage_count, why);
+    bool done = job->scripts && !why->kind &&
+                script_check(&scratch, scripts, program->shape.stage_count, why);
     if (done)
         job->messages = script_messages_under_way(&scratch, scripts, program->shape.stage_count);
     arena_free(&scratch);
@@ -200,7 +204,10 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
         .checkpoint = job->of->checkpoint,
         .dump_path = arena_print(arena, "%s/dump", job->folder),
     };
-    const struct script *script = job->scripts[stage_of(job->scripts[0]->program, rank)];
+    const struct program *program = job->scripts[0]->program;
+    struct script **own =
+        job->replicas ? job->replicas[program_replica(program, rank)] : job->scripts;
+    const struct script *script = own[stage_of(program, rank)];
     const struct run_request run = {.backend = job->backend,
                                     .device = device,
                                     .transport = transport,

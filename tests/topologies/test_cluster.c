@@ -46,6 +46,7 @@ static const char TEMPLATE[] = "; start from: meshwright topology dgx-h100 --jso
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
+    {"between_alone", "9:14: $.between: joins groups of nodes, of which there is one"},
     {"device_hearsay",
      "26:44: $.nodes[0].device.provenance[0].kind: expected measured, published, fitted, "
      "datasheet, estimated or assumed, found \"hearsay\""},
@@ -238,6 +239,34 @@ static void the_nodes_of_a_mixed_cluster_stand_in_the_file(void **state)
     assert_string_equal(err.text, "mixed mixes 3 kinds of nodes, their numbers stand in the file");
 }
 
+static void what_joins_groups_of_nodes_is_read_and_written(void **state)
+{
+    struct err err = {0};
+    struct cluster *cluster = load(*state, "tests/data/cluster_between.json");
+    struct cluster *copy = copy_of(*state, cluster);
+    assert_string_equal(copy->between.kind, "ethernet");
+    assert_true(copy->between.bandwidth_bytes_per_s == 40e9 && copy->between.latency_s == 1e-3);
+    assert_true(copy->between.network.latency_s == 1e-3);
+    // Alike as they are, the nodes are not all as near.
+    assert_true(cluster_has_one_device(cluster) && !cluster_is_uniform(cluster));
+    // Of one group it is gone.
+    assert_true(cluster_take_gpus(copy, 16, &err));
+    copy = copy_of(*state, copy);
+    assert_null(copy->between.kind);
+    assert_true(cluster_is_uniform(copy));
+}
+
+static void devices_of_one_kind_are_known_by_their_numbers(void **state)
+{
+    struct cluster *cluster = load(*state, "tests/data/cluster_mixed.json");
+    struct node_group groups[] = {cluster->nodes[0], cluster->nodes[1], cluster->nodes[0]};
+    groups[2].device = device_copy(*state, groups[0].device);
+    cluster->nodes = groups;
+    assert_false(cluster_has_one_device(cluster));
+    assert_int_equal(cluster_device_kind(cluster, 1), 1);
+    assert_int_equal(cluster_device_kind(cluster, 2), 0);
+}
+
 static void nodes_without_a_nic_stay_alone(void **state)
 {
     struct err err = {0};
@@ -291,6 +320,8 @@ int main(void)
         cmocka_unit_test(the_rental_market_has_its_prices),
         cmocka_unit_test(mixed_nodes_number_their_ranks_in_order),
         cmocka_unit_test(the_nodes_of_a_mixed_cluster_stand_in_the_file),
+        cmocka_unit_test(what_joins_groups_of_nodes_is_read_and_written),
+        cmocka_unit_test(devices_of_one_kind_are_known_by_their_numbers),
         cmocka_unit_test(nodes_without_a_nic_stay_alone),
         cmocka_unit_test(taking_gpus_leaves_whole_nodes_out),
         cmocka_unit_test(a_part_of_a_node_survives_the_round_trip),

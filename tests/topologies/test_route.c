@@ -285,6 +285,34 @@ static void a_pair_is_joined_by_the_nearest_link(void **state)
     assert_true(route_link(cluster, 37, 0).bytes_per_s == 12.5e9);
 }
 
+// Two groups of two nodes of 8, joined by 40 GB/s with a millisecond: NICs have 8 x 50.
+static void a_link_between_groups_of_nodes_is_shared_by_all_that_cross_it(void **state)
+{
+    const struct cluster *cluster = load(*state, "tests/data/cluster_between.json");
+    struct route_axes mesh = {2, {8, 4}, {1, 8}}, all = {2, {8, 4}, {1, 8}};
+    struct route_axes inside = {1, {8}, {1}}, across = {1, {4}, {8}}, pair = {1, {2}, {8}};
+    struct group_shape shape = route_group(cluster, &all, &mesh);
+    assert_string_equal(shape.network->kind, "ethernet");
+    assert_true(shape.network->latency_s == 1e-3);
+    assert_true(shape.crossing_bytes_per_s == 40e9);
+    // One ring, in 8 lanes on each node; 16 ranks of each side send to 16 of 32.
+    assert_true(shape.network_bytes_per_s_per_rank == 5e9);
+    assert_true(shape.crossing_ratio == 8);
+    shape = route_group(cluster, &across, &mesh);
+    assert_true(shape.network_bytes_per_s_per_rank == 5e9 && shape.crossing_bytes_per_s == 5e9);
+    assert_true(shape.crossing_ratio == 1);
+    shape = route_group(cluster, &inside, &mesh);
+    assert_true(shape.node_count == 1 && shape.crossing_ratio == 0);
+    // Of the pairs of nodes none crosses, each has its NICs.
+    struct route_axes pairs = {3, {8, 2, 2}, {1, 8, 16}};
+    shape = route_group(cluster, &pair, &pairs);
+    assert_string_equal(shape.network->kind, "infiniband");
+    assert_true(shape.network_bytes_per_s_per_rank == 50e9 && shape.crossing_ratio == 0);
+    assert_true(route_link(cluster, 0, 8).bytes_per_s == 50e9);
+    assert_true(route_link(cluster, 15, 16).bytes_per_s == 40e9);
+    assert_true(route_link(cluster, 15, 16).latency_s == 1e-3);
+}
+
 static void many_nics_are_shared_out_and_a_shared_nic_serves_a_lone_pair(void **state)
 {
     assert_true(route_link(load(*state, "p5-efa-x2"), 0, 8).bytes_per_s == 50e9);
@@ -304,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_million_ranks_are_no_trouble),
         cmocka_unit_test(a_group_of_one_rank_is_at_home),
         cmocka_unit_test(a_pair_is_joined_by_the_nearest_link),
+        cmocka_unit_test(a_link_between_groups_of_nodes_is_shared_by_all_that_cross_it),
         cmocka_unit_test(many_nics_are_shared_out_and_a_shared_nic_serves_a_lone_pair),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -1,0 +1,143 @@
+#include "planner/uneven.h"
+#include "tests/support/test.h"
+
+#include "planner/choice.h"
+#include "planner/uneven_split.h"
+
+#include <math.h>
+
+// The split of the planner against all splits played one by one.
+
+static struct search_request request_of(struct arena *arena, int fast, int slow, int64_t batch)
+{
+    struct err err = {0};
+    struct search_request request = {.pins = pins_none(), .top = 3, .nothing = SEARCH_FITS_ONLY};
+    struct cluster *cluster = cluster_load(arena, "h100-a100-mixed", &err);
+    assert_string_equal(err.text, "");
+    cluster->nodes[0].gpus = cluster->nodes[0].gpus_per_host = fast;
+    cluster->nodes[1].gpus = cluster->nodes[1].gpus_per_host = slow;
+    cluster->rank_count = fast + slow;
+    request.cluster = cluster;
+    request.model = model_load(arena, "gpt2-large", NULL, NULL, &err);
+    request.stack = stack_load(arena, "meshwright", &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload = (struct workload){.seq_len = 1024,
+                                         .global_batch = batch,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    pins_set(&request.pins, CHOICE_TP, 1, 1);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
+    return request;
+}
+
+static struct search_result search(struct arena *arena, const struct search_request *request,
+                                   struct uneven_answer *answer)
+{
+    struct err err = {0};
+    struct search_result result = {0};
+    bool done = uneven_search(arena, request, &result, answer, &err);
+    assert_string_equal(err.text, "");
+    assert_true(done && result.best_count > 0);
+    assert_int_equal(result.status, SEARCH_FEASIBLE);
+    assert_true(result.bound_s == 0);
+    return result;
+}
+
+// 1 + 2 GPUs, three replicas: the two slow ones may differ, too.
+static void micro_batches_are_those_of_the_best_of_all_splits(void **state)
+{
+    struct search_request request = request_of(*state, 1, 2, 11);
+    pins_set(&request.pins, CHOICE_PP, 1, 1);
+    struct uneven_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    struct uneven_split split = {*state, &request, 0};
+    double best_s = INFINITY;
+    for (int a = 1; a < 10; a++) {
+        for (int b = 1; a + b < 11; b++) {
+            struct parallel parallel = result.best[0].parallel;
+            struct candidate played;
+            parallel.replica_count = 3;
+            parallel.replica_micro_batches = (const int[]){a, b, 11 - a - b};
+            assert_true(uneven_play(&split, &parallel, &played));
+            best_s = fmin(best_s, played.cost.step_s);
+        }
+    }
+    assert_true(fabs(result.best[0].cost.step_s / best_s - 1) < 1e-9);
+    // 11 sequences cannot be split evenly; alone each kind can run them.
+    assert_false(answer.has_even);
+    assert_int_equal(answer.alone_count, 2);
+    assert_true(answer.alone[0].is_found && answer.alone[0].step_s > best_s);
+}
+
+static void layers_are_those_of_the_best_of_all_splits(void **state)
+{
+    struct search_request request = request_of(*state, 1, 1, 16);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    pins_set(&request.pins, CHOICE_VPP, 1, 1);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    struct uneven_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    struct uneven_split split = {*state, &request, 0};
+    double best_s = INFINITY;
+    for (int first = 1; first < 36; first++) {
+        struct parallel parallel = result.best[0].parallel;
+        struct candidate played;
+        parallel.stage_layers_count = 2;
+        parallel.stage_layers = (const int[]){first, 36 - first};
+        if (uneven_play(&split, &parallel, &played)) best_s = fmin(best_s, played.cost.step_s);
+    }
+    assert_true(fabs(result.best[0].cost.step_s / best_s - 1) < 1e-9);
+    assert_true(answer.has_even && answer.even_s > best_s);
+}
+
+static void a_node_of_each_beats_either_and_an_even_split(void **state)
+{
+    struct search_request request = request_of(*state, 2, 2, 32);
+    struct uneven_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    double best_s = result.best[0].cost.step_s;
+    assert_true(answer.has_even && answer.even_s > best_s);
+    for (int i = 0; i < 2; i++)
+        assert_true(answer.alone[i].is_found && answer.alone[i].step_s > best_s);
+    // No better than both kinds together could be.
+    assert_true(1 / best_s <= 1 / answer.alone[0].step_s + 1 / answer.alone[1].step_s);
+}
+
+static void what_is_pinned_is_kept_and_alike_devices_are_left_to_the_search(void **state)
+{
+    static const int PINNED[] = {5, 3, 2, 2};
+    struct search_request request = request_of(*state, 2, 2, 12);
+    struct uneven_answer answer;
+    struct err err = {0};
+    request.pins.replica_count = 4;
+    request.pins.replica_micro_batches = PINNED;
+    struct search_result result = search(*state, &request, &answer);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(result.best[0].parallel.replica_micro_batches[r], PINNED[r]);
+    assert_false(search_plans(*state, &request, &result, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    request.stack = stack_load(*state, "megatron-core", &(struct err){0});
+    err = (struct err){0};
+    assert_false(uneven_search(*state, &request, &result, &answer, &err));
+    assert_string_equal(err.text, "--replica-batches: stack megatron-core gives all replicas as "
+                                  "many micro-batches; --stack meshwright runs unlike numbers");
+    struct err none = {0};
+    request = request_of(*state, 2, 2, 12);
+    request.cluster = cluster_load(*state, "dgx-h100", &none);
+    request.workload.global_batch = 16;
+    assert_true(uneven_search(*state, &request, &result, &answer, &none));
+    assert_false(answer.is_asked);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(micro_batches_are_those_of_the_best_of_all_splits),
+        cmocka_unit_test(layers_are_those_of_the_best_of_all_splits),
+        cmocka_unit_test(a_node_of_each_beats_either_and_an_even_split),
+        cmocka_unit_test(what_is_pinned_is_kept_and_alike_devices_are_left_to_the_search),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
