@@ -2,6 +2,7 @@
 #include "cli/memory_run.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/tables.h"
 #include "core/file.h"
 #include "core/plain.h"
 #include "memory/from_onnx.h"
@@ -190,6 +191,7 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
 
 int memory_command(int argc, char **argv, struct err *err)
 {
+    if (tables_plan_is_asked(argc, argv)) return tables_memory_command(argc, argv, err);
     struct memory_arguments a = {
         .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
     const struct option options[] = {

@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "cli/plan_from.h"
 #include "cli/plan_options.h"
+#include "cli/tables.h"
 #include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
@@ -322,6 +323,7 @@ static bool check_json(const struct output *output, struct err *err)
 
 int plan_command(int argc, char **argv, struct err *err)
 {
+    if (tables_are_asked(argc, argv)) return tables_plan_command(argc, argv, err);
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
     struct option options[PLAN_OPTION_COUNT + 17] = {0};

@@ -6,6 +6,7 @@
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
 #include "cli/report_files.h"
+#include "cli/tables.h"
 #include "core/plain.h"
 #include "core/progress.h"
 #include "core/version.h"
@@ -94,6 +95,7 @@ static int run(struct arena *arena, const struct arguments *arguments, const cha
 
 int report_command(int argc, char **argv, struct err *err)
 {
+    if (tables_plan_is_asked(argc, argv)) return tables_report_command(argc, argv, err);
     struct arguments arguments = {.folder = "report",
                                   .reliability = reliability_arguments_default()};
     const struct option rows[] = {

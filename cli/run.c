@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "cli/run_job.h"
 #include "cli/run_restart.h"
+#include "cli/tables.h"
 #include "core/console.h"
 #include "core/hash.h"
 #include "core/units.h"
@@ -408,6 +409,7 @@ static void running_options(struct run_arguments *arguments, struct option *opti
 
 int run_command(int argc, char **argv, struct err *err)
 {
+    if (tables_plan_is_asked(argc, argv)) return tables_run_command(argc, argv, err);
     struct run_arguments arguments = DEFAULTS;
     arguments.training = TRAINING_DEFAULTS;
     const struct option head[] = {

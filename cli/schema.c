@@ -52,6 +52,11 @@ static const struct schema {
     {"left-out", "reports/schema", "left_out.json of `fit -o`, `validate --left-out`"},
     {"validation", "reports/schema", "`validate --json`"},
     {"fit", "reports/schema", "`fit --json`"},
+    {"recommender", "reports/schema", "recommendation models"},
+    {"table-stack", "cost_models/schema", "stacks for recommendation models"},
+    {"table-plan", "reports/schema", "plan.json of a recommendation model"},
+    {"table-run", "reports/schema", "run.json of a recommendation model"},
+    {"table-least", "reports/schema", "`whatif --min-gpus --json` of a recommendation model"},
 };
 enum { SCHEMA_COUNT = sizeof SCHEMAS / sizeof *SCHEMAS };
 

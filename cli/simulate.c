@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/plan_options.h"
 #include "cli/plan_question.h"
+#include "cli/tables.h"
 #include "core/console.h"
 #include "core/units.h"
 #include "memory/plan_script.h"
@@ -250,6 +251,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
 int simulate_command(int argc, char **argv, struct err *err)
 {
+    if (tables_plan_is_asked(argc, argv)) return tables_simulate_command(argc, argv, err);
     struct arguments arguments = {.reliability = reliability_arguments_default()};
     const struct option rows[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,

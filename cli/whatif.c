@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/tables.h"
 #include "core/console.h"
 #include "core/plain.h"
 #include "core/progress.h"
@@ -242,6 +243,7 @@ static int run(struct arena *arena, const struct whatif_arguments *arguments, in
 
 int whatif_command(int argc, char **argv, struct err *err)
 {
+    if (tables_are_asked(argc, argv)) return tables_whatif_command(argc, argv, err);
     struct whatif_arguments arguments = {.plan = plan_arguments_default(), .top = 20};
     struct option options[WHATIF_OPTION_COUNT] = {0};
     whatif_options(&arguments, options);

@@ -1,10 +1,12 @@
 #include "planner/tables/place.h"
 
 #include "core/units.h"
+#include "plan/tables/unexecuted.h"
 #include "planner/tables/assign.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 struct table_request place_priced(const struct place_request *request,
                                   const struct table_placement *placement)
@@ -226,7 +228,10 @@ static bool finish(struct arena *arena, const struct table_draft *draft,
     result->bound_s = draft->cuts->bound_s;
     result->gap_ratio = assigned->busiest_s / draft->cuts->bound_s - 1;
     result->is_program = assigned->is_program;
-    return placement_check(placement, &draft->request->workload, err);
+    if (!placement_check(placement, &draft->request->workload, err)) return false;
+    bool is_own = strcmp(draft->request->stack->name, TABLE_OWN_STACK) == 0;
+    const char *why = is_own ? table_unexecuted(placement, &draft->request->workload) : NULL;
+    return !why || err_set(err, ERR_USAGE, "--stack %s: %s", TABLE_OWN_STACK, why);
 }
 
 bool place_tables(struct arena *arena, const struct place_request *request,

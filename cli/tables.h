@@ -1,0 +1,17 @@
+#pragma once
+#include "core/err.h"
+
+#include <stdbool.h>
+
+// Commands on recommendation models: the same names with the options that these have. Asked by the
+// first argument that is no option: a model of that kind, or a plan of one.
+
+bool tables_are_asked(int argc, char **argv);      // by MODEL
+bool tables_plan_is_asked(int argc, char **argv);  // by PLAN
+
+int tables_plan_command(int argc, char **argv, struct err *err);
+int tables_simulate_command(int argc, char **argv, struct err *err);
+int tables_memory_command(int argc, char **argv, struct err *err);
+int tables_report_command(int argc, char **argv, struct err *err);
+int tables_whatif_command(int argc, char **argv, struct err *err);
+int tables_run_command(int argc, char **argv, struct err *err);
