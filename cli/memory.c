@@ -166,14 +166,34 @@ static int onnx(struct arena *arena, const struct memory_arguments *arguments, s
 
 static bool check_plan_only(const struct memory_arguments *arguments, struct err *err)
 {
-    const char *option = arguments->recompute ? "--recompute" : "--offload";
-    if (!arguments->recompute && !arguments->offload) return true;
+    const char *option = arguments->recompute  ? "--recompute"
+                         : arguments->offload  ? "--offload"
+                         : arguments->policies ? "--policies"
+                                               : NULL;
+    if (!option) return true;
     return err_set(err, ERR_USAGE, "%s: %s is no plan", option, arguments->input);
+}
+
+// --policies places no tensors: what asks for that has no say beside it.
+static bool check_policies(const struct memory_arguments *arguments, struct err *err)
+{
+    if (arguments->device_bytes && !arguments->policies)
+        return err_set(err, ERR_USAGE, "--device-memory belongs to --policies");
+    if (!arguments->policies) return true;
+    const char *other = arguments->recompute   ? "--recompute"
+                        : arguments->offload   ? "--offload"
+                        : arguments->output    ? "-o"
+                        : arguments->plot      ? "--plot"
+                        : arguments->capacity  ? "--capacity"
+                        : arguments->alignment ? "--alignment"
+                                               : NULL;
+    return !other || err_set(err, ERR_USAGE, "%s has no say beside --policies", other);
 }
 
 static int run(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
     enum input input = INPUT_PACKING;
+    if (!check_policies(arguments, err)) return exit_status(err);
     if (!find_input(arguments->input, &input, err)) return exit_status(err);
     if (input != INPUT_JSON && !check_plan_only(arguments, err)) return exit_status(err);
     if (input == INPUT_PACKING) return packing(arena, arguments, err);
@@ -182,7 +202,8 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
     if (!json_load(arena, arguments->input, &document, err)) return exit_status(err);
     struct json root = json_root(&document);
     if (json_is_object(&root) && json_has(&root, "parallel")) {
-        return memory_plan(arena, arguments, err);
+        return arguments->policies ? memory_policies(arena, arguments, err)
+                                   : memory_plan(arena, arguments, err);
     }
     if (!check_plan_only(arguments, err)) return exit_status(err);
     const struct memory_graph *made = memory_graph_load(arena, arguments->input, err);
@@ -220,6 +241,12 @@ int memory_command(int argc, char **argv, struct err *err)
          "of a plan: what is recomputed is chosen again, so that the arena fits", "auto", 0, 0},
         {"--offload", OPTION_CHOICE, &a.offload,
          "of a plan: so are the activations that are moved to the host or to NVMe", "auto", 0, 0},
+        {"--policies", OPTION_FLAG, &a.policies,
+         "of a plan: what static, least recently used and planned placement of its state move "
+         "between device, host and NVMe; nothing is written",
+         NULL, 0, 0},
+        {"--device-memory", OPTION_I64, &a.device_bytes,
+         "with --policies: bytes of the device (default: the cluster's)", "N", 0, 0},
         {"--batch", OPTION_I64, &a.batch, "of an ONNX model: its open dimension", "N", 0, 0},
         {"--training", OPTION_FLAG, &a.training, "of an ONNX model: backward and update as well",
          NULL, 0, 0},

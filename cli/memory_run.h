@@ -15,7 +15,8 @@ struct memory_arguments {
     int64_t batch;                    // 0 = not given
     int stage;                        // -1 = not given
     double time_limit_s;
-    bool training, json, verbose;
+    int64_t device_bytes;  // of --policies; 0 = the device's
+    bool training, json, verbose, policies;
     void (*spoil)(struct memory_schedule *schedule);  // see struct memory_options
 };
 
@@ -78,3 +79,6 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
 
 // A plan: schedules all stages, prints one, and writes them into the plan.
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err);
+
+// --policies: what static, least recently used and planned placement of a plan's state move.
+int memory_policies(struct arena *arena, const struct memory_arguments *arguments, struct err *err);

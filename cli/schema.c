@@ -33,6 +33,7 @@ static const struct schema {
     {"graph", "memory", "graphs that `memory` reads"},
     {"schedule", "reports/schema", "`memory GRAPH -o FILE.json`"},
     {"memory", "reports/schema", "`memory --json`"},
+    {"placement", "reports/schema", "`memory PLAN --policies --json`"},
     {"strategy", "reports/schema", "problems that `strategy` reads"},
     {"strategy-answer", "reports/schema", "`strategy --json`, `strategy -o`"},
     {"run", "executor", "run.json, `run --json`"},

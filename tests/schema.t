@@ -86,6 +86,7 @@ my @answers = (
     ['memory', "memory $graph --json"],
     ['memory', "memory $plan --json -o $folder/m.json --capacity 1000", 1],
     ['memory', 'memory tests/data/packing_good.csv --method greedy --json'],
+    ['placement', "memory $plan --policies --device-memory 20e9 --json"],
     ['schedule', "memory $graph -o $folder/s.json > $folder/s.json"],
     ['plan', "memory $plan -o $folder/n.json > $folder/n.json"],
     ['graph', "models --json > $graph"],

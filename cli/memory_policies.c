@@ -1,0 +1,68 @@
+#include "cli/memory_run.h"
+#include "cli/options.h"
+#include "cli/plan_question.h"
+#include "core/console.h"
+#include "core/plain.h"
+#include "reports/table/placement_table.h"
+
+#include <stdio.h>
+
+// Answers which placement of a plan's state over a step moves least; writes nothing into the plan.
+
+enum { AHEAD_MOST = 3 };
+
+static bool solve(struct arena *arena, const struct evaluation_request *request,
+                  const struct evaluation *evaluation, struct placement_report *report,
+                  struct err *err)
+{
+    struct price_context context = evaluation_context(request);
+    const struct placement_options options = {.ahead_most = AHEAD_MOST};
+    for (int i = 0; i < 2; i++) {
+        const struct placement_question question = {
+            .program = evaluation->program,
+            .context = &context,
+            .stage = report->stage,
+            .device_bytes = report->device_bytes,
+            .updates_on_host = i == PLACEMENT_HOST_UPDATES,
+        };
+        struct placed_plan *plan = &report->places[i].plan;
+        if (!placed_plan_make(arena, &question, plan, err)) return false;
+        report->places[i].least_bytes = placement_least_bytes(&plan->problem);
+        report->places[i].fits =
+            placement_solve(arena, &plan->problem, &options, &report->places[i].solution);
+    }
+    return true;
+}
+
+int memory_policies(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
+{
+    struct evaluation_request request;
+    const struct plan *plan = plan_question(arena, arguments->input, NULL, &request, err);
+    if (!plan) return exit_status(err);
+    struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
+    struct arena scratch = {0};
+    bool ok = evaluate(arena, &scratch, &request, evaluation, err);
+    arena_free(&scratch);
+    if (!ok) return plan_question_status(arguments->input, err);
+    int stage_count = evaluation->program->shape.stage_count;
+    if (arguments->stage >= stage_count) {
+        err_set(err, ERR_USAGE, "--stage: the plan has no stage %d", arguments->stage);
+        return exit_status(err);
+    }
+    struct placement_report report = {
+        .name = plain_copy(arena, arguments->input),
+        .stage = arguments->stage < 0 ? evaluation->worst_stage : arguments->stage,
+        .micro_batch_count = evaluation->program->shape.micro_batch_count,
+        .device_bytes = arguments->device_bytes ? arguments->device_bytes
+                                                : cluster_device_bytes(request.cluster),
+    };
+    if (!solve(arena, &request, evaluation, &report, err)) return exit_status(err);
+    if (arguments->json) {
+        struct json_writer writer = {.arena = arena};
+        placement_report_write(&writer, &report);
+        printf("%s\n", writer.text);
+    } else {
+        console_print(stdout, placement_table_text(arena, &report));
+    }
+    return placement_report_best(&report) ? 0 : 1;
+}
