@@ -10,6 +10,7 @@
 #include "reports/table/model_needs.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
+#include "reports/whatif/whatif_placed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -200,7 +201,7 @@ static void print_largest(struct arena *arena, const struct sweep_point *point,
 }
 
 static void write_largest(struct json_writer *writer, const struct sweep_point *point,
-                          const struct largest_model *found)
+                          const struct largest_model *found, const struct placed_sizes *placed)
 {
     json_open(writer, NULL, '{');
     json_put_text(writer, "cluster", point->name);
@@ -218,6 +219,7 @@ static void write_largest(struct json_writer *writer, const struct sweep_point *
         json_close(writer, '}');
     }
     json_close(writer, ']');
+    placed_sizes_write(writer, placed);
     json_close(writer, '}');
 }
 
@@ -247,11 +249,16 @@ int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err
         if (!largest_model_find(arena, &job->request, scenario, &found, err)) {
             return exit_status(err);
         }
-        any = any || found.tiers[CAPACITY_COUNT - 1].model;
+        struct placed_sizes placed;
+        if (!placed_sizes_find(arena, &job->request, scenario, &placed, err))
+            return exit_status(err);
+        any = any || found.tiers[CAPACITY_COUNT - 1].model || placed.count > 0;
         if (job->arguments->json) {
-            write_largest(&writer, &points.items[i], &found);
+            write_largest(&writer, &points.items[i], &found, &placed);
         } else {
             print_largest(arena, &points.items[i], job, &found);
+            double device_count = found.tiers[CAPACITY_GPU].parameter_count;
+            console_print(stdout, placed_sizes_text(arena, &placed, device_count));
         }
     }
     json_close(&writer, ']');

@@ -40,6 +40,7 @@ struct placed_moment {
     int64_t work_bytes;  // of the device besides, while it works
     double seconds;
     bool on_host;
+    bool after_all;  // of the host: waits for all that the device has done before (a norm)
 };
 
 struct placement_problem {
@@ -97,7 +98,8 @@ struct placed_result {
     int64_t peak_bytes;
     double step_s;     // in the long run, one step behind the other
     double compute_s;  // of the device alone
-    double link_s;     // of the busiest lane: no order of these copies takes less
+    double link_s;     // no order of these copies takes less: the busiest lane, or updates behind
+                       // all compute where they wait for it
 };
 
 struct placement_solution {

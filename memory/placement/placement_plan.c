@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOMENTS_MOST = 1000, INTERVALS_MOST = 2500, TIES_MOST = 4 };
+enum { MOMENTS_MOST = 1000, INTERVALS_MOST = 2500, TIES_MOST = 4, CUT_AS = 3 };
 
 // Parameters that are used and updated together: those of one block, or what blocks tie together.
 struct holding {
@@ -139,6 +139,7 @@ static void choose_slots(struct making *making)
     int stage = making->question->stage, all = program->shape.micro_batch_count;
     int least = stage_slots_cut(making->arena, program, stage);
     int count = MOMENTS_MOST / (2 * making->position_count);
+    if (making->question->micro_batches > 0) count = making->question->micro_batches;
     if (count < least) count = least;
     if (count < 2) count = 2;  // so that gradients are added up
     if (count > all) count = all;
@@ -162,13 +163,16 @@ static void cut_pieces(struct making *making)
         plan_chunk_of(making->arena, program, making->stack, making->question->stage);
     double width = stack_gradient_bytes(making->stack, program->workload.precision);
     double elements = fmax(1, (double)chunk.chunk_bytes / width);
+    // Asked for so many, all numbers up to CUT_AS have the same chunks.
+    int asked = making->question->micro_batches, micro_batches = making->plan->micro_batches;
+    if (asked > 0 && asked <= CUT_AS) micro_batches = CUT_AS;
     for (;; elements *= 2) {
         int pieces = 0;
         for (int i = 0; i < making->holding_count; i++) {
             making->holdings[i].pieces = pieces_of(making->holdings[i].elements, elements);
             pieces += making->holdings[i].pieces;
         }
-        bool is_few = 4 * pieces * making->plan->micro_batches <= INTERVALS_MOST;
+        bool is_few = 5 * pieces * micro_batches <= INTERVALS_MOST;
         if (is_few || pieces == making->holding_count) break;
     }
 }
@@ -232,13 +236,6 @@ static void add_access(struct placed_moment *moment, int chunk, bool reads, bool
     accesses[moment->access_count++] = (struct placed_access){chunk, reads, writes};
 }
 
-static void add_pieces(struct placed_moment *moment, const struct holding *holding, int kind,
-                       bool reads, bool writes)
-{
-    for (int p = 0; p < holding->pieces; p++)
-        add_access(moment, holding->first + kind * holding->pieces + p, reads, writes);
-}
-
 static double phase_s(const struct block_price *price, enum phase phase)
 {
     double sum_s = 0;
@@ -271,38 +268,79 @@ static void add_updates(struct making *making, const struct position *position)
             add_access(moment, of->first + 2 * of->pieces + p, true, true);
             moment->seconds = own_s;
             moment->on_host = on_host;
+            moment->after_all = on_host && !step_streams(&program->workload);
             if (on_host) moment->work_bytes = 0;
         }
     }
 }
 
-static int accesses_of(const struct making *making, const struct position *position)
+static int pieces_at(const struct making *making, const struct position *position)
 {
-    int count = 1;
-    for (int k = 0; k < position->holding_count; k++)
-        count += 2 * making->holdings[position->holdings[k]].pieces;
-    return count;
+    int most = 1;
+    for (int k = 0; k < position->holding_count; k++) {
+        int pieces = making->holdings[position->holdings[k]].pieces;
+        if (pieces > most) most = pieces;
+    }
+    return most;
 }
 
+// One way through a block, whose operators use its pieces in turn.
+struct block_pass {
+    double seconds;
+    int activation;  // -1: none
+    bool saves, loads;
+    bool reads_parameters, makes_gradients, is_reversed;
+};
+
+static void add_pass(struct making *making, const struct position *position,
+                     const struct block_pass *pass)
+{
+    int count = pieces_at(making, position);
+    for (int i = 0; i < count; i++) {
+        int p = pass->is_reversed ? count - 1 - i : i;
+        struct placed_moment *moment = add_moment(making, 1 + 2 * position->holding_count);
+        moment->seconds = pass->seconds / count;
+        if (pass->loads) add_access(moment, pass->activation, true, false);
+        if (pass->saves && i == count - 1) add_access(moment, pass->activation, false, true);
+        for (int k = 0; k < position->holding_count; k++) {
+            struct holding *of = &making->holdings[position->holdings[k]];
+            if (p >= of->pieces) continue;
+            if (pass->reads_parameters) add_access(moment, of->first + p, true, false);
+            if (pass->makes_gradients)
+                add_access(moment, of->first + of->pieces + p, of->has_gradient, true);
+        }
+    }
+    for (int k = 0; k < position->holding_count && pass->makes_gradients; k++)
+        making->holdings[position->holdings[k]].has_gradient = true;
+}
+
+// What is recomputed goes forward through the block once more.
 static void add_block(struct making *making, const struct stage_slot *slot, int at)
 {
-    struct position *position = &making->positions[at];
+    const struct position *position = &making->positions[at];
     const struct block_price *price = &making->prices[position->index];
-    struct placed_moment *moment = add_moment(making, accesses_of(making, position));
-    int activation = making->activation[slot->micro_batch * making->position_count + at];
     bool is_forward = slot->kind == TASK_FORWARD;
-    bool makes_gradients = slot->fused || slot->kind == TASK_WEIGHT;
-    if (is_forward) moment->seconds = phase_s(price, PHASE_FORWARD);
-    if (slot->kind == TASK_BACKWARD) moment->seconds = phase_s(price, PHASE_BACKWARD);
-    if (makes_gradients) moment->seconds += phase_s(price, PHASE_WEIGHT);
-    add_access(moment, activation, !is_forward, is_forward);
-    for (int k = 0; k < position->holding_count; k++) {
-        struct holding *of = &making->holdings[position->holdings[k]];
-        if (slot->kind != TASK_WEIGHT) add_pieces(moment, of, PLACED_PARAMETERS, true, false);
-        if (!makes_gradients) continue;
-        add_pieces(moment, of, PLACED_GRADIENTS, of->has_gradient, true);
-        of->has_gradient = true;
+    struct block_pass pass = {
+        .activation = making->activation[slot->micro_batch * making->position_count + at],
+        .saves = is_forward,
+        .loads = !is_forward,
+        .reads_parameters = slot->kind != TASK_WEIGHT,
+        .makes_gradients = slot->fused || slot->kind == TASK_WEIGHT,
+        .is_reversed = !is_forward,
+    };
+    if (is_forward) pass.seconds = phase_s(price, PHASE_FORWARD);
+    if (slot->kind == TASK_BACKWARD) pass.seconds = phase_s(price, PHASE_BACKWARD);
+    if (pass.makes_gradients) pass.seconds += phase_s(price, PHASE_WEIGHT);
+    double again_s = price->phase_s[PHASE_BACKWARD][PART_RECOMPUTE];
+    if (slot->kind == TASK_BACKWARD && again_s > 0) {
+        struct block_pass again = {.activation = pass.activation,
+                                   .seconds = again_s,
+                                   .loads = true,
+                                   .reads_parameters = true};
+        add_pass(making, position, &again);
+        pass.seconds -= again_s;
     }
+    add_pass(making, position, &pass);
 }
 
 static void add_slots(struct making *making)
@@ -332,7 +370,8 @@ static void make_moments(struct making *making)
 {
     for (int i = 0; i < making->holding_count; i++)
         making->moment_room += making->holdings[i].pieces;
-    making->moment_room += making->slots.count * making->position_count;
+    for (int i = 0; i < making->position_count; i++)
+        making->moment_room += 2 * making->slots.count * pieces_at(making, &making->positions[i]);
     making->moments = ARENA_NEW(making->arena, struct placed_moment, making->moment_room);
     add_slots(making);
 }

@@ -6,10 +6,11 @@
 // optimizer states are in chunks in the order of their use, each a slice of what ZeRO leaves of it;
 // a block's are cut evenly into as many as its gradients fill of plan_chunk_of's size. What a block
 // saves for backward is a chunk for each micro-batch. Moments: the blocks of each slot of the
-// schedule, then the updates chunk by chunk in the order in which backward makes gradients, or,
-// where no norm is waited for, each behind the last backward of its block. Seconds are those that
-// the plan is priced with. Beside chunks the device holds the rest of what memory_of_stage counts:
-// working memory, buffers and the reserve.
+// schedule, each as many as its chunks, which its operators use in turn (backward from the last
+// one, where it is recomputed once more from the first), then the updates chunk by chunk in the
+// order in which backward makes gradients, or, where no norm is waited for, each behind the last
+// backward of its block. Seconds are those that the plan is priced with. Beside chunks the device
+// holds the rest of what memory_of_stage counts: working memory, buffers and the reserve.
 //
 // Homes: parameters, gradients, activations and then states are in the host's memory as long as
 // there is room, in the rank's share of it; what is left is on its share of NVMe.
@@ -23,6 +24,8 @@ struct placement_question {
     int stage;
     int64_t device_bytes;
     bool updates_on_host;  // where the states then stay
+    int micro_batches;  // of the step, no more than this where the schedule runs so few; of up to
+                        // 3 the chunks are the same. 0: as many as few moments allow
 };
 
 struct placed_plan {

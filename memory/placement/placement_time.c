@@ -104,23 +104,33 @@ static const struct placed_interval *interval_at(const struct placed_lanes *lane
     return NULL;
 }
 
+// Reads what it needs from NVMe just before it works, and writes it behind.
 static void work_on_host(struct placed_lanes *lanes, int t)
 {
     const struct placed_moment *moment = &lanes->problem->moments[t];
-    double ready_s = lanes->host_s, nvme_end_s = 0;
+    double ready_s = lanes->host_s, read_s = 0, write_s = 0;
+    if (moment->after_all) ready_s = fmax(ready_s, lanes->compute_s);
     for (int i = 0; i < moment->access_count; i++) {
         const struct placed_access *access = &moment->accesses[i];
         const struct placed_chunk *chunk = &lanes->problem->chunks[access->chunk];
         if (access->reads) ready_s = fmax(ready_s, lanes->home_s[access->chunk]);
         if (chunk->home != TIER_NVME) continue;
-        int64_t bytes = chunk->bytes * (access->reads + access->writes);
-        lanes->nvme_bytes += bytes;
-        lanes->nvme_s += (double)bytes / lanes->problem->nvme_bytes_per_s;
-        nvme_end_s = lanes->nvme_s;
+        double took_s = (double)chunk->bytes / lanes->problem->nvme_bytes_per_s;
+        lanes->nvme_bytes += chunk->bytes * (access->reads + access->writes);
+        if (access->reads) read_s += took_s;
+        if (access->writes) write_s += took_s;
     }
-    lanes->host_s = fmax(ready_s + moment->seconds, nvme_end_s);
+    if (read_s + write_s > 0) {
+        double start_s = fmax(lanes->nvme_s, ready_s - read_s);
+        ready_s = fmax(ready_s, start_s + read_s);
+        lanes->nvme_s = start_s + read_s + write_s;
+    }
+    lanes->host_s = ready_s + moment->seconds;
     for (int i = 0; i < moment->access_count; i++) {
-        if (moment->accesses[i].writes) lanes->home_s[moment->accesses[i].chunk] = lanes->host_s;
+        const struct placed_access *access = &moment->accesses[i];
+        bool on_nvme = lanes->problem->chunks[access->chunk].home == TIER_NVME;
+        if (!access->writes) continue;
+        lanes->home_s[access->chunk] = on_nvme ? lanes->host_s + write_s : lanes->host_s;
     }
 }
 
@@ -202,6 +212,33 @@ static int64_t peak_bytes(struct arena *arena, const struct placement_problem *p
     return peak;
 }
 
+// What no order of the copies goes below: the busiest lane, and where updates wait for a norm, that
+// all of them follow all that the device computes.
+static double least_s(const struct placement_problem *problem, const struct placed_moved *moved,
+                      int64_t nvme_bytes)
+{
+    double compute_s = 0, host_s = 0, tail_s = 0, tail_bytes = 0;
+    for (int t = 0; t < problem->moment_count; t++) {
+        const struct placed_moment *moment = &problem->moments[t];
+        *(moment->on_host ? &host_s : &compute_s) += moment->seconds;
+        if (!moment->after_all) continue;
+        tail_s += moment->seconds;
+        for (int i = 0; i < moment->access_count; i++) {
+            const struct placed_access *access = &moment->accesses[i];
+            const struct placed_chunk *chunk = &problem->chunks[access->chunk];
+            if (chunk->home == TIER_NVME)
+                tail_bytes += (double)chunk->bytes * (access->reads + access->writes);
+        }
+    }
+    double up_s = (double)moved->up_bytes / problem->up_bytes_per_s;
+    double down_s = (double)moved->down_bytes / problem->down_bytes_per_s, nvme_s = 0;
+    if (problem->nvme_bytes_per_s > 0) {
+        nvme_s = (double)nvme_bytes / problem->nvme_bytes_per_s;
+        tail_s = fmax(tail_s, tail_bytes / problem->nvme_bytes_per_s);
+    }
+    return fmax(fmax(fmax(up_s, down_s), fmax(host_s, nvme_s)), compute_s + tail_s);
+}
+
 void placement_weigh(struct arena *arena, const struct placement_problem *problem,
                      const struct placed_intervals *intervals, bool waits,
                      struct placed_result *placement)
@@ -210,11 +247,10 @@ void placement_weigh(struct arena *arena, const struct placement_problem *proble
         .problem = problem, .intervals = intervals, .keep = placement->keep, .waits = waits};
     struct placed_search placing = {.problem = problem, .intervals = *intervals};
     struct placed_moved moved = placed_moved(arena, &placing, placement->keep);
-    double host_s = 0, half_s = 0;
+    double half_s = 0;
     start(arena, &lanes);
     for (int t = 0; t < problem->moment_count; t++) {
-        double *sum_s = problem->moments[t].on_host ? &host_s : &placement->compute_s;
-        *sum_s += problem->moments[t].seconds;
+        if (!problem->moments[t].on_host) placement->compute_s += problem->moments[t].seconds;
     }
     for (int round = 0; round < ROUNDS; round++) {
         if (round == ROUNDS / 2) half_s = fmax(lanes.compute_s, lanes.host_s);
@@ -230,11 +266,5 @@ void placement_weigh(struct arena *arena, const struct placement_problem *proble
     placement->peak_bytes = peak_bytes(arena, problem, intervals, placement->keep);
     double rounds_s = fmax(lanes.compute_s, lanes.host_s) - half_s;
     placement->step_s = fmax(rounds_s / (ROUNDS - ROUNDS / 2), placement->compute_s);
-    double up_s = (double)moved.up_bytes / problem->up_bytes_per_s;
-    double down_s = (double)moved.down_bytes / problem->down_bytes_per_s;
-    placement->link_s = fmax(fmax(placement->compute_s, host_s), fmax(up_s, down_s));
-    if (problem->nvme_bytes_per_s > 0) {
-        double nvme_s = (double)lanes.nvme_bytes / problem->nvme_bytes_per_s;
-        placement->link_s = fmax(placement->link_s, nvme_s);
-    }
+    placement->link_s = least_s(problem, &moved, lanes.nvme_bytes);
 }

@@ -194,10 +194,10 @@ static void room_for_fetching_ahead_only_takes_room(void **state)
 // either kept all the time 2 fetches are left, no fewer: 8 bytes.
 static const struct placed_access LAYERS[2] = {{0, true, false}, {1, true, false}};
 static const struct placed_moment THERE_AND_BACK[4] = {
-    {&LAYERS[0], 1, 1, 1.0, false},
-    {&LAYERS[1], 1, 1, 1.0, false},
-    {&LAYERS[1], 1, 1, 2.0, false},
-    {&LAYERS[0], 1, 1, 2.0, false},
+    {&LAYERS[0], 1, 1, 1.0, false, false},
+    {&LAYERS[1], 1, 1, 1.0, false, false},
+    {&LAYERS[1], 1, 1, 2.0, false, false},
+    {&LAYERS[0], 1, 1, 2.0, false, false},
 };
 static const struct placed_chunk TWO[2] = {{PLACED_PARAMETERS, 4, TIER_HOST},
                                            {PLACED_PARAMETERS, 4, TIER_HOST}};
@@ -253,8 +253,9 @@ static void what_the_host_updates_goes_down_and_comes_up(void **state)
     static const struct placed_access backward[] = {{0, true, false}, {1, false, true}};
     static const struct placed_access update[] = {
         {0, false, true}, {1, true, false}, {2, true, true}};
-    static const struct placed_moment moments[] = {
-        {forward, 1, 0, 1.0, false}, {backward, 2, 0, 2.0, false}, {update, 3, 0, 3.0, true}};
+    static const struct placed_moment moments[] = {{forward, 1, 0, 1.0, false, false},
+                                                   {backward, 2, 0, 2.0, false, false},
+                                                   {update, 3, 0, 3.0, true, false}};
     const struct placement_problem problem = {
         .chunks = chunks,
         .chunk_count = 3,
@@ -290,9 +291,9 @@ static void a_scan_is_the_worst_for_least_recently_used(void **state)
                                                  {PLACED_PARAMETERS, 1, TIER_HOST}};
     static const struct placed_access accesses[] = {
         {0, true, false}, {1, true, false}, {2, true, false}};
-    static const struct placed_moment moments[] = {{&accesses[0], 1, 0, 1, false},
-                                                   {&accesses[1], 1, 0, 1, false},
-                                                   {&accesses[2], 1, 0, 1, false}};
+    static const struct placed_moment moments[] = {{&accesses[0], 1, 0, 1, false, false},
+                                                   {&accesses[1], 1, 0, 1, false, false},
+                                                   {&accesses[2], 1, 0, 1, false, false}};
     const struct placement_problem problem = {
         .chunks = chunks,
         .chunk_count = 3,
