@@ -102,7 +102,8 @@ char *placement_table_text(struct arena *arena, const struct placement_report *r
                        report->stage, report->name, cut,
                        units_bytes(arena, (double)plan->all_bytes), plan->problem.chunk_count,
                        times, kinds, units_bytes(arena, (double)report->device_bytes),
-                       units_bytes(arena, (double)plan->work_bytes), table_text(&table),
+                       units_bytes(arena, (double)plan->work_bytes),
+                       placement_report_best(report) ? table_text(&table) : "",
                        proof_text(arena, report, PLACEMENT_DEVICE_UPDATES),
                        proof_text(arena, report, PLACEMENT_HOST_UPDATES));
 }
