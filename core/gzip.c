@@ -6,7 +6,7 @@
 #define ZLIB_CONST  // what is packed is only read
 #include <zlib.h>
 
-enum { PACKED_BYTES = 1 << 16 };
+enum { PACKED_BYTES = 1 << 16, WINDOW_BITS = 15, AS_GZIP = 16 };
 
 struct gzip_writer {
     struct file_writer *file;
@@ -28,7 +28,7 @@ static void leave(void *arena, void *memory)
 
 static void begin(struct arena *arena, z_stream *stream)
 {
-    enum { WINDOW_BITS = 15, AS_GZIP = 16, MEMORY_LEVEL = 8 };
+    enum { MEMORY_LEVEL = 8 };
     stream->zalloc = take;
     stream->zfree = leave;
     stream->opaque = arena;
@@ -70,13 +70,14 @@ bool gzip_is_packed(const char *bytes, size_t count)
     return count > 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
 }
 
-char *gzip_unpack(struct arena *arena, const char *path, const char *packed, size_t packed_bytes,
-                  size_t limit_bytes, size_t *bytes, struct err *err)
+// `window_bits` say which frame is around what deflate made, as zlib's inflateInit2 has them.
+static char *unpack(struct arena *arena, const char *path, int window_bits, const char *packed,
+                    size_t packed_bytes, size_t limit_bytes, size_t *bytes, struct err *err)
 {
-    enum { WINDOW_BITS = 15, AS_GZIP = 16, FIRST_RATIO = 8, FIRST_BYTES = 1 << 12 };
+    enum { FIRST_RATIO = 8, FIRST_BYTES = 1 << 12 };
     z_stream stream = {.zalloc = take, .zfree = leave, .opaque = arena};
     assert(packed_bytes <= UINT_MAX && limit_bytes < UINT_MAX);
-    int code = inflateInit2(&stream, WINDOW_BITS + AS_GZIP);
+    int code = inflateInit2(&stream, window_bits);
     assert(code == Z_OK && "zlib is as its header says");
     stream.next_in = (const unsigned char *)packed;
     stream.avail_in = (unsigned)packed_bytes;
@@ -98,6 +99,19 @@ char *gzip_unpack(struct arena *arena, const char *path, const char *packed, siz
     err_set(err, ERR_INPUT, "%s: %s", path,
             code == Z_OK ? "unpacks to more than is taken" : "is damaged: it cannot be unpacked");
     return NULL;
+}
+
+char *gzip_unpack(struct arena *arena, const char *path, const char *packed, size_t packed_bytes,
+                  size_t limit_bytes, size_t *bytes, struct err *err)
+{
+    return unpack(arena, path, WINDOW_BITS + AS_GZIP, packed, packed_bytes, limit_bytes, bytes,
+                  err);
+}
+
+char *gzip_unpack_bare(struct arena *arena, const char *path, const char *packed,
+                       size_t packed_bytes, size_t limit_bytes, size_t *bytes, struct err *err)
+{
+    return unpack(arena, path, -WINDOW_BITS, packed, packed_bytes, limit_bytes, bytes, err);
 }
 
 static void push(struct gzip_writer *writer, int flush)

@@ -16,6 +16,11 @@ MUST_CHECK char *gzip_unpack(struct arena *arena, const char *path, const char *
                              size_t packed_bytes, size_t limit_bytes, size_t *bytes,
                              struct err *err);
 
+// The same of what deflate made with nothing around it, as in a zip.
+MUST_CHECK char *gzip_unpack_bare(struct arena *arena, const char *path, const char *packed,
+                                  size_t packed_bytes, size_t limit_bytes, size_t *bytes,
+                                  struct err *err);
+
 // Lives in `arena`, as does the memory that packing needs; `file` is open and outlives it.
 struct gzip_writer *gzip_open(struct arena *arena, struct file_writer *file);
 void gzip_put(struct gzip_writer *writer, const char *text, size_t bytes);

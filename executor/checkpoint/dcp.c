@@ -1,4 +1,6 @@
 #include "executor/checkpoint/found.h"
+
+#include "core/zip.h"
 #include "executor/checkpoint/pickle.h"
 
 #include <inttypes.h>
@@ -91,92 +93,10 @@ static int open_file(struct dcp *dcp, const char *name)
     return f;
 }
 
-// A zip, or what is left of it from somewhere on.
-struct zip {
-    const char *bytes;
-    int64_t size;
-};
-
-static uint64_t number_at(const char *at, int count)
-{
-    uint64_t number = 0;
-    for (int i = 0; i < count; i++)
-        number |= (uint64_t)(unsigned char)at[i] << 8 * i;
-    return number;
-}
-
-static bool has(const struct zip *zip, uint64_t at, uint64_t count)
-{
-    return at <= (uint64_t)zip->size && count <= (uint64_t)zip->size - at;
-}
-
-// PKWARE's APPNOTE.TXT, sections 4.3.7 to 4.3.16: the directory stands at the end.
-static bool find_directory(const struct zip *zip, uint64_t *at, uint64_t *count)
-{
-    enum { END_BYTES = 22, LOCATOR_BYTES = 20, WIDE_BYTES = 56 };
-    enum { END = 0x06054b50, LOCATOR = 0x07064b50, WIDE = 0x06064b50 };
-    if (zip->size < END_BYTES) return false;
-    const char *end = zip->bytes + zip->size - END_BYTES;
-    if (number_at(end, 4) != END) return false;
-    *count = number_at(end + 10, 2);
-    *at = number_at(end + 16, 4);
-    if (zip->size < END_BYTES + LOCATOR_BYTES) return true;
-    const char *locator = end - LOCATOR_BYTES;
-    if (number_at(locator, 4) != LOCATOR) return true;
-    uint64_t wide_at = number_at(locator + 8, 8);
-    if (!has(zip, wide_at, WIDE_BYTES)) return false;
-    const char *wide = zip->bytes + wide_at;
-    if (number_at(wide, 4) != WIDE) return false;
-    *count = number_at(wide + 32, 8);
-    *at = number_at(wide + 48, 8);
-    return true;
-}
-
-// A number of the directory that has no room there stands among the extra fields, those of them
-// that have none one behind another.
-static uint64_t wide_number(const char *extra, uint64_t extra_bytes, uint64_t narrow, int *place)
-{
-    enum { FULL = 1 };
-    if (narrow != UINT32_MAX) return narrow;
-    for (uint64_t at = 0; at + 4 <= extra_bytes;) {
-        uint64_t id = number_at(extra + at, 2), bytes = number_at(extra + at + 2, 2);
-        uint64_t from = 8 * (uint64_t)(*place)++;
-        if (id == FULL && from + 8 <= bytes && at + 4 + from + 8 <= extra_bytes)
-            return number_at(extra + at + 4 + from, 8);
-        --*place;
-        at += 4 + bytes;
-    }
-    return UINT64_MAX;
-}
-
 // The member whose name ends so, which is not packed. False: there is none.
-static bool find_member(const struct zip *zip, const char *end, struct zip *member)
+static bool find_stored(const struct zip *zip, const char *end, struct zip *member)
 {
-    enum { HEAD = 0x02014b50, HEAD_BYTES = 46, LOCAL_BYTES = 30 };
-    uint64_t at, count, end_bytes = strlen(end);
-    if (!find_directory(zip, &at, &count)) return false;
-    for (uint64_t i = 0; i < count; i++) {
-        if (!has(zip, at, HEAD_BYTES) || number_at(zip->bytes + at, 4) != HEAD) return false;
-        const char *head = zip->bytes + at;
-        uint64_t name_bytes = number_at(head + 28, 2), extra_bytes = number_at(head + 30, 2);
-        uint64_t all = HEAD_BYTES + name_bytes + extra_bytes + number_at(head + 32, 2);
-        if (!has(zip, at, all)) return false;
-        at += all;
-        const char *name = head + HEAD_BYTES, *extra = name + name_bytes;
-        if (name_bytes < end_bytes || memcmp(extra - end_bytes, end, end_bytes) != 0) continue;
-        int place = 0;
-        uint64_t bytes = wide_number(extra, extra_bytes, number_at(head + 24, 4), &place);
-        uint64_t packed = wide_number(extra, extra_bytes, number_at(head + 20, 4), &place);
-        uint64_t local = wide_number(extra, extra_bytes, number_at(head + 42, 4), &place);
-        bool is_packed = number_at(head + 10, 2) != 0 || packed != bytes;
-        if (is_packed || !has(zip, local, LOCAL_BYTES)) return false;
-        const char *from = zip->bytes + local;
-        local += LOCAL_BYTES + number_at(from + 26, 2) + number_at(from + 28, 2);
-        if (!has(zip, local, bytes)) return false;
-        *member = (struct zip){zip->bytes + local, (int64_t)bytes};
-        return true;
-    }
-    return false;
+    return zip_find(zip, end, member) && member->method == ZIP_STORED;
 }
 
 // torch._utils._rebuild_tensor_v2(storage, first element, size, stride, ...).
@@ -207,12 +127,13 @@ static bool read_chunk(struct dcp *dcp, const struct foreign_array *array, const
     chunk->file = open_file(dcp, place->file);
     if (chunk->file < 0) return false;
     const struct disk_map *map = &dcp->source->maps[chunk->file];
-    struct zip zip = {map->bytes, map->size}, pickle, data;
-    bool is_there =
-        place->at >= 0 && place->size >= 0 && has(&zip, (uint64_t)place->at, (uint64_t)place->size);
-    zip = (struct zip){map->bytes + (is_there ? place->at : 0), is_there ? place->size : 0};
+    struct zip zip = {.bytes = map->bytes, .size = map->size}, pickle, data;
+    bool is_there = place->at >= 0 && place->size >= 0 &&
+                    zip_has(&zip, (uint64_t)place->at, (uint64_t)place->size);
+    zip = (struct zip){.bytes = map->bytes + (is_there ? place->at : 0),
+                       .size = is_there ? place->size : 0};
     int64_t first = 0;
-    if (!find_member(&zip, "/data.pkl", &pickle) || !find_member(&zip, "/data/0", &data) ||
+    if (!find_stored(&zip, "/data.pkl", &pickle) || !find_stored(&zip, "/data/0", &data) ||
         !read_layout(dcp, &pickle, rank, &first, chunk->stride))
         return dcp->err->kind ? false : fail(dcp, "cut off or unknown: a chunk of", array->name);
     int64_t last = first, bytes = checkpoint_number_bytes(array->number);
