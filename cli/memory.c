@@ -5,6 +5,7 @@
 #include "cli/tables.h"
 #include "core/file.h"
 #include "core/plain.h"
+#include "core/zip.h"
 #include "memory/from_onnx.h"
 #include "plan/parallel.h"
 
@@ -16,7 +17,8 @@ enum { GRAPH_ALIGNMENT = 512 };  // what CUDA's allocators round to
 
 enum input { INPUT_PACKING, INPUT_JSON, INPUT_ONNX };
 
-// By what stands at the start: ONNX begins with control bytes, JSON with a bracket.
+// By what stands at the start: ONNX begins with control bytes, a .pt2 as zips do, JSON with a
+// bracket.
 static bool find_input(const char *path, enum input *input, struct err *err)
 {
     enum { START_BYTES = 4096 };
@@ -39,7 +41,7 @@ static bool find_input(const char *path, enum input *input, struct err *err)
         ;
     if (at == bytes) return true;
     if (start[at] == '{' || start[at] == '[') *input = INPUT_JSON;
-    if ((unsigned char)start[at] < ' ') *input = INPUT_ONNX;
+    if ((unsigned char)start[at] < ' ' || zip_is(start, bytes)) *input = INPUT_ONNX;
     return true;
 }
 
@@ -217,8 +219,8 @@ int memory_command(int argc, char **argv, struct err *err)
         .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
     const struct option options[] = {
         {"INPUT", OPTION_TEXT, &a.input,
-         "plan.json, a graph (JSON, ONNX) or a packing problem (CSV: id,lower,upper,size)", NULL, 0,
-         0},
+         "plan.json, a graph (JSON, ONNX, .pt2) or a packing problem (CSV: id,lower,upper,size)",
+         NULL, 0, 0},
         {"--method", OPTION_CHOICE, &a.method, "how order and addresses are found (default roam)",
          "program|greedy|global-ilp|roam", 0, 0},
         {"--capacity", OPTION_I64, &a.capacity,

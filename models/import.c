@@ -240,14 +240,18 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-// The file's name without .json or .onnx; of a config.json, which is what the hub calls all of
-// them, the folder's where the path has one.
+static bool is_exported(const char *path)
+{
+    return ends_with(path, ".onnx") || ends_with(path, ".pt2");
+}
+
+// The file's name without .json, .onnx or .pt2; of a config.json, which is what the hub calls all
+// of them, the folder's where the path has one.
 static const char *base_name(struct arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *name = arena_copy(arena, slash ? slash + 1 : path);
-    if (ends_with(name, ".json") || ends_with(name, ".onnx"))
-        name[strlen(name) - strlen(".json")] = '\0';
+    if (ends_with(name, ".json") || is_exported(name)) *strrchr(name, '.') = '\0';
     plain_make(name);
     if (!slash || slash == path || strcmp(name, "config") != 0) return name;
     const char *folder = arena_print(arena, "%.*s", (int)(slash - path), path);
@@ -290,10 +294,10 @@ static struct model_config *load_onnx(struct arena *arena, const char *path, war
 struct model_config *model_load(struct arena *arena, const char *name, warn_function *warn,
                                 void *context, struct err *err)
 {
+    if (is_exported(name)) return load_onnx(arena, name, warn, context, err);
     const char *wanted = hub_model(arena, name, err);
     const char *path = wanted ? file_find_data(arena, "models/zoo", wanted, "model", err) : NULL;
     if (!path) return NULL;
-    if (ends_with(path, ".onnx")) return load_onnx(arena, path, warn, context, err);
     struct json_document document = {0};
     if (!json_load(arena, path, &document, err)) return NULL;
     struct json root = json_root(&document);

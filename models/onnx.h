@@ -49,6 +49,7 @@ enum onnx_pass { ONNX_FORWARD, ONNX_BACKWARD, ONNX_UPDATE };
 struct onnx_node {
     const char *name;  // made unique
     const char *type;  // "Conv", "Conv.input_gradient", "adamw", ...
+    const char *mode;  // "tanh" of a Gelu, "causal" of an Attention; else NULL
     enum onnx_pass pass;
     const int *inputs, *outputs;
     int input_count, output_count;

@@ -112,6 +112,7 @@ static void add_kernel(struct onnx_program *program, int index,
         kernel->flop += (double)program->model->values[kernel->values[i]].elements;
     }
     if (gradient->traits & GRADIENT_SCALED) kernel->flop = call->flop;
+    if (gradient->traits & GRADIENT_AGAIN) kernel->flop = 2.5 * call->flop;
     if (gradient->traits & GRADIENT_VIEW) kernel->flop = 0;
     const char *name = arena_print(program->scratch, "%s.%s", call->name, gradient->suffix);
     const char *type = arena_print(program->scratch, "%s.%s", call->type, gradient->suffix);

@@ -101,6 +101,17 @@ static const struct onnx_operator OPERATORS[] = {
     {"MatMul", shape_matmul, 2, 2, 1, 0, 0, 0, 0, PRODUCT},
     {"Einsum", shape_einsum, 1, 2, 1, 0, 0, 0, 0, PRODUCT},
 
+    {"Attention",
+     shape_attention,
+     3,
+     4,
+     1,
+     0,
+     0,
+     SAVED_SUMS,
+     0,
+     {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3, Y0 | Y1, GRADIENT_AGAIN}}},
+
     {"MaxPool", shape_pool, 1, 1, 2, 0, 0, SAVED_INDICES, 0, {{"gradient", X0, 0, Y1, 0}}},
     {"AveragePool", shape_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"GlobalAveragePool", shape_global_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},

@@ -21,6 +21,7 @@ enum onnx_saved {
     SAVED_ROWS,      // outputs 1 and 2: mean and inverse deviation of each row, float
     SAVED_PLANES,    // outputs 1 and 2: of each channel of each sample, float
     SAVED_GROUPS,    // outputs 1 and 2: of each group of each sample, float
+    SAVED_SUMS,      // output 1: log-sum-exp of each row of scores, float
 };
 
 enum onnx_gradient_trait {
@@ -30,6 +31,8 @@ enum onnx_gradient_trait {
     GRADIENT_VIEW = 4,      // the output's gradient under another shape
     GRADIENT_IN_PLACE = 8,  // may overwrite the output's gradient
     GRADIENT_SCALED = 16,   // takes the flops of the forward, else one for each element it writes
+    GRADIENT_AGAIN = 32,    // five products for the forward's two: scores are computed again
+                            // (Dao et al. 2022, algorithm 4)
 };
 
 // One kernel of the backward: it reads the gradient of the outputs, and of the forward's inputs

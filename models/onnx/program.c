@@ -101,6 +101,9 @@ static int saved_dims(const struct onnx_model *model, const struct onnx_call *ca
         return 4;
     case SAVED_INDICES:
         return 8;
+    case SAVED_SUMS:
+        *rank = input->rank - 1;
+        return 4;
     default:
         return 1;
     }
@@ -112,7 +115,8 @@ static void save(struct onnx_program *program, int index, int *outputs, int *cou
     const struct onnx_call *call = &program->model->calls[index];
     enum onnx_saved kind = call->row->saved;
     int first = kind == SAVED_CHANNELS ? 3 : 1;
-    int last = kind == SAVED_MASK || kind == SAVED_INDICES ? first : first + 1;
+    bool is_one = kind == SAVED_MASK || kind == SAVED_INDICES || kind == SAVED_SUMS;
+    int last = is_one ? first : first + 1;
     for (int i = first; i <= last; i++) {
         bool is_there = i < call->output_count && call->outputs[i] >= 0;
         if (is_there && program->model->values[call->outputs[i]].is_read) {
@@ -148,6 +152,14 @@ static void set_sharing(struct onnx_program *program, int index, int node)
     program->overwritable[node] = is_any ? made->input_count : 1;
 }
 
+// What a reader of the graph has to know of the attributes.
+static const char *mode_of(const struct onnx_call *call)
+{
+    if (attribute_is(call, "approximate", "tanh")) return "tanh";
+    bool is_attention = strcmp(call->type, "Attention") == 0;
+    return is_attention && attribute_int(call, "is_causal", 0) ? "causal" : NULL;
+}
+
 static void add_forward(struct onnx_program *program, int index)
 {
     const struct onnx_model *model = program->model;
@@ -177,6 +189,7 @@ static void add_forward(struct onnx_program *program, int index)
     int node =
         program_node(program, ONNX_FORWARD, call->name, printable(program->scratch, call->type),
                      inputs, input_count, outputs, output_count, flop);
+    program->nodes[node].mode = mode_of(call);
     if (call->outputs[0] >= 0 && call_reads(call, 0)) set_sharing(program, index, node);
 }
 

@@ -1,11 +1,13 @@
-#include "models/onnx.h"
+#include "models/onnx/read.h"
 
 #include "core/file.h"
+#include "core/zip.h"
 #include "models/onnx/fold.h"
 #include "models/onnx/model.h"
 #include "models/onnx/names.h"
 #include "models/onnx/operators.h"
 #include "models/onnx/program.h"
+#include "models/pt2.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -328,9 +330,28 @@ static bool check_opset(const struct onnx_model *model, const Onnx__ModelProto *
                    model->path);
 }
 
+static struct onnx_graph *make(struct arena *arena, struct onnx_model *model,
+                               const Onnx__GraphProto *graph)
+{
+    model->name = printable(model->arena, graph->name ? graph->name : "");
+    return read_graph(model, graph) ? program_make(arena, model) : NULL;
+}
+
+struct onnx_graph *onnx_read_graph(struct arena *arena, const char *path,
+                                   const Onnx__GraphProto *graph,
+                                   const struct onnx_options *options, struct err *err)
+{
+    struct arena reading = {0};
+    struct onnx_model model = {.arena = &reading, .path = path, .options = *options, .err = err};
+    struct onnx_graph *result = make(arena, &model, graph);
+    arena_free(&reading);
+    return result;
+}
+
 struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *bytes,
                              size_t byte_count, const struct onnx_options *options, struct err *err)
 {
+    if (zip_is(bytes, byte_count)) return pt2_read(arena, path, bytes, byte_count, options, err);
     struct arena reading = {0};
     struct onnx_graph *result = NULL;
     struct onnx_model model = {.arena = &reading, .path = path, .options = *options, .err = err};
@@ -339,11 +360,8 @@ struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *
         err_set(err, ERR_INPUT, "%s: no ONNX model: the protobuf ends early or is none", path);
     } else if (!proto->graph) {
         err_set(err, ERR_INPUT, "%s: no ONNX model: there is no graph", path);
-    } else {
-        const char *name = proto->graph->name ? proto->graph->name : "";
-        model.name = printable(&reading, name);
-        if (check_opset(&model, proto) && read_graph(&model, proto->graph))
-            result = program_make(arena, &model);
+    } else if (check_opset(&model, proto)) {
+        result = make(arena, &model, proto->graph);
     }
     arena_free(&reading);
     return result;

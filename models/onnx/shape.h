@@ -14,6 +14,8 @@ shape_function shape_same, shape_broadcast, shape_compare, shape_where, shape_ca
 // Contractions, reductions, normalisations: shape_reduce.c
 shape_function shape_matmul, shape_gemm, shape_reduce, shape_arg, shape_einsum, shape_normalized,
     shape_batch_norm, shape_top_k;
+// Fused attention: shape_attention.c
+shape_function shape_attention;
 // Windows over images: shape_window.c
 shape_function shape_conv, shape_conv_transpose, shape_pool, shape_global_pool, shape_resize;
 // Moving data: shape_move.c and shape_cut.c

@@ -1,31 +1,8 @@
 #include "models/onnx/stack.h"
 
-#include "core/json_write.h"
+#include "models/onnx/stack_family.h"
 
 #include <string.h>
-
-// A product with a weight.
-struct product {
-    int node, weight;  // the weight is the initializer, before any Transpose
-    int64_t in, out;
-    bool has_bias;
-};
-
-struct finder {
-    const char *path;
-    const struct onnx_graph *graph;
-    struct err *err;
-    int *maker;  // by tensor: the forward node that makes it, or -1
-    struct product *products;
-    int product_count;
-    int table;  // of tokens; -1 until it is found
-    int64_t vocab, hidden, seq_len, position_count;
-    int64_t head_count, head_dim;
-    int softmax_count, layer_norm_count, rms_norm_count, rotation_count;
-    int scale_count;  // products of tokens with a vector of weights: those of rms norms
-    bool norm_has_bias, has_mask;
-    const char *activation;  // type of the operator
-};
 
 // What the parts of a layer are exported to beside those that tell something.
 static const char *const GLUE[] = {"And",
@@ -62,7 +39,10 @@ static const char *const GLUE[] = {"And",
                                    "Flatten",
                                    "ConstantOfShape",
                                    "Where",
-                                   "Mod"};
+                                   "Mod",
+                                   "ReduceMax",
+                                   "Xor",
+                                   "GatherND"};
 
 static bool is_one_of(const char *type, const char *const *names, size_t count)
 {
@@ -72,12 +52,12 @@ static bool is_one_of(const char *type, const char *const *names, size_t count)
     return false;
 }
 
-static bool refuse(struct finder *f, const struct onnx_node *node, const char *why)
+static bool refuse(struct stack_finder *f, const struct onnx_node *node, const char *why)
 {
     return err_set(f->err, ERR_INPUT, "%s: node %s (%s): %s", f->path, node->name, node->type, why);
 }
 
-static const struct onnx_tensor *tensor_of(const struct finder *f, int tensor)
+static const struct onnx_tensor *tensor_of(const struct stack_finder *f, int tensor)
 {
     return &f->graph->tensors[tensor];
 }
@@ -98,7 +78,7 @@ static int64_t elements(const struct onnx_tensor *tensor)
 static const char *const VIEWS[] = {"Transpose", "Reshape", "Identity", "Cast"};
 
 // The initializer that a tensor is, or is another view of; -1 if it is none.
-static int source_of(const struct finder *f, int tensor)
+static int source_of(const struct stack_finder *f, int tensor)
 {
     while (f->maker[tensor] >= 0) {
         const struct onnx_node *node = &f->graph->nodes[f->maker[tensor]];
@@ -108,13 +88,14 @@ static int source_of(const struct finder *f, int tensor)
     return tensor_of(f, tensor)->role == ONNX_PARAMETER ? tensor : -1;
 }
 
-static const struct onnx_tensor *output_of(const struct finder *f, const struct onnx_node *node)
+static const struct onnx_tensor *output_of(const struct stack_finder *f,
+                                           const struct onnx_node *node)
 {
     return tensor_of(f, node->outputs[0]);
 }
 
 // The initializer of this rank among the inputs of a node; -1 without one.
-static int weight_among(const struct finder *f, const struct onnx_node *node, int rank)
+static int weight_among(const struct stack_finder *f, const struct onnx_node *node, int rank)
 {
     for (int i = 0; i < node->input_count; i++) {
         int source = source_of(f, node->inputs[i]);
@@ -124,7 +105,7 @@ static int weight_among(const struct finder *f, const struct onnx_node *node, in
 }
 
 // Tokens first, then positions: both are rows of tables.
-static bool see_gather(struct finder *f, const struct onnx_node *node)
+static bool see_gather(struct stack_finder *f, const struct onnx_node *node)
 {
     int source = weight_among(f, node, 2);
     const struct onnx_tensor *output = output_of(f, node);
@@ -134,54 +115,91 @@ static bool see_gather(struct finder *f, const struct onnx_node *node)
         f->table = source;
         f->vocab = table->dims[0];
         f->hidden = table->dims[1];
+        f->batch = output->dims[0];
         f->seq_len = output->dims[1];
         return true;
     }
-    bool is_position = f->product_count == 0 && f->position_count == 0 &&
-                       table->dims[1] == f->hidden && f->table >= 0;
-    if (!is_position) return refuse(f, node, "a table that is neither of tokens nor of positions");
-    f->position_count = table->dims[0];
+    bool is_early = f->product_count == 0 && table->dims[1] == f->hidden && f->table >= 0;
+    if (!is_early || f->second_count)
+        return refuse(f, node, "a table that is neither of tokens, of positions nor of types");
+    if (f->position_count) f->second_count = table->dims[0];
+    if (!f->position_count) f->position_count = table->dims[0];
     return true;
 }
 
-static bool see_product(struct finder *f, const struct onnx_node *node)
+static bool fail(struct stack_finder *f, const char *why)
+{
+    return err_set(f->err, ERR_INPUT, "%s: %s", f->path, why);
+}
+
+// Of two tables beside that of tokens the one of positions has a row for each place, and the one of
+// token types has not: there are few of them.
+static bool tell_tables(struct stack_finder *f)
+{
+    if (!f->second_count || f->has_rows) return true;
+    int64_t first = f->position_count, second = f->second_count;
+    bool is_first = first >= f->seq_len, is_second = second >= f->seq_len;
+    if (is_first == is_second) return fail(f, "which of two tables is of positions cannot be told");
+    f->position_count = is_first ? first : second;
+    f->second_count = is_first ? second : first;
+    return true;
+}
+
+static void see_scores(struct stack_finder *f, const struct onnx_tensor *output, int64_t in)
+{
+    // Batch and heads may be one dimension.
+    bool is_flat = output->rank == 3;
+    bool is_score = output->dims[output->rank - 2] == f->seq_len &&
+                    output->dims[output->rank - 1] == f->seq_len && f->softmax_count == 0;
+    if (!is_score) return;
+    f->head_count = is_flat ? output->dims[0] / f->batch : output->dims[1];
+    f->head_dim = in;
+}
+
+static bool see_product(struct stack_finder *f, const struct onnx_node *node)
 {
     int weight = weight_among(f, node, 2);
     int64_t in = last_dim(tensor_of(f, node->inputs[0])), out = last_dim(output_of(f, node));
     if (weight < 0) {
         // Scores come before their softmax; what follows it has the same head count.
         const struct onnx_tensor *output = output_of(f, node);
-        if (output->rank != 4) return refuse(f, node, "a product of activations that has no heads");
-        bool is_score =
-            output->dims[2] == f->seq_len && output->dims[3] == f->seq_len && f->softmax_count == 0;
-        if (is_score) f->head_count = output->dims[1];
-        if (is_score) f->head_dim = in;
+        if ((output->rank != 3 && output->rank != 4) || f->table < 0)
+            return refuse(f, node, "a product of activations that has no heads");
+        see_scores(f, output, in);
         return true;
     }
     if (in * out != elements(tensor_of(f, weight)))
         return refuse(f, node, "its weight is not used as one matrix");
-    f->products[f->product_count++] = (struct product){.node = (int)(node - f->graph->nodes),
-                                                       .weight = weight,
-                                                       .in = in,
-                                                       .out = out,
-                                                       .has_bias = node->input_count > 2};
+    f->products[f->product_count++] = (struct stack_product){.node = (int)(node - f->graph->nodes),
+                                                             .weight = weight,
+                                                             .in = in,
+                                                             .out = out,
+                                                             .has_bias = node->input_count > 2};
+    return true;
+}
+
+// Positions that were folded; a table seen before them is then that of types.
+static bool see_rows(struct stack_finder *f, const struct onnx_node *node, int64_t row_count)
+{
+    if (f->has_rows)
+        return refuse(f, node, "a second constant for each place: export with types as an input");
+    f->has_rows = true;
+    f->second_count = f->position_count;
+    f->position_count = row_count;
     return true;
 }
 
 // A bias, the residual, positions that were folded, the mask, or a part of a function.
-static bool see_add(struct finder *f, const struct onnx_node *node)
+static bool see_add(struct stack_finder *f, const struct onnx_node *node)
 {
     const struct onnx_tensor *output = output_of(f, node);
     bool is_square = output->rank == 4 && output->dims[2] == f->seq_len &&
                      output->dims[3] == f->seq_len && output->dims[1] == f->head_count;
     if (is_square) f->has_mask = true;
     int vector = weight_among(f, node, 1), rows = weight_among(f, node, 3);
-    if (rows >= 0 && f->product_count == 0 && f->position_count == 0) {
-        f->position_count = tensor_of(f, rows)->dims[1];
-        return true;
-    }
+    if (rows >= 0 && f->product_count == 0) return see_rows(f, node, tensor_of(f, rows)->dims[1]);
     if (vector < 0 || elements(tensor_of(f, vector)) == 1) return true;
-    struct product *last = f->product_count ? &f->products[f->product_count - 1] : NULL;
+    struct stack_product *last = f->product_count ? &f->products[f->product_count - 1] : NULL;
     if (!last || last->has_bias || last->out != elements(tensor_of(f, vector)))
         return refuse(f, node, "a vector of weights that is no bias of the product before it");
     last->has_bias = true;
@@ -189,7 +207,7 @@ static bool see_add(struct finder *f, const struct onnx_node *node)
 }
 
 // Weights that are read in passing would be left out.
-static bool no_matrix(struct finder *f, const struct onnx_node *node)
+static bool no_matrix(struct stack_finder *f, const struct onnx_node *node)
 {
     enum { HALF_BYTES = 2, FLOAT_BYTES = 4 };
     int matrix = weight_among(f, node, 2);
@@ -201,7 +219,7 @@ static bool no_matrix(struct finder *f, const struct onnx_node *node)
     return refuse(f, node, "a matrix of weights in no product");
 }
 
-static bool see_scale(struct finder *f, const struct onnx_node *node)
+static bool see_scale(struct stack_finder *f, const struct onnx_node *node)
 {
     int vector = weight_among(f, node, 1);
     bool is_norm = vector < 0 || elements(tensor_of(f, vector)) == 1 ||
@@ -211,17 +229,38 @@ static bool see_scale(struct finder *f, const struct onnx_node *node)
     return no_matrix(f, node);
 }
 
-static bool see_activation(struct finder *f, const struct onnx_node *node)
+// What a function is called by the operator that tells it from others where it is written out.
+static const char *activation_of(const struct onnx_node *node)
 {
-    if (f->activation && strcmp(f->activation, node->type) != 0)
+    if (strcmp(node->type, "Swish") == 0) return "Sigmoid";
+    if (strcmp(node->type, "Gelu") == 0) return node->mode ? "Tanh" : "Erf";
+    return node->type;
+}
+
+static bool see_activation(struct stack_finder *f, const struct onnx_node *node)
+{
+    const char *activation = activation_of(node);
+    if (f->activation && strcmp(f->activation, activation) != 0)
         return refuse(f, node, "a second kind of activation");
-    f->activation = node->type;
+    f->activation = activation;
     return true;
 }
 
-static bool see(struct finder *f, const struct onnx_node *node)
+// The fused operator: scores, softmax and the product with the values in one.
+static bool see_attention(struct stack_finder *f, const struct onnx_node *node)
 {
-    static const char *const ACTIVATIONS[] = {"Tanh", "Erf", "Sigmoid", "Relu"};
+    const struct onnx_tensor *query = tensor_of(f, node->inputs[0]);
+    if (node->input_count < 3 || query->rank != 4)
+        return refuse(f, node, "query, key and value are not apart");
+    f->head_count = query->dims[1];
+    f->head_dim = query->dims[3];
+    f->has_mask = f->has_mask || node->mode || node->input_count > 3;
+    return f->softmax_count++, true;
+}
+
+static bool see(struct stack_finder *f, const struct onnx_node *node)
+{
+    static const char *const ACTIVATIONS[] = {"Tanh", "Erf", "Sigmoid", "Relu", "Gelu", "Swish"};
     const char *type = node->type;
     if (strcmp(type, "Gather") == 0) return see_gather(f, node);
     if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0) return see_product(f, node);
@@ -229,6 +268,7 @@ static bool see(struct finder *f, const struct onnx_node *node)
     if (strcmp(type, "Mul") == 0) return see_scale(f, node);
     if (is_one_of(type, ACTIVATIONS, sizeof ACTIVATIONS / sizeof *ACTIVATIONS))
         return see_activation(f, node);
+    if (strcmp(type, "Attention") == 0) return see_attention(f, node);
     if (strcmp(type, "Softmax") == 0) return f->softmax_count++, true;
     if (strcmp(type, "ReduceMean") == 0) return f->rms_norm_count++, true;
     if (strcmp(type, "Neg") == 0) return f->rotation_count++, true;
@@ -241,22 +281,11 @@ static bool see(struct finder *f, const struct onnx_node *node)
     return refuse(f, node, "no part of the stacks of layers that are recognised");
 }
 
-// What one layer consists of, by its products.
-struct layer_shape {
-    int64_t kv_head_count, ffn;
-    bool is_gated, qkv_bias, out_bias, mlp_bias;
-};
-
-static bool fail(struct finder *f, const char *why)
-{
-    return err_set(f->err, ERR_INPUT, "%s: %s", f->path, why);
-}
-
 // All layers have the products of the first.
-static bool fold(struct finder *f, int each)
+static bool fold(struct stack_finder *f, int each)
 {
     for (int i = each; i < each * f->softmax_count; i++) {
-        const struct product *a = &f->products[i], *b = &f->products[i - each];
+        const struct stack_product *a = &f->products[i], *b = &f->products[i - each];
         bool is_alike = a->in == b->in && a->out == b->out && a->has_bias == b->has_bias;
         if (!is_alike) {
             return refuse(f, &f->graph->nodes[a->node],
@@ -266,9 +295,9 @@ static bool fold(struct finder *f, int each)
     return true;
 }
 
-static bool read_layer(struct finder *f, int each, struct layer_shape *shape)
+static bool read_layer(struct stack_finder *f, int each, struct stack_layer *shape)
 {
-    const struct product *p = f->products;
+    const struct stack_product *p = f->products;
     int64_t heads = f->head_count * f->head_dim;
     bool is_joined = each > 1 && p[0].out > heads && p[1].in == heads;
     int next = is_joined ? 1 : 3;
@@ -281,7 +310,7 @@ static bool read_layer(struct finder *f, int each, struct layer_shape *shape)
                        p[1].has_bias == p[0].has_bias && p[2].has_bias == p[0].has_bias;
     }
     int rest = each - next - 1;
-    const struct product *mlp = &p[next + 1], *down = &p[each - 1];
+    const struct stack_product *mlp = &p[next + 1], *down = &p[each - 1];
     shape->out_bias = p[next].has_bias;
     shape->mlp_bias = mlp->has_bias;
     shape->is_gated = rest == 3;
@@ -294,96 +323,52 @@ static bool read_layer(struct finder *f, int each, struct layer_shape *shape)
                   "its layer is no attention and mlp as they are recognised");
 }
 
-static void put_gpt2(const struct finder *f, const struct layer_shape *shape, bool is_tied,
-                     struct json_writer *writer)
-{
-    bool is_tanh = strcmp(f->activation, "Tanh") == 0;
-    json_put_text(writer, "model_type", "gpt2");
-    json_put_i64(writer, "vocab_size", f->vocab);
-    json_put_i64(writer, "n_positions", f->position_count);
-    json_put_i64(writer, "n_embd", f->hidden);
-    json_put_i64(writer, "n_layer", f->softmax_count);
-    json_put_i64(writer, "n_head", f->head_count);
-    json_put_i64(writer, "n_inner", shape->ffn);
-    json_put_text(writer, "activation_function", is_tanh ? "gelu_new" : "gelu");
-    if (is_tied) json_put_bool(writer, "tie_word_embeddings", true);
-}
-
-static void put_llama(const struct finder *f, const struct layer_shape *shape, bool is_tied,
-                      struct json_writer *writer)
-{
-    json_put_text(writer, "model_type", shape->qkv_bias ? "qwen2" : "llama");
-    json_put_i64(writer, "vocab_size", f->vocab);
-    json_put_i64(writer, "hidden_size", f->hidden);
-    json_put_i64(writer, "intermediate_size", shape->ffn);
-    json_put_i64(writer, "num_hidden_layers", f->softmax_count);
-    json_put_i64(writer, "num_attention_heads", f->head_count);
-    json_put_i64(writer, "num_key_value_heads", shape->kv_head_count);
-    json_put_i64(writer, "head_dim", f->head_dim);
-    if (is_tied) json_put_bool(writer, "tie_word_embeddings", true);
-}
-
-static bool put_family(struct finder *f, const struct layer_shape *s, bool is_tied,
-                       struct json_writer *writer)
-{
-    int norms = 2 * f->softmax_count + 1;
-    bool is_whole = f->head_count * f->head_dim == f->hidden;
-    const char *activation = f->activation ? f->activation : "";
-    bool is_gelu = strcmp(activation, "Tanh") == 0 || strcmp(activation, "Erf") == 0;
-    bool is_gpt2 = f->layer_norm_count == norms && f->norm_has_bias && f->position_count > 0 &&
-                   f->rms_norm_count == 0 && f->scale_count == 0 && f->rotation_count == 0 &&
-                   !s->is_gated && is_gelu && is_whole && s->kv_head_count == f->head_count &&
-                   s->qkv_bias && s->out_bias && s->mlp_bias;
-    bool is_llama = f->rms_norm_count == norms && f->scale_count == norms &&
-                    f->layer_norm_count == 0 && f->position_count == 0 &&
-                    f->rotation_count == 2 * f->softmax_count && s->is_gated &&
-                    strcmp(activation, "Sigmoid") == 0 && !s->out_bias && !s->mlp_bias &&
-                    (is_whole || !s->qkv_bias);
-    if (!f->has_mask)
-        return fail(f, "no mask on the scores: attention both ways is not recognised");
-    if (!is_gpt2 && !is_llama) {
-        return fail(
-            f, "a stack of layers whose norms, positions, mlp and biases are together those of "
-               "none of gpt2, llama, qwen2");
-    }
-    json_open(writer, NULL, '{');
-    if (is_gpt2) put_gpt2(f, s, is_tied, writer);
-    if (is_llama) put_llama(f, s, is_tied, writer);
-    json_close(writer, '}');
-    return true;
-}
-
-// But for the head.
-static int64_t count_parameters(const struct finder *f)
+// But for the matrix of the head.
+static int64_t count_parameters(const struct stack_finder *f)
 {
     int norms = f->layer_norm_count + f->rms_norm_count;
-    int64_t sum =
-        (f->vocab + f->position_count) * f->hidden + norms * f->hidden * (f->norm_has_bias ? 2 : 1);
+    int64_t sum = (f->vocab + f->position_count + f->second_count) * f->hidden +
+                  norms * f->hidden * (f->norm_has_bias ? 2 : 1);
     for (int i = 0; i < f->product_count - 1; i++)
         sum +=
             f->products[i].in * f->products[i].out + f->products[i].has_bias * f->products[i].out;
-    return sum;
+    return sum + f->products[f->product_count - 1].has_bias * f->vocab;
 }
 
-static struct onnx_stack *finish(struct arena *arena, struct finder *f)
+// Behind the layers stands the head: one product, or of a masked model a dense layer of tokens and
+// a product with a bias. False where there is none.
+static bool read_head(struct stack_finder *f, int *in_layers, bool *is_masked)
 {
-    struct layer_shape shape = {0};
+    const struct stack_product *head = &f->products[f->product_count - 1];
+    *is_masked = head->has_bias;
+    *in_layers = f->product_count - 1 - *is_masked;
+    bool is_head = head->out == f->vocab && head->in == f->hidden && *in_layers > 0 &&
+                   *in_layers % f->softmax_count == 0;
+    if (*is_masked && is_head) {
+        const struct stack_product *dense = head - 1;
+        is_head = dense->in == f->hidden && dense->out == f->hidden && dense->has_bias;
+    }
+    if (is_head) return true;
+    return refuse(f, &f->graph->nodes[head->node],
+                  "the last product is no head over the vocabulary");
+}
+
+static struct onnx_stack *finish(struct arena *arena, struct stack_finder *f)
+{
+    struct stack_layer shape = {0};
     struct json_writer writer = {.arena = arena};
-    int in_layers = f->product_count - 1;
-    const struct product *head = &f->products[f->product_count - 1];
-    if (f->table < 0 || f->softmax_count == 0 || in_layers < 1) {
+    int in_layers = 0;
+    bool is_masked = false;
+    if (f->table < 0 || f->softmax_count == 0 || f->product_count < 2) {
         fail(f, "no stack of transformer layers: no table of tokens, or no attention");
         return NULL;
     }
-    if (head->out != f->vocab || head->in != f->hidden || head->has_bias ||
-        in_layers % f->softmax_count != 0) {
-        refuse(f, &f->graph->nodes[head->node], "the last product is no head over the vocabulary");
-        return NULL;
-    }
+    if (!tell_tables(f) || !read_head(f, &in_layers, &is_masked)) return NULL;
+    const struct stack_product *head = &f->products[f->product_count - 1];
     int each = in_layers / f->softmax_count;
     bool is_tied = head->weight == f->table;
     if (!fold(f, each) || !read_layer(f, each, &shape)) return NULL;
-    if (!put_family(f, &shape, is_tied, &writer)) return NULL;
+    if (!stack_put_family(f, &shape, is_tied, is_masked, &writer)) return NULL;
     struct onnx_stack *stack = ARENA_NEW(arena, struct onnx_stack, 1);
     stack->config = writer.text;
     stack->parameter_elements = count_parameters(f);
@@ -394,9 +379,9 @@ static struct onnx_stack *finish(struct arena *arena, struct finder *f)
 struct onnx_stack *onnx_stack_find(struct arena *arena, const char *path,
                                    const struct onnx_graph *graph, struct err *err)
 {
-    struct finder finder = {.path = path, .graph = graph, .err = err, .table = -1};
+    struct stack_finder finder = {.path = path, .graph = graph, .err = err, .table = -1};
     finder.maker = ARENA_NEW(arena, int, graph->tensor_count);
-    finder.products = ARENA_NEW(arena, struct product, graph->node_count + 1);
+    finder.products = ARENA_NEW(arena, struct stack_product, graph->node_count + 1);
     for (int i = 0; i < graph->tensor_count; i++)
         finder.maker[i] = -1;
     for (int n = 0; n < graph->node_count; n++) {

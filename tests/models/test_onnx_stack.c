@@ -48,6 +48,17 @@ static void grouped_heads_and_gates_are_found(void **state)
                         text_of_config(*state, "{\"model_type\": \"qwen2\", " TINY));
 }
 
+// Positions were folded by the exporter into a constant of as many rows as the example had tokens.
+static void a_masked_model_is_found_by_its_head(void **state)
+{
+    assert_string_equal(
+        text_of(*state, FOLDER "bert.onnx"),
+        text_of_config(*state,
+                       "{\"model_type\": \"bert\", \"num_hidden_layers\": 2, \"hidden_size\": 32, "
+                       "\"num_attention_heads\": 4, \"intermediate_size\": 64, "
+                       "\"vocab_size\": 100, \"max_position_embeddings\": 16}"));
+}
+
 // What was taken for keys that no graph has is said.
 static void what_a_graph_does_not_say_is_noted(void **state)
 {
@@ -112,6 +123,14 @@ static void other_graphs_are_refused_by_name(void **state)
     concat->inputs = table;
     must_refuse(*state, graph, "(Concat): a matrix of weights in no product");
 
+    graph = load(*state, FOLDER "bert.onnx");
+    node_of(graph, "Gelu", 1)->mode = "tanh";
+    must_refuse(*state, graph, "(Gelu): a second kind of activation");
+
+    graph = load(*state, FOLDER "bert.onnx");
+    node_of(graph, "LayerNormalization", 2)->type = "Identity";
+    must_refuse(*state, graph, "are together those of none of gpt2, llama, qwen2, bert");
+
     graph = load(*state, FOLDER "gpt2.onnx");
     struct onnx_node *product = node_of(graph, "Gemm", 5);
     product->input_count = 2;
@@ -129,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_is_the_shipped_one),
         cmocka_unit_test(grouped_heads_and_gates_are_found),
+        cmocka_unit_test(a_masked_model_is_found_by_its_head),
         cmocka_unit_test(what_a_graph_does_not_say_is_noted),
         cmocka_unit_test(other_graphs_are_refused_by_name),
         cmocka_unit_test(what_has_no_layers_is_refused),

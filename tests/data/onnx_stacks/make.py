@@ -7,11 +7,25 @@ Made with torch 2.15, transformers 5.23, onnx 1.23.2 and onnxscript; run it in t
 """
 import onnx
 import torch
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
+from transformers import (BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM)
 
 TINY = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
             intermediate_size=48, vocab_size=100, attn_implementation="eager")
+
+
+TINY_BERT = dict(num_hidden_layers=2, hidden_size=32, num_attention_heads=4, intermediate_size=64,
+                 vocab_size=100, max_position_embeddings=40, attn_implementation="eager")
+
+
+class Masked(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask,
+                          token_type_ids=token_type_ids).logits
 
 
 class Logits(torch.nn.Module):
@@ -24,7 +38,7 @@ class Logits(torch.nn.Module):
 
 
 def strip(model):
-    names = {"": "", "input_ids": "input_ids", "logits": "logits"}
+    names = {n: n for n in ("", "input_ids", "attention_mask", "token_type_ids", "logits")}
     graph = model.graph
     for of in (model, graph, *graph.node, *graph.initializer):
         of.doc_string = ""
@@ -51,8 +65,12 @@ def strip(model):
 def export(name, model, length):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
-    torch.onnx.export(Logits(model).eval(), (torch.zeros(1, length, dtype=torch.long),),
-                      "/tmp/stack.onnx", dynamo=True, input_names=["input_ids"],
+    zeros, names = torch.zeros(1, length, dtype=torch.long), ["input_ids"]
+    inputs, wrapped = (zeros,), Logits(model)
+    if isinstance(model, BertForMaskedLM):
+        names += ["attention_mask", "token_type_ids"]
+        inputs, wrapped = (zeros, zeros + 1, zeros), Masked(model)
+    torch.onnx.export(wrapped.eval(), inputs, "/tmp/stack.onnx", dynamo=True, input_names=names,
                       output_names=["logits"], external_data=True)
     stripped = onnx.load("/tmp/stack.onnx", load_external_data=False)
     strip(stripped)
@@ -62,3 +80,4 @@ def export(name, model, length):
 export("gpt2", GPT2LMHeadModel(GPT2Config(attn_implementation="eager")), 1024)
 export("llama", LlamaForCausalLM(LlamaConfig(**TINY)), 16)
 export("qwen2", Qwen2ForCausalLM(Qwen2Config(**TINY)), 16)
+export("bert", BertForMaskedLM(BertConfig(**TINY_BERT)), 16)

@@ -1,0 +1,339 @@
+#include "models/pt2.h"
+
+#include "core/gzip.h"
+#include "core/zip.h"
+#include "models/onnx/program.h"
+#include "models/onnx/read.h"
+#include "models/pt2/rules.h"
+
+#include <string.h>
+
+// The text of a graph: as much as a document may have.
+static const size_t TEXT_BYTES_MOST = (size_t)64 << 20;
+
+static bool open_document(struct arena *arena, const char *path, const char *bytes,
+                          size_t byte_count, struct json_document *document, struct err *err)
+{
+    const struct zip archive = {.bytes = bytes, .size = (int64_t)byte_count};
+    struct zip member;
+    if (!zip_find_in(&archive, "/models/", ".json", &member) &&
+        !zip_find(&archive, "serialized_exported_program.json", &member)) {
+        return err_set(err, ERR_INPUT,
+                       "%s: a zip, but no program of torch.export: there is neither "
+                       "models/NAME.json nor serialized_exported_program.json in it",
+                       path);
+    }
+    size_t text_bytes = (size_t)member.size;
+    const char *text = member.bytes;
+    if (member.method == ZIP_DEFLATED) {
+        text = gzip_unpack_bare(arena, path, member.bytes, (size_t)member.size, TEXT_BYTES_MOST,
+                                &text_bytes, err);
+    } else if (member.method != ZIP_STORED) {
+        err_set(err, ERR_INPUT, "%s: its graph is packed by method %d, which we do not know", path,
+                member.method);
+    }
+    return !err->kind && json_parse(arena, path, text, text_bytes, document, err);
+}
+
+static int value_new(struct pt2_program *program, const struct pt2_value *value)
+{
+    int index = program->value_count++;
+    program->values[index] = *value;
+    names_put(program->arena, &program->names, value->name, index);
+    return index;
+}
+
+// {"dtype": 7, "sizes": [{"as_int": 4}, {"as_expr": {"expr_str": "s0", "hint": {"as_int": 2}}}]}
+static bool read_size(struct pt2_program *program, const struct json *size, int64_t *found)
+{
+    struct json value = json_item(size, 0);
+    if (json_is_object(&value)) {
+        struct json hint = json_find(&value, "hint");
+        if (!json_is_object(&hint) || json_count(&hint, program->err) < 1)
+            return json_fail(size, program->err, "a dimension without value or example");
+        struct json number = json_item(&hint, 0);
+        *found = json_i64(&number, 0, 1e15, program->err);
+    } else {
+        *found = json_i64(&value, 0, 1e15, program->err);
+    }
+    return !program->err->kind;
+}
+
+static bool read_value(struct pt2_program *program, const struct json *object)
+{
+    struct err *err = program->err;
+    struct json dtype = json_get(object, "dtype", err), sizes = json_get(object, "sizes", err);
+    struct pt2_value value = {.name = arena_copy(program->arena, json_key(object))};
+    int64_t number = json_i64(&dtype, 0, 1000, err);
+    value.rank = json_count(&sizes, err);
+    if (err->kind) return false;
+    value.element = pt2_element(number);
+    if (!value.element)
+        return json_fail(&dtype, err, "an element type (%lld) that we do not know",
+                         (long long)number);
+    if (value.rank > RANK_MOST)
+        return json_fail(&sizes, err, "%d dimensions, at most %d are wanted", value.rank,
+                         RANK_MOST);
+    int64_t *dims = ARENA_NEW(program->arena, int64_t, value.rank);
+    for (int i = 0; i < value.rank; i++) {
+        struct json size = json_item(&sizes, i);
+        if (!json_is_object(&size)) return json_fail(&size, err, "a size is wanted");
+        if (!read_size(program, &size, &dims[i])) return false;
+    }
+    value.dims = dims;
+    if (names_find(&program->names, value.name) >= 0)
+        return json_fail(object, err, "a tensor that is there twice");
+    value_new(program, &value);
+    return true;
+}
+
+static struct pt2_value *value_of(struct pt2_program *program, const struct json *named)
+{
+    struct json text = json_get(named, "name", program->err);
+    const char *name = json_text(&text, program->err);
+    int index = name ? names_find(&program->names, name) : -1;
+    if (index >= 0) return &program->values[index];
+    if (name) json_fail(&text, program->err, "nothing is said of this tensor");
+    return NULL;
+}
+
+static Onnx__TensorProto *weight_of(struct pt2_program *program, const struct pt2_value *value)
+{
+    Onnx__TensorProto *tensor = ARENA_NEW(program->arena, Onnx__TensorProto, 1);
+    onnx__tensor_proto__init(tensor);
+    tensor->name = arena_copy(program->arena, value->name);
+    tensor->has_data_type = 1;
+    tensor->data_type = (int32_t)value->element;
+    tensor->dims = ARENA_NEW(program->arena, int64_t, value->rank);
+    if (value->rank) memcpy(tensor->dims, value->dims, (size_t)value->rank * sizeof(int64_t));
+    tensor->n_dims = (size_t)value->rank;
+    return tensor;
+}
+
+static Onnx__ValueInfoProto *info_of(struct pt2_program *program, const struct pt2_value *value)
+{
+    struct arena *arena = program->arena;
+    Onnx__ValueInfoProto *info = ARENA_NEW(arena, Onnx__ValueInfoProto, 1);
+    Onnx__TypeProto *type = ARENA_NEW(arena, Onnx__TypeProto, 1);
+    Onnx__TypeProto__Tensor *tensor = ARENA_NEW(arena, Onnx__TypeProto__Tensor, 1);
+    Onnx__TensorShapeProto *shape = ARENA_NEW(arena, Onnx__TensorShapeProto, 1);
+    onnx__value_info_proto__init(info);
+    onnx__type_proto__init(type);
+    onnx__type_proto__tensor__init(tensor);
+    onnx__tensor_shape_proto__init(shape);
+    shape->dim = ARENA_NEW(arena, Onnx__TensorShapeProto__Dimension *, value->rank);
+    shape->n_dim = (size_t)value->rank;
+    for (int i = 0; i < value->rank; i++) {
+        shape->dim[i] = ARENA_NEW(arena, Onnx__TensorShapeProto__Dimension, 1);
+        onnx__tensor_shape_proto__dimension__init(shape->dim[i]);
+        shape->dim[i]->has_dim_value = 1;
+        shape->dim[i]->dim_value = value->dims[i];
+    }
+    tensor->has_elem_type = 1;
+    tensor->elem_type = (int32_t)value->element;
+    tensor->shape = shape;
+    type->tensor_type = tensor;
+    info->type = type;
+    info->name = arena_copy(arena, value->name);
+    return info;
+}
+
+// {"parameter": {"arg": {"name": "p_w"}, ...}}, {"buffer": ...}, {"user_input": {"arg":
+// {"as_tensor": {"name": "x"}}}}: numbers among the inputs are no tensors and read by nobody.
+static bool read_input(struct pt2_program *program, const struct json *spec)
+{
+    struct json body = json_item(spec, 0), arg = json_find(&body, "arg");
+    const char *kind = json_key(&body);
+    bool is_input = strcmp(kind, "user_input") == 0, is_weight = strcmp(kind, "parameter") == 0;
+    bool is_tensor = is_input || is_weight || strcmp(kind, "buffer") == 0 ||
+                     strcmp(kind, "tensor_constant") == 0;
+    if (!is_tensor || !json_is_object(&arg) || json_count(&arg, program->err) < 1) return true;
+    struct json inner = json_item(&arg, 0);
+    if (is_input && strcmp(json_key(&inner), "as_tensor") != 0) return true;
+    struct pt2_value *value = value_of(program, is_input ? &inner : &arg);
+    if (!value) return false;
+    value->is_fixed = !is_input && !is_weight;
+    struct arena *arena = program->arena;
+    if (is_input) {
+        ARENA_GROW(arena, program->inputs, program->input_count, program->input_room);
+        program->inputs[program->input_count++] = info_of(program, value);
+    } else if (is_weight) {
+        ARENA_GROW(arena, program->weights, program->weight_count, program->weight_room);
+        program->weights[program->weight_count++] = weight_of(program, value);
+    } else {
+        pt2_put_unknown(program, value);
+    }
+    return true;
+}
+
+static bool read_output(struct pt2_program *program, const struct json *spec)
+{
+    struct json body = json_item(spec, 0), arg = json_find(&body, "arg");
+    bool is_answer = strcmp(json_key(&body), "user_output") == 0;
+    bool is_loss = strcmp(json_key(&body), "loss_output") == 0;
+    if ((!is_answer && !is_loss) || !json_is_object(&arg) || json_count(&arg, program->err) < 1)
+        return true;
+    struct json inner = json_item(&arg, 0);
+    if (is_answer && strcmp(json_key(&inner), "as_tensor") != 0) return true;
+    const struct pt2_value *value = value_of(program, is_answer ? &inner : &arg);
+    if (!value) return false;
+    ARENA_GROW(program->arena, program->outputs, program->output_count, program->output_room);
+    program->outputs[program->output_count++] = info_of(program, value);
+    return true;
+}
+
+static bool each(struct pt2_program *program, const struct json *object, const char *key,
+                 bool (*read)(struct pt2_program *program, const struct json *item))
+{
+    struct json list = json_get(object, key, program->err);
+    int count = json_count(&list, program->err);
+    for (int i = 0; i < count && !program->err->kind; i++) {
+        struct json item = json_item(&list, i);
+        bool is_wanted = json_is_object(&item) && json_count(&item, program->err) > 0;
+        if (!is_wanted) return json_fail(&item, program->err, "an object with members is wanted");
+        if (!read(program, &item)) return false;
+    }
+    return !program->err->kind;
+}
+
+// Whether the argument names a tensor that inputs or parameters go into.
+static bool is_moving(struct pt2_program *program, const struct json *argument)
+{
+    struct json value = json_item(argument, 0);
+    const char *kind = json_key(&value);
+    bool is_list = strcmp(kind, "as_tensors") == 0;
+    if (!is_list && strcmp(kind, "as_tensor") != 0) return false;
+    int count = is_list ? json_count(&value, program->err) : 1;
+    for (int i = 0; i < count && !program->err->kind; i++) {
+        struct json named = is_list ? json_item(&value, i) : value;
+        const struct pt2_value *found = value_of(program, &named);
+        if (found && !found->is_fixed) return true;
+    }
+    return false;
+}
+
+static bool read_results(struct pt2_node *node, const struct json *outputs)
+{
+    struct pt2_program *program = node->program;
+    int count = json_count(outputs, program->err);
+    struct json list = *outputs, first = count ? json_item(outputs, 0) : list, inner = list;
+    if (count && json_is_object(&first) && json_count(&first, program->err) > 0)
+        inner = json_item(&first, 0);
+    bool is_list = count == 1 && json_is_array(&inner) && inner.parent == &first &&
+                   strcmp(json_key(&inner), "as_tensors") == 0;
+    if (is_list) {
+        list = inner;
+        count = json_count(&list, program->err);
+    }
+    node->outputs = ARENA_NEW(program->arena, const struct pt2_value *, count + 1);
+    for (int i = 0; i < count && !program->err->kind; i++) {
+        struct json item = json_item(&list, i), named = item;
+        if (!json_is_object(&item) || json_count(&item, program->err) < 1)
+            return json_fail(&item, program->err, "a result is wanted");
+        if (!is_list) named = json_item(&item, 0);
+        bool is_tensor = is_list || strcmp(json_key(&named), "as_tensor") == 0;
+        if (is_tensor) node->outputs[node->output_count] = value_of(program, &named);
+        node->output_count += is_tensor;
+    }
+    return !program->err->kind;
+}
+
+// True and `moves` set: whether it depends on inputs or parameters.
+static bool read_arguments(struct pt2_node *node, const struct json *inputs, bool *moves)
+{
+    struct pt2_program *program = node->program;
+    int count = json_count(inputs, program->err);
+    if (count > PT2_ARGUMENTS_MOST)
+        return pt2_fail(node, "%d arguments, at most %d are wanted", count, PT2_ARGUMENTS_MOST);
+    for (int i = 0; i < count && !program->err->kind; i++) {
+        struct json input = json_item(inputs, i), name = json_get(&input, "name", program->err);
+        struct json argument = json_get(&input, "arg", program->err);
+        const char *text = json_text(&name, program->err);
+        if (program->err->kind) return false;
+        if (!json_is_object(&argument) || json_count(&argument, program->err) < 1)
+            return json_fail(&argument, program->err, "an argument is wanted");
+        // Cursors point at the ones that they came from, which end with this loop.
+        struct json *kept = ARENA_NEW(program->arena, struct json, 1);
+        *kept = input;
+        argument.parent = kept;
+        node->inputs[i] = argument;
+        node->input_names[i] = text;
+        node->input_count = i + 1;
+        *moves = *moves || is_moving(program, &node->inputs[i]);
+    }
+    return !program->err->kind;
+}
+
+static bool read_node(struct pt2_program *program, const struct json *object)
+{
+    struct err *err = program->err;
+    struct json target = json_get(object, "target", err);
+    struct json inputs = json_get(object, "inputs", err),
+                outputs = json_get(object, "outputs", err);
+    struct pt2_node node = {.program = program};
+    bool moves = false;
+    node.target = json_text(&target, err);
+    if (err->kind) return false;
+    node.name = node.target;
+    if (!read_results(&node, &outputs)) return false;
+    if (node.output_count && node.outputs[0]) node.name = node.outputs[0]->name;
+    if (!read_arguments(&node, &inputs, &moves)) return false;
+    if (node.output_count == 0) return true;  // an assertion, or a size
+    const struct pt2_rule *rule = pt2_rule_find(program->arena, node.target);
+    if (moves && !rule) return pt2_fail(&node, "an operator that we do not know");
+    if (moves) return rule->make(&node, rule->type) && !err->kind;
+    for (int i = 0; i < node.output_count; i++) {
+        int index = names_find(&program->names, node.outputs[i]->name);
+        program->values[index].is_fixed = true;
+        pt2_put_unknown(program, &program->values[index]);
+    }
+    return true;
+}
+
+static bool read_values(struct pt2_program *program, const struct json *graph)
+{
+    struct json values = json_get(graph, "tensor_values", program->err);
+    int count = json_is_object(&values) ? json_count(&values, program->err) : 0;
+    program->values = ARENA_NEW(program->arena, struct pt2_value, count);
+    return each(program, graph, "tensor_values", read_value);
+}
+
+static bool convert(struct pt2_program *program, const struct json *root)
+{
+    struct err *err = program->err;
+    struct json module = json_get(root, "graph_module", err);
+    struct json graph = json_get(&module, "graph", err);
+    struct json signature = json_get(&module, "signature", err);
+    return !err->kind && read_values(program, &graph) &&
+           each(program, &signature, "input_specs", read_input) &&
+           each(program, &graph, "nodes", read_node) &&
+           each(program, &signature, "output_specs", read_output);
+}
+
+struct onnx_graph *pt2_read(struct arena *arena, const char *path, const char *bytes,
+                            size_t byte_count, const struct onnx_options *options, struct err *err)
+{
+    struct arena reading = {0};
+    struct json_document document;
+    struct onnx_graph *result = NULL;
+    struct pt2_program program = {.arena = &reading, .path = path, .err = err};
+    if (open_document(&reading, path, bytes, byte_count, &document, err)) {
+        struct json root = json_root(&document);
+        if (convert(&program, &root)) {
+            Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
+            char name[] = "torch.export";
+            graph.name = name;
+            graph.node = program.nodes;
+            graph.n_node = (size_t)program.node_count;
+            graph.initializer = program.weights;
+            graph.n_initializer = (size_t)program.weight_count;
+            graph.input = program.inputs;
+            graph.n_input = (size_t)program.input_count;
+            graph.output = program.outputs;
+            graph.n_output = (size_t)program.output_count;
+            result = onnx_read_graph(arena, path, &graph, options, err);
+        }
+    }
+    arena_free(&reading);
+    return result;
+}

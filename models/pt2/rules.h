@@ -1,0 +1,35 @@
+#pragma once
+#include "models/pt2/node.h"
+
+// What an operator of ATen becomes. `type` is an operator of ONNX (models/onnx/operators.c) for
+// rules that make one of any such type; `name` is the operator without overload, and without the
+// underscore of those that overwrite their input.
+
+struct pt2_rule {
+    const char *name;
+    bool (*make)(struct pt2_node *node, const char *type);
+    const char *type;
+};
+
+// NULL where the table has no such row.
+const struct pt2_rule *pt2_rule_find(struct arena *arena, const char *target);
+
+typedef bool pt2_maker(struct pt2_node *node, const char *type);
+
+// Element by element, products and norms: rules_math.c
+pt2_maker pt2_unary, pt2_rsqrt, pt2_binary, pt2_product, pt2_addmm, pt2_baddbmm, pt2_linear,
+    pt2_softmax, pt2_reduce, pt2_where, pt2_masked_fill, pt2_clip, pt2_gelu, pt2_dropout;
+pt2_maker pt2_layer_norm, pt2_rms_norm, pt2_batch_norm, pt2_group_norm, pt2_attention;
+// Moving data: rules_move.c
+pt2_maker pt2_same, pt2_cast, pt2_made, pt2_reshape, pt2_transpose, pt2_expand, pt2_slice,
+    pt2_select, pt2_split, pt2_concat, pt2_stack, pt2_embedding, pt2_gather, pt2_index, pt2_cumsum;
+// Windows over images: rules_window.c
+pt2_maker pt2_conv, pt2_pool, pt2_adaptive_pool, pt2_resize;
+
+// The first argument, which must be a tensor.
+const struct pt2_value *pt2_first(const struct pt2_node *node);
+// The tensor under another element type: itself, or a Cast of it.
+const char *pt2_as_element(const struct pt2_node *node, const struct pt2_value *value,
+                           enum onnx_element element);
+// Element types as ATen numbers them; 0 for those that we do not know.
+enum onnx_element pt2_element(int64_t scalar_type);

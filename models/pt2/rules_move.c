@@ -1,0 +1,251 @@
+#include "models/pt2/rules.h"
+
+#include <string.h>
+
+static bool is_clean(const struct pt2_node *node)
+{
+    return !node->program->err->kind;
+}
+
+static Onnx__NodeProto *put1(const struct pt2_node *node, const char *type, const char *output,
+                             const char *input)
+{
+    return pt2_put(node, type, output, 1, &input);
+}
+
+static Onnx__NodeProto *put2(const struct pt2_node *node, const char *type, const char *output,
+                             const char *first, const char *second)
+{
+    const char *const inputs[] = {first, second};
+    return pt2_put(node, type, output, 2, inputs);
+}
+
+// The stated result, which the rules of this file go by: views have their sizes computed there.
+static const struct pt2_value *result(const struct pt2_node *node)
+{
+    const struct pt2_value *out = node->output_count ? node->outputs[0] : NULL;
+    if (!out) pt2_fail(node, "nothing is said of its result");
+    return out;
+}
+
+static bool is_alike(const struct pt2_value *a, const struct pt2_value *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+bool pt2_same(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    if (!x) return false;
+    put1(node, "Identity", pt2_output(node, 0), x->name);
+    return true;
+}
+
+bool pt2_cast(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    if (x->element == out->element) return pt2_same(node, type);
+    pt2_put_int(node, put1(node, "Cast", out->name, x->name), "to", out->element);
+    return true;
+}
+
+// What depends on the shape of its input alone.
+bool pt2_made(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *out = result(node);
+    if (out) pt2_put_unknown(node->program, out);
+    return out;
+}
+
+bool pt2_reshape(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    if (is_alike(x, out)) return pt2_same(node, type);
+    put2(node, "Reshape", out->name, x->name, pt2_put_list(node, out->dims, out->rank));
+    return true;
+}
+
+bool pt2_transpose(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    int64_t order[RANK_MOST] = {0};
+    int count = 0;
+    if (!x) return false;
+    for (int i = 0; i < x->rank; i++)
+        order[i] = i;
+    if (pt2_has(node, "dims")) {
+        const int64_t *dims = pt2_ints(node, "dims", &count);
+        if (count != x->rank)
+            return is_clean(node) ? pt2_fail(node, "dims are not all of them") : false;
+        for (int i = 0; i < count; i++)
+            order[i] = dims[i] < 0 ? dims[i] + x->rank : dims[i];
+    } else if (x->rank >= 2) {
+        int64_t a = pt2_axis(node, "dim0", 0, x->rank), b = pt2_axis(node, "dim1", 1, x->rank);
+        order[a] = b;
+        order[b] = a;
+    }
+    pt2_put_ints(node, put1(node, "Transpose", pt2_output(node, 0), x->name), "perm", order,
+                 x->rank);
+    return is_clean(node);
+}
+
+bool pt2_expand(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    if (is_alike(x, out)) return pt2_same(node, type);
+    put2(node, "Expand", out->name, x->name, pt2_put_list(node, out->dims, out->rank));
+    return true;
+}
+
+bool pt2_slice(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    if (is_alike(x, out)) return pt2_same(node, type);
+    int64_t axis = pt2_axis(node, "dim", 0, x->rank), start = pt2_int(node, "start", 0);
+    int64_t end = pt2_int(node, "end", INT64_C(1) << 62), step = pt2_int(node, "step", 1);
+    if (pt2_has(node, "length")) end = start + pt2_int(node, "length", 0);
+    const char *inputs[] = {x->name, pt2_put_list(node, &start, 1), pt2_put_list(node, &end, 1),
+                            pt2_put_list(node, &axis, 1), pt2_put_list(node, &step, 1)};
+    pt2_put(node, "Slice", out->name, 5, inputs);
+    return is_clean(node);
+}
+
+bool pt2_select(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    if (!x) return false;
+    int64_t axis = pt2_axis(node, "dim", 0, x->rank), index = pt2_int(node, "index", 0);
+    const char *place = pt2_put_number(node, ELEMENT_INT64, (double)index);
+    pt2_put_int(node, put2(node, "Gather", pt2_output(node, 0), x->name, place), "axis", axis);
+    return is_clean(node);
+}
+
+bool pt2_split(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    if (!x || !node->output_count) return x ? pt2_fail(node, "it has no result") : false;
+    int64_t axis = pt2_axis(node, "dim", 0, x->rank);
+    int64_t *sizes = ARENA_NEW(node->program->arena, int64_t, node->output_count);
+    for (int i = 0; i < node->output_count && is_clean(node); i++) {
+        if (!node->outputs[i] || node->outputs[i]->rank != x->rank)
+            return pt2_fail(node, "its results are not parts of its input");
+        sizes[i] = node->outputs[i]->dims[axis];
+    }
+    if (!is_clean(node)) return false;
+    const char *list = pt2_put_list(node, sizes, node->output_count);
+    Onnx__NodeProto *proto = put2(node, "Split", pt2_output(node, 0), x->name, list);
+    for (int i = 1; i < node->output_count; i++)
+        pt2_put_output(node, proto, pt2_output(node, i));
+    pt2_put_int(node, proto, "axis", axis);
+    return true;
+}
+
+bool pt2_concat(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *out = result(node);
+    int count = 0;
+    const struct pt2_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
+    if (!parts) return false;
+    const char **inputs = ARENA_NEW(node->program->arena, const char *, count);
+    for (int i = 0; i < count; i++)
+        inputs[i] = pt2_as_element(node, parts[i], out->element);
+    pt2_put_int(node, pt2_put(node, "Concat", out->name, count, inputs), "axis",
+                pt2_axis(node, "dim", 0, out->rank));
+    return is_clean(node);
+}
+
+// Parts side by side along a dimension that they do not have.
+bool pt2_stack(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *out = result(node);
+    int count = 0;
+    const struct pt2_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
+    if (!parts) return false;
+    int64_t axis = pt2_axis(node, "dim", 0, out->rank);
+    const char **inputs = ARENA_NEW(node->program->arena, const char *, count);
+    for (int i = 0; i < count && is_clean(node); i++) {
+        int64_t *dims = ARENA_NEW(node->program->arena, int64_t, out->rank);
+        memcpy(dims, out->dims, (size_t)out->rank * sizeof *dims);
+        dims[axis] = 1;
+        inputs[i] = pt2_between(node);
+        put2(node, "Reshape", inputs[i], parts[i]->name, pt2_put_list(node, dims, out->rank));
+    }
+    if (!is_clean(node)) return false;
+    pt2_put_int(node, pt2_put(node, "Concat", out->name, count, inputs), "axis", axis);
+    return true;
+}
+
+bool pt2_embedding(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *table = pt2_first(node), *indices = pt2_tensor(node, "indices");
+    if (!table || !indices) return is_clean(node) ? pt2_fail(node, "there are no indices") : false;
+    put2(node, "Gather", pt2_output(node, 0), table->name, indices->name);
+    return true;
+}
+
+bool pt2_gather(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *index = pt2_tensor(node, "index");
+    if (!x || !index) return is_clean(node) ? pt2_fail(node, "there is no index") : false;
+    pt2_put_int(node, put2(node, type, pt2_output(node, 0), x->name, index->name), "axis",
+                pt2_axis(node, "dim", 0, x->rank));
+    return is_clean(node);
+}
+
+// One index tensor as a column of those that GatherND reads.
+static const char *column(const struct pt2_node *node, const struct pt2_value *index,
+                          const int64_t *dims, int rank)
+{
+    int64_t wide[RANK_MOST] = {0};
+    const char *whole = pt2_as_element(node, index, ELEMENT_INT64);
+    const char *spread = pt2_between(node), *made = pt2_between(node);
+    memcpy(wide, dims, (size_t)rank * sizeof *wide);
+    wide[rank] = 1;
+    put2(node, "Expand", spread, whole, pt2_put_list(node, dims, rank));
+    put2(node, "Reshape", made, spread, pt2_put_list(node, wide, rank + 1));
+    return made;
+}
+
+// x[a, b, ...]: the index tensors broadcast with each other and stand for the first dimensions.
+bool pt2_index(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    int count = 0;
+    const struct pt2_value **list = x && out ? pt2_tensors(node, "indices", &count) : NULL;
+    if (!list) return false;
+    int rank = out->rank - (x->rank - count);
+    if (count < 1 || count > x->rank || rank < 0 || rank >= RANK_MOST ||
+        list[0]->element == ELEMENT_BOOL)
+        return pt2_fail(node, "indices that are none of the first dimensions");
+    const char **columns = ARENA_NEW(node->program->arena, const char *, count);
+    for (int i = 0; i < count; i++)
+        columns[i] = column(node, list[i], out->dims, rank);
+    const char *joined = pt2_between(node);
+    pt2_put_int(node, pt2_put(node, "Concat", joined, count, columns), "axis", rank);
+    put2(node, "GatherND", out->name, x->name, joined);
+    return is_clean(node);
+}
+
+bool pt2_cumsum(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    double axis = (double)pt2_axis(node, "dim", 0, x->rank);
+    put2(node, "CumSum", out->name, pt2_as_element(node, x, out->element),
+         pt2_put_number(node, ELEMENT_INT64, axis));
+    return is_clean(node);
+}
