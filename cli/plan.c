@@ -326,7 +326,7 @@ int plan_command(int argc, char **argv, struct err *err)
     if (tables_are_asked(argc, argv)) return tables_plan_command(argc, argv, err);
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 17] = {0};
+    struct option options[PLAN_OPTION_COUNT + 18] = {0};
     int count = plan_options(&arguments, options);
     struct arena arena = {0};
     if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
@@ -334,6 +334,9 @@ int plan_command(int argc, char **argv, struct err *err)
         {"--from", OPTION_TEXT, &output.from.path,
          "in place of MODEL: what another program is started with; what it does, what would be "
          "better",
+         "FILE", 0, 0},
+        {"--annotate", OPTION_TEXT, &arguments.annotate,
+         "layouts of single operators and tensors, `*.mlp.up.weight: ffn/tp`; the rest follows",
          "FILE", 0, 0},
         {"--for", OPTION_CHOICE, &output.target_name,
          "only plans that this program can be told (`meshwright export --to`)",

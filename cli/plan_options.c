@@ -1,7 +1,9 @@
 #include "cli/plan_options.h"
 #include "cli/local.h"
 #include "core/console.h"
+#include "core/file.h"
 #include "core/plain.h"
+#include "plan/layout/annotations.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -185,6 +187,25 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
                         &pins->replica_micro_batches, &pins->replica_count, err);
 }
 
+bool plan_annotations(struct arena *arena, const struct plan_arguments *arguments,
+                      const struct model_config *model, struct pins *pins, struct err *err)
+{
+    enum { LIMIT_BYTES = 1 << 20 };
+    const struct import_options fused = {.flash = true}, chain = {.flash = false};
+    if (!arguments->annotate) return true;
+    size_t bytes = 0;
+    const char *text = file_read(arena, arguments->annotate, LIMIT_BYTES, &bytes, err);
+    if (!text) return false;
+    const struct graph *const graphs[] = {model_graph(arena, model, &fused),
+                                          model_graph(arena, model, &chain)};
+    struct annotations annotations;
+    if (!annotations_read(arena, arguments->annotate, text, graphs, 2, &annotations, err))
+        return false;
+    pins->layouts = annotations.rules;
+    pins->layout_count = annotations.count;
+    return true;
+}
+
 enum objective plan_objective(const char *name)
 {
     if (strcmp(name, "cost") == 0) return OBJECTIVE_COST;
@@ -243,7 +264,8 @@ bool plan_request(struct arena *arena, const struct plan_arguments *arguments,
     struct inquiry inquiry = plan_asked(arguments);
     if (!plan_pins(arena, arguments, &inquiry.pins, err)) return false;
     request->model = arguments->given ? arguments->given : inquiry_model(arena, &inquiry, err);
-    if (!request->model) return false;
+    if (!request->model || !plan_annotations(arena, arguments, request->model, &inquiry.pins, err))
+        return false;
     return plan_cluster(arena, "plan", arguments->cluster, arguments, request, err) &&
            price_apply(arena, &arguments->price, &request->cluster, 1, err) &&
            inquiry_request(arena, &inquiry, request, err);

@@ -21,6 +21,7 @@ struct plan_arguments {
     const char *precision, *optimizer;  // NULL precision, stack: as the devices have it
     struct choice_argument choices[CHOICE_COUNT];
     const char *stages, *replica_batches;
+    const char *annotate;  // file of layouts
     struct text_list forbid;
     const char *objective, *idle;
     int top;
@@ -42,6 +43,11 @@ int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OP
 // The pins among them.
 MUST_CHECK bool plan_pins(struct arena *arena, const struct plan_arguments *arguments,
                           struct pins *pins, struct err *err);
+
+// The layouts of the file that --annotate names, as pins.
+MUST_CHECK bool plan_annotations(struct arena *arena, const struct plan_arguments *arguments,
+                                 const struct model_config *model, struct pins *pins,
+                                 struct err *err);
 
 // The question of these arguments but for its pins; who hears it prints notes and warnings on
 // stderr.

@@ -242,6 +242,8 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 
 // Whether it is our executor, which refuses what plan/unexecuted.h lists.
 bool stack_is_executed(const struct stack *stack);
+// Whether it takes layouts of single operators (plan/layout/rules.h). Ours does.
+bool stack_lays_out(const struct stack *stack);
 MUST_CHECK bool stack_check_executed(const struct stack *stack, const struct workload *workload,
                                      const struct parallel *parallel, struct err *err);
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.

@@ -114,6 +114,11 @@ bool stack_is_executed(const struct stack *stack)
     return stack->flags_of && strcmp(stack->flags_of, "meshwright plan") == 0;
 }
 
+bool stack_lays_out(const struct stack *stack)
+{
+    return stack_is_executed(stack);
+}
+
 static const char *refuse_unexecuted(const struct stack *stack, const struct parallel *parallel,
                                      struct arena *arena)
 {
@@ -177,6 +182,9 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     }
     if (parallel->sp && !stack->sequence_parallel) {
         return refusal(arena, "stack %s has no sequence parallelism", stack->name);
+    }
+    if (parallel->layout_count > 0 && !stack_lays_out(stack)) {
+        return refusal(arena, "stack %s lays no operator out by itself", stack->name);
     }
     unsigned overlap = parallel->overlap & ~stack->overlap;
     if (overlap) {

@@ -145,6 +145,7 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
     if (parallel->passes != request->stack->passes)
         facts_put(facts, "passes", pass_text(arena, parallel->passes));
     put_order(facts, parallel);
+    facts_put(facts, "layouts", number(arena, parallel->layout_count));
     put_workload(facts, request->workload);
     if (!model_facts_put(facts, request->model, graph, err)) return NULL;
     facts_clean(facts);

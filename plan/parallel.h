@@ -131,6 +131,8 @@ struct parallel {
     // faster devices take more. 0 = the same everywhere.
     int replica_count;
     const int *replica_micro_batches;
+    const struct layout_rule *layouts;  // of operators that do not do what the table of techniques
+    int layout_count;                   // says; plan/layout/rules.h
 };
 
 // The default order: tp, cp, dp, pp, innermost first.

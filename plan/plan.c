@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 #include "plan/choice.h"
+#include "plan/layout/rules.h"
 
 #include <string.h>
 
@@ -96,6 +97,7 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
             json_put_i64(writer, NULL, parallel->replica_micro_batches[i]);
         json_close(writer, ']');
     }
+    if (parallel->layout_count > 0) layout_rules_write(writer, "layouts", parallel);
     json_close(writer, '}');
 }
 
@@ -151,14 +153,23 @@ static const int *read_numbers(struct arena *arena, const struct json *object, c
     return numbers;
 }
 
+static bool read_layouts(struct arena *arena, const struct json *object, struct parallel *parallel,
+                         struct err *err)
+{
+    if (!json_has(object, "layouts")) return true;
+    struct json list = json_get(object, "layouts", err);
+    return layout_rules_read(arena, &list, parallel, err);
+}
+
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
 {
-    struct json_field fields[CHOICE_COUNT + 4] = {{0}};
+    struct json_field fields[CHOICE_COUNT + 5] = {{0}};
     choice_fields(fields);
     fields[CHOICE_COUNT] = (struct json_field){JSON_ANY("order")};
     fields[CHOICE_COUNT + 1] = (struct json_field){JSON_OPT_ANY("stages")};
     fields[CHOICE_COUNT + 2] = (struct json_field){JSON_OPT_ANY("replica_batches")};
+    fields[CHOICE_COUNT + 3] = (struct json_field){JSON_OPT_ANY("layouts")};
     json_read(object, fields, parallel, err);
     choices_read(arena, object, parallel, err);
     if (err->kind) return false;
@@ -166,7 +177,8 @@ bool parallel_read(struct arena *arena, const struct json *object, struct parall
         read_numbers(arena, object, "stages", &parallel->stage_layers_count, err);
     parallel->replica_micro_batches =
         read_numbers(arena, object, "replica_batches", &parallel->replica_count, err);
-    return read_order(arena, object, parallel, err) && !err->kind;
+    return read_order(arena, object, parallel, err) && read_layouts(arena, object, parallel, err) &&
+           !err->kind;
 }
 
 static bool read_model(struct arena *arena, const struct json *object, struct plan *plan,

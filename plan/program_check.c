@@ -1,5 +1,7 @@
 #include "plan/program.h"
 
+#include "plan/layout/rules.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -466,5 +468,6 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
            check_ulysses(&question, err) && check_batch(&question, err) &&
            check_zero_group(&question, err) && check_experts(&question, err) &&
            stages_split(graph, parallel, NULL, err) && check_schedule(&question, err) &&
+           layout_rules_check(graph, workload, parallel, err) &&
            program_check_offload(cluster, &parallel->offload, err);
 }

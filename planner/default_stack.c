@@ -122,6 +122,8 @@ static struct parallel pinned(const struct pins *pins)
     if (pins->offload.set) parallel.offload = offload_of_value(pins->offload.low);
     if (pins->overlap >= 0) parallel.overlap = (unsigned)pins->overlap;
     if (pins->passes >= 0) parallel.passes = (unsigned)pins->passes;
+    parallel.layouts = pins->layouts;
+    parallel.layout_count = pins->layout_count;
     return parallel;
 }
 
@@ -195,6 +197,8 @@ static bool can_train(struct arena *arena, const struct stack *stack,
                            tp_kind_name((enum tp_kind)kind.low));
         return false;
     }
+    *why = "lays no operator out by itself";
+    if (question->pins->layout_count > 0 && !stack_lays_out(stack)) return false;
     *why = "cannot split over ep";
     return !question->has_experts || stack->axes >> AXIS_EP & 1;
 }
@@ -262,8 +266,11 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     const char *passed = "", *why = NULL;
     int taken = 0;
     while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
-        passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,
-                             entries[taken].run_count, why);
+        // Layouts of operators are ours alone: not all that was never measured is told.
+        bool is_told = question->pins->layout_count == 0 || entries[taken].run_count > 0;
+        if (is_told)
+            passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,
+                                 entries[taken].run_count, why);
         taken++;
     }
     if (taken == count) taken = 0, passed = "";

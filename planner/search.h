@@ -35,6 +35,8 @@ struct pins {
     int stage_layers_count;
     const int *replica_micro_batches;  // planner/unlike.h; search_plans does not look at them
     int replica_count;
+    const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
+    int layout_count;
     bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
     struct {
         const char *key;

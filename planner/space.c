@@ -139,6 +139,8 @@ static struct parallel fixed_choices(const struct pins *pins, const struct stack
         struct int_range pin = pins_get(pins, choice);
         if (pin.set && !choice_is_searched(choice)) choice_put(&fixed, choice, pin.low);
     }
+    fixed.layouts = pins->layouts;
+    fixed.layout_count = pins->layout_count;
     return fixed;
 }
 

@@ -202,3 +202,67 @@ struct layout layout_after(const struct mesh *mesh, const struct layout *from,
     }
     return layout;
 }
+
+// Whether the axes that move are inside of those that stay on the dim.
+static bool is_innermost(const struct mesh *mesh, const struct layout *layout, unsigned moving,
+                         enum dim dim)
+{
+    unsigned on = dim > DIM_NONE ? layout_axes_on(layout, dim) : 0;
+    for (int a = 0; on >> a; a++) {
+        for (int b = 0; (on & moving) >> b; b++) {
+            bool is_pair = on >> a & 1 && !(moving >> a & 1) && (on & moving) >> b & 1;
+            if (is_pair && !is_outer(mesh, dim, a, b)) return false;
+        }
+    }
+    return true;
+}
+
+static bool keeps_order(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                        const struct change *changes, int count)
+{
+    struct layout before = *from;
+    for (int i = 0; i < count; i++) {
+        struct layout after = layout_after(mesh, &before, to, &changes[i]);
+        for (int dim = DIM_NONE + 1; dim < DIM_COUNT; dim++) {
+            if (!is_innermost(mesh, &before, changes[i].axes, (enum dim)dim) ||
+                !is_innermost(mesh, &after, changes[i].axes, (enum dim)dim))
+                return false;
+        }
+        before = after;
+    }
+    return true;
+}
+
+// Heap's algorithm, until an order of the changes keeps that of the digits.
+static bool reorder(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                    struct change *changes, int count, int left)
+{
+    if (left <= 1) return keeps_order(mesh, from, to, changes, count);
+    for (int i = 0; i < left; i++) {
+        if (reorder(mesh, from, to, changes, count, left - 1)) return true;
+        int at = left % 2 ? 0 : i;
+        struct change last = changes[left - 1];
+        changes[left - 1] = changes[at];
+        changes[at] = last;
+    }
+    return false;
+}
+
+int layout_change_in_order(const struct mesh *mesh, const struct layout *from,
+                           const struct layout *to, struct change changes[CHANGE_MAX])
+{
+    int count = layout_change(mesh, from, to, changes);
+    if (count < 2 || keeps_order(mesh, from, to, changes, count)) return count;
+    struct change other[CHANGE_MAX];
+    memcpy(other, changes, (size_t)count * sizeof *changes);
+    if (reorder(mesh, from, to, other, count, count))
+        memcpy(changes, other, (size_t)count * sizeof *changes);
+    return count;
+}
+
+bool layout_keeps_order(const struct mesh *mesh, const struct layout *from, const struct layout *to)
+{
+    struct change changes[CHANGE_MAX];
+    int count = layout_change(mesh, from, to, changes);
+    return keeps_order(mesh, from, to, changes, count);
+}

@@ -74,3 +74,11 @@ int layout_change(const struct mesh *mesh, const struct layout *from, const stru
 // The layout after one change on the way to `to`.
 struct layout layout_after(const struct mesh *mesh, const struct layout *from,
                            const struct layout *to, const struct change *change);
+// Whether each change on the way takes and gives inner digits alone, so that what a rank holds of a
+// dim stays one slice of it. Those between layouts of the table of techniques do.
+bool layout_keeps_order(const struct mesh *mesh, const struct layout *from,
+                        const struct layout *to);
+// As layout_change; where its order does not keep that of the digits, in another that does, if
+// there is one.
+int layout_change_in_order(const struct mesh *mesh, const struct layout *from,
+                           const struct layout *to, struct change changes[CHANGE_MAX]);

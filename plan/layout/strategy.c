@@ -1,5 +1,7 @@
 #include "plan/layout/strategy.h"
 
+#include "plan/layout/rules.h"
+
 #include <assert.h>
 
 // What tp prefers with and without sequence parallelism.
@@ -155,6 +157,16 @@ static struct wishes wishes_of(const struct technique *dense, const struct techn
     return wishes;
 }
 
+// What a plan says of one operator stands in place of what the table says of all.
+static struct wishes ruled(const struct layout_rule *rule, const struct technique *dense)
+{
+    enum dim dim = rule->follows ? dense->otherwise : rule->dim;
+    const enum dim wanted[PREFER_MAX] = {dim};
+    struct wishes wishes = {.count = 0};
+    wish(&wishes, wanted);
+    return wishes;
+}
+
 // Which dim one axis takes, given how far other axes have divided each dim.
 static enum dim choose(const struct wishes *wishes, const struct technique *technique,
                        const struct block *block, const struct op *op,
@@ -215,6 +227,8 @@ struct strategy strategy_of(const struct mesh *mesh, const struct parallel *para
         bool is_data = axis->expert == AXIS_DP, used_up = false;
         const struct technique *inside = is_data ? NULL : technique_of(parallel, axis->expert);
         struct wishes wishes = wishes_of(dense, inside, block, op);
+        const struct layout_rule *rule = layout_rule_of(parallel, axis->parent, block, op);
+        if (rule) wishes = ruled(rule, dense);
         enum dim dim = choose(&wishes, dense, block, op, parts, axis->size, &used_up);
         strategy.of[i] = dim;
         strategy.used_up |= (unsigned)used_up << i;

@@ -87,6 +87,19 @@ static bool is_change(const struct instr *instr, int from, int to)
     }
 }
 
+// Layouts are those of the last writer: what a reduce-scatter leaves partial over other axes an
+// all-reduce in place may follow.
+static bool is_reduced_later(const struct block_program *program, int from, int axis, int buffer)
+{
+    for (int i = from + 1; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective == COLLECTIVE_ALL_REDUCE && instr->outputs[0] == buffer &&
+            instr->axes >> axis & 1)
+            return true;
+    }
+    return false;
+}
+
 static bool check_changes(const struct checking *checking, const struct check_block *block)
 {
     const struct block_program *program = block->program;
@@ -101,8 +114,10 @@ static bool check_changes(const struct checking *checking, const struct check_bl
             program->buffers[instr->inputs[0]].tensor == program->buffers[instr->outputs[0]].tensor;
         for (int a = 0; a < checking->program->mesh.axis_count; a++) {
             bool is_moved = instr->axes >> a & 1;
-            is_right = is_right && (is_moved ? is_change(instr, from->of[a], to->of[a])
-                                             : from->of[a] == to->of[a]);
+            bool is_kept =
+                from->of[a] == to->of[a] || (from->of[a] < 0 && to->of[a] == LAYOUT_WHOLE &&
+                                             is_reduced_later(program, i, a, instr->outputs[0]));
+            is_right = is_right && (is_moved ? is_change(instr, from->of[a], to->of[a]) : is_kept);
         }
         if (!is_right)
             return fail(checking, program, instr->inputs[0],

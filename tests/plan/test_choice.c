@@ -66,6 +66,44 @@ static void put_choice(struct json_writer *writer, enum choice choice)
     json_close(writer, '}');
 }
 
+static void put_text_key(struct json_writer *writer, const char *key, const char *description)
+{
+    json_open(writer, key, '{');
+    json_put_text(writer, "description", description);
+    json_put_text(writer, "type", "string");
+    json_close(writer, '}');
+}
+
+static void put_rules(struct json_writer *writer)
+{
+    json_open(writer, "layouts", '{');
+    json_put_text(writer, "description",
+                  "operators that are laid out otherwise than the table of techniques says");
+    json_put_text(writer, "type", "array");
+    json_open(writer, "items", '{');
+    json_put_text(writer, "type", "object");
+    json_open(writer, "properties", '{');
+    put_text_key(writer, "operator", "kind of block and operator, layer.mlp.up");
+    json_open(writer, "axis", '{');
+    json_put_text(writer, "description", "the axis that is laid out");
+    json_open(writer, "enum", '[');
+    json_put_text(writer, NULL, axis_name(AXIS_TP));
+    json_close(writer, ']');
+    json_close(writer, '}');
+    put_text_key(writer, "dim",
+                 "dimension that the axis splits there; whole: none; otherwise: what the technique "
+                 "falls back to, seq with sp and else none");
+    json_close(writer, '}');
+    json_open(writer, "required", '[');
+    json_put_text(writer, NULL, "operator");
+    json_put_text(writer, NULL, "axis");
+    json_put_text(writer, NULL, "dim");
+    json_close(writer, ']');
+    json_put_bool(writer, "additionalProperties", false);
+    json_close(writer, '}');
+    json_close(writer, '}');
+}
+
 static void put_layout(struct json_writer *writer)
 {
     int64_t count = 0;
@@ -92,6 +130,7 @@ static void put_layout(struct json_writer *writer)
     json_put_i64(writer, "minimum", 0);
     json_close(writer, '}');
     json_close(writer, '}');
+    put_rules(writer);
 }
 
 static const char *schema_text(struct arena *arena)

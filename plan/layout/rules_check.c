@@ -1,0 +1,248 @@
+#include "plan/layout/rules.h"
+#include "plan/layout/strategy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// What the rules of a plan have to keep, asked of the strategies that follow from them.
+
+struct question {
+    const struct workload *workload;
+    const struct parallel *parallel;
+    struct mesh mesh;
+    const struct block *block;
+    struct strategy *strategies;  // by forward operator
+    struct err *err;
+};
+
+static bool refuse(struct question *question, const struct op *op, const char *why)
+{
+    return err_set(question->err, ERR_USAGE, "--tp %d: %s.%s %s",
+                   question->parallel->degree[AXIS_TP], question->block->name, op->name, why);
+}
+
+static int64_t size_of(const struct question *question, const struct op *op, enum dim dim)
+{
+    const struct block *block = question->block;
+    int64_t batch = (int64_t)question->parallel->micro_batch * question->parallel->degree[AXIS_DP];
+    for (int i = 0; i < op->input_count + op->output_count; i++) {
+        int t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
+        int at = tensor_find_dim(&block->tensors[t], dim);
+        if (at >= 0)
+            return extent_size(&block->tensors[t].extents[at], batch, question->workload->seq_len);
+    }
+    return 0;
+}
+
+// Of kv heads tp.0 takes as many parts as there are, and tp.1 none: that is even by itself.
+static bool check_even(struct question *question, const struct op *op,
+                       const struct layout_rule *rule)
+{
+    if (rule->dim == DIM_NONE || rule->dim == DIM_KV_HEAD) return true;
+    const struct strategy *strategy = &question->strategies[op - question->block->ops];
+    int64_t parts = 1, size = size_of(question, op, rule->dim);
+    for (int a = 0; a < question->mesh.axis_count; a++)
+        if (strategy->of[a] == rule->dim) parts *= question->mesh.axes[a].size;
+    if (!strategy->used_up && size % parts == 0) return true;
+    char why[160];
+    snprintf(why, sizeof why, "has a %s of %lld, which %lld ranks cannot split evenly",
+             dim_name(rule->dim), (long long)size,
+             (long long)(strategy->used_up ? question->parallel->degree[AXIS_TP] : parts));
+    return refuse(question, op, why);
+}
+
+// A partial sum is reduced before anybody else sees it.
+static struct layout reduced(struct layout layout)
+{
+    for (int a = 0; a < MESH_AXIS_MAX; a++)
+        if (layout.of[a] < 0) layout.of[a] = LAYOUT_WHOLE;
+    return layout;
+}
+
+// The gradient of what an operator reads as its backward makes it: partial over axes that split
+// something else there.
+static struct layout gradient_of(const struct question *question, const struct op *op,
+                                 struct layout read)
+{
+    const struct strategy *strategy = &question->strategies[op - question->block->ops];
+    for (int a = 0; a < question->mesh.axis_count; a++)
+        if (strategy->of[a] && read.of[a] == LAYOUT_WHOLE) read.of[a] = LAYOUT_SUM;
+    return read;
+}
+
+// Forward the tensor goes from its maker to its reader, backward its gradient the other way, by
+// the sum of those of all readers.
+static bool check_order(struct question *question, const struct op *op, int tensor,
+                        const struct layout *made, const struct layout *read)
+{
+    const struct mesh *mesh = &question->mesh;
+    struct layout gradient = gradient_of(question, op, *read), back = reduced(*made);
+    struct layout sum =
+        strategy_boundary(mesh, question->parallel, &question->block->tensors[tensor]);
+    if (layout_keeps_order(mesh, made, read) && layout_keeps_order(mesh, &gradient, &back) &&
+        layout_keeps_order(mesh, &gradient, &sum) && layout_keeps_order(mesh, &sum, &back))
+        return true;
+    return refuse(question, op,
+                  "would read what another axis splits inside of tp, so that no rank has "
+                  "neighbouring parts of it");
+}
+
+static struct layout made_by(const struct question *question, int tensor)
+{
+    const struct block *block = question->block;
+    const struct op *maker = &block->ops[block->tensors[tensor].producer];
+    int output = 0;
+    while (maker->outputs[output] != tensor)
+        output++;
+    return strategy_output(&question->mesh, &question->strategies[maker - block->ops], block, maker,
+                           output);
+}
+
+// A loss over parts of the vocabulary reads its logits again behind each of its exchanges: a slice
+// of whole ones would be gone by then.
+static bool check_reduced(struct question *question, const struct op *op, const struct layout *made,
+                          const struct layout *read)
+{
+    if (op_rule(op->kind)->inner_reductions == 0) return true;
+    for (int a = 0; a < question->mesh.axis_count; a++) {
+        bool is_sliced = made->of[a] == LAYOUT_WHOLE && read->of[a] > 0;
+        if (is_sliced &&
+            op_rule(op->kind)->split(question->block, op, (enum dim)read->of[a]) == SPLIT_REDUCED)
+            return refuse(question, op, "cannot be split over what its input has whole");
+    }
+    return true;
+}
+
+static bool check_reads(struct question *question, const struct op *op)
+{
+    const struct block *block = question->block;
+    for (int i = 0; i < op->input_count; i++) {
+        const struct tensor *tensor = &block->tensors[op->inputs[i]];
+        bool is_inside = tensor->producer >= 0;
+        if (tensor->role != TENSOR_ACTIVATION) continue;
+        struct layout read =
+            strategy_input(&question->mesh, &question->strategies[op - block->ops], block, op, i);
+        struct layout made = is_inside
+                                 ? made_by(question, op->inputs[i])
+                                 : strategy_boundary(&question->mesh, question->parallel, tensor);
+        if (!check_reduced(question, op, &made, &read) ||
+            !check_order(question, op, op->inputs[i], &made, &read))
+            return false;
+    }
+    return true;
+}
+
+static bool check_outputs(struct question *question)
+{
+    const struct block *block = question->block;
+    for (int i = 0; i < block->output_count && block->role != BLOCK_HEAD; i++) {
+        const struct tensor *tensor = &block->tensors[block->outputs[i]];
+        if (tensor->producer < 0) continue;
+        struct layout made = made_by(question, block->outputs[i]);
+        struct layout sent = strategy_boundary(&question->mesh, question->parallel, tensor);
+        const struct op *maker = &block->ops[tensor->producer];
+        if (!check_order(question, maker, block->outputs[i], &made, &sent)) return false;
+    }
+    return true;
+}
+
+// A parameter lies as its first reader needs it; the layout is that of its gradient, which says
+// over what ranks hold terms of it as well.
+struct held {
+    const char *tie;
+    const struct block *block;
+    const struct op *reader;
+    struct layout layout;
+};
+
+static bool hold(struct question *question, const struct op *op, const struct held *first,
+                 const struct layout *layout)
+{
+    if (layout_equal(&first->layout, layout)) return true;
+    return err_set(question->err, ERR_USAGE,
+                   "--tp %d: %s.%s and %s.%s read one parameter, which cannot lie in two layouts",
+                   question->parallel->degree[AXIS_TP], first->block->name, first->reader->name,
+                   question->block->name, op->name);
+}
+
+enum { TIE_MAX = 16 };
+
+static bool check_parameters(struct question *question, struct held ties[TIE_MAX], int *tie_count)
+{
+    const struct block *block = question->block;
+    struct arena spare = {0};
+    struct held *first = ARENA_NEW(&spare, struct held, block->tensor_count);
+    bool ok = true;
+    for (int o = 0; o < block->op_count && ok; o++) {
+        const struct op *op = &block->ops[o];
+        for (int i = 0; i < op->input_count && ok; i++) {
+            int t = op->inputs[i];
+            const char *tie = block->tensors[t].tie;
+            if (block->tensors[t].role != TENSOR_PARAMETER) continue;
+            struct layout layout = gradient_of(
+                question, op,
+                strategy_input(&question->mesh, &question->strategies[o], block, op, i));
+            if (first[t].reader) ok = hold(question, op, &first[t], &layout);
+            first[t] = (struct held){tie, block, op, layout};
+            int k = 0;
+            while (tie && k < *tie_count && strcmp(ties[k].tie, tie) != 0)
+                k++;
+            if (tie && k < *tie_count) ok = ok && hold(question, op, &ties[k], &layout);
+            if (tie && k == *tie_count && k < TIE_MAX) ties[(*tie_count)++] = first[t];
+        }
+    }
+    arena_free(&spare);
+    return ok;
+}
+
+// Keys and their gradients pass by in the layout of the table.
+static bool shares_keys(const struct question *question, const struct op *op)
+{
+    const struct block *block = question->block;
+    bool is_attention = strategy_in_attention(block, op) || op_has_dim(block, op, DIM_HEAD) ||
+                        op_has_dim(block, op, DIM_KV_HEAD) || op_has_dim(block, op, DIM_HEAD_DIM);
+    return question->parallel->degree[AXIS_CP] > 1 && is_attention;
+}
+
+static bool check_block(struct question *question, struct held ties[TIE_MAX], int *tie_count)
+{
+    const struct block *block = question->block;
+    for (int o = 0; o < block->op_count; o++)
+        question->strategies[o] =
+            strategy_of(&question->mesh, question->parallel, block, &block->ops[o]);
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        const struct layout_rule *rule = layout_rule_of(question->parallel, AXIS_TP, block, op);
+        if (rule && !check_even(question, op, rule)) return false;
+        if (rule && shares_keys(question, op))
+            return refuse(question, op,
+                          "passes keys between the ranks of cp, for which attention is as the "
+                          "table of techniques has it: only --cp 1 works");
+        if (!check_reads(question, op)) return false;
+    }
+    return check_outputs(question) && check_parameters(question, ties, tie_count);
+}
+
+bool layout_rules_check(const struct graph *graph, const struct workload *workload,
+                        const struct parallel *parallel, struct err *err)
+{
+    if (parallel->layout_count == 0 || parallel->degree[AXIS_TP] == 1) return true;
+    struct arena spare = {0};
+    struct held ties[TIE_MAX];
+    int tie_count = 0;
+    bool ok = true;
+    for (int b = 0; b < graph->block_count && ok; b++) {
+        const struct block *block = &graph->blocks[b];
+        struct question question = {
+            .workload = workload,
+            .parallel = parallel,
+            .mesh = mesh_make(parallel, graph->kv_head_count),
+            .block = block,
+            .strategies = ARENA_NEW(&spare, struct strategy, block->op_count),
+            .err = err,
+        };
+        ok = check_block(&question, ties, &tie_count);
+    }
+    arena_free(&spare);
+    return ok;
+}

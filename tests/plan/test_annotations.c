@@ -1,0 +1,163 @@
+#include "tests/support/test.h"
+
+#include "plan/layout/annotations.h"
+#include "tests/support/tiny_models.h"
+
+// Text to rules of operators: what is said, what follows, and what is refused.
+
+static const char LLAMA[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 16, \"hidden_size\": 8, \"num_hidden_layers\": 2, "
+    "\"num_attention_heads\": 4, \"intermediate_size\": 16}";
+static const char MIXTURE[] =
+    "{\"model_type\": \"mixtral\", \"vocab_size\": 16, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, "
+    "\"intermediate_size\": 16, \"num_local_experts\": 4, \"num_experts_per_tok\": 2}";
+
+static struct annotations read_of(struct arena *arena, const char *model, const char *text,
+                                  struct err *err)
+{
+    const struct import_options fused = {.flash = true}, chain = {.flash = false};
+    const struct graph *const graphs[] = {tiny_graph(arena, model, &fused),
+                                          tiny_graph(arena, model, &chain)};
+    struct annotations found;
+    bool done = annotations_read(arena, "a", text, graphs, 2, &found, err);
+    assert_int_equal(done, err->kind == ERR_NONE);
+    return found;
+}
+
+// "layer.mlp.up=ffn ...", in the order of the operators.
+static const char *rules_of(struct arena *arena, const char *text)
+{
+    struct err err = {0};
+    struct annotations found = read_of(arena, LLAMA, text, &err);
+    const char *words = "";
+    assert_string_equal(err.text, "");
+    for (int i = 0; i < found.count; i++)
+        words = arena_print(arena, "%s%s%s=%s", words, i ? " " : "", found.rules[i].operator,
+                            layout_rule_word(&found.rules[i]));
+    return words;
+}
+
+static void nothing_is_said_by_an_empty_file(void **state)
+{
+    assert_string_equal(rules_of(*state, ""), "");
+    assert_string_equal(rules_of(*state, "\n# mlp.up: ffn/tp\n   \n"), "");
+}
+
+static void a_parameter_stands_for_its_operator(void **state)
+{
+    assert_string_equal(rules_of(*state, "*.mlp.up.weight: hidden/tp"), "layer.mlp.up=hidden");
+    assert_string_equal(rules_of(*state, "\"mlp.up\": 'hidden/tp' # row\r\n"),
+                        "layer.mlp.up=hidden");
+    assert_string_equal(rules_of(*state, "layer.mlp.up.weight: whole"), "layer.mlp.up=otherwise");
+    assert_string_equal(rules_of(*state, "layer.mlp.up: whole/tp"), "layer.mlp.up=whole");
+    // An activation for who makes it, with attention fused and not; what surrounds it follows.
+    assert_string_equal(rules_of(*state, "attention.context: head/tp"),
+                        "layer.attention.q_rope=head layer.attention.core=head "
+                        "layer.attention.v_heads=head layer.attention.context=head");
+}
+
+static void a_whole_weight_leaves_its_operator_what_the_weight_has_not(void **state)
+{
+    const char *both = rules_of(*state, "mlp.up.weight: whole\nmlp.up: seq/tp\n");
+    assert_string_equal(both, "layer.mlp.up=seq");
+    both = rules_of(*state, "mlp.up: seq/tp\nmlp.up.weight: whole\n");
+    assert_string_equal(both, "layer.mlp.up=seq");
+}
+
+static void operators_without_a_matrix_follow_neighbours_that_agree(void **state)
+{
+    const char *text = "mlp.gate: seq/tp\nmlp.up: seq/tp\n";
+    assert_string_equal(rules_of(*state, text), "layer.mlp.norm=seq layer.mlp.gate=seq "
+                                                "layer.mlp.up=seq layer.mlp.activation=seq");
+    // What they cannot be split by they do not follow; nor do they where neighbours differ.
+    assert_string_equal(rules_of(*state, "mlp.gate: hidden/tp\nmlp.up: hidden/tp\n"),
+                        "layer.mlp.gate=hidden layer.mlp.up=hidden");
+    assert_string_equal(rules_of(*state, "mlp.gate: ffn/tp\nmlp.up: seq/tp\n"),
+                        "layer.mlp.gate=ffn layer.mlp.up=seq");
+    // What is said of them stands.
+    assert_string_equal(rules_of(*state, "mlp.gate: seq/tp\nmlp.up: seq/tp\nmlp.act*: ffn/tp\n"
+                                         "mlp.norm: batch/tp"),
+                        "layer.mlp.norm=batch layer.mlp.gate=seq layer.mlp.up=seq "
+                        "layer.mlp.activation=ffn");
+}
+
+static void a_pattern_takes_the_kind_of_block_or_leaves_it(void **state)
+{
+    assert_string_equal(rules_of(*state, "head.*: seq/tp\nloss: seq/tp"),
+                        "head.head.norm=seq head.head.lm=seq head.loss=seq");
+    assert_string_equal(rules_of(*state, "embedding.embedding.token: hidden/tp"),
+                        "embedding.embedding.token=hidden");
+}
+
+static void what_is_wrong_is_named_with_its_place(void **state)
+{
+    static const struct {
+        const char *text, *error;
+        enum err_kind kind;
+    } CASES[] = {
+        {"mlp.up", "a:1:1: expected PATTERN: DIM/AXIS, found \"mlp.up\"", ERR_INPUT},
+        {"\n: ffn/tp", "a:2:1: expected PATTERN: DIM/AXIS, found \": ffn/tp\"", ERR_INPUT},
+        {"mlp.up: ", "a:1:9: expected DIM/AXIS, as ffn/tp, or whole, found \"\"", ERR_INPUT},
+        {"mlp.up: ffm/tp", "a:1:9: expected DIM/AXIS, as ffn/tp, or whole, found \"ffm/tp\"",
+         ERR_INPUT},
+        {"mlp.up: otherwise/tp",
+         "a:1:9: expected DIM/AXIS, as ffn/tp, or whole, found \"otherwise/tp\"", ERR_INPUT},
+        {"mlp.up: ffn", "a:1:9: expected DIM/AXIS, as ffn/tp, or whole, found \"ffn\"", ERR_INPUT},
+        {"mlp.up: ffn/tq", "a:1:9: \"tq\" is no axis", ERR_INPUT},
+        {"mlp.up: seq/cp",
+         "a:1:9: \"mlp.up\": layer.mlp.up cannot be laid out over cp: tp is the one axis that "
+         "can be",
+         ERR_USAGE},
+        {"mlp.upp: ffn/tp",
+         "a:1:10: \"mlp.upp\" names no operator and no tensor, did you mean \"mlp.up\"?",
+         ERR_USAGE},
+        {"zzzzzzzzz: ffn/tp", "a:1:12: \"zzzzzzzzz\" names no operator and no tensor", ERR_USAGE},
+        {"mlp.norm: hidden/tp",
+         "a:1:11: \"mlp.norm\": layer.mlp.norm cannot be split over hidden; what of it can: "
+         "batch, seq",
+         ERR_USAGE},
+        {"mlp.up.weight: seq/tp", "a:1:16: \"mlp.up.weight\": layer.mlp.up.weight has no seq",
+         ERR_USAGE},
+        {"*.up: ffn/tp\nmlp.up.weight: hidden/tp\n",
+         "a:2:16: \"mlp.up.weight: hidden/tp\" contradicts line 1, \"*.up: ffn/tp\": layer.mlp.up "
+         "cannot be both",
+         ERR_USAGE},
+        {"mlp.up: ffn/tp, seq/tp",
+         "a:1:17: \"mlp.up: seq/tp\" contradicts line 1, \"mlp.up: ffn/tp\": layer.mlp.up cannot "
+         "be both",
+         ERR_USAGE},
+        {"mlp.up.weight: whole\nmlp.up: ffn/tp",
+         "a:1:16: \"mlp.up.weight: whole\" contradicts line 2, \"mlp.up: ffn/tp\": layer.mlp.up "
+         "cannot be both",
+         ERR_USAGE},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct err err = {0};
+        read_of(*state, LLAMA, CASES[i].text, &err);
+        assert_string_equal(err.text, CASES[i].error);
+        assert_int_equal(err.kind, CASES[i].kind);
+    }
+}
+
+static void experts_go_with_ep_and_etp(void **state)
+{
+    struct err err = {0};
+    read_of(*state, MIXTURE, "experts.up.weight: ffn/tp", &err);
+    assert_string_equal(err.text, "a:1:20: \"experts.up.weight\": layer.experts.up is laid out as "
+                                  "its experts are, by ep and etp");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_said_by_an_empty_file),
+        cmocka_unit_test(a_parameter_stands_for_its_operator),
+        cmocka_unit_test(a_whole_weight_leaves_its_operator_what_the_weight_has_not),
+        cmocka_unit_test(operators_without_a_matrix_follow_neighbours_that_agree),
+        cmocka_unit_test(a_pattern_takes_the_kind_of_block_or_leaves_it),
+        cmocka_unit_test(what_is_wrong_is_named_with_its_place),
+        cmocka_unit_test(experts_go_with_ep_and_etp),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
