@@ -16,6 +16,7 @@
 #include "reports/table/explain_table.h"
 #include "reports/table/idle_text.h"
 #include "reports/table/input_text.h"
+#include "reports/table/per_operator_text.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 #include "reports/table/space_text.h"
@@ -31,9 +32,10 @@ struct output {
     const char *path;
     const char *why;
     bool ablation, explain, json;
-    bool space;           // print what would be searched, and search nothing
-    const char *idle;     // lines about idle GPUs, under the table; NULL: not asked
-    const char *readers;  // of token files; NULL: not asked
+    bool space;             // print what would be searched, and search nothing
+    const char *idle;       // lines about idle GPUs, under the table; NULL: not asked
+    const char *operators;  // lines about layouts of operators, under the table; NULL: not asked
+    const char *readers;    // of token files; NULL: not asked
     const char *target_name;
     const struct exchange_target *target;  // that will run the plan; NULL: any
     struct plan_from from;
@@ -142,6 +144,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
         if (output->from.path)
             console_print(stdout, plan_from_foot(arena, &output->from, request, result));
         if (output->idle) console_print(stdout, output->idle);
+        if (output->operators) console_print(stdout, output->operators);
         console_print(stdout, input);
         console_print(stdout, said);
     }
@@ -275,6 +278,15 @@ static bool take_dataset(const struct plan_arguments *arguments, const struct ou
     return true;
 }
 
+static bool lay_out(struct arena *arena, const struct search_request *request,
+                    struct search_result *result, struct output *output, struct err *err)
+{
+    struct per_operator_found found;
+    if (!per_operator_improve(arena, request, result, &found, err)) return false;
+    output->operators = per_operator_text(arena, &found);
+    return true;
+}
+
 static int run(struct arena *arena, struct plan_arguments *arguments, struct output *output,
                struct err *err)
 {
@@ -299,6 +311,8 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     }
     if (result.status == SEARCH_STOPPED)
         return answer_stopped(arena, &request, &result, output, err);
+    if (arguments->per_operator && !lay_out(arena, &request, &result, output, err))
+        return exit_status(err);
     if (!write_plan(arena, &request, &result, &result.best[0], output, err)) {
         return exit_status(err);
     }
@@ -326,7 +340,7 @@ int plan_command(int argc, char **argv, struct err *err)
     if (tables_are_asked(argc, argv)) return tables_plan_command(argc, argv, err);
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 18] = {0};
+    struct option options[PLAN_OPTION_COUNT + 19] = {0};
     int count = plan_options(&arguments, options);
     struct arena arena = {0};
     if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
@@ -338,6 +352,8 @@ int plan_command(int argc, char **argv, struct err *err)
         {"--annotate", OPTION_TEXT, &arguments.annotate,
          "layouts of single operators and tensors, `*.mlp.up.weight: ffn/tp`; the rest follows",
          "FILE", 0, 0},
+        {"--per-operator", OPTION_FLAG, &arguments.per_operator,
+         "search a layout for each operator, from those of the best plans on", NULL, 0, 0},
         {"--for", OPTION_CHOICE, &output.target_name,
          "only plans that this program can be told (`meshwright export --to`)",
          target_names(&arena), 0, 0},

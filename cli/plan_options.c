@@ -192,7 +192,10 @@ bool plan_annotations(struct arena *arena, const struct plan_arguments *argument
 {
     enum { LIMIT_BYTES = 1 << 20 };
     const struct import_options fused = {.flash = true}, chain = {.flash = false};
+    pins->per_operator = arguments->per_operator;
     if (!arguments->annotate) return true;
+    if (arguments->per_operator)
+        return err_set(err, ERR_USAGE, "--annotate and --per-operator: give one of them");
     size_t bytes = 0;
     const char *text = file_read(arena, arguments->annotate, LIMIT_BYTES, &bytes, err);
     if (!text) return false;

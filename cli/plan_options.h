@@ -22,6 +22,7 @@ struct plan_arguments {
     struct choice_argument choices[CHOICE_COUNT];
     const char *stages, *replica_batches;
     const char *annotate;  // file of layouts
+    bool per_operator;
     struct text_list forbid;
     const char *objective, *idle;
     int top;

@@ -180,6 +180,11 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
     return false;
 }
 
+static bool asks_layouts(const struct pins *pins)
+{
+    return pins->layout_count > 0 || pins->per_operator;
+}
+
 // Whether the stack can train the model in this precision; else why not. What is pinned has no say,
 // so that a pin narrows what is searched and never changes the software; but a grid of tp, which no
 // search tries by itself.
@@ -198,7 +203,7 @@ static bool can_train(struct arena *arena, const struct stack *stack,
         return false;
     }
     *why = "lays no operator out by itself";
-    if (question->pins->layout_count > 0 && !stack_lays_out(stack)) return false;
+    if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
     *why = "cannot split over ep";
     return !question->has_experts || stack->axes >> AXIS_EP & 1;
 }
@@ -267,7 +272,7 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     int taken = 0;
     while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
         // Layouts of operators are ours alone: not all that was never measured is told.
-        bool is_told = question->pins->layout_count == 0 || entries[taken].run_count > 0;
+        bool is_told = !asks_layouts(question->pins) || entries[taken].run_count > 0;
         if (is_told)
             passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,
                                  entries[taken].run_count, why);

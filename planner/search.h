@@ -37,6 +37,7 @@ struct pins {
     int replica_count;
     const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
     int layout_count;
+    bool per_operator;  // the best plans get layouts of their own (planner/per_operator.h)
     bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
     struct {
         const char *key;

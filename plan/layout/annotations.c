@@ -15,7 +15,7 @@ struct statement {
 };
 
 // What is said of one operator, and by which statements.
-struct said {
+struct spoken {
     const struct block *block;
     const struct op *op;
     struct layout_rule rule;
@@ -114,7 +114,7 @@ static bool matches(struct reading *reading, const char *pattern, const struct b
     return fnmatch(pattern, arena_print(reading->arena, "%s.%s", block->name, name), 0) == 0;
 }
 
-static bool contradicts(struct reading *reading, const struct said *said,
+static bool contradicts(struct reading *reading, const struct spoken *said,
                         const struct statement *by, const struct statement *with)
 {
     return fail(reading, ERR_USAGE, by,
@@ -124,7 +124,7 @@ static bool contradicts(struct reading *reading, const struct said *said,
                             said->block->name, said->op->name));
 }
 
-static bool say(struct reading *reading, struct said *said, struct statement *by)
+static bool say(struct reading *reading, struct spoken *said, struct statement *by)
 {
     const char *fault = layout_rule_fault(reading->arena, said->block, said->op, &by->rule);
     if (fault)
@@ -141,7 +141,7 @@ static bool say(struct reading *reading, struct said *said, struct statement *by
 }
 
 // A parameter by its dims; whole ones are asked when the others are known.
-static bool say_parameter(struct reading *reading, struct said *said, const struct tensor *tensor,
+static bool say_parameter(struct reading *reading, struct spoken *said, const struct tensor *tensor,
                           struct statement *by, bool asks_whole)
 {
     bool is_whole = by->rule.dim == DIM_NONE;
@@ -162,7 +162,7 @@ static bool say_parameter(struct reading *reading, struct said *said, const stru
     return true;
 }
 
-static bool match_op(struct reading *reading, struct said *said, struct statement *by,
+static bool match_op(struct reading *reading, struct spoken *said, struct statement *by,
                      bool asks_whole)
 {
     const struct block *block = said->block;
@@ -183,7 +183,7 @@ static bool match_op(struct reading *reading, struct said *said, struct statemen
     return true;
 }
 
-static bool match_all(struct reading *reading, struct said *said, int count)
+static bool match_all(struct reading *reading, struct spoken *said, int count)
 {
     for (int asks_whole = 0; asks_whole < 2; asks_whole++) {
         for (int s = 0; s < reading->count; s++) {
@@ -203,7 +203,7 @@ static bool is_follower(const struct op *op)
 }
 
 // Takes the rule of its neighbours for what is between them, if it can.
-static void follow(struct reading *reading, struct said *said, const struct layout_rule *rule)
+static void follow(struct reading *reading, struct spoken *said, const struct layout_rule *rule)
 {
     const struct block *block = said->block;
     if (layout_rule_fault(reading->arena, block, said->op, rule)) return;
@@ -215,7 +215,7 @@ static void follow(struct reading *reading, struct said *said, const struct layo
 }
 
 // Whether `other` has a rule for this tensor that is also that of those before, if any.
-static bool agrees(const struct said *other, const struct tensor *between,
+static bool agrees(const struct spoken *other, const struct tensor *between,
                    const struct layout_rule **rule)
 {
     const struct layout_rule *found = &other->rule;
@@ -227,7 +227,7 @@ static bool agrees(const struct said *other, const struct tensor *between,
 }
 
 // All who make what it reads; the block in front has a layout of its own.
-static const struct layout_rule *rule_of_makers(const struct said *said, const struct op *op)
+static const struct layout_rule *rule_of_makers(const struct spoken *said, const struct op *op)
 {
     const struct block *block = said[0].block;
     const struct layout_rule *rule = NULL;
@@ -240,7 +240,7 @@ static const struct layout_rule *rule_of_makers(const struct said *said, const s
 }
 
 // All who read what it makes; so has the block behind.
-static const struct layout_rule *rule_of_readers(const struct said *said, int count,
+static const struct layout_rule *rule_of_readers(const struct spoken *said, int count,
                                                  const struct op *op)
 {
     const struct block *block = said[0].block;
@@ -257,7 +257,7 @@ static const struct layout_rule *rule_of_readers(const struct said *said, int co
 }
 
 // The operators of one block.
-static void fill(struct reading *reading, struct said *said, int count)
+static void fill(struct reading *reading, struct spoken *said, int count)
 {
     for (int o = 0; o < count; o++) {
         bool is_open = is_follower(said[o].op) && !said[o].is_said;
@@ -271,7 +271,7 @@ static void fill(struct reading *reading, struct said *said, int count)
     }
 }
 
-static bool check_matched(struct reading *reading, const struct said *said, int count)
+static bool check_matched(struct reading *reading, const struct spoken *said, int count)
 {
     for (int s = 0; s < reading->count; s++) {
         const struct statement *at = &reading->statements[s];
@@ -293,7 +293,7 @@ static bool check_matched(struct reading *reading, const struct said *said, int 
 }
 
 // An operator that both graphs have is said once.
-static void collect(struct reading *reading, const struct said *said, int count,
+static void collect(struct reading *reading, const struct spoken *said, int count,
                     struct annotations *annotations)
 {
     struct layout_rule *rules = ARENA_NEW(reading->arena, struct layout_rule, count);
@@ -321,15 +321,42 @@ bool annotations_read(struct arena *arena, const char *path, const char *text,
     for (int g = 0; g < graph_count; g++)
         for (int b = 0; b < graphs[g]->block_count; b++)
             count += graphs[g]->blocks[b].op_count;
-    struct said *said = ARENA_NEW(arena, struct said, count);
+    struct spoken *said = ARENA_NEW(arena, struct spoken, count);
     for (int g = 0; g < graph_count; g++)
         for (int b = 0; b < graphs[g]->block_count; b++)
             for (int o = 0; o < graphs[g]->blocks[b].op_count; o++)
-                said[at++] = (struct said){.block = &graphs[g]->blocks[b],
-                                           .op = &graphs[g]->blocks[b].ops[o]};
+                said[at++] = (struct spoken){.block = &graphs[g]->blocks[b],
+                                             .op = &graphs[g]->blocks[b].ops[o]};
     if (!match_all(&reading, said, count) || !check_matched(&reading, said, count)) return false;
     for (int i = 0; i < count; i += said[i].block->op_count)
         fill(&reading, &said[i], said[i].block->op_count);
     collect(&reading, said, count, annotations);
     return true;
+}
+
+struct annotations annotations_fill(struct arena *arena, const struct graph *graph,
+                                    const struct annotations *given)
+{
+    struct reading reading = {.arena = arena};
+    struct parallel holder = {.layouts = given->rules, .layout_count = given->count};
+    struct annotations filled;
+    int count = 0, at = 0;
+    for (int b = 0; b < graph->block_count; b++)
+        count += graph->blocks[b].op_count;
+    struct spoken *spoken = ARENA_NEW(arena, struct spoken, count);
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct layout_rule *rule =
+                layout_rule_of(&holder, AXIS_TP, block, &block->ops[o]);
+            spoken[at + o] = (struct spoken){.block = block, .op = &block->ops[o]};
+            if (!rule) continue;
+            spoken[at + o].rule = *rule;
+            spoken[at + o].is_said = true;
+        }
+        fill(&reading, &spoken[at], block->op_count);
+        at += block->op_count;
+    }
+    collect(&reading, spoken, count, &filled);
+    return filled;
 }

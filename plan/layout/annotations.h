@@ -30,3 +30,7 @@ struct annotations {
 MUST_CHECK bool annotations_read(struct arena *arena, const char *path, const char *text,
                                  const struct graph *const *graphs, int graph_count,
                                  struct annotations *annotations, struct err *err);
+// Fills in, for a search that has rules of some operators of a graph, those of the operators that
+// follow; the rules given come first. In `arena`.
+struct annotations annotations_fill(struct arena *arena, const struct graph *graph,
+                                    const struct annotations *given);

@@ -148,14 +148,14 @@ static bool check_outputs(struct question *question)
 
 // A parameter lies as its first reader needs it; the layout is that of its gradient, which says
 // over what ranks hold terms of it as well.
-struct held {
+struct lying {
     const char *tie;
     const struct block *block;
     const struct op *reader;
     struct layout layout;
 };
 
-static bool hold(struct question *question, const struct op *op, const struct held *first,
+static bool hold(struct question *question, const struct op *op, const struct lying *first,
                  const struct layout *layout)
 {
     if (layout_equal(&first->layout, layout)) return true;
@@ -167,11 +167,11 @@ static bool hold(struct question *question, const struct op *op, const struct he
 
 enum { TIE_MAX = 16 };
 
-static bool check_parameters(struct question *question, struct held ties[TIE_MAX], int *tie_count)
+static bool check_parameters(struct question *question, struct lying ties[TIE_MAX], int *tie_count)
 {
     const struct block *block = question->block;
     struct arena spare = {0};
-    struct held *first = ARENA_NEW(&spare, struct held, block->tensor_count);
+    struct lying *first = ARENA_NEW(&spare, struct lying, block->tensor_count);
     bool ok = true;
     for (int o = 0; o < block->op_count && ok; o++) {
         const struct op *op = &block->ops[o];
@@ -183,7 +183,7 @@ static bool check_parameters(struct question *question, struct held ties[TIE_MAX
                 question, op,
                 strategy_input(&question->mesh, &question->strategies[o], block, op, i));
             if (first[t].reader) ok = hold(question, op, &first[t], &layout);
-            first[t] = (struct held){tie, block, op, layout};
+            first[t] = (struct lying){tie, block, op, layout};
             int k = 0;
             while (tie && k < *tie_count && strcmp(ties[k].tie, tie) != 0)
                 k++;
@@ -204,7 +204,7 @@ static bool shares_keys(const struct question *question, const struct op *op)
     return question->parallel->degree[AXIS_CP] > 1 && is_attention;
 }
 
-static bool check_block(struct question *question, struct held ties[TIE_MAX], int *tie_count)
+static bool check_block(struct question *question, struct lying ties[TIE_MAX], int *tie_count)
 {
     const struct block *block = question->block;
     for (int o = 0; o < block->op_count; o++)
@@ -228,7 +228,7 @@ bool layout_rules_check(const struct graph *graph, const struct workload *worklo
 {
     if (parallel->layout_count == 0 || parallel->degree[AXIS_TP] == 1) return true;
     struct arena spare = {0};
-    struct held ties[TIE_MAX];
+    struct lying ties[TIE_MAX];
     int tie_count = 0;
     bool ok = true;
     for (int b = 0; b < graph->block_count && ok; b++) {

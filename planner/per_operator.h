@@ -1,0 +1,48 @@
+#pragma once
+#include "planner/search.h"
+#include "simulator/evaluate.h"
+
+// Layouts of single operators that are better than the table of techniques, for one plan: which dim
+// tp splits in each operator with a matrix, and in those that do not follow (plan/layout/
+// annotations.h). The choices of all operators are one strategy problem (planner/strategy/): what
+// an operator's layout costs and what two of them cost together are differences of the step of the
+// whole plan, lowered and priced with those layouts and with the table's elsewhere, so that
+// resharding that neighbours share is counted once; what a layout adds to the fullest stage's
+// memory is its usage, what the device has left the limit. The answer, and then every single change
+// of it, is priced as a whole plan: only what is faster and fits is kept. Layers of a kind share
+// one answer.
+
+struct operator_change {
+    const char *operator, * was, *now;  // dims, or "whole"
+    double gain_s;                      // what the step would lose without this one
+};
+
+struct per_operator {
+    struct parallel parallel;  // with its layouts; as asked where the table is best
+    double table_s, found_s;   // a step in closed form
+    struct operator_change *changes;
+    int change_count;
+    int operator_count, choice_count;  // of the problem
+    double gap_ratio;                  // of its answer; 0: proven
+    int priced_count;                  // whole plans
+    const char *before, *after;        // collectives of tp in a micro-batch of the layers
+};
+
+// The request's plan must be legal. Lives in `arena`; `scratch` is reset.
+struct per_operator per_operator_find(struct arena *arena, struct arena *scratch,
+                                      const struct evaluation_request *request);
+
+// Asks of the best PER_OPERATOR_PLANS plans of a search, and puts the fastest of what is found in
+// front of them, as the events judge it; what stood there is found->was. Nothing is changed where
+// no layouts are better than the table's.
+enum { PER_OPERATOR_PLANS = 3 };
+struct per_operator_found {
+    struct per_operator best;  // of the plan that is first now
+    struct candidate was;      // the first plan of the table
+    bool is_better;
+    int plan_count;  // that were asked of
+    int priced_count;
+};
+MUST_CHECK bool per_operator_improve(struct arena *arena, const struct search_request *request,
+                                     struct search_result *result, struct per_operator_found *found,
+                                     struct err *err);

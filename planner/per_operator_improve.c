@@ -1,0 +1,83 @@
+#include "planner/per_operator.h"
+
+#include "planner/ranking.h"
+
+#include <string.h>
+
+static struct evaluation_request request_of(const struct search_request *request,
+                                            const struct parallel *parallel)
+{
+    return (struct evaluation_request){
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .workload = request->workload,
+        .parallel = *parallel,
+    };
+}
+
+// The plan as the events play it.
+static bool judge(struct arena *arena, const struct search_request *request,
+                  const struct per_operator *layouts, struct candidate *plan, struct err *err)
+{
+    struct arena work = {0}, scratch = {0};
+    struct evaluation_request asked = request_of(request, &layouts->parallel);
+    struct evaluation evaluation = {0};
+    bool done = evaluate(&work, &scratch, &asked, &evaluation, err);
+    if (done) {
+        plan->parallel = layouts->parallel;
+        plan->closed_form_s = layouts->found_s;
+        plan->cost = evaluation.simulation->cost;
+        plan->memory = evaluation.stage_memory[evaluation.worst_stage];
+        plan->worst_stage = evaluation.worst_stage;
+        plan->simulated = true;
+    }
+    arena_free(&scratch);
+    arena_free(&work);
+    (void)arena;
+    return done;
+}
+
+static void put_first(struct arena *arena, struct search_result *result,
+                      const struct candidate *plan)
+{
+    struct candidate *best = ARENA_NEW(arena, struct candidate, result->best_count + 1);
+    best[0] = *plan;
+    memcpy(best + 1, result->best, (size_t)result->best_count * sizeof *best);
+    result->best = best;
+    // The table's plans stay as many as were asked for, but for the last.
+    if (result->best_count > 1)
+        best[result->best_count] = (struct candidate){0};
+    else
+        result->best_count = 1;
+    result->status = SEARCH_BEST_OF;
+    if (result->bound_s > plan->closed_form_s) result->bound_s = plan->closed_form_s;
+}
+
+bool per_operator_improve(struct arena *arena, const struct search_request *request,
+                          struct search_result *result, struct per_operator_found *found,
+                          struct err *err)
+{
+    struct arena scratch = {0};
+    struct candidate best = result->best[0];
+    bool ok = true;
+    *found = (struct per_operator_found){.was = result->best[0]};
+    for (int i = 0; i < result->best_count && i < PER_OPERATOR_PLANS && ok; i++) {
+        struct evaluation_request asked = request_of(request, &result->best[i].parallel);
+        struct per_operator layouts = per_operator_find(arena, &scratch, &asked);
+        struct candidate plan = result->best[i];
+        found->plan_count++;
+        found->priced_count += layouts.priced_count;
+        if (i == 0) found->best = layouts;
+        if (layouts.change_count == 0) continue;
+        ok = judge(arena, request, &layouts, &plan, err);
+        if (!ok || candidate_compare(request->objective, &plan, &best) >= 0) continue;
+        best = plan;
+        found->best = layouts;
+        found->is_better = true;
+    }
+    arena_free(&scratch);
+    if (ok && found->is_better) put_first(arena, result, &best);
+    return ok;
+}

@@ -1,0 +1,42 @@
+#include "reports/table/per_operator_text.h"
+
+#include "core/units.h"
+
+#include <math.h>
+
+static const char *changes_text(struct arena *arena, const struct per_operator *layouts)
+{
+    const char *text = "";
+    for (int i = 0; i < layouts->change_count; i++) {
+        const struct operator_change *change = &layouts->changes[i];
+        const char *gain =
+            isnan(change->gain_s)
+                ? "only together with others"
+                : arena_print(arena, "%s a step", units_seconds(arena, change->gain_s));
+        text = arena_print(arena, "%s      %s: %s in place of %s over tp (%s)\n", text,
+                           change->operator, change->now, change->was, gain);
+    }
+    return text;
+}
+
+char *per_operator_text(struct arena *arena, const struct per_operator_found *found)
+{
+    const struct per_operator *best = &found->best;
+    const char *solved =
+        best->gap_ratio > 0 ? arena_print(arena, "gap %.2g %%", 100 * best->gap_ratio) : "proven";
+    const char *asked = arena_print(
+        arena, "%d plans asked, %d layouts priced; %d choices of %d operators with a matrix, %s",
+        found->plan_count, found->priced_count, best->choice_count, best->operator_count, solved);
+    if (best->operator_count == 0) asked = "tp is 1: an operator has one layout";
+    if (!found->is_better)
+        return arena_print(arena, "By operator: nothing is faster than the table (%s)\n", asked);
+    return arena_print(arena,
+                       "By operator: %s a step in place of %s, %.2f %% less (%s)\n"
+                       "%s"
+                       "      tp exchanges a micro-batch, each kind of block once: %s\n"
+                       "                                                   before: %s\n",
+                       units_seconds(arena, best->found_s),
+                       units_seconds(arena, found->was.closed_form_s),
+                       100 * (1 - best->found_s / found->was.closed_form_s), asked,
+                       changes_text(arena, best), best->after, best->before);
+}
