@@ -278,11 +278,11 @@ static bool take_dataset(const struct plan_arguments *arguments, const struct ou
     return true;
 }
 
-static bool lay_out(struct arena *arena, const struct search_request *request,
+static bool lay_out(struct arena *arena, const struct search_request *request, int wanted,
                     struct search_result *result, struct output *output, struct err *err)
 {
     struct per_operator_found found;
-    if (!per_operator_improve(arena, request, result, &found, err)) return false;
+    if (!per_operator_improve(arena, request, result, wanted, &found, err)) return false;
     output->operators = per_operator_text(arena, &found);
     return true;
 }
@@ -305,13 +305,16 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     if (output->space) return answer_space(arena, &request, err);
 
     struct search_result result = {0};
+    int wanted = request.top > 0 ? request.top : 1;
+    if (arguments->per_operator && wanted < PER_OPERATOR_PLANS) request.top = PER_OPERATOR_PLANS;
     if (!search(arena, arguments, &request, output, &result, err)) return exit_status(err);
     if (result.status == SEARCH_NOTHING_FITS) {
         return answer_nothing(arena, &request, &result, output, err);
     }
+    request.top = wanted;
     if (result.status == SEARCH_STOPPED)
         return answer_stopped(arena, &request, &result, output, err);
-    if (arguments->per_operator && !lay_out(arena, &request, &result, output, err))
+    if (arguments->per_operator && !lay_out(arena, &request, wanted, &result, output, err))
         return exit_status(err);
     if (!write_plan(arena, &request, &result, &result.best[0], output, err)) {
         return exit_status(err);

@@ -33,9 +33,9 @@ struct per_operator per_operator_find(struct arena *arena, struct arena *scratch
                                       const struct evaluation_request *request);
 
 // Asks of the best PER_OPERATOR_PLANS plans of a search, and puts the fastest of what is found in
-// front of them, as the events judge it; what stood there is found->was. Nothing is changed where
-// no layouts are better than the table's.
-enum { PER_OPERATOR_PLANS = 3 };
+// front of them, as the events judge it; what stood there is found->was. Of the others as many stay
+// as were `wanted`. Where no layouts are better than the table's the order is as it was.
+enum { PER_OPERATOR_PLANS = 24 };
 struct per_operator_found {
     struct per_operator best;  // of the plan that is first now
     struct candidate was;      // the first plan of the table
@@ -44,5 +44,5 @@ struct per_operator_found {
     int priced_count;
 };
 MUST_CHECK bool per_operator_improve(struct arena *arena, const struct search_request *request,
-                                     struct search_result *result, struct per_operator_found *found,
-                                     struct err *err);
+                                     struct search_result *result, int wanted,
+                                     struct per_operator_found *found, struct err *err);

@@ -18,8 +18,8 @@ static struct evaluation_request request_of(const struct search_request *request
 }
 
 // The plan as the events play it.
-static bool judge(struct arena *arena, const struct search_request *request,
-                  const struct per_operator *layouts, struct candidate *plan, struct err *err)
+static bool judge(const struct search_request *request, const struct per_operator *layouts,
+                  struct candidate *plan, struct err *err)
 {
     struct arena work = {0}, scratch = {0};
     struct evaluation_request asked = request_of(request, &layouts->parallel);
@@ -35,7 +35,6 @@ static bool judge(struct arena *arena, const struct search_request *request,
     }
     arena_free(&scratch);
     arena_free(&work);
-    (void)arena;
     return done;
 }
 
@@ -46,18 +45,15 @@ static void put_first(struct arena *arena, struct search_result *result,
     best[0] = *plan;
     memcpy(best + 1, result->best, (size_t)result->best_count * sizeof *best);
     result->best = best;
-    // The table's plans stay as many as were asked for, but for the last.
-    if (result->best_count > 1)
-        best[result->best_count] = (struct candidate){0};
-    else
-        result->best_count = 1;
+    result->best_count++;
+    // No bound of the table's plans is one of these.
     result->status = SEARCH_BEST_OF;
     if (result->bound_s > plan->closed_form_s) result->bound_s = plan->closed_form_s;
 }
 
 bool per_operator_improve(struct arena *arena, const struct search_request *request,
-                          struct search_result *result, struct per_operator_found *found,
-                          struct err *err)
+                          struct search_result *result, int wanted,
+                          struct per_operator_found *found, struct err *err)
 {
     struct arena scratch = {0};
     struct candidate best = result->best[0];
@@ -71,7 +67,7 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
         found->priced_count += layouts.priced_count;
         if (i == 0) found->best = layouts;
         if (layouts.change_count == 0) continue;
-        ok = judge(arena, request, &layouts, &plan, err);
+        ok = judge(request, &layouts, &plan, err);
         if (!ok || candidate_compare(request->objective, &plan, &best) >= 0) continue;
         best = plan;
         found->best = layouts;
@@ -79,5 +75,6 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
     }
     arena_free(&scratch);
     if (ok && found->is_better) put_first(arena, result, &best);
+    if (result->best_count > wanted) result->best_count = wanted;
     return ok;
 }

@@ -22,21 +22,25 @@ static const char *changes_text(struct arena *arena, const struct per_operator *
 char *per_operator_text(struct arena *arena, const struct per_operator_found *found)
 {
     const struct per_operator *best = &found->best;
-    const char *solved =
-        best->gap_ratio > 0 ? arena_print(arena, "gap %.2g %%", 100 * best->gap_ratio) : "proven";
-    const char *asked = arena_print(
-        arena, "%d plans asked, %d layouts priced; %d choices of %d operators with a matrix, %s",
-        found->plan_count, found->priced_count, best->choice_count, best->operator_count, solved);
-    if (best->operator_count == 0) asked = "tp is 1: an operator has one layout";
+    const char *asked = arena_print(arena, "%d plans asked, %d layouts priced", found->plan_count,
+                                    found->priced_count);
+    // Of a plan without tp its own layouts alone are priced.
+    if (found->priced_count == found->plan_count)
+        asked = arena_print(arena, "none of the %d best plans has tp", found->plan_count);
     if (!found->is_better)
         return arena_print(arena, "By operator: nothing is faster than the table (%s)\n", asked);
-    return arena_print(arena,
-                       "By operator: %s a step in place of %s, %.2f %% less (%s)\n"
-                       "%s"
-                       "      tp exchanges a micro-batch, each kind of block once: %s\n"
-                       "                                                   before: %s\n",
-                       units_seconds(arena, best->found_s),
-                       units_seconds(arena, found->was.closed_form_s),
-                       100 * (1 - best->found_s / found->was.closed_form_s), asked,
-                       changes_text(arena, best), best->after, best->before);
+    const char *solved =
+        best->gap_ratio > 0 ? arena_print(arena, "gap %.2g %%", 100 * best->gap_ratio) : "proven";
+    double less_ratio = 1 - best->found_s / found->was.closed_form_s;
+    return arena_print(
+        arena,
+        "By operator: %s a step, %.3g %% less than the best by the table; by the table this plan "
+        "takes %s (%s)\n"
+        "%s"
+        "      of tp in a micro-batch, each kind of block once: %s\n"
+        "                                     by the table: %s\n"
+        "      problem: %d layouts of %d operators, %s\n",
+        units_seconds(arena, best->found_s), 100 * less_ratio, units_seconds(arena, best->table_s),
+        asked, changes_text(arena, best), best->after, best->before, best->choice_count,
+        best->operator_count, solved);
 }

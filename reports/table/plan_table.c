@@ -94,6 +94,7 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     }
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
     text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
+    if (parallel->layout_count > 0) text = arena_print(arena, "%s laid-out", text);
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }
 
