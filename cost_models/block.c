@@ -1,5 +1,5 @@
-#include "core/real.h"
 #include "cost_models/exchanges.h"
+#include "cost_models/host.h"
 #include "cost_models/ledger.h"
 #include "cost_models/losses.h"
 
@@ -152,17 +152,6 @@ static void add_compute(const struct price_context *context, const struct block_
     tally->host_s += cost.host_s;
 }
 
-// The device waits where the host launches more slowly: between the larger of the two and their
-// sum, because a long kernel lets the host get ahead and a row of short ones behind it does not. A
-// 3-norm fits 95 published runs of one node at micro-batches of 1 to 8 (vTrain; left over are 5.8 %
-// against 6.6 with a 6-norm, 90 % of them below 10.2 against 14.1, other constants fitted to both).
-static double host_wait_s(double device_s, double host_s)
-{
-    if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
-    double large = fmax(device_s, host_s), ratio = fmin(device_s, host_s) / large;
-    return large * real_cube_root(1 + ratio * ratio * ratio) - device_s;
-}
-
 static double host_s_of(const struct stack *stack, const struct tally *tally)
 {
     return tally->kernel_count * stack->host_op_s + tally->host_s;
@@ -172,7 +161,7 @@ static double host_s_of(const struct stack *stack, const struct tally *tally)
 static double window_of(const struct stack *stack, const struct tally *tally)
 {
     double busy_s = tally->compute_s + tally->recompute_s;
-    return busy_s + host_wait_s(busy_s, host_s_of(stack, tally));
+    return busy_s + host_wait_s(stack, busy_s, host_s_of(stack, tally));
 }
 
 static double hide(double *exposed_s, double most_s)
@@ -297,7 +286,7 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
         device_s += tally->comm_s[part];
     }
     double host_s = host_s_of(stack, tally);
-    phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(device_s, host_s);
+    phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(stack, device_s, host_s);
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
     phase_s[PART_OFFLOAD] += tally->fetch_s;
@@ -339,6 +328,16 @@ static void add_losses(const struct price_context *context, const struct block_p
                     price.seed_s, price.seed_bytes);
 }
 
+static void add_accumulation(const struct price_context *context,
+                             const struct block_program *program, struct tally *tally)
+{
+    double bytes = context->compute.stack->accumulate_bytes * (double)program->parameter_elements;
+    if (bytes <= 0) return;
+    double s = stream_s(&context->compute, bytes);
+    tally->compute_s += s;
+    ledger_add_time(context->ledger, ENTRY_OPERATOR, PHASE_WEIGHT, "adding gradients", s, bytes);
+}
+
 // Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
                         const struct block_program *program, struct memo *memo,
@@ -364,6 +363,7 @@ static void add_program(const struct price_context *context, const struct mesh *
         }
     }
     add_losses(context, program, work->tallies);
+    add_accumulation(context, program, &work->tallies[PHASE_WEIGHT]);
     add_graph(&context->compute, program, context->ledger, work->tallies);
 }
 

@@ -211,6 +211,27 @@ static struct compute_cost price_streaming(const struct compute_context *context
     };
 }
 
+// Where it runs as operators of its own these move what the stack says.
+static struct compute_cost price_loss(const struct compute_context *context,
+                                      const struct block_program *program,
+                                      const struct instr *instr)
+{
+    const struct stack *stack = context->stack;
+    bool is_forward = instr->kind == OP_LOSS;
+    double each_bytes = is_forward ? stack->loss_forward_bytes : stack->loss_backward_bytes;
+    if (each_bytes <= 0) return price_streaming(context, program, instr);
+    int logits = is_forward ? instr->inputs[0] : instr->outputs[0];
+    double elements =
+        (double)program->buffers[logits].bytes / parameter_weight_bytes(context->precision);
+    double kernels = stack->element_wise_scale;
+    double gap_s = context->device->launch_latency_s * kernels;
+    return (struct compute_cost){
+        .s = stream_s(context, elements * each_bytes) + gap_s,
+        .bound = BOUND_MEMORY,
+        .kernel_count = kernels,
+    };
+}
+
 // The rows of experts, gathered from or added up to their tokens, and sorted by expert: kernels of
 // their own, which no chain takes in.
 static struct compute_cost price_permutation(const struct compute_context *context,
@@ -364,6 +385,9 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_ROUTE:
     case OP_ROUTE_BACKWARD:
         return price_route(context, instr);
+    case OP_LOSS:
+    case OP_LOSS_BACKWARD:
+        return price_loss(context, program, instr);
     default:
         return price_streaming(context, program, instr);
     }

@@ -140,10 +140,11 @@ static void hold_head(const struct program *program, const struct stack *stack,
     double kept = logits.saved ? logits.bytes : 0;
     double elements = logits.bytes / parameter_weight_bytes(program->workload.precision);
     double loss = elements * stack->logits_bytes_per_element;
+    double left = program->shape.micro_batch_count > 1 ? elements * stack->left_logits_bytes : 0;
     bytes->saved += (double)block->saved_bytes - kept;
     bytes->logits += kept;
     bytes->waiting += (double)block->held_bytes;
-    holding->logits_bytes += loss;
+    holding->logits_bytes += loss + left;
     holding->loss_bytes += loss;
     double others = (double)block->beside_logits_bytes;
     double product = logits.gradient_bytes + made_gradient_bytes(program, stack, block);
@@ -375,6 +376,9 @@ static double buffer_bytes(const struct program *program, const struct stack *st
 {
     double bytes = gathered_blocks(program) * holding->gathered_bytes + holding->scattered_bytes;
     if (program->shape.stage_count > 1) bytes += 2 * holding->boundary_bytes;
+    const struct mesh *mesh = &program->mesh;
+    bool reduces = (mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP)) != 0;
+    if (reduces) bytes += holding->gradient_elements * stack->reduce_buffer_bytes;
     return bytes + standing_bytes(program, stack, holding);
 }
 

@@ -63,8 +63,12 @@ struct stack {
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;
-    unsigned overlap;  // mask of enum overlap it can do
+    bool stages_by_flop;  // layers go to stages as plan/stages.h says of such software, and no
+                          // otherwise
+    unsigned overlap;     // mask of enum overlap it can do
     unsigned overlap_default;
+    unsigned exposed_zero_stages;    // ZeRO stages whose gradients are reduced behind the last
+                                     // backward pass, whatever the overlap
     unsigned passes;                 // bit per enum pass
     unsigned joins;                  // bit per enum join (plan/lower/joins.h); see stack_joins
     unsigned offload;                // bit per enum offloads
@@ -86,6 +90,7 @@ struct stack {
                                   // its outputs once, less what the fusion pass saves where the
                                   // stack has it (plan/lower/fusion.h)
     double host_op_s;             // host time of one operator (launch bound below)
+    double host_norm;             // how host and device combine (cost_models/host.h); 0 = 3
     double host_task_s;           // what a stage of a pipeline loses between two tasks: the code of
                                   // the schedule, sending, receiving and waiting on the host
     double unaligned_gemm_ratio;  // rate of a batched GEMM with a side that is no multiple of 8
@@ -115,11 +120,18 @@ struct stack {
     double cast_kernels;  // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
-    bool low_precision_gathers;   // tp gathers operands of low-precision GEMMs after they are
-                                  // quantised
-    bool cached_weight_cast;      // weights are quantised once a step, not in every micro-batch
-    bool delayed_scaling;         // scales come from maxima of earlier steps, which are all-reduced
-                                  // once a step
+    bool low_precision_gathers;  // tp gathers operands of low-precision GEMMs after they are
+                                 // quantised
+    bool cached_weight_cast;     // weights are quantised once a step, not in every micro-batch
+    bool delayed_scaling;        // scales come from maxima of earlier steps, which are all-reduced
+                                 // once a step
+    // Traffic of one element of the logits in the loss and in its gradient, where they run as
+    // operators of their own; 0 = what the program reads and writes, times element_wise_scale.
+    double loss_forward_bytes, loss_backward_bytes;
+    // Traffic of adding one element of a gradient to the kept one, once a micro-batch, where a
+    // kernel of its own does; 0 = the GEMM does, or nothing is added. Gradients that ZeRO scatters
+    // in every micro-batch are added nowhere.
+    double accumulate_bytes;
     double gradient_passes;       // times a step that the whole gradient is walked over beside
                                   // the update: zeroing, unscaling, copying
     double overlap_ratio;         // share of gradient and parameter communication that proceeds
@@ -170,10 +182,13 @@ struct stack {
     double fp16_gradient_bytes;       // the same in fp16 runs; 0 = the same
     double master_bytes;              // of the optimizer's own copy of a weight: 4, 0 = none
     double moment_bytes;              // of one moment of the optimizer: 4 or 2
+    double reduce_buffer_bytes;       // of a gradient element once more, where ranks reduce; 0
     double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
-    int64_t reserve_bytes;            // context, communicators, workspaces; not part of "allocated"
-    double reserve_ratio;             // allocator slack over activations, not part of "allocated"
-    const char *flags_joined;         // what stands between the words of one flag; NULL: a blank
+    double left_logits_bytes;         // and of the micro-batch before, where there is one; 0
+    bool keeps_gathers;     // what tp gathers for a layer that is not recomputed stays for backward
+    int64_t reserve_bytes;  // context, communicators, workspaces; not part of "allocated"
+    double reserve_ratio;   // allocator slack over activations, not part of "allocated"
+    const char *flags_joined;  // what stands between the words of one flag; NULL: a blank
     const char *flags_of;      // the program and version whose flags these are; NULL: not known
     struct stack_flag *flags;  // none, or one for every ability
     int flag_count;

@@ -311,6 +311,7 @@ static double tied_reduce_s(const struct price_context *context, const struct pr
 unsigned step_overlap(const struct stack *stack, const struct parallel *parallel)
 {
     unsigned overlap = passes_overlap(parallel);
+    if (stack->exposed_zero_stages >> parallel->zero & 1) overlap &= ~(unsigned)OVERLAP_GRAD_REDUCE;
     bool has_partner = !stack->ep_overlap_interleaved || parallel_interleaves(parallel);
     bool is_piped = parallel->degree[AXIS_PP] > 1;
     if (is_piped && !schedule_row(parallel->schedule)->backward_fused) overlap |= OVERLAP_APART;

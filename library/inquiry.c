@@ -183,8 +183,11 @@ static void note_described(struct arena *arena, const struct inquiry *inquiry,
 {
     enum attention attention;
     if (search_describes_stages(request)) {
-        note(inquiry, "--stages not given, taking even ones: --pp, --schedule and --micro-batch "
-                      "describe a run");
+        note(inquiry,
+             arena_print(arena,
+                         "--stages not given, taking %s: --pp, --schedule and "
+                         "--micro-batch describe a run",
+                         request->stack->stages_by_flop ? "those of the stack" : "even ones"));
     }
     if (search_describes_attention(request, &attention)) {
         note(inquiry,

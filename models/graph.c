@@ -165,22 +165,25 @@ int64_t graph_active_parameter_count(const struct graph *graph)
     return count_parameters(graph, false, active_elements);
 }
 
+int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block)
+{
+    int64_t count = 0;
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
+        for (int i = 0; i < op->input_count; i++) {
+            const struct tensor *tensor = &block->tensors[op->inputs[i]];
+            if (tensor->role == TENSOR_PARAMETER) count += active_elements(graph, tensor);
+        }
+    }
+    return count;
+}
+
 int64_t graph_matmul_parameter_count(const struct graph *graph)
 {
     int64_t count = 0;
-    for (int b = 0; b < graph->block_count; b++) {
-        const struct block *block = &graph->blocks[b];
-        int64_t repeats = count_repeats(graph, b);
-        for (int o = 0; o < block->op_count; o++) {
-            const struct op *op = &block->ops[o];
-            if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
-            for (int i = 0; i < op->input_count; i++) {
-                const struct tensor *tensor = &block->tensors[op->inputs[i]];
-                if (tensor->role != TENSOR_PARAMETER) continue;
-                count += repeats * active_elements(graph, tensor);
-            }
-        }
-    }
+    for (int b = 0; b < graph->block_count; b++)
+        count += count_repeats(graph, b) * graph_block_matmul_count(graph, &graph->blocks[b]);
     return count;
 }
 

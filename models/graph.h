@@ -235,6 +235,8 @@ int64_t graph_active_parameter_count(const struct graph *graph);
 // and positions not. What multi-token prediction computes is included, and with it a second use of
 // the head: this is what "model flops" count.
 int64_t graph_matmul_parameter_count(const struct graph *graph);
+// The same of one block of the sequence.
+int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block);
 // Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul
 // parameters * seq + attention, causal halved (Narayanan et al. 2021, eq. 3 without its recompute).
 double graph_model_flop(const struct graph *graph, int64_t seq);

@@ -107,6 +107,12 @@ bool search_describes_stages(const struct search_request *request)
            pins->degree[AXIS_PP].low > 1;
 }
 
+bool search_fixes_stages(const struct search_request *request)
+{
+    return request->pins.stage_layers_count > 0 || request->stack->stages_by_flop ||
+           search_describes_stages(request);
+}
+
 bool search_describes_attention(const struct search_request *request, enum attention *attention)
 {
     const struct pins *pins = &request->pins;

@@ -18,10 +18,15 @@ bool pins_describe_pipeline(const struct pins *pins);
 // Whether tensor, pipeline and data degrees and the micro-batch are all one value: a run that is
 // described, or a layout that somebody has chosen.
 bool pins_describe_run(const struct pins *pins);
-// Whether such pins decide the stages of this search: even ones, where they are not pinned;
+// Whether such pins decide the stages of this search: even ones, or those of the stack, where
+// they are not pinned.
 bool search_describes_stages(const struct search_request *request);
-// and its attention: where that is not pinned, a described run in fp16 has what the stack says of
-// those (struct stack, fp16_attention). The first of them that is allowed goes to `attention`.
+// Whether no split of the layers over stages is searched: pins say or describe it, or the stack
+// decides it by itself.
+bool search_fixes_stages(const struct search_request *request);
+// Whether such pins decide its attention: where that is not pinned, a described run in fp16 has
+// what the stack says of those (struct stack, fp16_attention). The first of them that is allowed
+// goes to `attention`.
 bool search_describes_attention(const struct search_request *request, enum attention *attention);
 // Every choice of the record; with `broken`, the first that the pins do not leave.
 bool pins_allow_all(const struct pins *pins, const struct parallel *parallel, enum choice *broken);

@@ -290,6 +290,8 @@ static struct step_price steady_price(struct composer *composer, const struct pa
                                           (int)parallel_micro_batch_count(parallel, batch),
                                           parallel->in_flight};
     price.post_validated = step_post_validated(composer->request->stack, parallel);
+    unsigned overlap = step_overlap(composer->request->stack, parallel);
+    price.reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE;  // which ZeRO may take away
     price.schedule = parallel->schedule;
     price.classes = composer->classes;
     price.class_count = division->class_count;

@@ -103,7 +103,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     const struct search_request *request = space->request;
     const struct pins *pins = &request->pins;
     const struct stack *stack = request->stack;
-    bool pipelined = has_pipeline(space), described = search_describes_stages(request);
+    bool pipelined = has_pipeline(space), fixed = search_fixes_stages(request);
     bool many = stack->attention & (stack->attention - 1);
     bool alone = request->cluster->rank_count == 1;
     // States on the host are copied and updated bucket by bucket.
@@ -112,7 +112,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     if (space->fixed.passes >> PASS_ATTENTION & 1)
         fewer_s = fmin(fewer_s, scanned->other_attention_s);
     const struct question all[] = {
-        {CUT_STAGES, pipelined && pins->stage_layers_count == 0 && !described, scanned->piped_s},
+        {CUT_STAGES, pipelined && !fixed, scanned->piped_s},
         // What is recomputed need not be written in forward: a step is longer for it, but in a
         // pipeline what waits for the forwards may be shorter.
         {CUT_RECOMPUTE, is_open(space, CHOICE_RECOMPUTE) && has_other_sets(space, graphs),
@@ -164,7 +164,7 @@ static double beside_s(const struct space *space, const struct scan_result *scan
                        const struct parallel *best)
 {
     double least_s = INFINITY;
-    bool split = best->stage_layers_count > 0 && space->request->pins.stage_layers_count == 0;
+    bool split = best->stage_layers_count > 0 && !search_fixes_stages(space->request);
     if (split || best->in_flight > 0) least_s = fmin(least_s, scanned->piped_s);
     if (!is_searched_way(space, best)) least_s = fmin(least_s, scanned->pressed_s);
     if (best->zero_group > 0) least_s = fmin(least_s, scanned->steady_s);

@@ -64,8 +64,7 @@ static bool move_layers(struct polish *polish)
     const struct search_request *search = polish->request->search;
     struct parallel parallel = polish->best.parallel;
     int stages = parallel.degree[AXIS_PP];
-    if (stages == 1 || search->pins.stage_layers_count || search_describes_stages(search))
-        return false;
+    if (stages == 1 || search_fixes_stages(search)) return false;
     const int *now = stages_of(polish, &parallel);
     bool better = false;
     for (int i = 0; i < stages * stages; i++) {
@@ -199,7 +198,7 @@ static bool move_off(struct polish *polish)
 static bool is_outside(const struct polish *polish, const struct parallel *parallel)
 {
     const struct space *space = polish->request->space;
-    if (parallel->stage_layers_count > 0) return true;
+    if (parallel->stage_layers_count > 0 && !space->flop_stages) return true;
     int value = recompute_value(parallel->recompute, parallel->recompute_classes);
     for (int i = 0; i < space->recomputes.count; i++)
         if (space->recomputes.values[i] == value) return false;
@@ -287,6 +286,7 @@ static void name_even(struct polish *polish)
     const struct parallel *named = &polish->best.parallel;
     even.parallel.stage_layers = NULL;
     even.parallel.stage_layers_count = 0;
+    if (polish->request->space->flop_stages) return;
     if (named->stage_layers_count == 0 || !is_allowed(polish, &even.parallel)) return;
     composer_group(polish->composer, &even.parallel);
     const struct division *division = composer_division(polish->composer, &even.parallel);

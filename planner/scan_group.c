@@ -450,8 +450,7 @@ void group_enter(struct scan *scan, struct scan_group *group)
 {
     struct parallel parallel = lightest(scan, group, &group->tails->tails[0]);
     composer_group(scan->composer, &parallel);
-    bool may_balance = parallel.degree[AXIS_PP] > 1 && parallel.stage_layers_count == 0 &&
-                       !search_describes_stages(scan->request->search);
+    bool may_balance = parallel.degree[AXIS_PP] > 1 && !search_fixes_stages(scan->request->search);
     group->balance = may_balance ? composer_balance(scan->composer, &parallel) : NULL;
 }
 

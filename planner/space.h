@@ -95,10 +95,12 @@ struct space {
     struct space_group *groups;  // mesh by mesh; micro-batches of a family in ascending order
     int group_count;
     struct index tails, ways, splits;  // known so far
-    unsigned cuts;                     // of the degrees, 1 << enum cut
-    bool narrow;                       // cut in its degrees
-    double dropped[DROP_COUNT];        // meshes and kinds of tails without any legal plan
-    struct err refused;                // why the first of them was
+    const int **flop_stages;  // [pp] layers of each stage, where the stack decides; NULL: it does
+                              // not
+    unsigned cuts;            // of the degrees, 1 << enum cut
+    bool narrow;              // cut in its degrees
+    double dropped[DROP_COUNT];  // meshes and kinds of tails without any legal plan
+    struct err refused;          // why the first of them was
 };
 
 // Meshes and groups of a request, in `arena`. `graph_of` gives the graph of a tp degree and
@@ -118,6 +120,11 @@ struct space_values space_recomputes(const struct search_request *request,
 unsigned space_classes(const struct search_request *request, const struct graph *graph);
 // planner/space_mesh.c: the meshes, with the groups of each.
 void space_add_meshes(struct space *space, const struct space_graphs *graphs);
+// planner/space_stages.c: finds the layers of the stages where the stack decides; false where it
+// refuses so many stages.
+bool space_find_stages(struct space *space, const struct graph *graph, int stage_count);
+// Writes the layers of the stages that are pinned or that the stack decides, if there are any.
+void space_take_stages(const struct space *space, struct parallel *parallel);
 void space_drop(struct space *space, enum drop why, const struct err *err);
 
 // The legal tails of a group, in a fixed order. Groups with as many stages, micro-batches and kinds

@@ -103,7 +103,6 @@ static struct degrees degrees_of(const struct build *build, enum choice choice, 
 static struct parallel mesh_parallel(const struct build *build, const struct space_mesh *mesh)
 {
     const struct space *space = build->space;
-    const struct pins *pins = pins_of(build);
     struct parallel parallel = space->fixed;
     parallel.vpp = 1;
     parallel.micro_batch = 1;
@@ -112,11 +111,10 @@ static struct parallel mesh_parallel(const struct build *build, const struct spa
     parallel.recompute_layers = -1;
     parallel.schedule = SCHEDULE_1F1B;
     parallel.cp_kind = mesh->cp_kind;
-    parallel.stage_layers = pins->stage_layers;
-    parallel.stage_layers_count = pins->stage_layers_count;
     parallel.order_count = mesh->order_count;
     memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
     memcpy(parallel.order, mesh->order, sizeof parallel.order);
+    space_take_stages(space, &parallel);
     return parallel;
 }
 
@@ -402,6 +400,7 @@ static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
         if (staged && pps.values[p] != pins->stage_layers_count) continue;
         if (!pins_allow(pins, CHOICE_DP, dp) || pps.values[p] > STAGE_MAX) continue;
         if (is_too_wide(build->space)) return;
+        if (!space_find_stages(build->space, build->graph, pps.values[p])) continue;
         struct space_mesh mesh = pinned_mesh(pins);
         mesh.degree[AXIS_TP] = tp;
         mesh.degree[AXIS_CP] = cp;

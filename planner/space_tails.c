@@ -65,7 +65,6 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
                                const struct space_recompute *recompute, int layers)
 {
     const struct space_mesh *mesh = &space->meshes[group->mesh];
-    const struct pins *pins = &space->request->pins;
     struct parallel parallel = space->fixed;
     parallel.sp = group->sp;
     parallel.vpp = tail->vpp;
@@ -80,10 +79,9 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
     parallel.cp_kind = mesh->cp_kind;
     parallel.attention = group->attention;
     parallel.order_count = mesh->order_count;
-    parallel.stage_layers = pins->stage_layers;
-    parallel.stage_layers_count = pins->stage_layers_count;
     memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
     memcpy(parallel.order, mesh->order, sizeof parallel.order);
+    space_take_stages(space, &parallel);
     const struct search_request *request = space->request;
     parallel.accumulates =
         stack_accumulates(request->stack, &parallel, request->workload.global_batch);

@@ -28,6 +28,8 @@ static const struct fit_term TERMS[] = {
     {CONSTANT_STACK, {"expert_graph_host_ratio"}, 0.4, false},
     {CONSTANT_STACK, {"expert_stash_ratio"}, 0.4, false},
     {CONSTANT_STACK, {"cast_bytes"}, 0.3, false},
+    {CONSTANT_STACK, {"loss_forward_bytes", "loss_backward_bytes"}, 0.3, false},
+    {CONSTANT_STACK, {"accumulate_bytes"}, 0.3, false},
     {CONSTANT_STACK, {"gradient_passes"}, 0.4, false},
     {CONSTANT_STACK, {"overlap_ratio"}, 0.2, false},
     {CONSTANT_STACK, {"tp_overlap_ratio"}, 0.3, false},

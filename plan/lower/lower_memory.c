@@ -288,6 +288,23 @@ static void count_weight_reads(struct lowering *low)
     }
 }
 
+// Some software keeps for backward what tp gathered in forward (struct stack, keeps_gathers).
+static void count_gathers(struct lowering *low)
+{
+    struct block_program *program = low->program;
+    int64_t bytes = 0;
+    bool is_repeated = false;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        bool is_gather = instr->collective == COLLECTIVE_ALL_GATHER && instr->parent == AXIS_TP &&
+                         !instr->parameter && instr->inner == 0;
+        if (!is_gather) continue;
+        is_repeated |= instr->recompute;
+        if (instr->phase == PHASE_FORWARD) bytes += instr->bytes;
+    }
+    program->gathered_bytes = is_repeated ? 0 : bytes;
+}
+
 // What a collective hands on belongs to whoever made what it was given.
 enum op_class *lower_classes(struct arena *arena, const struct block_program *program)
 {
@@ -359,6 +376,7 @@ void lowering_memory(struct lowering *low)
     program->held_bytes = held_bytes(program);
     program->score_bytes = score_bytes(program);
     count_weight_reads(low);
+    count_gathers(low);
     count_classes(low);
 
     int64_t peak_bytes[PHASE_COUNT], saved_bytes = program->saved_bytes;

@@ -184,6 +184,22 @@ static void change(const struct drawing *at)
         PARTS[draw_int(at->draw, 0, (int)(sizeof PARTS / sizeof *PARTS) - 1)](at);
 }
 
+// Software that decides its stages has no others; a split that it refuses is no plan.
+static void deal_layers(const struct drawing *at)
+{
+    struct parallel *plan = at->plan;
+    int stages = plan->degree[AXIS_PP];
+    int *layers = ARENA_NEW(at->arena, int, stages);
+    struct err refused = {0};
+    if (stages == 1) return;
+    // None at all does not add up to the layers: an illegal plan, as it should be.
+    bool is_dealt = stages_by_flop(at->question->graph, stages, layers, &refused);
+    for (int stage = 0; stage < stages && !is_dealt; stage++)
+        layers[stage] = 0;
+    plan->stage_layers = layers;
+    plan->stage_layers_count = stages;
+}
+
 static bool is_legal(const struct drawing *at)
 {
     const struct oracle_question *question = at->question;
@@ -206,6 +222,7 @@ bool oracle_draw(struct arena *arena, struct draw *draw, const struct oracle_que
         if (is_near) *drawn = *near;
         if (is_near) change(&at);
         if (!is_near) draw_all(&at);
+        if (question->stack->stages_by_flop) deal_layers(&at);
         int64_t batch = question->workload.global_batch;
         if (batch % ((int64_t)drawn->micro_batch * drawn->degree[AXIS_DP]) != 0) continue;
         drawn->accumulates = stack_accumulates(question->stack, drawn, batch);

@@ -1,11 +1,11 @@
 #include "cost_models/memory.h"
 
-// What a layer keeps of its forward pass, and what goes to a host together.
+// What a block keeps of one micro-batch from forward to backward, and what goes together.
 
 // Transformer Engine keeps the operand of a narrow weight gradient as that reads it, and beside it
 // what else is read in 16 bits (module/linear.py and layernorm_linear.py).
-double memory_kept_bytes(const struct stack *stack, enum precision precision,
-                         const struct block_program *block)
+static double saved_bytes(const struct stack *stack, enum precision precision,
+                          const struct block_program *block)
 {
     double bytes = (double)block->saved_bytes;
     unsigned products = stack_low_precision_gemms(stack, precision);
@@ -13,6 +13,14 @@ double memory_kept_bytes(const struct stack *stack, enum precision precision,
     double ratio = precision_bytes(precision) / 2;
     return bytes - (1 - ratio) * (double)block->weight_read_bytes +
            ratio * (double)block->shared_read_bytes;
+}
+
+double memory_kept_bytes(const struct stack *stack, enum precision precision,
+                         const struct block_program *block)
+{
+    double bytes = saved_bytes(stack, precision, block);
+    bool is_layer = block->block->role == BLOCK_LAYER;
+    return stack->keeps_gathers && is_layer ? bytes + (double)block->gathered_bytes : bytes;
 }
 
 double memory_class_bytes(const struct stack *stack, enum precision precision,
@@ -23,7 +31,7 @@ double memory_class_bytes(const struct stack *stack, enum precision precision,
         if (classes >> class & 1) bytes += block->class_saved_bytes[class];
     }
     if (bytes == 0) return 0;
-    return memory_kept_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
+    return saved_bytes(stack, precision, block) * (double)bytes / (double)block->saved_bytes;
 }
 
 double memory_bucket_bytes(const struct program *program, const struct stack *stack)

@@ -1,0 +1,14 @@
+#include "cost_models/host.h"
+#include "core/real.h"
+
+#include <math.h>
+
+double host_wait_s(const struct stack *stack, double device_s, double host_s)
+{
+    if (device_s <= 0 || host_s <= 0) return fmax(host_s, 0);
+    double large = fmax(device_s, host_s), ratio = fmin(device_s, host_s) / large;
+    double norm = stack->host_norm;
+    double both = norm > 0 ? real_power(1 + real_power(ratio, norm), 1 / norm)
+                           : real_cube_root(1 + ratio * ratio * ratio);
+    return large * both - device_s;
+}

@@ -1,0 +1,168 @@
+#include "cost_models/host.h"
+#include "cost_models/parameters.h"
+#include "tests/support/priced.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Software that runs a program operator by operator: what a slow host adds, the loss and the sums
+// of gradients as kernels of their own, and what it holds beside.
+
+static void assert_close(double found, double wanted)
+{
+    if (fabs(found - wanted) <= 1e-9 * fabs(wanted)) return;
+    print_error("found %.12g, expected %.12g\n", found, wanted);
+    fail();
+}
+
+static struct priced start(struct arena *arena, const char *model, struct stack *stack)
+{
+    struct priced of = priced_start(arena, model, "dgx-h100", "nanotron");
+    *stack = *of.stack;
+    of.stack = stack;
+    return of;
+}
+
+// Of equal seconds both together take 2^(1/n) times as long: 2^(1/3) - 1 = 0.2599 and
+// 2^(1/7) - 1 = 0.1041 of them are waited for.
+static void host_and_device_combine_by_the_norm_of_the_stack(void **state)
+{
+    (void)state;
+    struct stack stack = {0};
+    assert_close(host_wait_s(&stack, 3, 3), 3 * (cbrt(2) - 1));
+    assert_close(host_wait_s(&stack, 1, 2), cbrt(9) - 1);
+    stack.host_norm = 7;
+    assert_close(host_wait_s(&stack, 3, 3), 3 * (pow(2, 1.0 / 7) - 1));
+    assert_close(host_wait_s(&stack, 2, 1), pow(129, 1.0 / 7) - 2);
+    stack.host_norm = 1;
+    assert_close(host_wait_s(&stack, 2, 1), 1);
+    assert_true(host_wait_s(&stack, 2, 0) == 0);
+    assert_close(host_wait_s(&stack, 0, 2), 2);
+}
+
+static const struct instr *find(const struct block_program *program, enum op_kind kind)
+{
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective == COLLECTIVE_NONE && instr->kind == kind) return instr;
+    }
+    return NULL;
+}
+
+// GPT-2 at 2,048 tokens, its 50,257 words padded to a multiple of 128: 2048 * 50304 logits.
+static void a_loss_moves_the_bytes_that_the_stack_says(void **state)
+{
+    struct stack stack;
+    struct priced of = start(*state, "gpt2", &stack);
+    priced_finish(&of);
+    const struct block_program *head = priced_block(&of, BLOCK_HEAD);
+    const struct instr *loss = find(head, OP_LOSS), *backward = find(head, OP_LOSS_BACKWARD);
+    const struct compute_context *context = &of.context.compute;
+    double logits = (double)head->buffers[loss->inputs[0]].bytes / 2;
+    assert_true(logits == 2048.0 * 50304 || logits == 2048.0 * 50257);
+    double gap_s = context->device->launch_latency_s * stack.element_wise_scale;
+    stack.loss_forward_bytes = 38;
+    stack.loss_backward_bytes = 14;
+    assert_close(compute_price(context, head, loss).s, stream_s(context, 38 * logits) + gap_s);
+    assert_close(compute_price(context, head, backward).s, stream_s(context, 14 * logits) + gap_s);
+    stack.loss_forward_bytes = stack.loss_backward_bytes = 0;
+    double read = (double)(loss->read_bytes + loss->write_bytes) * stack.element_wise_scale;
+    assert_close(compute_price(context, head, loss).s, stream_s(context, read) + gap_s);
+}
+
+// Each micro-batch adds every parameter's gradient to the kept one.
+static void sums_of_gradients_are_work_of_the_last_phase(void **state)
+{
+    struct stack stack;
+    struct priced of = start(*state, "gpt2", &stack);
+    stack.accumulate_bytes = 0;
+    stack.host_op_s = 0;
+    priced_finish(&of);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    struct block_price before = block_price(&of.context, &of.program->mesh, layer, 0);
+    stack.accumulate_bytes = 10;
+    struct block_price after = block_price(&of.context, &of.program->mesh, layer, 0);
+    double added_s = stream_s(&of.context.compute, 10 * (double)layer->parameter_elements);
+    assert_close(after.phase_s[PHASE_WEIGHT][PART_COMPUTE],
+                 before.phase_s[PHASE_WEIGHT][PART_COMPUTE] + added_s);
+    assert_true(after.phase_s[PHASE_BACKWARD][PART_COMPUTE] ==
+                before.phase_s[PHASE_BACKWARD][PART_COMPUTE]);
+}
+
+static void some_zero_stages_reduce_behind_backward(void **state)
+{
+    for (int zero = 0; zero < 2; zero++) {
+        struct stack stack;
+        struct priced of = start(*state, "gpt2", &stack);
+        of.parallel.zero = zero;
+        priced_finish(&of);
+        assert_true(of.parallel.overlap & OVERLAP_GRAD_REDUCE);
+        assert_true(of.price->reduce_overlapped == (zero == 0));
+        stack.exposed_zero_stages = 0;
+        priced_finish(&of);
+        assert_true(of.price->reduce_overlapped);
+    }
+}
+
+// Two gathers a layer, of 2048 tokens of 4,096 numbers in bf16, on each of two ranks.
+static void what_tensor_parallelism_gathers_may_stay(void **state)
+{
+    int64_t held[2];
+    for (int keeps = 0; keeps < 2; keeps++) {
+        struct stack stack;
+        struct priced of = start(*state, "llama-2-7b", &stack);
+        stack.keeps_gathers = keeps;
+        of.parallel.degree[AXIS_TP] = 2;
+        of.parallel.sp = true;
+        priced_finish(&of);
+        assert_int_equal(priced_block(&of, BLOCK_LAYER)->gathered_bytes, 2 * 2048 * 4096 * 2);
+        held[keeps] = memory_of_stage(of.program, &stack, 0).activations_bytes;
+    }
+    assert_int_equal(held[1] - held[0], (int64_t)32 * 2 * 2048 * 4096 * 2);
+    struct stack stack;
+    struct priced of = start(*state, "llama-2-7b", &stack);
+    of.parallel.degree[AXIS_TP] = 2;
+    of.parallel.sp = true;
+    of.parallel.recompute = RECOMPUTE_FULL;
+    priced_finish(&of);
+    assert_int_equal(priced_block(&of, BLOCK_LAYER)->gathered_bytes, 0);
+}
+
+// Two bytes of each of GPT-2's gradients where ranks reduce, and 3 of each logit that the
+// micro-batch before left.
+static void buffers_of_reduction_and_left_logits_are_held(void **state)
+{
+    struct stack stack;
+    struct priced of = start(*state, "gpt2", &stack);
+    of.workload.global_batch = 8 * 2;
+    priced_finish(&of);
+    struct memory_parts all = memory_of_stage(of.program, &stack, 0);
+    double width = stack.reduce_buffer_bytes, left = stack.left_logits_bytes;
+    assert_true(width == 2 && left == 3);
+    const struct block_program *head = priced_block(&of, BLOCK_HEAD);
+    double logits = (double)head->buffers[find(head, OP_LOSS)->inputs[0]].bytes / 2;
+    double gradients = (double)all.gradients_bytes / stack.gradient_bytes;
+    stack.reduce_buffer_bytes = stack.left_logits_bytes = 0;
+    struct memory_parts bare = memory_of_stage(of.program, &stack, 0);
+    assert_close((double)(all.buffers_bytes - bare.buffers_bytes), width * gradients);
+    assert_close((double)(all.logits_bytes - bare.logits_bytes), left * logits);
+    of.workload.global_batch = 8;  // one micro-batch: none before it
+    priced_finish(&of);
+    bare = memory_of_stage(of.program, &stack, 0);
+    stack.left_logits_bytes = left;
+    all = memory_of_stage(of.program, &stack, 0);
+    assert_int_equal(all.logits_bytes, bare.logits_bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_and_device_combine_by_the_norm_of_the_stack),
+        cmocka_unit_test(a_loss_moves_the_bytes_that_the_stack_says),
+        cmocka_unit_test(sums_of_gradients_are_work_of_the_last_phase),
+        cmocka_unit_test(some_zero_stages_reduce_behind_backward),
+        cmocka_unit_test(what_tensor_parallelism_gathers_may_stay),
+        cmocka_unit_test(buffers_of_reduction_and_left_logits_are_held),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
