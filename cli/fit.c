@@ -221,14 +221,14 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
 int fit_command(int argc, char **argv, struct err *err)
 {
-    struct arguments a = {.tiers = "A", .leave_out = "family,source,device"};
+    struct arguments a = {.tiers = "A", .leave_out = "family,source,device,software"};
     const struct option options[] = {
         {"ROWS", OPTION_TEXT, &a.rows, "published runs, one JSON object a line", NULL, 0, 0},
         {"--tiers", OPTION_TEXT, &a.tiers, "tiers that are fitted (default A); all are predicted",
          "AB", 0, 0},
         {"--leave-out", OPTION_WORDS, &a.leave_out,
-         "what is left out in turn, to predict it unseen (default family,source,device)",
-         "family|source|device|none", 0, 0},
+         "what is left out in turn, to predict it unseen (default family,source,device,software)",
+         "family|source|device|software|none", 0, 0},
         {"--coarse", OPTION_FLAG, &a.coarse,
          "leave overlap, classes of recompute and shard groups to the stack and the search", NULL,
          0, 0},

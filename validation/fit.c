@@ -37,7 +37,7 @@ struct fit_row {
 
 const char *fit_leave_out_name(enum fit_leave_out what)
 {
-    static const char *const NAMES[FIT_LEAVE_COUNT] = {"family", "source", "device"};
+    static const char *const NAMES[FIT_LEAVE_COUNT] = {"family", "source", "device", "software"};
     assert(what < FIT_LEAVE_COUNT);
     return NAMES[what];
 }
@@ -241,6 +241,8 @@ static bool is_together(const struct fit *fit, enum fit_leave_out what, int i, i
         size_t length = strcspn(a->family, "-");
         return length == strcspn(b->family, "-") && strncmp(a->family, b->family, length) == 0;
     }
+    case FIT_LEAVE_SOFTWARE:
+        return fit->rows[i].stack == fit->rows[k].stack;
     case FIT_LEAVE_DEVICE:
     case FIT_LEAVE_COUNT:
         break;

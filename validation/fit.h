@@ -12,12 +12,18 @@
 // Whole families are left out in turn, and what is predicted then is the error that an unseen
 // family may expect. Families of one source differ in no more than the model, so that sources (the
 // first word of the family's name) are left out as well; and whole devices, which is what a device
-// may expect that nobody has measured.
+// may expect that nobody has measured; and whole software, which then has the priors of its stack.
 
 #define FIT_FAMILY_EXPONENT 0.5
 
-enum fit_leave_out { FIT_LEAVE_FAMILY, FIT_LEAVE_SOURCE, FIT_LEAVE_DEVICE, FIT_LEAVE_COUNT };
-const char *fit_leave_out_name(enum fit_leave_out what);  // "family", "source", "device"
+enum fit_leave_out {
+    FIT_LEAVE_FAMILY,
+    FIT_LEAVE_SOURCE,
+    FIT_LEAVE_DEVICE,
+    FIT_LEAVE_SOFTWARE,
+    FIT_LEAVE_COUNT
+};
+const char *fit_leave_out_name(enum fit_leave_out what);  // "family", "source", ...
 
 struct fit_options {
     const char *tiers;   // rows of these are fitted, all are predicted

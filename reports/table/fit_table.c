@@ -10,8 +10,8 @@
 
 // The predictions of a row, in the order of the columns.
 enum column { COLUMN_PRIOR, COLUMN_FITTED, COLUMN_LEFT_OUT, COLUMN_COUNT = 2 + FIT_LEAVE_COUNT };
-static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"priors", "in sample", "family out",
-                                                       "source out", "device out"};
+static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"priors",     "in sample",  "family out",
+                                                       "source out", "device out", "software out"};
 
 static double predicted_s(const struct fit_prediction *prediction, int column)
 {

@@ -110,7 +110,8 @@ static void leaving_a_family_out_equals_a_fit_without_it(void **state)
     for (int i = 0; i < others.count; i++) {
         both.items[both.count++] = others.items[i];
     }
-    struct fit_result all = run(*state, &both, 1u << FIT_LEAVE_FAMILY | 1u << FIT_LEAVE_DEVICE);
+    struct fit_result all = run(
+        *state, &both, 1u << FIT_LEAVE_FAMILY | 1u << FIT_LEAVE_DEVICE | 1u << FIT_LEAVE_SOFTWARE);
     for (int i = rows.count; i < both.count; i++) {
         both.items[i].tier = 'B';  // predicted, not fitted
     }
@@ -120,7 +121,10 @@ static void leaving_a_family_out_equals_a_fit_without_it(void **state)
         double left_out_s = all.predictions[i].left_out_s[FIT_LEAVE_FAMILY];
         assert_false(without.predictions[i].fitted);
         assert_true(fabs(log(left_out_s / without.predictions[i].step_s)) < 3e-3);
-        // Without their device nothing is left: the priors.
+        // Without their device or their software, which is that of all, nothing is left: the
+        // priors.
+        double software_out_s = all.predictions[i].left_out_s[FIT_LEAVE_SOFTWARE];
+        assert_true(software_out_s == all.predictions[i].left_out_s[FIT_LEAVE_DEVICE]);
         double device_out_s = all.predictions[i].left_out_s[FIT_LEAVE_DEVICE];
         assert_true(fabs(log(device_out_s / all.predictions[i].prior_s)) < 1e-6);
         assert_true(all.predictions[i].left_out_s[FIT_LEAVE_SOURCE] == 0);
