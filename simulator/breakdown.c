@@ -181,6 +181,24 @@ struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *le
     return breakdown;
 }
 
+struct breakdown breakdown_of_unlike(struct arena *arena, struct arena *scratch,
+                                     const struct evaluation_request *request,
+                                     const struct program *program,
+                                     const struct simulation *simulation, int stage, int *rounds)
+{
+    struct price_context context = evaluation_context(request);
+    const struct step_price *slowest = step_price(arena, &context, program);
+    struct unlike_place place = unlike_busiest(scratch, request, program, slowest, stage);
+    struct ledger *ledger = ARENA_NEW(arena, struct ledger, 1);
+    *ledger = ledger_new(arena);
+    context.ledger = ledger;
+    context.compute.device = place.device;
+    struct step_price *own = ARENA_NEW(arena, struct step_price, 1);
+    *own = *step_price(arena, &context, program);
+    own->shape.micro_batch_count = *rounds = place.micro_batch_count;
+    return breakdown_of_stage(arena, ledger, program, own, simulation, stage);
+}
+
 struct breakdown breakdown_make(struct arena *arena, struct arena *scratch,
                                 const struct evaluation_request *request,
                                 const struct evaluation *evaluation)
@@ -201,11 +219,6 @@ struct breakdown breakdown_make(struct arena *arena, struct arena *scratch,
     }
     if (!unlike_is(request, program))
         return breakdown_of_stage(arena, ledger, program, price, simulation, busiest);
-    // Of the ranks of the stage that are busiest.
-    struct unlike_place place = unlike_busiest(scratch, request, program, price, busiest);
-    *ledger = ledger_new(arena);
-    context.compute.device = place.device;
-    struct step_price own = *step_price(arena, &context, program);
-    own.shape.micro_batch_count = place.micro_batch_count;
-    return breakdown_of_stage(arena, ledger, program, &own, simulation, busiest);
+    int rounds;
+    return breakdown_of_unlike(arena, scratch, request, program, simulation, busiest, &rounds);
 }

@@ -39,6 +39,13 @@ struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *le
                                     const struct program *program, const struct step_price *price,
                                     const struct simulation *simulation, int stage);
 
+// The same of ranks that are unlike (simulator/unlike.h): of those of the stage that are busiest,
+// on their device and with their number of micro-batches, which goes to `rounds`.
+struct breakdown breakdown_of_unlike(struct arena *arena, struct arena *scratch,
+                                     const struct evaluation_request *request,
+                                     const struct program *program,
+                                     const struct simulation *simulation, int stage, int *rounds);
+
 // The breakdown of the stage with most to do, of an evaluated plan. It is that of `evaluation` also
 // where this has simulated all ranks. Lives in `arena`.
 struct breakdown breakdown_make(struct arena *arena, struct arena *scratch,

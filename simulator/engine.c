@@ -32,6 +32,7 @@ struct event_engine {
     double recompute_s, exposed_s[PART_COUNT];   // the same, inside tasks
     double *slow_most;                           // [stage]
     double *lane_busy_s;                         // [lane * stage_count + stage]
+    struct stage_waits *lane_waits;              // the same
     double chain_s;                              // slowest pipeline's longest chain
     int64_t *stage_busy_ns;                      // [stage], the busiest rank
     struct stage_waits *waits;                   // [stage]
@@ -204,6 +205,9 @@ static void run_lane(struct event_engine *engine, int index)
         engine->gather_wait_ns += (double)own->gather_wait_ns * count;
         engine->waits[stage].blocked_s += (double)own->blocked_ns * each_s;
         engine->waits[stage].gather_s += (double)own->gather_wait_ns * each_s;
+        engine->lane_waits[index * stage_count + stage] =
+            (struct stage_waits){.blocked_s = (double)own->blocked_ns * 1e-9,
+                                 .gather_s = (double)own->gather_wait_ns * 1e-9};
         double slowdown = lane->stages[stage].slowdown;
         if (slowdown > engine->slow_most[stage]) engine->slow_most[stage] = slowdown;
         engine->lane_busy_s[index * stage_count + stage] = (double)own->busy_ns * 1e-9;
@@ -443,7 +447,10 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     take_lanes(scratch, &engine);
     engine.walk = new_walk(scratch, &engine);
     engine.lane_busy_s = ARENA_NEW(arena, double, (size_t)engine.lane_count *(size_t)stage_count);
+    engine.lane_waits =
+        ARENA_NEW(arena, struct stage_waits, (size_t)engine.lane_count * (size_t)stage_count);
     if (options->lanes) simulation->lane_busy_s = engine.lane_busy_s;
+    if (options->lanes) simulation->lane_waits = engine.lane_waits;
     engine.ends = ARENA_NEW(scratch, struct stage_end, stage_count);
     engine.slow_most = ARENA_NEW(scratch, double, stage_count);
     engine.stage_busy_ns = ARENA_NEW(scratch, int64_t, stage_count);

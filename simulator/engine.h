@@ -26,6 +26,8 @@ struct simulation {
     double *stage_busy_s;  // compute of each stage
     double *lane_busy_s;   // [lane * stage_count + stage]; NULL without lanes
     struct stage_waits *stage_waits;
+    struct stage_waits
+        *lane_waits;         // [lane * stage_count + stage] blocked and gather; NULL: the same
     double critical_path_s;  // lower bound: one micro-batch up and down, or the busiest stage
 };
 

@@ -72,29 +72,30 @@ static void find_effects(struct arena *arena, struct arena *scratch,
 }
 
 // What the tasks of a stage compute in a step as planned.
-static double stage_compute_s(const struct step_price *price, int stage)
+static double stage_compute_s(const struct lanes *lanes, const struct rank_group *group, int stage)
 {
+    const struct step_price *price = lanes->prices[group->base];
     double sum_s = 0;
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         int class = price->class_of[stage * price->shape.chunk_count + chunk];
         const struct chunk_price *own = &price->classes[class];
         for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             sum_s += (own->phase_s[kind][PART_COMPUTE] + own->phase_s[kind][PART_RECOMPUTE]) *
-                     price->shape.micro_batch_count;
+                     group->micro_batch_count;
         }
         sum_s += own->update_s;
     }
     return sum_s;
 }
 
-static double stage_busy_s(const struct step_price *price, int stage)
+static double stage_busy_s(const struct step_price *price, int rounds, int stage)
 {
     double sum_s = 0;
     for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
         int class = price->class_of[stage * price->shape.chunk_count + chunk];
         for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
             for (int part = 0; part < PART_COUNT; part++) {
-                sum_s += price->classes[class].phase_s[kind][part] * price->shape.micro_batch_count;
+                sum_s += price->classes[class].phase_s[kind][part] * rounds;
             }
         }
     }
@@ -175,8 +176,9 @@ static bool is_on_slow_links(const struct lanes *lanes, int lane, int stage)
 static double links_s(const struct lanes *lanes, int lane, int stage)
 {
     const struct rank_group *group = lanes_group(lanes, lane, stage);
-    return stage_busy_s(lanes->prices[group->price], stage) -
-           stage_busy_s(lanes->prices[group->base], stage);
+    int rounds = group->micro_batch_count;
+    return stage_busy_s(lanes->prices[group->price], rounds, stage) -
+           stage_busy_s(lanes->prices[group->base], rounds, stage);
 }
 
 // Those that are slow themselves, and those that move in step with them or sit on slow links.
@@ -188,7 +190,7 @@ static void share_stage(struct sharing *sharing, int lane, int stage)
     int all;
     const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &all);
     int *part = ARENA_NEW(sharing->arena, int, all);
-    double compute_s = stage_compute_s(lanes->prices[lanes_group(lanes, lane, stage)->base], stage),
+    double compute_s = stage_compute_s(lanes, lanes_group(lanes, lane, stage), stage),
            factor = own->slowdown;
     while (factor > 0) {
         int count = 0;
@@ -221,7 +223,7 @@ static void add_to_rest(const struct sharing *sharing, int lane, int stage, stru
     const struct injection *injection = sharing->injection;
     int count;
     const int *ranks = lane_ranks(sharing->arena, lanes, lane, stage, &count);
-    double compute_s = stage_compute_s(lanes->prices[lanes_group(lanes, lane, stage)->base], stage);
+    double compute_s = stage_compute_s(lanes, lanes_group(lanes, lane, stage), stage);
     for (int i = 0; i < count; i++) {
         double slow = lanes_rank_slowdown(injection->causes, injection->count, ranks[i]);
         rest->compute_s += (slow - 1) * compute_s;
@@ -237,8 +239,7 @@ static double severity_s(const struct lanes *lanes, int lane)
     for (int stage = 0; stage < lanes->stage_count; stage++) {
         const struct lane_stage *own = &lanes->list[lane].stages[stage];
         double longer_s =
-            (own->slowdown - 1) *
-                stage_compute_s(lanes->prices[lanes_group(lanes, lane, stage)->base], stage) +
+            (own->slowdown - 1) * stage_compute_s(lanes, lanes_group(lanes, lane, stage), stage) +
             links_s(lanes, lane, stage);
         most_s = fmax(most_s, longer_s);
     }

@@ -29,7 +29,19 @@ static double busy_s(const struct lanes *lanes, const struct engine_lane *lane, 
     return sum_s * lane->micro_batch_count;
 }
 
-// By its busiest stage; of equal ones the first.
+// Of equal ones the first.
+static int busiest_on(const struct lanes *lanes, int stage)
+{
+    double most_s = -1;
+    int busiest = 0;
+    for (int i = 0; i < lanes->count; i++) {
+        double s = busy_s(lanes, &lanes->list[i], stage);
+        if (s > most_s) most_s = s, busiest = i;
+    }
+    return busiest;
+}
+
+// By its busiest stage.
 static int busiest_lane(const struct lanes *lanes)
 {
     double most_s = -1;
@@ -117,7 +129,15 @@ struct simulation *unlike_play(struct arena *arena, struct arena *scratch,
     };
     struct simulation *simulation = simulate_step(arena, scratch, price, &unlike);
     part_waiting(lanes, simulation);
+    // A stage waits as the ranks do that its breakdown is of (unlike_busiest).
+    for (int stage = 0; stage < lanes->stage_count; stage++) {
+        const struct stage_waits *busiest =
+            &simulation->lane_waits[busiest_on(lanes, stage) * lanes->stage_count + stage];
+        simulation->stage_waits[stage].blocked_s = busiest->blocked_s;
+        simulation->stage_waits[stage].gather_s = busiest->gather_s;
+    }
     simulation->lane_busy_s = NULL;
+    simulation->lane_waits = NULL;
     arena_free(&own);
     return simulation;
 }
@@ -131,14 +151,9 @@ struct unlike_place unlike_busiest(struct arena *scratch, const struct evaluatio
     if (!unlike_is(request, program)) return place;
     struct arena_mark mark = arena_mark(scratch);
     struct lanes *lanes = lanes_of(scratch, request, program, price, false);
-    double most_s = -1;
-    for (int i = 0; i < lanes->count; i++) {
-        double s = busy_s(lanes, &lanes->list[i], stage);
-        if (s <= most_s) continue;
-        most_s = s;
-        place.device = lanes->priced[lanes->list[i].stages[stage].price].device;
-        place.micro_batch_count = lanes->list[i].micro_batch_count;
-    }
+    const struct engine_lane *lane = &lanes->list[busiest_on(lanes, stage)];
+    place.device = lanes->priced[lane->stages[stage].price].device;
+    place.micro_batch_count = lane->micro_batch_count;
     arena_reset(scratch, mark);
     return place;
 }

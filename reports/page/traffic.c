@@ -9,6 +9,7 @@ struct counting {
     const struct program *program;
     struct traffic *traffic;
     const int *cell_of, *node_of;  // [rank]
+    int rounds;                    // micro-batches that the breakdown at hand is of
 };
 
 static void count(const struct counting *counting, int from, int to, double bytes)
@@ -60,8 +61,7 @@ static void count_group(const struct counting *counting, const struct breakdown_
     if (size < 2) return;
     double bytes = line->count * price->bytes;
     bool is_repeated = price->block >= 0 || price->entry == ENTRY_TASK;
-    if (is_repeated)
-        bytes *= rounds_of(counting, rank) / counting->program->shape.micro_batch_count;
+    if (is_repeated) bytes *= rounds_of(counting, rank) / counting->rounds;
     if (price->collective == COLLECTIVE_ALL_TO_ALL) {
         for (int by = 1; by < size; by++)
             count(counting, rank, peer(mesh, price->axes, rank, by), bytes / size);
@@ -177,6 +177,7 @@ struct traffic traffic_make(struct arena *arena, struct arena *scratch,
     struct traffic traffic = {.rank_count = program->mesh.rank_count};
     struct counting counting = {
         .cluster = request->cluster, .program = program, .traffic = &traffic};
+    counting.rounds = program->shape.micro_batch_count;
     fold(arena, &counting);
     size_t cells = (size_t)traffic.cell_count * (size_t)traffic.cell_count;
     traffic.bytes = ARENA_NEW(arena, double, cells);
@@ -190,7 +191,10 @@ struct traffic traffic_make(struct arena *arena, struct arena *scratch,
         unlike_play(arena, scratch, request, program, price, &(struct engine_options){0});
     for (int stage = 0; stage < program->shape.stage_count; stage++) {
         struct breakdown breakdown =
-            breakdown_of_stage(scratch, &ledger, program, price, simulation, stage);
+            unlike_is(request, program)
+                ? breakdown_of_unlike(arena, scratch, request, program, simulation, stage,
+                                      &counting.rounds)
+                : breakdown_of_stage(scratch, &ledger, program, price, simulation, stage);
         count_stage(&counting, &breakdown);
     }
     assert(traffic.inside_bytes <= traffic.total_bytes * (1 + 1e-9));
