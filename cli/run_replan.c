@@ -127,7 +127,7 @@ static bool decide(struct arena *arena, struct run_replan *replan, const struct 
                                    : NULL;
     char *written = write_plan(arena, arguments->checkpoint.folder, count, text, err);
     if (err->kind) return false;
-    const char *who = answer.keeps ? arena_print(arena, "rank %d with fewer layers", slow->rank)
+    const char *who = answer.keeps ? arena_print(arena, "rank %d with less to do", slow->rank)
                                    : arena_print(arena, "without rank %d, %d of %d ranks",
                                                  slow->rank, count, was.cluster->rank_count);
     console_printf(

@@ -16,6 +16,7 @@ enum { COUNTS_MOST = 8 };
 struct played {
     double step_s;  // INFINITY: the choices do not fit, or are none
     int stage;      // of the slow rank
+    int replica;    // the same
     int *layers;    // of each stage, in the arena given
     int stage_count;
 };
@@ -65,6 +66,7 @@ static struct played play(struct arena *arena, const struct around_request *requ
         inject(&own, &scratch, &question, &evaluation, &injection, false, &result, err)) {
         if (memory_fit(&evaluation.prediction) != MEMORY_LACKS) played.step_s = result.step_s;
         played.stage = stage_of(&evaluation.program->mesh, request->slow_rank);
+        played.replica = program_replica(evaluation.program, request->slow_rank);
         count_layers(arena, evaluation.program, &played);
     }
     arena_free(&own);
@@ -100,6 +102,61 @@ static void move_layers(struct arena *arena, const struct around_request *reques
     }
 }
 
+// `own` micro-batches for this replica, what is left of all as evenly as can be for the others.
+static const int *share(struct arena *arena, int64_t all, int replicas, int replica, int64_t own)
+{
+    int *counts = ARENA_NEW(arena, int, replicas);
+    int64_t left = all - own, others = replicas - 1;
+    for (int r = 0, n = 0; r < replicas; r++) {
+        if (r == replica) counts[r] = (int)own;
+        if (r != replica) counts[r] = (int)(left / others + (n++ < left % others));
+    }
+    return counts;
+}
+
+// Takes micro-batches off the replica of the slow rank as long as it helps, in steps that halve.
+static void move_batches(struct arena *arena, const struct around_request *request,
+                         struct parallel *parallel, struct played *best)
+{
+    const struct search_request *search = &request->search;
+    int replicas = parallel->degree[AXIS_DP];
+    bool is_open = replicas > 1 && parallel->replica_count == 0 && parallel->zero < 2 &&
+                   parallel->vpp == 1 && parallel->degree[AXIS_EP] == 1;
+    if (!is_open || !stack_is_executed(search->stack) || !isfinite(best->step_s)) return;
+    int64_t all = search->workload.global_batch / parallel->micro_batch, own = all / replicas;
+    for (int64_t step = own / 2 > 0 ? own / 2 : 1; step > 0;) {
+        struct err refused = {0};
+        struct parallel other = *parallel;
+        bool is_better = false;
+        if (own > step) {
+            other.replica_count = replicas;
+            other.replica_micro_batches = share(arena, all, replicas, best->replica, own - step);
+            struct played moved = play(arena, request, &other, &refused);
+            is_better = moved.step_s < best->step_s;
+            if (is_better) *best = moved, *parallel = other, own -= step;
+        }
+        if (!is_better) step /= 2;
+    }
+}
+
+// The same in smaller micro-batches, which can be shared out more finely.
+static void share_batches(struct arena *arena, const struct around_request *request,
+                          struct parallel *parallel, struct played *best)
+{
+    enum { HALVINGS = 2 };
+    struct parallel smaller = *parallel;
+    move_batches(arena, request, parallel, best);
+    for (int i = 0; i < HALVINGS && smaller.micro_batch % 2 == 0; i++) {
+        struct err refused = {0};
+        smaller.micro_batch /= 2;
+        struct parallel other = smaller;
+        struct played played = play(arena, request, &other, &refused);
+        move_batches(arena, request, &other, &played);
+        if (other.replica_count > 0 && played.step_s < best->step_s)
+            *best = played, *parallel = other;
+    }
+}
+
 static void take(const struct parallel *parallel, double step_s, bool keeps,
                  struct around_answer *answer)
 {
@@ -114,7 +171,7 @@ static bool is_plan(const struct parallel *a, const struct parallel *b)
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
         if (choice_value(a, choice) != choice_value(b, choice)) return false;
     }
-    return a->stage_layers_count == b->stage_layers_count;
+    return a->stage_layers_count == b->stage_layers_count && a->replica_count == b->replica_count;
 }
 
 // With all ranks: the plan that runs and the best that the search knows, each with its layers
@@ -142,6 +199,7 @@ static bool keep_rank(struct arena *arena, const struct around_request *request,
         if (err->kind) return false;
         if (i < 0) answer->stay_s = played.step_s;
         if (isfinite(played.step_s)) move_layers(arena, request, &parallel, &played);
+        share_batches(arena, request, &parallel, &played);
         bool is_other = i < 0 ? played.step_s < answer->stay_s : !is_plan(&parallel, &request->was);
         if (is_other && played.step_s < (answer->is_found ? answer->step_s : INFINITY))
             take(&parallel, played.step_s, true, answer);

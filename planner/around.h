@@ -2,8 +2,9 @@
 #include "planner/fewer.h"
 
 // A plan around a rank that stays slow: without the rank, or with it and its measured factor, where
-// its stage may get fewer layers. Every plan that keeps the rank is played with it slow
-// (simulator/inject.h); the fastest step wins, and of equal ones the plan that keeps more ranks.
+// its stage may get fewer layers and its replica fewer micro-batches. Every plan that keeps the
+// rank is played with it slow (simulator/inject.h); the fastest step wins, and of equal ones the
+// plan that keeps more ranks.
 
 struct around_request {
     struct search_request search;  // of all ranks; its pins are not looked at
