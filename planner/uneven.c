@@ -5,7 +5,7 @@
 #include "planner/scan.h"
 #include "planner/uneven_split.h"
 
-#include <math.h>
+#include <assert.h>
 #include <string.h>
 
 // Plans of a search that become seeds, plans that are changed step by step, and how far below the
@@ -244,6 +244,7 @@ static void pin_replicas(struct search_request *request)
     if (pins->replica_count == 0) return;
     for (int r = 0; r < pins->replica_count; r++)
         sum += pins->replica_micro_batches[r];
+    assert(sum > 0 && "check_pinned comes first");
     int64_t size = request->workload.global_batch / sum;
     pins_set(pins, CHOICE_DP, pins->replica_count, pins->replica_count);
     pins_set(pins, CHOICE_MICRO_BATCH, size, size);
