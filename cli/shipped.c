@@ -198,6 +198,16 @@ static const struct listing_kind KINDS[] = {
      "Runs: how many published ones its predictions were held against."},
 };
 
+// They have no layers and no positions: names are all that the table could say.
+static const char *recommenders_text(struct arena *arena)
+{
+    int count = 0;
+    const char **names = file_list_data(arena, "models/recommenders", &count), *text = "";
+    for (int i = 0; i < count; i++)
+        text = arena_print(arena, "%s%s%s", text, i ? ", " : "", names[i]);
+    return arena_print(arena, "Recommendation models: %s (docs/recommendation.md).\n", text);
+}
+
 static bool list_all(struct listing *listing, const struct listing_kind *kind, struct err *err)
 {
     int count = 0;
@@ -239,7 +249,8 @@ int shipped_command(int argc, char **argv, struct err *err)
     bool is_done = list_all(&listing, kind, err);
     if (is_done && as_json) fputs(listing.writer.text, stdout);
     if (is_done && !as_json)
-        console_printf(stdout, "%s\n%s\n", table_text(&listing.table), kind->foot);
+        console_printf(stdout, "%s\n%s\n%s", table_text(&listing.table), kind->foot,
+                       kind == KINDS ? recommenders_text(&arena) : "");
     arena_free(&arena);
     return is_done ? 0 : exit_status(err);
 }

@@ -34,13 +34,13 @@ struct job {
 static bool check(struct arena *arena, const struct table_plan *plan, struct err *err)
 {
     const char *why = table_unexecuted(plan->placement, &plan->request.workload);
-    if (why) return err_set(err, ERR_USAGE, "run: %s", why);
+    if (why) return err_set(err, ERR_USAGE, "%s", why);
     double numbers = (double)recommender_table_parameters(plan->request.model);
     double bytes = 2 * numbers * sizeof(double);
     double here = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     return bytes <= 0.8 * here ||
            err_set(err, ERR_USAGE,
-                   "run: tables and their state take %s in double precision, this host has %s",
+                   "tables and their state take %s in double precision, this host has %s",
                    units_bytes(arena, bytes), units_bytes(arena, here));
 }
 

@@ -219,6 +219,11 @@ struct plan *plan_read(struct arena *arena, const struct json *object, struct er
     // The cursors that the plan keeps point at their parents: those live in the arena.
     struct json *model = ARENA_NEW(arena, struct json, 1);
     plan->document = *object;
+    if (json_is_object(object) && json_has(object, "placement")) {
+        json_fail(object, err,
+                  "the plan of a recommendation model: simulate, memory, report and run take it");
+        return NULL;
+    }
     if (!read_identity(arena, object, plan, err)) return NULL;
     *model = json_get(object, "model", err);
     if (err->kind || !read_model(arena, model, plan, err)) return NULL;

@@ -178,10 +178,13 @@ static void fill_memory(const struct table_request *request, const struct most *
                        most->nvme_bytes <= host->nvme_bytes;
 }
 
-struct table_prediction table_price(const struct table_request *request)
+struct table_prediction table_price(const struct table_request *asked)
 {
-    assert(request->workload.global_batch % request->placement->rank_count == 0);
+    assert(asked->workload.global_batch % asked->placement->rank_count == 0);
     struct arena arena = {0};
+    struct table_request known = *asked;
+    const struct table_request *request = &known;
+    if (!known.laws) known.laws = table_laws_make(&arena, asked);
     const struct most most = gather(&arena, request);
     struct table_prediction prediction = {0};
     exchanges_price(request, prediction.spans);

@@ -28,7 +28,12 @@ struct table_request {
     const struct table_stack *stack;
     const struct table_placement *placement;
     struct table_workload workload;
+    const struct table_law *laws;  // of table_laws_make; NULL: made where they are asked for
 };
+
+// How often the rows of each table are asked for in a step, for who prices many pieces.
+struct table_law;
+const struct table_law *table_laws_make(struct arena *arena, const struct table_request *request);
 
 struct table_span {
     double start_s, s;

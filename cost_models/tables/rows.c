@@ -1,5 +1,4 @@
 #include "cost_models/tables/rows.h"
-#include "core/zipf.h"
 
 #include <math.h>
 
@@ -22,6 +21,25 @@ static double hit_share(const struct zipf *zipf, const struct table_workload *wo
     return workload->cache == CACHE_LRU ? zipf_lru_share(zipf, kept) : zipf_share(zipf, kept);
 }
 
+const struct table_law *table_laws_make(struct arena *arena, const struct table_request *request)
+{
+    const struct recommender *model = request->placement->model;
+    struct table_law *laws = ARENA_NEW(arena, struct table_law, model->table_count);
+    for (int t = 0; t < model->table_count; t++) {
+        const struct table_shape *table = &model->tables[t], *before = t > 0 ? table - 1 : table;
+        bool is_alike =
+            t > 0 && table->row_count == before->row_count && table->id_count == before->id_count;
+        if (is_alike) {
+            laws[t] = laws[t - 1];
+            continue;
+        }
+        double requests = (double)request->workload.global_batch * (double)table->id_count;
+        laws[t].zipf = zipf_make(table->row_count, model->zipf_exponent);
+        laws[t].unique = zipf_unique(&laws[t].zipf, requests);
+    }
+    return laws;
+}
+
 static double update_bytes(const struct table_request *request, const struct table_piece *piece,
                            const struct piece_work *work)
 {
@@ -41,18 +59,22 @@ struct piece_work piece_work(const struct table_request *request, const struct t
     double batch = (double)workload->global_batch / (is_every ? request->placement->rank_count : 1);
     double share = piece_row_share(model, piece), requests = batch * (double)table->id_count;
     double columns = (double)piece->column_count;
-    struct zipf zipf = zipf_make(table->row_count, model->zipf_exponent);
-    double unique = zipf_unique(&zipf, requests);
+    struct table_law own;
+    const struct table_law *law = request->laws ? &request->laws[piece->table] : &own;
+    if (!request->laws) own.zipf = zipf_make(table->row_count, model->zipf_exponent);
+    const struct zipf *zipf = &law->zipf;
+    bool is_known = request->laws && !is_every;
+    double unique = is_known ? law->unique : zipf_unique(zipf, requests);
     struct piece_work work = {.lookups = requests * share, .unique = unique * share};
     work.hits = work.lookups;
     if (piece->tier != TIER_DEVICE) {
         double kept = (double)piece->cached_rows / share,
                row_bytes = (double)table_row_bytes(workload->optimizer, piece->column_count);
-        work.hits *= hit_share(&zipf, workload, kept);
-        work.fetched = share * missed(&zipf, workload, requests, unique, kept);
+        work.hits *= hit_share(zipf, workload, kept);
+        work.fetched = share * missed(zipf, workload, requests, unique, kept);
         if (piece->tier == TIER_NVME)
             work.from_nvme =
-                share * missed(&zipf, workload, requests, unique, (double)piece->host_rows / share);
+                share * missed(zipf, workload, requests, unique, (double)piece->host_rows / share);
         work.fetch_bytes = work.fetched * row_bytes;
         work.nvme_bytes = work.from_nvme * fmax(row_bytes, NVME_BLOCK_BYTES);
     }

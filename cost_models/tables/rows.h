@@ -1,4 +1,5 @@
 #pragma once
+#include "core/zipf.h"
 #include "cost_models/tables/price.h"
 
 // What a piece does in a step on the rank that holds it.
@@ -12,5 +13,9 @@ struct piece_work {
     double update_bytes;  // moved there by the update, sorting included
     double fetch_bytes;   // over PCIe, one direction
     double nvme_bytes;    // from drives, in blocks
+};
+struct table_law {
+    struct zipf zipf;
+    double unique;  // different rows of a step's samples
 };
 struct piece_work piece_work(const struct table_request *request, const struct table_piece *piece);

@@ -149,7 +149,8 @@ void cuts_list(struct arena *arena, const struct place_request *request,
 {
     const struct recommender *model = request->model;
     const struct table_placement nothing = {.model = model, .rank_count = limits->rank_count};
-    const struct table_request priced = place_priced(request, &nothing);
+    struct table_request priced = place_priced(request, &nothing);
+    priced.laws = table_laws_make(arena, &priced);
     enum { WAYS_MAX = 40 * (1 + 8 * 6) };
     double total =
         (double)recommender_row_count(model) *

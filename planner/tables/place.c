@@ -11,8 +11,11 @@
 struct table_request place_priced(const struct place_request *request,
                                   const struct table_placement *placement)
 {
-    return (struct table_request){request->cluster, request->fabrics, request->stack, placement,
-                                  request->workload};
+    return (struct table_request){.cluster = request->cluster,
+                                  .fabrics = request->fabrics,
+                                  .stack = request->stack,
+                                  .placement = placement,
+                                  .workload = request->workload};
 }
 
 // Items of a table: a piece each; or one, whose pieces lie side by side; or none.
@@ -127,6 +130,8 @@ static bool refine_table(struct arena *scratch, struct table_draft *draft,
     bool has_gained = false;
     for (int c = group->cut_first; c < group->cut_first + group->cut_count; c++) {
         int before = draft->cut_of[table];
+        const struct table_cut *cut = &draft->cuts->cuts[c];
+        if (cut->piece_s + cut->node_s >= *best_s) continue;  // a piece alone is no gain
         if (c == before || !lives_alike(&draft->cuts->cuts[c], &draft->cuts->cuts[before]))
             continue;
         draft->cut_of[table] = c;

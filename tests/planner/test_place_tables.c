@@ -38,6 +38,9 @@ static void published_logs_are_within_a_fifth(void **state)
     struct json root = json_root(&document), runs = json_get(&root, "runs", &err);
     int count = json_count(&runs, &err);
     assert_int_equal(count, 5);
+    struct place_result result = {0};
+    const char *last_cluster = "";
+    int64_t last_batch = 0;
     for (int i = 0; i < count; i++) {
         struct json run = json_item(&runs, i), name = json_get(&run, "cluster", &err);
         struct json nodes = json_get(&run, "nodes", &err);
@@ -49,7 +52,12 @@ static void published_logs_are_within_a_fifth(void **state)
         request.workload.global_batch = json_i64(&batch, 1, 1e9, &err);
         double logged_s = json_f64(&step, 0, 1, &err);
         assert_string_equal(err.text, "");
-        const struct place_result result = placed(arena, &request);
+        // Two of the logs are of the same question.
+        bool is_again = i > 0 && request.workload.global_batch == last_batch &&
+                        strcmp(cluster, last_cluster) == 0;
+        if (!is_again) result = placed(arena, &request);
+        last_batch = request.workload.global_batch;
+        last_cluster = cluster;
         double off = result.prediction.step_s / logged_s - 1;
         printf("# %-14s predicted %.3f ms, logged %.3f ms: %+.1f %%\n", cluster,
                1e3 * result.prediction.step_s, 1e3 * logged_s, 100 * off);
@@ -138,50 +146,6 @@ static void ranks_are_as_busy_as_brute_force_finds(void **state)
     assert_true(found >= 20);
 }
 
-// On two cards of 80 GB there is room for 104.5 GB and a number a row, on one there is not; with a
-// host there is, and what is not on the device is fetched.
-static void tables_go_to_the_host_where_devices_are_full(void **state)
-{
-    struct arena *arena = *state;
-    struct err err = {0};
-    struct place_request request = request_of(arena, "dlrm-dcnv2-mlperf", "dgx-h100-x1");
-    request.workload.optimizer = TABLE_ROWWISE;
-    struct fewest fewest;
-    assert_true(place_fewest(arena, &request, 64, &fewest, &err));
-    assert_int_equal(fewest.gpus, 2);
-    assert_true(fewest.result.prediction.hit_ratio == 1);
-    double device_s = fewest.result.prediction.step_s;
-    request.uses_host = true;
-    assert_true(place_fewest(arena, &request, 64, &fewest, &err));
-    assert_int_equal(fewest.gpus, 1);
-    const struct table_prediction *prediction = &fewest.result.prediction;
-    assert_true(prediction->host_bytes > 20e9);
-    assert_true(prediction->hit_ratio > 0.5 && prediction->hit_ratio < 1);
-    assert_true(prediction->spans[TABLE_TASK_FETCH].s > 0 && prediction->step_s > device_s);
-    assert_true(prediction->memory.device_bytes <= prediction->device_limit_bytes);
-}
-
-static void ten_terabytes_need_fewer_cards_with_hosts(void **state)
-{
-    struct arena *arena = *state;
-    struct err err = {0};
-    struct place_request request = request_of(arena, "dlrm-10tb", "dgx-h100-x1");
-    request.workload.optimizer = TABLE_ROWWISE;
-    request.workload.global_batch = 65536;
-    struct fewest without, with;
-    assert_true(place_fewest(arena, &request, 512, &without, &err));
-    request.uses_host = true;
-    assert_true(place_fewest(arena, &request, 512, &with, &err));
-    assert_string_equal(err.text, "");
-    printf("# 10 TB: %d cards at %.0f samples/s, with hosts %d at %.0f\n", without.gpus,
-           without.result.prediction.samples_per_s, with.gpus,
-           with.result.prediction.samples_per_s);
-    double bytes = (double)recommender_row_count(request.model) * 516;
-    assert_true(without.gpus >= bytes / 84.93e9 && without.gpus <= bytes / 84.93e9 * 1.2 + 8);
-    assert_true(with.gpus % 8 == 0 && with.gpus < without.gpus / 3);
-    assert_true(with.result.prediction.samples_per_s < without.result.prediction.samples_per_s);
-}
-
 static void what_cannot_be_is_told(void **state)
 {
     struct err err = {0};
@@ -202,8 +166,6 @@ int main(void)
         cmocka_unit_test(published_logs_are_within_a_fifth),
         cmocka_unit_test(what_runs_beside_what_adds_up_to_the_step),
         cmocka_unit_test(ranks_are_as_busy_as_brute_force_finds),
-        cmocka_unit_test(tables_go_to_the_host_where_devices_are_full),
-        cmocka_unit_test(ten_terabytes_need_fewer_cards_with_hosts),
         cmocka_unit_test(what_cannot_be_is_told),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
