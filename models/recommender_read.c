@@ -219,7 +219,8 @@ bool recommender_is(const char *name)
     if (is) {
         struct json root = json_root(&document);
         struct json type = json_is_object(&root) ? json_find(&root, "model_type") : root;
-        is = json_is_text(&type) && is_known_type(json_text(&type, &err));
+        const char *text = json_is_text(&type) ? json_text(&type, &err) : NULL;
+        is = text && !err.kind && is_known_type(text);
     }
     arena_free(&arena);
     return is;

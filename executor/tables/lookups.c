@@ -73,7 +73,7 @@ static int64_t put_ids(const struct table_rank *rank, const struct table_piece *
 
 static int compare_lookups(const void *a, const void *b)
 {
-    const struct lookup *left = a, *right = b;
+    const struct table_lookup *left = a, *right = b;
     if (left->row != right->row) return left->row < right->row ? -1 : 1;
     return left->sample < right->sample ? -1 : left->sample > right->sample;
 }
@@ -85,7 +85,7 @@ static void take_ids(struct table_rank *rank, struct held_piece *held, const dou
     for (int64_t i = 0; i < count; i++) {
         int64_t word = (int64_t)ids[i];
         held->lookups[held->lookup_count++] =
-            (struct lookup){word % rows, from * samples + word / rows};
+            (struct table_lookup){word % rows, from * samples + word / rows};
     }
 }
 
@@ -133,7 +133,7 @@ const char *lookups_exchange_ids(struct table_rank *rank)
         for (int r = 0; r < ranks; r++)
             count += is_every ? (r == me) * mine[held->run->piece]
                               : all[(int64_t)r * pieces + held->run->piece];
-        held->lookups = ARENA_NEW(rank->arena, struct lookup, count);
+        held->lookups = ARENA_NEW(rank->arena, struct table_lookup, count);
         held->lookup_count = 0;
         if (!is_every) continue;
         double *own = ARENA_NEW(rank->arena, double, count + 1);
@@ -149,8 +149,8 @@ const char *lookups_exchange_ids(struct table_rank *rank)
         }
     }
     for (int h = 0; h < rank->held_count; h++)
-        qsort(rank->held[h].lookups, (size_t)rank->held[h].lookup_count, sizeof(struct lookup),
-              compare_lookups);
+        qsort(rank->held[h].lookups, (size_t)rank->held[h].lookup_count,
+              sizeof(struct table_lookup), compare_lookups);
     return NULL;
 }
 
@@ -167,7 +167,7 @@ void lookups_read(struct table_rank *rank)
         int64_t columns = held->piece->column_count;
         held->sums = ARENA_NEW(rank->arena, double, held_samples(rank, held) * columns);
         for (int64_t i = 0; i < held->lookup_count; i++) {
-            const struct lookup *lookup = &held->lookups[i];
+            const struct table_lookup *lookup = &held->lookups[i];
             for (int64_t c = 0; c < columns; c++)
                 held->sums[lookup->sample * columns + c] +=
                     held->run->weights[lookup->row * columns + c];

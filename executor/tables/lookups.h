@@ -3,7 +3,7 @@
 
 // The sparse part of a rank: what its pieces are asked for, give and learn.
 
-struct lookup {
+struct table_lookup {
     int64_t row;     // in the piece
     int64_t sample;  // of the step
 };
@@ -12,7 +12,7 @@ struct held_piece {
     const struct table_piece *piece;
     struct table_run_piece *run;
     int64_t state_columns;
-    struct lookup *lookups;  // of a step, sorted by row and then sample
+    struct table_lookup *lookups;  // of a step, sorted by row and then sample
     int64_t lookup_count;
     double *sums;       // [samples of the step][columns]; of a table on every rank: of the rank's
     double *gradients;  // [different rows][columns] once added up; on every rank [rows][columns]

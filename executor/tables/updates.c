@@ -12,7 +12,7 @@ void lookups_add_everywhere(struct table_rank *rank)
         int64_t count = held->piece->row_count * width;
         memset(at, 0, (size_t)count * sizeof *at);
         for (int64_t i = 0; i < held->lookup_count; i++) {
-            const struct lookup *lookup = &held->lookups[i];
+            const struct table_lookup *lookup = &held->lookups[i];
             const double *d =
                 rank->towers.d_sums +
                 (lookup->sample * rank->data.model->table_count + held->piece->table) * width;

@@ -5,13 +5,13 @@
 static const char KIND[] = "recommendation";
 enum { TABLE_PLAN_VERSION = 1 };
 
-struct head {
+struct plan_head {
     int64_t version;
     const char *kind;
 };
 static const struct json_field FIELDS[] = {
-    {JSON_I64(struct head, version, TABLE_PLAN_VERSION, TABLE_PLAN_VERSION)},
-    {JSON_TEXT(struct head, kind)},
+    {JSON_I64(struct plan_head, version, TABLE_PLAN_VERSION, TABLE_PLAN_VERSION)},
+    {JSON_TEXT(struct plan_head, kind)},
     {JSON_ANY("model")},
     {JSON_ANY("cluster")},
     {JSON_ANY("stack")},
@@ -32,7 +32,8 @@ bool table_plan_is(const char *path)
     if (is) {
         struct json root = json_root(&document);
         struct json kind = json_is_object(&root) ? json_find(&root, "kind") : root;
-        is = json_is_text(&kind) && strcmp(json_text(&kind, &err), KIND) == 0;
+        const char *text = json_is_text(&kind) ? json_text(&kind, &err) : NULL;
+        is = text && !err.kind && strcmp(text, KIND) == 0;
     }
     arena_free(&arena);
     return is;
@@ -51,7 +52,7 @@ struct table_plan *table_plan_load(struct arena *arena, const char *path, struct
 {
     struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
     struct table_plan *plan = ARENA_NEW(arena, struct table_plan, 1);
-    struct head head = {0};
+    struct plan_head head = {0};
     if (!json_load(arena, path, document, err)) return NULL;
     struct json root = json_root(document);
     json_read(&root, FIELDS, &head, err);
