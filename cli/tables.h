@@ -3,8 +3,8 @@
 
 #include <stdbool.h>
 
-// Commands on recommendation models: the same names with the options that these have. Asked by the
-// first argument that is no option: a model of that kind, or a plan of one.
+// Commands on recommendation models: the same names with the options that these have. Asked by a
+// MODEL of that kind, or a PLAN of one.
 
 bool tables_are_asked(int argc, char **argv);      // by MODEL
 bool tables_plan_is_asked(int argc, char **argv);  // by PLAN

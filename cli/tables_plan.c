@@ -11,26 +11,23 @@
 #include <stdio.h>
 #include <string.h>
 
-// The first argument that is no option. Options that take a value are written before it by nobody
-// whose command line these commands print; `--x=1 MODEL` is understood.
-static const char *first_word(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-') return argv[i];
-    }
-    return NULL;
-}
-
+// MODEL may stand behind options and their values: any word that names such a model is it.
 bool tables_are_asked(int argc, char **argv)
 {
-    const char *word = first_word(argc, argv);
-    return word && recommender_is(word);
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-' && recommender_is(argv[i])) return true;
+    }
+    return false;
 }
 
+// The first word that is no option and no number, which before PLAN is what options take.
 bool tables_plan_is_asked(int argc, char **argv)
 {
-    const char *word = first_word(argc, argv);
-    return word && table_plan_is(word);
+    for (int i = 1; i < argc; i++) {
+        bool is_number = argv[i][0] >= '0' && argv[i][0] <= '9';
+        if (argv[i][0] != '-' && !is_number) return table_plan_is(argv[i]);
+    }
+    return false;
 }
 
 struct arguments {

@@ -87,7 +87,8 @@ static void read_interaction(const struct json *root, struct recommender *model,
     json_read(&object, INTERACTION_FIELDS, &entry, err);
     if (err->kind) return;
     int kind = 0;
-    while (kind < INTERACTION_COUNT && strcmp(interaction_name(kind), entry.kind) != 0)
+    while (kind < INTERACTION_COUNT &&
+           strcmp(interaction_name((enum interaction)kind), entry.kind) != 0)
         kind++;
     if (kind == INTERACTION_COUNT) {
         struct json at = json_get(&object, "kind", err);

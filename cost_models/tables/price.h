@@ -64,7 +64,7 @@ struct table_prediction {
     bool fits;
 };
 
-struct table_prediction table_price(const struct table_request *request);
+struct table_prediction table_price(const struct table_request *asked);
 
 // A piece alone, for who places it: seconds that it adds to the rank that holds it, and to each
 // rank of that rank's node. `parts`: pieces of its table.

@@ -186,12 +186,12 @@ static const char *lacks_text(struct arena *arena, const struct place_request *r
 
 static bool check(const struct place_request *request, struct err *err)
 {
-    int ranks = request->cluster->rank_count;
-    if (request->workload.global_batch % ranks != 0)
+    int64_t ranks = request->cluster->rank_count, batch = request->workload.global_batch;
+    int64_t next = (batch / ranks + 1) * ranks;
+    if (batch % ranks != 0)
         return err_set(err, ERR_USAGE,
-                       "--global-batch: %d ranks do not divide %lld samples; %lld would do", ranks,
-                       (long long)request->workload.global_batch,
-                       (long long)((request->workload.global_batch / ranks + 1) * ranks));
+                       "--global-batch: %lld ranks do not divide %lld samples; %lld would do",
+                       (long long)ranks, (long long)batch, (long long)next);
     return cluster_check_precision(request->cluster, request->workload.precision, err) &&
            fabrics_cover(request->fabrics, request->cluster, err);
 }
