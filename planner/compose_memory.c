@@ -85,6 +85,20 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     return most_bytes;
 }
 
+// What every stage holds: of equal stages each as much as the first, which where W runs right
+// behind B is no less than it does.
+static void fill_from_heads(struct composer *composer, struct program *program,
+                            const struct division *division, struct memory_parts *stages)
+{
+    for (int i = 0; i < division->head_count; i++) {
+        int head = division->heads[i];
+        int end = i + 1 < division->head_count ? division->heads[i + 1] : division->stage_count;
+        stages[head] = stage_memory(composer, program, head);
+        for (int stage = head + 1; stage < end; stage++)
+            stages[stage] = stages[head];
+    }
+}
+
 int64_t composer_host_shortfall(struct composer *composer, const struct parallel *parallel)
 {
     if (offload_is_none(&parallel->offload)) return 0;
@@ -95,7 +109,14 @@ int64_t composer_host_shortfall(struct composer *composer, const struct parallel
     struct arena_mark mark = arena_mark(composer->scratch);
     struct memory_parts *stages =
         ARENA_NEW(composer->scratch, struct memory_parts, division->stage_count);
-    for (int stage = 0; stage < division->stage_count; stage++)
+    int64_t short_bytes = 1;
+    if (schedule_row(parallel->schedule)->backward_fused) {
+        fill_from_heads(composer, &program, division, stages);
+        struct host_need most = hosts_need(&program, stages);
+        short_bytes = hosts_shortfall(&most);
+    }
+    // Only where the most that they can hold is too much is each asked.
+    for (int stage = 0; stage < division->stage_count && short_bytes > 0; stage++)
         stages[stage] = stage_memory(composer, &program, stage);
     struct host_need need = hosts_need(&program, stages);
     arena_reset(composer->scratch, mark);
