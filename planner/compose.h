@@ -22,6 +22,9 @@ const struct division *composer_division(struct composer *composer,
 struct cost composer_cost(struct composer *composer, const struct parallel *parallel);
 struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
                                     int *stage);
+// Whether no stage holds more: asks no further than the first that does.
+bool composer_meets(struct composer *composer, const struct parallel *parallel,
+                    int64_t limit_bytes);
 struct memory_parts composer_stage_memory(struct composer *composer,
                                           const struct parallel *parallel, int stage);
 // What the fullest host lacks for what the plan moves to it, 0 = it has room.

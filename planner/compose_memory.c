@@ -10,39 +10,62 @@ static struct memory_parts stage_memory(struct composer *composer, struct progra
     return memory_of_stage(program, composer->request->stack, stage);
 }
 
-static void keep_worse(struct composer *composer, struct program *program, int stage,
-                       struct memory_parts *worst, int *worst_stage)
+// The worst stage so far, up to the first that is past a limit.
+struct worst_memory {
+    struct composer *composer;
+    struct program *program;
+    struct memory_parts parts;
+    int stage;
+    int64_t limit_bytes;
+};
+
+static void keep_worse(struct worst_memory *worst, int stage)
 {
-    struct memory_parts parts = stage_memory(composer, program, stage);
-    if (parts.reserved_bytes < worst->reserved_bytes) return;
-    if (parts.reserved_bytes == worst->reserved_bytes && stage > *worst_stage) return;
-    *worst = parts;
-    *worst_stage = stage;
+    if (worst->parts.reserved_bytes > worst->limit_bytes) return;
+    struct memory_parts parts = stage_memory(worst->composer, worst->program, stage);
+    if (parts.reserved_bytes < worst->parts.reserved_bytes) return;
+    if (parts.reserved_bytes == worst->parts.reserved_bytes && stage > worst->stage) return;
+    worst->parts = parts;
+    worst->stage = stage;
 }
 
 // Of equal stages the first holds most; where W is a task of its own it may be the last of them, or
 // the one before the last stage (tests/plan/test_schedule.c).
-struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
-                                    int *stage)
+static struct memory_parts find_worst(struct composer *composer, const struct parallel *parallel,
+                                      int64_t limit_bytes, int *stage)
 {
     const struct division *division = composer_division(composer, parallel);
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
-    struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < division->head_count; i++)
-        keep_worse(composer, &program, division->heads[i], &worst, stage);
+    struct worst_memory worst = {composer, &program, {.reserved_bytes = -1}, 0, limit_bytes};
     const struct schedule_row *row = schedule_row(parallel->schedule);
-    if (row->backward_fused) return worst;
-    for (int i = 0; row->most_inside && i < division->stage_count; i++)
-        keep_worse(composer, &program, i, &worst, stage);
-    for (int i = 0; i < division->runs->run_count; i++) {
+    bool asks_all = !row->backward_fused && row->most_inside;
+    for (int i = 0; i < division->head_count; i++)
+        keep_worse(&worst, division->heads[i]);
+    for (int i = 0; asks_all && i < division->stage_count; i++)
+        keep_worse(&worst, i);
+    for (int i = 0; !row->backward_fused && !asks_all && i < division->runs->run_count; i++) {
         struct stage_run run = division->runs->runs[i];
-        if (run.count > 1) keep_worse(composer, &program, run.first + run.count - 1, &worst, stage);
+        if (run.count > 1) keep_worse(&worst, run.first + run.count - 1);
     }
     int before = division->stage_count - 2;
-    if (before > 0) keep_worse(composer, &program, before, &worst, stage);
-    return worst;
+    if (!row->backward_fused && !asks_all && before > 0) keep_worse(&worst, before);
+    *stage = worst.stage;
+    return worst.parts;
+}
+
+struct memory_parts composer_memory(struct composer *composer, const struct parallel *parallel,
+                                    int *stage)
+{
+    return find_worst(composer, parallel, INT64_MAX, stage);
+}
+
+bool composer_meets(struct composer *composer, const struct parallel *parallel, int64_t limit_bytes)
+{
+    int stage;
+    struct memory_parts worst = find_worst(composer, parallel, limit_bytes, &stage);
+    return worst.reserved_bytes <= limit_bytes;
 }
 
 struct memory_parts composer_stage_memory(struct composer *composer,

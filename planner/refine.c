@@ -8,9 +8,7 @@
 
 static bool has_room(struct scan *scan, const struct parallel *parallel)
 {
-    int stage;
-    struct memory_parts memory = composer_memory(scan->composer, parallel, &stage);
-    return memory.reserved_bytes <= scan->limit_bytes &&
+    return composer_meets(scan->composer, parallel, scan->limit_bytes) &&
            composer_host_shortfall(scan->composer, parallel) == 0;
 }
 

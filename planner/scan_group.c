@@ -129,9 +129,7 @@ static void consider(struct scan *scan, const struct parallel *parallel, struct 
 // Neither device nor host holds more with more layers recomputed.
 static bool meets(struct scan *scan, const struct parallel *parallel, int64_t limit_bytes)
 {
-    int stage;
-    struct memory_parts parts = composer_memory(scan->composer, parallel, &stage);
-    if (parts.reserved_bytes > limit_bytes) return false;
+    if (!composer_meets(scan->composer, parallel, limit_bytes)) return false;
     return scan->request->ignore_limit || composer_host_shortfall(scan->composer, parallel) == 0;
 }
 
@@ -281,9 +279,8 @@ static bool consider_recomputes(struct scan *scan, struct parallel *parallel,
 static bool holds_moved(struct scan *scan, struct parallel *parallel, const struct space_move *move,
                         int layers)
 {
-    int stage;
     parallel->offload = space_moved(move, layers);
-    return composer_memory(scan->composer, parallel, &stage).reserved_bytes <= scan->limit_bytes;
+    return composer_meets(scan->composer, parallel, scan->limit_bytes);
 }
 
 // The fewest moved layers with which the device has room beside the most that are recomputed; past
