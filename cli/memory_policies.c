@@ -52,6 +52,7 @@ int memory_policies(struct arena *arena, const struct memory_arguments *argument
     struct placement_report report = {
         .name = plain_copy(arena, arguments->input),
         .stage = arguments->stage < 0 ? evaluation->worst_stage : arguments->stage,
+        .stage_count = stage_count,
         .micro_batch_count = evaluation->program->shape.micro_batch_count,
         .device_bytes = arguments->device_bytes ? arguments->device_bytes
                                                 : cluster_device_bytes(request.cluster),

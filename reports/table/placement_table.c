@@ -93,19 +93,20 @@ char *placement_table_text(struct arena *arena, const struct placement_report *r
                           ? arena_print(arena, " (the first %d of %d micro-batches of a step)",
                                         plan->micro_batches, report->micro_batch_count)
                           : "";
+    const char *alone = report->stage_count > 1 ? ", which waits for no other stage" : "";
     const char *times = room > 0 ? arena_print(arena, ", %.2f times what the device has left",
                                                (double)plan->all_bytes / room)
                                  : "";
-    return arena_print(arena,
-                       "Stage %d of %s%s: %s in %d chunks%s\n  %s\n  device %s, of it %s for work\n"
-                       "%s%s%s",
-                       report->stage, report->name, cut,
-                       units_bytes(arena, (double)plan->all_bytes), plan->problem.chunk_count,
-                       times, kinds, units_bytes(arena, (double)report->device_bytes),
-                       units_bytes(arena, (double)plan->work_bytes),
-                       placement_report_best(report) ? table_text(&table) : "",
-                       proof_text(arena, report, PLACEMENT_DEVICE_UPDATES),
-                       proof_text(arena, report, PLACEMENT_HOST_UPDATES));
+    return arena_print(
+        arena,
+        "Stage %d of %s%s%s: %s in %d chunks%s\n  %s\n  device %s, of it %s for work\n"
+        "%s%s%s",
+        report->stage, report->name, alone, cut, units_bytes(arena, (double)plan->all_bytes),
+        plan->problem.chunk_count, times, kinds, units_bytes(arena, (double)report->device_bytes),
+        units_bytes(arena, (double)plan->work_bytes),
+        placement_report_best(report) ? table_text(&table) : "",
+        proof_text(arena, report, PLACEMENT_DEVICE_UPDATES),
+        proof_text(arena, report, PLACEMENT_HOST_UPDATES));
 }
 
 static void write_place(struct json_writer *writer, const struct placement_report *report,

@@ -7,7 +7,7 @@
 
 struct placement_report {
     const char *name;
-    int stage;
+    int stage, stage_count;
     int micro_batch_count;  // of the plan's step; the placed one may have fewer
     int64_t device_bytes;
     struct {

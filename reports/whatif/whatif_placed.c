@@ -57,6 +57,7 @@ static bool find_layout(struct arena *arena, const struct asking *asking,
     scenario.tokens = 0;
     scenario.pins.search_offload = false;
     pins_set(&scenario.pins, CHOICE_OFFLOAD, offload_value(&moved), offload_value(&moved));
+    pins_set(&scenario.pins, CHOICE_PP, 1, 1);
     if (!pins_get(&scenario.pins, CHOICE_MICRO_BATCH).set)
         pins_set(&scenario.pins, CHOICE_MICRO_BATCH, micro_batch, micro_batch);
     *found = false;
@@ -263,6 +264,8 @@ bool placed_sizes_find(struct arena *arena, const struct scenario_request *reque
     asking.clusters[CAPACITY_HOST] = without_nvme(arena, scenario->cluster);
     asking.clusters[CAPACITY_NVME] = scenario->cluster;
     *found = (struct placed_sizes){.largest = {-1, -1, -1}, .sensible = -1};
+    found->is_piped = !pins_allow(&scenario->pins, CHOICE_PP, 1);
+    if (found->is_piped) return true;
     for (int tier = CAPACITY_HOST; tier < CAPACITY_COUNT; tier++) {
         steps[tier] = steps[tier - 1];
         if (!find_largest(&asking, (enum capacity)tier, &steps[tier], err)) return false;

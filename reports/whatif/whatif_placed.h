@@ -5,8 +5,9 @@
 // The largest model with all of its training state off the device: parameters, gradients, optimizer
 // states and activations, chunk by chunk, as memory/placement places them with updates on the host.
 // What the device must hold is what its largest moment needs; the rest is in the hosts' memory,
-// then on their drives. The layout is that of the least memory, and of micro-batches of 1, 2, 4, ..
-// sequences the fastest; one of 1 says whether a size fits.
+// then on their drives. The layout is that of the least memory without a pipeline, whose stages
+// would wait for each other, and of micro-batches of 1, 2, 4, .. sequences the fastest; one of 1
+// says whether a size fits.
 //
 // The sizes between are asked too, by doubling: what a larger model costs in speed. Sensible: the
 // largest that computes at no less than half of the best rate of any of the sizes.
@@ -29,6 +30,7 @@ struct placed_sizes {
     int largest[CAPACITY_COUNT];  // index with the hosts' memory, with NVMe; -1: nothing fits.
                                   // CAPACITY_GPU: -1
     int sensible;                 // index; -1
+    bool is_piped;                // the pins ask for a pipeline: nothing was asked
 };
 
 MUST_CHECK bool placed_sizes_find(struct arena *arena, const struct scenario_request *request,

@@ -33,6 +33,9 @@ char *placed_sizes_text(struct arena *arena, const struct placed_sizes *found, d
 {
     static const char *const HEADS[] = {"parameters", "times",    "host + NVMe a rank", "step s",
                                         "waits",      "tokens/s", "FLOP/s a device",    "layout"};
+    if (found->is_piped)
+        return arena_print(arena,
+                           "With all training state off the device: not asked of pipelines\n");
     struct table table = table_new(arena, "rrrrrrrl");
     table_row(&table, HEADS);
     for (int i = 0; i < found->count; i++) {

@@ -99,10 +99,48 @@ static void without_drives_both_capacities_are_the_hosts(void **state)
     assert_int_equal(found.largest[CAPACITY_HOST], -1);
 }
 
+// What others trained with their state off the device. Ren et al. 2021 (ZeRO-Offload, abstract):
+// over 13 B parameters on one V100 of 32 GB, and 10 B of them at 40 TFLOP/s. Rajbhandari et al.
+// 2021 (ZeRO-Infinity, abstract): a trillion on one DGX-2, which has 16 of them.
+static void published_models_fit_where_they_were_trained(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    struct asked asked = ask(arena, "gpt3-13b", 0, 0);
+    struct cluster *cluster = cluster_load(arena, "dgx-v100", &err);
+    assert_non_null(cluster);
+    cluster->nodes[0].count = cluster->nodes[0].gpus = cluster->nodes[0].gpus_per_host = 1;
+    cluster->rank_count = 1;
+    asked.scenario.cluster = cluster;
+    asked.scenario.workload.precision = PRECISION_FP16;
+    asked.scenario.workload.global_batch = 512;
+    pins_set(&asked.scenario.pins, CHOICE_MICRO_BATCH, 32, 32);
+    struct placed_sizes found;
+    assert_true(placed_sizes_find(arena, &asked.request, &asked.scenario, &found, &err));
+    assert_true(found.largest[CAPACITY_HOST] >= 0);
+    const struct placed_size *largest = &found.sizes[found.largest[CAPACITY_HOST]];
+    assert_true(largest->parameter_count >= 13e9);
+    assert_true(largest->flop_per_s_per_gpu > 30e12 && largest->flop_per_s_per_gpu < 125e12);
+    cluster = cluster_load(arena, "dgx2-v100", &err);
+    assert_non_null(cluster);
+    asked.scenario.cluster = cluster;
+    asked.scenario.workload.global_batch = 16;
+    pins_set(&asked.scenario.pins, CHOICE_MICRO_BATCH, 8, 8);
+    pins_set(&asked.scenario.pins, CHOICE_TP, 8, 8);
+    assert_true(placed_sizes_find(arena, &asked.request, &asked.scenario, &found, &err));
+    assert_true(found.largest[CAPACITY_NVME] >= 0);
+    assert_true(found.sizes[found.largest[CAPACITY_NVME]].parameter_count >= 1e12);
+    // Of a pipeline nothing is asked.
+    pins_set(&asked.scenario.pins, CHOICE_PP, 2, 2);
+    assert_true(placed_sizes_find(arena, &asked.request, &asked.scenario, &found, &err));
+    assert_true(found.is_piped && found.count == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_gpu_holds_a_hundred_times_more_with_nvme),
+        cmocka_unit_test(published_models_fit_where_they_were_trained),
         cmocka_unit_test(without_drives_both_capacities_are_the_hosts),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
