@@ -123,7 +123,7 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
 {
     struct tally *tally = &tallies[exchange->phase];
     struct collective_cost cost = exchange->kind == EXCHANGE_FETCH
-                                      ? exchange_fetch_cost(memo->context, exchange->bytes)
+                                      ? exchange_fetch_cost(memo->context, exchange)
                                       : cost_of(memo, exchange->collective, &exchange->routing,
                                                 exchange->axes, exchange->bytes);
     double s = cost.s;

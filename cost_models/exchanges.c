@@ -65,6 +65,7 @@ struct exchange exchange_of(const struct price_context *context,
         exchange.part = PART_OFFLOAD;
         exchange.overlap = OVERLAP_PARAM_GATHER;
         exchange.kind = EXCHANGE_FETCH;
+        exchange.deep = instr->deep;
         return exchange;
     }
     // Shards of parameters are data parallel, whatever axes they span (cp beside dp, or alone).
@@ -78,7 +79,9 @@ struct exchange exchange_of(const struct price_context *context,
     return exchange;
 }
 
-struct collective_cost exchange_fetch_cost(const struct price_context *context, double bytes)
+struct collective_cost exchange_fetch_cost(const struct price_context *context,
+                                           const struct exchange *exchange)
 {
-    return (struct collective_cost){.s = bytes / offload_bytes_per_s(context, TIER_HOST)};
+    enum tier tier = exchange->deep ? TIER_NVME : TIER_HOST;
+    return (struct collective_cost){.s = exchange->bytes / offload_bytes_per_s(context, tier)};
 }

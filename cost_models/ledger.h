@@ -42,6 +42,7 @@ struct exchange {
     struct routing routing;  // of a dispatch that sends a token once to a place
     unsigned axes;
     double bytes;
+    bool deep;  // of a fetch: from NVMe
     int instr;  // 1 + number in the block
 };
 

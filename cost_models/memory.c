@@ -445,6 +445,9 @@ static void offload_parts(const struct program *program, const struct stack *sta
         tier_bytes[TIER_HOST] += states * gradient_bytes;
     }
     tier_bytes[offload->parameters] += away_weight_bytes(program, holding);
+    // What comes from NVMe and goes back passes rooms for a block each: one that is read, one that
+    // is read ahead, one that is written.
+    if (offload->parameters == TIER_NVME) tier_bytes[TIER_HOST] += 3 * holding->gathered_bytes;
     parts->activations_bytes += (int64_t)holding->transit_bytes;
     tier_bytes[offload->activations] += holding->moved_bytes;
     // What is on its way to NVMe passes the host.

@@ -156,6 +156,9 @@ struct host_update host_update(const struct price_context *context, const struct
             2 * elements * stack_host_state_bytes(stack, workload->optimizer, workload->precision);
         update.nvme_s = bytes / offload_bytes_per_s(context, TIER_NVME);
     }
+    if (program->parallel.offload.parameters == TIER_NVME)
+        update.nvme_s += elements * parameter_weight_bytes(workload->precision) /
+                         offload_bytes_per_s(context, TIER_NVME);
     // Buckets follow each other through four stations: the slowest sets the pace, and of the others
     // one bucket is waited for.
     double most_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));

@@ -30,9 +30,13 @@ bool run_check_nvme(const struct program *program, const char *folder, struct er
 {
     const struct offload *offload = &program->parallel.offload;
     bool moves_states = offload->optimizer == TIER_NVME;
-    if (folder || (!moves_states && offload->activations != TIER_NVME)) return true;
+    bool moves_weights = offload->parameters == TIER_NVME;
+    bool moves = moves_states || moves_weights || offload->activations == TIER_NVME;
+    if (folder || !moves) return true;
     return err_set(err, ERR_USAGE, "--nvme DIR is missing: the plan keeps %s on NVMe",
-                   moves_states ? "optimizer states" : "activations");
+                   moves_states    ? "optimizer states"
+                   : moves_weights ? "parameters"
+                                   : "activations");
 }
 
 bool run_check_data(const struct graph *graph, enum run_data data, struct err *err)

@@ -47,7 +47,7 @@ my @away = ('--offload', 'optimizer,parameters,activations', '--overlap none');
 check('what stays on the device is planned', !plan_of('here')->{status});
 check('what leaves it is planned', !plan_of('away', @away)->{status});
 check('what goes below it is planned',
-      !plan_of('below', '--offload optimizer@nvme,parameters,activations@nvme --overlap none')
+      !plan_of('below', '--offload optimizer@nvme,parameters@nvme,activations@nvme --overlap none')
           ->{status});
 
 my $plenty = '--device-memory 1000000000';

@@ -1,4 +1,5 @@
 #include "core/file.h"
+#include "executor/engine/away.h"
 #include "executor/engine/host_state.h"
 #include "executor/number.h"
 
@@ -30,13 +31,16 @@ static void put_values(struct dumping *dumping, const double *values, int64_t co
     put_text(dumping, "\n");
 }
 
-// Weights that are in memory of the host.
-static bool read_here(const struct engine *engine, enum element element, const char *from,
-                      int64_t count, double *values)
+// Weights that are on the host or below.
+static bool read_away(struct engine *engine, struct state_part part, double *values)
 {
-    enum number number = number_of(engine->backend, element);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = number_get(number, from, i);
+    enum number number = number_of(engine->backend, ELEMENT_COMPUTE);
+    int64_t at = part.at * engine->compute_bytes, bytes = part.count * engine->compute_bytes;
+    char *here =
+        engine->away ? ARENA_NEW(engine->scratch, char, bytes) : engine->state.weights + at;
+    if (engine->away && !away_get(engine, here, at, bytes)) return false;
+    for (int64_t i = 0; i < part.count; i++)
+        values[i] = number_get(number, here, i);
     return true;
 }
 
@@ -61,10 +65,10 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
     double *values = ARENA_NEW(engine->scratch, double, part.count);
     const char *from = array ? array + part.at * engine_element_bytes(engine, element) : NULL;
     bool done;
-    if (!array)
+    if (element == ELEMENT_COMPUTE && engine->state.weights_away)
+        done = read_away(engine, part, values);
+    else if (!array)
         done = host_state_get(engine, parameter, values);
-    else if (array == engine->state.weights && engine->state.weights_away)
-        done = read_here(engine, element, from, part.count, values);
     else
         done = numbers_read(engine, -1, element, from, part.count, values);
     if (!done) return false;

@@ -1,6 +1,7 @@
 #include "executor/engine/engine.h"
 
 #include "core/progress.h"
+#include "executor/engine/away.h"
 #include "executor/engine/checkpoint.h"
 #include "executor/engine/host_state.h"
 #include "executor/engine/moved.h"
@@ -251,6 +252,7 @@ static void close_engine(struct engine *engine)
     streams_close(engine);
     host_state_close(engine);
     moved_close(engine);
+    away_close(engine);
     host_memory_close(engine);
     state_close(engine);
     data_close(engine);
@@ -362,6 +364,7 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     engine->loss_sum = 0;
     engine->learning_rate = rate_at(&engine->request->options->rate, step);
     moved_start(engine);
+    away_start(engine);
     scale_start(engine);
     if (!data_step(engine, &result->data_wait_s[at]) || !poison_start(engine) ||
         !gradients_start(engine) || !segments_start(engine) || !streams_settle(engine))
@@ -433,7 +436,7 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
     for (; done && engine.step < steps && !stops; engine.step++)
         done = run_step(&engine, result, &stops);
     done = done && save_finish(&engine, result);
-    done = done && host_state_finish(&engine);
+    done = done && host_state_finish(&engine) && away_finish(&engine);
     // One that was asked to end is not measured to the end, and goes on elsewhere.
     if (done && !result->saved.is_stopped) {
         memory_fill(&engine, result);

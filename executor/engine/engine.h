@@ -85,6 +85,7 @@ struct engine {
     struct data *data;
     struct sent_bytes *traffic;
     struct offloaded *offloaded;
+    struct away *away;    // executor/engine/away.h; NULL: no parameters are on NVMe
     struct moved *moved;  // executor/engine/moved.h; NULL: no activations go to NVMe
     struct routed_experts *experts;
     int step;                     // of the whole run, from 0

@@ -1,5 +1,6 @@
 #include "executor/engine/engine.h"
 
+#include "executor/engine/away.h"
 #include "executor/engine/expert_rows.h"
 
 #include <assert.h>
@@ -239,15 +240,22 @@ static bool fetch_units(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct state *state = &engine->state;
     char *to = engine_address(engine, of, &of->outputs[0]);
+    const char *room = engine->away ? away_fetch(engine, task) : NULL, *fault = NULL;
+    if (engine->away && !room) return false;
     for (int u = of->unit; u < of->unit + of->unit_count; u++) {
-        const char *from = state->weights + state->weight_at[u] * engine->compute_bytes;
+        const char *from =
+            room ? room : state->weights + state->weight_at[u] * engine->compute_bytes;
         int64_t bytes = engine->script->units[u].elements * engine->compute_bytes;
-        const char *fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, from, bytes);
+        fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, from, bytes);
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, bytes);
         to += bytes;
+        if (room) room += bytes;
     }
-    return true;
+    // The room is read into again.
+    if (room && engine->backend->is_asynchronous)
+        fault = engine->backend->synchronize(engine->device, of->stream);
+    return engine_ok(engine, task, fault);
 }
 
 // Gathered parameters: the units that a task covers, one after another.

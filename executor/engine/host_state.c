@@ -1,4 +1,5 @@
 #include "executor/engine/host_state.h"
+#include "executor/engine/away.h"
 #include "executor/host_step.h"
 #include "executor/nvme.h"
 
@@ -259,7 +260,9 @@ static bool bring_up(struct engine *engine, int task, const char *from, int64_t 
                      int64_t bytes)
 {
     enum stream stream = engine->script->tasks[task].stream;
-    char *to = engine->state.weights + weight_at * engine->compute_bytes;
+    int64_t at = weight_at * engine->compute_bytes;
+    if (engine->away) return away_put(engine, task, from, at, bytes);
+    char *to = engine->state.weights + at;
     if (engine->state.weights_away) {
         memcpy(to, from, (size_t)bytes);
         return true;

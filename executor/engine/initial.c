@@ -1,3 +1,4 @@
+#include "executor/engine/away.h"
 #include "executor/engine/checkpoint.h"
 #include "executor/engine/host_state.h"
 
@@ -78,6 +79,20 @@ static double value_at(const struct filling *filling, int64_t element)
     return DEVIATION * random_normal(random_at(filling->key, (uint64_t)flat));
 }
 
+// Weights that are on the host or below, rounded there.
+static bool put_away(struct engine *engine, int64_t at, int64_t count, const double *values)
+{
+    enum number number = number_of(engine->backend, ELEMENT_COMPUTE);
+    int64_t bytes = count * engine->compute_bytes, at_bytes = at * engine->compute_bytes;
+    struct arena scratch = {0};
+    char *to = engine->away ? ARENA_NEW(&scratch, char, bytes) : engine->state.weights + at_bytes;
+    for (int64_t i = 0; i < count; i++)
+        number_put(number, to, i, values[i]);
+    bool done = !engine->away || away_put(engine, -1, to, at_bytes, bytes);
+    arena_free(&scratch);
+    return done;
+}
+
 // Elements [first, first + count) of a parameter's part here. Where kernels read rounded weights
 // they are made on the device from reals, which become masters where this rank has those: it
 // updates no more than it keeps.
@@ -88,15 +103,10 @@ bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t co
     const struct state *state = &engine->state;
     struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
     struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
-    char *weights = state->weights + (part.at + first) * engine->compute_bytes;
     if (engine->host_state && !host_state_put(engine, parameter, part.first + first, count, values))
         return false;
-    if (state->weights_away) {
-        enum number number = number_of(backend, ELEMENT_COMPUTE);
-        for (int64_t i = 0; i < count; i++)
-            number_put(number, weights, i, values[i]);
-        return true;
-    }
+    if (state->weights_away) return put_away(engine, part.at + first, count, values);
+    char *weights = state->weights + (part.at + first) * engine->compute_bytes;
     if (!reals) return numbers_write(engine, -1, ELEMENT_COMPUTE, weights, count, values);
     if (!numbers_write(engine, -1, ELEMENT_FP32, reals, count, values)) return false;
     const char *fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, count);

@@ -1,3 +1,4 @@
+#include "executor/engine/away.h"
 #include "executor/engine/host_state.h"
 
 #include <assert.h>
@@ -148,6 +149,7 @@ static bool reserve_weights(struct engine *engine)
     state->weights_away = offload_moves_parameters(&engine->program->parallel.offload);
     if (!state->weights_away)
         return reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights);
+    if (engine->program->parallel.offload.parameters == TIER_NVME) return away_open(engine);
     state->weights = host_memory(engine, bytes + 1);
     if (!state->weights) return false;
     memset(state->weights, 0, (size_t)bytes + 1);

@@ -214,7 +214,9 @@ struct update_call update_call_of(struct engine *engine, int parameter)
     struct part kept = state_unit_part(engine, of->unit, STATE_WEIGHTS);
     int64_t weight_at = state->weight_at[of->unit] + of->first + gradient.first - kept.first;
     int64_t real = engine->real_bytes;
-    char *weights = state->weights + weight_at * engine->compute_bytes, *masters = state->masters;
+    // On NVMe there is no memory of theirs.
+    char *weights = state->weights ? state->weights + weight_at * engine->compute_bytes : NULL;
+    char *masters = state->masters;
     bool decays = state_parameter(engine, parameter)->decayed;
     return (struct update_call){
         .optimizer = engine->program->workload.optimizer,

@@ -83,6 +83,7 @@ struct instr {
     int8_t input_views[OP_INPUT_MAX], output_views[OP_OUTPUT_MAX];  // 1 + view of the program; 0:
                                                                     // all of the buffer
     enum dim dim, to_dim;  // of the change of layout, see struct change
+    bool deep;             // of a fetch: from NVMe, through the host
     bool streamed;         // blocks of the payload pass round the axis while their reader works on
                            // them (ring attention): never whole in memory
     int stream_steps;      // of a streamed one: neighbour exchanges, at most ranks - 1

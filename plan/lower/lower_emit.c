@@ -236,7 +236,9 @@ void lowering_fetch(struct lowering *low, int64_t bytes)
     int output = lowering_flat_buffer(low, bytes, &whole);
     low->program->buffers[input].external = low->program->buffers[output].external = true;
     emit_collective(low, &change, input, output);
-    low->program->instrs[low->program->instr_count - 1].parent = AXIS_DP;
+    struct instr *instr = &low->program->instrs[low->program->instr_count - 1];
+    instr->parent = AXIS_DP;
+    instr->deep = low->request->parallel->offload.parameters == TIER_NVME;
 }
 
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count)

@@ -126,6 +126,7 @@ static unsigned offloads(void)
         {OFFLOADS_ACTIVATIONS_NVME, {.activations = TIER_NVME}},
         {OFFLOADS_CLASSES, {.activations = TIER_HOST}},
         {OFFLOADS_PARAMETERS, {.optimizer = TIER_HOST, .parameters = TIER_HOST}},
+        {OFFLOADS_PARAMETERS_NVME, {.optimizer = TIER_NVME, .parameters = TIER_NVME}},
     };
     const struct workload any = {0};
     unsigned found = 0;

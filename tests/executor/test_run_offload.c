@@ -75,7 +75,8 @@ static void check_bytes(struct arena *arena, const struct run_case *of,
                                         found->real_bytes, found->compute_bytes);
     held = (double)found->nvme_bytes;
     const struct offload *offload = &of->parallel.offload;
-    bool moves = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME;
+    bool moves = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
+                 offload->parameters == TIER_NVME;
     assert_true(moves == (held > 0));
     if (fabs(held - planned) > 0.02 * planned)
         fail_msg("%s: %.0f bytes on NVMe, planned %.0f", run_case_text(arena, of), held, planned);
@@ -222,9 +223,12 @@ static void parameters_on_the_host_change_nothing(void **state)
         {.tp = 2, .pp = 2, .optimizer = OPTIMIZER_ADAMW, .clip_norm = 1},
     };
     static const char *const BACKENDS[] = {"cpu-fp64", "cpu", "cpu-half"};
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
     for (size_t w = 0; w < sizeof WAYS / sizeof *WAYS; w++) {
         struct run_case of = case_of(w % 2 ? LLAMA : GPT2, &WAYS[w]);
         of.backend = BACKENDS[w % 3];
+        of.nvme = folder;
         if (w % 3 == 2) of.precision = PRECISION_BF16;
         if (w % 2) of.parallel.passes &= ~(unsigned)(1 << PASS_COMBINE);
         of.parallel.offload.optimizer = TIER_HOST;
@@ -241,14 +245,23 @@ static void parameters_on_the_host_change_nothing(void **state)
             assert_true(labs(found->peak_bytes - planned) <= planned / 50);
             if (!ahead) assert_true(found->peak_bytes < expected->peak_bytes);
             assert_true(found->host_peak_bytes > expected->host_peak_bytes);
+            of.parallel.offload.parameters = TIER_NVME;
+            const struct run_outcome *below = run_case_done(*state, &of);
+            difference = run_outcome_difference(*state, expected, below, 0);
+            if (difference) fail_msg("on NVMe: %s: %s", run_case_text(*state, &of), difference);
+            check_bytes(*state, &of, below);
+            of.parallel.offload.parameters = TIER_HOST;
         }
     }
+    assert_int_equal(rmdir(folder), 0);
 }
 
 // On a back end whose memory the host cannot touch, with streams beside each other.
 static void parameters_are_fetched_on_a_stream_of_their_own(void **state)
 {
     static const enum precision WIDTHS[] = {PRECISION_FP32, PRECISION_BF16};
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
     for (int w = 0; w < 2; w++) {
         struct run_case of = case_of(GPT2, &SPREADS[0]);
         of.backend = "cuda";
@@ -260,7 +273,14 @@ static void parameters_are_fetched_on_a_stream_of_their_own(void **state)
         const char *difference = run_outcome_difference(*state, expected, found, 0);
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
         check_bytes(*state, &of, found);
+        of.nvme = folder;
+        of.parallel.offload.parameters = TIER_NVME;
+        found = run_case_done(*state, &of);
+        difference = run_outcome_difference(*state, expected, found, 0);
+        if (difference) fail_msg("on NVMe: %s: %s", run_case_text(*state, &of), difference);
+        check_bytes(*state, &of, found);
     }
+    assert_int_equal(rmdir(folder), 0);
 }
 
 int main(void)
