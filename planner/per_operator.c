@@ -311,6 +311,21 @@ static struct value descend(struct finding *finding, int *choice, struct value b
     return best;
 }
 
+// What gains nothing goes back to the table.
+static void simplify(struct finding *finding, int *choice, struct value *best)
+{
+    for (int n = 0; n < finding->node_count; n++) {
+        int kept = choice[n];
+        if (kept == 0) continue;
+        choice[n] = 0;
+        struct value without = value_of(finding, choice);
+        bool is_as_good = without.is_legal && step_ns(without.step_s) <= step_ns(best->step_s) &&
+                          without.reserved_bytes <= best->reserved_bytes;
+        if (is_as_good) *best = without;
+        if (!is_as_good) choice[n] = kept;
+    }
+}
+
 static void list_changes(struct finding *finding, int *choice, const struct value *best,
                          struct per_operator *found)
 {
@@ -393,6 +408,7 @@ struct per_operator per_operator_find(struct arena *arena, struct arena *scratch
         else
             memset(choice, 0, (size_t)finding->node_count * sizeof *choice);
         best = descend(finding, choice, best);
+        simplify(finding, choice, &best);
         list_changes(finding, choice, &best, &found);
     }
     found.found_s = best.step_s;

@@ -59,6 +59,9 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
     struct candidate best = result->best[0];
     bool ok = true;
     *found = (struct per_operator_found){.was = result->best[0]};
+    if (!stack_lays_out(request->stack))
+        return err_set(err, ERR_USAGE, "--per-operator: stack %s lays no operator out by itself",
+                       request->stack->name);
     for (int i = 0; i < result->best_count && i < PER_OPERATOR_PLANS && ok; i++) {
         struct evaluation_request asked = request_of(request, &result->best[i].parallel);
         struct per_operator layouts = per_operator_find(arena, &scratch, &asked);

@@ -1,6 +1,7 @@
 #include "tests/support/test.h"
 
 #include "plan/layout/annotations.h"
+#include "tests/support/draw.h"
 #include "tests/support/tiny_models.h"
 
 // Text to rules of operators: what is said, what follows, and what is refused.
@@ -148,6 +149,33 @@ static void experts_go_with_ep_and_etp(void **state)
                                   "its experts are, by ep and etp");
 }
 
+// Whatever is written is read or refused with its place.
+static void drawn_texts_are_read_or_refused(void **state)
+{
+    static const char *const NAMES[] = {
+        "mlp.up",  "mlp.*",       "*",        "loss",          "[", "\\",
+        "head.l?", "attention.q", "*.weight", "mlp.up.weight", ""};
+    static const char *const MARKS[] = {": ", ": ", ":", " : \"", "\n", "#"};
+    static const char *const DIMS[] = {"ffn", "seq", "whole", "hidden", "head", "otherwise", ""};
+    static const char *const ENDS[] = {"/tp\n", "/tp\n", "/tp, seq/tp", "\n", "/cp\r\n", "/", ""};
+    struct draw draw = draw_start("annotations", 2026);
+    int read = 0;
+    for (int i = 0; i < 400; i++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct err err = {0};
+        const char *text = "";
+        for (int line = draw_int(&draw, 0, 3); line > 0; line--)
+            text =
+                arena_print(*state, "%s%s%s%s%s", text, DRAW_ONE(&draw, NAMES),
+                            DRAW_ONE(&draw, MARKS), DRAW_ONE(&draw, DIMS), DRAW_ONE(&draw, ENDS));
+        struct annotations found = read_of(*state, LLAMA, text, &err);
+        read += found.count > 0;
+        if (err.kind) assert_true(strncmp(err.text, "a:", 2) == 0);
+        arena_reset(*state, mark);
+    }
+    assert_true(read > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +186,7 @@ int main(void)
         cmocka_unit_test(a_pattern_takes_the_kind_of_block_or_leaves_it),
         cmocka_unit_test(what_is_wrong_is_named_with_its_place),
         cmocka_unit_test(experts_go_with_ep_and_etp),
+        cmocka_unit_test(drawn_texts_are_read_or_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
