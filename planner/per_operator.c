@@ -158,7 +158,7 @@ static const char *numbers(struct arena *arena, const double *values, int count)
 
 static const char *node_costs(struct problem *problem, int n)
 {
-    double costs[CHOICE_MAX];
+    double costs[CHOICE_MAX] = {0};
     int count = problem->finding->nodes[problem->nodes[n]].count;
     for (int c = 0; c < count; c++)
         costs[c] = more_s(problem, single_of(problem, n, c));
@@ -191,7 +191,7 @@ static const char *edge_costs(struct problem *problem, int a, int b)
     struct finding *finding = problem->finding;
     const struct node *first = &finding->nodes[problem->nodes[a]];
     const struct node *second = &finding->nodes[problem->nodes[b]];
-    double costs[CHOICE_MAX * CHOICE_MAX];
+    double costs[CHOICE_MAX * CHOICE_MAX] = {0};
     int *choice = ARENA_NEW(finding->scratch, int, finding->node_count);
     for (int i = 0; i < first->count; i++) {
         for (int k = 0; k < second->count; k++) {

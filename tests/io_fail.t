@@ -16,8 +16,8 @@ every($_, '') for 'models', 'clusters', 'devices', 'stacks', 'schema', 'schema p
 every("plan $work -o $tmp/out/p.json", 'p.json');
 every("plan $work --json -o $tmp/out/p.json", 'p.json');
 my $layouts = write_text("$tmp/a.txt", "attention.out: seq/tp\n");
-every("plan $work --annotate $layouts --stack meshwright -o $tmp/out/p.json", 'p.json');
-every("plan $work --per-operator --stack meshwright -o $tmp/out/p.json", 'p.json');
+every("plan $work --annotate $layouts -o $tmp/out/p.json", 'p.json');
+every("plan $work --per-operator -o $tmp/out/p.json", 'p.json');
 every("simulate $tmp/p.json --trace $tmp/out/t.json", 't.json');
 every("whatif $tmp/tiny.json dgx-a100-80g --gpus 2 --precision fp32 --seq-len 32 --global-batch 8 "
     . '--tp 1 --cp 1 --pp 2 --micro-batch 1 --zero 0 --recompute none --schedule 1f1b --csv', '');
