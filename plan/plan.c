@@ -213,6 +213,42 @@ static bool read_identity(struct arena *arena, const struct json *root, struct p
            parallel_read(arena, &parallel, &plan->parallel, err);
 }
 
+// What is wrong with a rule, against the operators of the model with attention fused and not; NULL:
+// nothing.
+static const char *rule_fault(struct arena *arena, const struct graph *const graphs[2],
+                              const struct layout_rule *rule)
+{
+    const struct parallel one = {.layouts = rule, .layout_count = 1};
+    for (int g = 0; g < 2; g++) {
+        for (int b = 0; b < graphs[g]->block_count; b++) {
+            const struct block *block = &graphs[g]->blocks[b];
+            for (int o = 0; o < block->op_count; o++) {
+                if (layout_rule_of(&one, rule->axis, block, &block->ops[o]))
+                    return layout_rule_fault(arena, block, &block->ops[o], rule);
+            }
+        }
+    }
+    return "is no operator of the model";
+}
+
+static bool check_layouts(struct arena *arena, const struct json *root, const struct plan *plan,
+                          struct err *err)
+{
+    const struct import_options fused = {.flash = true}, chain = {.flash = false};
+    if (plan->parallel.layout_count == 0) return true;
+    const struct graph *const graphs[] = {model_graph(arena, plan->model, &fused),
+                                          model_graph(arena, plan->model, &chain)};
+    struct json parallel = json_get(root, "parallel", err);
+    struct json list = json_get(&parallel, "layouts", err);
+    for (int i = 0; i < plan->parallel.layout_count; i++) {
+        const struct layout_rule *rule = &plan->parallel.layouts[i];
+        const char *fault = rule_fault(arena, graphs, rule);
+        struct json item = json_item(&list, i);
+        if (fault) return json_fail(&item, err, "%s %s", rule->operator, fault);
+    }
+    return true;
+}
+
 struct plan *plan_read(struct arena *arena, const struct json *object, struct err *err)
 {
     struct plan *plan = ARENA_NEW(arena, struct plan, 1);
@@ -227,6 +263,7 @@ struct plan *plan_read(struct arena *arena, const struct json *object, struct er
     if (!read_identity(arena, object, plan, err)) return NULL;
     *model = json_get(object, "model", err);
     if (err->kind || !read_model(arena, model, plan, err)) return NULL;
+    if (!check_layouts(arena, object, plan, err)) return NULL;
     return plan;
 }
 
