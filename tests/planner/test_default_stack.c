@@ -97,7 +97,7 @@ static void a_stack_is_for_its_kind_of_device(void **state)
 {
     struct default_stack_question question = ask(*state, "ascend-910b", PRECISION_BF16);
     struct default_stack found = find(*state, &question);
-    assert_string_equal(found.stack->name, "mindspore");
+    assert_string_equal(found.stack->name, "mindspeed");
     assert_string_equal(found.why, "no measured run on ascend-910b-64g");
 }
 
