@@ -103,7 +103,7 @@ static struct layout made_by(const struct question *question, int tensor)
 static bool check_reduced(struct question *question, const struct op *op, const struct layout *made,
                           const struct layout *read)
 {
-    if (op_rule(op->kind)->inner_reductions == 0) return true;
+    if (op_inner_reductions(op) == 0) return true;
     for (int a = 0; a < question->mesh.axis_count; a++) {
         bool is_sliced = made->of[a] == LAYOUT_WHOLE && read->of[a] > 0;
         if (is_sliced &&
