@@ -1,0 +1,138 @@
+#include "tests/support/test.h"
+
+#include "plan/lower/lower.h"
+#include "tests/support/tiny_models.h"
+
+// Grids of tp: their sizes, and what a rank of 64 holds and moves of a layer, against the sums of
+// the layouts by hand: H hidden, F ffn, M tokens of a micro-batch, multi-head attention, q = 8 in
+// 2D, q = 4 and d = 4 in 2.5D, q = 4 in 3D.
+
+enum { SEQ = 128, BATCH = 64, RANKS = 64, HIDDEN = 256, FFN = 1024, HEADS = 64, BYTES = 2 };
+
+static const char MODEL[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 1024, \"hidden_size\": 256, "
+    "\"intermediate_size\": 1024, \"num_hidden_layers\": 1, \"num_attention_heads\": 64, "
+    "\"num_key_value_heads\": 64, \"head_dim\": 4, \"tie_word_embeddings\": false}";
+
+static struct tp_grid grid(enum tp_kind kind, int size)
+{
+    struct parallel parallel = {.tp_kind = kind};
+    parallel.degree[AXIS_TP] = size;
+    return grid_of(&parallel);
+}
+
+static void check(struct tp_grid found, int x, int y, int z)
+{
+    assert_int_equal(found.x, x);
+    assert_int_equal(found.y, y);
+    assert_int_equal(found.z, z);
+}
+
+static void grids_are_as_near_to_squares_and_cubes_as_they_can_be(void **state)
+{
+    (void)state;
+    check(grid(TP_1D, 6), 1, 6, 1);
+    check(grid(TP_2D, 16), 4, 4, 1);
+    check(grid(TP_2D, 8), 2, 4, 1);
+    check(grid(TP_2_5D, 8), 2, 2, 2);
+    check(grid(TP_2_5D, 64), 4, 4, 4);
+    check(grid(TP_2_5D, 6), 0, 0, 0);
+    check(grid(TP_3D, 8), 2, 2, 2);
+    check(grid(TP_3D, 64), 4, 4, 4);
+    check(grid(TP_3D, 16), 2, 4, 2);
+}
+
+static const struct block_program *layer(struct arena *arena, enum tp_kind kind, struct mesh *mesh)
+{
+    struct import_options options = {.flash = true};
+    struct graph *graph = tiny_graph(arena, MODEL, &options);
+    struct parallel *parallel = ARENA_NEW(arena, struct parallel, 1);
+    *parallel = (struct parallel){.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = BATCH};
+    parallel->degree[AXIS_TP] = RANKS;
+    parallel->tp_kind = kind;
+    *mesh = mesh_make(parallel, graph->kv_head_count);
+    struct lower_request request = {.block = &graph->blocks[graph->sequence[1]],
+                                    .mesh = mesh,
+                                    .parallel = parallel,
+                                    .seq_len = SEQ,
+                                    .precision = PRECISION_BF16};
+    return lower_block(arena, &request);
+}
+
+// Bytes that a rank receives: of parameters and their gradients, or of all else but exchanges
+// inside operators.
+static double moved(const struct block_program *program, const struct mesh *mesh, bool parameters)
+{
+    double bytes = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (!instr->collective || instr->inner || instr->collective == COLLECTIVE_SLICE) continue;
+        enum tensor_role role =
+            program->block->tensors[program->buffers[instr->inputs[0]].tensor].role;
+        bool is_parameter = role == TENSOR_PARAMETER || role == TENSOR_PARAMETER_GRADIENT;
+        if (is_parameter != parameters) continue;
+        double size = mesh_size(mesh, instr->axes);
+        double times = instr->collective == COLLECTIVE_ALL_REDUCE ? 2 : 1;
+        bytes += times * (size - 1) / size * (double)instr->bytes;
+    }
+    return bytes;
+}
+
+// Weights of a gated layer: 4 H^2 and 3 H F. Of 2D and 2.5D each is gathered twice over q and its
+// gradient scattered once: 3 (q - 1) / q^2 of them; of 3D 3 (q - 1) / q^3.
+static void weights_move_as_the_layouts_say(void **state)
+{
+    double weights = BYTES * (4.0 * HIDDEN * HIDDEN + 3.0 * HIDDEN * FFN);
+    static const struct {
+        enum tp_kind kind;
+        double share;
+    } CASES[] = {{TP_2D, 3.0 * 7 / 64}, {TP_2_5D, 3.0 * 3 / 16}, {TP_3D, 3.0 * 3 / 64}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct mesh mesh;
+        const struct block_program *program = layer(*state, CASES[i].kind, &mesh);
+        assert_int_equal(moved(program, &mesh, true), CASES[i].share * weights);
+    }
+}
+
+// Every matrix 1 / q^2 of it in 2D and 2.5D, 1 / 64 in 3D; activations that are kept 1 / 64.
+static void matrices_and_activations_are_split_over_all(void **state)
+{
+    static const struct {
+        enum tp_kind kind;
+        int64_t parts;
+    } CASES[] = {{TP_2D, 64}, {TP_2_5D, 16}, {TP_3D, 64}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct mesh mesh;
+        const struct block_program *program = layer(*state, CASES[i].kind, &mesh);
+        for (int p = 0; p < program->parameter_count; p++) {
+            const struct parameter *parameter = &program->parameters[p];
+            const struct tensor *tensor = &program->block->tensors[parameter->tensor];
+            int64_t whole = 1;
+            for (int e = 0; e < tensor->rank; e++)
+                whole *= tensor->extents[e].size;
+            if (tensor->rank > 1) assert_int_equal(parameter->elements, whole / CASES[i].parts);
+        }
+        int64_t input = (int64_t)BYTES * BATCH * SEQ * HIDDEN / RANKS;
+        assert_int_equal(program->output_bytes, input);
+        assert_int_equal(program->buffers[program->inputs[0]].bytes, input);
+        for (int b = 0; b < program->buffer_count; b++) {
+            const struct buffer *buffer = &program->buffers[b];
+            if (!buffer->saved) continue;
+            const struct tensor *tensor = &program->block->tensors[buffer->tensor];
+            int64_t whole = tensor->element == ELEMENT_FP32 ? 4 : BYTES;
+            for (int e = 0; e < tensor->rank; e++)
+                whole *= extent_size(&tensor->extents[e], BATCH, SEQ);
+            assert_int_equal(buffer->bytes, whole / RANKS);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grids_are_as_near_to_squares_and_cubes_as_they_can_be),
+        cmocka_unit_test(weights_move_as_the_layouts_say),
+        cmocka_unit_test(matrices_and_activations_are_split_over_all),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
