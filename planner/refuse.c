@@ -1,5 +1,6 @@
 #include "planner/refuse.h"
 
+#include "plan/layout/grid.h"
 #include "plan/program.h"
 #include "planner/memo.h"
 #include "simulator/evaluate.h"
@@ -163,6 +164,10 @@ static const char *indivisible(struct arena *arena, const struct search_request 
         const struct int_range *range = &pins->degree[axis];
         parallel.degree[axis] = range->set && range->low == range->high ? (int)range->low : 1;
     }
+    struct int_range kind = pins_get(pins, CHOICE_TP_KIND);
+    if (kind.set) parallel.tp_kind = (enum tp_kind)kind.low;
+    int64_t parts = grid_batch_parts(&parallel);
+    if (parts > 0) parallel.micro_batch = (int)parts;
     const struct int_range *micro = &pins->micro_batch;
     if (micro->set && micro->low == micro->high) parallel.micro_batch = (int)micro->low;
     if (pins->attention >= 0) parallel.attention = (enum attention)pins->attention;
