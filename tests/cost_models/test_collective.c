@@ -339,7 +339,9 @@ static void every_shipped_cluster_has_its_fabrics(void **state)
     const char **names = file_list_data(arena, "topologies", &count);
     for (int i = 0; i < count; i++) {
         struct err err = {0};
-        struct cluster *cluster = load(arena, arena_print(arena, "%s-x2", names[i]));
+        struct cluster *cluster = load(arena, names[i]);
+        if (cluster->node_group_count == 1)
+            cluster = load(arena, arena_print(arena, "%s-x2", names[i]));
         assert_true(fabrics_cover(shipped(arena), cluster, &err));
         assert_string_equal(err.text, "");
     }

@@ -15,7 +15,16 @@ static const char *draw_name(struct arena *arena, struct draw *draw, const char 
         fprintf(stderr, "%s: no files; this runs in the root of the project\n", pattern);
         exit(2);
     }
-    const char *path = found.gl_pathv[draw_int(draw, 0, (int)found.gl_pathc - 1)];
+    // Numbers of nodes are drawn, and those of several kinds stand in their file.
+    int kept = 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        if (!strstr(found.gl_pathv[i], "-mixed")) kept++;
+    }
+    int left = draw_int(draw, 0, kept - 1);
+    char **at = found.gl_pathv;
+    while (strstr(*at, "-mixed") || left-- > 0)
+        at++;
+    const char *path = *at;
     const char *base = strrchr(path, '/') + 1;
     const char *name = arena_print(arena, "%.*s", (int)(strlen(base) - strlen(".json")), base);
     globfree(&found);

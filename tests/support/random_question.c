@@ -12,7 +12,12 @@ static const char *draw_name(struct arena *arena, struct draw *draw, const char 
     int count;
     const char **names = file_list_data(arena, folder, &count);
     assert_true(count > 0);
-    return names[draw_int(draw, 0, count - 1)];
+    // Numbers of nodes are drawn, and those of several kinds stand in their file.
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        if (!strstr(names[i], "-mixed")) names[kept++] = names[i];
+    }
+    return names[draw_int(draw, 0, kept - 1)];
 }
 
 struct cluster *cluster_copy(struct arena *arena, const struct cluster *cluster)
