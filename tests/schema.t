@@ -73,6 +73,11 @@ system "$bin calibrate --short --seconds 0.1 --ranks 1 --quiet >/dev/null 2>&1";
 my @answers = (
     ['plan', "plan mixtral-8x7b dgx-h100-x2 $small --json -o $folder/q.json"],
     ['prediction', "simulate $plan --json"],
+    ['table-plan', "plan dlrm-mlperf-v1 dgx-h100 --global-batch 65536 -o $folder/d.json --json"],
+    ['trace', "simulate $folder/d.json --trace $folder/dt.json > $folder/dt.json"],
+    ['table-least', 'whatif dlrm-mlperf-v1 dgx-h100 --min-gpus --global-batch 65536 --json'],
+    ['table-run', 'plan tests/data/recommendation/tiny.json local --ranks 1 --global-batch 8 '
+     . "-o $folder/r.json >$folder/none; $bin run $folder/r.json --steps 1 --json"],
     ['prediction', "simulate $plan --explain --ablation --slow-rank 3=1.2 --jitter 0.1 --json"],
     ['trace', "simulate $plan --trace $folder/t.json > $folder/t.json"],
     ['report', "report $plan --no-scaling --json"],
