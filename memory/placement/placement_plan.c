@@ -138,6 +138,7 @@ static void choose_slots(struct making *making)
     const struct program *program = making->question->program;
     int stage = making->question->stage, all = program->shape.micro_batch_count;
     int least = stage_slots_cut(making->arena, program, stage);
+    assert(making->position_count > 0);
     int count = MOMENTS_MOST / (2 * making->position_count);
     if (making->question->micro_batches > 0) count = making->question->micro_batches;
     if (count < least) count = least;
@@ -166,7 +167,7 @@ static void cut_pieces(struct making *making)
     // Asked for so many, all numbers up to CUT_AS have the same chunks.
     int asked = making->question->micro_batches, micro_batches = making->plan->micro_batches;
     if (asked > 0 && asked <= CUT_AS) micro_batches = CUT_AS;
-    for (;; elements *= 2) {
+    while (true) {
         int pieces = 0;
         for (int i = 0; i < making->holding_count; i++) {
             making->holdings[i].pieces = pieces_of(making->holdings[i].elements, elements);
@@ -174,6 +175,7 @@ static void cut_pieces(struct making *making)
         }
         bool is_few = 5 * pieces * micro_batches <= INTERVALS_MOST;
         if (is_few || pieces == making->holding_count) break;
+        elements *= 2;
     }
 }
 

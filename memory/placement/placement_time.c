@@ -8,7 +8,7 @@
 // Lanes: the device's compute, a copy engine each way, NVMe, the host's processors. Room is given
 // out in the order of moments, to the copies as well, so that none waits for one behind it.
 
-enum { ROUNDS = 4 };
+enum { ROUNDS_BEFORE = 2, ROUNDS_AFTER = 2, ROUNDS = ROUNDS_BEFORE + ROUNDS_AFTER };
 
 struct freed {
     double s;
@@ -253,7 +253,7 @@ void placement_weigh(struct arena *arena, const struct placement_problem *proble
         if (!problem->moments[t].on_host) placement->compute_s += problem->moments[t].seconds;
     }
     for (int round = 0; round < ROUNDS; round++) {
-        if (round == ROUNDS / 2) half_s = fmax(lanes.compute_s, lanes.host_s);
+        if (round == ROUNDS_BEFORE) half_s = fmax(lanes.compute_s, lanes.host_s);
         lanes.nvme_bytes = 0;
         for (int t = 0; t < problem->moment_count; t++) {
             if (problem->moments[t].on_host) work_on_host(&lanes, t);
@@ -265,6 +265,6 @@ void placement_weigh(struct arena *arena, const struct placement_problem *proble
     placement->nvme_bytes = lanes.nvme_bytes;
     placement->peak_bytes = peak_bytes(arena, problem, intervals, placement->keep);
     double rounds_s = fmax(lanes.compute_s, lanes.host_s) - half_s;
-    placement->step_s = fmax(rounds_s / (ROUNDS - ROUNDS / 2), placement->compute_s);
+    placement->step_s = fmax(rounds_s / ROUNDS_AFTER, placement->compute_s);
     placement->link_s = least_s(problem, &moved, lanes.nvme_bytes);
 }
