@@ -232,6 +232,27 @@ static struct compute_cost price_loss(const struct compute_context *context,
     };
 }
 
+// A convolution or matrix product of an imported graph: the main loop is that of the GEMM that it
+// is computed as, but its windows overlap, so that what moves is its tensors, once each.
+static struct compute_cost price_product(const struct compute_context *context,
+                                         const struct instr *instr)
+{
+    const struct device *device = context->device;
+    enum precision precision = wide_precision(device, context->precision);
+    double ratio = fmin(1, device->efficiency.gemm_ratio[precision] * context->stack->gemm_scale);
+    double peak = device->peak_flop_per_s[precision] * ratio;
+    double compute_s = tiled_flop(device, &instr->gemm) / (peak / device->multiprocessor_count);
+    double memory_s = ((double)instr->read_bytes + (double)instr->write_bytes) /
+                      (device->memory_bandwidth_bytes_per_s * device->efficiency.gemm_memory_ratio);
+    double busy_s = overlapped_s(compute_s, memory_s), launch_s = device->launch_latency_s;
+    enum bound bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY;
+    return (struct compute_cost){
+        .s = busy_s + launch_s,
+        .bound = launch_s > busy_s ? BOUND_LAUNCH : bound,
+        .kernel_count = 1,
+    };
+}
+
 // The rows of experts, gathered from or added up to their tokens, and sorted by expert: kernels of
 // their own, which no chain takes in.
 static struct compute_cost price_permutation(const struct compute_context *context,
@@ -388,6 +409,8 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_LOSS:
     case OP_LOSS_BACKWARD:
         return price_loss(context, program, instr);
+    case OP_PRODUCT:
+        return price_product(context, instr);
     default:
         return price_streaming(context, program, instr);
     }

@@ -74,6 +74,7 @@ static const char *op_kind_of(enum op_kind kind)
 {
     switch (kind) {
     case OP_CONTRACT:
+    case OP_PRODUCT:
         return "matmul";
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:

@@ -97,10 +97,12 @@ int64_t inquiry_seq_len(struct arena *arena, const struct inquiry *inquiry,
     int64_t most = model_graph(arena, model, &options)->seq_len_max;
     if (!given) {
         int64_t taken = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
-        note(inquiry, arena_print(arena, "--seq-len not given, taking %lld", (long long)taken));
+        // Of a model of samples there is nothing to choose.
+        if (taken > 1)
+            note(inquiry, arena_print(arena, "--seq-len not given, taking %lld", (long long)taken));
         return taken;
     }
-    if (most > 0 && given > most) {
+    if (most > 1 && given > most) {
         warn(inquiry,
              arena_print(arena, "--seq-len %lld is past the %lld positions the model was made for",
                          (long long)given, (long long)most));

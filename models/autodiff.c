@@ -124,7 +124,7 @@ static void contract_backward(struct autodiff *diff, int index, int gradient)
         const struct op *forward = &block_of(diff)->ops[index];
         int wanted = forward->inputs[side], other = forward->inputs[1 - side];
         if (!op_has_gradient(block_of(diff), forward, side)) continue;
-        struct op op = derived(diff, index, OP_CONTRACT, phase_for(diff, wanted));
+        struct op op = derived(diff, index, forward->kind, phase_for(diff, wanted));
         op.name = arena_print(diff->builder.arena, "d_%s.%c", block_of(diff)->ops[index].name,
                               "ab"[side]);
         add_input(&op, side == 0 ? gradient : other);
@@ -200,13 +200,14 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_ROUTE] = OP_ROUTE_BACKWARD,
     [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
     [OP_COMBINE] = OP_COMBINE_BACKWARD,
+    [OP_OPERATOR] = OP_OPERATOR_BACKWARD,
 };
 
 static void op_backward(struct autodiff *diff, int index, int gradient)
 {
     assert(gradient >= diff->forward_tensor_count);
     const struct op *op = &block_of(diff)->ops[index];
-    if (op->kind == OP_CONTRACT) {
+    if (op_is_gemm(op->kind)) {
         contract_backward(diff, index, gradient);
     } else if (op->kind == OP_ADD) {
         add_backward(diff, index, gradient);

@@ -7,28 +7,14 @@
 #include <string.h>
 
 static const char *const DIM_NAMES[DIM_COUNT] = {
-    [DIM_NONE] = "none",
-    [DIM_BATCH] = "batch",
-    [DIM_SEQ] = "seq",
-    [DIM_KV_SEQ] = "kv_seq",
-    [DIM_HIDDEN] = "hidden",
-    [DIM_HEAD] = "head",
-    [DIM_KV_HEAD] = "kv_head",
-    [DIM_HEAD_DIM] = "head_dim",
-    [DIM_FFN] = "ffn",
-    [DIM_VOCAB] = "vocab",
-    [DIM_POSITION] = "position",
-    [DIM_EXPERT] = "expert",
-    [DIM_GATE] = "gate",
-    [DIM_VALUE_DIM] = "value_dim",
-    [DIM_CAPACITY] = "capacity",
-    [DIM_HEIGHT] = "height",
-    [DIM_WIDTH] = "width",
-    [DIM_CHANNEL] = "channel",
-    [DIM_OUT_CHANNEL] = "out_channel",
-    [DIM_TABLE] = "table",
-    [DIM_RANK] = "rank",
-    [DIM_FLAT] = "flat",
+    [DIM_NONE] = "none",       [DIM_BATCH] = "batch",         [DIM_SEQ] = "seq",
+    [DIM_KV_SEQ] = "kv_seq",   [DIM_HIDDEN] = "hidden",       [DIM_HEAD] = "head",
+    [DIM_KV_HEAD] = "kv_head", [DIM_HEAD_DIM] = "head_dim",   [DIM_FFN] = "ffn",
+    [DIM_VOCAB] = "vocab",     [DIM_POSITION] = "position",   [DIM_EXPERT] = "expert",
+    [DIM_GATE] = "gate",       [DIM_VALUE_DIM] = "value_dim", [DIM_CAPACITY] = "capacity",
+    [DIM_HEIGHT] = "height",   [DIM_WIDTH] = "width",         [DIM_DEPTH] = "depth",
+    [DIM_TAP] = "tap",         [DIM_CHANNEL] = "channel",     [DIM_OUT_CHANNEL] = "out_channel",
+    [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_FLAT] = "flat",
 };
 
 const char *dim_name(enum dim dim)
@@ -207,6 +193,15 @@ static double attention_flop(const struct block *block, const struct op *op, int
     return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, seq, seq);
 }
 
+// Forward flops of one sample in a product of an imported graph.
+static double product_flop(const struct op *op)
+{
+    const struct op_work *work = &op->work;
+    if (op->kind != OP_PRODUCT) return 0;
+    return 2.0 * (double)work->groups * (double)work->rows * (double)work->columns *
+           (double)work->depth;
+}
+
 double graph_model_flop(const struct graph *graph, int64_t seq)
 {
     double flop = 6.0 * (double)graph_matmul_parameter_count(graph) * (double)seq;
@@ -216,7 +211,8 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
             // Each product has two in backward.
-            if (op->phase == PHASE_FORWARD) flop += repeats * 3 * attention_flop(block, op, seq);
+            if (op->phase != PHASE_FORWARD) continue;
+            flop += repeats * 3 * (attention_flop(block, op, seq) + product_flop(op));
         }
     }
     return flop;

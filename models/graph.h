@@ -38,8 +38,10 @@ enum dim {
     DIM_CHANNEL,
     DIM_OUT_CHANNEL,
     DIM_TABLE,
-    DIM_RANK,  // low-rank bottlenecks (latent attention, embedding projections)
-    DIM_FLAT,  // a parameter seen as one flat buffer: what ZeRO shards
+    DIM_RANK,   // low-rank bottlenecks (latent attention, embedding projections)
+    DIM_DEPTH,  // of an imported graph: the third dimension of a volume
+    DIM_TAP,    // of an imported graph: the places of a window, of a weight
+    DIM_FLAT,   // a parameter seen as one flat buffer: what ZeRO shards
     DIM_COUNT
 };
 
@@ -114,7 +116,11 @@ enum op_kind {
                         // in its place a trainer sums the experts' loads)
     OP_DISPATCH_BACKWARD,  // d_rows, weights -> d_x
     OP_COMBINE_BACKWARD,   // d_out, rows, weights -> d_rows, d_weights
-    OP_REDUCE,  // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
+    OP_REDUCE,   // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
+    OP_PRODUCT,  // of an imported graph: a convolution or a matrix product, x, weight or other ->
+                 // y, whose size `work` gives, since windows have no einsum; backward likewise
+    OP_OPERATOR,  // of an imported graph: any other operator, of which `work` says what it does
+    OP_OPERATOR_BACKWARD,  // d_out, what `work` keeps -> gradients of its inputs
     OP_KIND_COUNT
 };
 
@@ -143,6 +149,14 @@ const char *op_class_name(enum op_class class);
 
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_COUNT };
 
+// What an operator of an imported graph does for one sample, where dims do not say it.
+struct op_work {
+    int64_t groups, rows, columns, depth;  // OP_PRODUCT: groups of rows x depth by depth x columns,
+                                           // as a GEMM computes it (rows: places of the window)
+    double flop, backward_flop;            // OP_OPERATOR
+    unsigned kept;  // OP_OPERATOR: what backward reads, as saves of its rule (models/op.h)
+};
+
 struct op {
     const char *name;
     enum op_kind kind;
@@ -169,6 +183,7 @@ struct op {
     int group_count, open_groups;  // of it: the chosen lie in so many groups of neighbouring
                                    // experts; 0 = anywhere
     enum op_class class;           // for selective recompute
+    struct op_work work;           // OP_PRODUCT, OP_OPERATOR
 };
 
 enum block_role { BLOCK_EMBEDDING, BLOCK_LAYER, BLOCK_HEAD };

@@ -5,6 +5,7 @@
 #include "core/plain.h"
 #include "models/families/family.h"
 #include "models/hub.h"
+#include "models/onnx/blocks.h"
 #include "models/onnx/stack.h"
 
 #include <assert.h>
@@ -220,7 +221,9 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
     const void *fields = err->kind ? NULL : family->read(&reader);
     if (err->kind) return blame_assumed(&ledger, err);
 
-    assert(fields && family->build == decoder_graph);
+    assert(fields);
+    if (family->build != decoder_graph)
+        return make_config(arena, name, family, &reader, object, fields);
     struct decoder *decoder = ARENA_NEW(arena, struct decoder, 1);
     *decoder = *(const struct decoder *)fields;
     if (reader.is_tie_given) decoder->tied = is_tied;
@@ -260,34 +263,39 @@ static const char *base_name(struct arena *arena, const char *path)
     return *folder == '.' || !*folder ? name : folder;
 }
 
-// The graph is read for training, because there its weights are no constants.
-static struct onnx_stack *find_stack(struct arena *arena, const char *path, struct err *err)
+// A stack of layers is the model of a config, which is exact: the same number of parameters.
+static bool check_count(struct arena *arena, const char *path, const struct model_config *config,
+                        const struct onnx_stack *stack, struct err *err)
 {
-    const struct onnx_options options = {.batch = 1, .training = true};
-    struct onnx_graph *graph = onnx_load(arena, path, &options, err);
-    return graph ? onnx_stack_find(arena, path, graph, err) : NULL;
-}
-
-static struct model_config *load_onnx(struct arena *arena, const char *path, warn_function *warn,
-                                      void *context, struct err *err)
-{
-    struct json_document document = {0};
-    struct onnx_stack *stack = find_stack(arena, path, err);
-    if (!stack) return NULL;
-    if (!json_parse(arena, path, stack->config, strlen(stack->config), &document, err)) return NULL;
-    struct json root = json_root(&document);
-    struct model_config *config =
-        model_read(arena, base_name(arena, path), &root, warn, context, err);
-    if (!config) return NULL;
     const struct import_options options = {.flash = true};
     int64_t own = model_graph(arena, config, &options)->parameter_count;
     int64_t apart = own - stack->parameter_elements;
     int64_t whole = stack->parameter_elements + stack->head_elements;
-    if (apart != 0 && apart != stack->head_elements) {
-        err_set(err, ERR_INPUT, "%s: recognised as %s with %lld parameters, the file has %lld",
-                path, config->model_type, (long long)own, (long long)whole);
-        return NULL;
-    }
+    if (apart == 0 || apart == stack->head_elements) return true;
+    return err_set(err, ERR_INPUT, "%s: recognised as %s with %lld parameters, the file has %lld",
+                   path, config->model_type, (long long)own, (long long)whole);
+}
+
+// The graph is read for training, because there its weights are no constants. What is no stack of
+// layers is planned as blocks of its operators; a model of tokens never is, and the line that says
+// why its layers are unknown stands.
+static struct model_config *load_onnx(struct arena *arena, const char *path, warn_function *warn,
+                                      void *context, struct err *err)
+{
+    const struct onnx_options options = {.batch = 1, .training = true};
+    struct onnx_graph *graph = onnx_load(arena, path, &options, err);
+    if (!graph) return NULL;
+    struct err no_stack = {0};
+    bool has_tokens = onnx_reads_tokens(graph);
+    struct onnx_stack *stack = onnx_stack_find(arena, path, graph, has_tokens ? err : &no_stack);
+    if (!stack && has_tokens) return NULL;
+    const char *text = stack ? stack->config : onnx_blocks(arena, path, graph, err);
+    struct json_document document = {0};
+    if (!text || !json_parse(arena, path, text, strlen(text), &document, err)) return NULL;
+    struct json root = json_root(&document);
+    struct model_config *config =
+        model_read(arena, base_name(arena, path), &root, warn, context, err);
+    if (config && stack && !check_count(arena, path, config, stack, err)) return NULL;
     return config;
 }
 

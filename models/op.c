@@ -130,6 +130,12 @@ static enum split split_loss(const struct block *block, const struct op *op, enu
     return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
 }
 
+// Of an imported graph samples are independent, and nothing else is known to be.
+static enum split split_samples(const struct block *block, const struct op *op, enum dim dim)
+{
+    return dim == DIM_BATCH ? split_einsum(block, op, dim) : SPLIT_NO;
+}
+
 // Work
 
 static double elements_of(const struct tensor *tensor, const int64_t size[DIM_COUNT])
@@ -154,6 +160,14 @@ static double flop_contract(const struct block *block, const struct op *op,
 {
     struct gemm gemm = op_gemm(block, op, size);
     return gemm_flop(&gemm);
+}
+
+static double flop_samples(const struct block *block, const struct op *op,
+                           const int64_t size[DIM_COUNT])
+{
+    (void)block;
+    double each = op->phase == PHASE_FORWARD ? op->work.flop : op->work.backward_flop;
+    return each * (double)size[DIM_BATCH];
 }
 
 static double flop_sum(const struct block *block, const struct op *op,
@@ -247,6 +261,12 @@ static unsigned saves_inputs(const struct block *block, const struct op *op)
     return (1u << op->input_count) - 1;
 }
 
+static unsigned saves_work(const struct block *block, const struct op *op)
+{
+    (void)block;
+    return op->work.kept;
+}
+
 static unsigned saves_elementwise(const struct block *block, const struct op *op)
 {
     return function_is_linear(op->function) ? 0 : saves_inputs(block, op);
@@ -330,6 +350,9 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_DISPATCH_BACKWARD] = {"dispatch_backward", split_routed, flop_per_input, saves_none, false},
     [OP_COMBINE_BACKWARD] = {"combine_backward", split_routed, flop_combine, saves_none, false},
     [OP_REDUCE] = {"reduce", split_renamed, flop_per_input, saves_none, false},
+    [OP_PRODUCT] = {"product", split_samples, flop_contract, saves_inputs, false},
+    [OP_OPERATOR] = {"operator", split_samples, flop_samples, saves_work, false},
+    [OP_OPERATOR_BACKWARD] = {"operator_backward", split_samples, flop_samples, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)
@@ -373,8 +396,31 @@ double gemm_flop(const struct gemm *gemm)
     return 2.0 * (double)gemm->batch * (double)gemm->m * (double)gemm->n * (double)gemm->k;
 }
 
+bool op_is_gemm(enum op_kind kind)
+{
+    return kind == OP_CONTRACT || kind == OP_PRODUCT;
+}
+
+// The implicit GEMM of a convolution (Chetlur et al. 2014, section 3): a row for each place of the
+// window, a column for each output channel of a group. Its gradients are products of the same
+// three sizes, those of x with columns and depth exchanged, those of the weight summed over rows.
+// Factors that are both activations have a product for each sample.
+static struct gemm product_gemm(const struct block *block, const struct op *op, int64_t batch)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    const struct op_work *work = &op->work;
+    bool is_weight = input_of(block, forward, 1)->role == TENSOR_PARAMETER;
+    int64_t rows = is_weight ? work->rows * batch : work->rows;
+    int64_t groups = is_weight ? work->groups : work->groups * batch;
+    if (op->phase == PHASE_FORWARD) return (struct gemm){groups, rows, work->columns, work->depth};
+    bool is_first = op->inputs[0] != forward->inputs[0];
+    if (is_first) return (struct gemm){groups, rows, work->depth, work->columns};
+    return (struct gemm){groups, work->columns, work->depth, rows};
+}
+
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
+    if (op->kind == OP_PRODUCT) return product_gemm(block, op, size[DIM_BATCH]);
     assert(op->kind == OP_CONTRACT && op->input_count == 2);
     struct gemm gemm = {1, 1, 1, 1};
     int64_t *tokens = NULL;

@@ -42,6 +42,8 @@ struct gemm {
 };
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
 double gemm_flop(const struct gemm *gemm);
+// Whether op_gemm has an answer: contractions, and products of imported graphs.
+bool op_is_gemm(enum op_kind kind);
 
 // SPLIT_REDUCED: how many [batch, seq] fp32 tensors an op reduces one after the other. The first of
 // a loss is a maximum; all others are sums. RMS norm: of squares, in backward also of g * n

@@ -97,6 +97,9 @@ MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *c
                               const struct workload *workload, const struct parallel *parallel,
                               struct err *err);
 
+// A model of samples (one position each) has no sequences to choose the length of. ERR_USAGE.
+MUST_CHECK bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
+                                      struct err *err);
 // What is moved to NVMe needs some, and parameters what updates them beside them. ERR_USAGE.
 MUST_CHECK bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                                       struct err *err);

@@ -456,12 +456,22 @@ bool program_check_offload(const struct cluster *cluster, const struct offload *
     return true;
 }
 
+bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
+                           struct err *err)
+{
+    if (graph->seq_len_max != 1 || workload->seq_len == 1) return true;
+    return err_set(err, ERR_USAGE,
+                   "--seq-len %lld: %s reads samples, not sequences; leave it out (or give 1)",
+                   (long long)workload->seq_len, graph->name);
+}
+
 bool program_check(const struct graph *graph, const struct cluster *cluster,
                    const struct workload *workload, const struct parallel *parallel,
                    struct err *err)
 {
     assert(workload->seq_len > 0 && workload->global_batch > 0);
     struct question question = {graph, workload, parallel, err->kind == ERR_NONE};
+    if (!program_check_seq_len(graph, workload, err)) return false;
     if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
     return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&

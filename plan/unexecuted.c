@@ -64,3 +64,19 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
     if (!row) return true;
     return err_set(err, ERR_USAGE, "%s is not executed, because %s", row->what, row->why);
 }
+
+bool unexecuted_check_graph(const struct graph *graph, struct err *err)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            enum op_kind kind = block->ops[o].kind;
+            if (kind != OP_PRODUCT && kind != OP_OPERATOR) continue;
+            return err_set(err, ERR_USAGE,
+                           "a model of imported operators (%s) is not executed, because no back "
+                           "end has kernels for them",
+                           graph->name);
+        }
+    }
+    return true;
+}

@@ -1,4 +1,5 @@
 #pragma once
+#include "models/graph.h"
 #include "plan/parallel.h"
 
 // What a plan can hold and software plans for, and our executor does not run: a short table with
@@ -20,3 +21,5 @@ const char *unexecuted_text(struct arena *arena, const struct unexecuted *row);
 // ERR_USAGE: "WHAT is not executed, because WHY".
 MUST_CHECK bool unexecuted_check(const struct workload *workload, const struct parallel *parallel,
                                  struct err *err);
+// The same of a model: operators of imported graphs have no kernels.
+MUST_CHECK bool unexecuted_check_graph(const struct graph *graph, struct err *err);

@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "plan/stages.h"
+#include "plan/unexecuted.h"
 #include "planner/cuts.h"
 #include "planner/polish.h"
 #include "planner/refine.h"
@@ -29,6 +30,18 @@ struct search {
     bool stopped;  // something was left out
 };
 
+// What our executor has no kernels for is nothing to plan for it.
+static bool check_model(const struct search_request *request, struct err *err)
+{
+    struct arena arena = {0};
+    const struct import_options options = {0};
+    const struct graph *graph = model_graph(&arena, request->model, &options);
+    bool is_right = program_check_seq_len(graph, &request->workload, err) &&
+                    (!stack_is_executed(request->stack) || unexecuted_check_graph(graph, err));
+    arena_free(&arena);
+    return is_right;
+}
+
 static bool check_request(const struct search_request *request, struct err *err)
 {
     enum precision precision = request->workload.precision;
@@ -44,7 +57,8 @@ static bool check_request(const struct search_request *request, struct err *err)
     const struct parallel parallel = {.offload = moved};
     return cluster_check_precision(request->cluster, precision, err) &&
            stack_check_precision(request->stack, precision, err) &&
-           stack_check_executed(request->stack, &request->workload, &parallel, err);
+           stack_check_executed(request->stack, &request->workload, &parallel, err) &&
+           check_model(request, err);
 }
 
 // The whole plan, lowered anew and played event by event. What the search composed must be what the

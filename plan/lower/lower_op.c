@@ -156,9 +156,9 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     instr->causal = op->causal;
     instr->chunked = op->chunked;
     instr->merge = low->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;
-    if (op->kind == OP_CONTRACT) instr->gemm = op_gemm(low->block, op, size);
-    instr->flop = op->kind == OP_CONTRACT ? gemm_flop(&instr->gemm)
-                                          : op_rule(op->kind)->flop(low->block, op, size);
+    bool is_gemm = op_is_gemm(op->kind);
+    if (is_gemm) instr->gemm = op_gemm(low->block, op, size);
+    instr->flop = is_gemm ? gemm_flop(&instr->gemm) : op_rule(op->kind)->flop(low->block, op, size);
     assert(instr->flop >= 0);
     add_rows(low, op, instr);
     count_traffic(low, instr);

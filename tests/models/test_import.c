@@ -123,7 +123,7 @@ static const struct {
      "gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, "
      "granite, granitemoe, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, hunyuan_v1_moe, "
      "internlm2, kimi_k2, llama, llama4_text, minimax_m2, ministral3, mistral, mixtral, mpt, "
-     "nemotron, olmo, olmo2, olmo3, olmoe, opt, phi, phi3, qwen2, qwen2_5_vl, "
+     "nemotron, olmo, olmo2, olmo3, olmoe, operators, opt, phi, phi3, qwen2, qwen2_5_vl, "
      "qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, qwen3_moe, "
      "qwen3_vl_moe_text, qwen3_vl_text, roberta, seed_oss, smollm3, starcoder2, xlm-roberta"},
     {"nul", "1:24: a NUL byte"},

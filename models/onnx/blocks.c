@@ -1,0 +1,378 @@
+#include "models/onnx/blocks.h"
+
+#include "models/onnx/blocks_graph.h"
+#include "models/onnx/names.h"
+
+#include <string.h>
+
+// Behind which operators the graph is cut: true at those where one activation alone goes on.
+static bool *find_narrow(const struct blocks_graph *b, int *carried)
+{
+    bool *is_narrow = ARENA_NEW(b->arena, bool, b->operator_count);
+    int *ending = ARENA_NEW(b->arena, int, b->operator_count), live = 0;
+    for (int t = 0; t < b->graph->tensor_count; t++) {
+        if (b->maker[t] >= 0 && b->last_reader[t] > b->maker[t]) ending[b->last_reader[t]]++;
+    }
+    for (int at = 0; at < b->operator_count; at++) {
+        int output = b->operators[at].node->outputs[0];
+        live -= ending[at];
+        bool goes_on = b->last_reader[output] > at;
+        live += goes_on;
+        is_narrow[at] = goes_on && live == 1;
+        carried[at] = output;
+    }
+    return is_narrow;
+}
+
+// What an operator is, with what its inputs are made by: the ends of blocks that are alike agree.
+static const char *signature(const struct blocks_graph *b, int at)
+{
+    const struct blocks_operator *op = &b->operators[at];
+    const char *text = op->node->type;
+    for (int i = 0; i < op->input_count; i++) {
+        int maker = b->maker[op->inputs[i]];
+        if (maker >= 0) text = arena_print(b->arena, "%s<%s", text, b->operators[maker].node->type);
+    }
+    return text;
+}
+
+static bool *find_cuts(const struct blocks_graph *b, int *count)
+{
+    int *carried = ARENA_NEW(b->arena, int, b->operator_count);
+    bool *is_narrow = find_narrow(b, carried);
+    bool *is_cut = ARENA_NEW(b->arena, bool, b->operator_count);
+    struct names ends = {0};
+    for (int at = 0; at < b->operator_count; at++) {
+        if (is_narrow[at] && b->reader_count[carried[at]] > 1)
+            names_put(b->arena, &ends, signature(b, at), at);
+    }
+    *count = 0;
+    for (int at = 0; at + 1 < b->operator_count; at++) {
+        bool is_end = names_find(&ends, signature(b, at)) >= 0;
+        bool before_product = b->operators[at + 1].kind == BLOCKS_PRODUCT;
+        // A cut in front of the first product would leave a block of nothing much.
+        is_cut[at] = is_narrow[at] && (ends.key_count ? is_end : before_product && at > 0);
+        *count += is_cut[at];
+    }
+    return is_cut;
+}
+
+struct segment {
+    const struct blocks_graph *b;
+    struct json_writer *writer;
+    int first, last;  // operators, both included
+    int *names_of;    // of a tensor: its number in this segment, or -1
+    int name_count;
+    bool is_plain;  // numbers in place of names, so that segments compare
+};
+
+static const char *name_of(struct segment *s, int tensor)
+{
+    if (s->names_of[tensor] < 0) s->names_of[tensor] = s->name_count++;
+    struct arena *arena = s->b->arena;
+    if (s->is_plain) return arena_print(arena, "t%d", s->names_of[tensor]);
+    return s->b->graph->tensors[tensor].name;
+}
+
+static const char *element_of(const struct onnx_tensor *tensor, bool is_first)
+{
+    if (tensor->element_bytes == 1) return "byte";
+    if (tensor->element_bytes == 8) return "int64";
+    return is_first || tensor->element_bytes == 2 ? "compute" : "fp32";
+}
+
+static void put_dim(struct json_writer *names, struct json_writer *sizes, const char *name,
+                    int64_t size)
+{
+    json_put_text(names, NULL, name);
+    json_put_i64(sizes, NULL, size);
+}
+
+// Names of dimensions by place, as images have them: batch, channel, depth, height, width.
+static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool has_batch,
+                     bool is_weight, bool is_logits)
+{
+    static const char *const PLACES[4][4] = {{"channel"},
+                                             {"channel", "width"},
+                                             {"channel", "height", "width"},
+                                             {"channel", "depth", "height", "width"}};
+    struct json_writer names = {.arena = s->b->arena}, sizes = {.arena = s->b->arena};
+    int from = has_batch ? 1 : 0, rank = tensor->rank - from;
+    int64_t repeats = has_batch ? tensor->dims[0] / s->b->batch : 1;
+    json_open_flat(&names, NULL, '[');
+    json_open_flat(&sizes, NULL, '[');
+    if (has_batch) put_dim(&names, &sizes, "batch", 0);
+    if (repeats > 1) put_dim(&names, &sizes, "table", repeats);
+    if (is_logits) {
+        put_dim(&names, &sizes, "seq", 0);
+        put_dim(&names, &sizes, "vocab", tensor->dims[1]);
+    } else if (is_weight && rank >= 2) {
+        int64_t taps = 1;
+        for (int i = 2; i < rank; i++)
+            taps *= tensor->dims[i];
+        put_dim(&names, &sizes, "out_channel", tensor->dims[0]);
+        put_dim(&names, &sizes, "channel", tensor->dims[1]);
+        if (rank > 2) put_dim(&names, &sizes, "tap", taps);
+    } else {
+        if (rank > 4) return false;
+        for (int i = 0; i < rank; i++)
+            put_dim(&names, &sizes, PLACES[rank - 1][i], tensor->dims[from + i]);
+    }
+    json_close(&names, ']');
+    json_close(&sizes, ']');
+    struct json_document document;
+    struct err fault = {0};
+    if (!json_parse(s->b->arena, "dims", names.text, names.length, &document, &fault)) return false;
+    struct json root = json_root(&document);
+    json_put_copy(s->writer, "dims", &root);
+    if (!json_parse(s->b->arena, "sizes", sizes.text, sizes.length, &document, &fault))
+        return false;
+    root = json_root(&document);
+    json_put_copy(s->writer, "sizes", &root);
+    return true;
+}
+
+// `kind` of what is written beside the outputs of an operator: its saved statistics.
+static bool put_tensor(struct segment *s, int tensor, const struct blocks_operator *maker)
+{
+    const struct onnx_tensor *t = &s->b->graph->tensors[tensor];
+    bool is_weight = s->b->is_trained[tensor], is_data = t->role == ONNX_INPUT;
+    bool is_main = !maker || tensor == maker->node->outputs[0];
+    const struct onnx_tensor *main = maker ? &s->b->graph->tensors[maker->node->outputs[0]] : t;
+    bool has_batch = !is_weight && (is_main || (t->rank > 1 && t->dims[0] == main->dims[0]));
+    json_open_flat(s->writer, NULL, '{');
+    json_put_text(s->writer, "name", name_of(s, tensor));
+    json_put_text(s->writer, "role", is_weight ? "parameter" : is_data ? "data" : "activation");
+    json_put_text(s->writer, "element", element_of(t, is_main));
+    if (!put_dims(s, t, has_batch, is_weight, tensor == s->b->logits)) return false;
+    json_close(s->writer, '}');
+    return true;
+}
+
+static void put_vector(struct segment *s, const char *name, const char *role, const char *element,
+                       const char *const *dims)
+{
+    json_open_flat(s->writer, NULL, '{');
+    json_put_text(s->writer, "name", name);
+    json_put_text(s->writer, "role", role);
+    json_put_text(s->writer, "element", element);
+    json_open(s->writer, "dims", '[');
+    for (int i = 0; dims[i]; i++)
+        json_put_text(s->writer, NULL, dims[i]);
+    json_close(s->writer, ']');
+    json_open(s->writer, "sizes", '[');
+    for (int i = 0; dims[i]; i++)
+        json_put_i64(s->writer, NULL, 0);
+    json_close(s->writer, ']');
+    json_close(s->writer, '}');
+}
+
+// Of a product with a bias: what it makes before the bias is added.
+static const char *unbiased(struct segment *s, const struct blocks_operator *op)
+{
+    return arena_print(s->b->arena, "%s.product", name_of(s, op->node->outputs[0]));
+}
+
+static bool put_tensors(struct segment *s)
+{
+    static const char *const TOKENS[] = {"batch", "seq", NULL};
+    const struct blocks_graph *b = s->b;
+    for (int at = s->first; at <= s->last; at++) {
+        const struct blocks_operator *op = &b->operators[at];
+        if (op->kind == BLOCKS_LOSS) {
+            if (s->names_of[op->inputs[0]] < 0) return false;
+            put_vector(s, "labels", "data", "int64", TOKENS);
+            put_vector(s, "loss", "activation", "fp32", TOKENS);
+            put_vector(s, "loss.lse", "activation", "fp32", TOKENS);
+            continue;
+        }
+        for (int i = 0; i <= op->input_count; i++) {
+            int tensor = i < op->input_count ? op->inputs[i] : op->bias;
+            if (tensor < 0 || s->names_of[tensor] >= 0) continue;
+            if (!put_tensor(s, tensor, NULL))
+                return blocks_fail(b, op->node, "a tensor of more than 5 dimensions");
+        }
+        for (int o = 0; o < op->node->output_count; o++)
+            if (!put_tensor(s, op->node->outputs[o], op))
+                return blocks_fail(b, op->node, "a tensor of more than 5 dimensions");
+        if (op->bias < 0) continue;
+        json_open_flat(s->writer, NULL, '{');
+        json_put_text(s->writer, "name", unbiased(s, op));
+        json_put_text(s->writer, "role", "activation");
+        json_put_text(s->writer, "element", "compute");
+        int y = op->node->outputs[0];
+        if (!put_dims(s, &b->graph->tensors[y], true, false, y == b->logits)) return false;
+        json_close(s->writer, '}');
+    }
+    return true;
+}
+
+static void put_list(struct segment *s, const char *key, const char *const *names, int count)
+{
+    json_open(s->writer, key, '[');
+    for (int i = 0; i < count; i++)
+        json_put_text(s->writer, NULL, names[i]);
+    json_close(s->writer, ']');
+}
+
+static void put_operator(struct segment *s, const struct blocks_operator *op)
+{
+    static const char *const KINDS[] = {"product", "operator", "add", "loss"};
+    const char *names[16];
+    const char *output = name_of(s, op->node->outputs[0]);
+    const char *name = s->is_plain ? output : op->node->name;
+    json_open_flat(s->writer, NULL, '{');
+    json_put_text(s->writer, "name", name);
+    json_put_text(s->writer, "kind", KINDS[op->kind]);
+    for (int i = 0; i < op->input_count; i++)
+        names[i] = op->kind == BLOCKS_LOSS && i ? "labels" : name_of(s, op->inputs[i]);
+    put_list(s, "inputs", names, op->input_count);
+    for (int i = 0; i < op->node->output_count && i < 4; i++)
+        names[i] = name_of(s, op->node->outputs[i]);
+    if (op->bias >= 0) names[0] = unbiased(s, op);
+    if (op->kind == BLOCKS_LOSS) {
+        names[0] = "loss";
+        names[1] = "loss.lse";
+    }
+    put_list(s, "outputs", names, op->kind == BLOCKS_LOSS ? 2 : op->node->output_count);
+    if (op->kind == BLOCKS_PRODUCT) {
+        json_put_i64(s->writer, "groups", op->groups);
+        json_put_i64(s->writer, "rows", op->rows);
+        json_put_i64(s->writer, "columns", op->columns);
+        json_put_i64(s->writer, "depth", op->depth);
+    } else if (op->kind == BLOCKS_OPERATOR) {
+        json_put_i64(s->writer, "kept", op->kept);
+        json_put_f64(s->writer, "flop", op->flop);
+        json_put_f64(s->writer, "backward_flop", op->backward_flop);
+    }
+    json_close(s->writer, '}');
+    if (op->bias < 0) return;
+    const char *const terms[] = {unbiased(s, op), name_of(s, op->bias)};
+    json_open_flat(s->writer, NULL, '{');
+    json_put_text(s->writer, "name", arena_print(s->b->arena, "%s.bias", name));
+    json_put_text(s->writer, "kind", "add");
+    put_list(s, "inputs", terms, 2);
+    put_list(s, "outputs", &output, 1);
+    json_close(s->writer, '}');
+}
+
+static const char *block_text(const struct blocks_graph *b, int first, int last, bool is_plain,
+                              const char *name)
+{
+    struct json_writer writer = {.arena = b->arena};
+    struct segment s = {
+        .b = b, .writer = &writer, .first = first, .last = last, .is_plain = is_plain};
+    s.names_of = ARENA_NEW(b->arena, int, b->graph->tensor_count);
+    for (int t = 0; t < b->graph->tensor_count; t++)
+        s.names_of[t] = -1;
+    const struct blocks_operator *end = &b->operators[last];
+    json_open(&writer, NULL, '{');
+    json_put_text(&writer, "name", name);
+    json_open(&writer, "tensors", '[');
+    if (!put_tensors(&s)) return NULL;
+    json_close(&writer, ']');
+    json_open(&writer, "operators", '[');
+    for (int at = first; at <= last; at++)
+        put_operator(&s, &b->operators[at]);
+    json_close(&writer, ']');
+    json_put_text(&writer, "output",
+                  end->kind == BLOCKS_LOSS ? "loss" : name_of(&s, end->node->outputs[0]));
+    json_close(&writer, '}');
+    return writer.text;
+}
+
+// A weight that two blocks read would be two.
+static bool check_weights(const struct blocks_graph *b, const bool *is_cut)
+{
+    int *reader = ARENA_NEW(b->arena, int, b->graph->tensor_count), segment = 0;
+    for (int at = 0; at < b->operator_count; at++) {
+        const struct blocks_operator *op = &b->operators[at];
+        for (int i = 0; i <= op->input_count; i++) {
+            int tensor = i < op->input_count ? op->inputs[i] : op->bias;
+            if (tensor < 0 || !b->is_trained[tensor]) continue;
+            if (reader[tensor] && reader[tensor] != segment + 1)
+                return blocks_fail(b, op->node, "a weight that another block reads, too");
+            reader[tensor] = segment + 1;
+        }
+        // What stays inside one operator is one result.
+        for (int o = 1; o < op->node->output_count && op->kind != BLOCKS_LOSS; o++)
+            if (b->last_reader[op->node->outputs[o]] >= 0)
+                return blocks_fail(b, op->node, "several results that others read");
+        segment += is_cut[at];
+    }
+    return true;
+}
+
+static bool put_blocks(struct blocks_graph *b, const bool *is_cut, struct json_writer *writer,
+                       int *sequence, int *count)
+{
+    struct names known = {0};
+    int first = 0, kinds = 0;
+    for (int at = 0; at < b->operator_count; at++) {
+        if (!is_cut[at] && at + 1 < b->operator_count) continue;
+        const char *plain = block_text(b, first, at, true, "block");
+        if (!plain)
+            return b->err->kind ? false
+                                : blocks_fail(b, b->operators[first].node,
+                                              "its dimensions are not those of images");
+        int kind = names_find(&known, plain);
+        if (kind < 0) {
+            kind = kinds++;
+            names_put(b->arena, &known, plain, kind);
+            const char *name = arena_print(b->arena, "block%d", kind);
+            const char *text = block_text(b, first, at, false, name);
+            struct json_document document;
+            if (!text || !json_parse(b->arena, b->path, text, strlen(text), &document, b->err))
+                return false;
+            struct json root = json_root(&document);
+            json_put_copy(writer, NULL, &root);
+        }
+        sequence[(*count)++] = kind;
+        first = at + 1;
+    }
+    return true;
+}
+
+const char *onnx_blocks(struct arena *arena, const char *path, const struct onnx_graph *graph,
+                        struct err *err)
+{
+    struct arena reading = {0};
+    struct json_writer writer = {.arena = arena};
+    struct blocks_graph b = {.arena = &reading, .path = path, .graph = graph, .err = err};
+    const char *text = NULL;
+    int cuts = 0, count = 0;
+    if (!blocks_read(&b)) goto done;
+    const bool *is_cut = find_cuts(&b, &cuts);
+    if (cuts < 2) {
+        err_set(err, ERR_INPUT, "%s: there are no two places where one activation alone goes on",
+                path);
+        goto done;
+    }
+    if (!check_weights(&b, is_cut)) goto done;
+    int *sequence = ARENA_NEW(&reading, int, cuts + 1);
+    json_open(&writer, NULL, '{');
+    json_put_text(&writer, "model_type", "operators");
+    json_put_i64(&writer, "classes", graph->tensors[b.logits].dims[1]);
+    json_open(&writer, "blocks", '[');
+    if (!put_blocks(&b, is_cut, &writer, sequence, &count)) goto done;
+    json_close(&writer, ']');
+    json_open_flat(&writer, "sequence", '[');
+    for (int i = 0; i < count; i++)
+        json_put_i64(&writer, NULL, sequence[i]);
+    json_close(&writer, ']');
+    json_close(&writer, '}');
+    text = writer.text;
+done:
+    arena_free(&reading);
+    return text;
+}
+
+bool onnx_reads_tokens(const struct onnx_graph *graph)
+{
+    for (int t = 0; t < graph->tensor_count; t++) {
+        const struct onnx_tensor *tensor = &graph->tensors[t];
+        bool is_whole = tensor->element_bytes == 8 || tensor->element_bytes == 1;
+        if (tensor->role == ONNX_INPUT && !is_whole) return false;
+    }
+    return true;
+}

@@ -1,0 +1,225 @@
+#include "models/onnx/blocks_graph.h"
+
+#include "models/onnx/names.h"
+
+#include <string.h>
+
+enum { INPUTS_MOST = 8 };
+
+static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
+{
+    return &b->graph->tensors[tensor];
+}
+
+bool blocks_fail(const struct blocks_graph *b, const struct onnx_node *node, const char *why)
+{
+    return err_set(b->err, ERR_INPUT, "%s: node %s (%s): %s", b->path, node->name, node->type, why);
+}
+
+static int64_t product_of(const int64_t *dims, int from, int to)
+{
+    int64_t product = 1;
+    for (int i = from; i < to; i++)
+        product *= dims[i];
+    return product;
+}
+
+int64_t blocks_elements(const struct blocks_graph *b, int tensor)
+{
+    const struct onnx_tensor *t = tensor_at(b, tensor);
+    return product_of(t->dims, 0, t->rank) / (t->role == ONNX_PARAMETER ? 1 : b->batch);
+}
+
+static bool is_view(const struct blocks_graph *b, const struct onnx_node *node)
+{
+    if (node->output_count != 1 || node->input_count < 1) return false;
+    const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
+    bool is_shared = output->shares >= 0 && !output->overwrites;
+    // A weight that is turned, or cast, is read as it lies.
+    bool is_turned = strcmp(node->type, "Transpose") == 0 || strcmp(node->type, "Cast") == 0;
+    return is_shared || (is_turned && b->is_trained[b->root[node->inputs[0]]]);
+}
+
+// The first data of the model says how many samples the file is for.
+static bool find_batch(struct blocks_graph *b)
+{
+    for (int t = 0; t < b->graph->tensor_count && !b->batch; t++) {
+        const struct onnx_tensor *tensor = tensor_at(b, t);
+        bool is_data = tensor->role == ONNX_INPUT && strcmp(tensor->name, "labels") != 0;
+        if (is_data && tensor->rank > 1) b->batch = tensor->dims[0];
+    }
+    if (b->batch > 0) return true;
+    return err_set(b->err, ERR_INPUT, "%s: no input of at least two dimensions, batch first",
+                   b->path);
+}
+
+static void find_trained(struct blocks_graph *b)
+{
+    for (int n = 0; n < b->graph->node_count; n++) {
+        const struct onnx_node *node = &b->graph->nodes[n];
+        if (node->pass == ONNX_UPDATE) b->is_trained[node->inputs[0]] = true;
+    }
+}
+
+static bool is_product(const struct onnx_node *node)
+{
+    static const char *const TYPES[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        if (strcmp(node->type, TYPES[i]) == 0) return node->input_count >= 2;
+    return false;
+}
+
+// The sizes of the GEMM that a product is.
+static bool measure_product(struct blocks_graph *b, struct blocks_operator *op)
+{
+    const struct onnx_node *node = op->node;
+    const struct onnx_tensor *x = tensor_at(b, node->inputs[0]), *w = tensor_at(b, op->inputs[1]);
+    const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
+    bool is_turned = strcmp(node->type, "ConvTranspose") == 0;
+    if (is_turned || strcmp(node->type, "Conv") == 0) {
+        int64_t taps = product_of(w->dims, 2, w->rank);
+        int64_t in = x->dims[1], out = y->dims[1];
+        op->groups = is_turned ? out / w->dims[1] : in / w->dims[1];
+        op->rows = is_turned ? product_of(x->dims, 2, x->rank) : product_of(y->dims, 2, y->rank);
+        op->columns = is_turned ? w->dims[1] * taps : out / op->groups;
+        op->depth = is_turned ? in / op->groups : w->dims[1] * taps;
+        return true;
+    }
+    if (x->rank < 2 || y->rank < 2) return blocks_fail(b, node, "factors without rows");
+    op->columns = y->dims[y->rank - 1];
+    op->depth = x->dims[x->rank - 1];
+    bool is_weight = b->is_trained[op->inputs[1]];
+    int64_t outputs = blocks_elements(b, b->root[node->outputs[0]]);
+    op->groups = is_weight ? 1 : product_of(y->dims, 0, y->rank - 2) / b->batch;
+    if (op->groups < 1 || outputs % (op->columns * op->groups) != 0)
+        return blocks_fail(b, node, "a product whose samples are not apart");
+    op->rows = outputs / op->columns / op->groups;
+    bool is_whole = !is_weight || product_of(w->dims, 0, w->rank) == op->columns * op->depth;
+    return is_whole || blocks_fail(b, node, "its weight is not used as one matrix");
+}
+
+static enum blocks_kind kind_of(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_node *node = op->node;
+    if (strcmp(node->type, "cross_entropy") == 0) return BLOCKS_LOSS;
+    if (is_product(node) && op->input_count >= 2) return BLOCKS_PRODUCT;
+    bool is_sum = strcmp(node->type, "Add") == 0 && op->input_count == 2;
+    for (int i = 0; i < 2 && is_sum; i++) {
+        is_sum = !b->is_trained[op->inputs[i]] &&
+                 blocks_elements(b, op->inputs[i]) == blocks_elements(b, b->root[node->outputs[0]]);
+    }
+    return is_sum ? BLOCKS_ADD : BLOCKS_OPERATOR;
+}
+
+static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
+{
+    const struct onnx_node *node = op->node;
+    for (int i = 0; i < node->input_count; i++) {
+        int tensor = b->root[node->inputs[i]];
+        bool is_constant = tensor_at(b, tensor)->role == ONNX_PARAMETER && !b->is_trained[tensor];
+        if (is_constant) continue;
+        if (op->input_count == INPUTS_MOST) return blocks_fail(b, node, "more than 8 inputs");
+        op->inputs[op->input_count++] = tensor;
+    }
+    op->kind = kind_of(b, op);
+    op->bias = -1;
+    if (op->kind == BLOCKS_PRODUCT && op->input_count > 2) {
+        op->bias = op->inputs[2];
+        op->input_count = 2;
+    }
+    return op->kind != BLOCKS_PRODUCT || measure_product(b, op);
+}
+
+static bool take_node(struct blocks_graph *b, int index, struct names *names)
+{
+    const struct onnx_node *node = &b->graph->nodes[index];
+    int at = b->operator_count;
+    struct blocks_operator *op = &b->operators[at];
+    *op = (struct blocks_operator){.node = node, .flop = node->flop / (double)b->batch};
+    if (!take_inputs(b, op)) return false;
+    if (op->input_count == 0) return true;  // of constants alone
+    b->operator_count++;
+    names_put(b->arena, names, node->name, at);
+    for (int i = 0; i <= op->input_count; i++) {
+        int tensor = i < op->input_count ? op->inputs[i] : op->bias;
+        if (tensor < 0) continue;
+        b->last_reader[tensor] = at;
+        b->reader_count[tensor]++;
+    }
+    for (int o = 0; o < node->output_count; o++)
+        b->maker[node->outputs[o]] = at;
+    if (op->kind == BLOCKS_LOSS) b->logits = op->inputs[0];
+    const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
+    bool has_batch = op->kind == BLOCKS_LOSS ||
+                     (output->rank > 0 && output->dims[0] > 0 && output->dims[0] % b->batch == 0);
+    return has_batch || blocks_fail(b, node, "its result has no samples: batch must stand first");
+}
+
+// Of each forward operator the flops of its backward, and what that reads of it.
+static void read_backward(struct blocks_graph *b, const struct onnx_node *node,
+                          const struct names *names)
+{
+    // Sums of what several readers hand back belong to none of them.
+    if (!strchr(node->type, '.')) return;
+    char *name = arena_copy(b->arena, node->name);
+    char *dot = strrchr(name, '.');
+    if (dot) *dot = '\0';
+    int at = names_find(names, name);
+    if (at < 0) return;
+    struct blocks_operator *op = &b->operators[at];
+    op->backward_flop += node->flop / (double)b->batch;
+    for (int i = 0; i < node->input_count; i++) {
+        int tensor = b->root[node->inputs[i]];
+        for (int k = 0; k < op->input_count; k++)
+            if (op->inputs[k] == tensor) op->kept |= 1u << k;
+        for (int k = 0; k < op->node->output_count; k++)
+            if (op->node->outputs[k] == tensor) op->kept |= 1u << (INPUTS_MOST + k);
+    }
+}
+
+static bool is_answered(const struct blocks_graph *b)
+{
+    if (b->logits < 0) {
+        return err_set(b->err, ERR_INPUT,
+                       "%s: one output of (batch, classes) is wanted, for a loss over the classes",
+                       b->path);
+    }
+    const struct onnx_tensor *logits = tensor_at(b, b->logits);
+    if (logits->rank == 2) return true;
+    return err_set(
+        b->err, ERR_INPUT,
+        "%s: output %s has %d dimensions: losses over (batch, classes) alone are planned", b->path,
+        logits->name, logits->rank);
+}
+
+bool blocks_read(struct blocks_graph *b)
+{
+    int tensors = b->graph->tensor_count;
+    struct names names = {0};
+    b->root = ARENA_NEW(b->arena, int, tensors);
+    b->is_trained = ARENA_NEW(b->arena, bool, tensors);
+    b->maker = ARENA_NEW(b->arena, int, tensors);
+    b->last_reader = ARENA_NEW(b->arena, int, tensors);
+    b->reader_count = ARENA_NEW(b->arena, int, tensors);
+    b->operators = ARENA_NEW(b->arena, struct blocks_operator, b->graph->node_count);
+    b->logits = -1;
+    for (int t = 0; t < tensors; t++) {
+        b->root[t] = t;
+        b->maker[t] = b->last_reader[t] = -1;
+    }
+    find_trained(b);
+    if (!find_batch(b)) return false;
+    for (int n = 0; n < b->graph->node_count; n++) {
+        const struct onnx_node *node = &b->graph->nodes[n];
+        if (node->pass != ONNX_FORWARD || node->output_count == 0) continue;
+        if (is_view(b, node)) {
+            b->root[node->outputs[0]] = b->root[node->inputs[0]];
+        } else if (!take_node(b, n, &names)) {
+            return false;
+        }
+    }
+    for (int n = 0; n < b->graph->node_count; n++) {
+        if (b->graph->nodes[n].pass == ONNX_BACKWARD) read_backward(b, &b->graph->nodes[n], &names);
+    }
+    return is_answered(b);
+}

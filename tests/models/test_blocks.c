@@ -1,0 +1,148 @@
+#include "tests/support/test.h"
+
+#include "models/autodiff.h"
+#include "models/import.h"
+#include "models/op.h"
+
+// Graphs that are no stack of known layers, as blocks of operators.
+
+#define RESNET "tests/data/pt2/resnet50.pt2"
+
+static const struct import_options OPTIONS = {0};
+
+static struct graph *graph_of(struct arena *arena, const char *path)
+{
+    struct err err = {0};
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    return model_graph(arena, config, &OPTIONS);
+}
+
+// A first block, four stages of which the first bottleneck differs from the others, and a head: the
+// 16 bottlenecks are 8 kinds, those of one kind stored once.
+static void bottlenecks_that_are_alike_are_one_block(void **state)
+{
+    const struct graph *graph = graph_of(*state, RESNET);
+    assert_int_equal(graph->parameter_count, 25557032);
+    assert_int_equal(graph->layer_count, 16);
+    assert_int_equal(graph->block_count, 10);
+    static const int SEQUENCE[] = {0, 1, 2, 2, 3, 4, 4, 4, 5, 6, 6, 6, 6, 6, 7, 8, 8, 9};
+    assert_int_equal(graph->sequence_count, 18);
+    for (int i = 0; i < 18; i++)
+        assert_int_equal(graph->sequence[i], SEQUENCE[i]);
+    assert_string_equal(graph_of(*state, "tests/data/pt2/resnet50_core.pt2")->model_type,
+                        "operators");
+}
+
+// 4.09 billion multiply-adds a sample (tests/models/test_pt2.c works them out), twice that in flops
+// and three times that with both products of backward.
+static void the_work_of_a_sample_is_that_of_its_layers(void **state)
+{
+    const struct graph *graph = graph_of(*state, RESNET);
+    assert_true(graph_model_flop(graph, 1) == 6 * 4089184256.0);
+}
+
+// Whatever the batch, forward and each of the two products of backward have the same work; the
+// first convolution has no gradient of its images.
+static void products_have_the_same_work_both_ways(void **state)
+{
+    const struct graph *graph = graph_of(*state, RESNET);
+    double forward = 0, weight = 0, input = 0;
+    int64_t size[DIM_COUNT] = {[DIM_BATCH] = 3};
+    for (int i = 0; i < graph->sequence_count; i++) {
+        struct block_gradients gradients;
+        const struct block *block =
+            autodiff_block(*state, &graph->blocks[graph->sequence[i]], &gradients);
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_PRODUCT) continue;
+            struct gemm gemm = op_gemm(block, op, size);
+            double *sum = op->phase == PHASE_FORWARD  ? &forward
+                          : op->phase == PHASE_WEIGHT ? &weight
+                                                      : &input;
+            *sum += gemm_flop(&gemm);
+        }
+    }
+    assert_true(forward == 3 * 2 * 4089184256.0);
+    assert_true(weight == forward);
+    assert_true(input == forward - 3 * 2 * 64.0 * 112 * 112 * 3 * 49);
+}
+
+// What backward reads of a bottleneck: the inputs of its convolutions and norms, each once.
+static void a_bottleneck_keeps_what_its_backward_reads(void **state)
+{
+    const struct graph *graph = graph_of(*state, RESNET);
+    const struct block *block = &graph->blocks[2];  // 256 channels of 56 x 56, inside 64
+    bool *saved = ARENA_NEW(*state, bool, block->tensor_count);
+    block_saved_tensors(block, saved);
+    int64_t elements = 0;
+    for (int t = 0; t < block->tensor_count; t++) {
+        const struct tensor *tensor = &block->tensors[t];
+        bool is_counted = saved[t] && tensor_find_dim(tensor, DIM_BATCH) >= 0;
+        if (is_counted) elements += tensor_elements(tensor, 1, 1);
+    }
+    // Inputs of three convolutions (256, 64, 64 channels), of three norms (64, 64, 256) and what
+    // the last relu made (256), which its backward tells the sign by.
+    assert_int_equal(elements, 56 * 56 * (256 + 64 + 64 + 64 + 64 + 256 + 256));
+}
+
+static const char *message_of(struct arena *arena, const char *text)
+{
+    struct err err = {0};
+    struct json_document document;
+    assert_true(json_parse(arena, "m.json", text, strlen(text), &document, &err));
+    struct json root = json_root(&document);
+    assert_null(model_read(arena, "m", &root, NULL, NULL, &err));
+    assert_int_equal(err.kind, ERR_INPUT);
+    return arena_copy(arena, err.text);
+}
+
+#define ACTIVATION(name)                                                            \
+    "{\"name\": \"" name "\", \"role\": \"activation\", \"element\": \"compute\", " \
+    "\"dims\": [\"batch\", \"channel\"], \"sizes\": [0, 4]}"
+#define OPERATOR(in, out)                                                        \
+    "{\"name\": \"" out "\", \"kind\": \"operator\", \"inputs\": [\"" in "\"], " \
+    "\"outputs\": [\"" out "\"]}"
+#define MODEL(blocks, sequence)                                                  \
+    "{\"model_type\": \"operators\", \"classes\": 4, \"blocks\": [" blocks "], " \
+    "\"sequence\": [" sequence "]}"
+#define BLOCK(tensors, operators, output)                                            \
+    "{\"name\": \"b\", \"tensors\": [" tensors "], \"operators\": [" operators "], " \
+    "\"output\": \"" output "\"}"
+
+static void wrong_blocks_are_one_line(void **state)
+{
+    static const char *const CASES[][2] = {
+        {MODEL(BLOCK(ACTIVATION("x"), OPERATOR("x", "y"), "y"), "0, 0, 0"),
+         "no tensor of this block"},
+        {MODEL(BLOCK(ACTIVATION("x") "," ACTIVATION("y"), OPERATOR("x", "y"), "x"), "0, 0, 0"),
+         "its output is made by no operator"},
+        {MODEL(BLOCK(ACTIVATION("x") "," ACTIVATION("x"), OPERATOR("x", "x"), "x"), "0, 0, 0"),
+         "a name that is taken"},
+        {MODEL(BLOCK(ACTIVATION("x") "," ACTIVATION("y"), OPERATOR("x", "y"), "y"), "0, 0, 0"),
+         "its first or last block is there twice"},
+        {MODEL(BLOCK(ACTIVATION("x") "," ACTIVATION("y"), OPERATOR("x", "y"), "y"), "0, 1"),
+         "3 to 10000 blocks are wanted"},
+        {MODEL(BLOCK(ACTIVATION("x") "," ACTIVATION("y"), OPERATOR("y", "x") "," OPERATOR("x", "y"),
+                     "y"),
+               "0, 0, 0"),
+         "is read before it is made"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const char *message = message_of(*state, CASES[i][0]);
+        assert_null(strchr(message, '\n'));
+        if (!strstr(message, CASES[i][1])) assert_string_equal(message, CASES[i][1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bottlenecks_that_are_alike_are_one_block),
+        cmocka_unit_test(the_work_of_a_sample_is_that_of_its_layers),
+        cmocka_unit_test(products_have_the_same_work_both_ways),
+        cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
+        cmocka_unit_test(wrong_blocks_are_one_line),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
