@@ -116,9 +116,9 @@ enum op_kind {
                         // in its place a trainer sums the experts' loads)
     OP_DISPATCH_BACKWARD,  // d_rows, weights -> d_x
     OP_COMBINE_BACKWARD,   // d_out, rows, weights -> d_rows, d_weights
-    OP_REDUCE,   // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
-    OP_PRODUCT,  // of an imported graph: a convolution or a matrix product, x, weight or other ->
-                 // y, whose size `work` gives, since windows have no einsum; backward likewise
+    OP_REDUCE,    // sum over the dims absent from the output; of equal rank: undoes an OP_EXPAND
+    OP_PRODUCT,   // of an imported graph: a convolution or a matrix product, x, weight or other ->
+                  // y, whose size `work` gives, since windows have no einsum; backward likewise
     OP_OPERATOR,  // of an imported graph: any other operator, of which `work` says what it does
     OP_OPERATOR_BACKWARD,  // d_out, what `work` keeps -> gradients of its inputs
     OP_KIND_COUNT
