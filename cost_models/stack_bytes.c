@@ -30,3 +30,15 @@ double stack_bucket_bytes(const struct stack *stack, const struct parallel *para
     double own = (double)stack->bucket_bytes, ranks = stack->bucket_bytes_per_rank * rank_count;
     return ranks > own ? ranks : own;
 }
+
+double stack_gradient_bytes(const struct stack *stack, enum precision precision)
+{
+    bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
+    return is_own ? stack->fp16_gradient_bytes : stack->gradient_bytes;
+}
+
+double stack_reduce_bytes(const struct stack *stack, enum precision precision)
+{
+    bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
+    return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
+}

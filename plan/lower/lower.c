@@ -176,96 +176,6 @@ static void list_parameters(struct lowering *low)
     }
 }
 
-static unsigned shard_axes(const struct lowering *low, enum parameter_kind kind)
-{
-    return mesh_shard_axes(low->mesh, low->request->parallel, kind);
-}
-
-// The block's parameters of a kind or their gradients as one flat buffer, whole on every rank,
-// partial, or split over the axes that ZeRO shards.
-static struct layout flat_layout(const struct lowering *low, enum parameter_kind kind, int8_t of)
-{
-    unsigned axes = shard_axes(low, kind);
-    struct layout layout = {{0}};
-    for (int i = 0; i < low->mesh->axis_count; i++) {
-        if (axes >> i & 1) layout.of[i] = of;
-    }
-    return layout;
-}
-
-static int64_t flat_bytes(const struct lowering *low, enum parameter_kind kind)
-{
-    int64_t elements = 0;
-    for (int i = 0; i < low->program->parameter_count; i++) {
-        const struct parameter *parameter = &low->program->parameters[i];
-        if (parameter->kind == kind) elements += parameter->elements;
-    }
-    return elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
-}
-
-// Whether micro-batches find the weights (ZeRO 3) or leave their gradients (2 and 3) in shards.
-static bool is_sharded(const struct lowering *low, int zero, enum parameter_kind kind)
-{
-    const struct parallel *parallel = low->request->parallel;
-    if (zero == 2 && parallel->accumulates) return false;
-    return parallel->zero >= zero && shard_axes(low, kind) != 0;
-}
-
-// Without the combine pass each parameter is a collective of its own.
-static void change_each(struct lowering *low, enum parameter_kind kind, const struct layout *before,
-                        const struct layout *after)
-{
-    for (int i = 0; i < low->program->parameter_count; i++) {
-        const struct parameter *parameter = &low->program->parameters[i];
-        if (parameter->kind != kind) continue;
-        int64_t bytes = parameter->elements * lowering_element_bytes(low, ELEMENT_COMPUTE);
-        lowering_flat_change(low, bytes, before, after);
-    }
-}
-
-static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
-{
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        enum parameter_kind of = (enum parameter_kind)kind;
-        int64_t bytes = flat_bytes(low, of);
-        if (bytes == 0 || !is_sharded(low, zero, of)) continue;
-        struct layout before = flat_layout(low, of, from), after = flat_layout(low, of, to);
-        if (pass_is_on(low->request->parallel, PASS_COMBINE)) {
-            lowering_flat_change(low, bytes, &before, &after);
-        } else {
-            change_each(low, of, &before, &after);
-        }
-    }
-}
-
-// In one copy, or without the combine pass in one of each.
-static void fetch_parameters(struct lowering *low)
-{
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        int64_t bytes = flat_bytes(low, (enum parameter_kind)kind);
-        bool is_combined = pass_is_on(low->request->parallel, PASS_COMBINE);
-        if (is_combined && bytes > 0) lowering_fetch(low, bytes);
-        for (int i = 0; i < low->program->parameter_count && !is_combined; i++) {
-            const struct parameter *parameter = &low->program->parameters[i];
-            if ((int)parameter->kind != kind) continue;
-            lowering_fetch(low, parameter->elements * lowering_element_bytes(low, ELEMENT_COMPUTE));
-        }
-    }
-}
-
-// Stored split, computed with whole; or stored elsewhere.
-static void gather_parameters(struct lowering *low)
-{
-    if (offload_moves_parameters(&low->request->parallel->offload)) return fetch_parameters(low);
-    change_flat(low, 3, DIM_FLAT, LAYOUT_WHOLE);
-}
-
-// Made partial, stored split.
-static void scatter_gradients(struct lowering *low)
-{
-    change_flat(low, 2, LAYOUT_SUM, DIM_FLAT);
-}
-
 static void begin_phase(struct lowering *low, enum phase phase)
 {
     low->phase = phase;
@@ -276,7 +186,7 @@ static void lower_forward(struct lowering *low)
 {
     const struct block *block = low->block;
     begin_phase(low, PHASE_FORWARD);
-    gather_parameters(low);
+    lowering_gather_parameters(low);
     for (int o = 0; o < low->facts->forward_op_count; o++)
         lowering_op(low, o);
     // The head's outputs are the loss of each token: nobody needs those elsewhere.
@@ -410,7 +320,7 @@ static void lower_backward(struct lowering *low)
     // Shards are gathered whether or not backward reads them, as software does; nothing is fetched
     // for nobody.
     bool moves = offload_moves_parameters(&low->request->parallel->offload);
-    if (!moves || reads_weights_again(low)) gather_parameters(low);
+    if (!moves || reads_weights_again(low)) lowering_gather_parameters(low);
     recompute_whole(low);
     bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
@@ -437,8 +347,9 @@ static void record_gradients(struct lowering *low)
     for (int i = 0; i < low->program->parameter_count; i++) {
         struct parameter *parameter = &low->program->parameters[i];
         int gradient = low->facts->gradients.of_parameter[parameter->tensor];
-        unsigned sharded =
-            is_sharded(low, 2, parameter->kind) ? shard_axes(low, parameter->kind) : 0;
+        unsigned sharded = lowering_is_sharded(low, 2, parameter->kind)
+                               ? lowering_shard_axes(low, parameter->kind)
+                               : 0;
         assert(gradient >= 0);
         struct layout made = lowering_home_layout(low, gradient);
         unsigned partial = layout_partial_axes(&made);
@@ -459,7 +370,7 @@ static void lower_weights(struct lowering *low)
         lowering_op(low, o);
         put_gradients(low, o);
     }
-    scatter_gradients(low);
+    lowering_scatter_gradients(low);
     low->program->phase_first[PHASE_COUNT] = low->program->instr_count;
     record_gradients(low);
 }
@@ -487,16 +398,16 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     program->parameters = lowering_grown(arena, whole->parameters, whole->parameter_count,
                                          whole->parameter_count, sizeof *program->parameters);
     begin_phase(&low, PHASE_FORWARD);
-    gather_parameters(&low);
+    lowering_gather_parameters(&low);
     begin_phase(&low, PHASE_BACKWARD);
-    gather_parameters(&low);
+    lowering_gather_parameters(&low);
     begin_phase(&low, PHASE_WEIGHT);
-    scatter_gradients(&low);
+    lowering_scatter_gradients(&low);
     program->phase_first[PHASE_COUNT] = program->instr_count;
     for (int i = 0; i < program->parameter_count; i++) {
         struct parameter *parameter = &program->parameters[i];
-        if (!is_sharded(&low, 2, parameter->kind)) continue;
-        parameter->gradient_partial_axes &= ~shard_axes(&low, parameter->kind);
+        if (!lowering_is_sharded(&low, 2, parameter->kind)) continue;
+        parameter->gradient_partial_axes &= ~lowering_shard_axes(&low, parameter->kind);
     }
     return program;
 }

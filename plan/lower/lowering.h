@@ -97,6 +97,13 @@ struct layout lowering_home_layout(const struct lowering *low, int tensor);
 // One change of layout of a buffer that is not a tensor's (ZeRO), from `from` to `to`.
 void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layout *from,
                           const struct layout *to);
+// Over which axes parameters of a kind are sharded, and whether micro-batches find the weights
+// (ZeRO 3) or leave their gradients (2 and 3) in shards.
+unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kind);
+bool lowering_is_sharded(const struct lowering *low, int zero, enum parameter_kind kind);
+// Weights come to where they are computed with, gradients go to where they are stored.
+void lowering_gather_parameters(struct lowering *low);
+void lowering_scatter_gradients(struct lowering *low);
 // Parameters of so many bytes come from the host.
 void lowering_fetch(struct lowering *low, int64_t bytes);
 // Every rank learns how many rows it will get of each expert.
