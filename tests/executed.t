@@ -54,6 +54,10 @@ my %KEYS = (
         pp => [{@PIPE, value => 2}],
         ep => [{%moe, value => 2, '--expert-imbalance' => 4}],
         etp => [{%moe, value => 2, '--ep' => 2, '--expert-imbalance' => 4}],
+        tp_kind => [{value => '1d', '--tp' => 2},
+                    {value => '2d', '--tp' => 4, '--gpus' => 4, '--micro-batch' => 4},
+                    map { {value => $_, '--tp' => 8, '--gpus' => 8, '--micro-batch' => 4} }
+                    qw(2.5d 3d)],
         cp_kind => [map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)],
         sp => [map { {value => $_, '--tp' => 2} } qw(on off)],
         vpp => [{@PIPE, value => 2, '--schedule' => 'interleaved'}],
@@ -84,6 +88,9 @@ my %KEYS = (
                    combine latency-hiding streams early-stop)],
         order => [{patch => ['dp', 'cp', 'tp', 'pp'], '--tp' => 2, '--dp' => 2, '--gpus' => 4}],
         stages => [{@PIPE, value => '3,1'}],
+        replica_batches => [{value => '5,3', '--dp' => 2}],
+        layouts => [map { {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => $_}],
+                           '--tp' => 2, '--micro-batch' => 2} } qw(seq batch whole)],
     },
 );
 

@@ -114,9 +114,9 @@ static void what_is_wrong_is_named_with_its_place(void **state)
          "a:1:10: \"mlp.upp\" names no operator and no tensor, did you mean \"mlp.up\"?",
          ERR_USAGE},
         {"zzzzzzzzz: ffn/tp", "a:1:12: \"zzzzzzzzz\" names no operator and no tensor", ERR_USAGE},
-        {"mlp.norm: hidden/tp",
-         "a:1:11: \"mlp.norm\": layer.mlp.norm cannot be split over hidden; what of it can: "
-         "batch, seq",
+        {"attention.q_rope: head_dim/tp",
+         "a:1:19: \"attention.q_rope\": layer.attention.q_rope cannot be split over head_dim; "
+         "what of it can: batch, seq, head",
          ERR_USAGE},
         {"mlp.up.weight: seq/tp", "a:1:16: \"mlp.up.weight\": layer.mlp.up.weight has no seq",
          ERR_USAGE},

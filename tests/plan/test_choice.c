@@ -74,6 +74,19 @@ static void put_text_key(struct json_writer *writer, const char *key, const char
     json_close(writer, '}');
 }
 
+static void put_numbers(struct json_writer *writer, const char *key, const char *description,
+                        int least)
+{
+    json_open(writer, key, '{');
+    json_put_text(writer, "description", description);
+    json_put_text(writer, "type", "array");
+    json_open(writer, "items", '{');
+    json_put_text(writer, "type", "integer");
+    json_put_i64(writer, "minimum", least);
+    json_close(writer, '}');
+    json_close(writer, '}');
+}
+
 static void put_rules(struct json_writer *writer)
 {
     json_open(writer, "layouts", '{');
@@ -122,14 +135,9 @@ static void put_layout(struct json_writer *writer)
     json_put_i64(writer, "maxItems", count);
     json_put_bool(writer, "uniqueItems", true);
     json_close(writer, '}');
-    json_open(writer, "stages", '{');
-    json_put_text(writer, "description", "layers of each stage, where they are not even");
-    json_put_text(writer, "type", "array");
-    json_open(writer, "items", '{');
-    json_put_text(writer, "type", "integer");
-    json_put_i64(writer, "minimum", 0);
-    json_close(writer, '}');
-    json_close(writer, '}');
+    put_numbers(writer, "stages", "layers of each stage, where they are not even", 0);
+    put_numbers(writer, "replica_batches",
+                "micro-batches of each replica (data parallel rank), where they are not even", 1);
     put_rules(writer);
 }
 
