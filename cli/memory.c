@@ -214,7 +214,8 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
 
 int memory_command(int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv)) return tables_memory_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_memory_command(argc, argv, err);
+    if (err->kind) return exit_status(err);
     struct memory_arguments a = {
         .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
     const struct option options[] = {

@@ -340,7 +340,8 @@ static bool check_json(const struct output *output, struct err *err)
 
 int plan_command(int argc, char **argv, struct err *err)
 {
-    if (tables_are_asked(argc, argv)) return tables_plan_command(argc, argv, err);
+    if (tables_are_asked(argc, argv, err)) return tables_plan_command(argc, argv, err);
+    if (err->kind) return exit_status(err);
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
     struct option options[PLAN_OPTION_COUNT + 19] = {0};

@@ -95,7 +95,8 @@ static int run(struct arena *arena, const struct arguments *arguments, const cha
 
 int report_command(int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv)) return tables_report_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_report_command(argc, argv, err);
+    if (err->kind) return exit_status(err);
     struct arguments arguments = {.folder = "report",
                                   .reliability = reliability_arguments_default()};
     const struct option rows[] = {

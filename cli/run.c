@@ -407,9 +407,23 @@ static void running_options(struct run_arguments *arguments, struct option *opti
     memcpy(options, rows, sizeof rows);
 }
 
+// PLAN could not be read: a rank says so by its launcher, once.
+static int end_unread(struct err *err)
+{
+    const struct launch_place place = launch_place_find();
+    struct heartbeat_page *page = NULL;
+    struct err none = {0};
+    int status = exit_status(err), entered = 0;
+    if (place.is_launched && launch_enter(&place, &page, &entered, &none) && page)
+        launch_tell(page, place.rank, LAUNCH_ALONE, err);
+    heartbeat_page_close(page);
+    return status;
+}
+
 int run_command(int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv)) return tables_run_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_run_command(argc, argv, err);
+    if (err->kind) return end_unread(err);
     struct run_arguments arguments = DEFAULTS;
     arguments.training = TRAINING_DEFAULTS;
     const struct option head[] = {

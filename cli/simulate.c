@@ -251,7 +251,8 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
 int simulate_command(int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv)) return tables_simulate_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_simulate_command(argc, argv, err);
+    if (err->kind) return exit_status(err);
     struct arguments arguments = {.reliability = reliability_arguments_default()};
     const struct option rows[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,

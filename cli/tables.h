@@ -6,8 +6,9 @@
 // Commands on recommendation models: the same names with the options that these have. Asked by a
 // MODEL of that kind, or a PLAN of one.
 
-bool tables_are_asked(int argc, char **argv);      // by MODEL
-bool tables_plan_is_asked(int argc, char **argv);  // by PLAN
+// A set `err` where the machine fails to read the file: the command ends.
+bool tables_are_asked(int argc, char **argv, struct err *err);      // by MODEL
+bool tables_plan_is_asked(int argc, char **argv, struct err *err);  // by PLAN
 
 int tables_plan_command(int argc, char **argv, struct err *err);
 int tables_simulate_command(int argc, char **argv, struct err *err);

@@ -12,20 +12,20 @@
 #include <string.h>
 
 // MODEL may stand behind options and their values: any word that names such a model is it.
-bool tables_are_asked(int argc, char **argv)
+bool tables_are_asked(int argc, char **argv, struct err *err)
 {
     for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-' && recommender_is(argv[i])) return true;
+        if (argv[i][0] != '-' && recommender_is(argv[i], err)) return true;
     }
     return false;
 }
 
 // The first word that is no option and no number, which before PLAN is what options take.
-bool tables_plan_is_asked(int argc, char **argv)
+bool tables_plan_is_asked(int argc, char **argv, struct err *err)
 {
     for (int i = 1; i < argc; i++) {
         bool is_number = argv[i][0] >= '0' && argv[i][0] <= '9';
-        if (argv[i][0] != '-' && !is_number) return table_plan_is(argv[i]);
+        if (argv[i][0] != '-' && !is_number) return table_plan_is(argv[i], err);
     }
     return false;
 }

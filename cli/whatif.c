@@ -243,7 +243,8 @@ static int run(struct arena *arena, const struct whatif_arguments *arguments, in
 
 int whatif_command(int argc, char **argv, struct err *err)
 {
-    if (tables_are_asked(argc, argv)) return tables_whatif_command(argc, argv, err);
+    if (tables_are_asked(argc, argv, err)) return tables_whatif_command(argc, argv, err);
+    if (err->kind) return exit_status(err);
     struct whatif_arguments arguments = {.plan = plan_arguments_default(), .top = 20};
     struct option options[WHATIF_OPTION_COUNT] = {0};
     whatif_options(&arguments, options);

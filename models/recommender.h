@@ -54,8 +54,8 @@ struct recommender {
 };
 
 // Whether MODEL of a command line is one: a file of such a model_type, or a name that only
-// models/recommenders has. Never an error: what cannot be read is none.
-bool recommender_is(const char *name);
+// models/recommenders has. What cannot be read is none, with a set `err` where the machine fails.
+bool recommender_is(const char *name, struct err *err);
 // NULL and a set `err` where the file is wrong. Lives as long as `arena`.
 MUST_CHECK struct recommender *recommender_load(struct arena *arena, const char *name,
                                                 struct err *err);

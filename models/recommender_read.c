@@ -1,6 +1,7 @@
 #include "models/recommender.h"
 
 #include "core/file.h"
+#include "core/json_peek.h"
 #include "core/plain.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define WIDTH_HIGH 1e6
 
 static const char FOLDER[] = "models/recommenders";
-static const char *const TYPES[] = {"dlrm", "wide_deep"};
+static const char *const TYPES[] = {"dlrm", "wide_deep", NULL};
 
 const char *interaction_name(enum interaction interaction)
 {
@@ -138,7 +139,7 @@ static void read_tables(struct arena *arena, const struct json *root, struct rec
 
 static bool is_known_type(const char *type)
 {
-    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
+    for (size_t i = 0; TYPES[i]; i++) {
         if (strcmp(TYPES[i], type) == 0) return true;
     }
     return false;
@@ -210,19 +211,12 @@ struct recommender *recommender_load(struct arena *arena, const char *name, stru
     return recommender_read(arena, base_name(arena, path), &root, err);
 }
 
-bool recommender_is(const char *name)
+bool recommender_is(const char *name, struct err *err)
 {
     struct arena arena = {0};
-    struct err err = {0};
-    const char *path = file_find_data(&arena, FOLDER, name, "recommendation model", &err);
-    struct json_document document = {0};
-    bool is = path && strstr(path, ".json") && json_load(&arena, path, &document, &err);
-    if (is) {
-        struct json root = json_root(&document);
-        struct json type = json_is_object(&root) ? json_find(&root, "model_type") : root;
-        const char *text = json_is_text(&type) ? json_text(&type, &err) : NULL;
-        is = text && !err.kind && is_known_type(text);
-    }
+    struct err none = {0};
+    const char *path = file_find_data(&arena, FOLDER, name, "recommendation model", &none);
+    bool is = path && strstr(path, ".json") && json_peek(path, "model_type", TYPES, err);
     arena_free(&arena);
     return is;
 }

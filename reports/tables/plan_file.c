@@ -1,4 +1,5 @@
 #include "reports/tables/plan_file.h"
+#include "core/json_peek.h"
 
 #include <string.h>
 
@@ -23,20 +24,10 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
-bool table_plan_is(const char *path)
+bool table_plan_is(const char *path, struct err *err)
 {
-    struct arena arena = {0};
-    struct err err = {0};
-    struct json_document document = {0};
-    bool is = path && json_load(&arena, path, &document, &err);
-    if (is) {
-        struct json root = json_root(&document);
-        struct json kind = json_is_object(&root) ? json_find(&root, "kind") : root;
-        const char *text = json_is_text(&kind) ? json_text(&kind, &err) : NULL;
-        is = text && !err.kind && strcmp(text, KIND) == 0;
-    }
-    arena_free(&arena);
-    return is;
+    static const char *const KINDS[] = {KIND, NULL};
+    return json_peek(path, "kind", KINDS, err) != NULL;
 }
 
 static const struct recommender *read_model(struct arena *arena, const struct json *root,

@@ -10,8 +10,9 @@ struct table_plan {
     struct table_prediction prediction;  // priced again
 };
 
-// Whether a file holds such a plan; false where it cannot be read.
-bool table_plan_is(const char *path);
+// Whether a file holds such a plan; false where there is none, and with a set `err` where the
+// machine fails to read it.
+bool table_plan_is(const char *path, struct err *err);
 // NULL and a set `err` if it is wrong; lives as long as `arena`.
 MUST_CHECK struct table_plan *table_plan_load(struct arena *arena, const char *path,
                                               struct err *err);

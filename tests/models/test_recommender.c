@@ -109,11 +109,13 @@ static void what_is_wrong_is_said_at_its_place(void **state)
 static void only_files_of_the_kind_are_taken_for_it(void **state)
 {
     (void)state;
-    assert_true(recommender_is("dlrm-dcnv2-mlperf"));
-    assert_true(recommender_is("models/recommenders/dlrm-10tb.json"));
-    assert_false(recommender_is("llama-2-7b"));
-    assert_false(recommender_is("models/zoo/gpt2.json"));
-    assert_false(recommender_is("no/such/file.json"));
+    struct err err = {0};
+    assert_true(recommender_is("dlrm-dcnv2-mlperf", &err));
+    assert_true(recommender_is("models/recommenders/dlrm-10tb.json", &err));
+    assert_false(recommender_is("llama-2-7b", &err));
+    assert_false(recommender_is("models/zoo/gpt2.json", &err));
+    assert_false(recommender_is("no/such/file.json", &err));
+    assert_int_equal(err.kind, 0);
 }
 
 int main(void)
