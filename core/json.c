@@ -250,7 +250,8 @@ struct json json_find(const struct json *object, const char *key)
     struct json missing = {.document = object->document, .parent = object};
     if (!json_is_object(object)) return missing;
     for (int i = 0; i < object->value->valueint; i++) {
-        if (strcmp(object->value->child[i].string, key) == 0) return json_item(object, i);
+        const char *name = object->value->child[i].string;
+        if (*name == *key && strcmp(name, key) == 0) return json_item(object, i);
     }
     return missing;
 }

@@ -42,7 +42,7 @@ void json_faults_report(const struct json_faults *faults, struct err *err)
 const struct json_field *json_field_of(const struct json_field *fields, const char *key)
 {
     for (const struct json_field *field = fields; field->key; field++) {
-        if (strcmp(field->key, key) == 0) return field;
+        if (*field->key == *key && strcmp(field->key, key) == 0) return field;
     }
     return NULL;
 }

@@ -42,6 +42,10 @@ bool plain_is_shown(unsigned code)
 const char *plain_fault(const char *text)
 {
     while (*text) {
+        if (*text >= ' ' && *text < 0x7f) {
+            text++;
+            continue;
+        }
         size_t length = plain_utf8_length(text);
         if (length == 0 || !plain_is_shown(plain_code(text, length))) return text;
         text += length;
