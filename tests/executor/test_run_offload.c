@@ -52,7 +52,7 @@ static struct run_case case_of(const char *config, const struct spread *spread)
     of.parallel.zero_group = spread->zero_group;
     of.optimizer = spread->optimizer;
     of.clip_norm = spread->clip_norm;
-    of.steps = 3;
+    of.steps = 2;
     return of;
 }
 
