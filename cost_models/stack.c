@@ -24,7 +24,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("attention")},
     {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
-    {JSON_ANY("tp_kinds")},
+    {JSON_OPT_ANY("tp_kinds")},
     {JSON_ANY("cp_kinds")},
     {JSON_BOOL(struct stack, cp_zigzag)},
     {JSON_BOOL(struct stack, sequence_parallel)},
@@ -346,6 +346,7 @@ static void check(const struct stack *stack, const struct json *object, struct e
 const struct stack *stack_read(struct arena *arena, const struct json *object, struct err *err)
 {
     struct stack *stack = ARENA_NEW(arena, struct stack, 1);
+    stack->tp_kinds = 1u << TP_1D;  // what files say nothing of that are older than the key
     json_read(object, FIELDS, stack, err);
     for (int i = 0; i < MASK_COUNT && !err->kind; i++) {
         if (!json_has(object, MASKS[i].key)) continue;  // optional

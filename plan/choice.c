@@ -241,6 +241,11 @@ const char *choice_fault(enum choice choice)
     return row_of(choice)->form ? row_of(choice)->form->fault : NULL;
 }
 
+bool choice_may_be_absent(enum choice choice)
+{
+    return choice == CHOICE_TP_KIND;
+}
+
 void choice_fields(struct json_field fields[CHOICE_COUNT])
 {
     int count = 0;
@@ -255,6 +260,7 @@ void choice_fields(struct json_field fields[CHOICE_COUNT])
         fields[count++] = (struct json_field){.key = row->name,
                                               .type = type,
                                               .offset = row->offset,
+                                              .optional = choice_may_be_absent(choice),
                                               .low = row->range.low,
                                               .high = row->range.high};
     }
@@ -319,6 +325,7 @@ void choices_read(struct arena *arena, const struct json *object, struct paralle
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
         bool is_word =
             ROWS[choice].kind == CHOICE_KIND_WORD || ROWS[choice].kind == CHOICE_KIND_WORDS;
+        if (choice_may_be_absent(choice) && !json_has(object, choice_name(choice))) continue;
         if (is_word) read_word(arena, object, choice, parallel, err);
     }
 }

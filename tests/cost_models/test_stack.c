@@ -321,6 +321,25 @@ static void optional_facts_are_read_and_written(void **state)
     assert_null(strstr(text_of(*state, fsdp), "fp16_attention"));
 }
 
+// A file that is older than grids of tensor parallel ranks has them in a line.
+static void a_stack_without_kinds_of_tensor_parallelism_has_a_line(void **state)
+{
+    static const char KINDS[] = "\"tp_kinds\": [\"1d\"],";
+    struct arena *arena = *state;
+    const char *whole = text_of(arena, load(arena, "fsdp2"));
+    const char *at = strstr(whole, KINDS);
+    assert_non_null(at);
+    const char *text = arena_print(arena, "%.*s%s", (int)(at - whole), whole, at + strlen(KINDS));
+    struct err err = {0};
+    struct json_document document;
+    assert_true(json_parse(arena, "old", text, strlen(text), &document, &err));
+    struct json root = json_root(&document);
+    const struct stack *stack = stack_read(arena, &root, &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(stack->tp_kinds, 1u << TP_1D);
+    assert_string_equal(text_of(arena, stack), whole);
+}
+
 static void fp16_runs_have_no_attention_that_the_stack_lacks(void **state)
 {
     struct stack stack = *load(*state, "megatron-2021");
@@ -371,6 +390,7 @@ int main(void)
         cmocka_unit_test(a_schedule_counts_only_in_a_pipeline),
         cmocka_unit_test(each_bad_file_gets_its_message),
         cmocka_unit_test(optional_facts_are_read_and_written),
+        cmocka_unit_test(a_stack_without_kinds_of_tensor_parallelism_has_a_line),
         cmocka_unit_test(fp16_runs_have_no_attention_that_the_stack_lacks),
         cmocka_unit_test(an_unknown_stack_is_answered_with_the_nearest),
         cmocka_unit_test(optimizer_state_is_as_wide_as_the_stack_keeps_it),

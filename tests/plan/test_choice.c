@@ -165,7 +165,7 @@ static const char *schema_text(struct arena *arena)
     json_close(&writer, '}');
     json_open(&writer, "required", '[');
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++)
-        json_put_text(&writer, NULL, choice_name(choice));
+        if (!choice_may_be_absent(choice)) json_put_text(&writer, NULL, choice_name(choice));
     json_put_text(&writer, NULL, "order");
     json_close(&writer, ']');
     json_put_bool(&writer, "additionalProperties", false);

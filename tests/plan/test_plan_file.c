@@ -140,11 +140,25 @@ static const char *damaged(struct arena *arena, const char *found, const char *p
         "\"micro_batch\":1,\"zero\":0,\"zero_group\":0,\"recompute\":\"none\","
         "\"recompute_layers\":-1,\"schedule\":\"1f1b\",\"attention\":\"flash\","
         "\"offload\":\"none\",\"overlap\":\"none\",\"order\":[\"tp\",\"cp\",\"dp\",\"pp\"],"
-        "\"cp_kind\":\"ring\",\"in_flight\":0,\"passes\":\"none\",\"bucket_bytes\":0,\"tp_kind\":"
-        "\"1d\"}";
+        "\"cp_kind\":\"ring\",\"in_flight\":0,\"passes\":\"none\",\"bucket_bytes\":0,"
+        "\"tp_kind\":\"1d\"}";
     const char *at = strstr(GOOD, found);
     assert_non_null(at);
     return arena_print(arena, "%.*s%s%s", (int)(at - GOOD), GOOD, put, at + strlen(found));
+}
+
+// Plans that were written before there were grids name no kind: a line.
+static void plans_without_a_kind_of_tensor_parallelism_are_of_a_line(void **state)
+{
+    struct arena *arena = *state;
+    struct json root = parse(arena, damaged(arena, ",\"tp_kind\":\"1d\"", ""));
+    struct parallel parallel = {0};
+    struct err err = {0};
+    assert_true(parallel_read(arena, &root, &parallel, &err));
+    assert_int_equal(parallel.tp_kind, TP_1D);
+    root = parse(arena, damaged(arena, "\"1d\"", "\"2.5d\""));
+    assert_true(parallel_read(arena, &root, &parallel, &err));
+    assert_int_equal(parallel.tp_kind, TP_2_5D);
 }
 
 static void wrong_choices_are_named_with_their_place(void **state)
@@ -211,6 +225,7 @@ int main(void)
         cmocka_unit_test(workloads_read_back_as_they_were_written),
         cmocka_unit_test(classes_of_recompute_are_one_text),
         cmocka_unit_test(overlaps_read_back_in_any_order),
+        cmocka_unit_test(plans_without_a_kind_of_tensor_parallelism_are_of_a_line),
         cmocka_unit_test(wrong_choices_are_named_with_their_place),
         cmocka_unit_test(a_plan_of_another_version_is_refused),
         cmocka_unit_test(a_config_is_no_plan),
