@@ -49,6 +49,7 @@ struct kernel_call {
     // outputs. Norms over a part of hidden do the same, with op_inner_reductions exchanges.
     int part;
     struct kernel_array inner;
+    void *kept;    // NULL, or where the first output, which is a wide copy, stands in 16 bits
     uint64_t key;  // of random numbers: seed, step, layer, operator; see executor/random.h
     const uint64_t *key_at;  // NULL, or where the device finds the key in its memory when it runs
     int64_t vocab;           // columns of logits past this one do not exist (padding)

@@ -82,19 +82,6 @@ static bool check_precision(const struct backend *backend, enum precision precis
                    precision_name(precision), backend->name);
 }
 
-// Norms over rows that ranks share keep in their results what is known of the sums so far, as wide
-// as these are, and the CUDA back end has no kernel for them.
-static bool check_grid(const struct backend *backend, const struct parallel *parallel,
-                       struct err *err)
-{
-    bool has_kernels = backend->is_host && backend->compute_bytes == backend->real_bytes;
-    if (parallel->tp_kind == TP_1D || has_kernels) return true;
-    return err_set(err, ERR_USAGE,
-                   "--tp-kind %s: back end %s has no norms over rows that ranks share; cpu and "
-                   "cpu-fp64 have",
-                   tp_kind_name(parallel->tp_kind), backend->name);
-}
-
 // What a back end has no kernel for is said before anything starts. No memory is needed: calls
 // carry shapes alone.
 bool run_check(struct arena *scratch, const struct backend *backend, const struct script *script,
@@ -102,7 +89,6 @@ bool run_check(struct arena *scratch, const struct backend *backend, const struc
 {
     if (!run_check_program(script->program, err)) return false;
     if (!check_precision(backend, script->program->workload.precision, err)) return false;
-    if (!check_grid(backend, &script->program->parallel, err)) return false;
     const struct run_options options = {0};
     const struct run_request request = {
         .backend = backend, .script = script, .graph = graph, .rank = rank, .options = &options};

@@ -124,6 +124,9 @@ const char *cpu_box_of(const struct box_copy *copy, int64_t element_bytes,
 // executor/cpu/joined.c
 const char *cpu_run_joined(struct device *device, enum stream stream,
                            const struct kernel_call *calls, int count);
+// executor/cpu/norm.c: of a norm whose rows ranks share; 0 of any other operator.
+int cpu_norm_exchanges(const struct op *op);
+
 // executor/cpu/half.c: the same with an ELEMENT_COMPUTE of 16 bits.
 const char *cpu_half_run(struct device *device, enum stream stream, const struct kernel_call *call);
 const char *cpu_half_run_joined(struct device *device, enum stream stream,

@@ -71,6 +71,12 @@ static bool widen_array(struct cpu_device *device, const struct kernel_call *cal
     return true;
 }
 
+// Whether the first output of a part of a norm is not there yet, but what it keeps meanwhile.
+static bool keeps_first(const struct kernel_call *call)
+{
+    return call->part > 0 && call->part < 2 * cpu_norm_exchanges(call->op);
+}
+
 const char *cpu_half_run(struct device *device, enum stream stream, const struct kernel_call *call)
 {
     struct cpu_device *own = own_of(device);
@@ -82,9 +88,12 @@ const char *cpu_half_run(struct device *device, enum stream stream, const struct
         is_done = widen_array(own, call, OP_INPUT_MAX + i, &wide.outputs[i]);
     // What is exchanged inside an operator is as wide as its result.
     assert(call->part == 0 || call->inner.element != ELEMENT_COMPUTE);
+    if (keeps_first(call) && call->outputs[0].row_stride)
+        return "a norm that ranks share writes rows that follow one another";
+    if (wide.outputs[0].data != call->outputs[0].data) wide.kept = call->outputs[0].data;
     const char *fault = is_done ? cpu_run(device, stream, &wide)
                                 : cpu_no_memory((struct cpu_device *)(void *)device);
-    for (int i = 0; i < call->output_count && !fault; i++) {
+    for (int i = keeps_first(call) ? 1 : 0; i < call->output_count && !fault; i++) {
         const struct kernel_array *array = &call->outputs[i];
         if (array->data == wide.outputs[i].data) continue;
         struct row_run rows = rows_of(array, call_held_elements(call, array));

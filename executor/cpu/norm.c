@@ -2,6 +2,7 @@
 #include "executor/cpu/sums.h"
 
 #include <math.h>
+#include <string.h>
 
 // Layer norm and RMS norm over the last dims. Backward makes mean and deviation again from x, which
 // it reads anyway.
@@ -38,8 +39,8 @@ FAST static void norm_row(const struct op *op, int64_t width, const REAL *x, con
 
 // Where other ranks hold the rest of each row, what is summed over rows is exchanged: of squares,
 // or of a layer norm the mean and then the squares around it, in backward g and g * n besides.
-// Between the parts the first elements of the row that will be written hold what is known of it so
-// far.
+// Between the parts the first bytes of the row that will be written hold what is known of it so
+// far, in reals also where the row is of 16 bits.
 enum { KNOWN_MEAN, KNOWN_INVERSE, KNOWN_GRADIENT, KNOWN_COUNT };
 
 enum term { TERM_VALUE, TERM_SQUARE, TERM_GRADIENT, TERM_PRODUCT, TERM_NONE };
@@ -49,8 +50,27 @@ struct parts {
     int64_t width, whole, rows;
     const REAL *x, *weight, *bias, *d;  // d: backward
     REAL *y, *inner;                    // y: what is written, forward or backward
-    bool is_backward;
+    char *kept;                         // where its rows stand between the parts
+    int64_t kept_bytes;                 // of a row
 };
+
+struct known {
+    REAL of[KNOWN_COUNT];
+};
+
+static struct known known_of(const struct parts *p, int64_t row)
+{
+    struct known known;
+    memcpy(&known, p->kept + row * p->kept_bytes, sizeof known);
+    return known;
+}
+
+int cpu_norm_exchanges(const struct op *op)
+{
+    bool is_norm = op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD;
+    int sums = op->function == FUNCTION_LAYER_NORM ? 2 : 1;
+    return !is_norm ? 0 : op->kind == OP_NORM ? sums : 2 * sums;
+}
 
 // What exchange n, from 1 on, is of; TERM_NONE behind the last.
 static enum term term_of(const struct parts *p, int n)
@@ -58,21 +78,21 @@ static enum term term_of(const struct parts *p, int n)
     static const enum term LAYER[] = {TERM_VALUE, TERM_SQUARE, TERM_GRADIENT, TERM_PRODUCT};
     static const enum term SQUARE[] = {TERM_SQUARE, TERM_PRODUCT};
     bool is_layer = p->op->function == FUNCTION_LAYER_NORM;
-    int count = (is_layer ? 2 : 1) * (p->is_backward ? 2 : 1);
-    if (n < 1 || n > count) return TERM_NONE;
+    if (n < 1 || n > cpu_norm_exchanges(p->op)) return TERM_NONE;
     return is_layer ? LAYER[n - 1] : SQUARE[n - 1];
 }
 
-static REAL known_mean(const struct parts *p, const REAL *known)
+static REAL known_mean(const struct parts *p, const struct known *known)
 {
-    return p->op->function == FUNCTION_LAYER_NORM ? known[KNOWN_MEAN] : 0;
+    return p->op->function == FUNCTION_LAYER_NORM ? known->of[KNOWN_MEAN] : 0;
 }
 
 static REAL term_sum(const struct parts *p, enum term term, int64_t row)
 {
-    const REAL *x = p->x + row * p->width, *known = p->y + row * p->width, *weight = p->weight;
+    const REAL *x = p->x + row * p->width, *weight = p->weight;
     const REAL *d = p->d ? p->d + row * p->width : NULL;
-    REAL mean = term == TERM_VALUE ? 0 : known_mean(p, known);
+    struct known known = known_of(p, row);
+    REAL mean = term == TERM_VALUE ? 0 : known_mean(p, &known);
     switch (term) {
     case TERM_VALUE:
         return SUM(i, 0, p->width, x[i]);
@@ -81,26 +101,29 @@ static REAL term_sum(const struct parts *p, enum term term, int64_t row)
     case TERM_GRADIENT:
         return SUM(i, 0, p->width, weight ? d[i] * weight[i] : d[i]);
     default:
-        return known[KNOWN_INVERSE] *
+        return known.of[KNOWN_INVERSE] *
                SUM(i, 0, p->width, (weight ? d[i] * weight[i] : d[i]) * (x[i] - mean));
     }
 }
 
-static void take_in(const struct parts *p, enum term term, int64_t row)
+static struct known take_in(const struct parts *p, enum term term, int64_t row)
 {
-    REAL *known = p->y + row * p->width, mean_of_rows = p->inner[row] / (REAL)p->whole;
-    if (term == TERM_VALUE) known[KNOWN_MEAN] = mean_of_rows;
+    struct known known = known_of(p, row);
+    REAL mean_of_rows = p->inner[row] / (REAL)p->whole;
+    if (term == TERM_VALUE) known.of[KNOWN_MEAN] = mean_of_rows;
     if (term == TERM_SQUARE)
-        known[KNOWN_INVERSE] = 1 / (REAL)sqrt((double)mean_of_rows + p->op->scalar);
-    if (term == TERM_GRADIENT) known[KNOWN_GRADIENT] = mean_of_rows;
+        known.of[KNOWN_INVERSE] = 1 / (REAL)sqrt((double)mean_of_rows + p->op->scalar);
+    if (term == TERM_GRADIENT) known.of[KNOWN_GRADIENT] = mean_of_rows;
+    return known;
 }
 
-static void finish_row(const struct parts *p, const struct kernel_call *call, int64_t row)
+static void finish_row(const struct parts *p, const struct kernel_call *call,
+                       const struct known *known, int64_t row)
 {
     int64_t width = p->width, first = row * width;
     const REAL *x = p->x + first, *weight = p->weight;
-    REAL *y = p->y + first, mean = known_mean(p, y), inverse = y[KNOWN_INVERSE];
-    if (!p->is_backward) {
+    REAL *y = p->y + first, mean = known_mean(p, known), inverse = known->of[KNOWN_INVERSE];
+    if (!p->d) {
         for (int64_t i = 0; i < width; i++) {
             REAL n = (x[i] - mean) * inverse;
             y[i] = (weight ? n * weight[i] : n) + (p->bias ? p->bias[i] : 0);
@@ -109,7 +132,8 @@ static void finish_row(const struct parts *p, const struct kernel_call *call, in
     }
     const REAL *d = p->d + first;
     bool is_layer = p->op->function == FUNCTION_LAYER_NORM;
-    REAL mean_g = is_layer ? y[KNOWN_GRADIENT] : 0, mean_gn = p->inner[row] / (REAL)p->whole;
+    REAL mean_g = is_layer ? known->of[KNOWN_GRADIENT] : 0,
+         mean_gn = p->inner[row] / (REAL)p->whole;
     REAL *d_weight = call->output_count > 1 ? call->outputs[1].data : NULL;
     REAL *d_bias = call->output_count > 2 ? call->outputs[2].data : NULL;
     for (int64_t i = 0; i < width; i++) {
@@ -125,7 +149,8 @@ static const char *run_part(const struct parts *p, const struct kernel_call *cal
     int n = (call->part + 1) / 2;
     enum term term = term_of(p, n);
     bool fills = call->part % 2 == 1, is_last = term_of(p, n + 1) == TERM_NONE;
-    if (p->width < KNOWN_COUNT) return "a norm that ranks share needs rows of 3 on each";
+    if (p->kept_bytes < (int64_t)sizeof(struct known))
+        return "a norm that ranks share needs rows of 3 reals on each";
     // Nothing can be said yet: parts 1 and on follow.
     if (call->part == 0) return NULL;
     if (term == TERM_NONE) return "a norm has no such exchange";
@@ -137,8 +162,9 @@ static const char *run_part(const struct parts *p, const struct kernel_call *cal
             p->inner[row] = term_sum(p, term, row);
             continue;
         }
-        take_in(p, term, row);
-        if (is_last) finish_row(p, call, row);
+        struct known known = take_in(p, term, row);
+        if (is_last) finish_row(p, call, &known, row);
+        if (!is_last) memcpy(p->kept + row * p->kept_bytes, &known, sizeof known);
     }
     return NULL;
 }
@@ -161,7 +187,8 @@ static struct parts parts_of(const struct kernel_call *call, int x)
         .d = x > 0 ? call->inputs[0].data : NULL,
         .y = call->outputs[0].data,
         .inner = call->inner.data,
-        .is_backward = x > 0,
+        .kept = call->kept ? call->kept : call->outputs[0].data,
+        .kept_bytes = width * (call->kept ? 2 : (int64_t)sizeof(REAL)),
     };
 }
 

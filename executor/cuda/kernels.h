@@ -135,7 +135,18 @@ struct norm_args {
     struct reals beside;  // backward: added to d_x; data NULL: none
     float *moments;       // [rows][2]; backward
     float *partial;       // 2 * column_chunks(rows) * width
+    // Of rows that ranks share, `whole` wide: what has been exchanged, [rows]; NULL: rows are here.
+    float *inner;
+    int64_t whole;
+    int exchange;  // of enum norm_term
+    bool fills;    // `inner`, else it is taken in
 };
+// Sums that are exchanged, in this order: those with the mean of a layer norm alone, and the last
+// two in backward. But for the last, what is taken in is kept in the first bytes of the row that
+// will be written, until kernel_norm or kernel_norm_backward takes the last in and writes it.
+enum norm_term { NORM_VALUE, NORM_SQUARE, NORM_GRADIENT, NORM_PRODUCT, NORM_TERMS };
+enum { NORM_KEPT_BYTES = (NORM_TERMS - 1) * 4 };
+void kernel_norm_exchange(struct CUstream_st *stream, const struct norm_args *args);
 void kernel_norm(struct CUstream_st *stream, const struct norm_args *args);
 void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args);
 

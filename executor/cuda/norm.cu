@@ -7,8 +7,45 @@ struct norm_moments {
     float mean, inverse;
 };
 
+// What is known of a row that ranks share, where it will be written: by halves, because rows begin
+// anywhere.
+DEVICE uint16_t *kept_of(const struct norm_args *a, int64_t row, int term)
+{
+    struct reals to = a->d.data ? a->d_x : a->y;
+    int64_t at = apart(row * a->width, a->row, a->d.data ? a->d_x_stride : a->y_stride);
+    return (uint16_t *)to.data + at * (to.number == NUMBER_FP32 ? 2 : 1) + 2 * term;
+}
+
+DEVICE float kept(const struct norm_args *a, int64_t row, int term)
+{
+    union {
+        float value;
+        uint16_t halves[2];
+    } as;
+    const uint16_t *at = kept_of(a, row, term);
+    as.halves[0] = at[0], as.halves[1] = at[1];
+    return as.value;
+}
+
+// The mean, or of squares what x is divided by.
+DEVICE float taken_in(const struct norm_args *a, int64_t row, int term)
+{
+    float mean = a->inner[row] / (float)a->whole;
+    return term == NORM_SQUARE ? 1 / sqrtf(mean + a->epsilon) : mean;
+}
+
+DEVICE float known(const struct norm_args *a, int64_t row, int term)
+{
+    return term == a->exchange ? taken_in(a, row, term) : kept(a, row, term);
+}
+
 DEVICE struct norm_moments moments_of(const struct norm_args *a, int64_t row)
 {
+    if (a->inner) {
+        struct norm_moments shared = {a->has_mean ? known(a, row, NORM_VALUE) : 0,
+                                      known(a, row, NORM_SQUARE)};
+        return shared;
+    }
     float v[CHUNK], sum = 0, squares = 0;
     struct norm_moments m = {0, 0};
     for (int64_t i = threadIdx.x * CHUNK; a->has_mean && i < a->width; i += blockDim.x * CHUNK) {
@@ -40,6 +77,7 @@ DEVICE void load_weight(struct reals weight, int64_t at, int n, float *v)
 DEVICE void norm_row(const struct norm_args *a, int64_t row)
 {
     struct norm_moments m = moments_of(a, row);
+    if (a->inner) __syncthreads();  // all have read what is kept where they write
     for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
         float v[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
         int n = chunk_of(i, a->width);
@@ -56,6 +94,57 @@ BLOCK_KERNEL(norm, struct norm_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x)
         norm_row(&a, row);
+}
+
+DEVICE float term_of(int term, float x, float g, struct norm_moments m)
+{
+    if (term == NORM_VALUE) return x;
+    if (term == NORM_SQUARE) return (x - m.mean) * (x - m.mean);
+    return term == NORM_GRADIENT ? g : g * (x - m.mean) * m.inverse;
+}
+
+// A row's part of a sum, in front of its exchange.
+BLOCK_KERNEL(norm_fill, struct norm_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        struct norm_moments m = {0, 0};
+        float x[CHUNK], d[CHUNK] = {0}, weight[CHUNK], sum = 0;
+        if (a.has_mean && a.exchange > NORM_VALUE) m.mean = kept(&a, row, NORM_VALUE);
+        if (a.exchange > NORM_SQUARE) m.inverse = kept(&a, row, NORM_SQUARE);
+        for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
+            int n = chunk_of(i, a.width);
+            load_chunk(a.x, apart(row * a.width, a.row, a.x_stride) + i, n, x);
+            if (a.d.data) load_chunk(a.d, apart(row * a.width, a.row, a.d_stride) + i, n, d);
+            load_weight(a.weight, i, n, weight);
+            UNROLL
+            for (int j = 0; j < CHUNK; j++)
+                sum += j < n ? term_of(a.exchange, x[j], d[j] * weight[j], m) : 0;
+        }
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) a.inner[row] = sum;
+    }
+}
+
+KERNEL(norm_keep, struct norm_args, a)
+{
+    for (int64_t row = INDEX; row < a.rows; row += INDICES) {
+        union {
+            float value;
+            uint16_t halves[2];
+        } as;
+        uint16_t *at = kept_of(&a, row, a.exchange);
+        as.value = taken_in(&a, row, a.exchange);
+        at[0] = as.halves[0], at[1] = as.halves[1];
+    }
+}
+
+void kernel_norm_exchange(struct CUstream_st *stream, const struct norm_args *args)
+{
+    if (args->fills) {
+        LAUNCH(norm_fill, *args, blocks_for(args->rows, 1), THREADS, stream);
+    } else {
+        LAUNCH(norm_keep, *args, blocks_for(args->rows, THREADS), THREADS, stream);
+    }
 }
 
 // Each thread reads again what it wrote itself, from the cache.
@@ -126,6 +215,7 @@ BLOCK_KERNEL(norm_input, struct norm_args, a)
         int64_t x_at = apart(row * a.width, a.row, a.x_stride);
         int64_t d_x_at = apart(row * a.width, a.row, a.d_x_stride);
         float d[CHUNK], x[CHUNK], weight[CHUNK], sum_g = 0, sum_gn = 0;
+        float shared_g = a.inner && a.has_mean ? kept(&a, row, NORM_GRADIENT) : 0;
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
             int n = chunk_of(i, a.width);
             load_chunk(a.d, d_at + i, n, d);
@@ -140,6 +230,7 @@ BLOCK_KERNEL(norm_input, struct norm_args, a)
         }
         float mean_g = block_sum(sum_g) / (float)a.width;
         float mean_gn = block_sum(sum_gn) / (float)a.width;
+        if (a.inner) mean_g = shared_g, mean_gn = taken_in(&a, row, NORM_PRODUCT);
         if (!a.has_mean) mean_g = 0;
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
             int n = chunk_of(i, a.width);

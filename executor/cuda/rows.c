@@ -19,12 +19,46 @@ static struct norm_args norm_of(const struct run *run)
                               .y = run_output(run, 0)};
 }
 
+static bool is_shared(const struct kernel_array *rows)
+{
+    return rows->sizes[rows->rank - 1] < rows->whole[rows->rank - 1];
+}
+
+// A part of a call whose rows ranks share, in executor/kernel.h's words. `is_last` where what is
+// left to do is the call itself, with what was exchanged last.
+static const char *norm_part(const struct run *run, const struct kernel_array *rows,
+                             struct norm_args *args, bool *is_last)
+{
+    static const enum norm_term LAYER[] = {NORM_VALUE, NORM_SQUARE, NORM_GRADIENT, NORM_PRODUCT};
+    static const enum norm_term SQUARE[] = {NORM_SQUARE, NORM_PRODUCT};
+    const struct kernel_call *call = run->call;
+    int count = (args->has_mean ? 2 : 1) * (args->d.data ? 2 : 1), n = (call->part + 1) / 2;
+    int element_bytes = (args->d.data ? args->d_x : args->y).number == NUMBER_FP32 ? 4 : 2;
+    *is_last = false;
+    if (args->width * element_bytes < NORM_KEPT_BYTES)
+        return "a norm that ranks share needs rows of 12 bytes on each";
+    // Nothing can be said yet: parts 1 and on follow.
+    if (call->part == 0) return NULL;
+    if (n > count) return "a norm has no such exchange";
+    if (array_elements(&call->inner) != args->rows) return "no room to exchange";
+    args->inner = call->inner.data;
+    args->whole = rows->whole[rows->rank - 1];
+    args->exchange = (args->has_mean ? LAYER : SQUARE)[n - 1];
+    args->fills = call->part % 2 == 1;
+    *is_last = !args->fills && n == count;
+    if (!*is_last) kernel_norm_exchange(run->on, args);
+    return NULL;
+}
+
 const char *cuda_norm(const struct run *run)
 {
-    if (array_elements(&run->call->inputs[0]) == 0) return NULL;
+    const struct kernel_array *rows = &run->call->inputs[0];
+    if (array_elements(rows) == 0) return NULL;
     struct norm_args args = norm_of(run);
-    kernel_norm(run->on, &args);
-    return NULL;
+    bool is_last = true;
+    const char *fault = is_shared(rows) ? norm_part(run, rows, &args, &is_last) : NULL;
+    if (!fault && is_last) kernel_norm(run->on, &args);
+    return fault;
 }
 
 bool cuda_norm_of_sum(const struct run *run, const struct kernel_call *sum)
@@ -32,6 +66,7 @@ bool cuda_norm_of_sum(const struct run *run, const struct kernel_call *sum)
     const struct kernel_array *out = &sum->outputs[0];
     struct norm_args args = norm_of(run);
     bool fits = run->call->inputs[0].data == out->data && array_elements(out) > 0 &&
+                !is_shared(out) &&
                 sum->input_count <= (int)(sizeof args.term / sizeof *args.term) && !sum->adds;
     for (int i = 0; i < sum->input_count && fits; i++) {
         const struct kernel_array *term = &sum->inputs[i];
@@ -75,6 +110,9 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
                              .adds_x = call_adds(call, 0),
                              .adds_weight = call_adds(call, 1),
                              .adds_bias = call_adds(call, 2)};
+    bool is_last = true;
+    if (is_shared(in)) fault = norm_part(run, in, &args, &is_last);
+    if (fault || !is_last) return fault;
     int64_t partial = 2 * column_chunks(args.rows) * args.width;
     args.moments = run_scratch(run, SCRATCH_PARTIAL, (2 * args.rows + partial) * 4);
     if (!args.moments) return CUDA_NO_MEMORY;

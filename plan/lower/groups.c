@@ -129,6 +129,12 @@ static bool is_vector_of(const struct grouping *grouping, int buffer, int whole)
            term->extents[0].dim == sum->extents[sum->rank - 1].dim;
 }
 
+// Exchanges inside an operator follow it, and each needs it as a call of its own.
+static bool has_exchanges(const struct grouping *grouping, int index)
+{
+    return index + 1 < grouping->program->instr_count && group_at(grouping, index + 1)->inner > 0;
+}
+
 // SUM_NORM: terms have the sum's dims, or its last one alone.
 static bool join_sum_norm(struct grouping *grouping, int index)
 {
@@ -139,7 +145,8 @@ static bool join_sum_norm(struct grouping *grouping, int index)
         return false;
     const struct instr *maker = group_at(grouping, sum);
     bool fits = group_is_alike(grouping, sum, index) && works_on_rows(grouping, sum, like) &&
-                works_on_rows(grouping, index, like) && maker->input_count <= SUM_NORM_TERMS;
+                works_on_rows(grouping, index, like) && maker->input_count <= SUM_NORM_TERMS &&
+                !has_exchanges(grouping, index);
     for (int k = 0; k < maker->input_count && fits; k++)
         fits = group_is_same_shape(grouping, maker->inputs[k], maker->outputs[0]) ||
                is_vector_of(grouping, maker->inputs[k], maker->outputs[0]);

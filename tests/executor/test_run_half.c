@@ -40,6 +40,8 @@ struct half_case {
     enum schedule_kind schedule;
     enum cp_kind cp_kind;
     enum recompute recompute;
+    enum tp_kind tp_kind;
+    int micro_batch;  // 0: 1
 };
 
 static const struct half_case CASES[] = {
@@ -64,6 +66,14 @@ static const struct half_case CASES[] = {
     {"zb-v", LLAMA, .pp = 2, .vpp = 2, .schedule = SCHEDULE_ZB_V},
     {"pp and tp", LLAMA, .pp = 2, .tp = 2, .sp = true, .schedule = SCHEDULE_ZB_H1},
     {"recompute", LLAMA, .dp = 2, .recompute = RECOMPUTE_FULL},
+    {"2d", LLAMA, .tp = 4, .tp_kind = TP_2D, .micro_batch = 2},
+    {"2d again", LLAMA, .tp = 4, .tp_kind = TP_2D, .micro_batch = 4, .recompute = RECOMPUTE_FULL},
+    {"2.5d", LLAMA, .tp = 8, .tp_kind = TP_2_5D, .micro_batch = 4},
+    {"3d", LLAMA, .tp = 8, .tp_kind = TP_3D, .micro_batch = 4},
+    {"2d, layer norm", GPT2, .tp = 4, .tp_kind = TP_2D, .micro_batch = 2},
+    {"2d, layer norm, dp", GPT2, .tp = 4, .tp_kind = TP_2D, .dp = 2, .micro_batch = 2, .zero = 1},
+    {"3d, layer norm", GPT2, .tp = 8, .tp_kind = TP_3D, .micro_batch = 4},
+    {"2.5d, layer norm", GPT2, .tp = 8, .tp_kind = TP_2_5D, .micro_batch = 4},
     {"experts", MIXTRAL, .dp = 1},
     {"ep", MIXTRAL, .dp = 4, .ep = 4},
     {"ep and tp", MIXTRAL, .dp = 2, .tp = 2, .sp = true, .ep = 2, .zero = 2},
@@ -96,7 +106,8 @@ static struct run_case case_of(const struct half_case *from)
     parallel->sp = from->sp;
     parallel->cp_kind = from->cp_kind;
     parallel->recompute = from->recompute;
-    parallel->micro_batch = 1;
+    parallel->tp_kind = from->tp_kind;
+    parallel->micro_batch = degree(from->micro_batch);
     of.dropout = from->dropout;
     of.backend = "cuda";
     of.steps = 1;
