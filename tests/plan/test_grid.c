@@ -42,7 +42,8 @@ static void grids_are_as_near_to_squares_and_cubes_as_they_can_be(void **state)
     check(grid(TP_3D, 16), 2, 4, 2);
 }
 
-static const struct block_program *layer(struct arena *arena, enum tp_kind kind, struct mesh *mesh)
+static const struct block_program *layer_of(struct arena *arena, enum tp_kind kind, int64_t seq_len,
+                                            struct mesh *mesh)
 {
     struct import_options options = {.flash = true};
     struct graph *graph = tiny_graph(arena, MODEL, &options);
@@ -54,9 +55,14 @@ static const struct block_program *layer(struct arena *arena, enum tp_kind kind,
     struct lower_request request = {.block = &graph->blocks[graph->sequence[1]],
                                     .mesh = mesh,
                                     .parallel = parallel,
-                                    .seq_len = SEQ,
+                                    .seq_len = seq_len,
                                     .precision = PRECISION_BF16};
     return lower_block(arena, &request);
+}
+
+static const struct block_program *layer(struct arena *arena, enum tp_kind kind, struct mesh *mesh)
+{
+    return layer_of(arena, kind, SEQ, mesh);
 }
 
 // Bytes that a rank receives: of parameters and their gradients, or of all else but exchanges
@@ -91,6 +97,46 @@ static void weights_move_as_the_layouts_say(void **state)
         struct mesh mesh;
         const struct block_program *program = layer(*state, CASES[i].kind, &mesh);
         assert_int_equal(moved(program, &mesh, true), CASES[i].share * weights);
+    }
+}
+
+// With M H elements of a tensor between layers, n ranks of an axis and g = (n - 1) / n. In a line
+// two products begin and two end with an all-reduce, forward and backward: 8 g M H. In 2D and 2.5D
+// four gathers or scatters over ty forward, as many backward, and two gathers again for gradients
+// of weights, each of M H of the q (q d) that have the same tokens. In 3D, of F = 4 H and a gate,
+// forward gathers x twice and the attention's result and scatters q, k, v and the two sums, 1 + 3 +
+// 1 + 1 + 1 + 1, and of the ffn scatters two and gathers one, 3 * 4; backward the same; and again
+// 1 + 1 + 1 + 4.
+static void activations_move_as_the_layouts_say(void **state)
+{
+    double between = (double)BYTES * BATCH * SEQ * HIDDEN;
+    static const struct {
+        enum tp_kind kind;
+        double share;
+    } CASES[] = {{TP_1D, 8.0 * 63 / 64},
+                 {TP_2D, 10.0 * 7 / 8 / 8},
+                 {TP_2_5D, 10.0 * 3 / 4 / 16},
+                 {TP_3D, (20.0 + 20 + 7) * 3 / 4 / 16}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct mesh mesh;
+        const struct block_program *program = layer(*state, CASES[i].kind, &mesh);
+        assert_int_equal(moved(program, &mesh, false), CASES[i].share * between);
+    }
+}
+
+static double all_moved(struct arena *arena, enum tp_kind kind, int64_t seq_len)
+{
+    struct mesh mesh;
+    const struct block_program *program = layer_of(arena, kind, seq_len, &mesh);
+    return moved(program, &mesh, true) + moved(program, &mesh, false);
+}
+
+// Of many tokens grids move less than a line, of few more: then the weights are most of it.
+static void grids_move_less_than_a_line_where_there_are_many_tokens(void **state)
+{
+    for (enum tp_kind kind = TP_2D; kind < TP_KIND_COUNT; kind++) {
+        assert_true(all_moved(*state, kind, SEQ) < all_moved(*state, TP_1D, SEQ));
+        assert_true(all_moved(*state, kind, 1) > all_moved(*state, TP_1D, 1) || kind == TP_3D);
     }
 }
 
@@ -132,6 +178,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grids_are_as_near_to_squares_and_cubes_as_they_can_be),
         cmocka_unit_test(weights_move_as_the_layouts_say),
+        cmocka_unit_test(activations_move_as_the_layouts_say),
+        cmocka_unit_test(grids_move_less_than_a_line_where_there_are_many_tokens),
         cmocka_unit_test(matrices_and_activations_are_split_over_all),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
