@@ -12,7 +12,7 @@ struct whatif_arguments {
     const char *offers;
     const char *deadline;
     double budget;
-    bool min_gpus, largest_model;
+    bool min_gpus, largest_model, tensor_kinds;
     bool scaling;
     const char *calibrate, *measured;
     int workers, top;
@@ -80,4 +80,6 @@ MUST_CHECK bool whatif_run(struct arena *arena, const struct scenario_request *r
 // prints its answer and returns the exit status.
 int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err);
 int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *err);
+// --tensor-kinds (cli/whatif_kinds.c).
+int whatif_kinds(struct arena *arena, const struct whatif_job *job, struct err *err);
 int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err *err);

@@ -10,18 +10,21 @@ enum mode {
     MODE_SCALING,  // --scaling, --calibrate, --measured
     MODE_LEAST,    // --min-gpus
     MODE_LARGEST,  // --largest-model
+    MODE_KINDS,    // --tensor-kinds
     MODE_NEEDS,    // no CLUSTER
     MODE_COUNT
 };
 
-static const char *const MODE_NAMES[MODE_COUNT] = {"CLUSTER",    "--offers",        "--scaling",
-                                                   "--min-gpus", "--largest-model", "no CLUSTER"};
+static const char *const MODE_NAMES[MODE_COUNT] = {
+    "CLUSTER",         "--offers",       "--scaling", "--min-gpus",
+    "--largest-model", "--tensor-kinds", "no CLUSTER"};
 
 enum {
     OFFERS = 1 << MODE_OFFERS,
     SCALING = 1 << MODE_SCALING,
     LEAST = 1 << MODE_LEAST,
     LARGEST = 1 << MODE_LARGEST,
+    KINDS = 1 << MODE_KINDS,
     NEEDS = 1 << MODE_NEEDS,
 };
 
@@ -34,32 +37,35 @@ static const struct {
     {"--nodes", OFFERS | LEAST | NEEDS},
     {"--bandwidth-factor", NEEDS},
     {"--intra-bandwidth-factor", NEEDS},
+    {"--device-memory", OFFERS | NEEDS},
     {"--memory-factor", NEEDS},
     {"--flops-factor", NEEDS},
-    {"--price-factor", LEAST | LARGEST | NEEDS},
-    {"--deadline", LEAST | LARGEST | NEEDS},
-    {"--budget", LEAST | LARGEST | NEEDS},
-    {"--min-gpus", OFFERS | SCALING | LARGEST | NEEDS},
-    {"--largest-model", SCALING},
-    {"--scaling", OFFERS | LEAST | LARGEST | NEEDS},
-    {"--calibrate", OFFERS | LEAST | LARGEST | NEEDS},
-    {"--measured", OFFERS | LEAST | LARGEST | NEEDS},
-    {"--price-per-gpu-hour", OFFERS | LEAST | LARGEST},
-    {"--currency", LEAST | LARGEST},
-    {"--currency-rate", LEAST | LARGEST},
+    {"--price-factor", LEAST | LARGEST | KINDS | NEEDS},
+    {"--deadline", LEAST | LARGEST | KINDS | NEEDS},
+    {"--budget", LEAST | LARGEST | KINDS | NEEDS},
+    {"--min-gpus", OFFERS | SCALING | LARGEST | KINDS | NEEDS},
+    {"--largest-model", SCALING | KINDS},
+    {"--tensor-kinds", OFFERS | SCALING | NEEDS},
+    {"--tp-kind", KINDS},
+    {"--scaling", OFFERS | LEAST | LARGEST | KINDS | NEEDS},
+    {"--calibrate", OFFERS | LEAST | LARGEST | KINDS | NEEDS},
+    {"--measured", OFFERS | LEAST | LARGEST | KINDS | NEEDS},
+    {"--price-per-gpu-hour", OFFERS | LEAST | LARGEST | KINDS},
+    {"--currency", LEAST | LARGEST | KINDS},
+    {"--currency-rate", LEAST | LARGEST | KINDS},
     {"--ranks", OFFERS | NEEDS},
-    {"--tokens", LEAST | LARGEST},
+    {"--tokens", LEAST | LARGEST | KINDS},
     {"--kernels", NEEDS},
-    {"--checkpoint-interval", LEAST | LARGEST},
-    {"--checkpoint-bandwidth", LEAST | LARGEST},
-    {"--async-checkpoints", LEAST | LARGEST},
-    {"--restart-s", LEAST | LARGEST},
-    {"--spares", LEAST | LARGEST},
-    {"--repair-s", LEAST | LARGEST},
-    {"--top", SCALING | LEAST | LARGEST | NEEDS},
-    {"--csv", LEAST | LARGEST | NEEDS},
-    {"-o", LEAST | LARGEST | NEEDS},
-    {"--force", LEAST | LARGEST | NEEDS},
+    {"--checkpoint-interval", LEAST | LARGEST | KINDS},
+    {"--checkpoint-bandwidth", LEAST | LARGEST | KINDS},
+    {"--async-checkpoints", LEAST | LARGEST | KINDS},
+    {"--restart-s", LEAST | LARGEST | KINDS},
+    {"--spares", LEAST | LARGEST | KINDS},
+    {"--repair-s", LEAST | LARGEST | KINDS},
+    {"--top", SCALING | LEAST | LARGEST | KINDS | NEEDS},
+    {"--csv", LEAST | LARGEST | KINDS | NEEDS},
+    {"-o", LEAST | LARGEST | KINDS | NEEDS},
+    {"--force", LEAST | LARGEST | KINDS | NEEDS},
 };
 
 // Pairs of which the first says nothing beside the second, whatever is asked.
@@ -89,6 +95,7 @@ static enum mode mode_of(const struct whatif_arguments *arguments)
 {
     if (arguments->offers) return MODE_OFFERS;
     if (arguments->clusters.count == 0) return MODE_NEEDS;
+    if (arguments->tensor_kinds) return MODE_KINDS;
     if (arguments->largest_model) return MODE_LARGEST;
     if (arguments->min_gpus) return MODE_LEAST;
     return whatif_is_scaling(arguments) ? MODE_SCALING : MODE_SWEEP;

@@ -4,6 +4,7 @@
 #include "core/console.h"
 #include "core/plain.h"
 #include "core/units.h"
+#include "planner/choice.h"
 #include "reports/whatif/whatif_refine.h"
 #include "topologies/offers.h"
 
@@ -68,6 +69,8 @@ static int put_sweep(struct whatif_arguments *a, struct option *options)
         {"--largest-model", OPTION_FLAG, &a->largest_model,
          "the largest model of this shape that fits: on the GPUs, with host memory, with NVMe",
          NULL, 0, 0},
+        {"--tensor-kinds", OPTION_FLAG, &a->tensor_kinds,
+         "tensor parallel ranks in a line and as grids, side by side (with --tp N)", NULL, 0, 0},
         {"--scaling", OPTION_FLAG, &a->scaling,
          "how speed grows with the GPUs of one cluster (default: one node to 1,024 GPUs)", NULL, 0,
          0},
@@ -341,6 +344,8 @@ bool whatif_stack(struct arena *arena, struct whatif_job *job,
 {
     struct inquiry asked = plan_asked(&job->arguments->plan);
     asked.pins = job->sweep.pins;
+    // Software that has them.
+    if (job->arguments->tensor_kinds) pins_set(&asked.pins, CHOICE_TP_KIND, TP_2D, TP_2D);
     return inquiry_stack(arena, &asked, job->request.model, clusters, cluster_count,
                          narrowest(&job->sweep), &job->request.stack, err);
 }

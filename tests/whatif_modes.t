@@ -40,6 +40,8 @@ my %modes = (
     least   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g', words => '--min-gpus' },
     largest => { model => 'gpt2', clusters => 'dgx-a100-80g',
                  words => '--largest-model --schedule 1f1b --micro-batch 1' },
+    kinds   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g',
+                 words => "--tensor-kinds --tp 4 $little" },
     # Few devices train in fp8, and each is searched at one size.
     needs   => { model => 'gpt2', clusters => '', words => '--precision fp8 --gpus 1' },
 );
@@ -53,6 +55,8 @@ my %values = (
     '--memory-factor' => '0.3', '--flops-factor' => '0.5',
     '--price-factor' => ['2', price => 1], '--deadline' => '30d',
     '--budget' => ['100', price => 1], '--min-gpus' => '', '--largest-model' => '',
+    '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
+    '--device-memory' => '1e9', '--replica-batches' => undef,
     '--scaling' => '', '--calibrate' => '8=100000', '--measured' => "$folder/measured.csv",
     '--offers' => 'rental-2024', '--price-per-gpu-hour' => ['2', tokens => 1], '--ranks' => '2',
     '--currency' => ['EUR', price => 1, tokens => 1],
@@ -76,7 +80,7 @@ my %values = (
     '-o' => "$folder/out", '--workers' => undef, '--force' => undef,
 );
 my %pins = map { $_ => 1 }
-    qw(--dp --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero --zero-group --recompute
+    qw(--dp --tp-kind --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero --zero-group --recompute
        --recompute-layers --schedule --in-flight --offload --stages --attention --overlap
        --bucket-bytes --passes --forbid --expert-imbalance --capacity-factor --optimizer --clip);
 
@@ -99,11 +103,11 @@ sub words_of {
     my $words = "whatif $model $clusters $asked";
     $words .= ' --seq-len 512' if $option ne '--seq-len';
     $words .= ' --global-batch 16' if $option ne '--global-batch' && $option ne '--batch-per-gpu';
-    my $counts = $mode eq 'sweep' || $mode eq 'scaling' || $mode eq 'largest';
+    my $counts = $mode eq 'sweep' || $mode eq 'scaling' || $mode eq 'largest' || $mode eq 'kinds';
     $words .= $mode eq 'largest' ? ' --gpus 2' : ' --gpus 8'
         if $counts && !$needs{nodes} && $option ne '--gpus' && $option ne '--nodes';
     $words .= ' --nodes 2' if $counts && $needs{nodes};
-    my $runs = $mode ne 'least' && $mode ne 'largest';
+    my $runs = $mode ne 'least' && $mode ne 'largest' && $mode ne 'kinds';
     $words .= ' --tokens 1e9' if $runs && $needs{tokens} && $option ne '--tokens';
     $words .= ' --price-per-gpu-hour 2' if $runs && $needs{price} && $mode ne 'offers';
     $words .= " $needs{more}" if $needs{more} && ($option ne '--top' || $mode eq 'sweep');
