@@ -77,12 +77,31 @@ struct search {
     struct keep_result *result;
 };
 
-static void try_one(struct arena *arena, struct search *search, int recompute, enum tier tier)
+// One way to recompute and one tier, and what its program is no better than.
+struct member {
+    int recompute;
+    enum tier tier;
+    double least;
+};
+
+struct members {
+    struct member *items;
+    int count, capacity;
+};
+
+static struct keep_model model_of(const struct search *search, const struct member *member)
 {
-    struct arena_mark mark = arena_mark(arena);
     const struct keep_problem *problem = search->problem;
-    struct keep_model model =
-        keep_model_of(problem, recompute ? &problem->recomputes[recompute] : NULL, tier);
+    int r = member->recompute;
+    return keep_model_of(problem, r > 0 ? &problem->recomputes[r] : NULL, member->tier);
+}
+
+static void try_one(struct arena *arena, struct search *search, const struct member *member)
+{
+    bool none_better = search->best <= 0 || member->least > search->best + KEEP_BOUND_SLACK;
+    if (member->least == INFINITY || none_better) return;
+    struct arena_mark mark = arena_mark(arena);
+    struct keep_model model = model_of(search, member);
     struct keep_choice choice = {0};
     search->options.has_cutoff = search->best < INFINITY;
     search->options.cutoff = search->best;
@@ -94,22 +113,43 @@ static void try_one(struct arena *arena, struct search *search, int recompute, e
     if (found.values && found.objective < search->best) {
         assert(choice.tiers_fit && (search->for_lack || choice.lack_bytes <= 0));
         search->best = found.objective;
-        take(&model, recompute, &choice, search->result);
+        take(&model, member->recompute, &choice, search->result);
     }
     arena_reset(arena, mark);
 }
 
+static void add_member(struct arena *arena, const struct search *search, int recompute,
+                       enum tier tier, struct members *members)
+{
+    struct member member = {.recompute = recompute, .tier = tier};
+    const struct keep_model model = model_of(search, &member);
+    member.least = keep_least(&model, search->for_lack);
+    ARENA_GROW(arena, members->items, members->count, members->capacity);
+    int at = members->count++;
+    // Of equal bounds what comes first stays in front.
+    for (; at > 0 && members->items[at - 1].least > member.least; at--)
+        members->items[at] = members->items[at - 1];
+    members->items[at] = member;
+}
+
+// The family is bounded before any of its programs is asked: that with the lowest bound first, so
+// that few others can be better.
 static void try_all(struct arena *arena, struct search *search)
 {
     const struct keep_problem *problem = search->problem;
+    struct arena_mark mark = arena_mark(arena);
+    struct members members = {0};
     bool may_move = may_use(problem, TIER_HOST) || may_use(problem, TIER_NVME);
     search->best = search->bound = INFINITY;
     for (int r = 0; r < problem->recompute_count; r++) {
         if (r > 0 && is_dominated(problem, r)) continue;
-        if (!may_move) try_one(arena, search, r, TIER_DEVICE);
+        if (!may_move) add_member(arena, search, r, TIER_DEVICE, &members);
         for (enum tier tier = TIER_HOST; tier < TIER_COUNT; tier++)
-            if (may_use(problem, tier)) try_one(arena, search, r, tier);
+            if (may_use(problem, tier)) add_member(arena, search, r, tier, &members);
     }
+    for (int i = 0; i < members.count; i++)
+        try_one(arena, search, &members.items[i]);
+    arena_reset(arena, mark);
 }
 
 // What a stage would move where everything is moved.

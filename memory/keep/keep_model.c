@@ -12,6 +12,16 @@ enum { LAYERS_IN_TRANSIT = 2 };
 static const double SCALE = 100;
 static const double MEMORY_SLACK_RATIO = 1e-5;
 
+double keep_device_unit(const struct keep_problem *problem)
+{
+    return fmax(1, (double)problem->device_bytes) / SCALE;
+}
+
+double keep_device_room(const struct keep_problem *problem)
+{
+    return (double)problem->device_bytes * (1 - MEMORY_SLACK_RATIO);
+}
+
 double keep_bytes_per_s(const struct keep_problem *problem, enum tier tier)
 {
     if (tier == TIER_NVME) return fmin(problem->nvme_bytes_per_s, problem->host_bytes_per_s);
@@ -29,7 +39,7 @@ static double class_bytes(const struct keep_model *model, const struct keep_clas
     return (double)(recomputed ? model->recompute->saved_bytes[class->op_class] : class->bytes);
 }
 
-static double moved_bytes(const struct keep_model *model, unsigned set)
+double keep_moved_bytes(const struct keep_model *model, unsigned set)
 {
     double bytes = 0;
     for (int k = 0; k < model->moved_count; k++)
@@ -37,29 +47,27 @@ static double moved_bytes(const struct keep_model *model, unsigned set)
     return bytes;
 }
 
-static double kept_bytes(const struct keep_model *model, unsigned set)
+double keep_kept_bytes(const struct keep_model *model, unsigned set)
 {
     double bytes = 0;
     for (int c = 0; c < model->problem->class_count; c++)
         bytes += class_bytes(model, &model->problem->classes[c], is_recomputed(model, set));
-    return bytes - moved_bytes(model, set);
+    return bytes - keep_moved_bytes(model, set);
 }
 
-// Of one layer and micro-batch: what is recomputed, and of the copies what compute does not hide.
-static double added_s(const struct keep_model *model, const struct keep_stage *stage, unsigned set)
+double keep_added_s(const struct keep_model *model, const struct keep_stage *stage, unsigned set)
 {
     bool recomputed = is_recomputed(model, set);
     double recompute_s = recomputed ? model->recompute->seconds : 0;
     double window_s = stage->backward_s + (recomputed ? model->recompute->window_s : 0);
-    double bytes = moved_bytes(model, set);
+    double bytes = keep_moved_bytes(model, set);
     if (bytes <= 0) return recompute_s;
     double copy_s = bytes / keep_bytes_per_s(model->problem, model->tier);
     return recompute_s + copy_exposed_s(copy_s, stage->forward_s) +
            copy_exposed_s(copy_s, window_s);
 }
 
-// Another stage has as many layers of the same windows, and no more room.
-static bool is_covered(const struct keep_problem *problem, int s)
+bool keep_is_covered(const struct keep_problem *problem, int s)
 {
     const struct keep_stage *at = &problem->stages[s];
     for (int t = 0; t < problem->stage_count; t++) {
@@ -174,17 +182,18 @@ static void add_tier(struct keep_model *model, const struct keep_stage *stage, c
     double room = (double)limit_bytes / unit * (1 - MEMORY_SLACK_RATIO);
     int row = milp_row(model->milp, -INFINITY, room);
     for (unsigned set = 0; set < 1u << model->item_count; set++)
-        milp_put(model->milp, row, sets[set], stage->in_flight * moved_bytes(model, set) / unit);
+        milp_put(model->milp, row, sets[set],
+                 stage->in_flight * keep_moved_bytes(model, set) / unit);
 }
 
 static void add_device(struct keep_model *model, const struct keep_stage *stage, const int *sets)
 {
     const struct keep_problem *problem = model->problem;
-    double unit = fmax(1, (double)problem->device_bytes) / SCALE;
-    double room = (double)problem->device_bytes * (1 - MEMORY_SLACK_RATIO);
+    double unit = keep_device_unit(problem), room = keep_device_room(problem);
     int row = milp_row(model->milp, -INFINITY, (room - (double)stage->other_bytes) / unit);
     for (unsigned set = 0; set < 1u << model->item_count; set++)
-        milp_put(model->milp, row, sets[set], stage->in_flight * kept_bytes(model, set) / unit);
+        milp_put(model->milp, row, sets[set],
+                 stage->in_flight * keep_kept_bytes(model, set) / unit);
     // The most that any stage lacks: one column for all their rows.
     if (model->lack >= 0) milp_put(model->milp, row, model->lack, -1);
     if (model->recompute)
@@ -208,8 +217,8 @@ static void add_stage(struct keep_model *model, const struct keep_stage *stage, 
     int moved = milp_column(milp, MILP_CONTINUOUS, 0, INFINITY,
                             model->lack >= 0 ? 0 : KEEP_MOVE_COST / model->problem->stage_count);
     for (unsigned set = 0; set < 1u << model->item_count; set++) {
-        milp_put(milp, time, sets[set], added_s(model, stage, set) / model->time_unit_s);
-        milp_put(milp, moves, sets[set], moved_bytes(model, set) / model->move_unit_bytes);
+        milp_put(milp, time, sets[set], keep_added_s(model, stage, set) / model->time_unit_s);
+        milp_put(milp, moves, sets[set], keep_moved_bytes(model, set) / model->move_unit_bytes);
     }
     milp_put(milp, time, model->worst, -1);
     milp_put(milp, moves, moved, -1);
@@ -222,7 +231,7 @@ static void add_stages(struct arena *arena, struct keep_model *model)
     int **sets = ARENA_NEW(arena, int *, model->layers_most + 1);
     for (int s = 0; s < problem->stage_count; s++) {
         const struct keep_stage *stage = &problem->stages[s];
-        if (is_covered(problem, s)) continue;
+        if (keep_is_covered(problem, s)) continue;
         int layers = stage->layer_count;
         if (!sets[layers]) {
             sets[layers] = ARENA_NEW(arena, int, 1 << model->item_count);
@@ -250,11 +259,11 @@ double keep_weigh_stage(const struct keep_model *model, const struct keep_stage 
     for (int i = 0; i < stage->layer_count; i++) {
         unsigned set = set_of(model, choice, i), recompute = 1u << model->moved_count;
         bool recomputed = is_recomputed(model, set);
-        kept += kept_bytes(model, set);
-        moved += moved_bytes(model, set);
-        added += added_s(model, stage, set);
-        transit =
-            fmax(transit, moved_bytes(model, recomputed ? first | recompute : first & ~recompute));
+        kept += keep_kept_bytes(model, set);
+        moved += keep_moved_bytes(model, set);
+        added += keep_added_s(model, stage, set);
+        transit = fmax(
+            transit, keep_moved_bytes(model, recomputed ? first | recompute : first & ~recompute));
         if (recomputed) transient = (double)model->recompute->transient_bytes;
     }
     double device = (double)stage->other_bytes + stage->in_flight * kept +

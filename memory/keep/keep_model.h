@@ -37,11 +37,29 @@ struct keep_choice {
 };
 
 double keep_bytes_per_s(const struct keep_problem *problem, enum tier tier);
+// What a program counts device memory in, and how much of it there is.
+double keep_device_unit(const struct keep_problem *problem);
+double keep_device_room(const struct keep_problem *problem);
+// Another stage has as many layers of the same windows, and no more room.
+bool keep_is_covered(const struct keep_problem *problem, int stage);
 struct keep_model keep_model_of(const struct keep_problem *problem,
                                 const struct keep_recompute *recompute, enum tier tier);
 // `for_lack`: asks for the choice that lacks least memory instead of the fastest that fits.
 struct milp_result keep_model_solve(struct arena *arena, struct keep_model *model, bool for_lack,
                                     const struct milp_options *options, struct keep_choice *choice);
+
+// One layer and micro-batch with a set of items (1 << index): what is kept on the device, what is
+// moved, and what it takes longer: what is recomputed, and of the copies what compute does not
+// hide.
+double keep_kept_bytes(const struct keep_model *model, unsigned set);
+double keep_moved_bytes(const struct keep_model *model, unsigned set);
+double keep_added_s(const struct keep_model *model, const struct keep_stage *stage, unsigned set);
+
+// memory/keep/keep_bound.c: no solution of the program has an objective below this; INFINITY: it
+// has none. Takes microseconds, where a program takes milliseconds. Rooms that are missed by less
+// than the slack, in units of the rows, are left for the program to judge.
+static const double KEEP_BOUND_SLACK = 1e-4;
+double keep_least(const struct keep_model *model, bool for_lack);
 
 // Fills all of a choice but its counts. Of a stage: adds to it, and returns bytes on the device.
 void keep_weigh(const struct keep_model *model, struct keep_choice *choice);

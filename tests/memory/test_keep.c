@@ -1,3 +1,4 @@
+#include "memory/keep/keep_model.h"
 #include "tests/support/keep_problems.h"
 #include "tests/support/test.h"
 
@@ -69,6 +70,61 @@ static void the_best_choice_equals_every_choice(void **state)
     }
     for (int i = 0; i < 3 && cases >= 300; i++)
         assert_true(seen[i] > cases / 20);
+}
+
+// Six layers of 10 MB, two micro-batches alive, 5 MB beside them.
+static void bounds_are_what_fractions_of_layers_come_to(void **state)
+{
+    (void)state;
+    struct keep_class class;
+    struct keep_recompute recomputes[2];
+    struct keep_stage stage;
+    struct keep_problem problem = keep_one_class(&class, recomputes, &stage);
+    // Of the 120 MB 19 too many are recomputed, 20 a layer, at a millisecond each; the unit of time
+    // is a hundredth of six layers' recompute and copies.
+    struct keep_model model = keep_model_of(&problem, &recomputes[1], TIER_DEVICE);
+    double layers = (120 - (106 * (1 - 1e-5) - 5)) / 20;
+    assert_true(fabs(keep_least(&model, false) - layers * 1e-3 / (6 * 0.021 / 100)) < 1e-9);
+    // Without a way to recompute or to move none has room.
+    model = keep_model_of(&problem, NULL, TIER_DEVICE);
+    assert_true(keep_least(&model, false) == INFINITY);
+    problem.device_bytes = 50 * KEEP_MEGABYTE;
+    assert_true(fabs(keep_least(&model, true) - (125 - 50 * (1 - 1e-5)) / 0.5) < 1e-9);
+    // A host of 40 MB takes two of the layers.
+    problem.host_bytes = 40 * KEEP_MEGABYTE;
+    model = keep_model_of(&problem, NULL, TIER_HOST);
+    assert_true(fabs(keep_least(&model, true) - (85 - 50 * (1 - 1e-5)) / 0.5) < 1e-9);
+}
+
+// Each program by itself: what its bound rules out it does not find.
+static void no_program_is_better_than_its_bound(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("keep bounds", 7);
+    int near = 0, none = 0, count = 0;
+    for (int i = 0; i < 100; i++) {
+        struct keep_drawn drawn;
+        keep_draw(&draw, &drawn);
+        const struct keep_problem *problem = &drawn.problem;
+        for (int at = 0; at < 4 * problem->recompute_count; at++) {
+            enum tier tier = at % 4 < 2 ? TIER_DEVICE : TIER_HOST;
+            bool for_lack = at % 2;
+            if (!is_usable(problem, tier)) continue;
+            const struct keep_recompute *recompute = &problem->recomputes[at / 4];
+            struct keep_model model = keep_model_of(problem, at < 4 ? NULL : recompute, tier);
+            struct milp_options options = {.no_presolve = true};
+            struct keep_choice choice = {0};
+            double least = keep_least(&model, for_lack);
+            struct milp_result found = keep_model_solve(arena, &model, for_lack, &options, &choice);
+            double best = found.values ? found.objective : INFINITY;
+            assert_true(found.status == MILP_OPTIMAL || found.status == MILP_INFEASIBLE);
+            assert_true(least <= best + KEEP_BOUND_SLACK);
+            none += least == INFINITY;
+            near += best < INFINITY && least > 0.9 * best;
+            count++;
+        }
+    }
+    assert_true(none > count / 20 && near > count / 10);
 }
 
 static void only_what_memory_needs_is_moved(void **state)
@@ -146,6 +202,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_choice_equals_every_choice),
+        cmocka_unit_test(bounds_are_what_fractions_of_layers_come_to),
+        cmocka_unit_test(no_program_is_better_than_its_bound),
         cmocka_unit_test(only_what_memory_needs_is_moved),
         cmocka_unit_test(a_slow_link_or_no_host_memory_means_to_recompute),
         cmocka_unit_test(what_does_not_fit_says_what_is_lacking),
