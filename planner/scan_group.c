@@ -197,12 +197,19 @@ static void consider_fewest(struct scan *scan, struct parallel *parallel, int lo
     }
 }
 
+static void set_recompute(struct parallel *parallel, const struct space_recompute *recompute,
+                          int layers)
+{
+    parallel->recompute = recompute->recompute;
+    parallel->recompute_classes = recompute->classes;
+    parallel->recompute_layers = layers;
+}
+
 static void consider_layers(struct scan *scan, struct parallel *parallel,
                             const struct space_recompute *recompute, struct pick *pick)
 {
     int low = recompute->layers_low, high = recompute->layers_high;
-    parallel->recompute = recompute->recompute;
-    parallel->recompute_classes = recompute->classes;
+    set_recompute(parallel, recompute, low);
     if (low < high && (!is_exhaustive(scan) || is_replayed(parallel))) {
         consider_fewest(scan, parallel, low, high, pick);
         return;
@@ -252,9 +259,7 @@ static bool consider_recomputes(struct scan *scan, struct parallel *parallel,
                                 const struct space_tail *tail, unsigned move, struct pick *pick)
 {
     if (!is_allowed(scan, parallel)) return false;
-    parallel->recompute = tail->recomputes[0].recompute;
-    parallel->recompute_classes = tail->recomputes[0].classes;
-    parallel->recompute_layers = tail->recomputes[0].layers_low;
+    set_recompute(parallel, &tail->recomputes[0], tail->recomputes[0].layers_low);
     int64_t floor_bytes = is_exhaustive(scan) ? 0 : composer_floor_bytes(scan->composer, parallel);
     if (floor_bytes > scan->limit_bytes) {
         scan->pressed = true;
@@ -300,14 +305,6 @@ static int fewest_moved(struct scan *scan, struct parallel *parallel, const stru
     return first;
 }
 
-static void set_recompute(struct parallel *parallel, const struct space_recompute *recompute,
-                          int layers)
-{
-    parallel->recompute = recompute->recompute;
-    parallel->recompute_classes = recompute->classes;
-    parallel->recompute_layers = layers;
-}
-
 // The more layers are moved, the slower the step and the fewer need be recomputed: numbers of them
 // are tried from the fewest that leave room until nothing needs to be recomputed any more, or until
 // the step is too slow whatever is recomputed.
@@ -350,6 +347,13 @@ static void consider_moves(struct scan *scan, struct parallel *parallel,
                 bool settled = consider_recomputes(scan, parallel, tail, 1u << m, pick);
                 if (settled && offload_is_none(&move->offload)) return;
             }
+            continue;
+        }
+        // What is stored whatever is recomputed or moved of activations bounds them all.
+        parallel->offload = space_moved(move, move->layers_high);
+        if (composer_floor_bytes(scan->composer, parallel) > scan->limit_bytes) {
+            scan->unfit_count +=
+                recompute_plan_count(tail, 1u << m) * (move->layers_high - move->layers_low + 1);
             continue;
         }
         for (int i = 0; i < tail->recompute_count; i++) {
