@@ -258,16 +258,6 @@ static struct chunk_bytes weigh(const struct chunk_weights *weights,
     return bytes;
 }
 
-int memory_moments(const struct program *program, int stage, struct schedule_in_flight *moments)
-{
-    const struct schedule_row *row = schedule_row(program->parallel.schedule);
-    // Without a pipeline each micro-batch ends before the next begins, whatever the schedule.
-    for (int chunk = 0; chunk < program->shape.chunk_count; chunk++)
-        moments[chunk] = (struct schedule_in_flight){1, 0};
-    if (program->shape.stage_count == 1 && row->backward_fused) return 1;
-    return row->in_flight(&program->shape, stage, moments);
-}
-
 // Elsewhere another moment may be the heaviest.
 static double moved_at(const struct chunk_bytes *bytes, const struct schedule_in_flight *hold,
                        int chunk_count)
@@ -314,20 +304,32 @@ static struct holding holding_of(const struct program *program, const struct sta
                                  int stage)
 {
     int chunk_count = program->shape.chunk_count;
+    const int *classes = &program->class_of[stage * chunk_count];
     struct chunk_bytes bytes[CHUNKS];
     assert(chunk_count <= UINT8_MAX);
     struct holding holding = {0};
+    struct parameter_sums sums = {0};
+    double gradients = 0, linear = 0;
     for (int i = 0; i < chunk_count; i++) {
-        int class = program->class_of[stage * chunk_count + i];
-        const struct program_chunk *chunk = &program->chunks[class];
-        struct parameter_sums sums = parameter_sums(program, chunk);
+        const struct program_chunk *chunk = &program->chunks[classes[i]];
+        // What follows its like adds as much again, and is nowhere larger; the last, with the head,
+        // is like none.
+        bool repeats = i > 0 && classes[i] == classes[i - 1] && !chunk->last;
+        if (repeats) {
+            bytes[i] = bytes[i - 1];
+            holding.linear_elements += linear;
+        } else {
+            double before = holding.linear_elements;
+            sums = parameter_sums(program, chunk);
+            gradients = parameter_gradients(program, stack, chunk, &sums);
+            bytes[i] = (struct chunk_bytes){0};
+            for (int u = 0; u < chunk->use_count; u++)
+                hold_block(program, stack, &chunk->uses[u], &bytes[i], &holding);
+            linear = holding.linear_elements - before;
+        }
         for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
             holding.sums.elements[kind] += sums.elements[kind];
-        holding.gradient_elements += parameter_gradients(program, stack, chunk, &sums);
-        bytes[i] = (struct chunk_bytes){0};
-        for (int u = 0; u < chunk->use_count; u++) {
-            hold_block(program, stack, &chunk->uses[u], &bytes[i], &holding);
-        }
+        holding.gradient_elements += gradients;
     }
     add_heaviest(program, bytes, stage, &holding);
     return holding;
@@ -486,17 +488,4 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
         stack->reserve_bytes + (int64_t)((double)live_bytes * stack->reserve_ratio);
     parts.reserved_bytes = parts.peak_bytes + parts.reserve_bytes;
     return parts;
-}
-
-struct memory_parts memory_worst(const struct program *program, const struct stack *stack,
-                                 int *stage)
-{
-    struct memory_parts worst = {.reserved_bytes = -1};
-    for (int i = 0; i < program->shape.stage_count; i++) {
-        struct memory_parts parts = memory_of_stage(program, stack, i);
-        if (parts.reserved_bytes <= worst.reserved_bytes) continue;
-        worst = parts;
-        *stage = i;
-    }
-    return worst;
 }
