@@ -244,10 +244,15 @@ static struct chunk_bytes weigh(const struct chunk_weights *weights,
     struct schedule_in_flight sums[CHUNKS];
     for (int i = 0; i < weights->count; i++)
         sums[i] = (struct schedule_in_flight){0, 0};
-    for (int chunk = 0; chunk < chunk_count; chunk++) {
-        struct schedule_in_flight *sum = &sums[weights->of_chunk[chunk]];
-        sum->alive += hold[chunk].alive;
-        sum->waiting += hold[chunk].waiting;
+    for (int chunk = 0; chunk < chunk_count;) {
+        // Neighbours weigh alike: their sum need not pass through memory.
+        int at = weights->of_chunk[chunk];
+        struct schedule_in_flight sum = sums[at];
+        for (; chunk < chunk_count && weights->of_chunk[chunk] == at; chunk++) {
+            sum.alive += hold[chunk].alive;
+            sum.waiting += hold[chunk].waiting;
+        }
+        sums[at] = sum;
     }
     struct chunk_bytes bytes = {0};
     for (int i = 0; i < weights->count; i++) {
