@@ -1,5 +1,6 @@
 #include "memory/keep/keep_model.h"
 
+#include <assert.h>
 #include <math.h>
 
 // What a program is no better than, found without it: each stage by itself, counts that need not be
@@ -16,7 +17,9 @@ struct sets {
 static void describe(const struct keep_model *model, const struct keep_stage *stage,
                      struct sets *sets)
 {
+    assert(model->item_count >= 0 && model->item_count <= KEEP_ITEMS_MOST);
     sets->count = 1 << model->item_count;
+    assert(sets->count > 0);
     for (int set = 0; set < sets->count; set++) {
         sets->kept_bytes[set] = keep_kept_bytes(model, (unsigned)set);
         sets->moved_bytes[set] = keep_moved_bytes(model, (unsigned)set);
