@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { ALIGNMENT = 512 };  // of addresses: what CUDA's allocators round to
+// Of the search for addresses, a tenth of a second: what is left to gain is a thousandth.
+enum { NODE_CAP = 20000 };
 
 static void price(struct arena *arena, struct run_job *job)
 {
@@ -66,7 +68,8 @@ static bool make_with(struct arena *arena, struct arena *scratch, const struct p
                       const struct plan_schedule *schedule, enum memory_method method,
                       struct run_job *job, struct err *err)
 {
-    const struct memory_options options = {.method = method, .alignment = ALIGNMENT};
+    const struct memory_options options = {
+        .method = method, .alignment = ALIGNMENT, .node_cap = NODE_CAP};
     job->scripts = plan_scripts_make(arena, scratch, program, job->request.stack, schedule,
                                      &options, &job->is_planned, err);
     if (!job->scripts) return false;

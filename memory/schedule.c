@@ -80,7 +80,8 @@ static struct milp_options milp_options_of(const struct task *task, double deadl
 
 static struct pack_options pack_options_of(const struct task *task)
 {
-    return (struct pack_options){.deadline_s = deadline_s(task, 1)};
+    return (struct pack_options){.deadline_s = deadline_s(task, 1),
+                                 .node_cap = task->options->node_cap};
 }
 
 // The buffers of a problem as an order lets them live.
