@@ -48,6 +48,14 @@ static int way_of(const struct composer *composer, const struct parallel *parall
     return is_whole ? WAY_WHOLE : (int)memo_sharding(parallel);
 }
 
+// Exchanges of experts are hidden in some pipelines of a group and not in others, and parameters
+// that are fetched for backward behind more of it where W is not a task of its own.
+static int hiding_of(const struct composer *composer, const struct parallel *parallel)
+{
+    unsigned overlap = step_overlap(composer->request->stack, parallel);
+    return (overlap & OVERLAP_EP ? 1 : 0) + (overlap & OVERLAP_APART ? 2 : 0);
+}
+
 static const struct mesh *mesh_for(const struct composer *composer, const struct parallel *parallel)
 {
     return &composer->mesh[parallel->zero > 0];
@@ -68,10 +76,8 @@ static int recompute_of(struct composer *composer, const struct parallel *parall
 const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
                                         int recompute_way)
 {
-    // Exchanges of experts are hidden in some pipelines of a group and not in others.
-    unsigned overlap = step_overlap(composer->request->stack, parallel);
-    int hides = (overlap & OVERLAP_EP ? 1 : 0) + (overlap & OVERLAP_APART ? 2 : 0);
-    struct variant *variant = &composer->variants[hides][way_of(composer, parallel)][recompute_way];
+    int hiding = hiding_of(composer, parallel), way = way_of(composer, parallel);
+    struct variant *variant = &composer->variants[hiding][way][recompute_way];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -103,9 +109,9 @@ static void use_division(struct composer *composer, const struct division *divis
 {
     if (composer->division == division) return;
     composer->division = division;
-    for (int i = 0; i < WAY_COUNT; i++) {
+    for (int i = 0; i < HIDING_COUNT * WAY_COUNT; i++) {
         for (int recompute_way = 0; recompute_way < composer->recompute_count; recompute_way++) {
-            composer->phases[i][recompute_way].known = false;
+            composer->phases[i / WAY_COUNT][i % WAY_COUNT][recompute_way].known = false;
         }
     }
     if (division->class_count <= composer->class_capacity) return;
@@ -138,7 +144,8 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
 {
     const struct division *division = composer->division;
     int recompute_way = recompute_of(composer, parallel);
-    struct chunk_phases *phases = &composer->phases[way_of(composer, parallel)][recompute_way];
+    int hiding = hiding_of(composer, parallel), way = way_of(composer, parallel);
+    struct chunk_phases *phases = &composer->phases[hiding][way][recompute_way];
     if (phases->known) return phases->classes;
     if (phases->capacity < division->class_count) {
         phases->capacity = 2 * division->class_count;

@@ -66,7 +66,7 @@ struct composer {
     struct variant variants[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX];
     // of the division at hand
     const struct division *division;
-    struct chunk_phases phases[WAY_COUNT][RECOMPUTE_WAYS_MAX];
+    struct chunk_phases phases[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX];
     struct chunk_price *classes;
     int class_capacity;
     struct closed_form_paths paths;

@@ -269,7 +269,9 @@ static bool consider_recomputes(struct scan *scan, struct parallel *parallel,
     if (!time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return false;
     bool keeps_all = parallel->recompute == RECOMPUTE_NONE && tail->recomputes[0].moves & move;
     // Of moved layers there is less to copy where they are recomputed.
-    bool is_fastest = keeps_all && !offload_moves_activations(&parallel->offload);
+    const struct offload *offload = &parallel->offload;
+    bool is_fastest =
+        keeps_all && !offload_moves_activations(offload) && !offload_moves_parameters(offload);
     bool asked =
         is_fastest && time_decides(scan) && (!is_exhaustive(scan) || is_replayed(parallel));
     if (asked && settles(scan, parallel, pick)) return true;
