@@ -12,6 +12,7 @@
 #include "exchange/nearest.h"
 #include "library/answer.h"
 #include "planner/batch.h"
+#include "planner/outgrown.h"
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/idle_text.h"
@@ -234,11 +235,15 @@ static bool search(struct arena *arena, const struct plan_arguments *arguments,
     request->progress = show_progress;
     request->progress_context = &progress;
     request->stop = interrupt_catch();
+    bool says_memory = arguments->device_memory_bytes > 0;
+    struct outgrown outgrown = {0};
     bool done = may_idle ? search_idle(arena, request, result, &output->idle, err)
                 : target ? nearest_search(arena, target, request, result, err)
-                         : uneven_search(arena, request, result, &output->uneven, err);
+                         : outgrown_search(arena, request, says_memory, result, &output->uneven,
+                                           &outgrown, err);
     if (done && output->from.path) done = plan_from_search(arena, &output->from, request, err);
     progress_end(&progress);
+    if (outgrown.said) console_printf(stderr, "note: %s\n", outgrown.said);
     bool is_answered = done || err->kind == ERR_USAGE;
     if (is_answered && !may_idle) hint_idle(arena, request, result);
     interrupt_release();

@@ -168,10 +168,11 @@ double bound_kept_bytes(const struct search_request *request, const struct space
     double bytes = gradients * stack_gradient_bytes(stack, precision);
     if (!tails->moves_states)
         bytes += kept[1] * stack_state_bytes(stack, request->workload.optimizer, precision);
-    // Where parameters may be is not searched, but pinned.
+    // Where parameters are is one for all plans of a search.
     struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
-    struct offload offload = offload_of_value(pinned.set ? pinned.low : 0);
-    bool is_here = !offload_moves_parameters(&offload);
+    enum tier parameters =
+        pinned.set ? offload_of_value(pinned.low).parameters : request->pins.search_parameters;
+    bool is_here = parameters == TIER_DEVICE;
     if (is_here && stack_keeps_low_precision_weights(stack, precision, tails->zero_most >= 3)) {
         bytes += kept[3] * parameter_weight_bytes(precision);
     }

@@ -75,7 +75,7 @@ struct memo {
     struct arena *arena, *scratch;
     const struct search_request *request;
     struct price_context context;
-    enum tier parameters;  // of every plan of the search: not searched, but pinned
+    enum tier parameters;  // of every plan of the search: one of the pins
     struct graph_entry graphs[GRAPH_MAX];
     int graph_count;
     struct index layouts, lowered, priced;
@@ -98,7 +98,8 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
         .cluster = request->cluster,
     };
     struct int_range offload = pins_get(&request->pins, CHOICE_OFFLOAD);
-    if (offload.set) memo->parameters = offload_of_value(offload.low).parameters;
+    memo->parameters =
+        offload.set ? offload_of_value(offload.low).parameters : request->pins.search_parameters;
     memo->layouts.key_bytes = memo->lowered.key_bytes = sizeof(struct lower_key);
     memo->priced.key_bytes = sizeof(struct price_key);
     return memo;

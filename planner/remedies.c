@@ -72,6 +72,23 @@ static bool try_free(struct arena *arena, const struct search_request *request,
     return true;
 }
 
+// Unclipped, gradients of a single micro-batch pass through rooms and are never whole: worth a word
+// where all else has left the device already.
+static bool try_unclipped(struct arena *arena, const struct search_request *request,
+                          const struct search_result *result, struct remedy *remedy)
+{
+    struct search_request freed = *request;
+    struct candidate best;
+    bool is_asked = request->pins.search_parameters != TIER_DEVICE && !request->workload.unclipped;
+    freed.workload.unclipped = true;
+    if (!is_asked || !scan_good(arena, &freed, &best)) return false;
+    remedy->step_s = best.cost.step_s;
+    remedy->text = arena_print(arena, "--clip off needs %s reserved (%s)",
+                               units_bytes(arena, (double)best.memory.reserved_bytes),
+                               time_text(arena, best.cost.step_s, result->closest.cost.step_s));
+    return true;
+}
+
 static int free_pins(struct arena *arena, const struct search_request *request,
                      const struct search_result *result, struct remedy *remedies, int most)
 {
@@ -88,6 +105,7 @@ static int free_pins(struct arena *arena, const struct search_request *request,
         if (!try_free(arena, request, result, &SINGLES[i], 1, &remedy)) continue;
         insert(remedies, &count, most, &remedy);
     }
+    if (try_unclipped(arena, request, result, &remedy)) insert(remedies, &count, most, &remedy);
     if (try_free(arena, request, result, DEGREES, DEGREE_COUNT, &remedy)) {
         insert(remedies, &count, most, &remedy);
     }

@@ -31,6 +31,8 @@ struct pins {
     bool search_offload;  // `offload` not set: nothing is moved, unless this asks for a search of
                           // states, whole layers, and then classes of operators where they may win
                           // (planner/refine.h)
+    enum tier search_parameters;  // beside search_offload: where parameters are in every plan, all
+                                  // of which move states then; TIER_DEVICE: not moved
     const int *stage_layers;
     int stage_layers_count;
     const int *replica_micro_batches;  // planner/unlike.h; search_plans does not look at them
@@ -38,7 +40,7 @@ struct pins {
     const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
     int layout_count;
     bool per_operator;  // the best plans get layouts of their own (planner/per_operator.h)
-    bool supposed;  // a question completes them ("what if pp were 4?"): they describe no run
+    bool supposed;      // a question completes them ("what if pp were 4?"): they describe no run
     struct {
         const char *key;
         int64_t value;

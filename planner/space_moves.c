@@ -4,7 +4,8 @@
 #include "plan/unexecuted.h"
 
 // Where optimizer states may be, times where activations may be. Of activations whole layers are
-// moved, the first of each stage: classes of operators are for pins.
+// moved, the first of each stage: classes of operators are for pins. Parameters are in one place in
+// all plans of a search (planner/outgrown.h), and off the device only beside their states.
 
 static bool has_tier(const struct cluster *cluster, enum tier tier)
 {
@@ -45,8 +46,11 @@ int space_moves(const struct search_request *request, int layers_most,
     int most = layers_most <= OFFLOAD_LAYERS_MAX ? layers_most : OFFLOAD_LAYERS_MAX + 1;
     for (enum tier activations = TIER_DEVICE; activations < TIER_COUNT; activations++) {
         for (enum tier optimizer = TIER_DEVICE; optimizer < TIER_COUNT; optimizer++) {
-            struct space_move move = {
-                .offload = {.optimizer = optimizer, .activations = activations}};
+            const enum tier parameters = pins->search_parameters;
+            if (parameters != TIER_DEVICE && optimizer == TIER_DEVICE) continue;
+            struct space_move move = {.offload = {.optimizer = optimizer,
+                                                  .activations = activations,
+                                                  .parameters = parameters}};
             if (activations != TIER_DEVICE) {
                 move.layers_low = 1;
                 move.layers_high = most;
@@ -54,6 +58,7 @@ int space_moves(const struct search_request *request, int layers_most,
             bool is_moved = activations != TIER_DEVICE || optimizer != TIER_DEVICE;
             bool is_there = has_tier(request->cluster, activations) &&
                             has_tier(request->cluster, optimizer) &&
+                            has_tier(request->cluster, parameters) &&
                             (!is_moved || request->stack->copy_ratio > 0);
             const struct parallel moved = {.offload = move.offload};
             bool is_run =

@@ -96,6 +96,47 @@ for my $of (['away', $held - 1], ['here', $quarter], ['here', 1]) {
           $run->{errors});
 }
 
+# A plan for less memory is asked for as plainly: what has to leave the device leaves it. The stack
+# keeps 1.5 GB for its libraries; the model needs 26 MB, or a quarter.
+sub asked_plainly {
+    my ($name, @more) = @_;
+    my ($status, $out, $errors) = answer_of("$build/meshwright", 'plan', "$folder/deep.json",
+        'dgx-a100-80g --precision fp32 --seq-len 32 --global-batch 2 --micro-batch 2 --gpus 1',
+        '--recompute none --stack meshwright --force', @more, '-o', "$folder/$name.json", '--json');
+    my $plan = $status ? undef : $json->decode($out);
+    my ($note) = $errors =~ /^note: (nothing fits .*)/m;
+    return {status => $status, errors => $errors, note => $note // '', memory => $plan->{memory},
+            offload => $plan->{parallel}{offload} // 'none'};
+}
+
+my $plain = asked_plainly('plain', '--device-memory 2000000000');
+check('what fits moves nothing', !$plain->{status} && $plain->{offload} eq 'none'
+      && $plain->{note} eq '', $plain->{errors});
+my $reserve = $plain->{memory}{reserve_bytes};
+my $most    = $plain->{memory}{peak_bytes};
+my $less    = asked_plainly('less', '--device-memory', int($reserve + $most * 9 / 10));
+check('nine tenths of it keep the parameters, and say so', !$less->{status}
+      && $less->{offload} ne 'none' && $less->{offload} !~ /parameters/
+      && $less->{note} =~ /searched with --offload auto$/, $less->{errors});
+my $least = asked_plainly('least', '--device-memory', int($reserve + $most / 2));
+check('less moves parameters, and says so', !$least->{status}
+      && $least->{offload} =~ /parameters/
+      && $least->{note} =~ /searched with --offload auto, parameters on the host/,
+      $least->{errors});
+my $auto = asked_plainly('auto', '--offload auto --device-memory', int($reserve + $most / 2));
+check('auto finds the same', !$auto->{status} && $auto->{offload} eq $least->{offload},
+      $auto->{errors});
+my $kept = asked_plainly('kept', '--offload none --device-memory', int($reserve + $most / 2));
+check('what is pinned stays', $kept->{status} == 1 && $kept->{note} eq ''
+      && $kept->{errors} =~ /nothing fits: the closest plan \(tp1 pp1 dp1 mb1 z0\)/,
+      $kept->{errors});
+if (!$least->{status}) {
+    my $run  = run_of('least', '--device-memory', $least->{memory}{peak_bytes});
+    my $same = run_of('plain');
+    check('and runs in what is planned beside the reserve', $run->{status} == 0
+          && losses($run) eq losses($same), $run->{errors});
+}
+
 # The planner has as much as it is told.
 my $told = plan_of('told', @away, '--device-memory 2000000000');
 check('the plan holds the memory it was made for', !$told->{status}

@@ -237,6 +237,39 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
     assert_true(moved_count > 0);
 }
 
+// The same where every plan keeps its parameters off the device, of which nothing else is asked.
+static void parameters_elsewhere_are_bounded_as_well(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 6, found_count = 0;
+    struct draw draw = draw_start("parameters elsewhere, pruned against exhaustive", 20261124);
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        request.objective = i % 3 == 2 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+        struct err err = {0}, other = {0};
+        request.stack = stack_load(&arena, "meshwright", &err);
+        request.pins.search_offload = true;
+        request.pins.search_parameters = TIER_HOST;
+        struct search_result pruned = {0}, whole = {0};
+        bool ok = search_plans(&arena, &request, &pruned, &err);
+        request.exhaustive = true;
+        assert_int_equal(ok, search_plans(&arena, &request, &whole, &other));
+        assert_int_equal(pruned.status, whole.status);
+        assert_int_equal(pruned.best_count, whole.best_count);
+        for (int k = 0; k < pruned.best_count; k++) {
+            const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
+            assert_int_equal(candidate_compare(request.objective, a, b), 0);
+            assert_int_equal(a->parallel.offload.parameters, TIER_HOST);
+            assert_int_not_equal(a->parallel.offload.optimizer, TIER_DEVICE);
+            found_count++;
+        }
+        arena_free(&arena);
+    }
+    assert_true(found_count > 0);
+}
+
 static void forbid(struct search_request *request, const char *key, int64_t value)
 {
     struct pins *pins = &request->pins;
@@ -403,6 +436,7 @@ int main(void)
         cmocka_unit_test(hosts_without_drives_are_named),
         cmocka_unit_test(stacks_refuse_what_they_cannot_move),
         cmocka_unit_test(pruned_and_exhaustive_search_move_the_same),
+        cmocka_unit_test(parameters_elsewhere_are_bounded_as_well),
         cmocka_unit_test(forbidden_moves_are_not_proposed),
         cmocka_unit_test(a_refusal_names_what_else_may_be_moved),
         cmocka_unit_test(moves_are_explained),

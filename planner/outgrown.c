@@ -1,0 +1,93 @@
+#include "planner/outgrown.h"
+
+#include "core/units.h"
+#include "planner/choice.h"
+
+enum { RUNG_MAX = 5 };
+static const int64_t SMALL_BUCKET_BYTES = (int64_t)4 << 20;
+
+struct rung {
+    struct pins pins;
+    const char *said;
+};
+struct rungs {
+    struct rung items[RUNG_MAX];
+    int count;
+};
+
+static struct pins *add(struct rungs *rungs, const char *said)
+{
+    struct rung *rung = &rungs->items[rungs->count];
+    *rung = rungs->items[rungs->count - 1];
+    rung->said = said;
+    rungs->count++;
+    return &rung->pins;
+}
+
+static bool has_drives(const struct cluster *cluster)
+{
+    const struct offload parameters = {.optimizer = TIER_NVME, .parameters = TIER_NVME};
+    struct err none = {0};
+    return program_check_offload(cluster, &parameters, &none);
+}
+
+static struct rungs rungs_of(const struct search_request *request, bool says_memory)
+{
+    struct rungs rungs = {.count = 1, .items = {{.pins = request->pins}}};
+    const struct pins *pins = &request->pins;
+    unsigned offers = request->stack->offload;
+    bool is_open = !pins_get(pins, CHOICE_OFFLOAD).set && offers != 0;
+    if (is_open && !pins->search_offload && says_memory)
+        add(&rungs, "--offload auto")->search_offload = true;
+    const struct pins *last = &rungs.items[rungs.count - 1].pins;
+    if (!is_open || !last->search_offload || !(offers >> OFFLOADS_PARAMETERS & 1)) return rungs;
+    add(&rungs, "--offload auto, parameters on the host")->search_parameters = TIER_HOST;
+    if (!pins_get(pins, CHOICE_BUCKET_BYTES).set)
+        pins_set(add(&rungs, "--offload auto, parameters on the host, --bucket-bytes 4194304"),
+                 CHOICE_BUCKET_BYTES, SMALL_BUCKET_BYTES, SMALL_BUCKET_BYTES);
+    if (offers >> OFFLOADS_PARAMETERS_NVME & 1 && has_drives(request->cluster))
+        add(&rungs, "--offload auto, parameters on NVMe")->search_parameters = TIER_NVME;
+    return rungs;
+}
+
+// A search on one rung. `is_whole`: what would help is found out as well where nothing fits.
+static bool try_rung(struct arena *arena, const struct search_request *request,
+                     const struct rung *rung, bool is_whole, struct search_result *result,
+                     struct uneven_answer *answer, struct err *err)
+{
+    struct search_request own = *request;
+    own.pins = rung->pins;
+    if (!is_whole) own.nothing = SEARCH_FITS_ONLY;
+    return uneven_search(arena, &own, result, answer, err);
+}
+
+bool outgrown_search(struct arena *arena, struct search_request *request, bool says_memory,
+                     struct search_result *result, struct uneven_answer *answer,
+                     struct outgrown *outgrown, struct err *err)
+{
+    *outgrown = (struct outgrown){0};
+    const struct rungs rungs = rungs_of(request, says_memory);
+    int answered = 0;
+    bool is_whole = rungs.count == 1;
+    if (!try_rung(arena, request, &rungs.items[0], is_whole, result, answer, err)) return false;
+    for (int r = 1; r < rungs.count && result->status == SEARCH_NOTHING_FITS; r++) {
+        struct err refused = {0};
+        struct search_result other;
+        struct uneven_answer other_answer;
+        // What is pinned may have no plan there.
+        if (!try_rung(arena, request, &rungs.items[r], false, &other, &other_answer, &refused))
+            continue;
+        answered = r;
+        *result = other;
+        *answer = other_answer;
+    }
+    const struct rung *rung = &rungs.items[answered];
+    bool lacks_remedies = result->status == SEARCH_NOTHING_FITS && !is_whole;
+    if (lacks_remedies && !try_rung(arena, request, rung, true, result, answer, err)) return false;
+    request->pins = rung->pins;
+    if (answered > 0)
+        outgrown->said = arena_print(
+            arena, "nothing fits %s with all of it on the device; searched with %s",
+            units_bytes(arena, (double)cluster_device_bytes(request->cluster)), rung->said);
+    return true;
+}
