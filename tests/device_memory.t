@@ -79,6 +79,40 @@ for my $name ('away', 'below') {
     }
 }
 
+# Drives fail: every sixteenth read and write of theirs does, of parameters and of states. One line says
+# so, and the folder is left as it was.
+my $drive = "$folder/drive";
+mkdir $drive;
+my @short = ('run', "$folder/below.json", '--backend', 'cpu', '--steps', 1, '--nvme', $drive, '-o',
+             "$folder/short.json", '--force');
+sub faulted {
+    my ($call, $number) = @_;
+    my $status = run_into({1 => "$folder/out", 2 => "$folder/err", 3 => "$folder/calls"},
+                          "$build/tests/io_fail", $call, $number, "$build/meshwright", @short);
+    my @lines = grep { /^meshwright run:/ && !/: cpu on |: predicted for / }
+        split /\n/, text_of("$folder/err");
+    return ($status, text_of("$folder/calls"), @lines);
+}
+if ((faulted('read', 1))[0] eq '77') {
+    skipped('faults of drives', 'the kernel does not notify of system calls');
+} else {
+    for (['read', 'reading', 'Input/output error'], ['write', 'writing', 'No space left on device']) {
+        my ($call, $doing, $why) = @$_;
+        my ($most) = (faulted($call, 1e6))[1] =~ /(\d+) calls/;
+        my ($drives, $fetches, $wrong) = (0, 0, '');
+        for (my $number = $most; $number > 0; $number -= 16) {
+            my ($status, $path, @lines) = faulted($call, $number);
+            next if $path !~ /\Q$drive\E/;
+            $drives++;
+            $fetches += grep { /fetch parameters: / } @lines;
+            $wrong .= "$call $number: $status: @lines\n" if $status ne '4' || @lines != 1
+                || $lines[0] !~ /$doing a file in \Q$drive\E: $why$/ || glob("$drive/*");
+        }
+        check("$drives of the drive's ${call}s fail with one line", $drives > 1 && !$wrong, $wrong);
+        check('those of parameters among them', $fetches > 0) if $call eq 'read';
+    }
+}
+
 my $refusal = qr/rank 0, step \d+, at .*: [\d.]+ MiB more do not fit into the [\d.]+ MiB of device/;
 # What is quick to find does not fit where the least does: a run makes that by itself.
 my $loose = run_of('away', $plenty)->{answer}{device_memory}{peak_bytes};
