@@ -61,14 +61,18 @@ struct segment {
     const struct blocks_graph *b;
     struct json_writer *writer;
     int first, last;  // operators, both included
-    int *names_of;    // of a tensor: its number in this segment, or -1
+    int *names_of;    // of a tensor: its number in this segment, or -1 between segments
+    int *named;       // the tensors that have one, so that a segment costs no more than it holds
     int name_count;
     bool is_plain;  // numbers in place of names, so that segments compare
 };
 
 static const char *name_of(struct segment *s, int tensor)
 {
-    if (s->names_of[tensor] < 0) s->names_of[tensor] = s->name_count++;
+    if (s->names_of[tensor] < 0) {
+        s->named[s->name_count] = tensor;
+        s->names_of[tensor] = s->name_count++;
+    }
     struct arena *arena = s->b->arena;
     if (s->is_plain) return arena_print(arena, "t%d", s->names_of[tensor]);
     return s->b->graph->tensors[tensor].name;
@@ -256,15 +260,26 @@ static void put_operator(struct segment *s, const struct blocks_operator *op)
     json_close(s->writer, '}');
 }
 
-static const char *block_text(const struct blocks_graph *b, int first, int last, bool is_plain,
-                              const char *name)
+static struct segment segment_new(const struct blocks_graph *b)
 {
-    struct json_writer writer = {.arena = b->arena};
-    struct segment s = {
-        .b = b, .writer = &writer, .first = first, .last = last, .is_plain = is_plain};
+    struct segment s = {.b = b};
     s.names_of = ARENA_NEW(b->arena, int, b->graph->tensor_count);
+    s.named = ARENA_NEW(b->arena, int, b->graph->tensor_count);
     for (int t = 0; t < b->graph->tensor_count; t++)
         s.names_of[t] = -1;
+    return s;
+}
+
+static const char *block_text(const struct segment *whole, int first, int last, bool is_plain,
+                              const char *name)
+{
+    const struct blocks_graph *b = whole->b;
+    struct json_writer writer = {.arena = b->arena};
+    struct segment s = *whole;
+    s.writer = &writer;
+    s.first = first;
+    s.last = last;
+    s.is_plain = is_plain;
     const struct blocks_operator *end = &b->operators[last];
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "name", name);
@@ -278,6 +293,8 @@ static const char *block_text(const struct blocks_graph *b, int first, int last,
     json_put_text(&writer, "output",
                   end->kind == BLOCKS_LOSS ? "loss" : name_of(&s, end->node->outputs[0]));
     json_close(&writer, '}');
+    for (int i = 0; i < s.name_count; i++)
+        s.names_of[s.named[i]] = -1;
     return writer.text;
 }
 
@@ -307,10 +324,11 @@ static bool put_blocks(struct blocks_graph *b, const bool *is_cut, struct json_w
                        int *sequence, int *count)
 {
     struct names known = {0};
+    struct segment whole = segment_new(b);
     int first = 0, kinds = 0;
     for (int at = 0; at < b->operator_count; at++) {
         if (!is_cut[at] && at + 1 < b->operator_count) continue;
-        const char *plain = block_text(b, first, at, true, "block");
+        const char *plain = block_text(&whole, first, at, true, "block");
         if (!plain)
             return b->err->kind ? false
                                 : blocks_fail(b, b->operators[first].node,
@@ -320,7 +338,7 @@ static bool put_blocks(struct blocks_graph *b, const bool *is_cut, struct json_w
             kind = kinds++;
             names_put(b->arena, &known, plain, kind);
             const char *name = arena_print(b->arena, "block%d", kind);
-            const char *text = block_text(b, first, at, false, name);
+            const char *text = block_text(&whole, first, at, false, name);
             struct json_document document;
             if (!text || !json_parse(b->arena, b->path, text, strlen(text), &document, b->err))
                 return false;
