@@ -42,8 +42,8 @@ sub grown {
         $is_own{$_} = 1 for $json->encode($node->{outputs}) =~ /\{"name":"([^"]+)"\}/g;
     }
     $is_own{$_} = 1 for grep { /$weights/ } keys %sizes;
-    my @own = map { $json->encode($_) }
-        grep { $json->encode($_) =~ /"name":"[^"]*$weights/ } @{ $module->{signature}{input_specs} };
+    my @own = grep { /"name":"[^"]*$weights/ }
+        map { $json->encode($_) } @{ $module->{signature}{input_specs} };
     my ($values, $before, @layers) = ('', $to);
     for my $i (1 .. $count) {
         my $renamed = sub { $_[0] eq $from ? $before : $is_own{ $_[0] } ? "$_[0]_x$i" : $_[0] };
@@ -94,7 +94,8 @@ sub value {
     return bytes($field, bytes(1, $name) . bytes(2, bytes(1, number(1, 1) . bytes(2, $shape))));
 }
 
-# Residual blocks of two 3 x 3 convolutions of 64 channels, each with its norm: 7 operators.
+# Residual blocks of two 3 x 3 convolutions of 64 channels, each with its norm: 7 operators. Its
+# classes are those of an image of one pixel.
 sub residual {
     my ($count) = @_;
     my $graph = node('Conv', ['x', 'w'], 'y0', pads => [1, 1, 1, 1]) . weight('w', 64, 3, 3, 3);
@@ -110,9 +111,9 @@ sub residual {
         }
         $graph .= node('Add', [$last, 'y' . ($i - 1)], "s$i") . node('Relu', ["s$i"], "y$i");
     }
-    $graph .= node('GlobalAveragePool', ["y$count"], 'pooled') . node('Flatten', ['pooled'], 'flat')
-        . node('Gemm', ['flat', 'head'], 'logits') . weight('head', 64, 10)
-        . value(11, 'x', 1, 3, 32, 32) . value(12, 'logits', 1, 10);
+    $graph .= node('GlobalAveragePool', ["y$count"], 'pooled')
+        . node('Conv', ['pooled', 'head'], 'logits') . weight('head', 10, 64, 1, 1)
+        . value(11, 'x', 1, 3, 32, 32) . value(12, 'logits', 1, 10, 1, 1);
     return number(1, 8) . bytes(7, $graph) . bytes(8, number(2, 13));
 }
 

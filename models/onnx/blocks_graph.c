@@ -185,7 +185,9 @@ static bool is_answered(const struct blocks_graph *b)
                        b->path);
     }
     const struct onnx_tensor *logits = tensor_at(b, b->logits);
-    if (logits->rank == 2) return true;
+    // Behind a global pool images of one pixel may be left.
+    bool is_flat = logits->rank >= 2 && product_of(logits->dims, 2, logits->rank) == 1;
+    if (is_flat && logits->dims[1] > 1) return true;
     return err_set(
         b->err, ERR_INPUT,
         "%s: output %s has %d dimensions: losses over (batch, classes) alone are planned", b->path,

@@ -3,6 +3,7 @@
 #include "models/autodiff.h"
 #include "models/import.h"
 #include "models/op.h"
+#include "tests/support/real_graphs.h"
 
 // Graphs that are no stack of known layers, as blocks of operators.
 
@@ -40,6 +41,26 @@ static void the_work_of_a_sample_is_that_of_its_layers(void **state)
 {
     const struct graph *graph = graph_of(*state, RESNET);
     assert_true(graph_model_flop(graph, 1) == 6 * 4089184256.0);
+}
+
+// Its answer is (1, 1000, 1, 1), behind concatenations: 1,235,496 parameters, and multiply-adds by
+// hand over its layers (squeezenet 1.1: 3 x 3 of 64 at stride 2, eight fire modules, 1 x 1 of
+// 1000).
+static void squeezenet_answers_with_an_image_of_one_pixel(void **state)
+{
+    static const int FIRES[][4] = {{64, 16, 64, 55},   {128, 16, 64, 55},  {128, 32, 128, 27},
+                                   {256, 32, 128, 27}, {256, 48, 192, 13}, {384, 48, 192, 13},
+                                   {384, 64, 256, 13}, {512, 64, 256, 13}};
+    const char *path = real_graph(*state, "onnx-light/light_squeezenet.onnx");
+    if (!path) return;
+    const struct graph *graph = graph_of(*state, path);
+    double products = 111.0 * 111 * 64 * 27 + 13.0 * 13 * 512 * 1000;
+    for (int i = 0; i < 8; i++) {
+        const int *fire = FIRES[i];
+        products += (double)fire[3] * fire[3] * fire[1] * (fire[0] + 10 * fire[2]);
+    }
+    assert_int_equal(graph->parameter_count, 1235496);
+    assert_true(graph_model_flop(graph, 1) == 6 * products);
 }
 
 // Whatever the batch, forward and each of the two products of backward have the same work; the
@@ -140,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bottlenecks_that_are_alike_are_one_block),
         cmocka_unit_test(the_work_of_a_sample_is_that_of_its_layers),
+        cmocka_unit_test(squeezenet_answers_with_an_image_of_one_pixel),
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
         cmocka_unit_test(wrong_blocks_are_one_line),
