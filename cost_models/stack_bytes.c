@@ -42,3 +42,10 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision)
     bool is_own = precision == PRECISION_FP16 && stack->fp16_gradient_bytes > 0;
     return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
 }
+
+bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision precision,
+                                       bool sharded)
+{
+    bool is_cast_late = sharded && stack->fp32_weights && precision != PRECISION_FP32;
+    return !is_cast_late;
+}

@@ -79,8 +79,8 @@ for my $name ('away', 'below') {
     }
 }
 
-# Drives fail: every sixteenth read and write of theirs does, of parameters and of states. One line says
-# so, and the folder is left as it was.
+# Drives fail: every sixteenth read and write of theirs does, of parameters and of states. One
+# line says so, and the folder is left as it was.
 my $drive = "$folder/drive";
 mkdir $drive;
 my @short = ('run', "$folder/below.json", '--backend', 'cpu', '--steps', 1, '--nvme', $drive, '-o',
@@ -96,7 +96,8 @@ sub faulted {
 if ((faulted('read', 1))[0] eq '77') {
     skipped('faults of drives', 'the kernel does not notify of system calls');
 } else {
-    for (['read', 'reading', 'Input/output error'], ['write', 'writing', 'No space left on device']) {
+    for (['read', 'reading', 'Input/output error'],
+         ['write', 'writing', 'No space left on device']) {
         my ($call, $doing, $why) = @$_;
         my ($most) = (faulted($call, 1e6))[1] =~ /(\d+) calls/;
         my ($drives, $fetches, $wrong) = (0, 0, '');

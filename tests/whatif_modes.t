@@ -80,9 +80,10 @@ my %values = (
     '-o' => "$folder/out", '--workers' => undef, '--force' => undef,
 );
 my %pins = map { $_ => 1 }
-    qw(--dp --tp-kind --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero --zero-group --recompute
-       --recompute-layers --schedule --in-flight --offload --stages --attention --overlap
-       --bucket-bytes --passes --forbid --expert-imbalance --capacity-factor --optimizer --clip);
+    qw(--dp --tp-kind --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero
+       --zero-group --recompute --recompute-layers --schedule --in-flight --offload --stages
+       --attention --overlap --bucket-bytes --passes --forbid --expert-imbalance
+       --capacity-factor --optimizer --clip);
 
 sub ask {
     my ($words) = @_;

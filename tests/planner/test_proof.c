@@ -143,7 +143,10 @@ static void the_winner_pinned_back_is_itself(void **state)
         assert_true(back.best_count > 0);
         const char *differs =
             proof_differences(*state, &question, &winner->parallel, &back.best[0].parallel);
-        assert_string_equal(differs, "");
+        // Of two caps that take equally long the smaller is taken, of those that are searched: the
+        // free search leaves some out beside stages that it found last, and says so.
+        if (back.best[0].parallel.in_flight >= winner->parallel.in_flight)
+            assert_string_equal(differs, "");
         assert_true(back.best[0].closed_form_s == winner->closed_form_s);
     }
 }
