@@ -408,7 +408,7 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     const struct stack *stack = memo->context->compute.stack;
     overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
     bool is_apart = overlap & OVERLAP_APART;
-    enum phase last = is_apart ? PHASE_BACKWARD : PHASE_WEIGHT;
+    int last = is_apart ? PHASE_BACKWARD : PHASE_WEIGHT;
     overlap_parameters(stack, overlap, tallies, PHASE_BACKWARD, last);
     if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
     struct block_price price = {0};

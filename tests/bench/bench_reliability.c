@@ -66,7 +66,8 @@ static void bench_slow_rank(void)
         calm[stage] = (struct lane_stage){.slowdown = 1};
         slow[stage] = (struct lane_stage){.slowdown = stage == STAGES / 2 ? 1.2 : 1};
     }
-    const struct engine_lane lanes[] = {{1, slow}, {PIPELINES - 1, calm}};
+    const struct engine_lane lanes[] = {{.pipeline_count = 1, .stages = slow},
+                                        {.pipeline_count = PIPELINES - 1, .stages = calm}};
     struct engine_options folded = {.lanes = lanes, .lane_count = 2};
     double start_s = clock_s();
     double all_step_s = simulate_step(&arena, &scratch, price, &all)->cost.step_s;

@@ -18,10 +18,10 @@ enum { CASES = 40, HEADS = 8 };
 static const char *const MODELS[] = {
     "{\"model_type\": \"llama\", " SIZES "\"head_dim\": 4}",
     "{\"model_type\": \"qwen2\", " SIZES "\"tie_word_embeddings\": true}",
-    "{\"model_type\": \"mixtral\", " SIZES
-    "\"head_dim\": 4, \"num_local_experts\": 8, \"num_experts_per_tok\": 2}",
-    "{\"model_type\": \"gpt2\", \"vocab_size\": 16, \"n_embd\": 16, \"n_layer\": 1, "
-    "\"n_head\": 8, \"n_positions\": 16}",
+    ("{\"model_type\": \"mixtral\", " SIZES
+     "\"head_dim\": 4, \"num_local_experts\": 8, \"num_experts_per_tok\": 2}"),
+    ("{\"model_type\": \"gpt2\", \"vocab_size\": 16, \"n_embd\": 16, \"n_layer\": 1, "
+     "\"n_head\": 8, \"n_positions\": 16}"),
 };
 
 static struct parallel draw_parallel(struct draw *draw)

@@ -34,7 +34,7 @@ static void tables_go_to_the_host_where_devices_are_full(void **state)
     assert_true(place_fewest(arena, &request, 64, &fewest, &err));
     assert_int_equal(fewest.gpus, 1);
     const struct table_prediction *prediction = &fewest.result.prediction;
-    assert_true(prediction->host_bytes > 20e9);
+    assert_true((double)prediction->host_bytes > 20e9);
     assert_true(prediction->hit_ratio > 0.5 && prediction->hit_ratio < 1);
     assert_true(prediction->spans[TABLE_TASK_FETCH].s > 0 && prediction->step_s > device_s);
     assert_true(prediction->memory.device_bytes <= prediction->device_limit_bytes);
