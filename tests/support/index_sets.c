@@ -348,6 +348,18 @@ static void check_flats(struct index_machine *m)
     if (m->flat_count > 0) sets_violate(m->result, "ZeRO communicates more than it has to");
 }
 
+// Which rows find room in a capacity depends on those of all the sequence before them.
+static void check_capacities(struct index_machine *m)
+{
+    for (int i = 0; i < m->program->instr_count; i++) {
+        const struct instr *instr = &m->program->instrs[i];
+        if (instr->kind != OP_DISPATCH || instr->collective) continue;
+        unsigned split = layout_axes_on(&m->held[instr->inputs[0]].claim, DIM_SEQ);
+        if (split & ~m->counted_axes[instr->op][instr->recompute])
+            sets_violate(m->result, "a capacity does not know the sequence before it");
+    }
+}
+
 static void check_end(struct index_machine *m)
 {
     const struct block_gradients *gradients = &m->task->facts->gradients;
@@ -362,6 +374,7 @@ static void check_end(struct index_machine *m)
     for (int i = 0; i < m->program->parameter_count; i++)
         check_parameter(m, &m->program->parameters[i]);
     check_flats(m);
+    if (m->task->has_capacity) check_capacities(m);
 }
 
 struct sets_result sets_check(struct arena *arena, const struct sets_case *task)

@@ -30,6 +30,7 @@ struct sets_case {
     const struct mesh *mesh;
     const struct parallel *parallel;
     int64_t seq_len;
+    bool has_capacity;  // experts take so many rows and drop the rest
     int element_bytes;  // of ELEMENT_COMPUTE in the precision that was lowered for
 };
 

@@ -102,6 +102,7 @@ static void lower(struct arena *arena, struct draw *draw, struct random_case *dr
     drawn->mesh = mesh_make(parallel, drawn->sizes.kv_heads);
     drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
     if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);
+    drawn->capacity_factor = draw_int(draw, 0, 2) ? 0 : 1.5;
     block_differentiate(arena, drawn->block, &drawn->facts);
     struct lower_request request = {.block = drawn->block,
                                     .mesh = &drawn->mesh,
@@ -109,7 +110,7 @@ static void lower(struct arena *arena, struct draw *draw, struct random_case *dr
                                     .recompute = parallel->recompute,
                                     .seq_len = drawn->seq_len,
                                     .precision = PRECISION_BF16,
-                                    .capacity_factor = draw_int(draw, 0, 2) ? 0 : 1.5,
+                                    .capacity_factor = drawn->capacity_factor,
                                     .expert_imbalance = 1.2,
                                     .differentiated = &drawn->facts};
     drawn->program = lower_block(arena, &request);
@@ -179,6 +180,7 @@ struct sets_case random_case_sets(const struct random_case *drawn)
                               .mesh = &drawn->mesh,
                               .parallel = &drawn->parallel,
                               .seq_len = drawn->seq_len,
+                              .has_capacity = drawn->capacity_factor > 0,
                               .element_bytes = 2};
 }
 

@@ -11,6 +11,7 @@ struct random_case {
     struct random_sizes sizes;
     struct mesh mesh;
     int64_t seq_len;
+    double capacity_factor;  // 0: experts take all rows
     const struct block *block;
     struct differentiated facts;
     struct block_program *program;
