@@ -42,7 +42,7 @@ enum schedule_kind {
 enum cp_kind { CP_RING, CP_ALL_GATHER, CP_ULYSSES, CP_KIND_COUNT };
 // How tensor parallel ranks are laid out: in a line, or as a grid of two or three axes (tx, ty, tz;
 // plan/layout/grid.h), each of which splits another dimension.
-enum tp_kind { TP_1D, TP_2D, TP_2_5D, TP_3D, TP_KIND_COUNT };
+enum tp_kind { TP_1D, TP_2D, TP_2_5D, TP_3D, TP_2D_SUMMA, TP_2_5D_SUMMA, TP_KIND_COUNT };
 // Passes over graph and program (plan/passes.h); a plan holds a mask of 1 << pass.
 enum pass {
     PASS_ATTENTION,       // an unfused attention chain becomes the flash operator

@@ -262,6 +262,13 @@ static bool check_grid(const struct question *question, struct err *err)
     if (parallel->sp)
         return err_set(err, ERR_USAGE,
                        "--tp-kind %s: a grid leaves --sp nothing to split; only off works", kind);
+    bool hands_out_heads = question->parallel->cp_kind == CP_ULYSSES;
+    if (SUMMA_GRIDS >> parallel->tp_kind & 1 && degree(question, AXIS_CP) > 1 && hands_out_heads)
+        return err_set(
+            err, ERR_USAGE,
+            "--tp-kind %s: sums over heads would follow what --cp-kind ulysses hands out "
+            "of them; ring and allgather work",
+            kind);
     if (parts > 0 && question->workload->global_batch % (degree(question, AXIS_DP) * parts) != 0)
         return err_set(err, ERR_USAGE,
                        "--tp-kind %s: tp %d splits the sequences of a micro-batch by %lld, which a "

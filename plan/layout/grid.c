@@ -42,11 +42,13 @@ struct tp_grid grid_of(const struct parallel *parallel)
     int size = parallel->degree[AXIS_TP], z = 1;
     switch (parallel->tp_kind) {
     case TP_2_5D:
+    case TP_2_5D_SUMMA:
         return deep_grid(size);
     case TP_3D:
         z = root_of(size, 3);
         break;
     case TP_2D:
+    case TP_2D_SUMMA:
         break;
     default:
         return (struct tp_grid){1, size, 1};
@@ -65,8 +67,10 @@ int64_t grid_batch_parts(const struct parallel *parallel)
     struct tp_grid grid = grid_of(parallel);
     switch (parallel->tp_kind) {
     case TP_2D:
+    case TP_2D_SUMMA:
         return grid.x;
     case TP_2_5D:
+    case TP_2_5D_SUMMA:
         return (int64_t)grid.x * grid.z;
     case TP_3D:  // tokens are split over ty or over tz, never over both
         return (int64_t)grid.x * grid.y * grid.z / gcd(grid.y, grid.z);
@@ -81,6 +85,8 @@ int64_t grid_hidden_parts(const struct parallel *parallel)
     switch (parallel->tp_kind) {
     case TP_2D:
     case TP_2_5D:
+    case TP_2D_SUMMA:
+    case TP_2_5D_SUMMA:
         return (int64_t)grid.x * grid.y / gcd(grid.x, grid.y);
     case TP_3D:
         return (int64_t)grid.x * grid.z;

@@ -7,9 +7,14 @@
 // parameters) and the hidden dimension in 3D. What each does where an operator has none of its
 // dimensions is in plan/layout/strategy.c.
 //
-// 2D: Xu and You, arXiv 2104.05343, here with each pair of products joined by one reduction instead
-// of two gathers; 2.5D: Wang et al., arXiv 2105.14500; 3D: Bian et al., arXiv 2105.14450. Sizes
+// 2D: Xu and You, arXiv 2104.05343; 2.5D: Wang et al., arXiv 2105.14500; both as published (SUMMA:
+// ty splits the result of each product, whose operand is gathered) and with each pair of products
+// joined by one reduction instead of two gathers. 3D: Bian et al., arXiv 2105.14450. Sizes
 // need not be squares and cubes: the layouts hold for any three factors.
+
+// The kinds, 1 << kind, in which ty splits the result of each product: of two that follow each
+// other the gradient between them is a sum over ty.
+enum { SUMMA_GRIDS = 1 << TP_2D_SUMMA | 1 << TP_2_5D_SUMMA };
 
 enum grid_axis { GRID_LINE, GRID_X, GRID_Y, GRID_Z, GRID_COUNT };
 

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+enum { FLAT_GRIDS = 1 << TP_2D | 1 << TP_2D_SUMMA, DEEP_GRIDS = 1 << TP_2_5D | 1 << TP_2_5D_SUMMA };
+
 // What tp prefers with and without sequence parallelism.
 #define TENSOR_DIMS                               \
     {                                             \
@@ -18,13 +20,15 @@ static const struct technique TECHNIQUES[] = {
     {"tensor grid, tokens",
      AXIS_TP,
      GRID_X,
-     1 << TP_2D | 1 << TP_2_5D | 1 << TP_3D,
+     FLAT_GRIDS | DEEP_GRIDS | 1 << TP_3D,
      {DIM_BATCH},
      .tokens = DIM_BATCH,
      .stores = true},
     {"tensor grid, features (2D, 2.5D)", AXIS_TP, GRID_Y, 1 << TP_2D | 1 << TP_2_5D, TENSOR_DIMS,
      .otherwise = DIM_HIDDEN},
-    {"tensor grid, depth (2.5D)", AXIS_TP, GRID_Z, 1 << TP_2_5D, {DIM_BATCH}, .tokens = DIM_BATCH},
+    {"tensor grid, results (SUMMA)", AXIS_TP, GRID_Y, SUMMA_GRIDS, TENSOR_DIMS,
+     .otherwise = DIM_HIDDEN, .prefers_result = true},
+    {"tensor grid, depth (2.5D)", AXIS_TP, GRID_Z, DEEP_GRIDS, {DIM_BATCH}, .tokens = DIM_BATCH},
     {"tensor grid, features (3D)", AXIS_TP, GRID_Y, 1 << TP_3D, TENSOR_DIMS,
      .otherwise = DIM_BATCH},
     {"tensor grid, hidden (3D)", AXIS_TP, GRID_Z, 1 << TP_3D, {DIM_HIDDEN}, .otherwise = DIM_BATCH},
@@ -139,6 +143,30 @@ static void wish(struct wishes *wishes, const enum dim dims[PREFER_MAX])
         wishes->dims[wishes->count++] = dims[i];
 }
 
+static bool is_wanted(const struct technique *technique, enum dim dim)
+{
+    bool found = dim == technique->otherwise;
+    for (int i = 0; i < PREFER_MAX; i++)
+        found |= dim == technique->prefers[i];
+    return found;
+}
+
+// Of a product with a parameter: the dims of the row that the parameter gives the result.
+static void wish_result(struct wishes *wishes, const struct technique *technique,
+                        const struct block *block, const struct op *op)
+{
+    if (op->kind != OP_CONTRACT) return;
+    const struct tensor *left = &block->tensors[op->inputs[0]];
+    const struct tensor *right = &block->tensors[op->inputs[1]];
+    if (right->role != TENSOR_PARAMETER) return;
+    const struct tensor *result = &block->tensors[op->outputs[0]];
+    for (int i = 0; i < result->rank && wishes->count < PREFER_MAX; i++) {
+        enum dim dim = result->extents[i].dim;
+        bool is_free = tensor_find_dim(right, dim) >= 0 && tensor_find_dim(left, dim) < 0;
+        if (is_free && is_wanted(technique, dim)) wishes->dims[wishes->count++] = dim;
+    }
+}
+
 static struct wishes wishes_of(const struct technique *dense, const struct technique *inside,
                                const struct block *block, const struct op *op)
 {
@@ -151,6 +179,7 @@ static struct wishes wishes_of(const struct technique *dense, const struct techn
     }
     if (in_experts) wish(&wishes, inside->prefers);
     if (strategy_in_attention(block, op)) wish(&wishes, dense->in_attention);
+    if (dense->prefers_result) wish_result(&wishes, dense, block, op);
     wish(&wishes, dense->prefers);
     wish(&wishes, otherwise);
     if (moves_tokens(op)) wish(&wishes, inside ? inside->prefers : tokens);

@@ -18,6 +18,7 @@ struct technique {
     enum dim tokens;      // what it splits as the data parallelism of experts
     bool splits_queries;  // attention gathers k and v, each rank answers its own queries
     bool streams;         // their blocks pass by and are not kept
+    bool prefers_result;  // of products with a parameter: the dims of it that the result has
     bool stores;          // matrices and tables are kept split over it, and gathered for use
 };
 

@@ -89,7 +89,7 @@ bool tensor_kinds_find(struct arena *arena, const struct scenario_request *reque
     struct scenario_outcome outcomes[TP_KIND_COUNT];
     struct scenario_request all = *request;
     all.may_idle = false;  // on the same GPUs
-    *found = (struct tensor_kinds){.best = -1, .next = -1};
+    *found = (struct tensor_kinds){.best = -1, .other = -1};
     for (int k = 0; k < TP_KIND_COUNT; k++) {
         scenarios[k] = *scenario;
         pins_set(&scenarios[k].pins, CHOICE_TP_KIND, k, k);
@@ -102,7 +102,12 @@ bool tensor_kinds_find(struct arena *arena, const struct scenario_request *reque
         if (!count_plan(&all, &scenarios[k], kind, err)) return false;
     }
     found->best = fastest(found, 0);
-    if (found->best >= 0) found->next = fastest(found, step_of(found, found->best));
+    bool is_line = found->best == TP_1D,
+         has_line = found->kinds[TP_1D].outcome.status == SCENARIO_FITS;
+    if (found->best >= 0 && has_line && !is_line)
+        found->other = TP_1D;
+    else if (found->best >= 0)
+        found->other = fastest(found, step_of(found, found->best));
     return true;
 }
 
@@ -113,17 +118,18 @@ static double waited_s(const struct tensor_kind *kind)
 
 const char *tensor_kinds_why(struct arena *arena, const struct tensor_kinds *found)
 {
-    if (found->next < 0) return NULL;
-    const struct tensor_kind *best = &found->kinds[found->best], *next = &found->kinds[found->next];
+    if (found->other < 0) return NULL;
+    const struct tensor_kind *best = &found->kinds[found->best],
+                             *next = &found->kinds[found->other];
     const char *name = tp_kind_name((enum tp_kind)found->best);
-    const char *other = tp_kind_name((enum tp_kind)found->next);
-    bool spans = best->between_bytes > 0 || next->between_bytes > 0;
+    const char *other = tp_kind_name((enum tp_kind)found->other);
+    bool spans = best->between_bytes != next->between_bytes;
     double moved = spans ? best->between_bytes : best->inside_bytes;
     double other_moved = spans ? next->between_bytes : next->inside_bytes;
     return arena_print(
         arena,
-        "%s is the fastest%s: its ranks wait %s a step for each other, those of %s, the next, "
-        "%s; of a layer a rank receives %s %s, in %s %s",
+        "%s is the fastest%s: its ranks wait %s a step for each other, those of %s %s; "
+        "of a layer a rank receives %s %s, in %s %s",
         name, waited_s(best) <= waited_s(next) ? " and fits the links best" : "",
         units_seconds(arena, waited_s(best)), other, units_seconds(arena, waited_s(next)),
         units_bytes(arena, moved), spans ? "between nodes" : "inside a node", other,

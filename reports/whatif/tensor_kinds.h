@@ -13,7 +13,8 @@ struct tensor_kind {
 
 struct tensor_kinds {
     struct tensor_kind kinds[TP_KIND_COUNT];
-    int best, next;  // fastest of them, and of those that are slower; -1: none
+    int best;   // the fastest; -1: none
+    int other;  // what it is compared with: 1D, else the next; -1: none
 };
 
 // The pins of `scenario` hold the degree of tp and leave its kind open.

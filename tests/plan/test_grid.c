@@ -37,6 +37,8 @@ static void grids_are_as_near_to_squares_and_cubes_as_they_can_be(void **state)
     check(grid(TP_2_5D, 8), 2, 2, 2);
     check(grid(TP_2_5D, 64), 4, 4, 4);
     check(grid(TP_2_5D, 6), 0, 0, 0);
+    check(grid(TP_2D_SUMMA, 8), 2, 4, 1);
+    check(grid(TP_2_5D_SUMMA, 64), 4, 4, 4);
     check(grid(TP_3D, 8), 2, 2, 2);
     check(grid(TP_3D, 64), 4, 4, 4);
     check(grid(TP_3D, 16), 2, 4, 2);
@@ -92,7 +94,11 @@ static void weights_move_as_the_layouts_say(void **state)
     static const struct {
         enum tp_kind kind;
         double share;
-    } CASES[] = {{TP_2D, 3.0 * 7 / 64}, {TP_2_5D, 3.0 * 3 / 16}, {TP_3D, 3.0 * 3 / 64}};
+    } CASES[] = {{TP_2D, 3.0 * 7 / 64},
+                 {TP_2_5D, 3.0 * 3 / 16},
+                 {TP_3D, 3.0 * 3 / 64},
+                 {TP_2D_SUMMA, 3.0 * 7 / 64},
+                 {TP_2_5D_SUMMA, 3.0 * 3 / 16}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct mesh mesh;
         const struct block_program *program = layer(*state, CASES[i].kind, &mesh);
@@ -106,17 +112,17 @@ static void weights_move_as_the_layouts_say(void **state)
 // of weights, each of M H of the q (q d) that have the same tokens. In 3D, of F = 4 H and a gate,
 // forward gathers x twice and the attention's result and scatters q, k, v and the two sums, 1 + 3 +
 // 1 + 1 + 1 + 1, and of the ffn scatters two and gathers one, 3 * 4; backward the same; and again
-// 1 + 1 + 1 + 4.
+// 1 + 1 + 1 + 4. SUMMA gathers what each product reads, 1 + 1 + 1 + 4 forward, scatters its
+// gradient as often, and gathers it again for gradients of weights: 21.
 static void activations_move_as_the_layouts_say(void **state)
 {
     double between = (double)BYTES * BATCH * SEQ * HIDDEN;
     static const struct {
         enum tp_kind kind;
         double share;
-    } CASES[] = {{TP_1D, 8.0 * 63 / 64},
-                 {TP_2D, 10.0 * 7 / 8 / 8},
-                 {TP_2_5D, 10.0 * 3 / 4 / 16},
-                 {TP_3D, (20.0 + 20 + 7) * 3 / 4 / 16}};
+    } CASES[] = {{TP_1D, 8.0 * 63 / 64},          {TP_2D, 10.0 * 7 / 8 / 8},
+                 {TP_2_5D, 10.0 * 3 / 4 / 16},    {TP_3D, (20.0 + 20 + 7) * 3 / 4 / 16},
+                 {TP_2D_SUMMA, 21.0 * 7 / 8 / 8}, {TP_2_5D_SUMMA, 21.0 * 3 / 4 / 16}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct mesh mesh;
         const struct block_program *program = layer(*state, CASES[i].kind, &mesh);
@@ -146,7 +152,7 @@ static void matrices_and_activations_are_split_over_all(void **state)
     static const struct {
         enum tp_kind kind;
         int64_t parts;
-    } CASES[] = {{TP_2D, 64}, {TP_2_5D, 16}, {TP_3D, 64}};
+    } CASES[] = {{TP_2D, 64}, {TP_2_5D, 16}, {TP_3D, 64}, {TP_2D_SUMMA, 64}, {TP_2_5D_SUMMA, 16}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct mesh mesh;
         const struct block_program *program = layer(*state, CASES[i].kind, &mesh);

@@ -61,8 +61,10 @@ static void where_islands_are_joined_by_slow_links_a_grid_is_best(void **state)
     assert_true(ratio > 5 && ratio < 8);
     const char *why = tensor_kinds_why(*state, &found);
     assert_non_null(strstr(why, "2d is the fastest and fits the links best: its ranks wait"));
-    // 2.5D of 16 is 1 x 4 x 4, the same: the next is another.
-    assert_true(found.next == TP_1D || found.next == TP_3D);
+    assert_non_null(strstr(why, "434 MiB between nodes, in 1d 30.0 GiB"));
+    assert_int_equal(found.other, TP_1D);
+    is_near(found.kinds[TP_2D_SUMMA].inside_bytes,
+            BYTES * (9 * LAYERS_H + 3 * LAYERS_F) / LAYERS_H * 3 / 4 * TOKENS * LAYERS_H / 4, 0.01);
 }
 
 int main(void)

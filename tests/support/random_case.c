@@ -26,6 +26,8 @@ static void draw_grid(struct draw *draw, struct parallel *parallel)
     drawn.sp = false;
     if (parallel_rank_count(&drawn) > RANK_MAX || grid_of(&drawn).y == 0) return;
     drawn.micro_batch *= (int)grid_batch_parts(&drawn);
+    bool hands_out_heads = drawn.cp_kind == CP_ULYSSES && drawn.degree[AXIS_CP] > 1;
+    if (SUMMA_GRIDS >> drawn.tp_kind & 1 && hands_out_heads) return;
     *parallel = drawn;
 }
 
