@@ -53,15 +53,16 @@ my %plan = (
     plain   => ['gpt2',    '--gpus 1 --precision bf16 --zero 0'],
     bytes   => ['gpt2',    '--gpus 1 --precision fp8 --zero 0'],
     mixture => ['mixture', '--gpus 1 --precision bf16 --zero 0'],
+    grid    => ['gpt2',    '--gpus 4 --tp 4 --tp-kind 2d --precision bf16 --zero 0', 2],
     ring    => ['gpt2',    '--gpus 2 --cp 2 --cp-kind ring --precision bf16 --zero 0'],
     beside  => ['gpt2', '--gpus 1 --precision bf16 --zero 0 --offload optimizer,activations'],
 );
 write_text("$folder/$_.json", $json->encode($model{$_})) for keys %model;
 for my $name (sort keys %plan) {
-    my ($model, $choices) = @{ $plan{$name} };
+    my ($model, $choices, $micro_batch) = @{ $plan{$name} };
     my ($status, undef, $errors) = answer_of("$build/meshwright plan $folder/$model.json dgx-h100",
-        '--stack meshwright --seq-len 16 --global-batch 4 --micro-batch 1', $choices,
-        "-o $folder/$name.plan");
+        '--stack meshwright --seq-len 16 --global-batch 4', $choices,
+        '--micro-batch', $micro_batch // 1, "-o $folder/$name.plan");
     die "no plan $name: $errors" if $status;
 }
 
@@ -91,6 +92,7 @@ my %judge = (
     mixture   => sub { losses_of('mixture', 0) },
     beside    => sub { join ' ', map { losses_of('beside', $_) } 1 .. 3 },
     ordered   => sub { losses_of('beside', 0) },
+    grid      => sub { losses_of('grid', 0, '--spawn --transport host') },
     ring      => sub { losses_of('ring', 0, '--spawn --transport host') },
     alone     => sub { status_of("$binary run $folder/ring.plan --backend cuda --steps 2",
                            '--replay-rank 0') },
