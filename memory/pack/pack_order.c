@@ -12,6 +12,19 @@ static bool is_placed(const struct pack_problem *problem, const struct pack_sect
     return sections->first[b] < sections->end[b] && is_fixed == fixed;
 }
 
+// Of each place of an order the longest life, in sections, that stands there or behind it.
+static int *longest_left(struct arena *arena, const struct pack_sections *sections,
+                         const int *order, int order_count)
+{
+    int *longest = ARENA_NEW(arena, int, order_count), most = 0;
+    for (int i = order_count - 1; i >= 0; i--) {
+        int life = sections->end[order[i]] - sections->first[order[i]];
+        if (most < life) most = life;
+        longest[i] = most;
+    }
+    return longest;
+}
+
 int64_t pack_in_order(struct arena *scratch, const struct pack_problem *problem,
                       const struct pack_sections *sections, const int *order, int order_count,
                       enum pack_fit fit, int64_t limit, int64_t *offsets)
@@ -27,8 +40,10 @@ int64_t pack_in_order(struct arena *scratch, const struct pack_problem *problem,
         occupancy_add(occupancy, sections->first[b], sections->end[b], offsets[b], end);
         if (height < end) height = end;
     }
+    int *longest = longest_left(scratch, sections, order, order_count);
     for (int i = 0; i < order_count && height <= limit; i++) {
         int b = order[i];
+        occupancy_expect(occupancy, longest[i]);
         if (!is_placed(problem, sections, b, false)) continue;
         const struct pack_buffer *buffer = &problem->buffers[b];
         int first = sections->first[b], end = sections->end[b];

@@ -138,12 +138,14 @@ static int compare_ranges(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
+enum { BUFFERS_MOST = 600 };
+
 // First and best fit by looking at every buffer that was placed.
 static int64_t plain_fit(const struct pack_problem *problem, const int64_t *offsets,
                          const bool *placed, int b, enum pack_fit fit)
 {
     const struct pack_buffer *buffer = &problem->buffers[b];
-    int64_t ranges[64][2];
+    int64_t ranges[BUFFERS_MOST][2];
     int count = 0;
     for (int other = 0; other < problem->count; other++) {
         if (!placed[other] || !both_live(buffer, &problem->buffers[other])) continue;
@@ -181,19 +183,21 @@ static void placing_in_order_is_what_looking_at_every_buffer_gives(void **state)
     struct draw draw = draw_start("placing in order", 11);
     for (int i = 0; i < 3000; i++) {
         struct arena_mark mark = arena_mark(arena);
+        // Some of many sections, so that a life covers nodes of several levels.
+        int most = i % 100 == 99 ? BUFFERS_MOST : 60;
         struct pack_problem problem =
-            random_problem(arena, &draw, draw_int(&draw, 1, 60), draw_int(&draw, 0, 2));
+            random_problem(arena, &draw, draw_int(&draw, 1, most), draw_int(&draw, 0, 2));
         align_some(&draw, &problem);
         struct pack_buffer *first = (struct pack_buffer *)problem.buffers;
         if (i % 3 == 0 && first->lower < first->upper) first->fixed_offset = i % 50;
         struct pack_sections *sections = pack_sections_make(arena, &problem);
         enum pack_fit fit = i % 2 ? FIT_FIRST : FIT_BEST;
         int *order = pack_sorted(arena, &problem, sections, (enum pack_key)(i % PACK_KEY_COUNT));
-        int64_t offsets[64] = {0}, expected[64] = {0};
+        int64_t offsets[BUFFERS_MOST] = {0}, expected[BUFFERS_MOST] = {0};
         int64_t height =
             pack_in_order(arena, &problem, sections, order, problem.count, fit, INT64_MAX, offsets);
         assert_apart(&problem, offsets, height);
-        bool placed[64] = {0};
+        bool placed[BUFFERS_MOST] = {0};
         placed[0] = first->fixed_offset >= 0;
         expected[0] = placed[0] ? first->fixed_offset : 0;
         for (int k = 0; k < problem.count; k++) {
@@ -203,7 +207,7 @@ static void placing_in_order_is_what_looking_at_every_buffer_gives(void **state)
             placed[b] = true;
             assert_true(offsets[b] == expected[b]);
         }
-        int64_t again[64];
+        int64_t again[BUFFERS_MOST];
         assert_true(pack_in_order(arena, &problem, sections, order, problem.count, fit, height,
                                   again) == height);
         if (height > 0) {
@@ -327,8 +331,10 @@ static void large_packings_are_packings_and_no_worse_than_greedy(void **state)
     struct draw draw = draw_start("large and small", 31);
     for (int i = 0; i < 12; i++) {
         struct arena_mark mark = arena_mark(arena);
+        // Some of many sections, so that a life covers nodes of several levels.
+        int most = i % 100 == 99 ? BUFFERS_MOST : 60;
         struct pack_problem problem =
-            random_problem(arena, &draw, draw_int(&draw, 1, 60), draw_int(&draw, 0, 2));
+            random_problem(arena, &draw, draw_int(&draw, 1, most), draw_int(&draw, 0, 2));
         align_some(&draw, &problem);
         struct pack_buffer *first = (struct pack_buffer *)problem.buffers;
         if (first->lower < first->upper && i % 2) first->fixed_offset = 32;
