@@ -12,6 +12,7 @@
 // past it is still zero, so a fresh block is never cleared twice.
 struct arena_block {
     struct arena_block *older;
+    struct arena_block *spare;  // empty, for when this one is full: what a reset kept; NULL
     size_t size_bytes, used_bytes, dirty_bytes;
     alignas(max_align_t) unsigned char data[];
 };
@@ -52,6 +53,16 @@ static struct arena_block *block_new(const struct arena *arena, size_t bytes)
     return block;
 }
 
+// On top of the others.
+static struct arena_block *block_take(struct arena *arena, size_t bytes)
+{
+    struct arena_block *spare = arena->last ? arena->last->spare : NULL;
+    if (!spare || spare->size_bytes < bytes) return arena->last = block_new(arena, bytes);
+    arena->last->spare = NULL;
+    spare->older = arena->last;
+    return arena->last = spare;
+}
+
 void *arena_alloc(struct arena *arena, size_t count, size_t size)
 {
     size_t bytes = 0;
@@ -62,7 +73,7 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
 
     struct arena_block *block = arena->last;
     if (!block || block->size_bytes - block->used_bytes < bytes) {
-        block = arena->last = block_new(arena, bytes);
+        block = block_take(arena, bytes);
     }
     unsigned char *memory = block->data + block->used_bytes;
     block->used_bytes += bytes;
@@ -106,12 +117,19 @@ char *arena_copy(struct arena *arena, const char *text)
 
 char *arena_vprint(struct arena *arena, const char *format, va_list args)
 {
+    // Most texts are short: these are written once.
+    char line[256];
     va_list again;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = vsnprintf(line, sizeof line, format, args);
     assert(length >= 0);
-    char *text = arena_alloc(arena, (size_t)length + 1, 1);
-    vsnprintf(text, (size_t)length + 1, format, again);
+    size_t bytes = (size_t)length + 1;
+    char *text = arena_alloc(arena, bytes, 1);
+    if (bytes <= sizeof line) {
+        memcpy(text, line, bytes);
+    } else {
+        vsnprintf(text, bytes, format, again);
+    }
     va_end(again);
     return text;
 }
@@ -131,8 +149,17 @@ struct arena_mark arena_mark(const struct arena *arena)
     return (struct arena_mark){arena->last, block_used_bytes, arena->used_bytes};
 }
 
-// The largest block past the mark is kept, empty, on top: a search that resets after each
-// candidate then allocates nothing from the system.
+// The larger of two, either NULL; the other is freed.
+static struct arena_block *keep_larger(struct arena_block *a, struct arena_block *b)
+{
+    bool is_first = !b || (a && a->size_bytes >= b->size_bytes);
+    free(is_first ? b : a);
+    return is_first ? a : b;
+}
+
+// The largest block past the mark is kept, empty: a search that resets after each candidate then
+// allocates nothing from the system. It is the spare of the mark's block, which may be empty too:
+// were it put on top, every reset to an empty block would leave one more.
 void arena_reset(struct arena *arena, struct arena_mark mark)
 {
     struct arena_block *spare = NULL;
@@ -140,17 +167,16 @@ void arena_reset(struct arena *arena, struct arena_mark mark)
         struct arena_block *block = arena->last;
         assert(block && "the mark is of another arena or older than a reset");
         arena->last = block->older;
-        if (spare && spare->size_bytes >= block->size_bytes) {
-            free(block);
-        } else {
-            free(spare);
-            spare = block;
-        }
+        spare = keep_larger(spare, block->spare);
+        block->spare = NULL;
+        spare = keep_larger(block, spare);
     }
-    if (mark.block) mark.block->used_bytes = mark.block_used_bytes;
-    if (spare) {
-        spare->used_bytes = 0;
-        spare->older = arena->last;
+    if (spare) spare->used_bytes = 0;
+    if (mark.block) {
+        mark.block->used_bytes = mark.block_used_bytes;
+        mark.block->spare = keep_larger(mark.block->spare, spare);
+    } else if (spare) {
+        spare->older = NULL;
         arena->last = spare;
     }
     arena->used_bytes = mark.used_bytes;
@@ -160,6 +186,7 @@ void arena_free(struct arena *arena)
 {
     while (arena->last) {
         struct arena_block *older = arena->last->older;
+        free(arena->last->spare);
         free(arena->last);
         arena->last = older;
     }

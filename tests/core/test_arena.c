@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,9 +71,41 @@ static void what_is_older_than_the_mark_survives_a_reset(void **state)
     arena_free(&arena);
 }
 
+// A reset to a mark in an empty block, over and over: one block is kept, not one more each time.
+static void resets_keep_no_more_than_one_block(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 8, BYTES = 5 << 20, COUNT = 8 };  // more than the largest block
+    struct arena arena = {0};
+    struct arena_mark empty = arena_mark(&arena);
+    ARENA_NEW(&arena, char, 100);
+    arena_reset(&arena, empty);
+    size_t held_bytes = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct arena_mark mark = arena_mark(&arena);
+        for (int i = 0; i < COUNT; i++) {
+            char *memory = ARENA_NEW(&arena, char, BYTES);
+            assert_int_equal(memory[0], 0);
+            memory[0] = 1;
+        }
+        arena_reset(&arena, mark);
+        struct mallinfo2 of = mallinfo2();
+        if (round == 2) held_bytes = of.uordblks + of.hblkhd;
+        if (round > 2) assert_true(of.uordblks + of.hblkhd <= held_bytes);
+    }
+    arena_free(&arena);
+}
+
 static void texts_are_formatted_into_the_arena(void **state)
 {
     assert_string_equal(arena_print(*state, "%s has %d", "dp", 8), "dp has 8");
+    // As long as what is written at once, a byte less and more, and much more.
+    static const int LENGTHS[] = {254, 255, 256, 5000};
+    for (int i = 0; i < 4; i++) {
+        const char *text = arena_print(*state, "%*d|", LENGTHS[i], 7);
+        assert_int_equal(strlen(text), LENGTHS[i] + 1);
+        assert_string_equal(text + LENGTHS[i] - 2, " 7|");
+    }
     assert_string_equal(arena_copy(*state, ""), "");
 }
 
@@ -116,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_large_request_gets_its_own_block),
         cmocka_unit_test(memory_after_a_reset_is_zeroed_again),
         cmocka_unit_test(what_is_older_than_the_mark_survives_a_reset),
+        cmocka_unit_test(resets_keep_no_more_than_one_block),
         cmocka_unit_test(texts_are_formatted_into_the_arena),
         cmocka_unit_test(running_out_of_memory_ends_with_status_4_and_one_line),
     };
