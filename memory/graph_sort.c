@@ -132,21 +132,34 @@ static void renumber(struct arena *arena, struct memory_graph *graph, const int 
     graph->operators = operators;
 }
 
-const struct graph_fault *graph_sort(struct arena *arena, struct memory_graph *graph)
+static bool is_sorted(const struct graph_edges *edges)
 {
-    struct graph_edges edges = graph_edges_make(arena, graph);
-    bool is_sorted = true;
-    for (int i = 0; i < edges.count; i++) {
-        is_sorted = is_sorted && edges.from[i] < edges.to[i];
+    for (int i = 0; i < edges->count; i++) {
+        if (edges->from[i] >= edges->to[i]) return false;
     }
-    if (is_sorted) return NULL;
+    return true;
+}
+
+static const struct graph_fault *sort(struct arena *arena, struct arena *scratch,
+                                      struct memory_graph *graph, const struct graph_edges *edges)
+{
     int count = 0;
-    int *waits_for = ARENA_NEW(arena, int, graph->operator_count);
-    int *order = sorted(arena, &edges, graph->operator_count, waits_for, &count);
+    int *waits_for = ARENA_NEW(scratch, int, graph->operator_count);
+    int *order = sorted(scratch, edges, graph->operator_count, waits_for, &count);
     if (count < graph->operator_count) {
-        struct graph_into into = graph_edges_into(arena, &edges, graph->operator_count);
-        return find_cycle(arena, graph, &edges, &into, waits_for);
+        struct graph_into into = graph_edges_into(scratch, edges, graph->operator_count);
+        return find_cycle(arena, graph, edges, &into, waits_for);
     }
     renumber(arena, graph, order);
     return NULL;
+}
+
+const struct graph_fault *graph_sort(struct arena *arena, struct memory_graph *graph)
+{
+    struct arena scratch = {0};
+    struct graph_edges edges = graph_edges_make(&scratch, graph);
+    const struct graph_fault *fault =
+        is_sorted(&edges) ? NULL : sort(arena, &scratch, graph, &edges);
+    arena_free(&scratch);
+    return fault;
 }

@@ -70,22 +70,22 @@ static const struct stage_schedule *planned_of(const struct plan_schedule *sched
     return NULL;
 }
 
-static const struct stage_schedule *make_schedule(struct arena *arena, struct arena *scratch,
-                                                  struct plan_stage *group,
+// What it takes is given back before scripts are written.
+static const struct stage_schedule *make_schedule(struct arena *arena, struct plan_stage *group,
                                                   const struct memory_options *options,
                                                   struct err *err)
 {
-    struct arena_mark mark = arena_mark(scratch);
-    bool done = memory_schedule_graph(arena, scratch, group->graph->graph, group->problem, options,
+    struct arena scratch = {0};
+    bool done = memory_schedule_graph(arena, &scratch, group->graph->graph, group->problem, options,
                                       &group->result, err);
-    arena_reset(scratch, mark);
+    arena_free(&scratch);
     if (!done) return NULL;
     struct plan_stages one = {.stages = group, .count = 1};
     return &plan_schedule_of(arena, &one, options->alignment)->stages[0];
 }
 
 struct making {
-    struct arena *arena, *scratch;
+    struct arena *arena;
     const struct program *program;
     const struct stack *stack;
     const struct plan_schedule *schedule;
@@ -107,7 +107,7 @@ static bool make_group(struct making *making, struct arena *own, struct plan_sta
     if (of) {
         alignment = making->schedule->alignment;
     } else {
-        of = make_schedule(own, making->scratch, group, making->options, err);
+        of = make_schedule(own, group, making->options, err);
         if (!of) return false;
     }
     for (int k = 0; k < group->stage_count; k++) {
@@ -129,7 +129,6 @@ struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
     int stage_count = program->shape.stage_count;
     struct making making = {
         .arena = arena,
-        .scratch = scratch,
         .program = program,
         .stack = stack,
         .schedule = schedule,

@@ -23,14 +23,15 @@ void index_list_add(struct arena *arena, struct index_list *list, int item)
 int draft_operator_add(struct draft *draft, const struct draft_operator *operator)
 {
     draft->operators =
-        with_room(draft->arena, draft->operators, draft->operator_count, sizeof *operator);
+        with_room(&draft->growing, draft->operators, draft->operator_count, sizeof *operator);
     draft->operators[draft->operator_count] = *operator;
     return draft->operator_count++;
 }
 
 int draft_tensor_add(struct draft *draft, const struct draft_tensor *tensor)
 {
-    draft->tensors = with_room(draft->arena, draft->tensors, draft->tensor_count, sizeof *tensor);
+    draft->tensors =
+        with_room(&draft->growing, draft->tensors, draft->tensor_count, sizeof *tensor);
     draft->tensors[draft->tensor_count] = *tensor;
     return draft->tensor_count++;
 }
@@ -116,5 +117,6 @@ struct stage_graph *draft_finish(struct draft *draft, const char *name, struct e
     stage->micro_batches = draft->slots->micro_batches;
     stage->buffer = buffer;
     stage->turns = turns;
+    arena_free(&draft->growing);
     return memory_graph_finish(draft->arena, graph, name, err) ? stage : NULL;
 }

@@ -28,6 +28,7 @@ struct draft_tensor {
 };
 struct draft {
     struct arena *arena;
+    struct arena growing;  // operators and tensors, until draft_finish
     const struct stage_slots *slots;
     struct draft_operator *operators;
     int operator_count;

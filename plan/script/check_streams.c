@@ -28,6 +28,14 @@ static void learn(struct check_stage *stage, int other)
     }
 }
 
+static int count_outputs(const struct script *script)
+{
+    int count = 0;
+    for (int t = 0; t < script->task_count; t++)
+        count += script->tasks[t].output_count;
+    return count;
+}
+
 bool check_begin(const struct checking *checking, struct check_stage *stage)
 {
     const struct script *script = stage->script;
@@ -35,6 +43,8 @@ bool check_begin(const struct checking *checking, struct check_stage *stage)
     if (!stage->clocks) {
         stage->clocks =
             arena_alloc(checking->arena, (size_t)script->task_count, sizeof *stage->clocks);
+        stage->values = ARENA_NEW(checking->arena, struct check_value, count_outputs(script));
+        stage->value_capacity = count_outputs(script);
         stage->uses.arena = checking->arena;
         int parameters = script->parameter_count + 1;
         stage->weight_uses = ARENA_NEW(checking->arena, struct check_use, parameters);

@@ -38,15 +38,16 @@ struct script_operand {
 };
 
 struct script_task {
-    enum task_kind kind;
+    // A byte each: there are a hundred thousand tasks a stage.
+    enum task_kind kind : 8;
+    enum task_kind slot_kind : 8;  // what of `slot` the task belongs to; W also where B runs it
+    enum stream stream : 8;
     int chunk, position, micro_batch;  // position: block of the chunk; -1 where there is none
     int slot;                          // of the stage's schedule; -1: before or after them
-    enum task_kind slot_kind;          // what of it the task belongs to; W also where B runs it
     int block, instr;                  // of the program; -1. Buffers are those of this block
     int in_graph;                      // number of the step graph's task that it is one of
     struct script_operand *inputs, *outputs;  // in the order of the instruction's buffers
     int input_count, output_count;
-    enum stream stream;
     int peer_stage, peer_chunk;  // messages
     int channel;                 // of them: receiving chunk and direction. In order on each alone
     // Flat collectives and rooms of a block cover `unit_count` units from `unit` on, whose elements

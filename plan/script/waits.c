@@ -51,20 +51,26 @@ static int by_value(const void *a, const void *b)
 
 static void find_boundaries(struct waiting *waiting)
 {
+    // Micro-batches use the same places in turn: what was seen of late is not taken again.
+    enum { RECENT = 1 << 14, GRAIN = 256 };
     const struct script *script = waiting->script;
-    int count = 0, kept = 0;
-    for (int t = 0; t < script->task_count; t++)
-        count += 2 * (script->tasks[t].input_count + script->tasks[t].output_count);
-    int64_t *boundaries = waiting->boundaries = ARENA_NEW(waiting->arena, int64_t, count + 1);
-    count = 0;
+    int count = 0, kept = 0, capacity = 0;
+    int64_t *boundaries = NULL;
+    int64_t *recent = ARENA_NEW(waiting->arena, int64_t, RECENT);  // 1 + boundary
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
         for (int i = 0; i < task->input_count + task->output_count; i++) {
             const struct script_operand *operand =
                 i < task->input_count ? &task->inputs[i] : &task->outputs[i - task->input_count];
             if (operand->place != PLACE_ARENA) continue;
-            boundaries[count++] = operand->offset;
-            boundaries[count++] = operand->offset + operand->bytes;
+            const int64_t ends[] = {operand->offset, operand->offset + operand->bytes};
+            for (int k = 0; k < 2; k++) {
+                int64_t *same = &recent[(uint64_t)ends[k] / GRAIN % RECENT];
+                if (*same == ends[k] + 1) continue;
+                *same = ends[k] + 1;
+                boundaries = ARENA_GROW(waiting->arena, waiting->boundaries, count, capacity);
+                boundaries[count++] = ends[k];
+            }
         }
     }
     if (count > 0) qsort(boundaries, (size_t)count, sizeof *boundaries, by_value);
@@ -111,8 +117,8 @@ static void touch_operand(struct waiting *waiting, const struct script_task *tas
 {
     if (operand->place == PLACE_IDS) return;  // read only, there before the step
     if (operand->place == PLACE_ARENA) {
-        int end = boundary_at(waiting, operand->offset + operand->bytes);
-        for (int i = boundary_at(waiting, operand->offset); i < end; i++)
+        int64_t end = operand->offset + operand->bytes;
+        for (int i = boundary_at(waiting, operand->offset); waiting->boundaries[i] < end; i++)
             touch(waiting, &waiting->bytes[i], writes);
         return;
     }
