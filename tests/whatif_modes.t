@@ -33,13 +33,15 @@ write_text("$folder/offers.json", encode_json($offers));
 
 # What each question is asked with; --json has the digits. Those that search often search little:
 my $little = '--recompute none --schedule 1f1b';
+# The largest model of a small device is small, and soon found.
+my $small = "$little --micro-batch 1 --device-memory 8e9";
 my %modes = (
     sweep   => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '' },
     offers  => { model => 'gpt2', clusters => '', words => "--offers $folder/offers.json $little" },
     scaling => { model => 'gpt2', clusters => 'dgx-a100-80g', words => '--scaling' },
     least   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g', words => '--min-gpus' },
     largest => { model => 'gpt2', clusters => 'dgx-a100-80g',
-                 words => '--largest-model --schedule 1f1b --micro-batch 1' },
+                 words => "--largest-model $small" },
     kinds   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g',
                  words => "--tensor-kinds --tp 4 $little" },
     # Few devices train in fp8, and each is searched at one size.
@@ -54,9 +56,9 @@ my %values = (
     '--bandwidth-factor' => ['0.5', nodes => 1], '--intra-bandwidth-factor' => ['0.5', tokens => 1],
     '--memory-factor' => '0.3', '--flops-factor' => '0.5',
     '--price-factor' => ['2', price => 1], '--deadline' => '30d',
-    '--budget' => ['100', price => 1], '--min-gpus' => '', '--largest-model' => '',
+    '--budget' => ['100', price => 1], '--min-gpus' => '', '--largest-model' => ['', more => $small],
     '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
-    '--device-memory' => '1e9', '--replica-batches' => undef,
+    '--device-memory' => '2e9', '--replica-batches' => undef,
     '--scaling' => '', '--calibrate' => '8=100000', '--measured' => "$folder/measured.csv",
     '--offers' => 'rental-2024', '--price-per-gpu-hour' => ['2', tokens => 1], '--ranks' => '2',
     '--currency' => ['EUR', price => 1, tokens => 1],
@@ -100,7 +102,7 @@ sub words_of {
     $model = 'qwen1.5-moe-a2.7b' if $needs{moe};
     $clusters = $needs{cluster} if $needs{cluster} && $clusters;
     my $asked = $modes{$mode}{words};
-    $asked =~ s/$option \S+// if $mode eq 'needs';
+    $asked =~ s/$option \S+// if $mode eq 'needs' || $option eq '--device-memory';
     my $words = "whatif $model $clusters $asked";
     $words .= ' --seq-len 512' if $option ne '--seq-len';
     $words .= ' --global-batch 16' if $option ne '--global-batch' && $option ne '--batch-per-gpu';
@@ -111,6 +113,8 @@ sub words_of {
     my $runs = $mode ne 'least' && $mode ne 'largest' && $mode ne 'kinds';
     $words .= ' --tokens 1e9' if $runs && $needs{tokens} && $option ne '--tokens';
     $words .= ' --price-per-gpu-hour 2' if $runs && $needs{price} && $mode ne 'offers';
+    $words =~ s/\Q$little\E// if ($needs{more} // '') eq $small;
+    $needs{more} =~ s/--device-memory \S+// if $needs{more} && $mode eq 'offers';
     $words .= " $needs{more}" if $needs{more} && ($option ne '--top' || $mode eq 'sweep');
     # One that has every ability that is asked for here.
     $words .= ' --stack meshwright' if $option ne '--stack';

@@ -15,12 +15,13 @@ static double limit_bytes(const int64_t *tensor_bytes, int tensor_count)
     return mean + 3 * sqrt(variance);
 }
 
-// A tensor that does not fit into what is left opens the next chunk.
+// A tensor that does not fit into what is left opens the next chunk. Counted as far as it is below
+// `most_bytes`: what is wasted once stays so.
 static int64_t waste_bytes(const int64_t *tensor_bytes, int tensor_count, double limit,
-                           int64_t chunk_bytes)
+                           int64_t chunk_bytes, int64_t most_bytes)
 {
     int64_t wasted = 0, left = 0;
-    for (int i = 0; i < tensor_count; i++) {
+    for (int i = 0; i < tensor_count && wasted < most_bytes; i++) {
         if ((double)tensor_bytes[i] > limit) continue;
         if (tensor_bytes[i] > left) {
             wasted += left;
@@ -46,9 +47,9 @@ int64_t keep_chunk_bytes(const int64_t *tensor_bytes, int tensor_count, int64_t 
     }
     if (sum < low) return sum;
     int64_t first = (largest + step - 1) / step * step, best = first;
-    *wasted = waste_bytes(tensor_bytes, tensor_count, limit, first);
-    for (int64_t size = first + step; size <= first + range; size += step) {
-        int64_t found = waste_bytes(tensor_bytes, tensor_count, limit, size);
+    *wasted = waste_bytes(tensor_bytes, tensor_count, limit, first, INT64_MAX);
+    for (int64_t size = first + step; size <= first + range && *wasted > 0; size += step) {
+        int64_t found = waste_bytes(tensor_bytes, tensor_count, limit, size, *wasted);
         if (found >= *wasted) continue;
         *wasted = found;
         best = size;
