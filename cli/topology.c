@@ -46,11 +46,16 @@ static void put_device(struct arena *arena, struct table *table, const struct de
 static void put_links(struct arena *arena, struct table *table, const struct node_group *group)
 {
     const struct intra_fabric *intra = &group->intra;
+    const char *sizes = "";
+    for (int i = 0; i < intra->torus_count; i++)
+        sizes = arena_print(arena, "%s%s%d", sizes, i ? " x " : "", intra->torus[i]);
+    const char *shape = intra->torus_open ? "mesh of " : "torus of ";
+    const char *torus = *sizes ? arena_print(arena, ", %s%s", shape, sizes) : "";
     put_fact(table, "  intra",
-             arena_print(arena, "%s, %s per GPU and direction, %s%s", intra->kind,
+             arena_print(arena, "%s, %s per GPU and direction, %s%s%s", intra->kind,
                          units_bytes_per_s(arena, intra->bandwidth_bytes_per_s),
                          units_seconds(arena, intra->latency_s),
-                         intra->in_network_reduction ? ", reduces in the network" : ""));
+                         intra->in_network_reduction ? ", reduces in the network" : "", torus));
     if (group->nics.count == 0) return;
     put_fact(table, "  nics",
              arena_print(arena, "%d x %s per node", group->nics.count,

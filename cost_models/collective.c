@@ -13,6 +13,7 @@ struct paths {
     const struct fabric *intra, *network;  // NULL where no message takes that kind of link
     double intra_latency_ratio, network_latency_ratio;  // of the link over the row's
     double intra_bytes_per_s, network_bytes_per_s;      // raw: of one rank's link, of its NIC share
+    double link_bytes_per_s;  // of a torus, whose links intra_bytes_per_s is of; 0: none
     double network_scale;
 };
 
@@ -31,6 +32,10 @@ static struct paths paths_of(const struct fabrics *fabrics, const struct group_s
     };
     if (group->ranks_per_node > 1) {
         paths.intra_bytes_per_s = group->intra->bandwidth_bytes_per_s;
+        if (group->torus.links > 0) {
+            paths.link_bytes_per_s = torus_link_bytes_per_s(group->intra);
+            paths.intra_bytes_per_s = group->torus.links * paths.link_bytes_per_s;
+        }
         paths.intra = fabrics_find(fabrics, group->intra->kind, paths.intra_bytes_per_s);
         assert(paths.intra && "fabrics_cover was asked");
         paths.intra_latency_ratio = group->intra->latency_s / paths.intra->latency_s;
@@ -133,6 +138,9 @@ static struct collective_cost price_ring(const struct paths *paths, enum collect
     // next cross the network.
     double network_steps = rounds * (paths->node_count - 1);
     double intra_steps = rounds * (paths->rank_count - 1) - network_steps;
+    // On a torus the rings of the dimensions run one after another in every node.
+    if (paths->link_bytes_per_s > 0)
+        intra_steps = rounds * paths->node_count * paths->group->torus.steps;
     double bus =
         fmin(intra_bus_bytes_per_s(paths, protocol), network_bus_bytes_per_s(paths, protocol));
     double sent_bytes = rounds * (paths->rank_count - 1) / paths->rank_count * bytes;
@@ -145,7 +153,8 @@ static struct collective_cost price_ring(const struct paths *paths, enum collect
 static struct collective_cost price_tree(const struct paths *paths, enum collective collective,
                                          double bytes, enum protocol protocol)
 {
-    if (collective != COLLECTIVE_ALL_REDUCE) return IMPOSSIBLE;
+    bool has_trees = paths->link_bytes_per_s == 0;
+    if (collective != COLLECTIVE_ALL_REDUCE || !has_trees) return IMPOSSIBLE;
     double latency_s = base_latency_s(paths, protocol), ratio = 1;
     if (paths->intra) {
         ratio = paths->intra->tree_bandwidth_ratio;
@@ -176,8 +185,9 @@ static struct collective_cost price_hierarchical(const struct paths *paths,
         rounds * (ranks - 1) / ranks * bytes / intra_bus_bytes_per_s(paths, protocol) +
         rounds * (nodes - 1) / nodes * bytes / network_bus_bytes_per_s(paths, protocol);
     // An all-reduce is three collectives one after the other, a gather or scatter two.
+    double steps = paths->link_bytes_per_s > 0 ? paths->group->torus.steps : ranks - 1;
     double latency_s = (rounds + 1) * base_latency_s(paths, protocol) +
-                       ring_latency_s(paths, protocol, rounds * (ranks - 1), rounds * (nodes - 1));
+                       ring_latency_s(paths, protocol, rounds * steps, rounds * (nodes - 1));
     return cost_of(ALGORITHM_HIERARCHICAL, protocol, latency_s, bandwidth_s);
 }
 
@@ -291,6 +301,14 @@ static struct shares dispatch_shares(const struct paths *paths, const struct rou
     };
 }
 
+// What a rank's bytes to others of its node pass at. Of a torus the load counts its own too.
+static double all_to_all_bytes_per_s(const struct paths *paths)
+{
+    double ranks = paths->group->ranks_per_node;
+    if (paths->link_bytes_per_s == 0) return paths->intra_bytes_per_s;
+    return paths->link_bytes_per_s / paths->group->torus.load * (ranks - 1) / ranks;
+}
+
 // Every rank sends to every other at once; the parts inside the node and between nodes proceed
 // side by side, so the slower one decides.
 static struct collective_cost price_all_to_all(const struct paths *paths,
@@ -301,7 +319,7 @@ static struct collective_cost price_all_to_all(const struct paths *paths,
     if (paths->intra) {
         double ratio = shares->intra_ratio * paths->intra->protocols[protocol].bandwidth_ratio;
         double peers = paths->group->ranks_per_node - 1;
-        intra_s = shares->intra * bytes / (paths->intra_bytes_per_s * ratio);
+        intra_s = shares->intra * bytes / (all_to_all_bytes_per_s(paths) * ratio);
         intra_latency_s =
             peers_latency_s(paths->intra, paths->intra_latency_ratio, peers, protocol);
     }
@@ -327,8 +345,11 @@ static struct collective_cost price_send(const struct paths *paths, double bytes
 {
     const struct fabric *fabric = paths->network ? paths->network : paths->intra;
     assert(fabric && "a group of more than one rank has links");
-    double bytes_per_s = paths->network ? paths->network_bytes_per_s * paths->network_scale
-                                        : paths->intra_bytes_per_s;
+    double in_node = paths->link_bytes_per_s > 0
+                         ? paths->link_bytes_per_s * paths->group->torus.share
+                         : paths->intra_bytes_per_s;
+    double bytes_per_s =
+        paths->network ? paths->network_bytes_per_s * paths->network_scale : in_node;
     double ratio = fabric->send_efficiency_ratio * fabric->protocols[protocol].bandwidth_ratio;
     double latency_s =
         base_latency_s(paths, protocol) + (paths->network ? ring_latency_s(paths, protocol, 0, 1)

@@ -192,7 +192,7 @@ static const char *phase_text(int bit)
 
 static const char *device_kind_text(int bit)
 {
-    static const char *const NAMES[DEVICE_KIND_COUNT] = {"gpu", "npu", "cpu"};
+    static const char *const NAMES[DEVICE_KIND_COUNT] = {"gpu", "npu", "cpu", "tpu", "hpu"};
     return NAMES[bit];
 }
 

@@ -23,7 +23,14 @@ enum offloads {
 };
 
 // What it is written for.
-enum device_kind { DEVICE_KIND_GPU, DEVICE_KIND_NPU, DEVICE_KIND_CPU, DEVICE_KIND_COUNT };
+enum device_kind {
+    DEVICE_KIND_GPU,
+    DEVICE_KIND_NPU,
+    DEVICE_KIND_CPU,
+    DEVICE_KIND_TPU,
+    DEVICE_KIND_HPU,
+    DEVICE_KIND_COUNT
+};
 
 // What gives an ability where this software is launched: "--sequence-parallel" for "sp=on". "{}"
 // stands for the value, "{groups}" for the number of shard groups; in brackets stands what nobody

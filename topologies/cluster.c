@@ -120,6 +120,12 @@ void cluster_set_memory(struct arena *arena, struct cluster *cluster, int64_t de
     }
 }
 
+static bool torus_equal(const struct intra_fabric *a, const struct intra_fabric *b)
+{
+    return a->torus_count == b->torus_count && a->torus_open == b->torus_open &&
+           memcmp(a->torus, b->torus, sizeof a->torus) == 0;
+}
+
 static bool groups_equal(const struct node_group *a, const struct node_group *b)
 {
     return a->gpus == b->gpus && a->gpus_per_host == b->gpus_per_host &&
@@ -127,7 +133,7 @@ static bool groups_equal(const struct node_group *a, const struct node_group *b)
            a->intra.bandwidth_bytes_per_s == b->intra.bandwidth_bytes_per_s &&
            a->intra.latency_s == b->intra.latency_s &&
            a->intra.in_network_reduction == b->intra.in_network_reduction &&
-           a->nics.count == b->nics.count &&
+           torus_equal(&a->intra, &b->intra) && a->nics.count == b->nics.count &&
            a->nics.bandwidth_bytes_per_s == b->nics.bandwidth_bytes_per_s &&
            device_equals(a->device, b->device);
 }

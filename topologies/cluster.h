@@ -8,11 +8,17 @@
 // (network). topologies/NAME.json; schema beside it; docs/clusters.md tells each key, and what is
 // taken where a file leaves it out (topologies/cluster_assume.h).
 
+enum { TORUS_DIMENSIONS_MAX = 3 };
+
 struct intra_fabric {
     const char *kind;  // a row of cost_models/fabrics.json: "nvswitch", "nvlink", "pcie", ...
     double bandwidth_bytes_per_s;
     double latency_s;
     bool in_network_reduction;
+    // GPUs joined to their neighbours alone (topologies/torus.h); 0 dimensions: each to all others.
+    int torus[TORUS_DIMENSIONS_MAX];
+    int torus_count;
+    bool torus_open;  // its ends are not joined: a mesh
 };
 
 struct host {

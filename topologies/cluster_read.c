@@ -2,6 +2,7 @@
 #include "core/units.h"
 #include "topologies/cluster_assume.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,8 @@ static const struct json_field INTRA_FIELDS[] = {
     {JSON_F64(struct intra_fabric, bandwidth_bytes_per_s, 1, 1e15)},
     {JSON_OPT_F64(struct intra_fabric, latency_s, 0, 1)},
     {JSON_OPT_BOOL(struct intra_fabric, in_network_reduction)},
+    {JSON_OPT_ANY("torus")},
+    {JSON_OPT_BOOL(struct intra_fabric, torus_open)},
     {0},
 };
 
@@ -186,6 +189,34 @@ static void read_part(const struct json *object, const char *key, const struct j
     json_read(&part, fields, into, err);
 }
 
+// The GPUs along each dimension of a torus, which all have a place there.
+static void read_torus(const struct json *at, struct node_group *group, struct err *err)
+{
+    struct json intra = json_find(at, "intra");
+    if (err->kind || !intra.value) return;
+    if (!json_has(&intra, "torus")) {
+        struct json open = json_find(&intra, "torus_open");
+        if (open.value) json_fail(&open, err, "expected the sizes of a \"torus\" beside it");
+        return;
+    }
+    struct json list = json_get(&intra, "torus", err);
+    int count = json_is_array(&list) ? json_count(&list, err) : 0;
+    if (count < 1 || count > TORUS_DIMENSIONS_MAX) {
+        json_fail(&list, err, "expected an array of 1 to %d sizes", TORUS_DIMENSIONS_MAX);
+        return;
+    }
+    int64_t gpus = 1;
+    for (int i = 0; i < count; i++) {
+        struct json item = json_item(&list, i);
+        group->intra.torus[i] = (int)json_i64(&item, 1, 100000, err);
+        gpus *= group->intra.torus[i];
+    }
+    group->intra.torus_count = count;
+    if (!err->kind && gpus != group->gpus)
+        json_fail(&list, err, "expected sizes whose product is the node's %d GPUs, found %" PRId64,
+                  group->gpus, gpus);
+}
+
 static void read_node_group(struct arena *arena, const struct json *at, struct node_group *group,
                             struct err *err)
 {
@@ -193,6 +224,7 @@ static void read_node_group(struct arena *arena, const struct json *at, struct n
     read_part(at, "intra", INTRA_FIELDS, &group->intra, err);
     read_part(at, "host", HOST_FIELDS, &group->host, err);
     read_part(at, "nics", NIC_FIELDS, group, err);
+    read_torus(at, group, err);
     if (err->kind) return;
     if (!json_has(at, "count")) group->count = 1;
     if (!json_has(at, "gpus_per_host")) group->gpus_per_host = group->gpus;
@@ -325,7 +357,7 @@ static void add_left_out(struct left_out_key *list, const struct json *object, c
 {
     static const char *const UNKNOWN[] = {"price",      "failures", "rank_count", "idle_gpus",
                                           "host",       "intra",    "nics",       "network",
-                                          "provenance", "between"};
+                                          "provenance", "between",  "torus",      "torus_open"};
     for (const struct json_field *field = fields; field->key; field++) {
         bool is_taken = field->optional;
         for (size_t i = 0; i < sizeof UNKNOWN / sizeof *UNKNOWN; i++)

@@ -15,6 +15,17 @@ static void write_host(struct json_writer *writer, const struct host *host)
     json_close(writer, '}');
 }
 
+// Absent where each GPU is joined to all others.
+static void write_torus(struct json_writer *writer, const struct intra_fabric *intra)
+{
+    if (intra->torus_count == 0) return;
+    json_open_flat(writer, "torus", '[');
+    for (int i = 0; i < intra->torus_count; i++)
+        json_put_i64(writer, NULL, intra->torus[i]);
+    json_close(writer, ']');
+    if (intra->torus_open) json_put_bool(writer, "torus_open", true);
+}
+
 static void write_node_group(struct json_writer *writer, const struct node_group *group)
 {
     json_open(writer, NULL, '{');
@@ -26,6 +37,7 @@ static void write_node_group(struct json_writer *writer, const struct node_group
     json_put_f64(writer, "bandwidth_bytes_per_s", group->intra.bandwidth_bytes_per_s);
     json_put_f64(writer, "latency_s", group->intra.latency_s);
     json_put_bool(writer, "in_network_reduction", group->intra.in_network_reduction);
+    write_torus(writer, &group->intra);
     json_close(writer, '}');
     json_put_i64(writer, "gpus_per_host", group->gpus_per_host);
     write_host(writer, &group->host);

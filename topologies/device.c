@@ -210,11 +210,12 @@ static void read_kernels(struct arena *arena, const struct json *object, struct 
 
 static void check_kind(const struct json *object, const struct device *device, struct err *err)
 {
-    if (err->kind || strcmp(device->kind, "gpu") == 0 || strcmp(device->kind, "npu") == 0 ||
-        strcmp(device->kind, "cpu") == 0)
-        return;
+    static const char *const KINDS[] = {"gpu", "npu", "cpu", "tpu", "hpu"};
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        if (err->kind || strcmp(device->kind, KINDS[i]) == 0) return;
+    }
     struct json kind = json_get(object, "kind", err);
-    json_fail(&kind, err, "expected gpu, npu or cpu, found \"%s\"", device->kind);
+    json_fail(&kind, err, "expected gpu, npu, cpu, tpu or hpu, found \"%s\"", device->kind);
 }
 
 // Without a provenance of its own, what a device says of itself is a sheet's.

@@ -38,7 +38,7 @@ struct kernel_table;  // topologies/kernels.h
 
 struct device {
     const char *name;
-    const char *kind;                         // "gpu", "npu", "cpu"
+    const char *kind;                         // "gpu", "npu", "cpu", "tpu", "hpu"
     double peak_flop_per_s[PRECISION_COUNT];  // dense, tensor cores; 0 = not supported
     int64_t memory_bytes;                     // what a process can see, before any reserve
     double memory_bandwidth_bytes_per_s;

@@ -22,8 +22,9 @@ struct tally {
     int size;                       // of the communicator
     const struct node_group *last;  // whose ranks are being counted
     int ranks_of_last;
-    double pairs;              // of a rank of one node group and one outside, the most of any
-    struct group_shape shape;  // of the nodes left behind, without oversubscription
+    double pairs;                // of a rank of one node group and one outside, the most of any
+    const struct lattice *axes;  // of the communicator, which decide what it has of a torus
+    struct group_shape shape;    // of the nodes left behind, without oversubscription
 };
 
 // The NICs of the node that one GPU can call its own when all GPUs send.
@@ -45,7 +46,10 @@ struct link route_link(const struct cluster *cluster, int rank_a, int rank_b)
         return (struct link){LINK_SELF, "self", a->device->memory_bandwidth_bytes_per_s, 0};
     }
     if (cluster_node_of(cluster, rank_a) == cluster_node_of(cluster, rank_b)) {
-        return (struct link){LINK_INTRA, a->intra.kind, a->intra.bandwidth_bytes_per_s,
+        bool is_torus = a->intra.torus_count > 0;  // of which a pair has one way
+        return (struct link){LINK_INTRA, a->intra.kind,
+                             is_torus ? torus_link_bytes_per_s(&a->intra)
+                                      : a->intra.bandwidth_bytes_per_s,
                              a->intra.latency_s};
     }
     const struct node_group *b = cluster_group_of(cluster, rank_b);
@@ -172,15 +176,30 @@ static bool lattice_next(const struct lattice *lattice, int first, int *digits, 
     return false;
 }
 
-// The kind settles what is equal in all else, so that the order of the nodes is no matter.
-static bool fabric_slower(const struct intra_fabric *a, const struct intra_fabric *b)
+static double in_node_bytes_per_s(const struct intra_fabric *intra, const struct torus_group *torus)
 {
+    if (torus->links <= 0) return intra->bandwidth_bytes_per_s;
+    return torus->links * torus_link_bytes_per_s(intra);
+}
+
+// The kind and the shape settle what is equal in all else, so that the order of the nodes is no
+// matter.
+static bool fabric_slower(const struct intra_fabric *a, const struct torus_group *a_torus,
+                          const struct intra_fabric *b, const struct torus_group *b_torus)
+{
+    double a_bytes_per_s = in_node_bytes_per_s(a, a_torus);
+    double b_bytes_per_s = in_node_bytes_per_s(b, b_torus);
+    if (a_bytes_per_s != b_bytes_per_s) return a_bytes_per_s < b_bytes_per_s;
     if (a->bandwidth_bytes_per_s != b->bandwidth_bytes_per_s) {
         return a->bandwidth_bytes_per_s < b->bandwidth_bytes_per_s;
     }
     if (a->latency_s != b->latency_s) return a->latency_s > b->latency_s;
     if (a->in_network_reduction != b->in_network_reduction) return b->in_network_reduction;
-    return strcmp(a->kind, b->kind) < 0;
+    int kinds = strcmp(a->kind, b->kind);
+    if (kinds != 0) return kinds < 0;
+    if (a_torus->load != b_torus->load) return a_torus->load > b_torus->load;
+    if (a_torus->share != b_torus->share) return a_torus->share < b_torus->share;
+    return a_torus->steps > b_torus->steps;
 }
 
 static void leave_group(struct tally *tally)
@@ -199,14 +218,18 @@ static void leave_node(struct tally *tally)
     int ranks = tally->ranks_in_node;
     assert(ranks <= tally->group->gpus);
     double share = nic_share_bytes_per_s(tally->group);
+    const struct intra_fabric *intra = &tally->group->intra;
+    const struct lattice *axes = tally->axes;
+    struct torus_group torus = torus_group_of(intra, axes->sizes, axes->strides, axes->count);
     if (tally->group != tally->last) leave_group(tally);
     tally->ranks_of_last += ranks;
     shape->rank_count += ranks;
     shape->node_count++;
     if (ranks > shape->ranks_per_node) shape->ranks_per_node = ranks;
     if (is_first || ranks < shape->ranks_per_node_least) shape->ranks_per_node_least = ranks;
-    if (is_first || fabric_slower(&tally->group->intra, shape->intra)) {
-        shape->intra = &tally->group->intra;
+    if (is_first || fabric_slower(intra, &torus, shape->intra, &shape->torus)) {
+        shape->intra = intra;
+        shape->torus = torus;
     }
     if (is_first || share < shape->network_bytes_per_s_per_rank) {
         shape->network_bytes_per_s_per_rank = share;
@@ -242,11 +265,13 @@ static void visit(struct tally *tally, int rank, int size, int stride)
     }
 }
 
+// `group` may be folded, `axes` are all.
 static struct group_shape shape_from(const struct cluster *cluster, const struct lattice *group,
-                                     int start, int repeat)
+                                     const struct lattice *axes, int start, int repeat)
 {
     // Where axes are folded all nodes are alike, and nothing is crossed.
-    struct tally tally = {.cluster = cluster, .size = (int)product(group->sizes, group->count)};
+    struct tally tally = {
+        .cluster = cluster, .size = (int)product(group->sizes, group->count), .axes = axes};
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
     int size = group->count ? group->sizes[0] : 1, stride = group->count ? group->strides[0] : 1;
     int rank = start;
@@ -285,14 +310,15 @@ static int count_crossing(const struct cluster *cluster, const struct lattice *g
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0}, start = 0, count = 0;
     if (!cluster->between.kind) return 0;
     do {
-        count += shape_from(cluster, group, start, 1).crossing_ratio > 0;
+        count += shape_from(cluster, group, group, start, 1).crossing_ratio > 0;
     } while (lattice_next(starts, 0, digits, &start));
     return count;
 }
 
 static double bandwidth_bytes_per_s(const struct group_shape *shape)
 {
-    double intra = shape->ranks_per_node > 1 ? shape->intra->bandwidth_bytes_per_s : INFINITY;
+    double intra =
+        shape->ranks_per_node > 1 ? in_node_bytes_per_s(shape->intra, &shape->torus) : INFINITY;
     double network = shape->ranks_per_node_least * shape->network_bytes_per_s_per_rank;
     return shape->node_count > 1 ? fmin(intra, network) : intra;
 }
@@ -310,7 +336,7 @@ static bool shape_slower(const struct group_shape *a, const struct group_shape *
     if (a->network_bytes_per_s_per_rank != b->network_bytes_per_s_per_rank) {
         return a->network_bytes_per_s_per_rank < b->network_bytes_per_s_per_rank;
     }
-    return fabric_slower(a->intra, b->intra);
+    return fabric_slower(a->intra, &a->torus, b->intra, &b->torus);
 }
 
 struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
@@ -319,6 +345,7 @@ struct group_shape route_group(const struct cluster *cluster, const struct route
     int64_t rank_count = product(mesh->sizes, mesh->count);
     assert(rank_count >= 1 && rank_count <= cluster->rank_count);
     struct lattice group = lattice_of(axes);
+    const struct lattice whole = group;
     struct lattice starts = complement(&group, (int)rank_count);
     int64_t size = product(group.sizes, group.count);
     int repeat = 1;
@@ -330,13 +357,14 @@ struct group_shape route_group(const struct cluster *cluster, const struct route
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
     int start = 0;
     int crossing_count = count_crossing(cluster, &group, &starts);
-    struct group_shape slowest = shape_from(cluster, &group, start, repeat);
+    struct group_shape slowest = shape_from(cluster, &group, &whole, start, repeat);
     cross(cluster, crossing_count, &slowest);
     while (lattice_next(&starts, 0, digits, &start)) {
-        struct group_shape shape = shape_from(cluster, &group, start, repeat);
+        struct group_shape shape = shape_from(cluster, &group, &whole, start, repeat);
         cross(cluster, crossing_count, &shape);
         if (shape_slower(&shape, &slowest)) slowest = shape;
     }
     assert(slowest.rank_count == size && "every rank is in a node");
+    if (slowest.ranks_per_node == 1) slowest.torus = (struct torus_group){0};
     return slowest;
 }

@@ -1,5 +1,5 @@
 #pragma once
-#include "topologies/cluster.h"
+#include "topologies/torus.h"
 
 // Which links join which ranks. One function answers for a pair, one for a communicator; both work
 // for any mesh axis order because they see only ranks and strides.
@@ -48,6 +48,7 @@ struct group_shape {
     // crossing_ratio ranks' worth passes it: ranks of a node group times those outside, the most,
     // by all. 0: none does.
     double crossing_bytes_per_s, crossing_ratio;
+    struct torus_group torus;  // of the ranks that share a node, where `intra` is a torus
 };
 
 // `axes` of the group, in any order; `mesh` all axes of the mesh (group axes included), whose

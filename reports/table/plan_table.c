@@ -101,7 +101,12 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
 const char *cluster_device_noun(const struct cluster *cluster)
 {
     const char *kind = cluster->nodes[0].device->kind;
-    return strcmp(kind, "cpu") == 0 ? "CPU rank" : strcmp(kind, "npu") == 0 ? "NPU" : "GPU";
+    static const char *const NOUNS[][2] = {
+        {"cpu", "CPU rank"}, {"npu", "NPU"}, {"tpu", "TPU"}, {"hpu", "HPU"}};
+    for (size_t i = 0; i < sizeof NOUNS / sizeof *NOUNS; i++) {
+        if (strcmp(kind, NOUNS[i][0]) == 0) return NOUNS[i][1];
+    }
+    return "GPU";
 }
 
 const char *cluster_text(struct arena *arena, const struct cluster *cluster)

@@ -351,7 +351,7 @@ static void an_unknown_fabric_is_an_error_that_lists_the_known(void **state)
 {
     static const char MESSAGE[] =
         "cluster dgx-h100: the network is of unknown kind \"carrier pigeon\", there are: "
-        "nvswitch, nvlink, pcie, xgmi, hccs, memory, shared-memory, infiniband, roce, efa, "
+        "nvswitch, nvlink, pcie, xgmi, hccs, ici, memory, shared-memory, infiniband, roce, efa, "
         "slingshot, omni-path, ethernet";
     struct err err = {0};
     struct cluster *cluster = load(*state, "dgx-h100-x2");
@@ -416,6 +416,47 @@ static void a_wrong_table_of_fabrics_gets_its_message(void **state)
                   "\"group_efficiency\" in provenance, found none");
 }
 
+// Exact: the sheets' 100 GB/s a link, the row's shares of it and its 2 us and 1 us a hop.
+static void a_torus_runs_a_ring_along_each_dimension(void **state)
+{
+    static const struct {
+        const char *cluster;
+        enum collective collective;
+        int count, stride;
+        double bandwidth_s, latency_s;  // latency 0: not looked at
+    } CASES[] = {
+        // All of a pod of 16 x 16 over four links, 2 x 15 hops each way.
+        {"tpu-v6e-256", COLLECTIVE_ALL_REDUCE, 256, 1, 2 * 255.0 / 256 / 360, 62e-6},
+        {"tpu-v6e-256", COLLECTIVE_ALL_GATHER, 16, 1, 15.0 / 16 / 180, 17e-6},
+        // A row of 8 of 16 closes no ring.
+        {"tpu-v6e-256", COLLECTIVE_ALL_GATHER, 8, 1, 7.0 / 8 / 90, 9e-6},
+        {"tpu-v5p-64", COLLECTIVE_REDUCE_SCATTER, 64, 1, 63.0 / 64 / 540, 11e-6},
+        {"tpu-v5p-64", COLLECTIVE_ALL_GATHER, 16, 4, 15.0 / 16 / 360, 8e-6},
+        // Half of what each chip sends passes the 32 links across the middle: 3.2 TB/s.
+        {"tpu-v6e-256", COLLECTIVE_ALL_TO_ALL, 256, 1, 256 / 4.0 / 3200 / 0.8, 0},
+        {"tpu-v6e-256", COLLECTIVE_SEND_RECV, 2, 16, 1.0 / 90, 3e-6},
+        // Two columns on, with as many others' messages on each link.
+        {"tpu-v6e-256", COLLECTIVE_SEND_RECV, 2, 2, 1.0 / 45, 3e-6},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct collective_cost cost = price(*state, CASES[i].cluster, CASES[i].count,
+                                            CASES[i].stride, CASES[i].collective, 1e9);
+        assert_true(fabs(cost.bandwidth_s - CASES[i].bandwidth_s) < 1e-9 * cost.bandwidth_s);
+        if (CASES[i].latency_s > 0)
+            assert_true(fabs(cost.latency_s - CASES[i].latency_s) < 1e-9 * cost.latency_s);
+    }
+}
+
+// Over two cubes: between them on each chip's part, then along the rings of each.
+static void two_toruses_exchange_over_the_network(void **state)
+{
+    struct collective_cost cost =
+        price(*state, "tpu-v5p-64-x2", 128, 1, COLLECTIVE_ALL_GATHER, 1e9);
+    double network_s = 0.5 / (64 * 6.25 * 0.55), inside_s = 63.0 / 64 / 540;
+    assert_int_equal(cost.algorithm, ALGORITHM_HIERARCHICAL);
+    assert_true(fabs(cost.bandwidth_s - network_s - inside_s) < 1e-9 * cost.bandwidth_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +481,8 @@ int main(void)
         cmocka_unit_test(every_shipped_cluster_has_its_fabrics),
         cmocka_unit_test(a_wrong_table_of_fabrics_gets_its_message),
         cmocka_unit_test(an_unknown_fabric_is_an_error_that_lists_the_known),
+        cmocka_unit_test(a_torus_runs_a_ring_along_each_dimension),
+        cmocka_unit_test(two_toruses_exchange_over_the_network),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -50,7 +50,8 @@ static const struct {
     {"device_hearsay",
      "26:44: $.nodes[0].device.provenance[0].kind: expected measured, published, fitted, "
      "datasheet, estimated or assumed, found \"hearsay\""},
-    {"device_kind", "6:15: $.nodes[0].device.kind: expected gpu, npu or cpu, found \"tpu\""},
+    {"device_kind",
+     "6:15: $.nodes[0].device.kind: expected gpu, npu, cpu, tpu or hpu, found \"fpga\""},
     {"device_no_peak",
      "15:23: $.nodes[0].device.efficiency.gemm_ratio: found a ratio for bf16, which has "
      "no peak"},
@@ -96,6 +97,11 @@ static const struct {
     {"uneven_hosts",
      "4:46: $.nodes[0].gpus_per_host: expected a divisor of the node's 8 GPUs, found 3"},
     {"unknown_key", "4:18: $.nodes[0].gpu: unknown key, did you mean \"gpus\"?"},
+    {"torus_flat", "8:18: $.nodes[0].intra.torus: expected an array of 1 to 3 sizes"},
+    {"torus_open",
+     "7:70: $.nodes[0].intra.torus_open: expected the sizes of a \"torus\" beside it"},
+    {"torus_size",
+     "8:18: $.nodes[0].intra.torus: expected sizes whose product is the node's 8 GPUs, found 16"},
 };
 
 static void a_wrong_file_is_answered_with_its_place(void **state)
