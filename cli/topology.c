@@ -79,6 +79,27 @@ static void put_host(struct arena *arena, struct table *table, const struct node
                          units_bytes_per_s(arena, host->pcie_bytes_per_s), nvme));
 }
 
+static void put_tiers(struct arena *arena, struct table *table, const struct network *network)
+{
+    for (int i = 0; i < network->tier_count; i++) {
+        const struct network_tier *tier = &network->tiers[i];
+        const char *shape = tier->dragonfly ? ", joined as a dragonfly" : "";
+        const char *hashed = "";
+        if (tier->uplinks > 0)
+            hashed = arena_print(arena, ", %s hashed over %s upward",
+                                 plural(arena, network->flows_per_nic, "flow"),
+                                 plural(arena, tier->uplinks, "link"));
+        put_fact(table, arena_print(arena, "  tier %d", i + 1),
+                 arena_print(arena, "blocks of %s, oversubscription %.3g%s%s",
+                             plural(arena, tier->nodes, "node"), tier->oversubscription_ratio,
+                             shape, hashed));
+    }
+    if (network->loss_ratio > 0)
+        put_fact(table, "  losses",
+                 arena_print(arena, "%.3g of packets, each a stall of %s", network->loss_ratio,
+                             units_seconds(arena, network->loss_stall_s)));
+}
+
 static void put_network(struct arena *arena, struct table *table, const struct cluster *cluster)
 {
     const struct network *network = &cluster->network;
@@ -87,6 +108,7 @@ static void put_network(struct arena *arena, struct table *table, const struct c
                          units_seconds(arena, network->latency_s), network->oversubscription_ratio,
                          network->rail_optimized ? ", rail-optimized" : "",
                          network->in_network_reduction ? ", reduces in the network" : ""));
+    put_tiers(arena, table, network);
     const struct between_groups *between = &cluster->between;
     if (between->kind && cluster->node_group_count > 1)
         put_fact(table, "between",

@@ -77,8 +77,18 @@ static double network_bus_bytes_per_s(const struct paths *paths, enum protocol p
 {
     if (!paths->network) return INFINITY;
     double ratio = paths->network->efficiency_ratio * paths->network_scale;
+    ratio /= fmax(1, paths->group->load.ring);
     return paths->ranks_per_node * paths->network_bytes_per_s * ratio *
            paths->network->protocols[protocol].bandwidth_ratio;
+}
+
+// What lost packets among so many bytes over the network cost: all wait for the one whose message
+// is sent again, and while they wait nothing more is lost.
+static double stalls_s(const struct paths *paths, double bytes)
+{
+    if (!paths->network) return 0;
+    const struct network *network = paths->group->network;
+    return network->loss_ratio * bytes / NETWORK_PACKET_BYTES * network->loss_stall_s;
 }
 
 static bool protocol_runs(const struct paths *paths, enum protocol protocol)
@@ -146,7 +156,8 @@ static struct collective_cost price_ring(const struct paths *paths, enum collect
     double sent_bytes = rounds * (paths->rank_count - 1) / paths->rank_count * bytes;
     double latency_s = base_latency_s(paths, protocol) +
                        ring_latency_s(paths, protocol, intra_steps, network_steps);
-    return cost_of(ALGORITHM_RING, protocol, latency_s, sent_bytes / bus);
+    return cost_of(ALGORITHM_RING, protocol, latency_s,
+                   sent_bytes / bus + stalls_s(paths, paths->node_count * sent_bytes));
 }
 
 // NCCL's double binary tree: a chain inside the node, a tree between nodes, up and down.
@@ -168,7 +179,9 @@ static struct collective_cost price_tree(const struct paths *paths, enum collect
     }
     double bus =
         fmin(intra_bus_bytes_per_s(paths, protocol), network_bus_bytes_per_s(paths, protocol));
-    return cost_of(ALGORITHM_TREE, protocol, latency_s, 2 * bytes / (ratio * bus));
+    double passed_bytes = 2 * (paths->node_count - 1) * bytes;
+    return cost_of(ALGORITHM_TREE, protocol, latency_s,
+                   2 * bytes / (ratio * bus) + stalls_s(paths, passed_bytes));
 }
 
 // Reduce-scatter in the node, the collective between nodes on every rank's part, all-gather in the
@@ -183,7 +196,8 @@ static struct collective_cost price_hierarchical(const struct paths *paths,
     double nodes = paths->node_count, ranks = paths->ranks_per_node;
     double bandwidth_s =
         rounds * (ranks - 1) / ranks * bytes / intra_bus_bytes_per_s(paths, protocol) +
-        rounds * (nodes - 1) / nodes * bytes / network_bus_bytes_per_s(paths, protocol);
+        rounds * (nodes - 1) / nodes * bytes / network_bus_bytes_per_s(paths, protocol) +
+        stalls_s(paths, rounds * (nodes - 1) * bytes);
     // An all-reduce is three collectives one after the other, a gather or scatter two.
     double steps = paths->link_bytes_per_s > 0 ? paths->group->torus.steps : ranks - 1;
     double latency_s = (rounds + 1) * base_latency_s(paths, protocol) +
@@ -222,7 +236,8 @@ static struct collective_cost price_in_network(const struct paths *paths,
                  fabric->reduce_efficiency_ratio * paths->network_scale;
     latency_s += ring_latency_s(paths, PROTOCOL_SIMPLE, steps, 0);
     double in_node_s = around / intra_bus_bytes_per_s(paths, PROTOCOL_SIMPLE);
-    return cost_of(ALGORITHM_IN_NETWORK, PROTOCOL_SIMPLE, latency_s, fmax(in_node_s, bytes / bus));
+    double passed_s = bytes / bus + stalls_s(paths, 2 * paths->node_count * bytes);
+    return cost_of(ALGORITHM_IN_NETWORK, PROTOCOL_SIMPLE, latency_s, fmax(in_node_s, passed_s));
 }
 
 // The first message takes a step of the protocol; what each further peer adds to it is the wire's
@@ -248,9 +263,16 @@ struct shares {
 // nodes over its share of the NICs.
 static struct shares direct_shares(const struct paths *paths)
 {
+    const struct network *switches = paths->network ? paths->group->network : NULL;
+    double ranks = paths->group->ranks_per_node;
+    double network = (paths->rank_count - paths->ranks_per_node) / paths->rank_count;
+    // Where switches join rails, what is for another rail is handed over inside the node first
+    // (NCCL's PXN, since 2.12).
+    bool by_rail = switches && switches->rail_optimized && switches->tier_count > 0;
+    double handed = by_rail ? network * (ranks - 1) / ranks : 0;
     return (struct shares){
-        .intra = (paths->group->ranks_per_node - 1) / paths->rank_count,
-        .network = (paths->rank_count - paths->ranks_per_node) / paths->rank_count,
+        .intra = (ranks - 1) / paths->rank_count + handed,
+        .network = network,
         .intra_ratio = paths->intra ? paths->intra->all_to_all_efficiency_ratio : 1,
         .network_ratio = paths->network ? paths->network->all_to_all_efficiency_ratio : 1,
     };
@@ -332,6 +354,8 @@ static struct collective_cost price_all_to_all(const struct paths *paths,
         if (group->crossing_ratio > 0)
             network_s = fmax(network_s,
                              group->crossing_ratio * bytes / (group->crossing_bytes_per_s * ratio));
+        network_s = network_s * fmax(1, group->load.all_to_all) +
+                    stalls_s(paths, shares->network * paths->rank_count * bytes);
         network_latency_s =
             peers_latency_s(paths->network, paths->network_latency_ratio, peers, protocol);
     }
@@ -351,10 +375,12 @@ static struct collective_cost price_send(const struct paths *paths, double bytes
     double bytes_per_s =
         paths->network ? paths->network_bytes_per_s * paths->network_scale : in_node;
     double ratio = fabric->send_efficiency_ratio * fabric->protocols[protocol].bandwidth_ratio;
+    if (paths->network) ratio /= fmax(1, paths->group->load.send);
     double latency_s =
         base_latency_s(paths, protocol) + (paths->network ? ring_latency_s(paths, protocol, 0, 1)
                                                           : ring_latency_s(paths, protocol, 1, 0));
-    return cost_of(ALGORITHM_DIRECT, protocol, latency_s, bytes / (bytes_per_s * ratio));
+    return cost_of(ALGORITHM_DIRECT, protocol, latency_s,
+                   bytes / (bytes_per_s * ratio) + stalls_s(paths, bytes));
 }
 
 static struct collective_cost price_direct(const struct paths *paths, enum collective collective,

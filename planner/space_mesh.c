@@ -148,7 +148,10 @@ static bool group_shape_equal(const struct group_shape *a, const struct group_sh
            a->network == b->network &&
            a->network_bytes_per_s_per_rank == b->network_bytes_per_s_per_rank &&
            a->crossing_bytes_per_s == b->crossing_bytes_per_s &&
-           a->crossing_ratio == b->crossing_ratio;
+           a->crossing_ratio == b->crossing_ratio && a->load.ring == b->load.ring &&
+           a->load.all_to_all == b->load.all_to_all && a->load.send == b->load.send &&
+           a->torus.links == b->torus.links && a->torus.share == b->torus.share &&
+           a->torus.load == b->torus.load && a->torus.steps == b->torus.steps;
 }
 
 static bool placement_equal(const struct placement *a, const struct placement *b)

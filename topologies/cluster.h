@@ -1,6 +1,7 @@
 #pragma once
 #include "core/json_write.h"
 #include "topologies/device.h"
+#include "topologies/network.h"
 
 // A cluster is a list of node groups joined by one network. A node is the set of GPUs joined by one
 // intra fabric: 8 in a DGX, 72 in an NVL72 rack. Ranks number the GPUs node by node in the order of
@@ -41,14 +42,6 @@ struct node_group {
         int count;
         double bandwidth_bytes_per_s;
     } nics;  // per node
-};
-
-struct network {
-    const char *kind;  // "infiniband", "roce", "efa", "ethernet", "none", ...
-    double latency_s;
-    double oversubscription_ratio;  // 1 = full bisection
-    bool rail_optimized;
-    bool in_network_reduction;
 };
 
 // What joins the groups of nodes where that is not the network inside them: regions, rooms.
@@ -95,8 +88,8 @@ struct failures {
     // either.
     double mtbf_h[FAILURE_CAUSE_COUNT];
     double restart_s;  // until the job runs again, without loading the checkpoint; 0 = unknown
-    double repair_s;   // until a failed node is back; 0 = another is there at once
-    int spare_nodes;   // that wait to replace a failed node, beside those of the cluster
+    double repair_s;  // until a failed node is back; 0 = another is there at once
+    int spare_nodes;  // that wait to replace a failed node, beside those of the cluster
     double checkpoint_bytes_per_s;       // the cluster's storage, shared by all ranks; 0 = unknown
     double host_checkpoint_bytes_per_s;  // what one host can send there; 0 = unknown
     double checkpoint_interval_s;        // 0 = the best

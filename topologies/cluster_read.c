@@ -61,15 +61,6 @@ static const struct json_field NIC_FIELDS[] = {
     {0},
 };
 
-static const struct json_field NETWORK_FIELDS[] = {
-    {JSON_TEXT(struct network, kind)},
-    {JSON_OPT_F64(struct network, latency_s, 0, 1)},
-    {JSON_OPT_F64(struct network, oversubscription_ratio, 1, 1000)},
-    {JSON_OPT_BOOL(struct network, rail_optimized)},
-    {JSON_OPT_BOOL(struct network, in_network_reduction)},
-    {0},
-};
-
 static const struct json_field BETWEEN_FIELDS[] = {
     {JSON_TEXT(struct between_groups, kind)},
     {JSON_F64(struct between_groups, bandwidth_bytes_per_s, 1, 1e15)},
@@ -151,7 +142,6 @@ static bool needs_name(const struct json *root)
 static const struct json_shape INTRA_SHAPE = {INTRA_FIELDS, NULL};
 static const struct json_shape HOST_SHAPE = {HOST_FIELDS, NULL};
 static const struct json_shape NIC_SHAPE = {NIC_FIELDS, NULL};
-static const struct json_shape NETWORK_SHAPE = {NETWORK_FIELDS, NULL};
 static const struct json_shape BETWEEN_SHAPE = {BETWEEN_FIELDS, NULL};
 static const struct json_shape PRICE_SHAPE = {PRICE_FIELDS, NULL};
 
@@ -169,7 +159,7 @@ static void check_shape(const struct json *object, struct err *err)
     const struct json_part parts[] = {
         {"name", JSON_PART_NAMED, NULL, needs_name},
         {"nodes", JSON_PART_LIST, &node, NULL},
-        {"network", JSON_PART_OBJECT, &NETWORK_SHAPE, needs_network},
+        {"network", JSON_PART_OBJECT, network_shape(), needs_network},
         {"between", JSON_PART_OBJECT, &BETWEEN_SHAPE, NULL},
         {"price", JSON_PART_OBJECT, &PRICE_SHAPE, NULL},
         {"failures", JSON_PART_OBJECT, failures_shape(), NULL},
@@ -246,6 +236,21 @@ static void check_nics(const struct cluster *cluster, const struct json *list, s
         struct json nics = json_get(&at, "nics", err);
         json_fail(&nics, err, "%d nodes need a network, but these nodes have no NIC",
                   cluster->node_count);
+    }
+}
+
+// Blocks are counted in nodes of as many GPUs each, all on one network.
+static void check_tiers(const struct json *root, const struct cluster *cluster, struct err *err)
+{
+    if (cluster->network.tier_count > 0 && cluster->between.kind) {
+        struct json between = json_get(root, "between", err);
+        json_fail(&between, err, "expected one network whose switches have \"tiers\"");
+    }
+    for (int i = 1; cluster->network.tier_count > 0 && i < cluster->node_group_count; i++) {
+        if (err->kind || cluster->nodes[i].gpus == cluster->nodes[0].gpus) continue;
+        struct json network = json_get(root, "network", err), at = json_get(&network, "tiers", err);
+        json_fail(&at, err, "join nodes of as many GPUs each, found %d and %d",
+                  cluster->nodes[0].gpus, cluster->nodes[i].gpus);
     }
 }
 
@@ -326,7 +331,7 @@ struct cluster *cluster_read(struct arena *arena, const struct json *object, str
     cluster->network = (struct network){.kind = "none", .oversubscription_ratio = 1};
     check_shape(object, err);
     json_read(object, CLUSTER_FIELDS, cluster, err);
-    read_part(object, "network", NETWORK_FIELDS, &cluster->network, err);
+    network_read(object, &cluster->network, err);
     read_part(object, "between", BETWEEN_FIELDS, &cluster->between, err);
     cluster->between.network = (struct network){.kind = cluster->between.kind,
                                                 .latency_s = cluster->between.latency_s,
@@ -339,6 +344,7 @@ struct cluster *cluster_read(struct arena *arena, const struct json *object, str
     cluster->provenance = list.entries;
     cluster->provenance_count = list.count;
     if (!err->kind) check_between(object, cluster, err);
+    if (!err->kind) check_tiers(object, cluster, err);
     if (!err->kind && !cluster->name) cluster->name = base_name(arena, object->document->path);
     cluster_assume(arena, object, cluster, err);
     return err->kind ? NULL : cluster;
@@ -355,9 +361,10 @@ struct left_out_key {
 static void add_left_out(struct left_out_key *list, const struct json *object, const char *prefix,
                          const struct json_field *fields)
 {
-    static const char *const UNKNOWN[] = {"price",      "failures", "rank_count", "idle_gpus",
-                                          "host",       "intra",    "nics",       "network",
-                                          "provenance", "between",  "torus",      "torus_open"};
+    static const char *const UNKNOWN[] = {
+        "price", "failures",      "rank_count", "idle_gpus",   "host",  "intra",
+        "nics",  "network",       "provenance", "between",     "torus", "torus_open",
+        "tiers", "flows_per_nic", "loss_ratio", "loss_stall_s"};
     for (const struct json_field *field = fields; field->key; field++) {
         bool is_taken = field->optional;
         for (size_t i = 0; i < sizeof UNKNOWN / sizeof *UNKNOWN; i++)
@@ -403,7 +410,7 @@ static void tell_left_out(struct arena *arena, const struct json *root, struct e
         struct json node = json_item(&nodes, i);
         add_left_out_of_node(arena, &list, &node, i);
     }
-    if (network.value) add_left_out(&list, &network, "network.", NETWORK_FIELDS);
+    if (network.value) add_left_out(&list, &network, "network.", network_shape()->fields);
     if (!list.text[0]) return;
     err_add(err, "%s%s", INTRO, list.text);
     if (list.untold_count > 0) err_add(err, " and %d more", list.untold_count);

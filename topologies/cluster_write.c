@@ -48,17 +48,6 @@ static void write_node_group(struct json_writer *writer, const struct node_group
     json_close(writer, '}');
 }
 
-static void write_network(struct json_writer *writer, const struct network *network)
-{
-    json_open(writer, "network", '{');
-    json_put_text(writer, "kind", network->kind);
-    json_put_f64(writer, "latency_s", network->latency_s);
-    json_put_f64(writer, "oversubscription_ratio", network->oversubscription_ratio);
-    json_put_bool(writer, "rail_optimized", network->rail_optimized);
-    json_put_bool(writer, "in_network_reduction", network->in_network_reduction);
-    json_close(writer, '}');
-}
-
 static void write_between(struct json_writer *writer, const struct cluster *cluster)
 {
     const struct between_groups *between = &cluster->between;
@@ -116,7 +105,7 @@ void cluster_write(struct json_writer *writer, const char *key, const struct clu
         gpu_count += (int64_t)cluster->nodes[i].count * cluster->nodes[i].gpus;
     }
     json_close(writer, ']');
-    write_network(writer, &cluster->network);
+    network_write(writer, &cluster->network);
     write_between(writer, cluster);
     write_price(writer, &cluster->price);
     failures_write(writer, &cluster->failures);

@@ -365,6 +365,8 @@ struct group_shape route_group(const struct cluster *cluster, const struct route
         if (shape_slower(&shape, &slowest)) slowest = shape;
     }
     assert(slowest.rank_count == size && "every rank is in a node");
+    if (cluster->network.tier_count > 0 && slowest.node_count > 1)
+        slowest.load = tiers_load(cluster, whole.sizes, whole.strides, whole.count);
     if (slowest.ranks_per_node == 1) slowest.torus = (struct torus_group){0};
     return slowest;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "topologies/tiers.h"
 #include "topologies/torus.h"
 
 // Which links join which ranks. One function answers for a pair, one for a communicator; both work
@@ -48,6 +49,7 @@ struct group_shape {
     // crossing_ratio ranks' worth passes it: ranks of a node group times those outside, the most,
     // by all. 0: none does.
     double crossing_bytes_per_s, crossing_ratio;
+    struct network_load load;  // of the switches on the way, where the network has tiers
     struct torus_group torus;  // of the ranks that share a node, where `intra` is a torus
 };
 

@@ -102,6 +102,18 @@ static const struct {
      "7:70: $.nodes[0].intra.torus_open: expected the sizes of a \"torus\" beside it"},
     {"torus_size",
      "8:18: $.nodes[0].intra.torus: expected sizes whose product is the node's 8 GPUs, found 16"},
+    {"tiers_order",
+     "11:68: $.network.tiers[1].nodes: expected a multiple of the 4 nodes of the tier below, "
+     "found 6"},
+    {"tiers_empty", "11:14: $.network.tiers: expected 1 to 4 tiers, found 0"},
+    {"tiers_no_flows",
+     "9:14: $.network: a tier hashes flows over its \"uplinks\": missing \"flows_per_nic\""},
+    {"tiers_no_links",
+     "11:76: $.network.flows_per_nic: no tier has \"uplinks\" that flows are hashed over"},
+    {"tiers_unlike", "16:14: $.network.tiers: join nodes of as many GPUs each, found 8 and 4"},
+    {"tiers_between", "14:14: $.between: expected one network whose switches have \"tiers\""},
+    {"loss_alone",
+     "9:14: $.network: expected both of \"loss_ratio\" and \"loss_stall_s\", found one"},
 };
 
 static void a_wrong_file_is_answered_with_its_place(void **state)
@@ -262,6 +274,18 @@ static void what_joins_groups_of_nodes_is_read_and_written(void **state)
     assert_true(cluster_is_uniform(copy));
 }
 
+static void switches_and_losses_are_read_and_written(void **state)
+{
+    struct cluster *copy = copy_of(*state, load(*state, "tests/data/cluster_tiers.json"));
+    const struct network *network = &copy->network;
+    assert_true(network->tier_count == 2 && network->flows_per_nic == 4);
+    assert_true(network->tiers[0].nodes == 2 && network->tiers[0].uplinks == 16);
+    assert_true(network->tiers[0].oversubscription_ratio == 1 && !network->tiers[0].dragonfly);
+    assert_true(network->tiers[1].nodes == 4 && network->tiers[1].uplinks == 0);
+    assert_true(network->tiers[1].oversubscription_ratio == 7 && network->tiers[1].dragonfly);
+    assert_true(network->loss_ratio == 1e-7 && network->loss_stall_s == 0.5);
+}
+
 static void devices_of_one_kind_are_known_by_their_numbers(void **state)
 {
     struct cluster *cluster = load(*state, "tests/data/cluster_mixed.json");
@@ -327,6 +351,7 @@ int main(void)
         cmocka_unit_test(mixed_nodes_number_their_ranks_in_order),
         cmocka_unit_test(the_nodes_of_a_mixed_cluster_stand_in_the_file),
         cmocka_unit_test(what_joins_groups_of_nodes_is_read_and_written),
+        cmocka_unit_test(switches_and_losses_are_read_and_written),
         cmocka_unit_test(devices_of_one_kind_are_known_by_their_numbers),
         cmocka_unit_test(nodes_without_a_nic_stay_alone),
         cmocka_unit_test(taking_gpus_leaves_whole_nodes_out),
