@@ -67,6 +67,7 @@ bool run_checkpoints_make(struct arena *arena, const struct checkpoint_arguments
         .step_s = step_s,
         .checkpoint_bytes =
             goodput_checkpoint_bytes(evaluation->program, evaluation->graph, job->request.stack),
+        .communicators = communicators_of(evaluation->program),
     };
     *checkpoints = (struct run_checkpoints){
         .options = {.folder = given->folder,

@@ -82,7 +82,7 @@ static struct renewal renewal_of(const struct goodput_request *request,
         .interval_s = goodput->interval_s,
         .checkpoint_s = goodput->checkpoint_s,
         .storing_s = goodput->write_s - goodput->checkpoint_s,
-        .restart_s = restart_s + goodput->write_s,
+        .restart_s = restart_s + goodput->write_s + goodput->communicators_s,
         .node_loss_ratio = node_loss_per_s * goodput->mtbf_s,
         .repair_s = failures->repair_s,
         .spare_nodes = failures->spare_nodes,
@@ -156,6 +156,7 @@ static struct goodput fill(const struct goodput_request *request, bool with_quan
     goodput.is_known = true;
     goodput.mtbf_s = 1 / per_s;
     goodput.restart_is_assumed = request->cluster->failures.restart_s <= 0;
+    goodput.communicators_s = communicators_s(&request->communicators, &request->cluster->failures);
     fill_interval(request, &goodput);
     const struct renewal renewal = renewal_of(request, &goodput);
     double wait_ratio = wait_ratio_of(&renewal, request->steps * request->step_s);
@@ -192,6 +193,7 @@ int64_t goodput_checkpoint_bytes(const struct program *program, const struct gra
 bool goodput_is_told(const struct failures *failures)
 {
     bool is_told = failures->gpu_mtbf_h != CLUSTER_GPU_MTBF_H || failures->restart_s > 0 ||
+                   failures->communicator_s > 0 || failures->communicator_rank_s > 0 ||
                    failures->repair_s > 0 || failures->spare_nodes > 0 ||
                    failures->checkpoint_bytes_per_s > 0 ||
                    failures->host_checkpoint_bytes_per_s > 0 ||

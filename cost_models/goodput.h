@@ -1,6 +1,6 @@
 #pragma once
+#include "cost_models/communicators.h"
 #include "cost_models/stack.h"
-#include "plan/program.h"
 
 // What failures leave of a run: how often the job is interrupted, how often it should write a
 // checkpoint, the share of time that makes progress, and when the run ends.
@@ -30,6 +30,7 @@ struct goodput_request {
     double step_s;                  // without interruptions, > 0
     int64_t checkpoint_bytes;       // of the whole job: weights, master weights and moments, once
     double steps;                   // of the whole run; 0: no finish is asked for
+    struct communicators communicators;  // that a restart makes anew; none: not asked about
 };
 
 enum { GOODPUT_QUANTILE_COUNT = 3 };  // 10, 50 and 90 %
@@ -47,6 +48,7 @@ struct goodput {
     bool interval_is_best;
     double restart_s;  // from a failure to the first step after it, the wait for a node included
     double wait_s;     // of it that wait, in the mean over all interruptions
+    double communicators_s;  // of it, until the communicators are there
     // Of the run, or where no finish is asked for of one without an end; these four sum to 1.
     double goodput_ratio;  // progress over wall clock
     double checkpoint_ratio, lost_ratio, restart_ratio;

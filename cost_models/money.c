@@ -24,6 +24,7 @@ static struct goodput goodput_at(const struct money_request *request, double rat
         .step_s = request->step_s * ratio,
         .checkpoint_bytes = request->checkpoint_bytes,
         .steps = step_count(request),
+        .communicators = request->communicators,
     };
     return with_quantiles ? goodput_of(&asked) : goodput_mean_of(&asked);
 }

@@ -10,13 +10,14 @@
 // Paid are all GPUs of the cluster, idle ones too, and those of its spare nodes, all of that time.
 
 struct money_request {
-    const struct cluster *cluster;  // its price, ranks, spares and failures
-    int idle_gpus;                  // of its ranks: they are paid for and do no work
-    double step_s;                  // without interruptions, > 0
-    double step_tokens;             // > 0
-    double tokens;                  // of the whole run; 0: not asked
-    int64_t checkpoint_bytes;       // of the whole job; 0: its interruptions are not known
-    const struct band *band;        // of the step's time; NULL: none
+    const struct cluster *cluster;       // its price, ranks, spares and failures
+    int idle_gpus;                       // of its ranks: they are paid for and do no work
+    double step_s;                       // without interruptions, > 0
+    double step_tokens;                  // > 0
+    double tokens;                       // of the whole run; 0: not asked
+    int64_t checkpoint_bytes;            // of the whole job; 0: its interruptions are not known
+    const struct band *band;             // of the step's time; NULL: none
+    struct communicators communicators;  // that a restart makes anew
 };
 
 // INFINITY for a run that never ends.

@@ -145,6 +145,7 @@ struct money_request evaluation_money(const struct evaluation_request *request,
                 ? 0
                 : goodput_checkpoint_bytes(evaluation->program, evaluation->graph, request->stack),
         .band = evaluation->prediction.band,
+        .communicators = communicators_of(evaluation->program),
     };
 }
 

@@ -88,6 +88,8 @@ struct failures {
     // either.
     double mtbf_h[FAILURE_CAUSE_COUNT];
     double restart_s;  // until the job runs again, without loading the checkpoint; 0 = unknown
+    // Beside it, until every communicator of the plan is there: each, and for each of its ranks.
+    double communicator_s, communicator_rank_s;
     double repair_s;  // until a failed node is back; 0 = another is there at once
     int spare_nodes;  // that wait to replace a failed node, beside those of the cluster
     double checkpoint_bytes_per_s;       // the cluster's storage, shared by all ranks; 0 = unknown

@@ -57,6 +57,8 @@ static const struct json_field FAILURE_FIELDS[] = {
     CAUSE_FIELD("software", FAILURE_SOFTWARE),
     CAUSE_FIELD("preemption", FAILURE_PREEMPTION),
     {JSON_OPT_F64(struct failures, restart_s, 0, 1e9)},
+    {JSON_OPT_F64(struct failures, communicator_s, 0, 1e6)},
+    {JSON_OPT_F64(struct failures, communicator_rank_s, 0, 1e3)},
     {JSON_OPT_F64(struct failures, repair_s, 0, 1e9)},
     {JSON_OPT_INT(struct failures, spare_nodes, 0, SPARE_NODES_MAX)},
     {JSON_OPT_F64(struct failures, checkpoint_bytes_per_s, 0, 1e18)},
@@ -122,6 +124,9 @@ void failures_write(struct json_writer *writer, const struct failures *failures)
             json_put_f64(writer, key_of((enum failure_cause)cause), mtbf_h);
     }
     json_put_f64(writer, "restart_s", failures->restart_s);
+    double each_s = failures->communicator_s, rank_s = failures->communicator_rank_s;
+    if (each_s > 0) json_put_f64(writer, "communicator_s", each_s);
+    if (rank_s > 0) json_put_f64(writer, "communicator_rank_s", rank_s);
     if (failures->repair_s > 0) json_put_f64(writer, "repair_s", failures->repair_s);
     if (failures->spare_nodes > 0) json_put_i64(writer, "spare_nodes", failures->spare_nodes);
     json_put_f64(writer, "checkpoint_bytes_per_s", failures->checkpoint_bytes_per_s);
@@ -171,7 +176,9 @@ double cluster_failures_per_s(const struct cluster *cluster, enum failure_cause 
 bool failures_equal(const struct failures *a, const struct failures *b)
 {
     bool same = a->gpu_mtbf_h == b->gpu_mtbf_h && a->restart_s == b->restart_s &&
-                a->repair_s == b->repair_s && a->spare_nodes == b->spare_nodes &&
+                a->communicator_s == b->communicator_s &&
+                a->communicator_rank_s == b->communicator_rank_s && a->repair_s == b->repair_s &&
+                a->spare_nodes == b->spare_nodes &&
                 a->checkpoint_bytes_per_s == b->checkpoint_bytes_per_s &&
                 a->host_checkpoint_bytes_per_s == b->host_checkpoint_bytes_per_s &&
                 a->checkpoint_interval_s == b->checkpoint_interval_s &&

@@ -68,9 +68,12 @@ static void put_restart(struct table *table, const struct goodput *goodput,
 {
     struct arena *arena = table->arena;
     put(table, "a restart",
-        arena_print(arena, "%s%s, loading the checkpoint included",
-                    units_duration(arena, goodput->restart_s),
-                    assumed(goodput->restart_is_assumed)));
+        arena_print(arena, "%s%s, loading the checkpoint included%s",
+                    units_duration(arena, goodput->restart_s), assumed(goodput->restart_is_assumed),
+                    goodput->communicators_s > 0
+                        ? arena_print(arena, ", %s of it for communicators",
+                                      units_duration(arena, goodput->communicators_s))
+                        : ""));
     if (failures->repair_s <= 0) return;
     put(table, "spare nodes",
         arena_print(arena, "%d, a failed one is back after %s: a restart waits %s for one",

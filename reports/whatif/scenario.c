@@ -68,6 +68,7 @@ static bool predict(struct arena *arena, const struct scenario_request *request,
     if (done) {
         outcome->prediction = evaluation.prediction;
         outcome->parameter_count = (double)evaluation.graph->parameter_count;
+        outcome->communicators = communicators_of(evaluation.program);
         // The rates at which machines fail are published of GPUs.
         if (strcmp(search->cluster->nodes[0].device->kind, "cpu") != 0) {
             outcome->checkpoint_bytes =

@@ -33,7 +33,8 @@ struct scenario_outcome {
     int idle_gpus;  // of the scenario's cluster, which has no faster plan than that of the others
     double parameter_count;
     int64_t checkpoint_bytes;  // of the whole job; 0: of CPUs
-    bool shared;               // the plan is that of an earlier scenario of the list
+    struct communicators communicators;
+    bool shared;  // the plan is that of an earlier scenario of the list
 };
 
 struct scenario_request {

@@ -95,6 +95,7 @@ struct money_request scenario_money(const struct scenario *scenario,
         .checkpoint_bytes = outcome->checkpoint_bytes,
         .idle_gpus = outcome->idle_gpus,
         .band = outcome->prediction.band,
+        .communicators = outcome->communicators,
     };
 }
 

@@ -20,7 +20,10 @@ static double clock_s(void)
 static double goodput_s(const struct cluster *cluster, double months)
 {
     enum { ROUNDS = 200 };
-    struct goodput_request request = {cluster, 5, 1000000000000, months * 30 * 86400 / 5};
+    struct goodput_request request = {.cluster = cluster,
+                                      .step_s = 5,
+                                      .checkpoint_bytes = 1000000000000,
+                                      .steps = months * 30 * 86400 / 5};
     double sum = 0, start_s = clock_s();
     for (int i = 0; i < ROUNDS; i++) {
         request.step_s = 5 + 1e-3 * i;

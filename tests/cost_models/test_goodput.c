@@ -33,7 +33,8 @@ static void llama_3_trained_more_than_nine_tenths_of_the_time(void **state)
     struct cluster *cluster = load(*state, "dgx-h100-x2048");
     cluster->failures.checkpoint_bytes_per_s = 2e12;
     const double days_s = 54 * 24 * HOUR_S;
-    struct goodput_request request = {cluster, 4.0, LLAMA_BYTES, 0};
+    struct goodput_request request = {
+        .cluster = cluster, .step_s = 4.0, .checkpoint_bytes = LLAMA_BYTES, .steps = 0};
     struct goodput goodput = goodput_of(&request);
     assert_true(goodput.is_known);
     assert_near(days_s / goodput.mtbf_s, 419, 1e-9);
@@ -51,7 +52,8 @@ static void causes_are_those_of_the_published_table(void **state)
 {
     struct cluster *cluster = load(*state, "dgx-h100-x2048");
     static const double COUNTS[] = {268, 46, 7, 35, 63, 0};
-    struct goodput goodput = goodput_of(&(struct goodput_request){cluster, 1, 1, 0});
+    struct goodput goodput = goodput_of(&(struct goodput_request){
+        .cluster = cluster, .step_s = 1, .checkpoint_bytes = 1, .steps = 0});
     for (int cause = 0; cause < FAILURE_CAUSE_COUNT; cause++)
         assert_near(goodput.cause_per_s[cause] * 54 * 24 * HOUR_S, COUNTS[cause], 1e-9);
 }
@@ -77,17 +79,20 @@ static void a_file_may_tell_causes_apart(void **state)
     struct err err = {0};
     struct cluster *cluster = read(*state, "{\"host_mtbf_h\": 10000}", &err);
     assert_string_equal(err.text, "");
-    struct goodput goodput = goodput_of(&(struct goodput_request){cluster, 1, 1, 0});
+    struct goodput goodput = goodput_of(&(struct goodput_request){
+        .cluster = cluster, .step_s = 1, .checkpoint_bytes = 1, .steps = 0});
     double hours = 54 * 24;
     double wanted = 419 - 46 + 2048 * hours / 10000;
     assert_near(hours * HOUR_S / goodput.mtbf_s, wanted, 1e-9);
 
     cluster = read(*state, "{\"preemption_mtbf_h\": 5000}", &err);
-    goodput = goodput_of(&(struct goodput_request){cluster, 1, 1, 0});
+    goodput = goodput_of(&(struct goodput_request){
+        .cluster = cluster, .step_s = 1, .checkpoint_bytes = 1, .steps = 0});
     assert_near(hours * HOUR_S / goodput.mtbf_s, 419 + 2048 * hours / 5000, 1e-9);
 
     cluster = read(*state, "{\"gpu_mtbf_h\": 0}", &err);
-    goodput = goodput_of(&(struct goodput_request){cluster, 1, 1, 100});
+    goodput = goodput_of(&(struct goodput_request){
+        .cluster = cluster, .step_s = 1, .checkpoint_bytes = 1, .steps = 100});
     assert_string_equal(err.text, "");
     assert_false(goodput.is_known);
     assert_true(goodput.expected_s == 0 && goodput.goodput_ratio == 0);
@@ -114,6 +119,7 @@ static void what_is_written_is_read_back(void **state)
         "{\"device_mtbf_h\": 0, \"network_mtbf_h\": 3e5, \"restart_s\": 5, \"repair_s\": 7200, "
         "\"spare_nodes\": 3, \"checkpoint_bytes_per_s\": 1e9, \"async_checkpoints\": true, "
         "\"host_checkpoint_bytes_per_s\": 1e8, \"checkpoint_interval_s\": 900}",
+        "{\"communicator_s\": 2.5, \"communicator_rank_s\": 0.01}",
     };
     for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
         struct err err = {0};
@@ -259,7 +265,8 @@ static void a_job_may_never_end(void **state)
     struct cluster *cluster = load(*state, "dgx-h100-x128");
     cluster->failures.gpu_mtbf_h = 1;
     cluster->failures.restart_s = 1e5;
-    struct goodput goodput = goodput_of(&(struct goodput_request){cluster, 3, 2000000000000, 1e6});
+    struct goodput goodput = goodput_of(&(struct goodput_request){
+        .cluster = cluster, .step_s = 3, .checkpoint_bytes = 2000000000000, .steps = 1e6});
     assert_true(goodput.is_known && goodput.goodput_ratio == 0);
     assert_true(goodput.expected_s > 1e300);
     assert_true(!isfinite(goodput.finish_s[1]));
@@ -268,7 +275,8 @@ static void a_job_may_never_end(void **state)
     cluster->failures.restart_s = 1e3;
     bool has_ended = false, has_not = false;
     for (cluster->failures.gpu_mtbf_h = 10; !has_ended; cluster->failures.gpu_mtbf_h *= 1.3) {
-        goodput = goodput_of(&(struct goodput_request){cluster, 3, 2000000000000, 1e6});
+        goodput = goodput_of(&(struct goodput_request){
+            .cluster = cluster, .step_s = 3, .checkpoint_bytes = 2000000000000, .steps = 1e6});
         bool ends = goodput.goodput_ratio >= GOODPUT_LEAST_RATIO;
         assert_true(goodput.goodput_ratio > 0);
         assert_true(isfinite(goodput.expected_s) == ends);
@@ -298,7 +306,8 @@ static void the_parts_of_the_time_are_all_of_it(void **state)
     struct cluster *cluster = load(*state, "dgx-h100-x128");
     cluster->failures.repair_s = 24 * HOUR_S;
     cluster->failures.spare_nodes = 1;
-    struct goodput goodput = goodput_of(&(struct goodput_request){cluster, 3, 2000000000000, 0});
+    struct goodput goodput = goodput_of(&(struct goodput_request){
+        .cluster = cluster, .step_s = 3, .checkpoint_bytes = 2000000000000, .steps = 0});
     assert_near(goodput.goodput_ratio + goodput.checkpoint_ratio + goodput.lost_ratio +
                     goodput.restart_ratio,
                 1, 1e-12);
@@ -312,7 +321,8 @@ static void the_parts_of_the_time_are_all_of_it(void **state)
 static void spares_and_copies_on_hosts_help(void **state)
 {
     struct cluster *cluster = load(*state, "dgx-h100-x128");
-    struct goodput_request request = {cluster, 3, 2000000000000, 1e5};
+    struct goodput_request request = {
+        .cluster = cluster, .step_s = 3, .checkpoint_bytes = 2000000000000, .steps = 1e5};
     cluster->failures.repair_s = 24 * HOUR_S;
     double none_s = goodput_of(&request).expected_s;
     cluster->failures.spare_nodes = 4;
@@ -329,7 +339,8 @@ static void spares_and_copies_on_hosts_help(void **state)
 static void an_interval_that_is_asked_for_is_kept(void **state)
 {
     struct cluster *cluster = load(*state, "dgx-h100-x128");
-    struct goodput_request request = {cluster, 3, 2000000000000, 0};
+    struct goodput_request request = {
+        .cluster = cluster, .step_s = 3, .checkpoint_bytes = 2000000000000, .steps = 0};
     struct goodput best = goodput_of(&request);
     assert_true(best.interval_is_best);
     for (int i = 1; i <= 40; i++) {
@@ -343,7 +354,8 @@ static void an_interval_that_is_asked_for_is_kept(void **state)
 static void equal_requests_give_equal_bytes(void **state)
 {
     struct cluster *cluster = load(*state, "dgx-h100-x16");
-    struct goodput_request request = {cluster, 3, 1000000000000, 1e6};
+    struct goodput_request request = {
+        .cluster = cluster, .step_s = 3, .checkpoint_bytes = 1000000000000, .steps = 1e6};
     struct goodput first = goodput_of(&request), second = goodput_of(&request);
     assert_memory_equal(&first, &second, sizeof first);
 }

@@ -71,7 +71,10 @@ static void what_is_paid_is_the_wall_clock_of_all_gpus(void **state)
     struct money_request request = ask(cluster, 4e12);
     request.checkpoint_bytes = 2000000000000;
     struct money_band all = money_of(&request);
-    const struct goodput_request asked = {cluster, 4, request.checkpoint_bytes, 1e6};
+    const struct goodput_request asked = {.cluster = cluster,
+                                          .step_s = 4,
+                                          .checkpoint_bytes = request.checkpoint_bytes,
+                                          .steps = 1e6};
     struct goodput goodput = goodput_of(&asked);
     assert_memory_equal(&all.goodput, &goodput, sizeof goodput);
     assert_true(all.money.train_s == goodput.expected_s && all.money.uninterrupted_s == 4e6);

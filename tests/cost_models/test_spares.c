@@ -215,7 +215,8 @@ static void the_shares_are_those_of_the_run(void **state)
     cluster->failures.repair_s = 2 * 86400;
     cluster->failures.spare_nodes = 2;
     cluster->failures.gpu_mtbf_h = 10000;
-    struct goodput_request request = {cluster, 3, 2000000000000, 0};
+    struct goodput_request request = {
+        .cluster = cluster, .step_s = 3, .checkpoint_bytes = 2000000000000, .steps = 0};
     struct goodput endless = goodput_of(&request);
     double before = 0;
     for (request.steps = 1e3; request.steps < 1e9; request.steps *= 10) {

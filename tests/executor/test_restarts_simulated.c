@@ -68,7 +68,8 @@ static void goodput_is_as_predicted(void **state)
         struct err err = {0};
         struct cluster *cluster = cluster_load(&arena, "dgx-a100-80g", &err);
         assert_true(cluster && cluster_take_gpus(cluster, 2, &err));
-        struct goodput_request request = {cluster, STEP_S, 4000, 0};
+        struct goodput_request request = {
+            .cluster = cluster, .step_s = STEP_S, .checkpoint_bytes = 4000, .steps = 0};
         struct failures *failures = &cluster->failures;
         *failures = (struct failures){.async_checkpoints = true,
                                       .restart_s = RESTART_S,

@@ -1,0 +1,36 @@
+#include "cost_models/communicators.h"
+
+// The groups of a plan: of each axis, of the gradients, of the shards of both kinds of parameters,
+// and of all ranks.
+enum { GROUP_COUNT = AXIS_COUNT + 4 };
+
+struct communicators communicators_of(const struct program *program)
+{
+    const struct mesh *mesh = &program->mesh;
+    unsigned groups[GROUP_COUNT];
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        groups[axis] = mesh_axes_of(mesh, (enum axis)axis);
+    groups[AXIS_COUNT] = groups[AXIS_DP] | groups[AXIS_CP];
+    groups[AXIS_COUNT + 1] = mesh_shard_axes(mesh, &program->parallel, PARAMETER_DENSE);
+    groups[AXIS_COUNT + 2] = program->graph->expert_count > 0
+                                 ? mesh_shard_axes(mesh, &program->parallel, PARAMETER_EXPERT)
+                                 : 0;
+    groups[AXIS_COUNT + 3] = (1u << mesh->axis_count) - 1;
+    struct communicators all = {0};
+    for (int i = 0; i < GROUP_COUNT; i++) {
+        int ranks = mesh_size(mesh, groups[i]);
+        bool is_new = ranks > 1;
+        for (int k = 0; k < i; k++)
+            is_new = is_new && groups[k] != groups[i];
+        if (!is_new) continue;
+        all.count++;
+        all.rank_sum += ranks;
+    }
+    return all;
+}
+
+double communicators_s(const struct communicators *communicators, const struct failures *failures)
+{
+    return failures->communicator_s * communicators->count +
+           failures->communicator_rank_s * communicators->rank_sum;
+}
