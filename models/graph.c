@@ -151,15 +151,20 @@ int64_t graph_active_parameter_count(const struct graph *graph)
     return count_parameters(graph, false, active_elements);
 }
 
+// Weights that a token, or a sequence of one, meets in the block's products; where a block has as
+// many places as its model says and no sequence does, they are counted for each.
 int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block)
 {
     int64_t count = 0;
     for (int o = 0; o < block->op_count; o++) {
         const struct op *op = &block->ops[o];
         if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
+        int seq = tensor_find_dim(&block->tensors[op->inputs[0]], DIM_SEQ);
+        int64_t places = seq < 0 ? 0 : block->tensors[op->inputs[0]].extents[seq].size;
         for (int i = 0; i < op->input_count; i++) {
             const struct tensor *tensor = &block->tensors[op->inputs[i]];
-            if (tensor->role == TENSOR_PARAMETER) count += active_elements(graph, tensor);
+            if (tensor->role != TENSOR_PARAMETER) continue;
+            count += active_elements(graph, tensor) * (places > 0 ? places : 1);
         }
     }
     return count;
@@ -188,6 +193,9 @@ static double attention_flop(const struct block *block, const struct op *op, int
     const struct tensor *query = &block->tensors[op->inputs[0]];
     int head = tensor_find_dim(query, DIM_HEAD);
     assert(head >= 0);
+    int at = tensor_find_dim(query, DIM_SEQ);
+    assert(at >= 0);
+    if (query->extents[at].size > 0) seq = query->extents[at].size;
     double width = last_size(block, op->inputs[1]);
     if (is_fused) width += last_size(block, op->inputs[2]);
     return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, seq, seq);

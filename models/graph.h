@@ -15,6 +15,8 @@
 // producer, and no block inputs. Embedding: token_ids (batch, seq), position_ids (seq) and
 // token_type_ids (batch, seq) where the model has them; head: labels (batch, seq). Multi-token
 // prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
+// Pictures come as reals: pixels (batch, seq, channel), where seq is as long as a picture has
+// places, place_kinds (seq), what the head's sum takes of each place (seq), and labels (batch).
 // Names are unique within a block.
 
 enum dim {
@@ -248,7 +250,8 @@ int64_t graph_mtp_parameter_count(const struct graph *graph);
 int64_t graph_active_parameter_count(const struct graph *graph);
 // The parameters that take part in matrix products for each token: head included, embedding lookup
 // and positions not. What multi-token prediction computes is included, and with it a second use of
-// the head: this is what "model flops" count.
+// the head: this is what "model flops" count. Of a picture, which is a sequence of one, a weight
+// counts once for each of its places.
 int64_t graph_matmul_parameter_count(const struct graph *graph);
 // The same of one block of the sequence.
 int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block);

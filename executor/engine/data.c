@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "executor/data/feed.h"
 #include "executor/engine/readers.h"
+#include "executor/number.h"
 #include "executor/random.h"
 #include "executor/text.h"
 
@@ -17,10 +18,10 @@
 // later; text is cut from executor/text.c at random places, a token a byte; a corpus says itself
 // which of its samples comes when.
 
-// Ids that some instruction of a micro-batch reads, in device memory for the whole step.
+// Ids, or reals, that some instruction of a micro-batch reads, in device memory for the whole step.
 struct slot_ids {
     int micro_batch, block, buffer;
-    int64_t first, count;  // of `memory`
+    int64_t first;  // of `memory`
 };
 
 struct data {
@@ -38,6 +39,12 @@ struct data {
 static int64_t row_length(const struct engine *engine)
 {
     return engine->program->workload.seq_len + RUN_IDS_AHEAD;
+}
+
+static int64_t data_element_bytes(const struct engine *engine, enum element element)
+{
+    if (element == ELEMENT_INT64) return sizeof(int64_t);
+    return number_bytes(number_of(engine->backend, element));
 }
 
 static int find_slot(const struct engine *engine, const struct script_task *task, int buffer)
@@ -67,9 +74,12 @@ static void add_slots(struct engine *engine, const struct script_task *task)
         }
         const struct block_program *block = engine_block(engine, task);
         struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
-        data->slots[data->slot_count++] = (struct slot_ids){
-            task->micro_batch, task->block, operand->buffer, data->count, held.elements};
-        data->count += held.elements;
+        data->slots[data->slot_count++] = (struct slot_ids){task->micro_batch, task->block,
+                                                            operand->buffer, data->count};
+        enum element element =
+            block->block->tensors[block->buffers[operand->buffer].tensor].element;
+        int64_t bytes = held.elements * data_element_bytes(engine, element), word = sizeof(int64_t);
+        data->count += (bytes + word - 1) / word;
     }
 }
 
@@ -201,18 +211,66 @@ static const int64_t *row_of(struct engine *engine, int64_t sequence)
     return row;
 }
 
-// How far ahead of its place in the sequence an id looks; -1: it is the place itself, -2: zero.
-static int ahead_of(const char *name)
+// What a tensor of the data holds: a token so far ahead of its place, or what the rest says.
+enum given { GIVEN_TOKEN, GIVEN_PLACE, GIVEN_ZERO, GIVEN_KIND, GIVEN_PIXEL, GIVEN_FIRST };
+static const struct given_row {
+    const char *name;
+    enum given given;
+    int ahead;
+} GIVEN[] = {
+    {"token_ids", GIVEN_TOKEN, 0},       {"labels", GIVEN_TOKEN, 1},
+    {"next_token_ids", GIVEN_TOKEN, 1},  {"mtp.labels", GIVEN_TOKEN, 2},
+    {"position_ids", GIVEN_PLACE, 0},    {"token_type_ids", GIVEN_ZERO, 0},
+    {"place_kinds", GIVEN_KIND, 0},      {"pixels", GIVEN_PIXEL, 0},
+    {"first_place", GIVEN_FIRST, 0},
+};
+
+static const struct given_row *given_of(const char *name)
 {
-    static const struct {
-        const char *name;
-        int ahead;
-    } IDS[] = {{"token_ids", 0},  {"labels", 1},        {"next_token_ids", 1},
-               {"mtp.labels", 2}, {"position_ids", -1}, {"token_type_ids", -2}};
-    for (size_t i = 0; i < sizeof IDS / sizeof *IDS; i++) {
-        if (strcmp(name, IDS[i].name) == 0) return IDS[i].ahead;
+    for (size_t i = 0; i < sizeof GIVEN / sizeof *GIVEN; i++) {
+        if (strcmp(name, GIVEN[i].name) == 0) return &GIVEN[i];
     }
-    return -3;
+    return NULL;
+}
+
+// A pixel of a picture is that of its class's pattern, with as much noise of its own. The place of
+// a class token has none.
+static double draw_pixel(struct engine *engine, int64_t sequence, const struct tensor *tensor,
+                         const int64_t index[TENSOR_RANK_MAX])
+{
+    int64_t batch = engine->program->workload.global_batch;
+    uint64_t seed = engine->request->options->seed, at = (uint64_t)index[1];
+    if (index[1] == 0) return 0;
+    at = at * (uint64_t)tensor->extents[2].size + (uint64_t)index[2];
+    uint64_t noise = random_key(seed, 4), pattern = random_key(seed, 5);
+    noise = random_key(noise, (uint64_t)(engine->step * batch + sequence));
+    pattern = random_key(pattern, (uint64_t)row_of(engine, sequence)[1]);
+    return random_unit(random_at(noise, at)) + random_unit(random_at(pattern, at)) - 1;
+}
+
+// The element of a tensor at an index in the whole, of a micro-batch that begins with `first`.
+static double given_at(struct engine *engine, const struct tensor *tensor,
+                       const struct given_row *row, int64_t first,
+                       const int64_t index[TENSOR_RANK_MAX])
+{
+    int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
+    int64_t place = by_seq < 0 ? 0 : index[by_seq];
+    int64_t sequence = by_batch < 0 ? 0 : first + index[by_batch];
+    switch (row->given) {
+    case GIVEN_TOKEN:
+        return (double)row_of(engine, sequence)[place + row->ahead];
+    case GIVEN_PLACE:
+        return (double)place;
+    case GIVEN_ZERO:
+        return 0;
+    case GIVEN_KIND:
+        return place > 0;
+    case GIVEN_PIXEL:
+        return draw_pixel(engine, sequence, tensor, index);
+    case GIVEN_FIRST:
+        break;
+    }
+    return place == 0;
 }
 
 static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
@@ -221,9 +279,8 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
     const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
     struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
     int64_t first = program_first_sequence(engine->program, engine->rank, slot->micro_batch);
-    int ahead = ahead_of(tensor->name);
-    if (ahead < -2) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
-    int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
+    const struct given_row *row = given_of(tensor->name);
+    if (!row) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
     int64_t *ids = engine->data->host + slot->first;
     for (int64_t e = 0; e < held.elements; e++) {
         int64_t index[TENSOR_RANK_MAX], rest = e;
@@ -231,11 +288,9 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
             index[i] = held.first[i] + rest % held.count[i];
             rest /= held.count[i];
         }
-        int64_t place = index[by_seq];
-        ids[e] = ahead == -1 ? place : 0;
-        if (ahead < 0) continue;
-        int64_t sequence = first + index[by_batch];
-        ids[e] = row_of(engine, sequence)[place + ahead];
+        double value = given_at(engine, tensor, row, first, index);
+        if (tensor->element == ELEMENT_INT64) ids[e] = (int64_t)value;
+        else number_put(number_of(engine->backend, tensor->element), ids, e, value);
     }
     return true;
 }

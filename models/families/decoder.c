@@ -27,13 +27,14 @@ static int block_input(struct layers *layers, const char *name)
 static struct block finish(struct layers *layers, int output)
 {
     struct block *block = layers->builder.block;
+    if (layers->decoder->picture.patch_count > 0) layers_fix_places(layers);
     block->outputs[block->output_count++] = output;
     return *block;
 }
 
 static int ids(struct layers *layers, const char *name, struct shape shape)
 {
-    return builder_tensor(&layers->builder, name, TENSOR_IDS, ELEMENT_INT64, shape);
+    return layers_data(layers, name, ELEMENT_INT64, shape);
 }
 
 static struct extent table_width(const struct decoder *d)
@@ -69,7 +70,8 @@ static struct block embedding_block(struct layers layers)
     const struct decoder *d = layers.decoder;
     struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
     struct extent hidden = {DIM_HIDDEN, d->hidden};
-    int x = embed_tokens(&layers, "token_ids");
+    bool is_picture = d->picture.patch_count > 0;
+    int x = is_picture ? layers_picture(&layers) : embed_tokens(&layers, "token_ids");
     if (d->position_count) {
         struct extent positions = {DIM_POSITION, d->position_count};
         int position_ids = ids(&layers, "position_ids", SHAPE({DIM_SEQ, 0}));
@@ -200,6 +202,7 @@ static int loss(struct layers *layers, const char *prefix, int logits)
     struct builder *builder = &layers->builder;
     struct arena *arena = builder->arena;
     struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
+    if (layers->decoder->picture.patch_count > 0) tokens = SHAPE({DIM_BATCH, 0});
     const char *name = arena_print(arena, "%sloss", prefix);
     int labels = ids(layers, arena_print(arena, "%slabels", prefix), tokens);
     int value = builder_tensor(builder, name, TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
@@ -224,6 +227,8 @@ static int score_tokens(struct layers *layers, const char *prefix, int x, int we
     struct projection lm = {.name = arena_print(layers->builder.arena, "%shead.lm", prefix),
                             .output = layers_tokens(DIM_VOCAB, layers->vocab_padded),
                             .bias = d->masked_head || d->head_bias};
+    if (d->picture.patch_count > 0)
+        lm.output = SHAPE({DIM_BATCH, 0}, {DIM_VOCAB, layers->vocab_padded});
     int logits = layers_product(layers, x, weight, lm);
     // A bias stands behind the product; no family has both.
     struct op *product = &layers->builder.block->ops[layers->builder.block->op_count - 1];
@@ -248,6 +253,7 @@ static struct block head_block(struct layers layers)
         x = layers_project(&layers, x, out);
     }
     if (d->masked_head) x = masked_transform(&layers, x);
+    if (d->picture.patch_count > 0) x = layers_pool(&layers, x);
     // The table's own order of dims, also where it is not tied: one kernel serves both.
     int weight = layers_parameter(&layers, "head.lm", "weight",
                                   SHAPE({DIM_VOCAB, layers.vocab_padded}, table_width(d)),

@@ -37,6 +37,13 @@ struct latent {
     int64_t nope_dim, rope_dim, value_dim;
 };
 
+// A picture in place of tokens: a place for each of its patches, and one in front of them for the
+// class token, which the head reads. The workload has sequences of one: a picture is a sample.
+struct picture {
+    int64_t patch_count;  // 0 = the model reads tokens
+    int64_t pixel_count;  // numbers of a patch: its sides times its channels
+};
+
 // Blocks hand on two tensors at most, so one module can stand between the last layer and the head.
 enum { MTP_MAX = 1 };
 
@@ -83,6 +90,7 @@ struct decoder {
 
     struct experts experts;
     struct latent latent;
+    struct picture picture;
     int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
 

@@ -1,7 +1,6 @@
 #include "models/families/layers.h"
 
 #include <assert.h>
-#include <string.h>
 
 // Work an element, for ops that are bound by memory: it only has to be of the right size.
 static const double ROPE_FLOP = 6, NORM_FLOP = 6, ACTIVATION_FLOP = 8, SCALE_FLOP = 1;
@@ -9,6 +8,11 @@ static const double ROPE_FLOP = 6, NORM_FLOP = 6, ACTIVATION_FLOP = 8, SCALE_FLO
 struct shape layers_tokens(enum dim dim, int64_t size)
 {
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, size});
+}
+
+int layers_data(struct layers *layers, const char *name, enum element element, struct shape shape)
+{
+    return builder_tensor(&layers->builder, name, TENSOR_IDS, element, shape);
 }
 
 int layers_activation(struct layers *layers, const char *name, struct shape shape)
@@ -55,9 +59,11 @@ int layers_add(struct layers *layers, const char *name, int a, int b)
 // The dims past batch and seq: the shape of a bias.
 static struct shape features(struct shape tokens)
 {
-    assert(tokens.extents[0].dim == DIM_BATCH && tokens.extents[1].dim == DIM_SEQ);
+    int first = tokens.extents[1].dim == DIM_SEQ ? 2 : 1;
+    assert(tokens.extents[0].dim == DIM_BATCH);
     struct shape shape = {0};
-    memcpy(shape.extents, tokens.extents + 2, (TENSOR_RANK_MAX - 2) * sizeof *shape.extents);
+    for (int i = first; i < TENSOR_RANK_MAX; i++)
+        shape.extents[i - first] = tokens.extents[i];
     return shape;
 }
 

@@ -17,6 +17,9 @@ struct layers {
 // (batch, seq, size of `dim`).
 struct shape layers_tokens(enum dim dim, int64_t size);
 
+// A tensor of the data that comes with a sequence: whole numbers, or reals.
+int layers_data(struct layers *layers, const char *name, enum element element, struct shape shape);
+
 // A new activation; whatever has the dim `expert` exists for the chosen experts only.
 int layers_activation(struct layers *layers, const char *name, struct shape shape);
 
@@ -25,7 +28,7 @@ int layers_parameter(struct layers *layers, const char *name, const char *suffix
                      struct shape shape, const char *tie);
 
 // A contraction of `input` with a new parameter of shape `weight` (tied under `tie` when not NULL),
-// and the bias, which has the dims of `output` past batch and seq.
+// and the bias, which has the dims of `output` past batch and seq (where it has that).
 struct projection {
     const char *name;
     struct shape weight, output;
@@ -75,5 +78,10 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
 void layers_set_class(struct layers *layers, enum op_class class);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
+// models/families/picture.c: what the places of a picture begin with, without their positions; what
+// the head reads of them, (batch, hidden); and the number of places, which all of the block have.
+int layers_picture(struct layers *layers);
+int layers_pool(struct layers *layers, int input);
+void layers_fix_places(struct layers *layers);
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);

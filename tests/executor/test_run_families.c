@@ -67,6 +67,12 @@ static const char *const MODELS[] = {
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
+// Pictures of 4 patches and a class token: samples, which are sequences of one.
+static const char VIT[] =
+    "{\"model_type\": \"vit\", \"image_size\": 4, \"patch_size\": 2, \"num_channels\": 3, "
+    "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
+    "\"intermediate_size\": 6, \"num_labels\": 40}";
+
 // The first step alone, before anything is learned, is what plain loops are asked for.
 static void one_rank_computes_what_plain_loops_do(void **state)
 {
@@ -114,9 +120,55 @@ static void two_ranks_compute_what_one_does(void **state)
     }
 }
 
+// Ways that a model without sequences to split is shared.
+static void by_heads(struct parallel *parallel)
+{
+    parallel->degree[AXIS_TP] = 2;
+}
+static void by_samples(struct parallel *parallel)
+{
+    parallel->degree[AXIS_DP] = 2;
+    parallel->zero = 3;
+}
+static void by_stages(struct parallel *parallel)
+{
+    parallel->degree[AXIS_PP] = 2;
+    parallel->recompute = RECOMPUTE_FULL;
+}
+static void by_heads_unfused(struct parallel *parallel)
+{
+    parallel->degree[AXIS_TP] = 2;
+    parallel->attention = ATTENTION_UNFUSED;
+    parallel->recompute = RECOMPUTE_SELECTIVE;
+}
+static void (*const PICTURE_WAYS[])(struct parallel *parallel) = {by_heads, by_samples, by_stages,
+                                                                 by_heads_unfused};
+
+static void pictures_are_computed_alike_on_one_rank_and_two(void **state)
+{
+    struct run_case alone = run_case_new(VIT, 1, BATCH);
+    alone.steps = 1;
+    alone.clip_norm = alone.learning_rate = 0;
+    struct run_outcome *found = run_case_done(*state, &alone);
+    const char *difference = whole_model_difference(*state, &alone, found, TOLERANCE);
+    if (difference) fail_msg("%s", difference);
+    alone = run_case_new(VIT, 1, BATCH);
+    struct run_outcome *expected = run_case_done(*state, &alone);
+    for (size_t w = 0; w < sizeof PICTURE_WAYS / sizeof *PICTURE_WAYS; w++) {
+        struct run_case of = run_case_new(VIT, 1, BATCH);
+        struct err why = {0};
+        PICTURE_WAYS[w](&of.parallel);
+        found = run_case_run(*state, &of, &why);
+        if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+        difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(two_ranks_compute_what_one_does),
     };

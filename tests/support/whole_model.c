@@ -46,9 +46,36 @@ static void draw_tokens(struct whole_model *model)
     }
 }
 
+static double drawn_unit(uint64_t key, int64_t at)
+{
+    return random_at(key, (uint64_t)at).word[0] / 4294967296.0;
+}
+
+// Of pictures, by the same rule. Whether the tensor is of one.
+static bool give_picture(struct whole_model *model, struct interpreter *in, int tensor)
+{
+    const struct tensor *of = &in->block->tensors[tensor];
+    double *values = interpreter_array(in, tensor);
+    bool is_first = strcmp(of->name, "first_place") == 0;
+    bool is_kind = strcmp(of->name, "place_kinds") == 0;
+    bool is_pixel = strcmp(of->name, "pixels") == 0;
+    int64_t places = of->extents[1].size, width = of->extents[2].size;
+    for (int64_t i = 0; i < interpreter_elements(in, tensor) && (is_first || is_kind); i++)
+        values[i] = is_first ? i == 0 : i > 0;
+    for (int64_t i = 0; i < interpreter_elements(in, tensor) && is_pixel; i++) {
+        int64_t picture = i / (places * width), at = i % (places * width);
+        double label = model->tokens[picture * (model->of->seq_len + AHEAD) + 1];
+        uint64_t own = random_key(random_key(SEED, 4), (uint64_t)picture);
+        uint64_t of_class = random_key(random_key(SEED, 5), (uint64_t)label);
+        values[i] = at < width ? 0 : drawn_unit(own, at) + drawn_unit(of_class, at) - 1;
+    }
+    return is_first || is_kind || is_pixel;
+}
+
 static void give_ids(struct whole_model *model, struct interpreter *in, int tensor)
 {
     const char *name = in->block->tensors[tensor].name;
+    if (give_picture(model, in, tensor)) return;
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
     if (strcmp(name, "mtp.labels") == 0) ahead = 2;

@@ -1,0 +1,50 @@
+#include "models/families/layers.h"
+
+#include <assert.h>
+
+// Pictures as sequences of patches (Dosovitskiy et al. 2021, section 3.1). The convolution of ViT
+// has windows that do not overlap: it is the product of a patch's pixels with one matrix.
+
+// The class token stands at a place of its own, whose pixels are zeros. What it is made of and what
+// is added to every patch are the two rows of one table: place 0 takes the first, others the
+// second. So the sequence is whole from the start, with as many parameters.
+int layers_picture(struct layers *layers)
+{
+    const struct decoder *d = layers->decoder;
+    struct extent pixels = {DIM_CHANNEL, d->picture.pixel_count}, hidden = {DIM_HIDDEN, d->hidden};
+    int picture = layers_data(layers, "pixels", ELEMENT_COMPUTE,
+                              SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, pixels));
+    struct projection in = {.name = "embedding.patch",
+                            .weight = SHAPE(pixels, hidden),
+                            .output = layers_tokens(DIM_HIDDEN, d->hidden)};
+    int x = layers_project(layers, picture, in);
+    int kinds = layers_data(layers, "place_kinds", ELEMENT_INT64, SHAPE({DIM_SEQ, 0}));
+    struct extent rows = {DIM_TABLE, 2};
+    int kind = layers_gather(layers, "embedding.kind", kinds, rows, hidden, NULL);
+    return layers_add(layers, "embedding.classed", x, kind);
+}
+
+// The class token is taken by a sum over the places with factors that come with the data: one for
+// the first, zeros. A rank with some of the places has a part of it.
+int layers_pool(struct layers *layers, int input)
+{
+    const struct decoder *d = layers->decoder;
+    int first = layers_data(layers, "first_place", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}));
+    struct projection pool = {.name = "head.pool",
+                              .output = SHAPE({DIM_BATCH, 0}, {DIM_HIDDEN, d->hidden})};
+    return layers_product(layers, input, first, pool);
+}
+
+void layers_fix_places(struct layers *layers)
+{
+    struct block *block = layers->builder.block;
+    assert(layers->decoder->picture.patch_count > 0);
+    for (int t = 0; t < block->tensor_count; t++) {
+        struct tensor *tensor = &block->tensors[t];
+        for (int i = 0; i < tensor->rank; i++) {
+            enum dim dim = tensor->extents[i].dim;
+            bool is_place = dim == DIM_SEQ || dim == DIM_KV_SEQ;
+            if (is_place) tensor->extents[i].size = layers->decoder->picture.patch_count + 1;
+        }
+    }
+}

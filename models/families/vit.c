@@ -1,0 +1,110 @@
+#include "models/families/family.h"
+
+// ViTForImageClassification: an encoder of pictures whose head scores classes by the class token.
+
+struct vit {
+    int64_t image_size, patch_size, num_channels, num_labels;
+    int64_t hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    const char *hidden_act;
+    double layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob;
+    bool qkv_bias;
+};
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct vit, image_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct vit, patch_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct vit, num_channels, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct vit, num_labels, 1, VOCAB_MAX)},
+    {JSON_OPT_I64(struct vit, hidden_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct vit, num_hidden_layers, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct vit, num_attention_heads, 1, HEADS_MAX)},
+    {JSON_OPT_I64(struct vit, intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_TEXT(struct vit, hidden_act)},
+    {JSON_OPT_F64(struct vit, layer_norm_eps, 0, 1)},
+    {JSON_OPT_F64(struct vit, hidden_dropout_prob, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct vit, attention_probs_dropout_prob, 0, DROPOUT_MAX)},
+    {JSON_OPT_BOOL(struct vit, qkv_bias)},
+    {JSON_OPT_ANY("id2label")},
+    {JSON_OPT_ANY("label2id")},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+static const struct family_keys KEYS = {
+    .dimensions = "image_size patch_size hidden_size num_hidden_layers num_attention_heads "
+                  "intermediate_size",
+    .optional = "num_channels hidden_act layer_norm_eps hidden_dropout_prob "
+                "attention_probs_dropout_prob qkv_bias"};
+
+// As many classes as have a label; transformers has two where nothing is said of them.
+static void read_labels(struct family_reader *reader, struct vit *record)
+{
+    enum { DEFAULT = 2 };
+    if (reader->err->kind || record->num_labels > 0) return;
+    if (json_has(reader->object, "id2label")) {
+        struct json labels = json_get(reader->object, "id2label", reader->err);
+        record->num_labels = json_count(&labels, reader->err);
+        if (!reader->err->kind && record->num_labels < 1)
+            family_fail(reader, "id2label", "a head needs a class");
+        return;
+    }
+    record->num_labels = DEFAULT;
+    family_taken(reader, "num_labels", "%d", DEFAULT);
+}
+
+static bool check_patches(struct family_reader *reader, const struct vit *record)
+{
+    if (reader->err->kind) return false;
+    int64_t side = record->image_size / record->patch_size;
+    if (side < 1)
+        return family_fail(reader, "patch_size", "a patch of %lld is larger than a picture of %lld",
+                           (long long)record->patch_size, (long long)record->image_size);
+    if (side * side >= POSITIONS_MAX)
+        return family_fail(reader, "image_size", "a picture has at most %d patches", POSITIONS_MAX);
+    return true;
+}
+
+// Pixels past the last whole patch are not read.
+static struct decoder describe(const struct vit *record)
+{
+    int64_t side = record->image_size / record->patch_size;
+    return (struct decoder){
+        .model_type = "vit",
+        .vocab = record->num_labels,
+        .hidden = record->hidden_size,
+        .layer_count = record->num_hidden_layers,
+        .head_count = record->num_attention_heads,
+        .ffn = record->intermediate_size,
+        .seq_len_max = 1,
+        .position_count = side * side + 1,
+        .picture = {.patch_count = side * side,
+                    .pixel_count = record->patch_size * record->patch_size * record->num_channels},
+        .norm_place = NORM_BEFORE,
+        .norm = FUNCTION_LAYER_NORM,
+        .norm_epsilon = record->layer_norm_eps,
+        .qkv_bias = record->qkv_bias,
+        .out_bias = true,
+        .mlp_bias = true,
+        .bidirectional = true,
+        .head_bias = true,
+        .attention_dropout = record->attention_probs_dropout_prob,
+        .hidden_dropout = record->hidden_dropout_prob,
+        .embedding_dropout = record->hidden_dropout_prob,
+    };
+}
+
+static const void *read_vit(struct family_reader *reader)
+{
+    struct vit record = {
+        .num_channels = 3, .hidden_act = "gelu", .layer_norm_eps = 1e-12, .qkv_bias = true};
+    family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    read_labels(reader, &record);
+    if (!family_complete(reader) || !check_patches(reader, &record)) return NULL;
+    struct decoder decoder = describe(&record);
+    family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
+    decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_VIT = {"vit", read_vit, decoder_graph, "ViTConfig"};
