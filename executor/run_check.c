@@ -45,12 +45,11 @@ bool run_check_data(const struct graph *graph, enum run_data data, struct err *e
     enum { BYTES = 256 };
     const struct block *first = &graph->blocks[graph->sequence[0]];
     for (int t = 0; t < first->tensor_count && data != DATA_SYNTHETIC; t++) {
-        bool is_picture = first->tensors[t].role == TENSOR_IDS &&
-                          first->tensors[t].element == ELEMENT_COMPUTE;
+        bool is_picture =
+            first->tensors[t].role == TENSOR_IDS && first->tensors[t].element == ELEMENT_COMPUTE;
         if (is_picture)
             return err_set(err, ERR_USAGE,
-                           "--data: %s reads pictures, which are drawn; leave it out",
-                           graph->name);
+                           "--data: %s reads pictures, which are drawn; leave it out", graph->name);
     }
     if (data != DATA_TEXT || graph->vocab >= BYTES) return true;
     return err_set(err, ERR_USAGE,

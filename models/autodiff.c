@@ -232,7 +232,8 @@ static void count_readers(struct autodiff *diff)
     }
 }
 
-// The strategy of a sum over the readers of a block input is that of the first of them.
+// The strategy of a sum over the readers of a block input is that of the first of them. What goes
+// on to the next block unread has nothing to sum.
 static int first_reader(const struct block *block, int tensor)
 {
     for (int o = 0; o < block->op_count; o++) {
@@ -240,7 +241,10 @@ static int first_reader(const struct block *block, int tensor)
             if (block->ops[o].inputs[i] == tensor) return o;
         }
     }
-    assert(false && "nothing reads this tensor");
+    bool is_output = false;
+    for (int i = 0; i < block->output_count; i++)
+        is_output = is_output || block->outputs[i] == tensor;
+    assert(is_output && "nothing reads this tensor");
     return -1;
 }
 

@@ -17,6 +17,8 @@
 // prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
 // Pictures come as reals: pixels (batch, seq, channel), where seq is as long as a picture has
 // places, place_kinds (seq), what the head's sum takes of each place (seq), and labels (batch).
+// Decoders beside an encoder read decoder_token_ids (batch, seq), which are of the same sequence;
+// relative_buckets (seq, kv_seq) are the rows of a table that scores take something from.
 // Names are unique within a block.
 
 enum dim {
@@ -98,7 +100,8 @@ enum op_kind {
     OP_SOFTMAX,    // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
                    // sink (head) is one more score in each row, whose probability is dropped
     OP_ATTENTION,  // fused: q, k, v(, sink) -> out, log-sum-exp
-    OP_GATHER,     // embedding lookup: ids, table -> rows
+    OP_GATHER,     // embedding lookup: ids, table -> rows; of relative_buckets `scalar` is the
+                   // distance from which on all keys have one row, `causal` that none is ahead
     OP_CONCAT,     // a, b: joins their last dims, under a name that the output gives; a dim that
                    // b lacks (the shared rope part of MLA's keys has no head) is repeated
     OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,
@@ -216,6 +219,7 @@ struct graph {
     int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
                                                                       // messages and legal degrees
     int64_t seq_len_max;          // positions the model was made for; 0 = unknown
+    int stage_count_max;  // pipeline stages that can share its tied parameters; 0 = any number
     int64_t vocab_padded;         // what the graph uses: a multiple of 128 * tp when tp was given
     int64_t parameter_count;      // unpadded, tied parameters once, without multi-token prediction
     int64_t mtp_parameter_count;  // of the multi-token prediction modules

@@ -8,6 +8,25 @@ static int module_count(const struct graph *graph)
     return graph->blocks[graph->sequence[graph->sequence_count - 2]].mtp;
 }
 
+// Tied parameters are summed by the first stage and the last one that has them: what three places
+// of a model read, or every layer, two stages may share, or none but one.
+static bool check_ties(const struct graph *graph, const struct parallel *parallel, struct err *err)
+{
+    int stages = parallel->degree[AXIS_PP], most = graph->stage_count_max;
+    if (most == 0 || stages == 1) return true;
+    if (stages > most)
+        return err_set(
+            err, ERR_USAGE,
+            "--pp %d: %s has parameters that more than two stages, or all of its layers, "
+            "would share; the most is %d",
+            stages, graph->name, most);
+    return parallel->vpp == 1 ||
+           err_set(
+               err, ERR_USAGE,
+               "--vpp %d: stages of %s that share parameters have one chunk each; the most is 1",
+               parallel->vpp, graph->name);
+}
+
 static bool check_layers(const struct graph *graph, const struct parallel *parallel,
                          struct err *err)
 {
@@ -28,7 +47,7 @@ static bool check_layers(const struct graph *graph, const struct parallel *paral
                        "each of %d stages; the most is %d",
                        chunks, layers, chunks, stages, layers / stages);
     }
-    return true;
+    return check_ties(graph, parallel, err);
 }
 
 // Layers of one virtual stage when nothing is pinned. What is left over goes to the middle, from

@@ -1,5 +1,7 @@
 #include "executor/engine/engine.h"
 
+#include <string.h>
+
 #include "executor/random.h"
 
 #include <assert.h>
@@ -76,12 +78,16 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
     return array;
 }
 
-// Random numbers are drawn by name, which the choice of kernels does not change: the fused one
-// drops what in the chain an operator of its own drops.
-static const char *drawn_by(const struct block *block, const struct op *op)
+// Random numbers are drawn by name, which the choice of kernels does not change: the fused one,
+// "attention.core", drops what in the chain an operator of its own drops.
+static uint64_t key_of_name(uint64_t key, const struct block *block, const struct op *op)
 {
     const struct op *forward = &block->ops[op->forward_op];
-    return forward->kind == OP_ATTENTION ? "attention.softmax_dropout" : forward->name;
+    if (forward->kind != OP_ATTENTION) return random_key_text(key, forward->name);
+    const char *dot = strrchr(forward->name, '.'), *end = dot ? dot : strchr(forward->name, 0);
+    for (const char *at = forward->name; at < end; at++)
+        key = random_key(key, (unsigned char)*at);
+    return random_key_text(key, ".softmax_dropout");
 }
 
 uint64_t call_key(const struct engine *engine, int task)
@@ -92,7 +98,7 @@ uint64_t call_key(const struct engine *engine, int task)
     uint64_t key = random_key(engine->request->options->seed, 2);
     key = random_key(key, (uint64_t)engine->step);
     key = random_key(key, (uint64_t)engine_sequence(engine, of));
-    return random_key_text(key, drawn_by(block->block, op));
+    return key_of_name(key, block->block, op);
 }
 
 // Heads and tables are not of layers: their GEMMs stay as wide as their values.

@@ -8,6 +8,7 @@
 #include "executor/text.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 // Ids of a step, drawn by (seed, sequence of the run): every plan trains on the same sequences in
@@ -47,12 +48,21 @@ static int64_t data_element_bytes(const struct engine *engine, enum element elem
     return number_bytes(number_of(engine->backend, element));
 }
 
+// What is of no sequence is the same in every micro-batch, and stands there once.
+static int slot_micro_batch(const struct engine *engine, const struct script_task *task, int buffer)
+{
+    const struct block_program *block = engine_block(engine, task);
+    const struct tensor *tensor = &block->block->tensors[block->buffers[buffer].tensor];
+    return tensor_find_dim(tensor, DIM_BATCH) < 0 ? 0 : task->micro_batch;
+}
+
 static int find_slot(const struct engine *engine, const struct script_task *task, int buffer)
 {
     const struct data *data = engine->data;
+    int micro_batch = slot_micro_batch(engine, task, buffer);
     for (int i = 0; i < data->slot_count; i++) {
         const struct slot_ids *slot = &data->slots[i];
-        bool is_it = slot->micro_batch == task->micro_batch && slot->block == task->block &&
+        bool is_it = slot->micro_batch == micro_batch && slot->block == task->block &&
                      slot->buffer == buffer;
         if (is_it) return i;
     }
@@ -74,8 +84,9 @@ static void add_slots(struct engine *engine, const struct script_task *task)
         }
         const struct block_program *block = engine_block(engine, task);
         struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
-        data->slots[data->slot_count++] = (struct slot_ids){task->micro_batch, task->block,
-                                                            operand->buffer, data->count};
+        data->slots[data->slot_count++] =
+            (struct slot_ids){slot_micro_batch(engine, task, operand->buffer), task->block,
+                              operand->buffer, data->count};
         enum element element =
             block->block->tensors[block->buffers[operand->buffer].tensor].element;
         int64_t bytes = held.elements * data_element_bytes(engine, element), word = sizeof(int64_t);
@@ -212,16 +223,25 @@ static const int64_t *row_of(struct engine *engine, int64_t sequence)
 }
 
 // What a tensor of the data holds: a token so far ahead of its place, or what the rest says.
-enum given { GIVEN_TOKEN, GIVEN_PLACE, GIVEN_ZERO, GIVEN_KIND, GIVEN_PIXEL, GIVEN_FIRST };
+enum given {
+    GIVEN_TOKEN,
+    GIVEN_PLACE,
+    GIVEN_ZERO,
+    GIVEN_KIND,
+    GIVEN_PIXEL,
+    GIVEN_FIRST,
+    GIVEN_BUCKET,
+};
 static const struct given_row {
     const char *name;
     enum given given;
     int ahead;
 } GIVEN[] = {
-    {"token_ids", GIVEN_TOKEN, 0},       {"labels", GIVEN_TOKEN, 1},
-    {"next_token_ids", GIVEN_TOKEN, 1},  {"mtp.labels", GIVEN_TOKEN, 2},
-    {"position_ids", GIVEN_PLACE, 0},    {"token_type_ids", GIVEN_ZERO, 0},
-    {"place_kinds", GIVEN_KIND, 0},      {"pixels", GIVEN_PIXEL, 0},
+    {"token_ids", GIVEN_TOKEN, 0},         {"labels", GIVEN_TOKEN, 1},
+    {"decoder_token_ids", GIVEN_TOKEN, 0}, {"relative_buckets", GIVEN_BUCKET, 0},
+    {"next_token_ids", GIVEN_TOKEN, 1},    {"mtp.labels", GIVEN_TOKEN, 2},
+    {"position_ids", GIVEN_PLACE, 0},      {"token_type_ids", GIVEN_ZERO, 0},
+    {"place_kinds", GIVEN_KIND, 0},        {"pixels", GIVEN_PIXEL, 0},
     {"first_place", GIVEN_FIRST, 0},
 };
 
@@ -231,6 +251,40 @@ static const struct given_row *given_of(const char *name)
         if (strcmp(name, GIVEN[i].name) == 0) return &GIVEN[i];
     }
     return NULL;
+}
+
+// The row of a table that a key takes which is so far behind its query, or ahead of it (Raffel et
+// al. 2020, section 2.1, and the code of its authors): half of the rows for either direction where
+// keys stand on both sides, half of those for single distances, the rest for ranges that grow as
+// powers do, up to `distance`.
+static int64_t bucket_of(int64_t ahead, int64_t rows, double distance, bool is_one_sided)
+{
+    int64_t first = 0, apart = ahead < 0 ? -ahead : ahead;
+    if (!is_one_sided) {
+        rows /= 2;
+        first = ahead > 0 ? rows : 0;
+    } else if (ahead > 0) {
+        apart = 0;
+    }
+    int64_t exact = rows / 2;
+    if (apart < exact) return first + apart;
+    // What is a whole number but for rounding counts as that.
+    double part = log((double)apart / (double)exact) / log(distance / (double)exact);
+    int64_t range = exact + (int64_t)(part * (double)(rows - exact) + 1e-9);
+    return first + (range < rows ? range : rows - 1);
+}
+
+static int64_t bucket_at(const struct block *block, const struct tensor *tensor,
+                         const int64_t index[TENSOR_RANK_MAX])
+{
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        if (op->kind != OP_GATHER || &block->tensors[op->inputs[0]] != tensor) continue;
+        int64_t rows = block->tensors[op->inputs[1]].extents[0].size;
+        return bucket_of(index[1] - index[0], rows, op->scalar, op->causal);
+    }
+    assert(false && "nothing looks these up");
+    return 0;
 }
 
 // A pixel of a picture is that of its class's pattern, with as much noise of its own. The place of
@@ -249,8 +303,8 @@ static double draw_pixel(struct engine *engine, int64_t sequence, const struct t
 }
 
 // The element of a tensor at an index in the whole, of a micro-batch that begins with `first`.
-static double given_at(struct engine *engine, const struct tensor *tensor,
-                       const struct given_row *row, int64_t first,
+static double given_at(struct engine *engine, const struct block *block,
+                       const struct tensor *tensor, const struct given_row *row, int64_t first,
                        const int64_t index[TENSOR_RANK_MAX])
 {
     int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
@@ -267,6 +321,8 @@ static double given_at(struct engine *engine, const struct tensor *tensor,
         return place > 0;
     case GIVEN_PIXEL:
         return draw_pixel(engine, sequence, tensor, index);
+    case GIVEN_BUCKET:
+        return (double)bucket_at(block, tensor, index);
     case GIVEN_FIRST:
         break;
     }
@@ -288,9 +344,11 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
             index[i] = held.first[i] + rest % held.count[i];
             rest /= held.count[i];
         }
-        double value = given_at(engine, tensor, row, first, index);
-        if (tensor->element == ELEMENT_INT64) ids[e] = (int64_t)value;
-        else number_put(number_of(engine->backend, tensor->element), ids, e, value);
+        double value = given_at(engine, block->block, tensor, row, first, index);
+        if (tensor->element == ELEMENT_INT64)
+            ids[e] = (int64_t)value;
+        else
+            number_put(number_of(engine->backend, tensor->element), ids, e, value);
     }
     return true;
 }

@@ -9,14 +9,14 @@
 static const double SOFTMAX_FLOP = 5;
 
 static int project_heads(struct layers *layers, int input, const char *name, enum dim dim,
-                         int64_t count)
+                         int64_t count, int merge)
 {
     const struct decoder *d = layers->decoder;
     struct projection projection = {
         .name = name,
         .weight = SHAPE({DIM_HIDDEN, d->hidden}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
         .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
-        .merge = 1,
+        .merge = merge,
         .bias = d->qkv_bias,
     };
     return layers_project(layers, input, projection);
@@ -49,9 +49,9 @@ static struct heads make_heads(struct layers *layers, int input, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct heads heads = {
-        project_heads(layers, input, "attention.q", DIM_HEAD, d->head_count),
-        project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count),
-        project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count),
+        .query = project_heads(layers, input, "attention.q", DIM_HEAD, d->head_count, 1),
+        .key = project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count, 1),
+        .value = project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count, 1),
     };
     if (!d->head_norms_rotated) norm_heads(layers, &heads);
     heads.query = rotate(layers, "attention.q_rope", heads.query, window);
@@ -60,13 +60,25 @@ static struct heads make_heads(struct layers *layers, int input, int64_t window)
     return heads;
 }
 
-static struct op core_op(const struct layers *layers, const char *name, enum op_kind kind,
-                         int64_t window)
+// "attention.q", "cross.q".
+static const char *named(struct layers *layers, struct heads heads, const char *part)
 {
-    return (struct op){.name = name,
+    return arena_print(layers->builder.arena, "%s.%s", heads.name ? heads.name : "attention", part);
+}
+
+// What attends to another sequence looks at all of it.
+static bool is_causal(const struct layers *layers, struct heads heads)
+{
+    return !layers->decoder->bidirectional && !heads.name;
+}
+
+static struct op core_op(struct layers *layers, struct heads heads, const char *part,
+                         enum op_kind kind, int64_t window)
+{
+    return (struct op){.name = named(layers, heads, part),
                        .kind = kind,
                        .scalar = 1,
-                       .causal = !layers->decoder->bidirectional,
+                       .causal = is_causal(layers, heads),
                        .window = window,
                        .chunked = window > 0 && layers->decoder->chunked,
                        .class = OP_CLASS_ATTENTION,
@@ -110,14 +122,15 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     const struct decoder *d = layers->decoder;
     struct builder *builder = &layers->builder;
     int sinks = d->attention_sink ? sink(layers) : -1;
-    int out = builder_tensor(builder, "attention.context", TENSOR_ACTIVATION, ELEMENT_COMPUTE,
-                             context_shape(layers, heads));
+    int out = builder_tensor(builder, named(layers, heads, "context"), TENSOR_ACTIVATION,
+                             ELEMENT_COMPUTE, context_shape(layers, heads));
     struct shape rows = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, d->head_count});
-    int lse = builder_tensor(builder, "attention.lse", TENSOR_ACTIVATION, ELEMENT_FP32, rows);
-    struct op op = core_op(layers, "attention.core", OP_ATTENTION, window);
+    int lse =
+        builder_tensor(builder, named(layers, heads, "lse"), TENSOR_ACTIVATION, ELEMENT_FP32, rows);
+    struct op op = core_op(layers, heads, "core", OP_ATTENTION, window);
     op.scalar = score_factor(d);
     op.softcap = d->score_softcap;
-    op.alibi = d->alibi;
+    op.alibi = d->alibi && !heads.name;
     op.dropout_ratio = layers->options.dropout ? d->attention_dropout : 0;
     op.input_count = 3;
     op.inputs[0] = heads.query;
@@ -142,54 +155,77 @@ static int append_core(struct layers *layers, struct op op, int a, int b, struct
 }
 
 // Pieces of layers.h used inside the core: their ops are dropped and recomputed with it.
-static void mark_core(struct layers *layers, int first_op, int64_t window)
+static void mark_core(struct layers *layers, struct heads heads, int first_op, int64_t window)
 {
     struct block *block = layers->builder.block;
     for (int o = first_op; o < block->op_count; o++) {
         block->ops[o].class = OP_CLASS_ATTENTION;
-        block->ops[o].causal = !layers->decoder->bidirectional;
+        block->ops[o].causal = is_causal(layers, heads);
         block->ops[o].window = window;
         block->ops[o].chunked = window > 0 && layers->decoder->chunked;
     }
+}
+
+// The numbers that the scores of a head get by distance, for each query and key. The table is one
+// for all layers of the stack.
+static int add_distances(struct layers *layers, int scores)
+{
+    const struct decoder *d = layers->decoder;
+    const char *tie = arena_print(layers->builder.arena, "%s.attention.distances.weight",
+                                  layers->stack ? layers->stack : "layers");
+    struct shape pairs = SHAPE({DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
+    int buckets = layers_data(layers, "relative_buckets", ELEMENT_INT64, pairs);
+    struct extent rows = {DIM_TABLE, d->relative.bucket_count}, heads = {DIM_HEAD, d->head_count};
+    int added = layers_gather(layers, "attention.distances", buckets, rows, heads, tie);
+    struct block *block = layers->builder.block;
+    block->ops[block->op_count - 1].scalar = (double)d->relative.distance;
+    return layers_add(layers, "attention.distanced", scores, added);
+}
+
+static int score(struct layers *layers, struct heads heads, int key, int64_t window)
+{
+    const struct decoder *d = layers->decoder;
+    struct shape square =
+        SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
+    struct op product = core_op(layers, heads, "scores", OP_CONTRACT, window);
+    product.scalar = score_factor(d);
+    int scores = append_core(layers, product, heads.query, key, square);
+    if (d->score_softcap > 0) {
+        scores = layers_function(layers, named(layers, heads, "softcap"), scores, FUNCTION_SOFTCAP,
+                                 d->score_softcap);
+    }
+    if (d->alibi && !heads.name)
+        scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, 1);
+    if (d->relative.bucket_count > 0 && !heads.name) scores = add_distances(layers, scores);
+    struct op softmax = core_op(layers, heads, "softmax", OP_SOFTMAX, window);
+    softmax.flop_per_element = SOFTMAX_FLOP;
+    return append_core(layers, softmax, scores, d->attention_sink ? sink(layers) : -1, square);
 }
 
 static int unfused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     int first_op = layers->builder.block->op_count;
-    struct shape square =
-        SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
-    int key = repeat_heads(layers, "attention.k_heads", heads.key);
-    int value = repeat_heads(layers, "attention.v_heads", heads.value);
-
-    struct op product = core_op(layers, "attention.scores", OP_CONTRACT, window);
-    product.scalar = score_factor(d);
-    int scores = append_core(layers, product, heads.query, key, square);
-    if (d->score_softcap > 0) {
-        scores = layers_function(layers, "attention.softcap", scores, FUNCTION_SOFTCAP,
-                                 d->score_softcap);
-    }
-    if (d->alibi) scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, 1);
-    struct op softmax = core_op(layers, "attention.softmax", OP_SOFTMAX, window);
-    softmax.flop_per_element = SOFTMAX_FLOP;
-    int probabilities =
-        append_core(layers, softmax, scores, d->attention_sink ? sink(layers) : -1, square);
-    probabilities =
-        layers_dropout(layers, "attention.softmax_dropout", probabilities, d->attention_dropout);
-    struct op context = core_op(layers, "attention.context", OP_CONTRACT, window);
+    int key = repeat_heads(layers, named(layers, heads, "k_heads"), heads.key);
+    int value = repeat_heads(layers, named(layers, heads, "v_heads"), heads.value);
+    int probabilities = score(layers, heads, key, window);
+    probabilities = layers_dropout(layers, named(layers, heads, "softmax_dropout"), probabilities,
+                                   d->attention_dropout);
+    struct op context = core_op(layers, heads, "context", OP_CONTRACT, window);
     int out = append_core(layers, context, probabilities, value, context_shape(layers, heads));
-    mark_core(layers, first_op, window);
+    mark_core(layers, heads, first_op, window);
     return out;
 }
 
+// No fused kernel adds numbers by distance to its scores.
 int layers_attend(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
-    int context =
-        layers->options.flash ? fused(layers, heads, window) : unfused(layers, heads, window);
+    bool is_fused = layers->options.flash && (d->relative.bucket_count == 0 || heads.name);
+    int context = is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
     struct extent width = last_extent(layers, context);
     struct projection out = {
-        .name = "attention.out",
+        .name = named(layers, heads, "out"),
         .weight = SHAPE({DIM_HEAD, d->head_count}, width, {DIM_HIDDEN, d->hidden}),
         .output = layers_tokens(DIM_HIDDEN, d->hidden),
         .bias = d->out_bias,
@@ -201,4 +237,19 @@ int layers_attention(struct layers *layers, int input, int64_t window)
 {
     if (layers->decoder->latent.kv_rank > 0) return layers_latent_attention(layers, input, window);
     return layers_attend(layers, make_heads(layers, input, window), window);
+}
+
+// Keys and values share their input, queries share theirs with nothing.
+int layers_cross_attention(struct layers *layers, int input, int memory)
+{
+    enum { MERGE_MEMORY = 3 };
+    const struct decoder *d = layers->decoder;
+    int64_t heads = d->head_count, kv_heads = d->kv_head_count;
+    struct heads made = {
+        .query = project_heads(layers, input, "cross.q", DIM_HEAD, heads, 0),
+        .key = project_heads(layers, memory, "cross.k", DIM_KV_HEAD, kv_heads, MERGE_MEMORY),
+        .value = project_heads(layers, memory, "cross.v", DIM_KV_HEAD, kv_heads, MERGE_MEMORY),
+        .name = "cross",
+    };
+    return layers_attend(layers, made, 0);
 }

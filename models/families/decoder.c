@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 static const double LOSS_FLOP = 5;
 
@@ -12,7 +13,7 @@ static struct layers start(struct arena *arena, const struct decoder *decoder,
                            const char *name, enum block_role role)
 {
     return (struct layers){
-        builder_new(arena, name, role), decoder, *options, vocab_padded, false, false};
+        builder_new(arena, name, role), decoder, *options, vocab_padded, false, false, NULL};
 }
 
 static int block_input(struct layers *layers, const char *name)
@@ -51,7 +52,7 @@ static int embed_tokens(struct layers *layers, const char *ids_name)
     const struct decoder *d = layers->decoder;
     int tokens = ids(layers, ids_name, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}));
     struct extent rows = {DIM_VOCAB, layers->vocab_padded}, hidden = {DIM_HIDDEN, d->hidden};
-    const char *tie = d->tied || d->mtp_count > 0 ? TOKEN_TIE : NULL;
+    const char *tie = d->tied || d->mtp_count > 0 || layers->stack ? TOKEN_TIE : NULL;
     int x = layers_gather(layers, "embedding.token", tokens, rows, table_width(d), tie);
     if (d->embedding_size) {
         struct projection in = {.name = "embedding.project",
@@ -65,34 +66,50 @@ static int embed_tokens(struct layers *layers, const char *ids_name)
     return x;
 }
 
-static struct block embedding_block(struct layers layers)
+// What the first layer of a stack reads.
+static int embed(struct layers *layers, const char *ids_name)
 {
-    const struct decoder *d = layers.decoder;
+    const struct decoder *d = layers->decoder;
     struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
     struct extent hidden = {DIM_HIDDEN, d->hidden};
-    bool is_picture = d->picture.patch_count > 0;
-    int x = is_picture ? layers_picture(&layers) : embed_tokens(&layers, "token_ids");
+    int x = d->picture.patch_count > 0 ? layers_picture(layers) : embed_tokens(layers, ids_name);
     if (d->position_count) {
         struct extent positions = {DIM_POSITION, d->position_count};
-        int position_ids = ids(&layers, "position_ids", SHAPE({DIM_SEQ, 0}));
+        int position_ids = ids(layers, "position_ids", SHAPE({DIM_SEQ, 0}));
         int rotary =
-            layers_gather(&layers, "embedding.position", position_ids, positions, hidden, NULL);
-        x = layers_add(&layers, "embedding.positioned", x, rotary);
+            layers_gather(layers, "embedding.position", position_ids, positions, hidden, NULL);
+        x = layers_add(layers, "embedding.positioned", x, rotary);
     }
     if (d->type_count) {
         struct extent types = {DIM_TABLE, d->type_count};
-        int type_ids = ids(&layers, "token_type_ids", tokens);
-        int type = layers_gather(&layers, "embedding.type", type_ids, types, hidden, NULL);
-        x = layers_add(&layers, "embedding.typed", x, type);
+        int type_ids = ids(layers, "token_type_ids", tokens);
+        int type = layers_gather(layers, "embedding.type", type_ids, types, hidden, NULL);
+        x = layers_add(layers, "embedding.typed", x, type);
     }
-    if (d->embedding_norm) x = layers_norm(&layers, "embedding.norm", x, d->norm);
-    return finish(&layers, layers_dropout(&layers, "embedding.dropout", x, d->embedding_dropout));
+    if (d->embedding_norm) x = layers_norm(layers, "embedding.norm", x, d->norm);
+    return layers_dropout(layers, "embedding.dropout", x, d->embedding_dropout);
 }
 
-static int residual(struct layers *layers, bool is_attention, int x, int branch)
+static struct block embedding_block(struct layers layers)
+{
+    return finish(&layers, embed(&layers, "token_ids"));
+}
+
+// Between encoder and decoder: what the one says goes on beside what the other begins with.
+static struct block joining_block(struct layers layers)
+{
+    const struct decoder *d = layers.decoder, *encoder = d->encoder;
+    int memory = block_input(&layers, "encoder.output");
+    if (!encoder->no_final_norm) memory = layers_norm(&layers, "encoder.norm", memory, d->norm);
+    memory = layers_dropout(&layers, "encoder.dropout", memory, encoder->final_dropout);
+    finish(&layers, embed(&layers, "decoder_token_ids"));
+    return finish(&layers, memory);
+}
+
+static int residual(struct layers *layers, const char *name, int x, int branch)
 {
     const struct decoder *d = layers->decoder;
-    const char *name = is_attention ? "attention" : "mlp";
+    bool is_attention = strcmp(name, "mlp") != 0;
     const char *dropout = arena_print(layers->builder.arena, "%s.dropout", name);
     if (!(is_attention && d->attention_adds_all))
         branch = layers_dropout(layers, dropout, branch, d->hidden_dropout);
@@ -122,7 +139,19 @@ static int parallel_layer(struct layers *layers, int x, int64_t window)
     return layers_add(layers, "residual", x, layers_add(layers, "branches", attention, mlp));
 }
 
-static int sequential_layer(struct layers *layers, int x, int64_t window)
+// Between a layer's attention to itself and its mlp.
+static int cross_layer(struct layers *layers, int x, int memory)
+{
+    const struct decoder *d = layers->decoder;
+    bool after = d->norm_place == NORM_AFTER;
+    assert(after || d->norm_place == NORM_BEFORE);
+    int normed = after ? x : layers_norm(layers, "cross.norm", x, d->norm);
+    x = residual(layers, "cross", x, layers_cross_attention(layers, normed, memory));
+    return after ? layers_norm(layers, "cross.norm", x, d->norm) : x;
+}
+
+// `memory` is what the encoder says; negative: there is none.
+static int sequential_layer(struct layers *layers, int x, int memory, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     bool after = d->norm_place == NORM_AFTER;
@@ -132,28 +161,34 @@ static int sequential_layer(struct layers *layers, int x, int64_t window)
     int normed = before ? layers_norm(layers, "attention.norm", x, d->norm) : x;
     int branch = layers_attention(layers, normed, window);
     if (behind) branch = layers_norm(layers, "attention.post_norm", branch, d->norm);
-    x = residual(layers, true, d->residual_after_norm ? normed : x, branch);
+    x = residual(layers, "attention", d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "attention.norm", x, d->norm);
+    if (memory >= 0) x = cross_layer(layers, x, memory);
 
     normed = before ? layers_norm(layers, "mlp.norm", x, d->norm) : x;
     branch = mlp_or_experts(layers, normed);
     if (behind) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
-    x = residual(layers, false, d->residual_after_norm ? normed : x, branch);
+    x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);
     return x;
 }
 
-static int any_layer(struct layers *layers, int x, int64_t window)
+static int any_layer(struct layers *layers, int x, int memory, int64_t window)
 {
     enum norm_place place = layers->decoder->norm_place;
     bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
-    return is_parallel ? parallel_layer(layers, x, window) : sequential_layer(layers, x, window);
+    if (!is_parallel) return sequential_layer(layers, x, memory, window);
+    assert(memory < 0);
+    return parallel_layer(layers, x, window);
 }
 
-static struct block layer_block(struct layers layers, int64_t window)
+// What the encoder says passes through untouched, but for the last layer: nobody asks behind it.
+static struct block layer_block(struct layers layers, int64_t window, bool is_last)
 {
     int x = block_input(&layers, "layer.input");
-    return finish(&layers, any_layer(&layers, x, window));
+    int memory = layers.decoder->encoder ? block_input(&layers, "layer.memory") : -1;
+    struct block block = finish(&layers, any_layer(&layers, x, memory, window));
+    return memory < 0 || is_last ? block : finish(&layers, memory);
 }
 
 // Multi-token prediction (DeepSeek-V3, section 2.2, equations 21 to 23): what the last layer says
@@ -174,7 +209,7 @@ static struct block prediction_block(struct layers layers)
         .weight = SHAPE({DIM_RANK, 2 * d->hidden}, {DIM_HIDDEN, d->hidden}),
         .output = layers_tokens(DIM_HIDDEN, d->hidden),
     };
-    int x = any_layer(&layers, layers_project(&layers, joined, in), 0);
+    int x = any_layer(&layers, layers_project(&layers, joined, in), -1, 0);
     finish(&layers, hidden);
     layers.builder.block->mtp = true;
     return finish(&layers, layers_norm(&layers, "mtp.norm", x, d->norm));
@@ -246,6 +281,7 @@ static struct block head_block(struct layers layers)
     int x = block_input(&layers, "head.input");
     int predicted = d->mtp_count > 0 ? block_input(&layers, "mtp.output") : -1;
     if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
+    x = layers_dropout(&layers, "head.dropout", x, d->final_dropout);
     if (d->embedding_size) {
         struct projection out = {.name = "head.project",
                                  .weight = SHAPE({DIM_HIDDEN, d->hidden}, table_width(d)),
@@ -291,27 +327,39 @@ static bool has_rotated_twin(const struct decoder *d, int64_t layer)
     return false;
 }
 
-// Layers that differ in window, rope or mlp are kinds of their own; a kind that no layer has is not
-// stored. The common mlp has the plain name.
-static void build_layers(struct graph *graph, struct layers start_layers)
+// Layers that differ in window, rope or mlp are kinds of their own, and so is the last one beside
+// an encoder; a kind that no layer has is not stored. The common mlp has the plain name.
+static const char *name_kind(const struct layers *layers, int64_t layer, bool is_last)
 {
     static const char *const NAMES[2][2] = {{"layer.dense", "layer.dense.local"},
                                             {"layer", "layer.local"}};
+    const struct decoder *d = layers->decoder;
+    bool is_common = has_experts(d, layer) || d->experts.count == 0;
+    const char *name = NAMES[is_common][has_window(d, layer)];
+    struct arena *arena = layers->builder.arena;
+    if (has_rotated_twin(d, layer)) name = arena_print(arena, "%s.unrotated", name);
+    if (layers->stack) name = arena_print(arena, "%s.%s", layers->stack, name);
+    return is_last ? arena_print(arena, "%s.last", name) : name;
+}
+
+static void build_layers(struct graph *graph, struct layers start_layers)
+{
     const struct decoder *d = start_layers.decoder;
     int kind_of[2][2][2] = {{{-1, -1}, {-1, -1}}, {{-1, -1}, {-1, -1}}};
     for (int64_t layer = 0; layer < d->layer_count; layer++) {
         bool is_local = has_window(d, layer), is_mixture = has_experts(d, layer);
-        int *kind = &kind_of[is_mixture][is_local][is_unrotated(d, layer)];
+        bool is_last = d->encoder && layer + 1 == d->layer_count;
+        int own = -1;
+        int *kind = is_last ? &own : &kind_of[is_mixture][is_local][is_unrotated(d, layer)];
         if (*kind < 0) {
             struct layers layers = start_layers;
-            const char *name = NAMES[is_mixture || d->experts.count == 0][is_local];
-            struct arena *arena = start_layers.builder.arena;
-            if (has_rotated_twin(d, layer)) name = arena_print(arena, "%s.unrotated", name);
-            layers.builder = builder_new(arena, name, BLOCK_LAYER);
+            const char *name = name_kind(&start_layers, layer, is_last);
+            layers.builder = builder_new(start_layers.builder.arena, name, BLOCK_LAYER);
             layers.is_mixture = is_mixture;
             layers.is_unrotated = is_unrotated(d, layer);
             *kind = graph->block_count;
-            graph->blocks[graph->block_count++] = layer_block(layers, is_local ? d->window : 0);
+            graph->blocks[graph->block_count++] =
+                layer_block(layers, is_local ? d->window : 0, is_last);
         }
         graph->sequence[graph->sequence_count++] = *kind;
     }
@@ -324,6 +372,10 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     int64_t multiple = options->vocab_multiple > 1 ? options->vocab_multiple : 1;
     graph->model_type = d->model_type;
     graph->layer_count = (int)(d->layer_count + d->mtp_count);
+    // The block that joins them counts as a layer.
+    if (d->encoder) graph->layer_count += (int)d->encoder->layer_count + 1;
+    // A pair of stages adds up what they have of a tied parameter, no more.
+    if (d->encoder) graph->stage_count_max = d->relative.bucket_count > 0 ? 1 : 2;
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;
@@ -348,20 +400,42 @@ static void append_block(struct graph *graph, struct block block)
     graph->blocks[graph->block_count++] = block;
 }
 
+// The stack in front of the decoder, and what joins them.
+static void build_encoder(struct graph *graph, struct layers layers)
+{
+    const struct decoder *d = layers.decoder;
+    struct arena *arena = layers.builder.arena;
+    layers.decoder = d->encoder;
+    layers.stack = "encoder";
+    append_block(graph, embedding_block(layers));
+    build_layers(graph, layers);
+    layers.decoder = d;
+    layers.stack = "decoder";
+    layers.builder = builder_new(arena, "decoder.embedding", BLOCK_LAYER);
+    append_block(graph, joining_block(layers));
+}
+
 struct graph *decoder_graph(struct arena *arena, const void *decoder,
                             const struct import_options *options)
 {
     const struct decoder *d = decoder;
     assert(d->head_count % d->kv_head_count == 0 && d->layer_count > 0);
-    assert(d->mtp_count <= MTP_MAX);
+    assert(d->mtp_count <= MTP_MAX && !(d->encoder && d->mtp_count > 0));
     struct graph *graph = describe(arena, d, options);
-    // Embedding, eight kinds of layer, prediction module, head.
-    graph->blocks = ARENA_NEW(arena, struct block, 11);
-    graph->sequence = ARENA_NEW(arena, int, d->layer_count + 3);
+    // Embedding, eight kinds of layer, prediction module, head; of an encoder the same, what joins
+    // it, and the last layer.
+    graph->blocks = ARENA_NEW(arena, struct block, 2 * 11);
+    int64_t layer_count = d->layer_count + (d->encoder ? d->encoder->layer_count + 1 : 0);
+    graph->sequence = ARENA_NEW(arena, int, layer_count + 3);
 
     struct layers layers =
         start(arena, d, options, graph->vocab_padded, "embedding", BLOCK_EMBEDDING);
-    append_block(graph, embedding_block(layers));
+    if (d->encoder) {
+        build_encoder(graph, layers);
+        layers.stack = "decoder";
+    } else {
+        append_block(graph, embedding_block(layers));
+    }
     build_layers(graph, layers);
     if (d->mtp_count > 0) {
         layers = start(arena, d, options, graph->vocab_padded, "mtp", BLOCK_LAYER);

@@ -44,6 +44,13 @@ struct picture {
     int64_t pixel_count;  // numbers of a patch: its sides times its channels
 };
 
+// Scores get a number by how far away a key is (Raffel et al. 2020, section 2.1): a row of a table
+// with a column for each head, which all layers of a stack share.
+struct relative {
+    int64_t bucket_count;  // 0 = none
+    int64_t distance;      // keys as far away as this or more are in one bucket
+};
+
 // Blocks hand on two tensors at most, so one module can stand between the last layer and the head.
 enum { MTP_MAX = 1 };
 
@@ -91,6 +98,9 @@ struct decoder {
     struct experts experts;
     struct latent latent;
     struct picture picture;
+    struct relative relative;
+    const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
+                                    // a second attention of queries; NULL = none
     int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
 
@@ -98,6 +108,8 @@ struct decoder {
     bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias
     bool head_bias;    // the lm head alone has it (phi); no family scales such logits
     double attention_dropout, hidden_dropout, embedding_dropout;
+    double ffn_dropout;           // behind the activation of mlps
+    double final_dropout;         // behind the last norm
     bool attention_adds_all;  // hidden_dropout is behind the mlp alone (distilbert)
 };
 

@@ -287,6 +287,8 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
     int gated = d->gated ? layers_project(layers, input, gate) : -1;
     int raised = layers_project(layers, input, up);
     int active = layers_activate(layers, activation_name, gated, raised);
+    const char *dropout = arena_print(arena, "%s.activation_dropout", name);
+    active = layers_dropout(layers, dropout, active, d->ffn_dropout);
     return layers_project(layers, active, down);
 }
 

@@ -12,6 +12,7 @@ struct layers {
     int64_t vocab_padded;
     bool is_mixture;    // experts in place of the mlp
     bool is_unrotated;  // no rope
+    const char *stack;  // "encoder" or "decoder" where the model has both; NULL where it has one
 };
 
 // (batch, seq, size of `dim`).
@@ -65,12 +66,16 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 // What attention works on: (batch, seq, head, head_dim), keys and values by kv_head or by head.
 struct heads {
     int query, key, value;
+    const char *name;  // NULL = "attention", of a sequence to itself; else of one to another
 };
-// From there to the output projection, fused or as the chain.
+// From there to the output projection, fused or as the chain. Ops are called "attention.out" and so
+// on, or as `heads.name` says.
 int layers_attend(struct layers *layers, struct heads heads, int64_t window);
 
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
+// The same of queries of one tensor to keys and values of another, each to all of them.
+int layers_cross_attention(struct layers *layers, int input, int memory);
 int layers_mlp(struct layers *layers, int input);
 // An mlp of `ffn` whose ops are called `name`.up and so on; `merge` marks gate and up.
 int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge);

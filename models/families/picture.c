@@ -12,8 +12,8 @@ int layers_picture(struct layers *layers)
 {
     const struct decoder *d = layers->decoder;
     struct extent pixels = {DIM_CHANNEL, d->picture.pixel_count}, hidden = {DIM_HIDDEN, d->hidden};
-    int picture = layers_data(layers, "pixels", ELEMENT_COMPUTE,
-                              SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, pixels));
+    int picture =
+        layers_data(layers, "pixels", ELEMENT_COMPUTE, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, pixels));
     struct projection in = {.name = "embedding.patch",
                             .weight = SHAPE(pixels, hidden),
                             .output = layers_tokens(DIM_HIDDEN, d->hidden)};

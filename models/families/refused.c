@@ -12,6 +12,16 @@ enum unless {
     UNLESS_TEXT,   // refused when another text
 };
 
+// Those that are read as what they are; of others the key says that they are something else.
+static const char *const WITH_ENCODER[] = {"bart", "t5"};
+
+static bool has_encoder(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof WITH_ENCODER / sizeof *WITH_ENCODER; i++)
+        if (strcmp(model_type, WITH_ENCODER[i]) == 0) return true;
+    return false;
+}
+
 static const struct {
     const char *model_type;  // NULL = of every family
     const char *key;
@@ -26,6 +36,8 @@ static const struct {
      "attention both ways is not supported here"},
     {NULL, "is_causal", UNLESS_TRUE, NULL, "attention both ways is not supported here"},
     {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
+    {"bart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"bart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,
      "bert as a decoder is not supported; bert is read as an encoder"},
     {"roberta", "is_decoder", UNLESS_FALSE, NULL,
@@ -147,6 +159,7 @@ void family_refuse(struct family_reader *reader, const char *model_type)
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED && !reader->err->kind; i++) {
         const char *key = REFUSED[i].key, *of = REFUSED[i].model_type;
         if ((of && strcmp(of, model_type) != 0) || !json_has(reader->object, key)) continue;
+        if (strcmp(key, "is_encoder_decoder") == 0 && has_encoder(model_type)) continue;
         struct json value = json_get(reader->object, key, reader->err);
         if (is_refused(&value, REFUSED[i].unless, REFUSED[i].text, reader->err)) {
             json_fail(&value, reader->err, "%s", REFUSED[i].why);

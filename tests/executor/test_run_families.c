@@ -3,6 +3,8 @@
 #include "tests/support/run_case.h"
 #include "tests/support/whole_model.h"
 
+#include <string.h>
+
 // A tiny model of each family that has a part of its own: on one rank what plain loops over the
 // whole model compute, and on two ranks what one computes, in double precision.
 
@@ -120,6 +122,25 @@ static void two_ranks_compute_what_one_does(void **state)
     }
 }
 
+// Encoders and decoders: the first has parameters that two stages can share, those of the others
+// every layer has.
+#define BART                                                                                    \
+    "{\"model_type\": \"bart\", \"vocab_size\": 40, \"d_model\": 8, \"encoder_layers\": 2, "    \
+    "\"encoder_attention_heads\": 2, \"encoder_ffn_dim\": 6, \"decoder_layers\": 3, "           \
+    "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 10, \"max_position_embeddings\": 8, " \
+    "\"is_encoder_decoder\": true"
+#define T5                                                                                    \
+    "{\"model_type\": \"t5\", \"vocab_size\": 40, \"d_model\": 8, \"d_kv\": 6, \"d_ff\": 6, " \
+    "\"num_layers\": 2, \"num_decoder_layers\": 3, \"num_heads\": 2, "                        \
+    "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 6"
+static const char *const WITH_ENCODER[] = {
+    BART "}",
+    BART ", \"scale_embedding\": true, \"tie_word_embeddings\": false}",
+    T5 "}",
+    T5 ", \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false}",
+};
+enum { WITH_ENCODER_COUNT = sizeof WITH_ENCODER / sizeof *WITH_ENCODER };
+
 // Ways that a model without sequences to split is shared.
 static void by_heads(struct parallel *parallel)
 {
@@ -142,7 +163,7 @@ static void by_heads_unfused(struct parallel *parallel)
     parallel->recompute = RECOMPUTE_SELECTIVE;
 }
 static void (*const PICTURE_WAYS[])(struct parallel *parallel) = {by_heads, by_samples, by_stages,
-                                                                 by_heads_unfused};
+                                                                  by_heads_unfused};
 
 static void pictures_are_computed_alike_on_one_rank_and_two(void **state)
 {
@@ -165,9 +186,52 @@ static void pictures_are_computed_alike_on_one_rank_and_two(void **state)
     }
 }
 
+static void by_sequence(struct parallel *parallel)
+{
+    parallel->degree[AXIS_TP] = 2;
+    parallel->sp = true;
+}
+static void by_keys(struct parallel *parallel)
+{
+    parallel->degree[AXIS_CP] = 2;
+    parallel->cp_kind = CP_ALL_GATHER;
+}
+
+static void encoders_and_decoders_are_computed_alike_on_one_rank_and_two(void **state)
+{
+    static void (*const WAYS[])(struct parallel *) = {by_heads,         by_samples,  by_stages,
+                                                      by_heads_unfused, by_sequence, by_keys};
+    for (int m = 0; m < WITH_ENCODER_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        const char *config = WITH_ENCODER[m];
+        struct run_case alone = run_case_new(config, SEQ, BATCH);
+        alone.steps = 1;
+        alone.clip_norm = alone.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &alone);
+        const char *difference = whole_model_difference(*state, &alone, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", config, difference);
+        alone = run_case_new(config, SEQ, BATCH);
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        for (size_t w = 0; w < sizeof WAYS / sizeof *WAYS; w++) {
+            struct run_case of = run_case_new(config, SEQ, BATCH);
+            struct err why = {0};
+            WAYS[w](&of.parallel);
+            found = run_case_run(*state, &of, &why);
+            bool is_shared = WAYS[w] == by_stages && m >= 2;
+            if (is_shared) assert_non_null(strstr(why.text, "would share; the most is 1"));
+            if (is_shared) continue;
+            if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+            difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        }
+        arena_reset(*state, mark);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(encoders_and_decoders_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(pictures_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(two_ranks_compute_what_one_does),
