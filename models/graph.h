@@ -218,11 +218,11 @@ struct graph {
     int layer_count;  // blocks of role BLOCK_LAYER in the sequence, prediction modules among them
     int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
                                                                       // messages and legal degrees
-    int64_t seq_len_max;          // positions the model was made for; 0 = unknown
-    int stage_count_max;  // pipeline stages that can share its tied parameters; 0 = any number
-    int64_t vocab_padded;         // what the graph uses: a multiple of 128 * tp when tp was given
-    int64_t parameter_count;      // unpadded, tied parameters once, without multi-token prediction
-    int64_t mtp_parameter_count;  // of the multi-token prediction modules
+    int64_t seq_len_max;      // positions the model was made for; 0 = unknown
+    int stage_count_max;      // pipeline stages that can share its tied parameters; 0 = any number
+    int64_t vocab_padded;     // what the graph uses: a multiple of 128 * tp when tp was given
+    int64_t parameter_count;  // unpadded, tied parameters once, without multi-token prediction
+    int64_t mtp_parameter_count;     // of the multi-token prediction modules
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense
     int64_t expert_ffn;

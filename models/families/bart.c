@@ -69,7 +69,7 @@ static struct decoder describe(const struct bart *record, bool is_encoder)
         .out_bias = true,
         .mlp_bias = true,
         .bidirectional = is_encoder,
-        .tied = record->tie_word_embeddings,
+        .tied = true,
         .attention_dropout = record->attention_dropout,
         .hidden_dropout = record->dropout,
         .embedding_dropout = record->dropout,
@@ -93,6 +93,9 @@ static const void *read_bart(struct family_reader *reader)
     if (!reader->err->kind && encoder->head_count != decoder.head_count)
         family_fail(reader, "encoder_attention_heads",
                     "must be as many as decoder_attention_heads: other heads are not supported");
+    if (!reader->err->kind && !record.tie_word_embeddings)
+        family_fail(reader, "tie_word_embeddings",
+                    "must be true for bart: else its class has a table that nothing reads");
     if (reader->err->kind) return NULL;
     decoder.activation = encoder->activation =
         family_activation(reader, "activation_function", record.activation_function);

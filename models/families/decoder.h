@@ -108,8 +108,8 @@ struct decoder {
     bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias
     bool head_bias;    // the lm head alone has it (phi); no family scales such logits
     double attention_dropout, hidden_dropout, embedding_dropout;
-    double ffn_dropout;           // behind the activation of mlps
-    double final_dropout;         // behind the last norm
+    double ffn_dropout;       // behind the activation of mlps
+    double final_dropout;     // behind the last norm
     bool attention_adds_all;  // hidden_dropout is behind the mlp alone (distilbert)
 };
 

@@ -37,7 +37,7 @@ static const struct json_field FIELDS[] = {
 static const struct family_keys KEYS = {
     .dimensions = "vocab_size d_model d_kv d_ff num_layers num_heads",
     .optional = "relative_attention_num_buckets relative_attention_max_distance feed_forward_proj "
-                "dropout_rate layer_norm_epsilon tie_word_embeddings"};
+                "dropout_rate layer_norm_epsilon tie_word_embeddings n_positions"};
 
 // "relu", "gated-gelu": the function, and whether a gate is in front of it. The class means the
 // approximation by tanh where it says gated-gelu.
@@ -98,10 +98,14 @@ static const void *read_t5(struct family_reader *reader)
                         .feed_forward_proj = "relu",
                         .dropout_rate = 0.1,
                         .layer_norm_epsilon = 1e-6,
+                        .n_positions = 512,
                         .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader) || !check_buckets(reader, &record)) return NULL;
+    if (record.num_decoder_layers == 0)
+        family_taken(reader, "num_decoder_layers", "%lld (num_layers)",
+                     (long long)record.num_layers);
     struct decoder decoder = describe(&record);
     family_check_heads(reader, &decoder, "num_heads", "num_heads");
     read_mlp(reader, &record, &decoder);

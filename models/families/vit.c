@@ -49,7 +49,7 @@ static void read_labels(struct family_reader *reader, struct vit *record)
         return;
     }
     record->num_labels = DEFAULT;
-    family_taken(reader, "num_labels", "%d", DEFAULT);
+    family_taken(reader, "num_labels", "%d (no id2label)", DEFAULT);
 }
 
 static bool check_patches(struct family_reader *reader, const struct vit *record)

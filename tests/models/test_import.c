@@ -73,7 +73,7 @@ static int check_counts(const char *table, const char *folder)
 static void shipped_models_have_the_parameters_that_transformers_counts(void **state)
 {
     (void)state;
-    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 97);
+    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 101);
 }
 
 static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(void **state)
@@ -81,7 +81,7 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
     (void)state;
     int checked =
         check_counts("tests/data/param_counts_variants.tsv", "tests/data/config_variants");
-    assert_true(checked >= 560);
+    assert_true(checked >= 574);
 }
 
 static const struct {
@@ -89,6 +89,10 @@ static const struct {
 } BAD_CONFIGS[] = {
     {"activation", "1:39: $.hidden_act: unknown activation \"mish\"; known: gelu, gelu_fast, "
                    "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
+    {"bart_heads", "1:105: $.encoder_attention_heads: must be as many as decoder_attention_heads: "
+                   "other heads are not supported"},
+    {"bart_untied", "3:56: $.tie_word_embeddings: must be true for bart: else its class has a "
+                    "table that nothing reads"},
     {"bool", "1:43: $.attention_bias: expected true or false, found a string"},
     {"dbrx_activation",
      "1:62: $.ffn_config.ffn_act_fn.name: unknown activation \"mish\"; known: gelu, gelu_fast, "
@@ -118,19 +122,25 @@ static const struct {
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
-     "3:17: $.model_type: unknown \"foo\"; known: arcee, bert, bloom, cohere, cohere2, dbrx, "
+     "3:17: $.model_type: unknown \"foo\"; known: arcee, bart, bert, bloom, cohere, cohere2, dbrx, "
      "deepseek_v2, deepseek_v3, distilbert, ernie4_5, ernie4_5_moe, exaone4, falcon, gemma, "
      "gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, "
      "granite, granitemoe, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, hunyuan_v1_moe, "
      "internlm2, kimi_k2, llama, llama4_text, minimax_m2, ministral3, mistral, mixtral, mpt, "
      "nemotron, olmo, olmo2, olmo3, olmoe, operators, opt, phi, phi3, qwen2, qwen2_5_vl, "
      "qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, qwen3_moe, "
-     "qwen3_vl_moe_text, qwen3_vl_text, roberta, seed_oss, smollm3, starcoder2, xlm-roberta"},
+     "qwen3_vl_moe_text, qwen3_vl_text, roberta, seed_oss, smollm3, starcoder2, t5, vit, "
+     "xlm-roberta"},
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"syntax", "2:17: not valid JSON from here on"},
+    {"t5_buckets", "2:52: $.relative_attention_num_buckets: must be a multiple of 4"},
+    {"t5_distance", "2:53: $.relative_attention_max_distance: must be above half of "
+                    "relative_attention_num_buckets, 16"},
     {"type", "3:24: $.num_hidden_layers: expected a number, found a string"},
     {"type_number", "1:16: $.model_type: expected a string, found a number"},
+    {"vit_labels", "1:88: $.id2label: a head needs a class"},
+    {"vit_patch", "1:54: $.patch_size: a patch of 16 is larger than a picture of 8"},
     {"vocab", "1:38: $.vocab_size: must be between 1 and 100000000, found -1"},
     {"zero_layers", "1:44: $.num_hidden_layers: must be between 1 and 10000, found 0"},
 };

@@ -1,6 +1,7 @@
 #include "tests/support/whole_model.h"
 
 #include "executor/random.h"
+#include "tests/support/given.h"
 #include "tests/support/interpreter.h"
 #include "tests/support/test.h"
 
@@ -60,8 +61,7 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
     bool is_kind = strcmp(of->name, "place_kinds") == 0;
     bool is_pixel = strcmp(of->name, "pixels") == 0;
     int64_t places = of->extents[1].size, width = of->extents[2].size;
-    for (int64_t i = 0; i < interpreter_elements(in, tensor) && (is_first || is_kind); i++)
-        values[i] = is_first ? i == 0 : i > 0;
+    if (is_first || is_kind) given_places(in, tensor, is_first);
     for (int64_t i = 0; i < interpreter_elements(in, tensor) && is_pixel; i++) {
         int64_t picture = i / (places * width), at = i % (places * width);
         double label = model->tokens[picture * (model->of->seq_len + AHEAD) + 1];
@@ -72,34 +72,11 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
     return is_first || is_kind || is_pixel;
 }
 
-// By its definition: ranges begin where the distance is a power.
-static void give_buckets(struct interpreter *in, int tensor)
-{
-    const struct block *block = in->block;
-    const struct op *op = block->ops;
-    while (op->kind != OP_GATHER || op->inputs[0] != tensor)
-        op++;
-    int64_t rows = block->tensors[op->inputs[1]].extents[0].size / (op->causal ? 1 : 2);
-    int64_t side = in->sizes[tensor][1], ranges = rows - rows / 2;
-    double *values = interpreter_array(in, tensor);
-    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
-        int64_t ahead = i % side - i / side, apart = ahead < 0 ? -ahead : ahead;
-        if (op->causal && ahead > 0) apart = 0;
-        int64_t bucket = apart < rows / 2 ? apart : rows / 2 - 1;
-        for (int64_t r = 0; r < ranges && bucket >= rows / 2 - 1; r++) {
-            double begins = (double)(rows / 2) *
-                            pow(op->scalar / (double)(rows / 2), (double)r / (double)ranges);
-            if ((double)apart >= begins - 1e-9) bucket = rows / 2 + r;
-        }
-        values[i] = (double)(bucket + (!op->causal && ahead > 0 ? rows : 0));
-    }
-}
-
 static void give_ids(struct whole_model *model, struct interpreter *in, int tensor)
 {
     const char *name = in->block->tensors[tensor].name;
     if (give_picture(model, in, tensor)) return;
-    if (strcmp(name, "relative_buckets") == 0) return give_buckets(in, tensor);
+    if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
     if (strcmp(name, "mtp.labels") == 0) ahead = 2;

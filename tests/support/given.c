@@ -1,0 +1,33 @@
+#include "tests/support/given.h"
+
+#include <math.h>
+
+// By its definition: ranges begin where the distance is a power.
+void given_buckets(struct interpreter *in, int tensor)
+{
+    const struct block *block = in->block;
+    const struct op *op = block->ops;
+    while (op->kind != OP_GATHER || op->inputs[0] != tensor)
+        op++;
+    int64_t rows = block->tensors[op->inputs[1]].extents[0].size / (op->causal ? 1 : 2);
+    int64_t side = in->sizes[tensor][1], ranges = rows - rows / 2;
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
+        int64_t ahead = i % side - i / side, apart = ahead < 0 ? -ahead : ahead;
+        if (op->causal && ahead > 0) apart = 0;
+        int64_t bucket = apart < rows / 2 ? apart : rows / 2 - 1;
+        for (int64_t r = 0; r < ranges && bucket >= rows / 2 - 1; r++) {
+            double begins = (double)(rows / 2) *
+                            pow(op->scalar / (double)(rows / 2), (double)r / (double)ranges);
+            if ((double)apart >= begins - 1e-9) bucket = rows / 2 + r;
+        }
+        values[i] = (double)(bucket + (!op->causal && ahead > 0 ? rows : 0));
+    }
+}
+
+void given_places(struct interpreter *in, int tensor, bool is_first)
+{
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++)
+        values[i] = (i == 0) == is_first;
+}

@@ -1,0 +1,9 @@
+#pragma once
+#include "tests/support/interpreter.h"
+
+// Data that follows from the model alone, for the oracles: not by the code that is judged.
+
+// The rows that scores look up by distance.
+void given_buckets(struct interpreter *in, int tensor);
+// One for the first place of a picture, or zero for it, and one for the others.
+void given_places(struct interpreter *in, int tensor, bool is_first);
