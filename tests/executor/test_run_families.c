@@ -3,6 +3,8 @@
 #include "tests/support/run_case.h"
 #include "tests/support/whole_model.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // A tiny model of each family that has a part of its own: on one rank what plain loops over the
@@ -228,10 +230,42 @@ static void encoders_and_decoders_are_computed_alike_on_one_rank_and_two(void **
     }
 }
 
+// In fp32 and in bf16, as far as their digits go.
+static void cuda_kernels_compute_them_too(void **state)
+{
+    static const struct {
+        enum precision precision;
+        double loss, gradient;
+    } TRIED[] = {{PRECISION_FP32, 1e-6, 1e-5}, {PRECISION_BF16, 1e-3, 2e-2}};
+    const char *const configs[] = {VIT, WITH_ENCODER[0], WITH_ENCODER[2], WITH_ENCODER[3]};
+    for (int m = 0; m < 4; m++) {
+        for (int t = 0; t < 2; t++) {
+            struct arena_mark mark = arena_mark(*state);
+            struct run_case of = run_case_new(configs[m], m == 0 ? 1 : SEQ, BATCH);
+            of.steps = 1;
+            const struct run_outcome *expected = run_case_done(*state, &of);
+            by_heads(&of.parallel);
+            of.backend = "cuda";
+            of.precision = TRIED[t].precision;
+            struct err why = {0};
+            const struct run_outcome *found = run_case_run(*state, &of, &why);
+            if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+            const char *worst = "";
+            double error = run_outcome_error(expected, found, &worst);
+            bool is_near = fabs(found->loss[0] / expected->loss[0] - 1) < TRIED[t].loss;
+            if (!is_near || error > TRIED[t].gradient)
+                fail_msg("%s: loss %.9g, not %.9g; %s %g", run_case_text(*state, &of),
+                         found->loss[0], expected->loss[0], worst, error);
+            arena_reset(*state, mark);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoders_and_decoders_are_computed_alike_on_one_rank_and_two),
+        cmocka_unit_test(cuda_kernels_compute_them_too),
         cmocka_unit_test(pictures_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(two_ranks_compute_what_one_does),
