@@ -4,6 +4,7 @@
 
 // BartForConditionalGeneration: encoder and decoder of the same width, norms behind each part, one
 // table of tokens for both and the head. What is added to the logits is not trained: a buffer.
+// MBartForConditionalGeneration has its norms in front of each part, and one behind the last layer.
 
 struct bart {
     int64_t vocab_size, d_model, max_position_embeddings;
@@ -47,10 +48,10 @@ static const struct family_keys KEYS = {
 // The tables of positions start with two rows that are never looked up.
 enum { POSITION_OFFSET = 2 };
 
-static struct decoder describe(const struct bart *record, bool is_encoder)
+static struct decoder describe(const struct bart *record, bool is_encoder, bool norms_before)
 {
     return (struct decoder){
-        .model_type = "bart",
+        .model_type = norms_before ? "mbart" : "bart",
         .vocab = record->vocab_size,
         .hidden = record->d_model,
         .layer_count = is_encoder ? record->encoder_layers : record->decoder_layers,
@@ -61,10 +62,10 @@ static struct decoder describe(const struct bart *record, bool is_encoder)
         .position_count = record->max_position_embeddings + POSITION_OFFSET,
         .embedding_scale = record->scale_embedding ? sqrt((double)record->d_model) : 0,
         .embedding_norm = true,
-        .norm_place = NORM_AFTER,
+        .norm_place = norms_before ? NORM_BEFORE : NORM_AFTER,
         .norm = FUNCTION_LAYER_NORM,
         .norm_epsilon = 1e-5,
-        .no_final_norm = true,
+        .no_final_norm = !norms_before,
         .qkv_bias = true,
         .out_bias = true,
         .mlp_bias = true,
@@ -77,16 +78,16 @@ static struct decoder describe(const struct bart *record, bool is_encoder)
     };
 }
 
-static const void *read_bart(struct family_reader *reader)
+static const void *read_as(struct family_reader *reader, bool norms_before)
 {
     struct bart record = {
         .activation_function = "gelu", .dropout = 0.1, .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record, false);
+    struct decoder decoder = describe(&record, false, norms_before);
     struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
-    *encoder = describe(&record, true);
+    *encoder = describe(&record, true, norms_before);
     decoder.encoder = encoder;
     family_check_heads(reader, &decoder, "decoder_attention_heads", "decoder_attention_heads");
     family_check_heads(reader, encoder, "encoder_attention_heads", "encoder_attention_heads");
@@ -95,11 +96,23 @@ static const void *read_bart(struct family_reader *reader)
                     "must be as many as decoder_attention_heads: other heads are not supported");
     if (!reader->err->kind && !record.tie_word_embeddings)
         family_fail(reader, "tie_word_embeddings",
-                    "must be true for bart: else its class has a table that nothing reads");
+                    "must be true for %s: else its class has a table that nothing reads",
+                    decoder.model_type);
     if (reader->err->kind) return NULL;
     decoder.activation = encoder->activation =
         family_activation(reader, "activation_function", record.activation_function);
     return family_decoder(reader, &decoder);
 }
 
+static const void *read_bart(struct family_reader *reader)
+{
+    return read_as(reader, false);
+}
+
+static const void *read_mbart(struct family_reader *reader)
+{
+    return read_as(reader, true);
+}
+
+const struct model_family FAMILY_MBART = {"mbart", read_mbart, decoder_graph, "MBartConfig"};
 const struct model_family FAMILY_BART = {"bart", read_bart, decoder_graph, "BartConfig"};

@@ -13,7 +13,7 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-static const char *const WITH_ENCODER[] = {"bart", "t5"};
+static const char *const WITH_ENCODER[] = {"bart", "mbart", "mt5", "switch_transformers", "t5"};
 
 static bool has_encoder(const char *model_type)
 {
@@ -38,6 +38,8 @@ static const struct {
     {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
     {"bart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"bart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"mbart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"mbart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,
      "bert as a decoder is not supported; bert is read as an encoder"},
     {"roberta", "is_decoder", UNLESS_FALSE, NULL,

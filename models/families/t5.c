@@ -1,36 +1,55 @@
 #include "models/families/family.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 // T5ForConditionalGeneration: rms norms before each part, no biases, no positions but the numbers
 // that scores get by distance, and no factor on scores. The first releases tie the head to the
-// table of tokens and scale what it reads; t5 1.1 does not, and has a gate in its mlps.
+// table of tokens and scale what it reads; t5 1.1 does not, and has a gate in its mlps, as has mt5.
+// Switch transformers (Fedus et al. 2022) are the first t5 with experts in some of the layers, of
+// which a token gets one.
 
 struct t5 {
     int64_t vocab_size, d_model, d_kv, d_ff, num_layers, num_decoder_layers, num_heads;
     int64_t relative_attention_num_buckets, relative_attention_max_distance, n_positions;
+    int64_t num_experts, num_sparse_encoder_layers, num_sparse_decoder_layers;
     const char *feed_forward_proj;
     double dropout_rate, layer_norm_epsilon;
-    bool tie_word_embeddings;
+    bool tie_word_embeddings, router_bias;
 };
 
+#define T5_FIELDS                                                                     \
+    {JSON_OPT_I64(struct t5, vocab_size, 1, VOCAB_MAX)},                              \
+        {JSON_OPT_I64(struct t5, d_model, 1, WIDTH_MAX)},                             \
+        {JSON_OPT_I64(struct t5, d_kv, 1, HEADS_MAX)},                                \
+        {JSON_OPT_I64(struct t5, d_ff, 1, WIDTH_MAX)},                                \
+        {JSON_OPT_I64(struct t5, num_layers, 1, LAYERS_MAX)},                         \
+        {JSON_OPT_I64(struct t5, num_decoder_layers, 1, LAYERS_MAX)},                 \
+        {JSON_OPT_I64(struct t5, num_heads, 1, HEADS_MAX)},                           \
+        {JSON_OPT_I64(struct t5, relative_attention_num_buckets, 4, 4096)},           \
+        {JSON_OPT_I64(struct t5, relative_attention_max_distance, 2, POSITIONS_MAX)}, \
+        {JSON_OPT_I64(struct t5, n_positions, 1, POSITIONS_MAX)},                     \
+        {JSON_OPT_F64(struct t5, dropout_rate, 0, DROPOUT_MAX)},                      \
+        {JSON_OPT_F64(struct t5, layer_norm_epsilon, 0, 1)},                          \
+        {JSON_OPT_BOOL(struct t5, tie_word_embeddings)},                              \
+    {                                                                                 \
+        JSON_OPT_ANY("model_type")                                                    \
+    }
+
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct t5, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct t5, d_model, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct t5, d_kv, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct t5, d_ff, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct t5, num_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct t5, num_decoder_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct t5, num_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct t5, relative_attention_num_buckets, 4, 4096)},
-    {JSON_OPT_I64(struct t5, relative_attention_max_distance, 2, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct t5, n_positions, 1, POSITIONS_MAX)},
+    T5_FIELDS,
     {JSON_OPT_TEXT(struct t5, feed_forward_proj)},
-    {JSON_OPT_F64(struct t5, dropout_rate, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct t5, layer_norm_epsilon, 0, 1)},
-    {JSON_OPT_BOOL(struct t5, tie_word_embeddings)},
-    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+static const struct json_field SWITCH_FIELDS[] = {
+    T5_FIELDS,
+    {"dense_act_fn", JSON_TYPE_TEXT, offsetof(struct t5, feed_forward_proj), 0, 0, true},
+    {JSON_OPT_I64(struct t5, num_experts, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct t5, num_sparse_encoder_layers, 0, LAYERS_MAX)},
+    {JSON_OPT_I64(struct t5, num_sparse_decoder_layers, 0, LAYERS_MAX)},
+    {JSON_OPT_BOOL(struct t5, router_bias)},
     {0},
 };
 
@@ -38,6 +57,12 @@ static const struct family_keys KEYS = {
     .dimensions = "vocab_size d_model d_kv d_ff num_layers num_heads",
     .optional = "relative_attention_num_buckets relative_attention_max_distance feed_forward_proj "
                 "dropout_rate layer_norm_epsilon tie_word_embeddings n_positions"};
+
+static const struct family_keys SWITCH_KEYS = {
+    .dimensions = "vocab_size d_model d_kv d_ff num_layers num_heads num_experts "
+                  "num_sparse_encoder_layers num_sparse_decoder_layers",
+    .optional = "relative_attention_num_buckets relative_attention_max_distance dense_act_fn "
+                "dropout_rate layer_norm_epsilon tie_word_embeddings n_positions router_bias"};
 
 // "relu", "gated-gelu": the function, and whether a gate is in front of it. The class means the
 // approximation by tanh where it says gated-gelu.
@@ -64,13 +89,13 @@ static bool check_buckets(struct family_reader *reader, const struct t5 *record)
                        (long long)(buckets / 2));
 }
 
-static struct decoder describe(const struct t5 *record)
+static struct decoder describe(const char *model_type, const struct t5 *record)
 {
     return (struct decoder){
-        .model_type = "t5",
+        .model_type = model_type,
         .vocab = record->vocab_size,
         .hidden = record->d_model,
-        .layer_count = record->num_decoder_layers ? record->num_decoder_layers : record->num_layers,
+        .layer_count = record->num_decoder_layers,
         .head_count = record->num_heads,
         .head_dim = record->d_kv,
         .ffn = record->d_ff,
@@ -91,31 +116,99 @@ static struct decoder describe(const struct t5 *record)
     };
 }
 
+static const void *finish(struct family_reader *reader, struct decoder *decoder,
+                          struct decoder *encoder)
+{
+    encoder->bidirectional = true;
+    decoder->encoder = encoder;
+    return family_decoder(reader, decoder);
+}
+
+static struct decoder read_as(struct family_reader *reader, const char *model_type,
+                              const struct json_field *fields, const struct family_keys *keys,
+                              struct t5 *record)
+{
+    family_read(reader, fields, record);
+    family_absent(reader, fields, record, keys);
+    if (!family_complete(reader) || !check_buckets(reader, record)) return (struct decoder){0};
+    if (record->num_decoder_layers == 0) {
+        record->num_decoder_layers = record->num_layers;
+        family_taken(reader, "num_decoder_layers", "%lld (num_layers)",
+                     (long long)record->num_layers);
+    }
+    struct decoder decoder = describe(model_type, record);
+    family_check_heads(reader, &decoder, "num_heads", "num_heads");
+    return decoder;
+}
+
+#define T5_DEFAULTS                                                               \
+    .relative_attention_num_buckets = 32, .relative_attention_max_distance = 128, \
+    .dropout_rate = 0.1, .layer_norm_epsilon = 1e-6, .n_positions = 512
+
+static const void *read_gated(struct family_reader *reader, const char *model_type,
+                              struct t5 *record)
+{
+    struct decoder decoder = read_as(reader, model_type, FIELDS, &KEYS, record);
+    if (reader->err->kind) return NULL;
+    read_mlp(reader, record, &decoder);
+    struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
+    *encoder = decoder;
+    encoder->layer_count = record->num_layers;
+    return finish(reader, &decoder, encoder);
+}
+
 static const void *read_t5(struct family_reader *reader)
 {
-    struct t5 record = {.relative_attention_num_buckets = 32,
-                        .relative_attention_max_distance = 128,
-                        .feed_forward_proj = "relu",
-                        .dropout_rate = 0.1,
-                        .layer_norm_epsilon = 1e-6,
-                        .n_positions = 512,
-                        .tie_word_embeddings = true};
-    family_read(reader, FIELDS, &record);
-    family_absent(reader, FIELDS, &record, &KEYS);
-    if (!family_complete(reader) || !check_buckets(reader, &record)) return NULL;
-    if (record.num_decoder_layers == 0)
-        family_taken(reader, "num_decoder_layers", "%lld (num_layers)",
-                     (long long)record.num_layers);
-    struct decoder decoder = describe(&record);
-    family_check_heads(reader, &decoder, "num_heads", "num_heads");
-    read_mlp(reader, &record, &decoder);
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "relu", .tie_word_embeddings = true};
+    return read_gated(reader, "t5", &record);
+}
+
+static const void *read_mt5(struct family_reader *reader)
+{
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "gated-gelu"};
+    return read_gated(reader, "mt5", &record);
+}
+
+// Every so many layers one has experts, beginning with the second. Where none is asked for the
+// class comes to one, the second: this is what it builds.
+static const bool *dense_layers(struct family_reader *reader, int64_t layer_count,
+                                int64_t sparse_count)
+{
+    bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
+    int64_t step = sparse_count > 0 ? layer_count / sparse_count : layer_count;
+    for (int64_t i = 0; i < layer_count; i++)
+        is_dense[i] = step == 0 || (step > 1 && i % step != 1);
+    return is_dense;
+}
+
+// Experts are no other mlps than that of the layers without.
+static const void *read_switch(struct family_reader *reader)
+{
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "relu", .tie_word_embeddings = true};
+    struct decoder decoder =
+        read_as(reader, "switch_transformers", SWITCH_FIELDS, &SWITCH_KEYS, &record);
+    if (reader->err->kind) return NULL;
+    decoder.activation = family_activation(reader, "dense_act_fn", record.feed_forward_proj);
+    decoder.experts = (struct experts){.count = record.num_experts,
+                                       .top_k = 1,
+                                       .ffn = record.d_ff,
+                                       .route = FUNCTION_ROUTE_SOFTMAX,
+                                       .route_bias = record.router_bias};
+    family_check_experts(reader, &decoder, "num_experts", "num_experts");
     if (reader->err->kind) return NULL;
     struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
     *encoder = decoder;
     encoder->layer_count = record.num_layers;
-    encoder->bidirectional = true;
-    decoder.encoder = encoder;
-    return family_decoder(reader, &decoder);
+    encoder->experts.is_dense =
+        dense_layers(reader, record.num_layers, record.num_sparse_encoder_layers);
+    decoder.experts.is_dense =
+        dense_layers(reader, record.num_decoder_layers, record.num_sparse_decoder_layers);
+    reader->ledger->remark = "noise on what routers see and their losses are left out; "
+                             "--capacity-factor says what experts have room for";
+    return finish(reader, &decoder, encoder);
 }
 
+const struct model_family FAMILY_MT5 = {"mt5", read_mt5, decoder_graph, "MT5Config"};
+const struct model_family FAMILY_SWITCH = {"switch_transformers", read_switch, decoder_graph,
+                                           "SwitchTransformersConfig"};
 const struct model_family FAMILY_T5 = {"t5", read_t5, decoder_graph, "T5Config"};
