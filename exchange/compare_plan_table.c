@@ -2,6 +2,7 @@
 #include "core/units.h"
 #include "exchange/compare_plan.h"
 #include "exchange/trace_kinds.h"
+#include "reports/table/model_text.h"
 
 #include <math.h>
 
@@ -23,7 +24,8 @@ static const char *figures_text(struct arena *arena, const struct plan_compare *
     table_row(&table, (const char *[]){"", "predicted", "measured", "ratio"});
     put(&table, "step", units_seconds(arena, prediction->step_s),
         units_seconds(arena, measured->median_s), compare->ratio);
-    put(&table, "tokens/s", units_count(arena, prediction->tokens_per_s),
+    put(&table, model_rate_text(compare->evaluation->graph),
+        units_count(arena, prediction->tokens_per_s),
         units_count(arena, prediction->tokens_per_s / compare->ratio), 1 / compare->ratio);
     if (measured->peak_bytes > 0) {
         double predicted =

@@ -57,18 +57,21 @@ static void describe(struct arena *arena, const struct json *plan, const char *n
     const struct json parallel = json_find(plan, "parallel");
     const char *proof = proof_of(arena, plan), *source = word(&band, "source");
     const char *confidence = word(&prediction, "confidence");
-    answer->text = arena_print(
-        arena,
-        "A step takes %s (90 %% band %s to %s), %s tokens/s, MFU %s; %s reserved of %s.\n"
-        "Layout: %s.\nProof: %s.\nRests on: %s; %s\nAsk next: %s",
-        units_seconds(arena, number(&prediction, "step_s")),
-        units_seconds(arena, number(&prediction, "step_s_low")),
-        units_seconds(arena, number(&prediction, "step_s_high")),
-        units_count(arena, number(&prediction, "tokens_per_s")),
-        units_ratio(arena, number(&prediction, "mfu_ratio")),
-        units_bytes(arena, number(&prediction, "reserved_bytes")),
-        units_bytes(arena, number(&memory, "device_bytes")), layout_of(arena, plan), proof,
-        confidence, source, next);
+    const struct json model = json_find(plan, "model"), config = json_find(&model, "config");
+    bool has_samples = !strcmp(word(&config, "model_type"), "operators");
+    answer->text =
+        arena_print(arena,
+                    "A step takes %s (90 %% band %s to %s), %s %s, MFU %s; %s reserved of %s.\n"
+                    "Layout: %s.\nProof: %s.\nRests on: %s; %s\nAsk next: %s",
+                    units_seconds(arena, number(&prediction, "step_s")),
+                    units_seconds(arena, number(&prediction, "step_s_low")),
+                    units_seconds(arena, number(&prediction, "step_s_high")),
+                    units_count(arena, number(&prediction, "tokens_per_s")),
+                    has_samples ? "samples/s" : "tokens/s",
+                    units_ratio(arena, number(&prediction, "mfu_ratio")),
+                    units_bytes(arena, number(&prediction, "reserved_bytes")),
+                    units_bytes(arena, number(&memory, "device_bytes")), layout_of(arena, plan),
+                    proof, confidence, source, next);
     struct json_writer *writer = &answer->structured;
     json_put_f64(writer, "step_s", number(&prediction, "step_s"));
     json_open_flat(writer, "band", '{');

@@ -75,15 +75,17 @@ static const char *measured_name(const struct device *device, enum precision pre
 }
 
 // The band of the slowest device, which paces the others; where another is known less well, that
-// one decides. No published run mixed devices or computed in fp32, so that such a plan is like one
-// of a stack never measured with the device; nor is one over links that nobody described.
-static const struct band *find_band(const struct evaluation_request *request, int64_t expert_count,
-                                    const struct device *slowest)
+// one decides. No published run mixed devices, computed in fp32 or trained on samples that are no
+// sequences, so that such a plan is like one of a stack never measured with the device; nor is one
+// over links that nobody described.
+static const struct band *find_band(const struct evaluation_request *request,
+                                    const struct graph *graph, const struct device *slowest)
 {
     enum precision precision = request->workload.precision;
     const struct cluster *cluster = request->cluster;
-    const char *kind = band_kind(expert_count, precision_bytes(precision) < 2);
-    bool is_like_none = precision_bytes(precision) > 2 || cluster_assumes_links(cluster);
+    const char *kind = band_kind(graph->expert_count, precision_bytes(precision) < 2);
+    bool is_like_none =
+        precision_bytes(precision) > 2 || cluster_assumes_links(cluster) || graph->seq_len_max == 1;
     const char *stack = is_like_none ? "*" : request->stack->name;
     for (int i = 0; i < cluster->node_group_count; i++) {
         if (strcmp(cluster->nodes[i].device->name, slowest->name) != 0) stack = "*";
@@ -103,7 +105,7 @@ static void add_band(const struct evaluation_request *request, const struct eval
                      const struct device *device, struct prediction *out)
 {
     out->bands = request->bands;
-    out->band = find_band(request, evaluation->graph->expert_count, device);
+    out->band = find_band(request, evaluation->graph, device);
     out->selected_count = request->selected_count;
     if (request->selected_count > 1) out->band = bands_selected(request->bands, out->band);
     out->memory_band = bands_memory(request->bands, request->stack->name, &out->is_own_memory_band);

@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 #include "reports/page/section.h"
+#include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
 #include <math.h>
@@ -27,10 +28,10 @@ static const char *title_of(struct arena *arena, const struct report *report, in
 {
     const struct prediction *prediction = &report->scaled[i].prediction;
     return arena_print(
-        arena, "%s %ss: %s a step, %s tokens/s each, MFU %s", units_count(arena, gpus(report, i)),
+        arena, "%s %ss: %s a step, %s %s each, MFU %s", units_count(arena, gpus(report, i)),
         cluster_device_noun(report->request->cluster), units_seconds(arena, prediction->step_s),
         units_count(arena, prediction->tokens_per_s_per_gpu),
-        units_ratio(arena, prediction->mfu_ratio));
+        model_rate_text(report->evaluation->graph), units_ratio(arena, prediction->mfu_ratio));
 }
 
 // What this plan's throughput per GPU would give.

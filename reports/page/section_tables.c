@@ -1,5 +1,6 @@
 #include "core/units.h"
 #include "reports/page/section.h"
+#include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
 #include <math.h>
@@ -103,11 +104,12 @@ bool section_scaling(struct markup *page, const struct report_facts *facts)
     if (report->scaling_count == 0) return false;
     const struct price *price = &report->request->cluster->price;
     const char *noun = cluster_device_noun(report->request->cluster);
+    const char *rate = model_rate_text(report->evaluation->graph);
     const char *const heads[] = {arena_print(page->arena, "%ss", noun),
                                  "best layout",
                                  "step s",
-                                 "tokens/s",
-                                 arena_print(page->arena, "tokens/s per %s", noun),
+                                 rate,
+                                 arena_print(page->arena, "%s per %s", rate, noun),
                                  "MFU",
                                  "time",
                                  price->per_gpu_hour > 0 ? price->currency : "money"};

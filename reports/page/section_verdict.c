@@ -2,6 +2,7 @@
 #include "reports/page/section.h"
 #include "reports/table/band_text.h"
 #include "reports/table/inject_table.h"
+#include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 
 #include <math.h>
@@ -167,8 +168,9 @@ static void close_tile(struct markup *page, const char *text)
 }
 
 // The band as a bar, with the prediction in it.
-static void put_step_tile(struct markup *page, const struct prediction *prediction)
+static void put_step_tile(struct markup *page, const struct evaluation *evaluation)
 {
+    const struct prediction *prediction = &evaluation->prediction;
     struct arena *arena = page->arena;
     open_tile(page, "Time of a step", "prediction.step_s",
               units_seconds(arena, prediction->step_s));
@@ -181,17 +183,19 @@ static void put_step_tile(struct markup *page, const struct prediction *predicti
                      scale * (prediction->step_s_high - prediction->step_s_low),
                      scale * prediction->step_s);
     }
-    close_tile(page, band_text(arena, prediction));
+    close_tile(page, band_text(arena, prediction, evaluation->graph));
 }
 
-static void put_speed_tile(struct markup *page, const struct prediction *prediction,
+static void put_speed_tile(struct markup *page, const struct evaluation *evaluation,
                            const char *device)
 {
+    const struct prediction *prediction = &evaluation->prediction;
     struct arena *arena = page->arena;
-    open_tile(page, "Tokens a second", "prediction.tokens_per_s",
-              units_count(arena, prediction->tokens_per_s));
-    close_tile(page, arena_print(arena, "%s tokens/s and %s per %s, MFU %s",
+    open_tile(page, model_has_samples(evaluation->graph) ? "Samples a second" : "Tokens a second",
+              "prediction.tokens_per_s", units_count(arena, prediction->tokens_per_s));
+    close_tile(page, arena_print(arena, "%s %s and %s per %s, MFU %s",
                                  units_count(arena, prediction->tokens_per_s_per_gpu),
+                                 model_rate_text(evaluation->graph),
                                  units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu),
                                  device, units_ratio(arena, prediction->mfu_ratio)));
 }
@@ -253,7 +257,8 @@ static void put_memory_tile(struct markup *page, const struct report *report)
     const char *stage = evaluation->program->shape.stage_count > 1
                             ? arena_print(arena, " on stage %d", evaluation->worst_stage)
                             : "";
-    const char *fit = memory_band_text(arena, prediction, report->request->stack->name);
+    const char *fit =
+        memory_band_text(arena, prediction, evaluation->graph, report->request->stack->name);
     close_tile(page, arena_print(arena, "%s allocated and %s reserved of %s%s%s%s",
                                  units_bytes(arena, peak), units_bytes(arena, reserved),
                                  units_bytes(arena, limit), stage, *fit ? "; " : "", fit));
@@ -314,9 +319,8 @@ bool section_verdict(struct markup *page, const struct report_facts *facts)
     bool has_goodput = report->evaluation->prediction.goodput.is_known;
     int tiles = 3 + has_money + has_goodput + (report->injection != NULL);
     markup_print(page, "<div class=\"tiles\" style=\"--columns:%d\">\n", tiles == 6 ? 3 : tiles);
-    put_step_tile(page, &report->evaluation->prediction);
-    put_speed_tile(page, &report->evaluation->prediction,
-                   cluster_device_noun(report->request->cluster));
+    put_step_tile(page, report->evaluation);
+    put_speed_tile(page, report->evaluation, cluster_device_noun(report->request->cluster));
     put_money_tile(page, report);
     put_memory_tile(page, report);
     put_goodput_tile(page, &report->evaluation->prediction.goodput);

@@ -1,5 +1,7 @@
 #include "reports/table/band_text.h"
 
+#include "reports/table/model_text.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -25,8 +27,23 @@ static const char *extrapolated_text(struct arena *arena, const struct band *ban
                        band->kind, band->row_count == 1 ? "run" : "runs", device, stack);
 }
 
-static const char *rests_on(struct arena *arena, const struct band *band)
+// What a prediction of a model of samples rests on: no run of such a model is among the measured.
+static const char *borrowed_text(struct arena *arena, const struct band *band)
 {
+    if (band->confidence == CONFIDENCE_DATASHEET) {
+        return "datasheet: neither this device nor such a model was ever measured in a run";
+    }
+    return arena_print(arena,
+                       "extrapolated: no run of such a model was measured; the band is that of %d "
+                       "%s runs of transformers (%s, %s)",
+                       band->row_count, band->kind,
+                       is_any(band->device) ? "other devices" : band->device,
+                       is_any(band->stack) ? "any stack" : band->stack);
+}
+
+static const char *rests_on(struct arena *arena, const struct band *band, const struct graph *graph)
+{
+    if (model_has_samples(graph)) return borrowed_text(arena, band);
     switch (band->confidence) {
     case CONFIDENCE_VALIDATED:
         return validated_text(arena, band);
@@ -39,12 +56,13 @@ static const char *rests_on(struct arena *arena, const struct band *band)
     return "";
 }
 
-const char *band_text(struct arena *arena, const struct prediction *prediction)
+const char *band_text(struct arena *arena, const struct prediction *prediction,
+                      const struct graph *graph)
 {
     if (!prediction->band) return "";
     const char *text = arena_print(
         arena, "90 %% band %s to %s, %s", units_seconds(arena, prediction->step_s_low),
-        units_seconds(arena, prediction->step_s_high), rests_on(arena, prediction->band));
+        units_seconds(arena, prediction->step_s_high), rests_on(arena, prediction->band, graph));
     bool is_wider = prediction->selected_count > 1 && prediction->bands->selection.sweep_count > 0;
     if (!is_wider) return text;
     return arena_print(arena, "%s; wider because it was chosen from %s plans", text,
@@ -52,7 +70,7 @@ const char *band_text(struct arena *arena, const struct prediction *prediction)
 }
 
 const char *memory_band_text(struct arena *arena, const struct prediction *prediction,
-                             const char *stack)
+                             const struct graph *graph, const char *stack)
 {
     const struct memory_band *band = prediction->memory_band;
     enum memory_fit fit = memory_fit(prediction);
@@ -63,6 +81,8 @@ const char *memory_band_text(struct arena *arena, const struct prediction *predi
                          ? arena_print(arena, "%d runs of %s", band->row_count, stack)
                          : arena_print(arena, "%d runs of %s, the widest: %s was never measured",
                                        band->row_count, band->stack, stack);
+    if (model_has_samples(graph))
+        of = arena_print(arena, "%s; of transformers, none of such a model", of);
     return arena_print(arena,
                        "%s with %s to spare: allocated memory was measured up to %s above "
                        "predictions (%s)",

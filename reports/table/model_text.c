@@ -23,3 +23,19 @@ const char *model_config_text(struct arena *arena, const struct model_config *mo
     const struct import_options options = {.flash = true};
     return model_text(arena, model->name, model_graph(arena, model, &options));
 }
+
+bool model_has_samples(const struct graph *graph)
+{
+    return graph->seq_len_max == 1;
+}
+
+const char *model_rate_text(const struct graph *graph)
+{
+    return model_has_samples(graph) ? "samples/s" : "tokens/s";
+}
+
+const char *model_config_rate_text(struct arena *arena, const struct model_config *model)
+{
+    const struct import_options options = {.flash = true};
+    return model_rate_text(model_graph(arena, model, &options));
+}

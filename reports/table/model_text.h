@@ -11,3 +11,9 @@ const char *parameters_text(struct arena *arena, double count, double active_cou
 const char *model_text(struct arena *arena, const char *name, const struct graph *graph);
 // The same of a model whose graph is not at hand.
 const char *model_config_text(struct arena *arena, const struct model_config *model);
+// A sample of a model of images is a sequence of one position.
+bool model_has_samples(const struct graph *graph);
+// "tokens/s", or "samples/s" of such a model.
+const char *model_rate_text(const struct graph *graph);
+// The same of a model whose graph is not at hand.
+const char *model_config_rate_text(struct arena *arena, const struct model_config *model);

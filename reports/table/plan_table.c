@@ -261,16 +261,18 @@ static const char *rejected(struct arena *arena, const struct search_request *re
                        units_bytes(arena, (double)cluster_device_bytes(request->cluster)));
 }
 
-static const char *band_sentence(struct arena *arena, const struct prediction *prediction)
+static const char *band_sentence(struct arena *arena, const struct prediction *prediction,
+                                 const struct graph *graph)
 {
-    const char *text = band_text(arena, prediction);
+    const char *text = band_text(arena, prediction, graph);
     return *text ? arena_print(arena, "      %s\n", text) : "";
 }
 
 static const char *memory_sentence(struct arena *arena, const struct search_request *request,
-                                   const struct prediction *prediction)
+                                   const struct evaluation *best)
 {
-    const char *text = memory_band_text(arena, prediction, request->stack->name);
+    const char *text =
+        memory_band_text(arena, &best->prediction, best->graph, request->stack->name);
     return *text ? arena_print(arena, "      Memory %s\n", text) : "";
 }
 
@@ -300,10 +302,11 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     }
     const struct prediction *prediction = &best->prediction;
     const char *device = cluster_device_noun(request->cluster);
+    const char *rate = model_rate_text(best->graph);
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%s%sBest: %s: %s a step\n%s"
-        "      %s tokens/s, %s tokens/s per %s, %s per %s, MFU %s\n%s%s%s%s\n",
+        "      %s %s, %s %s per %s, %s per %s, MFU %s\n%s%s%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), stack_text(arena, request, prediction),
@@ -311,10 +314,10 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         layout_legend_text(arena, &legend), rejected(arena, request, result),
         band_overlap_text(arena, result, prediction),
         parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
-        band_sentence(arena, prediction), units_count(arena, prediction->tokens_per_s),
-        units_count(arena, prediction->tokens_per_s_per_gpu), device,
+        band_sentence(arena, prediction, best->graph), units_count(arena, prediction->tokens_per_s),
+        rate, units_count(arena, prediction->tokens_per_s_per_gpu), rate, device,
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu), device,
-        units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, prediction),
+        units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, best),
         money_text(arena, request->workload.tokens, prediction, device),
         reliability_sentence(arena, request->cluster, request->workload.tokens, prediction),
         certainty(arena, result, prediction));

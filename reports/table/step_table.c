@@ -96,13 +96,13 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
 {
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     const struct prediction *prediction = &evaluation->prediction;
-    const char *fit = memory_band_text(arena, prediction, request->stack->name);
+    const char *fit = memory_band_text(arena, prediction, evaluation->graph, request->stack->name);
     const char *device = cluster_device_noun(request->cluster);
     struct layout_legend legend = {0};
     layout_legend_meet(&legend, &request->parallel);
     return arena_print(
         arena,
-        "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s tokens/s per %s, "
+        "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s %s per %s, "
         "MFU %s\n%s%s%s%s\n%s%s\n%sStage %d needs most: %s allocated%s + %s reserve = %s reserved "
         "of "
         "%s.\n%s%s%s%s",
@@ -111,9 +111,9 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         (long long)request->workload.global_batch, precision_name(request->workload.precision),
         request->stack->name, parallel_text(arena, &request->parallel),
         units_seconds(arena, prediction->step_s),
-        units_count(arena, prediction->tokens_per_s_per_gpu), device,
-        units_ratio(arena, prediction->mfu_ratio), band_text(arena, prediction),
-        prediction->band ? "\n" : "",
+        units_count(arena, prediction->tokens_per_s_per_gpu), model_rate_text(evaluation->graph),
+        device, units_ratio(arena, prediction->mfu_ratio),
+        band_text(arena, prediction, evaluation->graph), prediction->band ? "\n" : "",
         money_text(arena, request->workload.tokens, prediction, device),
         measured_text(arena, &evaluation->measured), breakdown_text(arena, &prediction->cost),
         layout_legend_text(arena, &legend), memory_text(arena, evaluation), evaluation->worst_stage,

@@ -44,9 +44,11 @@ static void put_speed(struct cells *cells, double first)
     struct arena *arena = cells->arena;
     bool fits = cells->row && cells->row->fits;
     const struct prediction *prediction = fits ? &cells->row->outcome->prediction : NULL;
+    const struct scenario_request *request = cells->scaling->whatif->request;
     double speed = fits ? prediction->tokens_per_s_per_gpu : 0;
     put(cells, 'r', "step s", fits ? arena_print(arena, "%.4g", prediction->step_s) : "");
-    put(cells, 'r', "tokens/s", fits ? units_count(arena, prediction->tokens_per_s) : "");
+    put(cells, 'r', cells->row ? "" : model_config_rate_text(arena, request->model),
+        fits ? units_count(arena, prediction->tokens_per_s) : "");
     put(cells, 'r', "per GPU", fits ? arena_print(arena, "%.0f", speed) : "");
     put(cells, 'r', "efficiency", fits ? units_percent(arena, speed / first) : "");
 }
@@ -126,11 +128,12 @@ static const char *verdict_text(struct arena *arena, const struct whatif *whatif
         last = row;
     }
     if (!last) return "Nothing fits.\n";
-    return arena_print(
-        arena, "From %d to %d GPUs a GPU keeps %s of its speed: %s tokens/s in all.\n",
-        least->point->scenario.cluster->rank_count, last->point->scenario.cluster->rank_count,
-        units_ratio(arena, last->outcome->prediction.tokens_per_s_per_gpu / first),
-        units_count(arena, last->outcome->prediction.tokens_per_s));
+    return arena_print(arena, "From %d to %d GPUs a GPU keeps %s of its speed: %s %s in all.\n",
+                       least->point->scenario.cluster->rank_count,
+                       last->point->scenario.cluster->rank_count,
+                       units_ratio(arena, last->outcome->prediction.tokens_per_s_per_gpu / first),
+                       units_count(arena, last->outcome->prediction.tokens_per_s),
+                       model_config_rate_text(arena, whatif->request->model));
 }
 
 static const char *rows_text(struct arena *arena, const struct scaling *scaling, double first)

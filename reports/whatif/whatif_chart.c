@@ -1,6 +1,7 @@
 #include "reports/whatif/whatif_chart.h"
 
 #include "core/units.h"
+#include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 #include "reports/whatif/whatif_text.h"
 
@@ -173,15 +174,15 @@ bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
 }
 
 static void add_point(struct chart *chart, struct chart_series *series, double x, double y,
-                      const struct whatif_row *row)
+                      const struct whatif_row *row, const char *rate)
 {
     const struct chart_mark mark = {
         .x0 = x,
         .y0 = y,
         .size = 4,
-        .title = arena_print(chart->arena, "%s, %s: %s tokens/s a GPU", row->point->scenario.label,
+        .title = arena_print(chart->arena, "%s, %s: %s %s a GPU", row->point->scenario.label,
                              parallel_text(chart->arena, &row->outcome->best.parallel),
-                             units_count(chart->arena, y))};
+                             units_count(chart->arena, y), rate)};
     chart_mark(chart, series, &mark);
 }
 
@@ -190,6 +191,7 @@ bool whatif_scaling_chart(const struct scaling *scaling, struct chart *chart)
     const struct whatif *whatif = scaling->whatif;
     double first = scaling_first(whatif), high = first, low_gpus = INFINITY, high_gpus = 0;
     if (whatif->fit_count < 2) return false;
+    const char *rate = model_config_rate_text(chart->arena, whatif->request->model);
     chart->name = "scaling";
     chart->title = "Speed of a GPU as their number grows";
     chart->how = "A level line would be perfect scaling: what it falls is what more GPUs spend on "
@@ -208,8 +210,8 @@ bool whatif_scaling_chart(const struct scaling *scaling, struct chart *chart)
         double found = scaling_measured_at(&scaling->measured, (int64_t)gpus);
         const struct chart_mark mark = {.x0 = gpus, .y0 = speed};
         chart_mark(chart, line, &mark);
-        add_point(chart, points, gpus, speed, row);
-        if (found > 0) add_point(chart, measured, gpus, found, row);
+        add_point(chart, points, gpus, speed, row, rate);
+        if (found > 0) add_point(chart, measured, gpus, found, row, rate);
         low_gpus = fmin(low_gpus, gpus);
         high_gpus = fmax(high_gpus, gpus);
         high = fmax(high, fmax(speed, found));
@@ -223,8 +225,10 @@ bool whatif_scaling_chart(const struct scaling *scaling, struct chart *chart)
                                    .low = low_gpus / 1.2,
                                    .high = high_gpus * 1.2,
                                    .format = units_count};
-    chart->y = (struct chart_axis){
-        .label = "tokens a second and GPU", .low = 0, .high = 1.1 * high, .format = units_count};
+    chart->y = (struct chart_axis){.label = arena_print(chart->arena, "%s of a GPU", rate),
+                                   .low = 0,
+                                   .high = 1.1 * high,
+                                   .format = units_count};
     chart->height = 420;
     return true;
 }

@@ -82,7 +82,9 @@ static struct cells cells_of(struct arena *arena, const struct whatif *whatif, i
         add_cell(&cells, "tokens", 'n', units_count(arena, row->tokens), row->tokens);
     add_cell(&cells, "layout", 'c', parallel_text(arena, &row->outcome->best.parallel), 0);
     add_cell(&cells, "step", 'n', units_seconds(arena, prediction->step_s), prediction->step_s);
-    add_cell(&cells, "tokens/s each", 'n', units_count(arena, prediction->tokens_per_s_per_gpu),
+    const char *rate = model_config_rate_text(arena, whatif->request->model);
+    add_cell(&cells, arena_print(arena, "%s each", rate), 'n',
+             units_count(arena, prediction->tokens_per_s_per_gpu),
              prediction->tokens_per_s_per_gpu);
     add_cell(&cells, "MFU", 'n', units_ratio(arena, prediction->mfu_ratio), prediction->mfu_ratio);
     add_cell(&cells, "memory", 'n', units_bytes(arena, (double)prediction->reserved_bytes),

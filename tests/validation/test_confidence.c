@@ -177,6 +177,7 @@ static struct prediction with_band(const struct band *band)
 
 static void each_band_says_what_it_rests_on(void **state)
 {
+    const struct graph graph = {0};
     struct band few = {.device = "d", .stack = "s", .kind = "mixture", .row_count = 1};
     few.confidence = CONFIDENCE_EXTRAPOLATED;
     struct band none = few;
@@ -194,11 +195,17 @@ static void each_band_says_what_it_rests_on(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct prediction prediction = with_band(cases[i].band);
-        assert_string_equal(band_text(*state, &prediction),
+        assert_string_equal(band_text(*state, &prediction, &graph),
                             arena_print(*state, "90 %% band 9.00 s to 11.00 s, %s", cases[i].text));
     }
+    struct prediction borrowed = with_band(&ROWS[2]);
+    const struct graph images = {.seq_len_max = 1};
+    assert_string_equal(band_text(*state, &borrowed, &images),
+                        "90 % band 9.00 s to 11.00 s, extrapolated: no run of such a model was "
+                        "measured; the band is that of 60 dense runs of transformers "
+                        "(a100-sxm4-80g, any stack)");
     struct prediction without = {.step_s = 10};
-    assert_string_equal(band_text(*state, &without), "");
+    assert_string_equal(band_text(*state, &without, &graph), "");
 }
 
 static const char *overlap_of(struct arena *arena, int count, const double *step_s)
