@@ -252,6 +252,7 @@ static void take_order(const struct facts *facts, struct said *said)
         at += length;
     }
     said->parallel.order_count = count;
+    parallel_complete_order(&said->parallel);
     said->order = true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "core/json.h"
+#include "models/window.h"
 
 #include <stdint.h>
 
@@ -160,6 +161,8 @@ struct op_work {
                                            // as a GEMM computes it (rows: places of the window)
     double flop, backward_flop;            // OP_OPERATOR
     unsigned kept;  // OP_OPERATOR: what backward reads, as saves of its rule (models/op.h)
+    enum places places;
+    struct window windows[WINDOW_DIMS];  // of PLACES_WINDOW and PLACES_TURNED: height, width
 };
 
 struct op {

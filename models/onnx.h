@@ -1,5 +1,6 @@
 #pragma once
 #include "core/err.h"
+#include "models/window.h"
 
 #include <stdint.h>
 
@@ -54,6 +55,7 @@ struct onnx_node {
     const int *inputs, *outputs;
     int input_count, output_count;
     double flop;
+    const struct window *windows;  // of height and width, where it is one that slides; else NULL
 };
 
 struct onnx_graph {

@@ -1,6 +1,7 @@
 #include "models/op.h"
 
 #include "models/op_concat.h"
+#include "models/op_image.h"
 
 #include <assert.h>
 #include <math.h>
@@ -130,12 +131,6 @@ static enum split split_loss(const struct block *block, const struct op *op, enu
     return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
 }
 
-// Of an imported graph samples are independent, and nothing else is known to be.
-static enum split split_samples(const struct block *block, const struct op *op, enum dim dim)
-{
-    return dim == DIM_BATCH ? split_einsum(block, op, dim) : SPLIT_NO;
-}
-
 // Work
 
 static double elements_of(const struct tensor *tensor, const int64_t size[DIM_COUNT])
@@ -165,9 +160,8 @@ static double flop_contract(const struct block *block, const struct op *op,
 static double flop_samples(const struct block *block, const struct op *op,
                            const int64_t size[DIM_COUNT])
 {
-    (void)block;
     double each = op->phase == PHASE_FORWARD ? op->work.flop : op->work.backward_flop;
-    return each * (double)size[DIM_BATCH];
+    return each * (double)size[DIM_BATCH] * op_image_share(block, op, size);
 }
 
 static double flop_sum(const struct block *block, const struct op *op,
@@ -350,9 +344,9 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_DISPATCH_BACKWARD] = {"dispatch_backward", split_routed, flop_per_input, saves_none, false},
     [OP_COMBINE_BACKWARD] = {"combine_backward", split_routed, flop_combine, saves_none, false},
     [OP_REDUCE] = {"reduce", split_renamed, flop_per_input, saves_none, false},
-    [OP_PRODUCT] = {"product", split_samples, flop_contract, saves_inputs, false},
-    [OP_OPERATOR] = {"operator", split_samples, flop_samples, saves_work, false},
-    [OP_OPERATOR_BACKWARD] = {"operator_backward", split_samples, flop_samples, saves_none, false},
+    [OP_PRODUCT] = {"product", op_image_split, flop_contract, saves_inputs, false},
+    [OP_OPERATOR] = {"operator", op_image_split, flop_samples, saves_work, false},
+    [OP_OPERATOR_BACKWARD] = {"operator_backward", op_image_split, flop_samples, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)
@@ -379,6 +373,9 @@ int op_inner_reductions(const struct op *op)
         return is_layer_norm ? 2 : 1;
     case OP_NORM_BACKWARD:
         return is_layer_norm ? 4 : 2;
+    case OP_OPERATOR:
+    case OP_OPERATOR_BACKWARD:
+        return op->work.places == PLACES_STATISTICS ? 1 : 0;
     default:
         return 0;
     }
@@ -405,12 +402,16 @@ bool op_is_gemm(enum op_kind kind)
 // window, a column for each output channel of a group. Its gradients are products of the same
 // three sizes, those of x with columns and depth exchanged, those of the weight summed over rows.
 // Factors that are both activations have a product for each sample.
-static struct gemm product_gemm(const struct block *block, const struct op *op, int64_t batch)
+static struct gemm product_gemm(const struct block *block, const struct op *op,
+                                const int64_t size[DIM_COUNT])
 {
+    int64_t batch = size[DIM_BATCH];
     const struct op *forward = &block->ops[op->forward_op];
     const struct op_work *work = &op->work;
     bool is_weight = input_of(block, forward, 1)->role == TENSOR_PARAMETER;
-    int64_t rows = is_weight ? work->rows * batch : work->rows;
+    double share = op_image_share(block, op, size);
+    int64_t each = share < 1 ? (int64_t)ceil((double)work->rows * share) : work->rows;
+    int64_t rows = is_weight ? each * batch : each;
     int64_t groups = is_weight ? work->groups : work->groups * batch;
     if (op->phase == PHASE_FORWARD) return (struct gemm){groups, rows, work->columns, work->depth};
     bool is_first = op->inputs[0] != forward->inputs[0];
@@ -420,7 +421,7 @@ static struct gemm product_gemm(const struct block *block, const struct op *op, 
 
 struct gemm op_gemm(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
-    if (op->kind == OP_PRODUCT) return product_gemm(block, op, size[DIM_BATCH]);
+    if (op->kind == OP_PRODUCT) return product_gemm(block, op, size);
     assert(op->kind == OP_CONTRACT && op->input_count == 2);
     struct gemm gemm = {1, 1, 1, 1};
     int64_t *tokens = NULL;

@@ -48,7 +48,8 @@ bool op_is_gemm(enum op_kind kind);
 // SPLIT_REDUCED: how many [batch, seq] fp32 tensors an op reduces one after the other. The first of
 // a loss is a maximum; all others are sums. RMS norm: of squares, in backward also of g * n
 // (executor/cpu/norm.c); layer norm: the mean, then the variance around it, in backward again, and
-// then of g and of g * n.
+// then of g and of g * n. An imported operator with statistics over an image reduces all of them at
+// once, as many as its further outputs have.
 int op_inner_reductions(const struct op *op);
 
 // Over how many of the last dims a norm, or its backward, is taken.

@@ -243,14 +243,25 @@ const char *choice_fault(enum choice choice)
 
 bool choice_may_be_absent(enum choice choice)
 {
-    return choice == CHOICE_TP_KIND;
+    return choice == CHOICE_TP_KIND || choice == CHOICE_SP_H || choice == CHOICE_SP_W;
+}
+
+bool choice_axis_may_be_absent(enum axis axis)
+{
+    for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
+        bool is_its = ROWS[choice].kind == CHOICE_KIND_DEGREE && AXES[choice] == axis;
+        if (is_its) return choice_may_be_absent(choice);
+    }
+    return false;
 }
 
 void choice_fields(struct json_field fields[CHOICE_COUNT])
 {
     int count = 0;
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++)
-        fields[count++] = (struct json_field){JSON_ANY(axis_name(axis))};
+        fields[count++] = (struct json_field){.key = axis_name(axis),
+                                              .type = JSON_TYPE_ANY,
+                                              .optional = choice_axis_may_be_absent(axis)};
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
         const struct choice_row *row = &ROWS[choice];
         enum json_type type = row->kind == CHOICE_KIND_SWITCH ? JSON_TYPE_BOOL
@@ -269,8 +280,10 @@ void choice_fields(struct json_field fields[CHOICE_COUNT])
 
 void choices_write(struct json_writer *writer, const struct parallel *parallel)
 {
-    for (enum axis axis = 0; axis < AXIS_COUNT; axis++)
-        json_put_i64(writer, axis_name(axis), parallel->degree[axis]);
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        bool is_told = parallel->degree[axis] > 1 || !choice_axis_may_be_absent(axis);
+        if (is_told) json_put_i64(writer, axis_name(axis), parallel->degree[axis]);
+    }
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
         const struct choice_row *row = &ROWS[choice];
         int64_t value = choice_value(parallel, choice);
@@ -319,6 +332,8 @@ void choices_read(struct arena *arena, const struct json *object, struct paralle
                   struct err *err)
 {
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        parallel->degree[axis] = 1;
+        if (choice_axis_may_be_absent(axis) && !json_has(object, axis_name(axis))) continue;
         struct json degree = json_get(object, axis_name(axis), err);
         parallel->degree[axis] = (int)json_i64(&degree, 1, 1 << 30, err);
     }

@@ -68,6 +68,8 @@ const char *choice_fault(enum choice choice);
 
 // Plans that are older than the key have it not; it is then the value 0.
 bool choice_may_be_absent(enum choice choice);
+// The same of an axis; one that is absent has one rank.
+bool choice_axis_may_be_absent(enum axis axis);
 
 // The members of an object "parallel" that are choices: the rows that json_read needs for them, as
 // many as there are choices, and their values. Reading is behind json_read, which has put numbers

@@ -161,6 +161,28 @@ void parallel_default_order(struct parallel *parallel)
     }
 }
 
+static int place_of(const struct parallel *parallel, enum axis axis)
+{
+    for (int i = 0; i < parallel->order_count; i++) {
+        if (parallel->order[i] == axis) return i;
+    }
+    return -1;
+}
+
+void parallel_complete_order(struct parallel *parallel)
+{
+    struct parallel whole = {.order_count = 0};
+    parallel_default_order(&whole);
+    for (int i = 0; i < whole.order_count; i++) {
+        enum axis axis = whole.order[i];
+        if (place_of(parallel, axis) >= 0) continue;
+        int at = i > 0 ? place_of(parallel, whole.order[i - 1]) + 1 : 0;
+        for (int j = parallel->order_count++; j > at; j--)
+            parallel->order[j] = parallel->order[j - 1];
+        parallel->order[at] = axis;
+    }
+}
+
 bool parallel_interleaves(const struct parallel *parallel)
 {
     return parallel->degree[AXIS_PP] == 1 || parallel->vpp > 1;

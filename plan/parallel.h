@@ -137,6 +137,8 @@ struct parallel {
 
 // The default order: tp, cp, dp, pp, innermost first.
 void parallel_default_order(struct parallel *parallel);
+// Puts the axes that an order lacks behind those that precede them in the default one.
+void parallel_complete_order(struct parallel *parallel);
 int64_t parallel_rank_count(const struct parallel *parallel);  // dp * tp * cp * pp
 // Whether no stage waits for its neighbour between the two micro-batches it could work on together:
 // there is one stage, or each has several chunks.

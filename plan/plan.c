@@ -81,7 +81,9 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     choices_write(writer, parallel);
     json_open_flat(writer, "order", '[');
     for (int i = 0; i < parallel->order_count; i++) {
-        json_put_text(writer, NULL, axis_name(parallel->order[i]));
+        enum axis axis = parallel->order[i];
+        bool is_told = parallel->degree[axis] > 1 || !choice_axis_may_be_absent(axis);
+        if (is_told) json_put_text(writer, NULL, axis_name(axis));
     }
     json_close(writer, ']');
     if (parallel->stage_layers_count > 0) {
@@ -104,8 +106,11 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
 static const char *axes_text(struct arena *arena, const struct parallel *ordered)
 {
     const char *text = "";
-    for (int i = 0; i < ordered->order_count; i++)
-        text = arena_print(arena, "%s%s%s", text, i ? ", " : "", axis_name(ordered->order[i]));
+    for (int i = 0; i < ordered->order_count; i++) {
+        enum axis axis = ordered->order[i];
+        bool is_told = ordered->degree[axis] > 1 || !choice_axis_may_be_absent(axis);
+        if (is_told) text = arena_print(arena, "%s%s%s", text, i ? ", " : "", axis_name(axis));
+    }
     return text;
 }
 
@@ -118,8 +123,12 @@ static bool read_order(struct arena *arena, const struct json *object, struct pa
     struct json order = json_get(object, "order", err);
     int count = json_count(&order, err);
     if (err->kind) return false;
-    if (count != wanted.order_count) {
-        return json_fail(&order, err, "expected %d axes, found %d", wanted.order_count, count);
+    int least = 0;
+    for (int i = 0; i < wanted.order_count; i++)
+        least +=
+            parallel->degree[wanted.order[i]] > 1 || !choice_axis_may_be_absent(wanted.order[i]);
+    if (count < least || count > wanted.order_count) {
+        return json_fail(&order, err, "expected %d axes, found %d", least, count);
     }
     bool seen[AXIS_COUNT] = {0};
     for (int i = 0; i < count; i++) {
@@ -135,6 +144,12 @@ static bool read_order(struct arena *arena, const struct json *object, struct pa
         parallel->order[i] = axis;
     }
     parallel->order_count = count;
+    for (int i = 0; i < wanted.order_count; i++) {
+        enum axis axis = wanted.order[i];
+        if (seen[axis] || choice_axis_may_be_absent(axis)) continue;
+        return json_fail(&order, err, "%s is missing", axis_name(axis));
+    }
+    parallel_complete_order(parallel);
     return true;
 }
 

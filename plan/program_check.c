@@ -1,6 +1,7 @@
 #include "plan/program.h"
 
 #include "plan/layout/rules.h"
+#include "plan/layout/spatial.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -481,6 +482,7 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     if (!program_check_seq_len(graph, workload, err)) return false;
     if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
+    if (!spatial_check(graph, parallel, err)) return false;
     return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
            check_ulysses(&question, err) && check_batch(&question, err) &&
            check_zero_group(&question, err) && check_experts(&question, err) &&

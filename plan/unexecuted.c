@@ -28,7 +28,14 @@ static bool overlaps_experts(const struct workload *workload, const struct paral
     return overlaps(parallel, AXIS_EP, OVERLAP_EP) || overlaps(parallel, AXIS_ETP, OVERLAP_EP);
 }
 
+static bool splits_images(const struct workload *workload, const struct parallel *parallel)
+{
+    (void)workload;
+    return parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1;
+}
+
 static const struct unexecuted ROWS[] = {
+    {"--sp-h or --sp-w above 1", "no back end exchanges the halos of images", splits_images},
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms},
     {"--overlap tp with --tp above 1",

@@ -123,7 +123,7 @@ static double fastest_s(const struct search_request *request, const struct space
 {
     double drops = request->workload.capacity_factor;
     if (drops > 0 && drops < 1) flop *= drops;
-    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    double ranks = space_sample_ranks(mesh);
     return flop / ranks / highest_flop_per_s(request);
 }
 
@@ -214,7 +214,7 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
     double layer_bytes = bound_kept_bytes(request, mesh, tails, facts->layer_dense_elements,
                                           facts->layer_expert_elements);
     double parts =
-        mesh->degree[AXIS_CP] * (splits_input(request, group) ? mesh->degree[AXIS_TP] : 1.0);
+        space_sample_ranks(mesh) / (splits_input(request, group) ? 1.0 : mesh->degree[AXIS_TP]);
     double input_bytes = facts->layer_input_elements * group->micro_batch / parts *
                          precision_bytes(request->workload.precision) * (1 + stack->reserve_ratio);
     double layers = 0;

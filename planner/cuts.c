@@ -12,6 +12,7 @@ static const struct {
     [CUT_MICRO_BATCH] = {"micro_batch", "micro-batches of more than 32,768 tokens a rank"},
     [CUT_ETP] = {"etp", "etp between 1 and tp"},
     [CUT_SP] = {"sp", "sp off beside experts"},
+    [CUT_IMAGES] = {"sp_h", "parts of images"},
     [CUT_STAGES] = {"stages", "other splits over stages"},
     [CUT_RECOMPUTE] = {"recompute", "other sets of classes to recompute"},
     [CUT_IN_FLIGHT] = {"in_flight", "other caps on micro-batches in flight"},
@@ -61,8 +62,8 @@ static bool has_groups(const struct space *space)
 static bool has_buckets(const struct space *space)
 {
     for (int i = 0; i < space->mesh_count; i++) {
-        const int *degree = space->meshes[i].degree;
-        if (degree[AXIS_DP] * degree[AXIS_CP] * degree[AXIS_TP] > 1) return true;
+        const struct space_mesh *mesh = &space->meshes[i];
+        if (mesh->degree[AXIS_DP] * space_sample_ranks(mesh) > 1) return true;
     }
     return false;
 }

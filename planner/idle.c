@@ -221,6 +221,8 @@ static int pinned_count(const struct pins *pins)
         if (!is_free && (!range->set || range->low != range->high)) return 0;
         if (!is_free) count *= (double)range->low;
     }
+    count *= pins->degree[AXIS_SP_H].set ? (double)pins->degree[AXIS_SP_H].low : 1;
+    count *= pins->degree[AXIS_SP_W].set ? (double)pins->degree[AXIS_SP_W].low : 1;
     return count <= CLUSTER_GPUS_MAX ? (int)count : 0;
 }
 

@@ -122,7 +122,7 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
 struct bound_work saturated_work(const struct bound_facts *facts, const struct saturated *saturated,
                                  const struct space_mesh *mesh, int micro_batch)
 {
-    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    double ranks = space_sample_ranks(mesh);
     double count = facts->probe_count * micro_batch / ranks;
     return (struct bound_work){count * saturated->sequence.all_s,
                                count * saturated->sequence.chain_s};
@@ -184,7 +184,7 @@ static void find_rooms(const struct saturated_question *question, struct stage_r
     const struct space_mesh *mesh = question->mesh;
     int stages = mesh->degree[AXIS_PP], size = question->group->micro_batch;
     int micro_batches = (int)(request->workload.global_batch / mesh->degree[AXIS_DP] / size);
-    double ranks = (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP];
+    double ranks = space_sample_ranks(mesh);
     double slack = 1 + stack->reserve_ratio;
     struct stage_share share = {.room_bytes =
                                     (double)(question->limit_bytes - stack->reserve_bytes),
@@ -268,7 +268,9 @@ double saturated_step_s(struct memo *memo, const struct space *space, enum atten
     const struct graph *graph = memo_graph(memo, attention, 1);
     struct bound_facts facts = bound_facts(graph, request->workload.seq_len);
     struct saturated saturated = saturated_make(memo, space, &facts, attention);
-    struct space_mesh whole = {.degree = {1, 1, 1, 1, 1, 1}};
+    struct space_mesh whole = {.degree = {0}};
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        whole.degree[axis] = 1;
     struct bound_work rest = bound_rest(request, &facts, &whole, 1);
     double sequence_s = saturated_work(&facts, &saturated, &whole, 1).all_s + rest.all_s;
     return sequence_s * (double)request->workload.global_batch / request->cluster->rank_count;

@@ -18,6 +18,13 @@ struct space_mesh {
     int zero_group;
 };
 
+// Ranks that share the work of a sample.
+static inline double space_sample_ranks(const struct space_mesh *mesh)
+{
+    return (double)mesh->degree[AXIS_TP] * mesh->degree[AXIS_CP] * mesh->degree[AXIS_SP_H] *
+           mesh->degree[AXIS_SP_W];
+}
+
 struct space_group {
     int mesh;  // index
     enum attention attention;

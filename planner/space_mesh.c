@@ -1,5 +1,6 @@
 #include "planner/space.h"
 
+#include "plan/layout/spatial.h"
 #include "plan/program.h"
 
 #include <assert.h>
@@ -413,12 +414,29 @@ static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
     }
 }
 
+// Whether images could be split that are not.
+static bool leaves_images(const struct search_request *request, const struct graph *graph)
+{
+    static const struct {
+        enum axis axis;
+        enum choice choice;
+        enum dim dim;
+    } WAYS[] = {{AXIS_SP_H, CHOICE_SP_H, DIM_HEIGHT}, {AXIS_SP_W, CHOICE_SP_W, DIM_WIDTH}};
+    for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
+        bool is_open = request->stack->axes >> WAYS[i].axis & 1 &&
+                       !pins_get(&request->pins, WAYS[i].choice).set;
+        if (is_open && spatial_has_images(graph, WAYS[i].dim)) return true;
+    }
+    return false;
+}
+
 static void add_meshes(struct space *space, const struct space_graphs *graphs)
 {
     struct build build = {.space = space, .graphs = graphs};
     int64_t ranks = searched_ranks(space->request);
     enum attention attention = (enum attention)space->attentions.values[0];
     const struct graph *whole = graphs->of(graphs->context, attention, 1);
+    if (ranks > 1 && leaves_images(space->request, whole)) space->cuts |= 1u << CUT_IMAGES;
     struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, ranks));
     int64_t most = TP_NODES_MOST * space->request->cluster->nodes[0].gpus;
     if (most < TP_RANKS_LEAST) most = TP_RANKS_LEAST;

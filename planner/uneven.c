@@ -70,6 +70,7 @@ static void try_orders(struct seeking *seeking, const struct parallel *parallel)
         struct parallel ordered = *parallel;
         ordered.order_count = 4;
         memcpy(ordered.order, ORDERS[i], sizeof ORDERS[i]);
+        parallel_complete_order(&ordered);
         try_splits(seeking, &ordered);
     }
 }

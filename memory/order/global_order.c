@@ -16,7 +16,7 @@
 // of ten without a first relaxation.
 enum { COLUMNS_MOST = 1000000 };
 
-struct window {
+struct order_window {
     int first, last;  // steps, both within
 };
 
@@ -26,15 +26,15 @@ struct token {
     const int *users;
     double units;
     bool kept;
-    struct window window;  // where it may be preserved
-    int column;            // of the first step; -1: never
+    struct order_window window;  // where it may be preserved
+    int column;                  // of the first step; -1: never
 };
 
 struct global {
     const struct memory_problem *problem;
     struct milp *milp;
     int count;
-    struct window *windows;
+    struct order_window *windows;
     int *runs;  // [operator]: column of its first step
     struct token *tokens;
     int token_count;
@@ -43,11 +43,11 @@ struct global {
 };
 
 // Before an operator run all that it depends on, after it all that depend on it.
-static struct window *windows_of(struct arena *arena, struct arena *scratch,
-                                 const struct memory_problem *problem)
+static struct order_window *windows_of(struct arena *arena, struct arena *scratch,
+                                       const struct memory_problem *problem)
 {
     int count = problem->operator_count;
-    struct window *windows = ARENA_NEW(arena, struct window, count);
+    struct order_window *windows = ARENA_NEW(arena, struct order_window, count);
     bool *seen = ARENA_NEW(scratch, bool, count);
     int *found = ARENA_NEW(scratch, int, count);
     for (int v = 0; v < count; v++) {
@@ -123,20 +123,20 @@ static int64_t column_count(const struct global *global)
     for (int v = 0; v < global->count; v++)
         columns += global->windows[v].last - global->windows[v].first + 1;
     for (int i = 0; i < global->token_count; i++) {
-        const struct window *window = &global->tokens[i].window;
+        const struct order_window *window = &global->tokens[i].window;
         if (window->last >= window->first) columns += window->last - window->first + 1;
     }
     return columns;
 }
 
-static bool is_in(const struct window *window, int step)
+static bool is_in(const struct order_window *window, int step)
 {
     return step >= window->first && step <= window->last;
 }
 
 static int run_column(const struct global *global, int op, int step)
 {
-    const struct window *window = &global->windows[op];
+    const struct order_window *window = &global->windows[op];
     return is_in(window, step) ? global->runs[op] + step - window->first : -1;
 }
 
@@ -153,7 +153,7 @@ static void put(struct global *global, int row, int column, double value)
 static void add_columns(struct global *global)
 {
     for (int v = 0; v < global->count; v++) {
-        const struct window *window = &global->windows[v];
+        const struct order_window *window = &global->windows[v];
         int once = milp_row(global->milp, 1, 1);
         global->runs[v] = milp_column_count(global->milp);
         for (int t = window->first; t <= window->last; t++)
@@ -184,7 +184,7 @@ static void add_lives(struct global *global, const struct token *token)
         }
     }
     for (int u = 0; u < token->user_count; u++) {
-        const struct window *window = &global->windows[token->users[u]];
+        const struct order_window *window = &global->windows[token->users[u]];
         for (int t = window->first; t <= window->last; t++) {
             int row = milp_row(global->milp, -INFINITY, 0);
             put(global, row, run_column(global, token->users[u], t), 1);

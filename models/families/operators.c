@@ -46,7 +46,7 @@ static const struct json_field TENSOR_FIELDS[] = {
 };
 
 struct operator_text {
-    const char *name, *kind;
+    const char *name, *kind, *places;
     int64_t groups, rows, columns, depth, kept;
     double flop, backward_flop;
 };
@@ -60,6 +60,8 @@ static const struct json_field OPERATOR_FIELDS[] = {
     {JSON_OPT_I64(struct operator_text, columns, 1, 1e12)},
     {JSON_OPT_I64(struct operator_text, depth, 1, 1e12)},
     {JSON_OPT_I64(struct operator_text, kept, 0, 1 << 12)},
+    {JSON_OPT_TEXT(struct operator_text, places)},
+    {JSON_OPT_ANY("windows")},
     {JSON_OPT_F64(struct operator_text, flop, 0, 1e30)},
     {JSON_OPT_F64(struct operator_text, backward_flop, 0, 1e30)},
     {0},
@@ -85,7 +87,7 @@ static bool read_shape(struct reading *r, const struct json *object, struct shap
     int count = json_count(&dims, r->err);
     if (!r->err->kind && (count > TENSOR_RANK_MAX || json_count(&sizes, r->err) != count))
         json_fail(&sizes, r->err, "as many sizes as dims are wanted, at most %d", TENSOR_RANK_MAX);
-    for (int i = 0; i < count && !r->err->kind; i++) {
+    for (int i = 0, at = 0; i < count && !r->err->kind; i++) {
         struct json name = json_item(&dims, i), size = json_item(&sizes, i);
         const char *text = json_text(&name, r->err);
         int64_t number = json_i64(&size, 0, 1e12, r->err);
@@ -95,7 +97,9 @@ static bool read_shape(struct reading *r, const struct json *object, struct shap
         bool is_open = dim == DIM_BATCH || dim == DIM_SEQ;
         if (!r->err->kind && (dim == DIM_NONE || is_open != (number == 0)))
             json_fail(&name, r->err, "no dimension of this size");
-        shape->extents[i] = (struct extent){(enum dim)dim, number};
+        // An image of one row has no rows to tell apart.
+        bool is_one = (dim == DIM_HEIGHT || dim == DIM_WIDTH) && number == 1;
+        if (!is_one) shape->extents[at++] = (struct extent){(enum dim)dim, number};
     }
     return !r->err->kind;
 }
@@ -151,6 +155,39 @@ static bool fits_backward(const struct reading *r, const struct op *op)
     return __builtin_popcount(op->work.kept) < OP_INPUT_MAX && gradients <= OP_OUTPUT_MAX;
 }
 
+static const struct json_field WINDOW_FIELDS[] = {
+    {JSON_I64(struct window, taps, 0, 1 << 15)},
+    {JSON_I64(struct window, stride, 0, 1 << 15)},
+    {JSON_I64(struct window, dilation, 0, 1 << 15)},
+    {JSON_I64(struct window, pad, 0, 1 << 15)},
+    {0},
+};
+
+// What the operator does over an image: of height and width each a window where it slides.
+static bool read_places(struct reading *r, const struct json *object, const char *text,
+                        struct op_work *work)
+{
+    const char *const names[] = {places_name(PLACES_WHOLE), places_name(PLACES_EACH),
+                                 places_name(PLACES_WINDOW), places_name(PLACES_TURNED),
+                                 places_name(PLACES_STATISTICS)};
+    int places = text ? find_name(text, names, PLACES_COUNT) : PLACES_WHOLE;
+    if (places < 0) return json_fail(object, r->err, "places: \"%s\" is none of them", text);
+    work->places = (enum places)places;
+    if (places != PLACES_WINDOW && places != PLACES_TURNED) return true;
+    struct json list = json_get(object, "windows", r->err);
+    if (json_count(&list, r->err) != WINDOW_DIMS && !r->err->kind)
+        return json_fail(&list, r->err, "a window of height and one of width are wanted");
+    for (int d = 0; d < WINDOW_DIMS && !r->err->kind; d++) {
+        struct json item = json_item(&list, d);
+        struct window *window = &work->windows[d];
+        json_read(&item, WINDOW_FIELDS, window, r->err);
+        bool is_right = window->taps == 0 || (window->stride > 0 && window->dilation > 0);
+        if (!r->err->kind && !is_right)
+            return json_fail(&item, r->err, "a stride and a dilation of at least 1 are wanted");
+    }
+    return !r->err->kind;
+}
+
 static bool read_operator(struct reading *r, const struct json *object)
 {
     static const char *const KINDS[] = {"product", "operator", "add", "loss"};
@@ -164,9 +201,14 @@ static bool read_operator(struct reading *r, const struct json *object)
     op.input_count = read_names(r, object, "inputs", OP_INPUT_MAX, op.inputs);
     op.output_count = read_names(r, object, "outputs", OP_OUTPUT_MAX, op.outputs);
     op.flop_per_element = op.kind == OP_LOSS ? LOSS_FLOP : 0;
-    op.work = (struct op_work){text.groups, text.rows,          text.columns,       text.depth,
-                               text.flop,   text.backward_flop, (unsigned)text.kept};
-    if (r->err->kind) return false;
+    op.work = (struct op_work){.groups = text.groups,
+                               .rows = text.rows,
+                               .columns = text.columns,
+                               .depth = text.depth,
+                               .flop = text.flop,
+                               .backward_flop = text.backward_flop,
+                               .kept = (unsigned)text.kept};
+    if (r->err->kind || !read_places(r, object, text.places, &op.work)) return false;
     const struct block *block = r->builder.block;
     bool is_right = fits_backward(r, &op) && (op.kind != OP_PRODUCT || op.input_count == 2) &&
                     (op.kind != OP_LOSS || (op.input_count == 2 && op.output_count == 2));

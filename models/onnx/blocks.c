@@ -219,6 +219,25 @@ static void put_list(struct segment *s, const char *key, const char *const *name
     json_close(s->writer, ']');
 }
 
+// Whole is what is not said.
+static void put_places(struct json_writer *writer, const struct blocks_operator *op)
+{
+    if (op->places == PLACES_WHOLE) return;
+    json_put_text(writer, "places", places_name(op->places));
+    if (op->places != PLACES_WINDOW && op->places != PLACES_TURNED) return;
+    json_open(writer, "windows", '[');
+    for (int d = 0; d < WINDOW_DIMS; d++) {
+        const struct window *window = &op->node->windows[d];
+        json_open_flat(writer, NULL, '{');
+        json_put_i64(writer, "taps", window->taps);
+        json_put_i64(writer, "stride", window->stride);
+        json_put_i64(writer, "dilation", window->dilation);
+        json_put_i64(writer, "pad", window->pad);
+        json_close(writer, '}');
+    }
+    json_close(writer, ']');
+}
+
 static void put_operator(struct segment *s, const struct blocks_operator *op)
 {
     static const char *const KINDS[] = {"product", "operator", "add", "loss"};
@@ -249,6 +268,7 @@ static void put_operator(struct segment *s, const struct blocks_operator *op)
         json_put_f64(s->writer, "flop", op->flop);
         json_put_f64(s->writer, "backward_flop", op->backward_flop);
     }
+    put_places(s->writer, op);
     json_close(s->writer, '}');
     if (op->bias < 0) return;
     const char *const terms[] = {unbiased(s, op), name_of(s, op->bias)};

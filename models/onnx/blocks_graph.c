@@ -138,6 +138,7 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     *op = (struct blocks_operator){.node = node, .flop = node->flop / (double)b->batch};
     if (!take_inputs(b, op)) return false;
     if (op->input_count == 0) return true;  // of constants alone
+    op->places = blocks_places(b, op);
     b->operator_count++;
     names_put(b->arena, names, node->name, at);
     for (int i = 0; i <= op->input_count; i++) {

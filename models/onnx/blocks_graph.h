@@ -14,6 +14,7 @@ struct blocks_operator {
     int64_t groups, rows, columns, depth;
     double flop, backward_flop;  // of one sample
     unsigned kept;               // bits of inputs, and from 8 on of outputs
+    enum places places;
 };
 
 struct blocks_graph {
@@ -32,5 +33,7 @@ struct blocks_graph {
 
 MUST_CHECK bool blocks_read(struct blocks_graph *blocks);
 bool blocks_fail(const struct blocks_graph *blocks, const struct onnx_node *node, const char *why);
+// What an operator does over the places of an image; models/onnx/blocks_places.c
+enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
 // Elements of one sample.
 int64_t blocks_elements(const struct blocks_graph *blocks, int tensor);

@@ -55,8 +55,9 @@ struct onnx_call {
     const int *inputs, *outputs;  // values; -1: left out
     int input_count, output_count;
     double flop;
-    bool is_folded;  // its outputs are constants: it does not run
-    bool is_live;    // an output of the model depends on it
+    struct window windows[WINDOW_DIMS];  // of height and width; taps 0: none
+    bool is_folded;                      // its outputs are constants: it does not run
+    bool is_live;                        // an output of the model depends on it
 };
 
 struct onnx_model {

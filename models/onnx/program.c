@@ -190,6 +190,12 @@ static void add_forward(struct onnx_program *program, int index)
         program_node(program, ONNX_FORWARD, call->name, printable(program->scratch, call->type),
                      inputs, input_count, outputs, output_count, flop);
     program->nodes[node].mode = mode_of(call);
+    bool slides = call->windows[0].taps > 0 || call->windows[1].taps > 0;
+    if (slides) {
+        struct window *windows = ARENA_NEW(program->arena, struct window, WINDOW_DIMS);
+        memcpy(windows, call->windows, sizeof call->windows);
+        program->nodes[node].windows = windows;
+    }
     if (call->outputs[0] >= 0 && call_reads(call, 0)) set_sharing(program, index, node);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 // A window that moves over the dimensions after the first two (sample, channel).
-struct window {
+struct onnx_window {
     int rank;  // of the window: 2 for images
     int64_t kernel[RANK_MOST], stride[RANK_MOST], dilation[RANK_MOST];
     int64_t pad[2 * RANK_MOST];  // all at the start, then all at the end
@@ -35,7 +35,7 @@ static bool read_extents(const struct onnx_model *model, const struct onnx_call 
 }
 
 static bool read_window(const struct onnx_model *model, const struct onnx_call *call,
-                        const struct onnx_value *input, struct window *window)
+                        const struct onnx_value *input, struct onnx_window *window)
 {
     if (input->rank < 3) {
         return call_fail(model, call, "input %s has %d dimensions, at least 3 are wanted",
@@ -48,7 +48,7 @@ static bool read_window(const struct onnx_model *model, const struct onnx_call *
 }
 
 static bool slide(const struct onnx_model *model, const struct onnx_call *call,
-                  const struct window *window, const int64_t *sizes, int64_t *results)
+                  const struct onnx_window *window, const int64_t *sizes, int64_t *results)
 {
     bool is_same = attribute_is(call, "auto_pad", "SAME_UPPER") ||
                    attribute_is(call, "auto_pad", "SAME_LOWER");
@@ -78,6 +78,34 @@ static bool slide(const struct onnx_model *model, const struct onnx_call *call,
     return true;
 }
 
+// Padding in front of the image; `results` are its sides' sizes behind the window.
+static int64_t pad_before(const struct onnx_call *call, const struct onnx_window *window, int i,
+                          int64_t wide, int64_t narrow)
+{
+    bool is_upper = attribute_is(call, "auto_pad", "SAME_UPPER");
+    bool is_lower = attribute_is(call, "auto_pad", "SAME_LOWER");
+    if (attribute_is(call, "auto_pad", "VALID")) return 0;
+    if (!is_upper && !is_lower) return window->pad[i];
+    int64_t extent = window->dilation[i] * (window->kernel[i] - 1) + 1;
+    int64_t pads = (narrow - 1) * window->stride[i] + extent - wide;
+    return pads <= 0 ? 0 : (pads + is_lower) / 2;
+}
+
+// What the call says of height and width to who splits them, the last two dimensions of an image.
+static void keep_windows(struct onnx_call *call, const struct onnx_window *window,
+                         const int64_t *wide, const int64_t *narrow)
+{
+    for (int i = 0; i < window->rank; i++) {
+        int dim = WINDOW_DIMS - window->rank + i;
+        if (dim < 0) continue;
+        call->windows[dim] =
+            (struct window){.taps = window->kernel[i],
+                            .stride = window->stride[i],
+                            .dilation = window->dilation[i],
+                            .pad = pad_before(call, window, i, wide[i], narrow[i])};
+    }
+}
+
 static int64_t product(const int64_t *factors, int count)
 {
     double exact = 1;
@@ -92,7 +120,7 @@ static int64_t product(const int64_t *factors, int count)
 
 // The kernel is in the weight's shape; the attribute, where there is one, has to agree.
 static bool read_weight(const struct onnx_model *model, const struct onnx_call *call,
-                        struct window *window)
+                        struct onnx_window *window)
 {
     const struct onnx_value *input = call_input(model, call, 0);
     const struct onnx_value *weight = call_input(model, call, 1);
@@ -128,7 +156,7 @@ bool shape_conv(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *input = call_input(model, call, 0);
     const struct onnx_value *weight = call_input(model, call, 1);
-    struct window window = {0};
+    struct onnx_window window = {0};
     int64_t group = attribute_int(call, "group", 1), dims[RANK_MOST];
     if (!read_weight(model, call, &window)) return false;
     if (group < 1 || input->dims[1] % group != 0 || weight->dims[0] % group != 0 ||
@@ -143,6 +171,7 @@ bool shape_conv(const struct onnx_model *model, struct onnx_call *call)
     if (!check_bias(model, call, dims[1])) return false;
     if (!slide(model, call, &window, input->dims + 2, dims + 2)) return false;
     if (!set_output(model, call, 0, input->element, input->rank, dims)) return false;
+    keep_windows(call, &window, input->dims + 2, dims + 2);
     double outputs = (double)product(dims, input->rank);
     call->flop =
         2 * outputs * (double)weight->dims[1] * (double)product(window.kernel, window.rank);
@@ -153,7 +182,7 @@ bool shape_conv_transpose(const struct onnx_model *model, struct onnx_call *call
 {
     const struct onnx_value *input = call_input(model, call, 0);
     const struct onnx_value *weight = call_input(model, call, 1);
-    struct window window = {0};
+    struct onnx_window window = {0};
     int64_t group = attribute_int(call, "group", 1), extra[RANK_MOST], dims[RANK_MOST];
     int stated_count = 0;
     if (!read_weight(model, call, &window)) return false;
@@ -182,6 +211,7 @@ bool shape_conv_transpose(const struct onnx_model *model, struct onnx_call *call
         if (is_same) dims[i + 2] = size * window.stride[i];
         if (stated_count >= window.rank) dims[i + 2] = stated[stated_count - window.rank + i];
     }
+    keep_windows(call, &window, dims + 2, input->dims + 2);
     double inputs = (double)input->elements;
     call->flop = 2 * inputs * (double)weight->dims[1] * (double)product(window.kernel, window.rank);
     return set_output(model, call, 0, input->element, input->rank, dims);
@@ -190,7 +220,7 @@ bool shape_conv_transpose(const struct onnx_model *model, struct onnx_call *call
 bool shape_pool(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *input = call_input(model, call, 0);
-    struct window window = {0};
+    struct onnx_window window = {0};
     int64_t dims[RANK_MOST];
     if (!read_window(model, call, input, &window)) return false;
     if (!attribute_has(call, "kernel_shape")) {
@@ -199,6 +229,7 @@ bool shape_pool(const struct onnx_model *model, struct onnx_call *call)
     if (!read_extents(model, call, "kernel_shape", window.rank, 1, 1, window.kernel)) return false;
     memcpy(dims, input->dims, 2 * sizeof *dims);
     if (!slide(model, call, &window, input->dims + 2, dims + 2)) return false;
+    keep_windows(call, &window, input->dims + 2, dims + 2);
     call->flop = (double)product(dims, input->rank) * (double)product(window.kernel, window.rank);
     return set_output(model, call, 0, input->element, input->rank, dims) &&
            set_output(model, call, 1, ELEMENT_INT64, input->rank, dims);

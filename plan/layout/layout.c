@@ -5,7 +5,24 @@
 
 bool layout_equal(const struct layout *a, const struct layout *b)
 {
-    return memcmp(a->of, b->of, sizeof a->of) == 0;
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static int halo_index(enum dim dim)
+{
+    return dim == DIM_HEIGHT ? 0 : dim == DIM_WIDTH ? 1 : -1;
+}
+
+struct halo *layout_halo(struct layout *layout, enum dim dim)
+{
+    int index = halo_index(dim);
+    return index < 0 ? NULL : &layout->halos[index];
+}
+
+static struct halo halo_of(const struct layout *layout, enum dim dim)
+{
+    int index = halo_index(dim);
+    return index < 0 ? (struct halo){0, 0, 0} : layout->halos[index];
 }
 
 unsigned layout_axes_on(const struct layout *layout, enum dim dim)
@@ -39,7 +56,11 @@ int64_t layout_local_size(const struct layout *layout, const struct mesh *mesh, 
     for (int i = 0; i < mesh->axis_count; i++) {
         if (layout->of[i] == (int8_t)dim) parts *= mesh->axes[i].size;
     }
-    return parts == 1 ? size : divide_up(size, parts);
+    if (parts == 1) return size;
+    struct halo halo = halo_of(layout, dim);
+    int64_t more = parts > 2 ? halo.lo + halo.hi : halo.lo > halo.hi ? halo.lo : halo.hi;
+    int64_t held = divide_up(size, parts) + more;
+    return held < size ? held : size;
 }
 
 int64_t layout_local_elements(const struct layout *layout, const struct mesh *mesh,
@@ -104,6 +125,17 @@ struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, 
     return (struct slice){first, each < size - first ? each : size - first};
 }
 
+struct slice layout_held(const struct layout *layout, const struct mesh *mesh, enum dim dim,
+                         int64_t size, int rank)
+{
+    struct slice own = layout_slice(layout, mesh, dim, size, rank);
+    struct halo halo = halo_of(layout, dim);
+    if (!layout_axes_on(layout, dim)) return own;
+    int64_t first = own.first > halo.lo ? own.first - halo.lo : 0;
+    int64_t end = own.first + own.count + halo.hi;
+    return (struct slice){first, (end < size ? end : size) - first};
+}
+
 const char *collective_name(enum collective collective)
 {
     static const char *const NAMES[COLLECTIVE_COUNT] = {
@@ -117,19 +149,21 @@ const char *collective_name(enum collective collective)
 // The table of the design: what one axis must do.
 static struct change axis_change(int8_t from, int8_t to)
 {
-    if (from == to) return (struct change){0};
+    if (from == to) return (struct change){.collective = COLLECTIVE_NONE};
     assert(to >= 0 && "only a producer makes partial results");
     enum dim from_dim = from > 0 ? (enum dim)from : DIM_NONE;
     enum dim to_dim = (enum dim)to;
-    if (from == LAYOUT_WHOLE) return (struct change){COLLECTIVE_SLICE, 0, to_dim, DIM_NONE, 0};
+    if (from == LAYOUT_WHOLE) return (struct change){.collective = COLLECTIVE_SLICE, .dim = to_dim};
     if (from < 0 && to == LAYOUT_WHOLE) {
-        return (struct change){COLLECTIVE_ALL_REDUCE, 0, DIM_NONE, DIM_NONE, from};
+        return (struct change){.collective = COLLECTIVE_ALL_REDUCE, .combine = from};
     }
-    if (from < 0) return (struct change){COLLECTIVE_REDUCE_SCATTER, 0, to_dim, DIM_NONE, from};
+    if (from < 0)
+        return (struct change){
+            .collective = COLLECTIVE_REDUCE_SCATTER, .dim = to_dim, .combine = from};
     if (to == LAYOUT_WHOLE) {
-        return (struct change){COLLECTIVE_ALL_GATHER, 0, from_dim, DIM_NONE, 0};
+        return (struct change){.collective = COLLECTIVE_ALL_GATHER, .dim = from_dim};
     }
-    return (struct change){COLLECTIVE_ALL_TO_ALL, 0, from_dim, to_dim, 0};
+    return (struct change){.collective = COLLECTIVE_ALL_TO_ALL, .dim = from_dim, .to_dim = to_dim};
 }
 
 static bool is_same_change(const struct change *a, const struct change *b)
@@ -164,32 +198,76 @@ static int rank_of(const struct mesh *mesh, const struct layout *from, const str
     return waits_for_other(mesh, from, to, axis) ? COLLECTIVE_COUNT + rank : rank;
 }
 
+// The changes found so far, in the order in which they come.
+struct change_list {
+    struct change *changes;
+    int ranks[CHANGE_MAX], count;
+};
+
+// Strips go back before all else, columns before rows; they are fetched last, rows before columns,
+// each for the rows that came. What is left out is least to begin with.
+static int halo_rank(const struct change *change)
+{
+    if (change->collective == COLLECTIVE_SLICE) return 0;
+    return change->combine ? -1 - halo_index(change->dim)
+                           : 2 * COLLECTIVE_COUNT + halo_index(change->dim);
+}
+
+static void insert(struct change_list *list, const struct change *change, int rank)
+{
+    assert(list->count < CHANGE_MAX);
+    int at = list->count++;
+    for (; at > 0 && list->ranks[at - 1] > rank; at--) {
+        list->changes[at] = list->changes[at - 1];
+        list->ranks[at] = list->ranks[at - 1];
+    }
+    list->changes[at] = *change;
+    list->ranks[at] = rank;
+}
+
+// What becomes of a halo: its strips are added to who owns them, left out, or fetched.
+static void change_halos(const struct layout *from, const struct layout *to,
+                         struct change_list *list)
+{
+    static const enum dim DIMS[HALO_DIMS] = {DIM_HEIGHT, DIM_WIDTH};
+    for (int d = 0; d < HALO_DIMS; d++) {
+        struct halo old = from->halos[d], new = to->halos[d];
+        bool has_old = old.lo || old.hi, has_new = new.lo || new.hi;
+        if (old.lo == new.lo && old.hi == new.hi &&old.sums == new.sums) continue;
+        assert(!new.sums && "only a producer makes strips to be added");
+        struct change change = {.dim = DIMS[d], .is_halo = true};
+        change.axes = layout_axes_on(from, DIMS[d]);
+        change.collective = old.sums ? COLLECTIVE_SEND_RECV : COLLECTIVE_SLICE;
+        change.combine = old.sums ? LAYOUT_SUM : 0;
+        if (has_old) insert(list, &change, halo_rank(&change));
+        change.axes = layout_axes_on(to, DIMS[d]);
+        change.collective = COLLECTIVE_SEND_RECV;
+        change.combine = 0;
+        if (has_new) insert(list, &change, halo_rank(&change));
+    }
+}
+
 int layout_change(const struct mesh *mesh, const struct layout *from, const struct layout *to,
                   struct change changes[CHANGE_MAX])
 {
-    int count = 0, ranks[CHANGE_MAX];
+    struct change_list list = {.changes = changes, .count = 0};
     if (layout_equal(from, to)) return 0;
     for (int i = 0; i < mesh->axis_count; i++) {
         struct change change = axis_change(from->of[i], to->of[i]);
         if (change.collective == COLLECTIVE_NONE) continue;
         int at = 0;
-        while (at < count && !is_same_change(&changes[at], &change))
+        while (at < list.count && !is_same_change(&changes[at], &change))
             at++;
         int rank = rank_of(mesh, from, to, &change, i);
-        if (at < count && ranks[at] == rank) {
+        if (at < list.count && list.ranks[at] == rank) {
             changes[at].axes |= 1u << i;
             continue;
         }
-        assert(count < CHANGE_MAX);
-        for (at = count++; at > 0 && ranks[at - 1] > rank; at--) {
-            changes[at] = changes[at - 1];
-            ranks[at] = ranks[at - 1];
-        }
         change.axes = 1u << i;
-        changes[at] = change;
-        ranks[at] = rank;
+        insert(&list, &change, rank);
     }
-    return count;
+    change_halos(from, to, &list);
+    return list.count;
 }
 
 struct layout layout_after(const struct mesh *mesh, const struct layout *from,
@@ -197,6 +275,12 @@ struct layout layout_after(const struct mesh *mesh, const struct layout *from,
 {
     assert(change->axes && change->axes >> mesh->axis_count == 0);
     struct layout layout = *from;
+    if (change->is_halo) {
+        bool is_fetched = change->collective == COLLECTIVE_SEND_RECV && !change->combine;
+        *layout_halo(&layout, change->dim) =
+            is_fetched ? halo_of(to, change->dim) : (struct halo){0, 0, 0};
+        return layout;
+    }
     for (int i = 0; i < mesh->axis_count; i++) {
         if (change->axes >> i & 1) layout.of[i] = to->of[i];
     }

@@ -1,6 +1,7 @@
 #include "plan/layout/strategy.h"
 
 #include "plan/layout/rules.h"
+#include "plan/layout/spatial.h"
 
 #include <assert.h>
 
@@ -38,6 +39,8 @@ static const struct technique TECHNIQUES[] = {
      .splits_queries = true},
     {"context (Ulysses)", AXIS_CP, .prefers = {DIM_SEQ}, .in_attention = {DIM_HEAD, DIM_KV_HEAD},
      .tokens = DIM_SEQ},
+    {"spatial, rows", AXIS_SP_H, .prefers = {DIM_HEIGHT}},
+    {"spatial, columns", AXIS_SP_W, .prefers = {DIM_WIDTH}},
     {"expert", AXIS_EP, .prefers = {DIM_EXPERT}, .otherwise = DIM_NONE},
     {"expert tensor", AXIS_ETP, .prefers = {DIM_FFN}, .otherwise = DIM_NONE},
 };
@@ -263,7 +266,7 @@ struct strategy strategy_of(const struct mesh *mesh, const struct parallel *para
         strategy.used_up |= (unsigned)used_up << i;
         parts[dim] *= axis->size;
     }
-    struct layout chosen = {{0}};
+    struct layout chosen = {.of = {0}};
     for (int i = 0; i < mesh->axis_count; i++)
         chosen.of[i] = (int8_t)strategy.of[i];
     for (int i = 0; i < mesh->axis_count; i++) {
@@ -284,7 +287,7 @@ bool strategy_is_keys(const struct op *op, bool output, int index)
 static struct layout split_layout(const struct mesh *mesh, const struct strategy *strategy,
                                   const struct tensor *tensor, bool keys)
 {
-    struct layout layout = {{0}};
+    struct layout layout = {.of = {0}};
     int kv_head = tensor_find_dim(tensor, DIM_KV_HEAD), order[MESH_AXIS_MAX];
     int64_t kv_parts = 1;
     if (kv_head >= 0) order_axes(mesh, order);
@@ -310,7 +313,9 @@ struct layout strategy_input(const struct mesh *mesh, const struct strategy *str
 {
     assert(input >= 0 && input < op->input_count);
     const struct tensor *tensor = &block->tensors[op->inputs[input]];
-    return split_layout(mesh, strategy, tensor, strategy_is_keys(op, false, input));
+    struct layout layout = split_layout(mesh, strategy, tensor, strategy_is_keys(op, false, input));
+    spatial_halos(mesh, block, op, false, input, &layout);
+    return layout;
 }
 
 // Whether a split of `dim` that an output does not show leaves the output partial.
@@ -334,13 +339,14 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
         if (dim == DIM_NONE || layout.of[i] != LAYOUT_WHOLE) continue;
         if (makes_partial(block, op, dim)) layout.of[i] = LAYOUT_SUM;
     }
+    spatial_halos(mesh, block, op, true, output, &layout);
     return layout;
 }
 
 struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *parallel,
                                 const struct tensor *tensor)
 {
-    struct layout layout = {{0}};
+    struct layout layout = {.of = {0}};
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct technique *technique = technique_at(parallel, &mesh->axes[i]);
         if (!technique) continue;

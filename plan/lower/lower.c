@@ -100,7 +100,7 @@ static struct layout keep_stored(struct lowering *low, int tensor, const struct 
     const struct block *block = low->block;
     struct layout stored =
         strategy_stored(low->mesh, low->request->parallel, &block->tensors[tensor], read);
-    struct layout apart = {{0}};
+    struct layout apart = {.of = {0}};
     for (int i = 0; i < low->mesh->axis_count; i++)
         if (stored.of[i] != read->of[i]) apart.of[i] = stored.of[i];
     low->stored[tensor] = apart;

@@ -49,12 +49,14 @@ static enum axis parent_of(const struct mesh *mesh, unsigned axes, bool is_rows)
     return parent;
 }
 
-// An all-to-all hands over as much as the fuller of its two buffers holds.
+// An all-to-all hands over as much as the fuller of its two buffers holds, neighbours what they
+// have of each other's halo.
 static int64_t payload(const struct lowering *low, const struct change *change, int input,
                        int output)
 {
     int64_t from = low->backing[input].whole_bytes, to = low->backing[output].whole_bytes;
     if (change->collective == COLLECTIVE_ALL_TO_ALL) return from > to ? from : to;
+    if (change->is_halo) return from > to ? from - to : to - from;
     return change->collective == COLLECTIVE_ALL_GATHER ? to : from;
 }
 
@@ -231,7 +233,7 @@ void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layo
 void lowering_fetch(struct lowering *low, int64_t bytes)
 {
     const struct change change = {.collective = COLLECTIVE_FETCH};
-    const struct layout whole = {{0}};
+    const struct layout whole = {.of = {0}};
     int input = lowering_flat_buffer(low, bytes, &whole);
     int output = lowering_flat_buffer(low, bytes, &whole);
     low->program->buffers[input].external = low->program->buffers[output].external = true;
@@ -243,8 +245,8 @@ void lowering_fetch(struct lowering *low, int64_t bytes)
 
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count)
 {
-    struct change change = {COLLECTIVE_ALL_GATHER, axes, DIM_EXPERT, DIM_NONE, 0};
-    struct layout whole = {{0}};
+    struct change change = {.collective = COLLECTIVE_ALL_GATHER, .axes = axes, .dim = DIM_EXPERT};
+    struct layout whole = {.of = {0}};
     int64_t bytes = expert_count * lowering_element_bytes(low, ELEMENT_INT64);
     int input = lowering_flat_buffer(low, bytes, &whole);
     int output = lowering_flat_buffer(low, bytes * mesh_size(low->mesh, axes), &whole);

@@ -1,3 +1,4 @@
+#include "models/op_image.h"
 #include "plan/lower/lowering.h"
 
 #include <assert.h>
@@ -67,7 +68,7 @@ static unsigned keep_partial(const struct layout *home, unsigned axes, struct la
 }
 
 // Local extents, from the tensors as the instruction reads and writes them; 0 for other dims. Keys
-// of attention have the name seq: they count as kv_seq.
+// of attention have the name seq: they count as kv_seq. What lies in a halo is not worked on.
 static void local_sizes(const struct lowering *low, const struct op *op, const struct instr *instr,
                         int64_t size[DIM_COUNT])
 {
@@ -84,7 +85,9 @@ static void local_sizes(const struct lowering *low, const struct op *op, const s
             enum dim as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;
             if (size[as]) continue;
             int64_t whole = extent_size(&tensor->extents[e], low->batch, low->request->seq_len);
-            size[as] = layout_local_size(&buffer->layout, low->mesh, dim, whole);
+            struct layout own = buffer->layout;
+            memset(own.halos, 0, sizeof own.halos);
+            size[as] = layout_local_size(&own, low->mesh, dim, whole);
         }
     }
 }
@@ -211,7 +214,7 @@ static int sum_partials(struct lowering *low, int index, const struct block_sum 
                         struct block_sum *rest)
 {
     int buffers[OP_INPUT_MAX], count = 0;
-    struct layout shared = {{0}};
+    struct layout shared = {.of = {0}};
     *rest = (struct block_sum){.input_count = 0};
     for (int i = 0; i < sum->input_count; i++) {
         struct layout home = lowering_home_layout(low, sum->inputs[i]);
@@ -247,7 +250,7 @@ static void lower_sum(struct lowering *low, int index)
     if (together < 0) rest = *sum;
     for (int i = 0; i < rest.input_count; i++) {
         const struct tensor *term = &low->block->tensors[rest.inputs[i]];
-        struct layout want = {{0}};
+        struct layout want = {.of = {0}};
         for (int a = 0; a < low->mesh->axis_count; a++) {
             // A bias has only some of the dims.
             int8_t of = result.of[a];
@@ -262,12 +265,19 @@ static void lower_sum(struct lowering *low, int index)
     place_output(low, op->outputs[0], output);
 }
 
-// Rows of numbers that an operator reduces inside: as many as it has tokens.
+// Rows of numbers that an operator reduces inside: as many as it has tokens, or its statistics.
 static int64_t inner_bytes(const struct lowering *low, const struct op *op,
                            const struct layout *whole)
 {
     const struct tensor *output = &low->block->tensors[op->outputs[0]];
-    int64_t rows = 1;
+    int64_t rows = 1, statistics = 0;
+    for (int i = 0; i < op->input_count + op->output_count; i++) {
+        int t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
+        if (!op_is_statistic(low->block, op, t)) continue;
+        statistics += layout_local_elements(whole, low->mesh, &low->block->tensors[t], low->batch,
+                                            low->request->seq_len);
+    }
+    if (statistics > 0) return statistics * lowering_element_bytes(low, ELEMENT_FP32);
     for (int e = 0; e < output->rank; e++) {
         enum dim dim = output->extents[e].dim;
         if (op_rule(op->kind)->split(low->block, op, dim) == SPLIT_REDUCED) continue;

@@ -14,7 +14,7 @@ unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kin
 static struct layout flat_layout(const struct lowering *low, enum parameter_kind kind, int8_t of)
 {
     unsigned axes = lowering_shard_axes(low, kind);
-    struct layout layout = {{0}};
+    struct layout layout = {.of = {0}};
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (axes >> i & 1) layout.of[i] = of;
     }

@@ -38,6 +38,15 @@ static bool check_packed(const struct checking *checking, const struct block_pro
     return true;
 }
 
+// Places of neighbours that a rank has room for: of two ranks each has one neighbour.
+static int64_t strips_of(const struct layout *layout, enum dim dim, int64_t parts)
+{
+    if (dim != DIM_HEIGHT && dim != DIM_WIDTH) return 0;
+    const struct halo *halo = &layout->halos[dim == DIM_HEIGHT ? 0 : 1];
+    if (parts > 2) return halo->lo + halo->hi;
+    return halo->lo > halo->hi ? halo->lo : halo->hi;
+}
+
 // Rows of experts and blocks that pass by have room of their own.
 static bool check_sizes(const struct checking *checking, const struct check_block *block)
 {
@@ -59,7 +68,9 @@ static bool check_sizes(const struct checking *checking, const struct check_bloc
                 if (buffer->layout.of[a] == (int)tensor->extents[i].dim)
                     parts *= mesh->axes[a].size;
             }
-            bytes *= (size + parts - 1) / parts;
+            int64_t held = (size + parts - 1) / parts;
+            if (parts > 1) held += strips_of(&buffer->layout, tensor->extents[i].dim, parts);
+            bytes *= held < size ? held : size;
         }
         bool is_right = block->is_streamed[b] ? buffer->bytes <= bytes : buffer->bytes == bytes;
         if (!is_right) return fail(checking, block->program, b, "has another size than its layout");
@@ -87,6 +98,27 @@ static bool is_change(const struct instr *instr, int from, int to)
     }
 }
 
+// Neighbours exchange strips of a dim that is split alike before and after: they are there after,
+// or before and then added or left out. The other dim's are as they were.
+static bool is_halo_change(const struct instr *instr, const struct layout *from,
+                           const struct layout *to)
+{
+    int d = instr->dim == DIM_HEIGHT ? 0 : 1;
+    const struct halo *old = &from->halos[d], *new = &to->halos[d];
+    bool is_other_kept = memcmp(&from->halos[1 - d], &to->halos[1 - d], sizeof *old) == 0;
+    bool is_same_split = memcmp(from->of, to->of, sizeof from->of) == 0;
+    bool is_fetched = !old->lo && !old->hi && (new->lo || new->hi) && !new->sums;
+    bool is_dropped = (old->lo || old->hi) && !new->lo && !new->hi && !new->sums;
+    if (!is_other_kept || !is_same_split) return false;
+    if (instr->collective == COLLECTIVE_SLICE) return is_dropped && !old->sums;
+    return instr->combine ? is_dropped && old->sums : is_fetched;
+}
+
+static bool has_same_halos(const struct layout *a, const struct layout *b)
+{
+    return memcmp(a->halos, b->halos, sizeof a->halos) == 0;
+}
+
 // Layouts are those of the last writer: what a reduce-scatter leaves partial over other axes an
 // all-reduce in place may follow.
 static bool is_reduced_later(const struct block_program *program, int from, int axis, int buffer)
@@ -112,7 +144,9 @@ static bool check_changes(const struct checking *checking, const struct check_bl
         bool is_right =
             is_in_place == (instr->collective == COLLECTIVE_ALL_REDUCE) &&
             program->buffers[instr->inputs[0]].tensor == program->buffers[instr->outputs[0]].tensor;
-        for (int a = 0; a < checking->program->mesh.axis_count; a++) {
+        bool is_halo = !has_same_halos(from, to);
+        if (is_halo) is_right = is_right && is_halo_change(instr, from, to);
+        for (int a = 0; a < checking->program->mesh.axis_count && !is_halo; a++) {
             bool is_moved = instr->axes >> a & 1;
             bool is_kept =
                 from->of[a] == to->of[a] || (from->of[a] < 0 && to->of[a] == LAYOUT_WHOLE &&

@@ -291,7 +291,7 @@ bool script_bucket_is_flat(const struct script_bucket *bucket)
 
 struct slice script_unit_slice(const struct script *script, int unit, unsigned axes, int rank)
 {
-    struct layout layout = {{0}};
+    struct layout layout = {.of = {0}};
     for (int i = 0; i < script->program->mesh.axis_count; i++) {
         if (axes >> i & 1) layout.of[i] = DIM_FLAT;
     }

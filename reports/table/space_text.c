@@ -58,6 +58,8 @@ char *space_text(struct arena *arena, const struct search_request *request,
     table_row(&table, (const char *[]){"choice", "", "values"});
     for (int i = 0; i < CHOICE_COUNT; i++) {
         enum choice choice = (enum choice)i;
+        bool is_told = choice_kind(choice) != CHOICE_KIND_DEGREE || !choice_may_be_absent(choice);
+        if (!is_told && !list->choices[i].is_pinned) continue;
         const char *rule = list->choices[i].is_pinned ? "pinned" : rule_of(choice);
         table_row(&table,
                   (const char *[]){choice_name(choice), rule, values_text(arena, list, choice)});

@@ -25,7 +25,8 @@ static struct block_program *lower(struct arena *arena, const char *config,
 {
     struct import_options options = {.flash = true};
     struct graph *graph = tiny_graph(arena, config, &options);
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 1, .passes = PASS_ALL};
+    struct parallel parallel = {
+        .degree = {[0 ... AXIS_COUNT - 1] = 1}, .micro_batch = 1, .passes = PASS_ALL};
     parallel.degree[AXIS_TP] = tp;
     parallel_default_order(&parallel);
     struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);

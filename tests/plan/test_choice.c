@@ -119,19 +119,22 @@ static void put_rules(struct json_writer *writer)
 
 static void put_layout(struct json_writer *writer)
 {
-    int64_t count = 0;
+    int64_t count = 0, least = 0;
     const char *axes = "";
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
         if (!axis_takes_ranks(axis)) continue;
+        least += !choice_axis_may_be_absent(axis);
         axes = arena_print(writer->arena, "%s%s%s", axes, count++ ? "|" : "", axis_name(axis));
     }
     json_open(writer, "order", '{');
-    json_put_text(writer, "description", "axes that take ranks, innermost first");
+    json_put_text(
+        writer, "description",
+        "axes that take ranks, innermost first; what is absent among the degrees may be absent");
     json_put_text(writer, "type", "array");
     json_open(writer, "items", '{');
     put_words(writer, "enum", axes);
     json_close(writer, '}');
-    json_put_i64(writer, "minItems", count);
+    json_put_i64(writer, "minItems", least);
     json_put_i64(writer, "maxItems", count);
     json_put_bool(writer, "uniqueItems", true);
     json_close(writer, '}');

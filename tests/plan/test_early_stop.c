@@ -18,7 +18,7 @@ static const char NEOX[] =
 static void check(struct arena *arena, const char *text, int tp, int ep, int zero)
 {
     struct import_options options = {.flash = true, .vocab_multiple = 4};
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                 .vpp = 1,
                                 .micro_batch = 2,
                                 .sp = tp > 1,

@@ -137,7 +137,7 @@ static void kernels_of_every_model_can_run_and_move_what_crosses_them(void **sta
         struct import_options options = {.flash = way & 1, .dropout = way & 2, .vocab_multiple = 4};
         const struct graph *graph = tiny_graph(arena, TINY_MODELS[way / 4], &options);
         for (int tp = 1; tp <= 2; tp++) {
-            struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+            struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                         .micro_batch = 1,
                                         .sp = tp > 1 && way & 1,
                                         .passes = PASS_ALL};

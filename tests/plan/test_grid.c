@@ -50,7 +50,8 @@ static const struct block_program *layer_of(struct arena *arena, enum tp_kind ki
     struct import_options options = {.flash = true};
     struct graph *graph = tiny_graph(arena, MODEL, &options);
     struct parallel *parallel = ARENA_NEW(arena, struct parallel, 1);
-    *parallel = (struct parallel){.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = BATCH};
+    *parallel =
+        (struct parallel){.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = BATCH};
     parallel->degree[AXIS_TP] = RANKS;
     parallel->tp_kind = kind;
     *mesh = mesh_make(parallel, graph->kv_head_count);

@@ -133,8 +133,10 @@ static void groups_change_places_and_nothing_else(void **state)
     for (int way = 0; TINY_MODELS[way / 4]; way++) {
         struct import_options options = {.flash = way & 1, .dropout = way & 2, .vocab_multiple = 4};
         const struct graph *graph = tiny_graph(arena, TINY_MODELS[way / 4], &options);
-        struct parallel parallel = {
-            .degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 1, .sp = way & 1, .passes = PASS_ALL};
+        struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                    .micro_batch = 1,
+                                    .sp = way & 1,
+                                    .passes = PASS_ALL};
         parallel.degree[AXIS_TP] = way & 2 ? 2 : 1;
         // One row a rank: sums over rows are views.
         parallel.degree[AXIS_CP] = (way & 3) == 1 ? 4 : 1;

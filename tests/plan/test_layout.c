@@ -17,7 +17,7 @@ struct held_layout {
 
 static struct mesh small_mesh(void)
 {
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = 1};
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = 1};
     parallel.degree[AXIS_TP] = 2;
     parallel.degree[AXIS_CP] = 3;
     parallel.degree[AXIS_DP] = 2;
@@ -132,7 +132,7 @@ static void carry_out(const struct mesh *mesh, const struct change *change,
     static struct held_layout before;
     before = *held;
     check_dims(change, from, to);
-    struct layout kept = {{0}};
+    struct layout kept = {.of = {0}};
     for (int i = 0; i < AXES; i++) {
         if (change->axes >> i & 1) kept.of[i] = to->of[i];
     }
@@ -155,7 +155,7 @@ static uint32_t next_random(uint64_t *seed)
 static struct layout random_layout(uint64_t *seed, const struct layout *from)
 {
     static const int8_t CHOICES[] = {LAYOUT_WHOLE, DIM_SEQ, DIM_HIDDEN, LAYOUT_SUM};
-    struct layout layout = {{0}};
+    struct layout layout = {.of = {0}};
     for (int i = 0; i < AXES; i++) {
         uint32_t count = !from || from->of[i] == LAYOUT_SUM ? 4 : 3;
         layout.of[i] = CHOICES[next_random(seed) % count];
@@ -194,7 +194,7 @@ static void changes_of_random_layouts_give_each_rank_what_the_layout_says(void *
 static struct change only_change(int8_t from, int8_t to)
 {
     struct mesh mesh = small_mesh();
-    struct layout a = {{from}}, b = {{to}};
+    struct layout a = {.of = {from}}, b = {.of = {to}};
     struct change changes[CHANGE_MAX];
     assert_int_equal(layout_change(&mesh, &a, &b, changes), 1);
     assert_int_equal(changes[0].axes, 1);
@@ -228,7 +228,7 @@ static void axes_that_change_alike_are_one_collective(void **state)
 {
     (void)state;
     struct mesh mesh = small_mesh();
-    struct layout from = {{DIM_SEQ, DIM_SEQ, LAYOUT_SUM}}, to = {{0}};
+    struct layout from = {.of = {DIM_SEQ, DIM_SEQ, LAYOUT_SUM}}, to = {.of = {0}};
     struct change changes[CHANGE_MAX];
     assert_int_equal(layout_change(&mesh, &from, &to, changes), 2);
     assert_int_equal(changes[0].collective, COLLECTIVE_ALL_REDUCE);
@@ -240,8 +240,8 @@ static void all_to_alls_between_other_dims_are_one(void **state)
 {
     (void)state;
     struct mesh mesh = small_mesh();
-    struct layout from = {{DIM_SEQ, LAYOUT_WHOLE, DIM_BATCH}};
-    struct layout to = {{DIM_EXPERT, DIM_EXPERT, DIM_EXPERT}};
+    struct layout from = {.of = {DIM_SEQ, LAYOUT_WHOLE, DIM_BATCH}};
+    struct layout to = {.of = {DIM_EXPERT, DIM_EXPERT, DIM_EXPERT}};
     struct change changes[CHANGE_MAX];
     assert_int_equal(layout_change(&mesh, &from, &to, changes), 2);
     assert_int_equal(changes[0].collective, COLLECTIVE_SLICE);
@@ -258,13 +258,13 @@ static void all_to_alls_between_other_dims_are_one(void **state)
 static void what_joins_a_dim_last_is_its_inner_digit(void **state)
 {
     (void)state;
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .cp_kind = CP_ULYSSES};
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .cp_kind = CP_ULYSSES};
     parallel.degree[AXIS_TP] = 2;
     parallel.degree[AXIS_CP] = 4;
     struct mesh mesh = mesh_make(&parallel, 4);
     assert_int_equal(mesh.axis_count, 3);
-    struct layout heads = {{DIM_HEAD, DIM_HEAD, DIM_HEAD}};
-    struct layout keys = {{DIM_KV_HEAD, DIM_KV_HEAD, LAYOUT_WHOLE}};
+    struct layout heads = {.of = {DIM_HEAD, DIM_HEAD, DIM_HEAD}};
+    struct layout keys = {.of = {DIM_KV_HEAD, DIM_KV_HEAD, LAYOUT_WHOLE}};
     for (int rank = 0; rank < mesh.rank_count; rank++) {
         // Every rank holds the kv head of its query heads.
         int64_t head = layout_slice(&heads, &mesh, DIM_HEAD, 8, rank).first;
@@ -276,7 +276,7 @@ static void what_joins_a_dim_last_is_its_inner_digit(void **state)
     parallel.degree[AXIS_CP] = 1;
     parallel.degree[AXIS_EP] = 2;
     mesh = mesh_make(&parallel, 0);
-    struct layout tokens = {{DIM_SEQ, DIM_SEQ}};
+    struct layout tokens = {.of = {DIM_SEQ, DIM_SEQ}};
     // The ranks that exchange experts, two apart, hold neighbouring tokens.
     assert_int_equal(mesh.axes[1].expert, AXIS_EP);
     assert_int_equal(layout_slice(&tokens, &mesh, DIM_SEQ, 8, 2).first, 2);
@@ -287,8 +287,8 @@ static void slices_come_first_and_gathers_last(void **state)
 {
     (void)state;
     struct mesh mesh = small_mesh();
-    struct layout from = {{DIM_SEQ, LAYOUT_SUM, LAYOUT_WHOLE}};
-    struct layout to = {{LAYOUT_WHOLE, DIM_HIDDEN, DIM_SEQ}};
+    struct layout from = {.of = {DIM_SEQ, LAYOUT_SUM, LAYOUT_WHOLE}};
+    struct layout to = {.of = {LAYOUT_WHOLE, DIM_HIDDEN, DIM_SEQ}};
     struct change changes[CHANGE_MAX];
     assert_int_equal(layout_change(&mesh, &from, &to, changes), 3);
     assert_int_equal(changes[0].collective, COLLECTIVE_SLICE);
@@ -300,7 +300,7 @@ static void local_sizes_round_up(void **state)
 {
     (void)state;
     struct mesh mesh = small_mesh();
-    struct layout layout = {{DIM_SEQ, DIM_SEQ, DIM_BATCH}};
+    struct layout layout = {.of = {DIM_SEQ, DIM_SEQ, DIM_BATCH}};
     assert_int_equal(layout_local_size(&layout, &mesh, DIM_SEQ, 13), 3);
     assert_int_equal(layout_local_size(&layout, &mesh, DIM_HIDDEN, 13), 13);
     struct tensor tensor = {.rank = 3, .extents = {{DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HIDDEN, 5}}};
@@ -310,7 +310,7 @@ static void local_sizes_round_up(void **state)
     assert_int_equal(layout_local_elements(&layout, &mesh, &tensor, 4, 12), 6);
     assert_int_equal(layout_local_elements(&layout, &mesh, &tensor, 1, 1), 2);
     tensor.density = 0;
-    struct layout flat = {{DIM_HIDDEN, DIM_FLAT, DIM_FLAT}};
+    struct layout flat = {.of = {DIM_HIDDEN, DIM_FLAT, DIM_FLAT}};
     assert_int_equal(layout_local_elements(&flat, &mesh, &tensor, 1, 1), 1);
 }
 
@@ -318,7 +318,7 @@ static void slices_of_all_ranks_cover_a_dim_once(void **state)
 {
     (void)state;
     struct mesh mesh = small_mesh();
-    struct layout layout = {{DIM_SEQ, DIM_SEQ, LAYOUT_WHOLE}};
+    struct layout layout = {.of = {DIM_SEQ, DIM_SEQ, LAYOUT_WHOLE}};
     for (int64_t size = 1; size <= 25; size++) {
         int64_t covered = 0;
         for (int rank = 0; rank < RANKS / 2; rank++) {

@@ -103,7 +103,7 @@ static void check_model(struct arena *arena, const char *text, struct degrees de
     struct arena_mark mark = arena_mark(arena);
     struct import_options options = {.flash = is_flash, .vocab_multiple = 4};
     struct graph *graph = tiny_graph(arena, text, &options);
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                 .vpp = 1,
                                 .micro_batch = MICRO_BATCH,
                                 .sp = degrees.sp,

@@ -40,10 +40,13 @@ static struct parallel draw_parallel(struct draw *draw)
 {
     static const int DEGREES[] = {1, 1, 2, 2, 4, 8};
     struct parallel parallel = {.vpp = 1, .order_count = 4};
-    for (int i = 0; i < AXIS_COUNT; i++)
-        parallel.degree[i] = i == AXIS_PP ? 1 : DRAW_ONE(draw, DEGREES);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        bool is_alone = i == AXIS_PP || i == AXIS_SP_H || i == AXIS_SP_W;
+        parallel.degree[i] = is_alone ? 1 : DRAW_ONE(draw, DEGREES);
+    }
     const enum axis *order = draw_int(draw, 0, 1) ? DRAW_ONE(draw, ORDERS) : ORDERS[0];
     memcpy(parallel.order, order, sizeof parallel.order);
+    parallel_complete_order(&parallel);
     parallel.micro_batch = draw_int(draw, 1, 2);
     parallel.sp = draw_int(draw, 0, 1);
     parallel.zero = draw_int(draw, 0, 3);

@@ -4,7 +4,7 @@
 
 static struct parallel degrees(int tp, int cp, int dp, int pp)
 {
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = 1};
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = 1};
     parallel.degree[AXIS_TP] = tp;
     parallel.degree[AXIS_CP] = cp;
     parallel.degree[AXIS_DP] = dp;
@@ -34,7 +34,7 @@ static void strides_follow_the_order_and_axes_of_one_rank_are_left_out(void **st
     assert_int_equal(mesh.axes[find_axis(&mesh, "pp")].stride, 12);
 
     parallel.order[0] = AXIS_PP;
-    parallel.order[3] = AXIS_TP;
+    parallel.order[parallel.order_count - 1] = AXIS_TP;
     mesh = mesh_make(&parallel, 0);
     assert_int_equal(mesh.axes[find_axis(&mesh, "pp")].stride, 1);
     assert_int_equal(mesh.axes[find_axis(&mesh, "dp")].stride, 2);

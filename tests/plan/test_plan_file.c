@@ -17,6 +17,8 @@ static void choices_read_back_as_they_were_written(void **state)
     int layers[] = {3, 4, 5};
     struct parallel written = {.degree = {[AXIS_TP] = 8,
                                           [AXIS_CP] = 1,
+                                          [AXIS_SP_H] = 2,
+                                          [AXIS_SP_W] = 1,
                                           [AXIS_EP] = 1,
                                           [AXIS_ETP] = 1,
                                           [AXIS_DP] = 5,

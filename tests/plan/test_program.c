@@ -24,7 +24,7 @@ static struct plan_case base(struct arena *arena, const char *model)
         model_graph(arena, config, &(struct import_options){.flash = true, .vocab_multiple = 1024});
     plan.cluster = cluster_load(arena, "dgx-h100-x16", &err);
     assert_string_equal(err.text, "");
-    plan.parallel = (struct parallel){.degree = {1, 1, 1, 1, 1, 1},
+    plan.parallel = (struct parallel){.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                       .vpp = 1,
                                       .micro_batch = 1,
                                       .schedule = SCHEDULE_1F1B,

@@ -28,7 +28,7 @@ static void check_masks(struct arena *arena, const char *text, int tp, int cp, i
                         bool is_flash)
 {
     struct import_options options = {.flash = is_flash, .vocab_multiple = 4};
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                 .vpp = 1,
                                 .micro_batch = 2,
                                 .sp = tp > 1,

@@ -110,7 +110,8 @@ static void one_micro_batch_has_nothing_to_add_up(void **state)
 {
     struct err err = {0};
     const struct stack *stack = stack_load(*state, "fsdp2", &err);
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 2, .zero = 3};
+    struct parallel parallel = {
+        .degree = {[0 ... AXIS_COUNT - 1] = 1}, .micro_batch = 2, .zero = 3};
     parallel.degree[AXIS_DP] = 8;
     assert_true(stack_accumulates(stack, &parallel, 32));
     assert_false(stack_accumulates(stack, &parallel, 16));

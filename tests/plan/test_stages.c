@@ -30,7 +30,8 @@ static const struct graph *make(struct model *model, int layers)
 
 static struct parallel pipeline(int pp, int vpp)
 {
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = vpp, .micro_batch = 1};
+    struct parallel parallel = {
+        .degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = vpp, .micro_batch = 1};
     parallel.degree[AXIS_PP] = pp;
     parallel.schedule = vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
     return parallel;

@@ -35,7 +35,7 @@ static void check(const struct graph *graph, int stage_count, const int *wanted)
         sum += layers[stage];
     }
     assert_int_equal(sum, graph->layer_count);
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = 1};
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = 1};
     parallel.degree[AXIS_PP] = stage_count;
     parallel.schedule = SCHEDULE_1F1B;
     parallel.stage_layers = layers;

@@ -18,7 +18,7 @@ static void cut(const double *elements, int count, int buckets, const int *expec
 static void buckets_are_as_even_as_whole_pieces_allow(void **state)
 {
     (void)state;
-    cut((const double[]){1, 1, 1, 1, 1, 1}, 6, 3, (const int[]){0, 0, 1, 1, 2, 2});
+    cut((const double[]){[0 ... AXIS_COUNT - 1] = 1}, 6, 3, (const int[]){0, 0, 1, 1, 2, 2});
     cut((const double[]){5, 1, 1, 1}, 4, 2, (const int[]){0, 1, 1, 1});
     cut((const double[]){1, 1, 1, 5}, 4, 2, (const int[]){0, 0, 0, 1});
     cut((const double[]){9, 1, 1}, 3, 3, (const int[]){0, 1, 2});

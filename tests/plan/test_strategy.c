@@ -9,7 +9,7 @@
 
 static struct parallel degrees(int tp, bool sp, int cp, int dp)
 {
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = 1};
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = 1};
     parallel.degree[AXIS_TP] = tp;
     parallel.degree[AXIS_CP] = cp;
     parallel.degree[AXIS_DP] = dp;

@@ -17,7 +17,7 @@ static struct evaluation_request request_of(struct arena *arena, const char *mod
         .stack = stack_load(arena, stack, &err),
         .fabrics = fabrics_load(arena, &err),
         .workload = {.seq_len = 4096, .precision = PRECISION_BF16, .expert_imbalance = 1},
-        .parallel = {.degree = {1, 1, 1, 1, 1, 1},
+        .parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                      .vpp = 1,
                      .recompute_layers = -1,
                      .schedule = SCHEDULE_1F1B},

@@ -240,7 +240,7 @@ static struct evaluation_request pipelined(struct arena *arena)
         .stack = stack_load(arena, "megatron-core", &err),
         .fabrics = fabrics_load(arena, &err),
         .workload = {.seq_len = 4096, .global_batch = 64, .precision = PRECISION_BF16},
-        .parallel = {.degree = {1, 1, 1, 1, 1, 1},
+        .parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                      .vpp = 1,
                      .micro_batch = 1,
                      .sp = true,

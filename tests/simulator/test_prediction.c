@@ -147,7 +147,7 @@ static void no_stage_ends_between_the_module_and_the_head(void **state)
         struct graph *graph = small_v3(*state, layers, 1, false);
         for (int pp = 1; pp <= layers + 2; pp++) {
             for (int vpp = 1; pp * vpp <= layers + 2; vpp++) {
-                struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = vpp};
+                struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = vpp};
                 struct err err = {0};
                 parallel.degree[AXIS_PP] = pp;
                 parallel.schedule = vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
@@ -161,7 +161,7 @@ static void no_stage_ends_between_the_module_and_the_head(void **state)
         }
     }
     struct graph *graph = small_v3(*state, 4, 1, false);
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1};
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1};
     struct err err = {0};
     parallel.degree[AXIS_PP] = 7;
     assert_false(stages_split(graph, &parallel, NULL, &err));

@@ -39,7 +39,7 @@ static struct evaluation_request request_of(struct arena *arena, const struct mo
         .stack = stack_load(arena, "megatron-core", &err),
         .fabrics = fabrics_load(arena, &err),
         .workload = {.seq_len = 2048, .global_batch = 16 * dp, .precision = PRECISION_BF16},
-        .parallel = {.degree = {1, 1, 1, 1, 1, 1},
+        .parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                      .vpp = 1,
                      .micro_batch = 1,
                      .sp = tp > 1,

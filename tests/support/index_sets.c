@@ -150,7 +150,7 @@ void sets_carry_out(struct index_machine *m, const struct instr *instr, unsigned
 // What the block as a whole says of itself: the signatures of the unsplit block.
 static void compute_truth(struct index_machine *m)
 {
-    struct layout whole = {{0}};
+    struct layout whole = {.of = {0}};
     for (int t = 0; t < m->block->tensor_count; t++) {
         m->whole[t] = sets_claimed_box(m, t, &whole, 0);
         m->truth[t] = ARENA_NEW(m->arena, uint64_t, m->whole[t].elements);

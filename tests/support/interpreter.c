@@ -11,6 +11,7 @@ struct interpreter interpreter_new(struct arena *arena, const struct block *bloc
     struct interpreter in = {.block = block, .arena = arena};
     in.values = ARENA_NEW(arena, double *, block->tensor_count);
     in.sizes = arena_alloc(arena, (size_t)block->tensor_count, sizeof *in.sizes);
+    in.firsts = arena_alloc(arena, (size_t)block->tensor_count, sizeof *in.firsts);
     for (int t = 0; t < block->tensor_count; t++) {
         for (int i = 0; i < block->tensors[t].rank; i++) {
             const struct extent *extent = &block->tensors[t].extents[i];
@@ -267,6 +268,9 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_DISPATCH_BACKWARD] = interpreter_dispatch,
     [OP_COMBINE_BACKWARD] = interpreter_combine,
     [OP_REDUCE] = run_reduce,
+    [OP_PRODUCT] = interpreter_product,
+    [OP_OPERATOR] = interpreter_operator,
+    [OP_OPERATOR_BACKWARD] = interpreter_operator,
 };
 
 void interpreter_run(struct interpreter *in, int first, int last)

@@ -7,10 +7,11 @@
 
 struct interpreter {
     const struct block *block;
-    double **values;                    // by tensor; NULL = not known yet
-    int64_t (*sizes)[TENSOR_RANK_MAX];  // by tensor: the extents of its array
-    int64_t offset[DIM_COUNT];          // first index held, for seq, kv_seq, head, vocab and expert
-    int64_t head_count;                 // whole, for the slopes of alibi
+    double **values;                     // by tensor; NULL = not known yet
+    int64_t (*sizes)[TENSOR_RANK_MAX];   // by tensor: the extents of its array
+    int64_t (*firsts)[TENSOR_RANK_MAX];  // by tensor: where its array begins; read of images alone
+    int64_t offset[DIM_COUNT];  // first index held, for seq, kv_seq, head, vocab and expert
+    int64_t head_count;         // whole, for the slopes of alibi
     int64_t capacity;  // tokens of a sequence that an expert takes, the first; 0: all. Whole alone
     struct arena *arena;
 };

@@ -17,6 +17,9 @@ void interpreter_norm(struct interpreter *in, const struct op *op);
 void interpreter_softmax(struct interpreter *in, const struct op *op);
 void interpreter_attention(struct interpreter *in, const struct op *op);
 void interpreter_concat(struct interpreter *in, const struct op *op);
+// tests/support/interpreter_images.c
+void interpreter_product(struct interpreter *in, const struct op *op);
+void interpreter_operator(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_experts.c
 void interpreter_route(struct interpreter *in, const struct op *op);
 void interpreter_dispatch(struct interpreter *in, const struct op *op);

@@ -12,7 +12,7 @@ struct lowered lowered_make(struct arena *arena, struct setup setup, int positio
     struct err err = {0};
     struct model_config *config = model_load(arena, setup.model, NULL, NULL, &err);
     assert_string_equal(err.text, "");
-    struct lowered l = {.parallel = {.degree = {1, 1, 1, 1, 1, 1},
+    struct lowered l = {.parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                      .vpp = 1,
                                      .micro_batch = at_least_one(setup.micro_batch),
                                      .sp = setup.sp,

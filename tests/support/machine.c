@@ -29,7 +29,7 @@ static struct machine_range range_of(const struct machine_case *m, int tensor,
     struct machine_range range = {.elements = 1, .rank = t->rank};
     for (int i = 0; i < t->rank; i++) {
         int64_t size = extent_size(&t->extents[i], m->batch, MACHINE_SEQ);
-        struct slice slice = layout_slice(layout, m->mesh, t->extents[i].dim, size, rank);
+        struct slice slice = layout_held(layout, m->mesh, t->extents[i].dim, size, rank);
         range.first[i] = slice.first;
         range.count[i] = slice.count;
         range.elements *= slice.count;
@@ -66,7 +66,7 @@ static int64_t place_of(const struct machine_range *range, const int64_t index[T
 
 static struct machine_range whole_range(const struct machine_case *m, int tensor)
 {
-    struct layout whole = {{0}};
+    struct layout whole = {.of = {0}};
     return range_of(m, tensor, &whole, 0);
 }
 
@@ -124,7 +124,7 @@ static void fail_at(const struct machine_case *m, const struct instr *instr, int
 }
 
 // One element of the result of a collective on one rank: the sum over the group for reductions,
-// else the copy that one of them holds.
+// else the copy that one of them holds. Of strips that are added some hold it and some do not.
 static double combined(struct machine_case *m, const struct instr *instr, int rank,
                        const int64_t index[TENSOR_RANK_MAX])
 {
@@ -141,7 +141,9 @@ static double combined(struct machine_case *m, const struct instr *instr, int ra
         value += m->values[other][instr->inputs[0]][at];
         holders++;
     }
-    if (holders != (sums ? members : 1)) fail_at(m, instr, holders, members);
+    bool is_strip = sums && instr->collective == COLLECTIVE_SEND_RECV;
+    bool is_right = is_strip ? holders >= 1 : holders == (sums ? members : 1);
+    if (!is_right) fail_at(m, instr, holders, members);
     return value;
 }
 
@@ -216,57 +218,72 @@ static void lose_together(struct machine_case *m, const struct instr *instr, int
     }
 }
 
-static bool splits_rows(const struct machine_case *m, const struct instr *instr)
+// The axes that split what a norm, or an operator with statistics, is taken over.
+static unsigned joint_axes(const struct machine_case *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
+    const struct layout *layout = &m->program->buffers[instr->outputs[0]].layout;
     bool is_norm = op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD;
-    return is_norm &&
-           layout_axes_on(&m->program->buffers[instr->outputs[0]].layout, DIM_HIDDEN) != 0;
+    if (is_norm) return layout_axes_on(layout, DIM_HIDDEN);
+    if (op->work.places != PLACES_STATISTICS) return 0;
+    return layout_axes_on(layout, DIM_HEIGHT) | layout_axes_on(layout, DIM_WIDTH);
 }
 
-// A buffer as a group of ranks has it, with whole rows.
-static double *rows_of(struct machine_case *m, int buffer, int rank, unsigned axes)
+// As a group of ranks has it: with whole rows, or images.
+static struct machine_range joint_range(const struct machine_case *m, int buffer, int rank)
 {
-    int tensor = m->program->buffers[buffer].tensor, last = m->block->tensors[tensor].rank - 1;
-    struct machine_range rows = buffer_range(m, buffer, rank);
-    rows.elements = rows.elements / rows.count[last] * whole_range(m, tensor).count[last];
-    rows.first[last] = 0;
-    rows.count[last] = whole_range(m, tensor).count[last];
-    double *values = ARENA_NEW(m->arena, double, rows.elements);
-    memcpy(m->local.sizes[tensor], rows.count, sizeof rows.count);
+    int tensor = m->program->buffers[buffer].tensor;
+    struct machine_range range = buffer_range(m, buffer, rank), whole = whole_range(m, tensor);
+    range.elements = 1;
+    for (int i = 0; i < range.rank; i++) {
+        enum dim dim = m->block->tensors[tensor].extents[i].dim;
+        if (dim == DIM_HIDDEN || dim == DIM_HEIGHT || dim == DIM_WIDTH) {
+            range.first[i] = whole.first[i];
+            range.count[i] = whole.count[i];
+        }
+        range.elements *= range.count[i];
+    }
+    return range;
+}
+
+static double *joined(struct machine_case *m, int buffer, int rank, unsigned axes)
+{
+    int tensor = m->program->buffers[buffer].tensor;
+    struct machine_range whole = joint_range(m, buffer, rank);
+    double *values = ARENA_NEW(m->arena, double, whole.elements);
+    memcpy(m->local.sizes[tensor], whole.count, sizeof whole.count);
+    memcpy(m->local.firsts[tensor], whole.first, sizeof whole.first);
     for (int other = 0; other < m->mesh->rank_count; other++) {
         if (!is_same_group(m->mesh, axes, rank, other)) continue;
         struct machine_range part = buffer_range(m, buffer, other);
         for (int64_t i = 0; i < part.elements && m->values[other][buffer]; i++) {
             int64_t index[TENSOR_RANK_MAX];
             index_of(&part, i, index);
-            values[place_of(&rows, index)] = m->values[other][buffer][i];
+            values[place_of(&whole, index)] = m->values[other][buffer][i];
         }
     }
     return values;
 }
 
-// A norm over rows of which each rank has a part: what its exchanges amount to. Nobody's inputs
-// change before all are done.
-static void normalise_together(struct machine_case *m, const struct instr *instr, int rank)
+// A norm over rows, or statistics over images, of which each rank has a part: what its exchanges
+// amount to. Nobody's inputs change before all are done.
+static void normalise_together(struct machine_case *m, const struct instr *instr, int rank,
+                               unsigned axes)
 {
     const struct op *op = &m->block->ops[instr->op];
-    unsigned axes = layout_axes_on(&m->program->buffers[instr->outputs[0]].layout, DIM_HIDDEN);
     for (int i = 0; i < instr->input_count; i++)
-        m->local.values[op->inputs[i]] = rows_of(m, instr->inputs[i], rank, axes);
+        m->local.values[op->inputs[i]] = joined(m, instr->inputs[i], rank, axes);
     for (int i = 0; i < instr->output_count; i++)
-        m->local.values[op->outputs[i]] = rows_of(m, instr->outputs[i], rank, axes);
+        m->local.values[op->outputs[i]] = joined(m, instr->outputs[i], rank, axes);
     interpreter_run(&m->local, instr->op, instr->op + 1);
     for (int o = 0; o < instr->output_count; o++) {
-        int last = m->block->tensors[op->outputs[o]].rank - 1;
-        struct machine_range own = buffer_range(m, instr->outputs[o], rank), rows = own;
+        struct machine_range own = buffer_range(m, instr->outputs[o], rank);
+        struct machine_range whole = joint_range(m, instr->outputs[o], rank);
         double *to = local_array(m, rank, instr->outputs[o]);
-        rows.first[last] = 0;
-        rows.count[last] = whole_range(m, op->outputs[o]).count[last];
         for (int64_t i = 0; i < own.elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
             index_of(&own, i, index);
-            to[i] = m->local.values[op->outputs[o]][place_of(&rows, index)];
+            to[i] = m->local.values[op->outputs[o]][place_of(&whole, index)];
         }
     }
 }
@@ -281,6 +298,7 @@ static void show(struct machine_case *m, int rank, int buffer, int tensor, bool 
     for (int i = 0; i < t->rank; i++) {
         enum dim dim = t->extents[i].dim;
         m->local.sizes[tensor][i] = range.count[i];
+        m->local.firsts[tensor][i] = range.first[i];
         if (!seen[dim]) m->local.offset[dim] = range.first[i];
         seen[dim] = true;
     }
@@ -292,7 +310,8 @@ static void compute(struct machine_case *m, const struct instr *instr, int rank)
     bool seen[DIM_COUNT] = {false};
     if (op->kind == OP_ADD) return add(m, instr, rank);
     if (op->kind == OP_LOSS && splits_vocab(m, instr)) return lose_together(m, instr, rank);
-    if (splits_rows(m, instr)) return normalise_together(m, instr, rank);
+    unsigned joint = joint_axes(m, instr);
+    if (joint) return normalise_together(m, instr, rank, joint);
     memset(m->local.offset, 0, sizeof m->local.offset);
     for (int i = 0; i < instr->input_count; i++) {
         show(m, rank, instr->inputs[i], op->inputs[i], seen);

@@ -218,7 +218,7 @@ bool oracle_draw(struct arena *arena, struct draw *draw, const struct oracle_que
     const struct drawing at = {arena, draw, question, drawn};
     bool is_near = near && draw_int(draw, 0, 1);
     for (int i = 0; i < TRIES; i++) {
-        *drawn = (struct parallel){.degree = {1, 1, 1, 1, 1, 1}};
+        *drawn = (struct parallel){.degree = {[0 ... AXIS_COUNT - 1] = 1}};
         if (is_near) *drawn = *near;
         if (is_near) change(&at);
         if (!is_near) draw_all(&at);

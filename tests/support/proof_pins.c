@@ -124,6 +124,9 @@ static int64_t any_value(const struct drawing *at, enum choice choice)
     case CHOICE_PP:
     case CHOICE_DP:
         return any_stage_ranks(at);
+    case CHOICE_SP_H:
+    case CHOICE_SP_W:
+        return draw_int(at->draw, 1, 2);
     case CHOICE_EP:
         return any_divisor(at->draw, experts > 0 ? experts : 1);
     case CHOICE_ETP:

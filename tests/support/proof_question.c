@@ -116,7 +116,8 @@ bool question_make(struct arena *arena, const struct question_words *words,
     request->fabrics = fabrics_load(arena, err);
     if (!request->stack || !request->fabrics) return false;
     if (!fabrics_cover(request->fabrics, cluster, err)) return false;
-    const struct parallel one = {.degree = {1, 1, 1, 1, 1, 1}, .passes = request->stack->passes};
+    const struct parallel one = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                 .passes = request->stack->passes};
     question->graph = evaluation_graph(arena, request->model, request->stack, &one);
     question->classes = classes_of(question->graph);
     return cluster_check_precision(cluster, words->workload.precision, err) &&

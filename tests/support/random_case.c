@@ -36,7 +36,8 @@ static struct parallel draw_parallel(struct draw *draw)
     static const int DEGREES[] = {1, 1, 2, 2, 3, 4};
     static const int RECOMPUTE[] = {RECOMPUTE_NONE, RECOMPUTE_NONE, RECOMPUTE_SELECTIVE,
                                     RECOMPUTE_FULL};
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .recompute_layers = -1};
+    struct parallel parallel = {
+        .degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .recompute_layers = -1};
     do {
         parallel.degree[AXIS_TP] = DRAW_ONE(draw, DEGREES);
         parallel.degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);

@@ -114,7 +114,8 @@ static void draw_parallel(struct draw *draw, struct evaluation_request *request)
 {
     const struct stack *stack = request->stack;
     struct parallel *parallel = &request->parallel;
-    *parallel = (struct parallel){.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .recompute_layers = -1};
+    *parallel =
+        (struct parallel){.degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .recompute_layers = -1};
     parallel_default_order(parallel);
     draw_degrees(draw, request, parallel);
     bool pipelined = parallel->degree[AXIS_PP] > 1;

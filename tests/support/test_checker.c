@@ -134,18 +134,19 @@ static void stages_that_wait_for_each_other_are_seen(void **state)
 static const char *shipped_plan(struct arena *arena)
 {
     struct err err = {0};
-    struct evaluation_request request = {.workload = {.seq_len = 4096,
-                                                      .global_batch = 256,
-                                                      .precision = PRECISION_BF16,
-                                                      .tokens = 1e12},
-                                         .parallel = {.degree = {2, 2, 4, 1, 4, 4},
-                                                      .sp = true,
-                                                      .vpp = 1,
-                                                      .micro_batch = 1,
-                                                      .zero = 1,
-                                                      .recompute_layers = -1,
-                                                      .schedule = SCHEDULE_ZB_H1,
-                                                      .cp_kind = CP_ULYSSES}};
+    struct evaluation_request request = {
+        .workload = {.seq_len = 4096,
+                     .global_batch = 256,
+                     .precision = PRECISION_BF16,
+                     .tokens = 1e12},
+        .parallel = {.degree = {[AXIS_TP] = 2, 2, 1, 1, 4, 1, [AXIS_DP] = 4, 4},
+                     .sp = true,
+                     .vpp = 1,
+                     .micro_batch = 1,
+                     .zero = 1,
+                     .recompute_layers = -1,
+                     .schedule = SCHEDULE_ZB_H1,
+                     .cp_kind = CP_ULYSSES}};
     parallel_default_order(&request.parallel);
     request.model = model_load(arena, "mixtral-8x7b", NULL, NULL, &err);
     request.cluster = cluster_load(arena, "dgx-h100-x8", &err);

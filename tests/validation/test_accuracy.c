@@ -61,7 +61,8 @@ static void predict(struct trial *trial, double step_s, double low, double high)
                                             .peak_bytes = 38000000000,
                                             .reserved_bytes = 66000000000,
                                             .hardware_flop_per_s_per_gpu = 250e12};
-    trial->parallel = (struct parallel){.degree = {2, 1, 1, 1, 4, 1}, .micro_batch = 1, .vpp = 1};
+    trial->parallel = (struct parallel){
+        .degree = {[AXIS_TP] = 2, 1, 1, 1, 1, 1, [AXIS_DP] = 4, 1}, .micro_batch = 1, .vpp = 1};
 }
 
 static struct trials make_trials(struct arena *arena)

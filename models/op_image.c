@@ -1,0 +1,75 @@
+#include "models/op_image.h"
+
+#include <assert.h>
+
+const char *places_name(enum places places)
+{
+    static const char *const NAMES[PLACES_COUNT] = {"whole", "each", "window", "turned",
+                                                    "statistics"};
+    assert(places >= 0 && places < PLACES_COUNT);
+    return NAMES[places];
+}
+
+const struct window *op_window(const struct op *op, enum dim dim)
+{
+    bool slides = op->work.places == PLACES_WINDOW || op->work.places == PLACES_TURNED;
+    if (!slides || !dim_is_of_image(dim)) return NULL;
+    const struct window *window = &op->work.windows[dim == DIM_HEIGHT ? 0 : 1];
+    return window->taps > 0 ? window : NULL;
+}
+
+// What an output lacks is summed over, as in an einsum.
+static enum split split_sum(const struct block *block, const struct op *op, enum dim dim)
+{
+    for (int i = 0; i < op->output_count; i++) {
+        if (tensor_find_dim(&block->tensors[op->outputs[i]], dim) < 0)
+            return op_has_dim(block, op, dim) ? SPLIT_PARTIAL : SPLIT_NO;
+    }
+    return SPLIT_FREE;
+}
+
+enum split op_image_split(const struct block *block, const struct op *op, enum dim dim)
+{
+    if (dim == DIM_BATCH) return split_sum(block, op, dim);
+    if (!dim_is_of_image(dim)) return SPLIT_NO;
+    switch (op->work.places) {
+    case PLACES_EACH:
+        return split_sum(block, op, dim);
+    case PLACES_WINDOW:
+    case PLACES_TURNED:
+        return op_window(op, dim) ? split_sum(block, op, dim) : SPLIT_NO;
+    case PLACES_STATISTICS:
+        return op_has_dim(block, op, dim) ? SPLIT_REDUCED : SPLIT_NO;
+    default:
+        return SPLIT_NO;
+    }
+}
+
+double op_image_share(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
+{
+    static const enum dim DIMS[] = {DIM_HEIGHT, DIM_WIDTH};
+    double share = 1;
+    for (int d = 0; d < 2; d++) {
+        // As local extents are found: those of the first tensor that has the dim.
+        for (int i = 0; i < op->input_count + op->output_count; i++) {
+            int t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
+            int position = tensor_find_dim(&block->tensors[t], DIMS[d]);
+            if (position < 0) continue;
+            // Of sizes that are not given the whole is meant.
+            if (size[DIMS[d]] == 0) break;
+            share *= (double)size[DIMS[d]] / (double)block->tensors[t].extents[position].size;
+            break;
+        }
+    }
+    return share;
+}
+
+bool op_is_statistic(const struct block *block, const struct op *op, int tensor)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    if (forward->work.places != PLACES_STATISTICS) return false;
+    for (int i = 1; i < forward->output_count; i++) {
+        if (forward->outputs[i] == tensor) return true;
+    }
+    return false;
+}

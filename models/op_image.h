@@ -1,0 +1,20 @@
+#pragma once
+#include "models/op.h"
+
+// What operators of imported graphs do over the height and width of images.
+
+static inline bool dim_is_of_image(enum dim dim)
+{
+    return dim == DIM_HEIGHT || dim == DIM_WIDTH;
+}
+// The window of an op over this dim; NULL: it has none.
+const struct window *op_window(const struct op *op, enum dim dim);
+// Samples are independent; places of an image as far as op->work says so.
+enum split op_image_split(const struct block *block, const struct op *op, enum dim dim);
+// Of what an op does over all places of an image, the share that ranks with tiles of these local
+// extents do.
+double op_image_share(const struct block *block, const struct op *op,
+                      const int64_t size[DIM_COUNT]);
+// Whether an input or output of the op holds statistics over all places (PLACES_STATISTICS), which
+// ranks that have parts of the image add up.
+bool op_is_statistic(const struct block *block, const struct op *op, int tensor);
