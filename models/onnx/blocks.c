@@ -85,11 +85,52 @@ static const char *element_of(const struct onnx_tensor *tensor, bool is_first)
     return is_first || tensor->element_bytes == 2 ? "compute" : "fp32";
 }
 
-static void put_dim(struct json_writer *names, struct json_writer *sizes, const char *name,
-                    int64_t size)
+// Names and sizes of dimensions, side by side.
+struct dims {
+    struct json_writer names, sizes;
+};
+
+static struct dims open_dims(const struct segment *s)
 {
-    json_put_text(names, NULL, name);
-    json_put_i64(sizes, NULL, size);
+    struct dims dims = {.names = {.arena = s->b->arena}, .sizes = {.arena = s->b->arena}};
+    json_open_flat(&dims.names, NULL, '[');
+    json_open_flat(&dims.sizes, NULL, '[');
+    return dims;
+}
+
+static void put_dim(struct dims *dims, const char *name, int64_t size)
+{
+    json_put_text(&dims->names, NULL, name);
+    json_put_i64(&dims->sizes, NULL, size);
+}
+
+static bool close_list(const struct segment *s, const char *key, struct json_writer *list)
+{
+    struct json_document document;
+    struct err fault = {0};
+    json_close(list, ']');
+    if (!json_parse(s->b->arena, key, list->text, list->length, &document, &fault)) return false;
+    struct json root = json_root(&document);
+    json_put_copy(s->writer, key, &root);
+    return true;
+}
+
+static bool close_dims(const struct segment *s, struct dims *dims)
+{
+    return close_list(s, "dims", &dims->names) && close_list(s, "sizes", &dims->sizes);
+}
+
+// What scores have a distribution over the classes for: each place of an image, or the one position
+// of a sample.
+static void put_answer_dims(const struct blocks_graph *b, struct dims *dims)
+{
+    const struct onnx_tensor *logits = &b->graph->tensors[b->logits];
+    if (blocks_has_places(b)) {
+        put_dim(dims, "height", logits->dims[2]);
+        put_dim(dims, "width", logits->dims[3]);
+    } else {
+        put_dim(dims, "seq", 0);
+    }
 }
 
 // Names of dimensions by place, as images have them: batch, channel, depth, height, width.
@@ -100,40 +141,27 @@ static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool h
                                              {"channel", "width"},
                                              {"channel", "height", "width"},
                                              {"channel", "depth", "height", "width"}};
-    struct json_writer names = {.arena = s->b->arena}, sizes = {.arena = s->b->arena};
     int from = has_batch ? 1 : 0, rank = tensor->rank - from;
     int64_t repeats = has_batch ? tensor->dims[0] / s->b->batch : 1;
-    json_open_flat(&names, NULL, '[');
-    json_open_flat(&sizes, NULL, '[');
-    if (has_batch) put_dim(&names, &sizes, "batch", 0);
-    if (repeats > 1) put_dim(&names, &sizes, "table", repeats);
+    struct dims dims = open_dims(s);
+    if (has_batch) put_dim(&dims, "batch", 0);
+    if (repeats > 1) put_dim(&dims, "table", repeats);
     if (is_logits) {
-        put_dim(&names, &sizes, "seq", 0);
-        put_dim(&names, &sizes, "vocab", tensor->dims[1]);
+        put_answer_dims(s->b, &dims);
+        put_dim(&dims, "vocab", tensor->dims[1]);
     } else if (is_weight && rank >= 2) {
         int64_t taps = 1;
         for (int i = 2; i < rank; i++)
             taps *= tensor->dims[i];
-        put_dim(&names, &sizes, "out_channel", tensor->dims[0]);
-        put_dim(&names, &sizes, "channel", tensor->dims[1]);
-        if (rank > 2) put_dim(&names, &sizes, "tap", taps);
+        put_dim(&dims, "out_channel", tensor->dims[0]);
+        put_dim(&dims, "channel", tensor->dims[1]);
+        if (rank > 2) put_dim(&dims, "tap", taps);
     } else {
         if (rank > 4) return false;
         for (int i = 0; i < rank; i++)
-            put_dim(&names, &sizes, PLACES[rank - 1][i], tensor->dims[from + i]);
+            put_dim(&dims, PLACES[rank - 1][i], tensor->dims[from + i]);
     }
-    json_close(&names, ']');
-    json_close(&sizes, ']');
-    struct json_document document;
-    struct err fault = {0};
-    if (!json_parse(s->b->arena, "dims", names.text, names.length, &document, &fault)) return false;
-    struct json root = json_root(&document);
-    json_put_copy(s->writer, "dims", &root);
-    if (!json_parse(s->b->arena, "sizes", sizes.text, sizes.length, &document, &fault))
-        return false;
-    root = json_root(&document);
-    json_put_copy(s->writer, "sizes", &root);
-    return true;
+    return close_dims(s, &dims);
 }
 
 // `kind` of what is written beside the outputs of an operator: its saved statistics.
@@ -153,22 +181,19 @@ static bool put_tensor(struct segment *s, int tensor, const struct blocks_operat
     return true;
 }
 
-static void put_vector(struct segment *s, const char *name, const char *role, const char *element,
-                       const char *const *dims)
+// Labels and losses: one for each distribution over the classes.
+static bool put_answers(struct segment *s, const char *name, const char *role, const char *element)
 {
+    struct dims dims = open_dims(s);
+    put_dim(&dims, "batch", 0);
+    put_answer_dims(s->b, &dims);
     json_open_flat(s->writer, NULL, '{');
     json_put_text(s->writer, "name", name);
     json_put_text(s->writer, "role", role);
     json_put_text(s->writer, "element", element);
-    json_open(s->writer, "dims", '[');
-    for (int i = 0; dims[i]; i++)
-        json_put_text(s->writer, NULL, dims[i]);
-    json_close(s->writer, ']');
-    json_open(s->writer, "sizes", '[');
-    for (int i = 0; dims[i]; i++)
-        json_put_i64(s->writer, NULL, 0);
-    json_close(s->writer, ']');
+    if (!close_dims(s, &dims)) return false;
     json_close(s->writer, '}');
+    return true;
 }
 
 // Of a product with a bias: what it makes before the bias is added.
@@ -179,15 +204,15 @@ static const char *unbiased(struct segment *s, const struct blocks_operator *op)
 
 static bool put_tensors(struct segment *s)
 {
-    static const char *const TOKENS[] = {"batch", "seq", NULL};
     const struct blocks_graph *b = s->b;
     for (int at = s->first; at <= s->last; at++) {
         const struct blocks_operator *op = &b->operators[at];
         if (op->kind == BLOCKS_LOSS) {
             if (s->names_of[op->inputs[0]] < 0) return false;
-            put_vector(s, "labels", "data", "int64", TOKENS);
-            put_vector(s, "loss", "activation", "fp32", TOKENS);
-            put_vector(s, "loss.lse", "activation", "fp32", TOKENS);
+            if (!put_answers(s, "labels", "data", "int64") ||
+                !put_answers(s, "loss", "activation", "fp32") ||
+                !put_answers(s, "loss.lse", "activation", "fp32"))
+                return false;
             continue;
         }
         for (int i = 0; i <= op->input_count; i++) {

@@ -33,6 +33,8 @@ struct blocks_graph {
 
 MUST_CHECK bool blocks_read(struct blocks_graph *blocks);
 bool blocks_fail(const struct blocks_graph *blocks, const struct onnx_node *node, const char *why);
+// Whether the scores are of every place of an image, as segmentation has them.
+bool blocks_has_places(const struct blocks_graph *blocks);
 // What an operator does over the places of an image; models/onnx/blocks_places.c
 enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
 // Elements of one sample.

@@ -202,6 +202,43 @@ def residual():
         ("w2", weight(4, 4, 3, 3)), ("w3", weight(64, 10)), ("b3", weight(10))])
 
 
+def unet():
+    """Two levels down and up again, joined by skips, and a class for every place (1024 x 768)."""
+    n, weights = h.make_node, []
+
+    def double(x, name, into, out):
+        y = x
+        for i, channels in enumerate((into, out)):
+            at = f"{name}{i}"
+            weights.append((at + ".w", weight(out, channels, 3, 3)))
+            weights.extend((f"{at}.{v}", weight(out)) for v in ("s", "b", "m", "v"))
+            nodes.append(n("Conv", [y, at + ".w"], [at + ".c"], pads=[1, 1, 1, 1]))
+            nodes.append(n("BatchNormalization", [at + ".c"] + [f"{at}.{v}" for v in "sbmv"], [at + ".n"]))
+            nodes.append(n("Relu", [at + ".n"], [at]))
+            y = at
+        return y
+
+    def half(x, name):
+        nodes.append(n("MaxPool", [x], [name], kernel_shape=[2, 2], strides=[2, 2]))
+        return name
+
+    def twice(x, name, channels, skip):
+        weights.append((name + ".w", weight(channels, channels // 2, 2, 2)))
+        nodes.append(n("ConvTranspose", [x, name + ".w"], [name], strides=[2, 2]))
+        nodes.append(n("Concat", [skip, name], [name + ".j"], axis=1))
+        return name + ".j"
+
+    nodes = []
+    a = double("image", "a", 3, 4)
+    b = double(half(a, "p"), "b", 4, 8)
+    c = double(half(b, "q"), "c", 8, 16)
+    d = double(twice(c, "u", 16, b), "d", 16, 8)
+    e = double(twice(d, "v", 8, a), "e", 8, 4)
+    weights.extend([("last.w", weight(5, 4, 1, 1)), ("last.b", weight(5))])
+    nodes.append(n("Conv", [e, "last.w", "last.b"], ["classes"]))
+    save("unet", nodes, [("image", F, [1, 3, 1024, 768])], ["classes"], weights)
+
+
 def outputs():
     """Outputs that are read again, one of them a view: nothing may overwrite them."""
     n = h.make_node
@@ -234,5 +271,6 @@ shapes()
 attention()
 batch_one()
 residual()
+unet()
 outputs()
 bad()
