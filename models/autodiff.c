@@ -182,7 +182,8 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
         if (!op_has_gradient(block_of(diff), &forward, i)) continue;
         add_output(&op, new_contribution(diff, forward.inputs[i]));
     }
-    builder_op(&diff->builder, op);
+    // Of what reads data alone (an image that is scaled) nobody wants a gradient.
+    if (op.output_count > 0) builder_op(&diff->builder, op);
 }
 
 // Kinds whose backward is one kernel; contractions and sums are not among them, and what stands in

@@ -28,6 +28,14 @@ static enum split split_sum(const struct block *block, const struct op *op, enum
     return SPLIT_FREE;
 }
 
+// A window needs places on both of its sides: what leaves one row of an image has none to share.
+static bool slides_over(const struct block *block, const struct op *op, enum dim dim)
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    return op_window(op, dim) && tensor_find_dim(&block->tensors[forward->inputs[0]], dim) >= 0 &&
+           tensor_find_dim(&block->tensors[forward->outputs[0]], dim) >= 0;
+}
+
 enum split op_image_split(const struct block *block, const struct op *op, enum dim dim)
 {
     if (dim == DIM_BATCH) return split_sum(block, op, dim);
@@ -37,7 +45,7 @@ enum split op_image_split(const struct block *block, const struct op *op, enum d
         return split_sum(block, op, dim);
     case PLACES_WINDOW:
     case PLACES_TURNED:
-        return op_window(op, dim) ? split_sum(block, op, dim) : SPLIT_NO;
+        return slides_over(block, op, dim) ? split_sum(block, op, dim) : SPLIT_NO;
     case PLACES_STATISTICS:
         return op_has_dim(block, op, dim) ? SPLIT_REDUCED : SPLIT_NO;
     default:

@@ -156,10 +156,10 @@ static bool fits_backward(const struct reading *r, const struct op *op)
 }
 
 static const struct json_field WINDOW_FIELDS[] = {
-    {JSON_I64(struct window, taps, 0, 1 << 15)},
-    {JSON_I64(struct window, stride, 0, 1 << 15)},
-    {JSON_I64(struct window, dilation, 0, 1 << 15)},
-    {JSON_I64(struct window, pad, 0, 1 << 15)},
+    {JSON_I64(struct window, taps, 0, 1 << 30)},
+    {JSON_I64(struct window, stride, 0, 1 << 30)},
+    {JSON_I64(struct window, dilation, 0, 1 << 30)},
+    {JSON_I64(struct window, pad, 0, 1 << 30)},
     {0},
 };
 
@@ -188,6 +188,28 @@ static bool read_places(struct reading *r, const struct json *object, const char
     return !r->err->kind;
 }
 
+// Whether the last window begins in the image and ends behind its padding, on sides as large as
+// those of what the operator reads and makes.
+static bool fits_windows(const struct block *block, const struct op *op)
+{
+    static const enum dim DIMS[WINDOW_DIMS] = {DIM_HEIGHT, DIM_WIDTH};
+    bool is_turned = op->work.places == PLACES_TURNED;
+    if (op->work.places != PLACES_WINDOW && !is_turned) return true;
+    const struct tensor *input = &block->tensors[op->inputs[0]];
+    const struct tensor *result = &block->tensors[op->outputs[0]];
+    for (int d = 0; d < WINDOW_DIMS; d++) {
+        const struct window *window = &op->work.windows[d];
+        int in = tensor_find_dim(input, DIMS[d]), out = tensor_find_dim(result, DIMS[d]);
+        if (window->taps == 0 || in < 0 || out < 0) continue;
+        int64_t wide = (is_turned ? result : input)->extents[is_turned ? out : in].size;
+        int64_t narrow = (is_turned ? input : result)->extents[is_turned ? in : out].size;
+        double first = (double)(narrow - 1) * (double)window->stride - (double)window->pad;
+        double extent = (double)(window->taps - 1) * (double)window->dilation + 1;
+        if (first >= (double)wide || first + extent <= 0) return false;
+    }
+    return true;
+}
+
 static bool read_operator(struct reading *r, const struct json *object)
 {
     static const char *const KINDS[] = {"product", "operator", "add", "loss"};
@@ -209,6 +231,9 @@ static bool read_operator(struct reading *r, const struct json *object)
                                .backward_flop = text.backward_flop,
                                .kept = (unsigned)text.kept};
     if (r->err->kind || !read_places(r, object, text.places, &op.work)) return false;
+    bool has_places = op.kind == OP_PRODUCT || op.kind == OP_OPERATOR;
+    if ((op.work.places && !has_places) || !fits_windows(r->builder.block, &op))
+        return json_fail(object, r->err, "places or windows that its images have not");
     const struct block *block = r->builder.block;
     bool is_right = fits_backward(r, &op) && (op.kind != OP_PRODUCT || op.input_count == 2) &&
                     (op.kind != OP_LOSS || (op.input_count == 2 && op.output_count == 2));

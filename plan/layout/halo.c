@@ -62,9 +62,8 @@ static void widen(struct halo *halo, struct slice own, struct slice wanted)
     if (wanted.count == 0) return;
     int64_t lo = own.first - wanted.first;
     int64_t hi = wanted.first + wanted.count - own.first - own.count;
-    assert(lo <= INT16_MAX && hi <= INT16_MAX);
-    halo->lo = (int16_t)larger(halo->lo, lo);
-    halo->hi = (int16_t)larger(halo->hi, hi);
+    halo->lo = (int16_t)smaller(larger(halo->lo, lo), INT16_MAX);
+    halo->hi = (int16_t)smaller(larger(halo->hi, hi), INT16_MAX);
 }
 
 struct halo halo_to_read(const struct window *window, int64_t wide, int64_t narrow, int parts)
@@ -89,6 +88,7 @@ struct halo halo_to_feed(const struct window *window, int64_t wide, int64_t narr
 
 bool halo_is_near(const struct halo *halo, int64_t size, int parts)
 {
+    if (halo->lo == INT16_MAX || halo->hi == INT16_MAX) return false;
     for (int p = 0; p < parts; p++) {
         struct slice own = part_of(size, parts, p);
         // What the neighbour in front wants is its hi, the one behind its lo.

@@ -20,6 +20,8 @@ struct slice window_feeds(const struct window *window, int64_t narrow, struct sl
 struct halo halo_to_read(const struct window *window, int64_t wide, int64_t narrow, int parts);
 struct halo halo_to_feed(const struct window *window, int64_t wide, int64_t narrow, int parts);
 
+// A halo as wide as INT16_MAX is at least so wide, and never near.
+//
 // Whether every rank has places of a dim of this size, and no fewer than its neighbours want of it:
 // a halo never comes from further away.
 bool halo_is_near(const struct halo *halo, int64_t size, int parts);

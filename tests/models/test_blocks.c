@@ -124,6 +124,15 @@ static const char *message_of(struct arena *arena, const char *text)
 #define OPERATOR(in, out)                                                        \
     "{\"name\": \"" out "\", \"kind\": \"operator\", \"inputs\": [\"" in "\"], " \
     "\"outputs\": [\"" out "\"]}"
+#define IMAGE(name, size)                                                           \
+    "{\"name\": \"" name "\", \"role\": \"activation\", \"element\": \"compute\", " \
+    "\"dims\": [\"batch\", \"channel\", \"height\", \"width\"], \"sizes\": [0, 4, " size "]}"
+#define PLACED(kind, more)                                                  \
+    BLOCK(IMAGE("x", "8, 8") "," IMAGE("y", "4, 4"),                        \
+          "{\"name\": \"y\", \"kind\": \"" kind "\", \"inputs\": [\"x\"], " \
+          "\"outputs\": [\"y\"], " more "}",                                \
+          "y")
+#define WINDOW(stride) "{\"taps\": 3, \"stride\": " stride ", \"dilation\": 1, \"pad\": 1}"
 #define MODEL(blocks, sequence)                                                  \
     "{\"model_type\": \"operators\", \"classes\": 4, \"blocks\": [" blocks "], " \
     "\"sequence\": [" sequence "]}"
@@ -148,6 +157,22 @@ static void wrong_blocks_are_one_line(void **state)
                      "y"),
                "0, 0, 0"),
          "is read before it is made"},
+        {MODEL(PLACED("operator", "\"places\": \"some\""), "0, 0, 0"),
+         "places: \"some\" is none of them"},
+        {MODEL(PLACED("operator", "\"places\": \"window\""), "0, 0, 0"), "windows"},
+        {MODEL(PLACED("operator", "\"places\": \"window\", \"windows\": [" WINDOW("2") "]"),
+               "0, 0, 0"),
+         "a window of height and one of width are wanted"},
+        {MODEL(PLACED("operator",
+                      "\"places\": \"turned\", \"windows\": [" WINDOW("0") ", " WINDOW("1") "]"),
+               "0, 0, 0"),
+         "a stride and a dilation of at least 1 are wanted"},
+        {MODEL(PLACED("operator",
+                      "\"places\": \"window\", \"windows\": [" WINDOW("2") ", " WINDOW("3") "]"),
+               "0, 0, 0"),
+         "places or windows that its images have not"},
+        {MODEL(PLACED("add", "\"places\": \"each\""), "0, 0, 0"),
+         "places or windows that its images have not"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const char *message = message_of(*state, CASES[i][0]);

@@ -2,12 +2,24 @@
 #include "plan/layout/spatial.h"
 #include "tests/support/machine.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_models.h"
 
 #include <string.h>
 
 // Images split by height and width: the lowered blocks of a small convolutional network compute on
 // all ranks what one rank does, and what they send, keep and leave partial is what the sizes of
 // tests/data/small_convolutions.json say.
+
+#define IMAGE(name)                                                                 \
+    "{\"name\": \"" name "\", \"role\": \"activation\", \"element\": \"compute\", " \
+    "\"dims\": [\"batch\", \"channel\", \"height\", \"width\"], \"sizes\": [0, 3, 9, 8]}"
+#define ANSWER(name, role, element)                                                   \
+    "{\"name\": \"" name "\", \"role\": \"" role "\", \"element\": \"" element "\", " \
+    "\"dims\": [\"batch\", \"height\", \"width\"], \"sizes\": [0, 9, 8]}"
+#define EACH(in, out)                                                    \
+    "{\"name\": \"" out "\", \"kind\": \"operator\", \"inputs\": [\"" in \
+    "\"], \"outputs\": [\"" out "\"], \"kept\": 256, \"places\": \"each\"}"
+#define SAME "{\"taps\": 3, \"stride\": 1, \"dilation\": 1, \"pad\": 1}"
 
 static const char MODEL[] = "tests/data/small_convolutions.json";
 
@@ -19,6 +31,93 @@ static struct graph *small_graph(struct arena *arena)
     const struct import_options options = {.flash = true};
     return model_graph(arena, config, &options);
 }
+
+// Scores over 4 classes of each place of an image, and a mean over its loss.
+static const char SEGMENTS[] = "{\"model_type\": \"operators\", \"classes\": 4, \"sequence\": [0, "
+                               "1, 2], \"blocks\": ["
+                               "{\"name\": \"first\", \"output\": \"a\", \"tensors\": ["
+                               "{\"name\": \"image\", \"role\": \"data\", \"element\": "
+                               "\"compute\", "
+                               "\"dims\": [\"batch\", \"channel\", \"height\", \"width\"], "
+                               "\"sizes\": [0, 3, 9, 8]}, " IMAGE("a") "], \"operators\": [" EACH(
+                                   "image",
+                                   "a") "]}, "
+                                        "{\"name\": \"second\", \"output\": \"b\", \"tensors\": "
+                                        "[" IMAGE("a") ", " IMAGE("b") "], \"operators\": [" EACH(
+                                            "a",
+                                            "b") "]}, "
+                                                 "{\"name\": \"last\", \"output\": \"loss\", "
+                                                 "\"tensors\": [" IMAGE(
+                                                     "b") ", "
+                                                          "{\"name\": \"w\", \"role\": "
+                                                          "\"parameter\", \"element\": "
+                                                          "\"compute\", "
+                                                          "\"dims\": [\"out_channel\", "
+                                                          "\"channel\", \"tap\"], \"sizes\": [4, "
+                                                          "3, 9]}, "
+                                                          "{\"name\": \"scores\", \"role\": "
+                                                          "\"activation\", \"element\": "
+                                                          "\"compute\", "
+                                                          "\"dims\": [\"batch\", \"height\", "
+                                                          "\"width\", \"vocab\"], \"sizes\": [0, "
+                                                          "9, 8, 4]}, " ANSWER("labels", "data", "int64") ", " ANSWER(
+                                                              "loss", "activation",
+                                                              "fp32") ", " ANSWER("lse",
+                                                                                  "activation",
+                                                                                  "fp32") "], "
+                                                                                          "\"operat"
+                                                                                          "ors\": ["
+                                                                                          "{\"name"
+                                                                                          "\": "
+                                                                                          "\"scores"
+                                                                                          "\", "
+                                                                                          "\"kind\""
+                                                                                          ": "
+                                                                                          "\"produc"
+                                                                                          "t\", "
+                                                                                          "\"inputs"
+                                                                                          "\": "
+                                                                                          "[\"b\", "
+                                                                                          "\"w\"], "
+                                                                                          "\"output"
+                                                                                          "s\": "
+                                                                                          "[\"score"
+                                                                                          "s\"], "
+                                                                                          "\"rows\""
+                                                                                          ": 72, "
+                                                                                          "\"column"
+                                                                                          "s\": 4, "
+                                                                                          "\"depth"
+                                                                                          "\": 27, "
+                                                                                          "\"places"
+                                                                                          "\": "
+                                                                                          "\"window"
+                                                                                          "\", "
+                                                                                          "\"window"
+                                                                                          "s\": "
+                                                                                          "[" SAME
+                                                                                          ", " SAME
+                                                                                          "]}, "
+                                                                                          "{\"name"
+                                                                                          "\": "
+                                                                                          "\"loss\""
+                                                                                          ", "
+                                                                                          "\"kind\""
+                                                                                          ": "
+                                                                                          "\"loss\""
+                                                                                          ", "
+                                                                                          "\"inputs"
+                                                                                          "\": "
+                                                                                          "[\"score"
+                                                                                          "s\", "
+                                                                                          "\"labels"
+                                                                                          "\"], "
+                                                                                          "\"output"
+                                                                                          "s\": "
+                                                                                          "[\"loss"
+                                                                                          "\", "
+                                                                                          "\"lse\"]"
+                                                                                          "}]}]}";
 
 static struct parallel split_by(int rows, int columns, int dp)
 {
@@ -52,6 +151,18 @@ static void parts_of_images_compute_what_whole_images_do(void **state)
             machine_check(*state, &graph->blocks[b], &mesh, &parallel, CASES[i].recompute);
         }
         arena_reset(*state, mark);
+    }
+}
+
+static void losses_of_places_are_split_with_them(void **state)
+{
+    const struct import_options options = {.flash = true};
+    struct graph *graph = tiny_graph(*state, SEGMENTS, &options);
+    for (int rows = 1; rows <= 3; rows++) {
+        struct parallel parallel = split_by(rows, 2, rows == 1 ? 2 : 1);
+        struct mesh mesh = mesh_make(&parallel, 1);
+        for (int b = 0; b < graph->block_count; b++)
+            machine_check(*state, &graph->blocks[b], &mesh, &parallel, RECOMPUTE_NONE);
     }
 }
 
@@ -189,6 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_images_compute_what_whole_images_do),
+        cmocka_unit_test(losses_of_places_are_split_with_them),
         cmocka_unit_test(halos_are_radius_times_edge_times_channels),
         cmocka_unit_test(activations_and_work_are_a_share_and_gradients_partial),
         cmocka_unit_test(statistics_are_reduced_once_each_way),

@@ -12,20 +12,26 @@ struct image {
     double *values;
     int64_t batch, channels;
     int64_t first[2], count[2], whole[2];  // height, width
+    int64_t strides[4];                    // of batch, channel, height, width
 };
 
+// Scores of places have their classes last.
 static struct image image_of(const struct interpreter *in, int tensor)
 {
-    static const enum dim DIMS[] = {DIM_HEIGHT, DIM_WIDTH};
     const struct tensor *t = &in->block->tensors[tensor];
-    assert(t->rank == 4 && t->extents[1].dim == DIM_CHANNEL);
-    struct image image = {
-        in->values[tensor], in->sizes[tensor][0], in->sizes[tensor][1], {0}, {0}, {0}};
-    for (int d = 0; d < 2; d++) {
-        assert(t->extents[2 + d].dim == DIMS[d]);
-        image.first[d] = in->firsts[tensor][2 + d];
-        image.count[d] = in->sizes[tensor][2 + d];
-        image.whole[d] = t->extents[2 + d].size;
+    bool is_scores = tensor_find_dim(t, DIM_VOCAB) >= 0;
+    const enum dim dims[] = {DIM_BATCH, is_scores ? DIM_VOCAB : DIM_CHANNEL, DIM_HEIGHT, DIM_WIDTH};
+    struct image image = {.values = in->values[tensor]};
+    int64_t *counts[] = {&image.batch, &image.channels, &image.count[0], &image.count[1]};
+    for (int d = 0; d < 4; d++) {
+        int position = tensor_find_dim(t, dims[d]);
+        assert(t->rank == 4 && position >= 0);
+        *counts[d] = in->sizes[tensor][position];
+        image.strides[d] = 1;
+        for (int i = position + 1; i < t->rank; i++)
+            image.strides[d] *= in->sizes[tensor][i];
+        if (d >= 2) image.first[d - 2] = in->firsts[tensor][position];
+        if (d >= 2) image.whole[d - 2] = t->extents[position].size;
     }
     return image;
 }
@@ -37,8 +43,8 @@ static double *place(const struct image *image, int64_t batch, int64_t channel, 
     y -= image->first[0];
     x -= image->first[1];
     if (y < 0 || y >= image->count[0] || x < 0 || x >= image->count[1]) return NULL;
-    int64_t row = (batch * image->channels + channel) * image->count[0] + y;
-    return &image->values[row * image->count[1] + x];
+    return &image->values[batch * image->strides[0] + channel * image->strides[1] +
+                          y * image->strides[2] + x * image->strides[3]];
 }
 
 // Every pair of a place of the narrow side and one of the wide side that a tap joins.
