@@ -9,7 +9,9 @@ static void list_words(struct choice_argument *argument, enum choice choice)
     struct arena spare = {0};
     const char *words = choice_words(&spare, choice), *open = choice_open_word(choice);
     int alone = choice_words_alone(choice);
-    if (!words) {
+    if (!words && choice_written(choice)) {
+        words = choice_written(choice);
+    } else if (!words) {
         words = arena_print(&spare, "none|%s|WORDS", open);
     } else if (open && !strstr(words, open)) {
         const char *rest = words;

@@ -331,7 +331,7 @@ static void add_losses(const struct price_context *context, const struct block_p
 static void add_accumulation(const struct price_context *context,
                              const struct block_program *program, struct tally *tally)
 {
-    double bytes = context->compute.stack->accumulate_bytes * (double)program->parameter_elements;
+    double bytes = context->compute.stack->accumulate_bytes * (double)program->trained_elements;
     if (bytes <= 0) return;
     double s = stream_s(&context->compute, bytes);
     tally->compute_s += s;

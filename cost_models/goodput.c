@@ -187,7 +187,8 @@ int64_t goodput_checkpoint_bytes(const struct program *program, const struct gra
     double bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     if (stack_keeps_low_precision_weights(stack, precision, is_sharded))
         bytes += parameter_weight_bytes(precision);
-    return (int64_t)(bytes * (double)(graph->parameter_count + graph->mtp_parameter_count));
+    int64_t all = graph->parameter_count + graph->mtp_parameter_count;
+    return (int64_t)(bytes * (double)(all - graph->frozen_parameter_count));
 }
 
 bool goodput_is_told(const struct failures *failures)

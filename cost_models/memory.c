@@ -411,7 +411,9 @@ static double stored_weight_bytes(const struct program *program, const struct st
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned axes = program->storage[kind].weight_axes;
         if (program->storage[kind].weights_away) continue;
-        if (!stack_keeps_low_precision_weights(stack, precision, axes != 0)) continue;
+        // The copies that an optimizer keeps stand for weights, and frozen ones have none.
+        bool is_frozen = !parameter_kind_is_trained((enum parameter_kind)kind);
+        if (!is_frozen && !stack_keeps_low_precision_weights(stack, precision, axes != 0)) continue;
         elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
     }
     return elements * parameter_weight_bytes(precision) +

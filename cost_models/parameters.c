@@ -49,6 +49,9 @@ double parameter_stored(const struct program *program, const struct parameter_su
 {
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        bool is_kept = parameter_kind_is_trained((enum parameter_kind)kind) ||
+                       axes == offsetof(struct storage, weight_axes);
+        if (!is_kept) continue;
         const char *storage = (const char *)&program->storage[kind];
         elements += sums->elements[kind] /
                     mesh_size(&program->mesh, *(const unsigned *)(const void *)(storage + axes));

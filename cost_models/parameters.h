@@ -13,8 +13,9 @@ struct parameter_sums {
 struct parameter_sums parameter_sums(const struct program *program,
                                      const struct program_chunk *chunk);
 
-// Elements of both kinds that one rank keeps, each divided over the axes of its storage.
-// `axes` picks the member of struct storage: offsetof(struct storage, weight_axes), ...
+// Elements of all kinds that one rank keeps, each divided over the axes of its storage; of frozen
+// parameters there is neither gradient nor state. `axes` picks the member of struct storage:
+// offsetof(struct storage, weight_axes), ...
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
                         size_t axes);
 

@@ -28,6 +28,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("cp_kinds")},
     {JSON_BOOL(struct stack, cp_zigzag)},
     {JSON_BOOL(struct stack, sequence_parallel)},
+    {JSON_OPT_BOOL(struct stack, adapters)},
     {JSON_OPT_BOOL(struct stack, stages_by_flop)},
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},
@@ -403,6 +404,7 @@ const char **stack_abilities(struct arena *arena, const struct stack *stack, int
         names[(*count)++] = arena_print(arena, "overlap=%s", overlap_text(arena, 1u << bit));
     }
     if (stack->sequence_parallel) names[(*count)++] = "sp=on";
+    if (stack->adapters) names[(*count)++] = "lora";
     if (stack->fp8_gemms) names[(*count)++] = "precision=fp8";
     if (stack->fp4_gemms) names[(*count)++] = "precision=fp4";
     assert(*count <= ABILITY_MAX);

@@ -70,6 +70,7 @@ struct stack {
     bool cp_zigzag;  // each rank has an early and a late piece of the sequence, so that causal
                      // attention is equal work; else the last rank has most
     bool sequence_parallel;
+    bool adapters;        // it can train adapters alone (models/adapters.h)
     bool stages_by_flop;  // layers go to stages as plan/stages.h says of such software, and no
                           // otherwise
     unsigned overlap;     // mask of enum overlap it can do

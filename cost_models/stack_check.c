@@ -183,6 +183,9 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     if (parallel->sp && !stack->sequence_parallel) {
         return refusal(arena, "stack %s has no sequence parallelism", stack->name);
     }
+    if (parallel->lora.rank > 0 && !stack->adapters) {
+        return refusal(arena, "stack %s trains no adapters (--lora)", stack->name);
+    }
     if (parallel->layout_count > 0 && !stack_lays_out(stack)) {
         return refusal(arena, "stack %s lays no operator out by itself", stack->name);
     }

@@ -98,6 +98,7 @@ static double owned_gather_s(const struct price_context *context, const struct p
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         const struct storage *storage = &program->storage[kind];
         if (!storage->optimizer_axes || storage->weight_axes) continue;
+        assert(parameter_kind_is_trained((enum parameter_kind)kind));
         double bytes = sums->elements[kind] * parameter_weight_bytes(program->workload.precision);
         int owners = mesh_size(&program->mesh, storage->optimizer_axes);
         int count = owners < sums->tensor_count[kind] ? owners : sums->tensor_count[kind];
@@ -340,7 +341,8 @@ static double norm_s(const struct price_context *context, const struct program *
         const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
         const struct parameter_sums sums = parameter_sums(program, chunk);
         for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
-            tensors += sums.tensor_count[kind];
+            if (parameter_kind_is_trained((enum parameter_kind)kind))
+                tensors += sums.tensor_count[kind];
     }
     double bytes = 2.0 * sizeof(float) * tensors / stages;
     struct message trust = {ENTRY_TRUST, COLLECTIVE_ALL_REDUCE,

@@ -118,6 +118,7 @@ static bool give_up(struct pins *pins, const struct refusals *refusals,
         if (strcmp(fact, "pieces") == 0 || strcmp(fact, "order") == 0) continue;
         bool is_root = !is_derived(refusals, fact), is_choice = choice_of(fact, &choice);
         if (is_root && !is_choice) return false;
+        if (is_choice && choice == CHOICE_LORA) return false;  // what is trained is not given up
         if (!is_choice || (is_blamed && choice == CHOICE_VPP)) continue;
         if (!is_root || !choice_is_searched(choice)) {
             reopen(pins, choice);

@@ -50,8 +50,9 @@ int script_parameter_of(const struct script_writing *writing, const struct scrip
     int first = writing->first_parameter[spot->chunk][spot->position];
     for (int i = first; i < first + block->parameter_count; i++) {
         int own = block->parameters[writing->script->parameters[i].index].tensor;
-        bool is_it =
-            gradient ? is_gradient(block->block, of_parameter[own], tensor) : own == tensor;
+        bool is_it = gradient ? of_parameter[own] >= 0 &&
+                                    is_gradient(block->block, of_parameter[own], tensor)
+                              : own == tensor;
         if (is_it) return i;
     }
     return -1;

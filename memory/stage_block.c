@@ -88,6 +88,7 @@ static int parameter_of(const struct reading *reading, int tensor, bool gradient
     for (int i = 0; i < block->parameter_count; i++) {
         int of = block->parameters[i].tensor;
         if (gradient) of = reading->gradients->of_parameter[of];
+        if (of < 0) continue;
         if (gradient ? is_gradient(block->block, of, tensor) : of == tensor) return i;
     }
     return -1;

@@ -13,6 +13,8 @@ struct contributions {
     int tensors[OP_INPUT_MAX];
     int count;
     int expected;  // readers that will hand in one; decides the names
+    int given;     // handed in so far
+    int sums;      // of as many as a sum has inputs
 };
 
 struct autodiff {
@@ -26,11 +28,21 @@ static struct block *block_of(struct autodiff *diff)
     return diff->builder.block;
 }
 
+static void add_up(struct autodiff *diff, int tensor, int forward_op, const char *name);
+static int first_reader(const struct block *block, int tensor);
+
+// What has more readers than a sum has inputs is added up in between.
 static void contribute(struct autodiff *diff, int tensor, int gradient)
 {
     struct contributions *of = &diff->of[tensor];
-    assert(of->count < OP_INPUT_MAX && "more readers than an add has inputs");
+    if (of->count == OP_INPUT_MAX) {
+        const struct tensor *forward = &block_of(diff)->tensors[tensor];
+        int op = forward->producer >= 0 ? forward->producer : first_reader(block_of(diff), tensor);
+        add_up(diff, tensor, op,
+               arena_print(diff->builder.arena, "d_%s.sum%d", forward->name, ++of->sums));
+    }
     of->tensors[of->count++] = gradient;
+    of->given++;
 }
 
 static int gradient_tensor(struct autodiff *diff, int tensor, const char *name)
@@ -51,7 +63,7 @@ static int new_contribution(struct autodiff *diff, int tensor)
     const struct contributions *of = &diff->of[tensor];
     struct arena *arena = diff->builder.arena;
     const char *forward = block_of(diff)->tensors[tensor].name;
-    const char *name = of->expected > 1 ? arena_print(arena, "d_%s.%d", forward, of->count)
+    const char *name = of->expected > 1 ? arena_print(arena, "d_%s.%d", forward, of->given)
                                         : arena_print(arena, "d_%s", forward);
     int gradient = gradient_tensor(diff, tensor, name);
     contribute(diff, tensor, gradient);
@@ -69,10 +81,16 @@ static int total(struct autodiff *diff, int tensor, int forward_op)
 {
     struct contributions *of = &diff->of[tensor];
     if (of->count == 0) return -1;
-    if (of->count == 1) return of->tensors[0];
+    if (of->count > 1)
+        add_up(diff, tensor, forward_op,
+               arena_print(diff->builder.arena, "d_%s", block_of(diff)->tensors[tensor].name));
+    return of->tensors[0];
+}
 
-    const char *name =
-        arena_print(diff->builder.arena, "d_%s", block_of(diff)->tensors[tensor].name);
+// Later questions for the same gradient get the sum.
+static void add_up(struct autodiff *diff, int tensor, int forward_op, const char *name)
+{
+    struct contributions *of = &diff->of[tensor];
     struct op op = {.name = name,
                     .kind = OP_ADD,
                     .phase = phase_for(diff, tensor),
@@ -83,10 +101,8 @@ static int total(struct autodiff *diff, int tensor, int forward_op)
     memcpy(op.inputs, of->tensors, sizeof op.inputs);
     int sum = op.outputs[0] = gradient_tensor(diff, tensor, name);
     builder_op(&diff->builder, op);
-    // Later questions for the same gradient get the sum.
     of->tensors[0] = sum;
     of->count = 1;
-    return sum;
 }
 
 // The backward op of forward op `index`: what it computes with is inherited, what it links is not.
@@ -180,6 +196,8 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
     }
     for (int i = 0; i < forward.input_count; i++) {
         if (!op_has_gradient(block_of(diff), &forward, i)) continue;
+        // Kernels tell their results by their places: what has none is behind them.
+        assert(i == 0 || !block_of(diff)->tensors[forward.inputs[i - 1]].frozen);
         add_output(&op, new_contribution(diff, forward.inputs[i]));
     }
     // Of what reads data alone (an image that is scaled) nobody wants a gradient.
@@ -204,10 +222,20 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_OPERATOR] = OP_OPERATOR_BACKWARD,
 };
 
+// Behind frozen inputs alone there is nothing to do.
+static bool wants_gradient(const struct block *block, const struct op *op)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        if (op_has_gradient(block, op, i)) return true;
+    }
+    return false;
+}
+
 static void op_backward(struct autodiff *diff, int index, int gradient)
 {
     assert(gradient >= diff->forward_tensor_count);
     const struct op *op = &block_of(diff)->ops[index];
+    if (!wants_gradient(block_of(diff), op)) return;
     if (op_is_gemm(op->kind)) {
         contract_backward(diff, index, gradient);
     } else if (op->kind == OP_ADD) {
@@ -258,15 +286,17 @@ static void finish(struct autodiff *diff, struct block_gradients *gradients)
         gradients->of_input[i] = total(diff, input, first_reader(block, input));
     }
     for (int t = 0; t < diff->forward_tensor_count; t++) {
-        if (block_of(diff)->tensors[t].role != TENSOR_PARAMETER) continue;
+        const struct tensor *tensor = &block_of(diff)->tensors[t];
+        if (tensor->role != TENSOR_PARAMETER || tensor->frozen) continue;
         total(diff, t, first_reader(block_of(diff), t));
     }
     int count = block_of(diff)->tensor_count;
     gradients->of_parameter = ARENA_NEW(diff->builder.arena, int, count);
     for (int t = 0; t < count; t++) {
-        bool is_parameter = block_of(diff)->tensors[t].role == TENSOR_PARAMETER;
-        gradients->of_parameter[t] = is_parameter ? diff->of[t].tensors[0] : -1;
-        assert(!is_parameter || diff->of[t].count == 1);
+        const struct tensor *tensor = &block_of(diff)->tensors[t];
+        bool is_trained = tensor->role == TENSOR_PARAMETER && !tensor->frozen;
+        gradients->of_parameter[t] = is_trained ? diff->of[t].tensors[0] : -1;
+        assert(!is_trained || diff->of[t].count == 1);
     }
 }
 

@@ -17,7 +17,7 @@
 struct block_gradients {
     int of_output[2];   // given from outside: no producer
     int of_input[2];    // -1 when the block input needs none (ids)
-    int *of_parameter;  // indexed by tensor; -1 for what is no parameter
+    int *of_parameter;  // indexed by tensor; -1 for what is no parameter that is trained
 };
 struct block *autodiff_block(struct arena *arena, const struct block *forward,
                              struct block_gradients *gradients);

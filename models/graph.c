@@ -14,7 +14,8 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_GATE] = "gate",       [DIM_VALUE_DIM] = "value_dim", [DIM_CAPACITY] = "capacity",
     [DIM_HEIGHT] = "height",   [DIM_WIDTH] = "width",         [DIM_DEPTH] = "depth",
     [DIM_TAP] = "tap",         [DIM_CHANNEL] = "channel",     [DIM_OUT_CHANNEL] = "out_channel",
-    [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_FLAT] = "flat",
+    [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_ADAPTER] = "adapter",
+    [DIM_FLAT] = "flat",
 };
 
 const char *dim_name(enum dim dim)
@@ -151,9 +152,11 @@ int64_t graph_active_parameter_count(const struct graph *graph)
     return count_parameters(graph, false, active_elements);
 }
 
-// Weights that a token, or a sequence of one, meets in the block's products; where a block has as
-// many places as its model says and no sequence does, they are counted for each.
-int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block)
+// Weights that a token, or a sequence of one, meets in the block's products, each as often as it
+// counts; where a block has as many places as its model says and no sequence does, for each.
+static int64_t block_matmul_count(const struct graph *graph, const struct block *block,
+                                  int (*times)(const struct block *block, const struct op *op,
+                                               int input))
 {
     int64_t count = 0;
     for (int o = 0; o < block->op_count; o++) {
@@ -164,10 +167,31 @@ int64_t graph_block_matmul_count(const struct graph *graph, const struct block *
         for (int i = 0; i < op->input_count; i++) {
             const struct tensor *tensor = &block->tensors[op->inputs[i]];
             if (tensor->role != TENSOR_PARAMETER) continue;
-            count += active_elements(graph, tensor) * (places > 0 ? places : 1);
+            int64_t met = active_elements(graph, tensor) * (places > 0 ? places : 1);
+            count += met * times(block, op, i);
         }
     }
     return count;
+}
+
+static int once(const struct block *block, const struct op *op, int input)
+{
+    (void)block, (void)op, (void)input;
+    return 1;
+}
+
+// Products of a step that it takes part in: forward, and the gradients of both operands.
+static int products(const struct block *block, const struct op *op, int input)
+{
+    const struct tensor *own = &block->tensors[op->inputs[input]];
+    const struct tensor *other = &block->tensors[op->inputs[1 - input]];
+    assert(op->input_count == 2);
+    return 1 + !own->frozen + !other->frozen;
+}
+
+int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block)
+{
+    return block_matmul_count(graph, block, once);
 }
 
 int64_t graph_matmul_parameter_count(const struct graph *graph)
@@ -212,7 +236,11 @@ static double product_flop(const struct op *op)
 
 double graph_model_flop(const struct graph *graph, int64_t seq)
 {
-    double flop = 6.0 * (double)graph_matmul_parameter_count(graph) * (double)seq;
+    int64_t product_count = 0;
+    for (int b = 0; b < graph->block_count; b++)
+        product_count +=
+            count_repeats(graph, b) * block_matmul_count(graph, &graph->blocks[b], products);
+    double flop = 2.0 * (double)product_count * (double)seq;
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         double repeats = (double)count_repeats(graph, b);

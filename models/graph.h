@@ -43,10 +43,11 @@ enum dim {
     DIM_CHANNEL,
     DIM_OUT_CHANNEL,
     DIM_TABLE,
-    DIM_RANK,   // low-rank bottlenecks (latent attention, embedding projections)
-    DIM_DEPTH,  // of an imported graph: the third dimension of a volume
-    DIM_TAP,    // of an imported graph: the places of a window, of a weight
-    DIM_FLAT,   // a parameter seen as one flat buffer: what ZeRO shards
+    DIM_RANK,     // low-rank bottlenecks (latent attention, embedding projections)
+    DIM_DEPTH,    // of an imported graph: the third dimension of a volume
+    DIM_TAP,      // of an imported graph: the places of a window, of a weight
+    DIM_ADAPTER,  // the low rank of an adapter (models/adapters.h)
+    DIM_FLAT,     // a parameter seen as one flat buffer: what ZeRO shards
     DIM_COUNT
 };
 
@@ -84,6 +85,8 @@ struct tensor {
     int producer;     // op in this block; -1 for parameters and block inputs
     int gradient_of;  // for gradients, the forward tensor; else -1
     const char *tie;  // parameters with equal ties in different blocks are one; NULL otherwise
+    bool frozen;      // has no gradient: a parameter that is not trained, or what is made from such
+                      // alone
 };
 
 enum op_kind {
@@ -226,6 +229,7 @@ struct graph {
     int64_t vocab_padded;     // what the graph uses: a multiple of 128 * tp when tp was given
     int64_t parameter_count;  // unpadded, tied parameters once, without multi-token prediction
     int64_t mtp_parameter_count;     // of the multi-token prediction modules
+    int64_t frozen_parameter_count;  // of both, those that are not trained (models/adapters.h)
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense
     int64_t expert_ffn;
@@ -264,4 +268,6 @@ int64_t graph_matmul_parameter_count(const struct graph *graph);
 int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block);
 // Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul
 // parameters * seq + attention, causal halved (Narayanan et al. 2021, eq. 3 without its recompute).
+// Of frozen parameters it is 4, for they have no gradient of their own, and 2 where what they are
+// multiplied with has none either.
 double graph_model_flop(const struct graph *graph, int64_t seq);

@@ -360,7 +360,7 @@ bool op_has_gradient(const struct block *block, const struct op *op, int input)
     const struct tensor *tensor = input_of(block, op, input);
     bool is_number = tensor->role == TENSOR_ACTIVATION || tensor->role == TENSOR_PARAMETER;
     if (op->kind == OP_DISPATCH && input == 1) return false;
-    return is_number && tensor->element != ELEMENT_BYTE;
+    return is_number && tensor->element != ELEMENT_BYTE && !tensor->frozen;
 }
 
 int op_inner_reductions(const struct op *op)

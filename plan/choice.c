@@ -236,6 +236,11 @@ const char *choice_open_word(enum choice choice)
     return row_of(choice)->form ? row_of(choice)->form->open_word : NULL;
 }
 
+const char *choice_written(enum choice choice)
+{
+    return row_of(choice)->form ? row_of(choice)->form->written : NULL;
+}
+
 const char *choice_fault(enum choice choice)
 {
     return row_of(choice)->form ? row_of(choice)->form->fault : NULL;
@@ -243,7 +248,8 @@ const char *choice_fault(enum choice choice)
 
 bool choice_may_be_absent(enum choice choice)
 {
-    return choice == CHOICE_TP_KIND || choice == CHOICE_SP_H || choice == CHOICE_SP_W;
+    return choice == CHOICE_TP_KIND || choice == CHOICE_SP_H || choice == CHOICE_SP_W ||
+           choice == CHOICE_LORA;
 }
 
 bool choice_axis_may_be_absent(enum axis axis)
@@ -288,6 +294,7 @@ void choices_write(struct json_writer *writer, const struct parallel *parallel)
         const struct choice_row *row = &ROWS[choice];
         int64_t value = choice_value(parallel, choice);
         if (row->kind == CHOICE_KIND_DEGREE) continue;
+        if (choice == CHOICE_LORA && value == 0) continue;  // as plans have it that train all
         if (row->kind == CHOICE_KIND_SWITCH) {
             json_put_bool(writer, row->name, value);
         } else if (choice_is_number(choice)) {

@@ -62,6 +62,8 @@ const char *choice_words(struct arena *arena, enum choice choice);
 int choice_words_alone(enum choice choice);
 // The word by which a command line leaves it to the search or to the stack, or NULL.
 const char *choice_open_word(enum choice choice);
+// How the help writes words that have parts of their own, or NULL where they are just that.
+const char *choice_written(enum choice choice);
 // What a command line says of a list that is none, behind the option; NULL where every word is
 // checked by itself.
 const char *choice_fault(enum choice choice);

@@ -107,6 +107,40 @@ const struct choice_form OFFLOAD_FORM = {
     .wanted = "no offload (none, or optimizer, activations, classes of operators)",
 };
 
+static const char *lora_form_text(struct arena *arena, int64_t value)
+{
+    return adapters_words(arena, adapters_of_value(value));
+}
+
+static bool lora_form_parse(const char *text, int64_t *value)
+{
+    struct adapters adapters;
+    if (!adapters_parse(text, &adapters)) return false;
+    *value = adapters_value(adapters);
+    return true;
+}
+
+static int64_t lora_form_get(const struct parallel *parallel)
+{
+    return adapters_value(parallel->lora);
+}
+
+static void lora_form_put(struct parallel *parallel, int64_t value)
+{
+    parallel->lora = adapters_of_value(value);
+}
+
+const struct choice_form LORA_FORM = {
+    .text = lora_form_text,
+    .parse = lora_form_parse,
+    .get = lora_form_get,
+    .put = lora_form_put,
+    .written = "none|RANK[:TARGETS]",
+    .fault = "is neither none nor a rank of 1 to 4096, with or without projections behind it "
+             "(16:q,k,v,o)",
+    .wanted = "no rank of adapters (none, 16, 16:q,v)",
+};
+
 static const char *overlap_form_text(struct arena *arena, int64_t value)
 {
     return overlap_text(arena, (unsigned)value);

@@ -9,9 +9,11 @@ struct choice_form {
     int64_t (*get)(const struct parallel *parallel);
     void (*put)(struct parallel *parallel, int64_t value);
     int alone_count;        // the first words, which stand alone; the others are joined by commas
+    const char *written;    // how a command line may say it, where `words` is NULL; NULL: none, the
+                            // open word, or words
     const char *open_word;  // leaves the choice to the search or to the stack; NULL: none does
     const char *fault;      // what a command line says of a list that is none
     const char *wanted;     // what a plan file says of it, behind "is "
 };
 
-extern const struct choice_form RECOMPUTE_FORM, OFFLOAD_FORM, OVERLAP_FORM, PASSES_FORM;
+extern const struct choice_form RECOMPUTE_FORM, OFFLOAD_FORM, LORA_FORM, OVERLAP_FORM, PASSES_FORM;

@@ -1,5 +1,6 @@
 #pragma once
 #include "core/trace.h"
+#include "models/adapters.h"
 #include "plan/offload.h"
 #include "topologies/cluster.h"
 

@@ -110,7 +110,8 @@ int64_t program_tied_elements(const struct block_program *first, const struct bl
     int64_t sum = 0;
     for (int i = 0; i < first->parameter_count; i++) {
         const struct parameter *parameter = &first->parameters[i];
-        if (!parameter->tie) continue;
+        // Nothing is done to what is frozen, wherever there is a copy of it.
+        if (!parameter->tie || !parameter_kind_is_trained(parameter->kind)) continue;
         int64_t elements = elements_tied_to(last, parameter->tie);
         assert(elements == 0 || elements == parameter->elements);
         sum += elements;
@@ -174,10 +175,11 @@ struct storage program_storage(const struct mesh *mesh, const struct parallel *p
                                enum parameter_kind kind)
 {
     unsigned axes = mesh_shard_axes(mesh, parallel, kind);
+    unsigned trained = parameter_kind_is_trained(kind) ? axes : 0;
     return (struct storage){
         .weight_axes = parallel->zero >= 3 ? axes : 0,
-        .gradient_axes = parallel->zero >= 2 && !parallel->accumulates ? axes : 0,
-        .optimizer_axes = parallel->zero >= 1 ? axes : 0,
+        .gradient_axes = parallel->zero >= 2 && !parallel->accumulates ? trained : 0,
+        .optimizer_axes = parallel->zero >= 1 ? trained : 0,
         .weights_away = offload_moves_parameters(&parallel->offload),
     };
 }

@@ -212,6 +212,7 @@ static double group_elements(const struct summing *summing, const struct block_p
     *smalls = 0;
     for (int p = 0; p < block->parameter_count; p++) {
         const struct parameter *parameter = &block->parameters[p];
+        if (!parameter_kind_is_trained(parameter->kind)) continue;
         unsigned data = summing->data[parameter->kind], axes = parameter->gradient_partial_axes;
         unsigned own = step_own_axes(summing->program, parameter);
         if (find_group(end, parameter, axes & data, own) != group) continue;
@@ -297,6 +298,7 @@ struct step_end step_end_of(const struct program *program, const struct program_
         const struct block_use *use = &chunk->uses[u];
         const struct block_program *block = program->blocks[use->block_program];
         for (int p = 0; p < block->parameter_count; p++) {
+            if (!parameter_kind_is_trained(block->parameters[p].kind)) continue;
             if (!step_is_elsewhere(program, chunk, &block->parameters[p]))
                 add_parameter(&summing, &block->parameters[p], u, use->count);
         }

@@ -34,8 +34,15 @@ static bool splits_images(const struct workload *workload, const struct parallel
     return parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1;
 }
 
+static bool trains_adapters(const struct workload *workload, const struct parallel *parallel)
+{
+    (void)workload;
+    return parallel->lora.rank > 0;
+}
+
 static const struct unexecuted ROWS[] = {
     {"--sp-h or --sp-w above 1", "no back end exchanges the halos of images", splits_images},
+    {"--lora", "no back end keeps weights that are not trained", trains_adapters},
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms},
     {"--overlap tp with --tp above 1",

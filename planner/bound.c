@@ -35,9 +35,11 @@ static double rest_flop(const struct graph *graph, int kind, int64_t seq_len)
     return flop;
 }
 
-static void note_layer(const struct block *block, const double elements[2], int64_t seq_len,
-                       struct bound_facts *facts)
+static void note_layer(const struct block *block, const double elements[2], const double frozen[2],
+                       int64_t seq_len, struct bound_facts *facts)
 {
+    for (int i = 0; i < 2; i++)
+        facts->layer_frozen_elements[i] = fmin(facts->layer_frozen_elements[i], frozen[i]);
     const struct tensor *input = &block->tensors[block->inputs[0]];
     facts->layer_dense_elements = fmin(facts->layer_dense_elements, elements[0]);
     facts->layer_expert_elements = fmin(facts->layer_expert_elements, elements[1]);
@@ -51,11 +53,12 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
                                 .layer_count = graph->layer_count,
                                 .layer_dense_elements = INFINITY,
                                 .layer_expert_elements = INFINITY,
+                                .layer_frozen_elements = {INFINITY, INFINITY},
                                 .layer_input_elements = INFINITY};
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         int uses = 0;
-        double each[2] = {0, 0};  // elements outside and inside experts
+        double each[2] = {0, 0}, frozen[2] = {0, 0};  // elements outside and inside experts
         for (int i = 0; i < graph->sequence_count; i++) {
             uses += graph->sequence[i] == b;
         }
@@ -68,12 +71,19 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
             if (tensor->role != TENSOR_PARAMETER || is_repeated(graph, b, tensor->tie)) continue;
             bool in_expert = tensor_find_dim(tensor, DIM_EXPERT) >= 0;
             double elements = (double)tensor_elements(tensor, 1, 1);
-            if (!tensor->tie) each[in_expert] += elements;
+            if (!tensor->tie) (tensor->frozen ? frozen : each)[in_expert] += elements;
             elements *= tensor->tie ? 1 : uses;
+            if (tensor->frozen) {
+                facts.frozen_elements[in_expert] += elements;
+                continue;
+            }
             *(in_expert ? &facts.expert_elements : &facts.dense_elements) += elements;
         }
-        if (block->role == BLOCK_LAYER && uses > 0) note_layer(block, each, seq_len, &facts);
-        if (b == facts.probe_kind) memcpy(facts.probe_elements, each, sizeof each);
+        if (block->role == BLOCK_LAYER && uses > 0)
+            note_layer(block, each, frozen, seq_len, &facts);
+        if (b != facts.probe_kind) continue;
+        memcpy(facts.probe_elements, each, sizeof each);
+        memcpy(facts.probe_frozen_elements, frozen, sizeof frozen);
     }
     facts.rest_flop = rest_flop(graph, facts.probe_kind, seq_len);
     return facts;
@@ -150,6 +160,30 @@ double bound_step_s(const struct search_request *request, const struct bound_fac
     return bound_pipeline_s(work, mesh->degree[AXIS_PP], micro_batches, tails->kinds);
 }
 
+// Where parameters are is one for all plans of a search.
+static bool keeps_parameters(const struct search_request *request)
+{
+    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    enum tier parameters =
+        pinned.set ? offload_of_value(pinned.low).parameters : request->pins.search_parameters;
+    return parameters == TIER_DEVICE;
+}
+
+double bound_frozen_bytes(const struct search_request *request, const struct space_mesh *mesh,
+                          const struct space_tails *tails, const double frozen[2])
+{
+    if (!keeps_parameters(request)) return 0;
+    double tp = mesh->degree[AXIS_TP];
+    double data = (double)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
+    double split = (double)mesh->degree[AXIS_EP] * mesh->degree[AXIS_ETP];
+    double dense = frozen[0] / tp, experts = frozen[1] / split;
+    if (tails->zero_most >= 3) {
+        dense /= data;
+        experts /= fmax(1, data * tp / split);
+    }
+    return (dense + experts) * parameter_weight_bytes(request->workload.precision);
+}
+
 double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,
                         const struct space_tails *tails, double dense, double experts)
 {
@@ -168,11 +202,7 @@ double bound_kept_bytes(const struct search_request *request, const struct space
     double bytes = gradients * stack_gradient_bytes(stack, precision);
     if (!tails->moves_states)
         bytes += kept[1] * stack_state_bytes(stack, request->workload.optimizer, precision);
-    // Where parameters are is one for all plans of a search.
-    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
-    enum tier parameters =
-        pinned.set ? offload_of_value(pinned.low).parameters : request->pins.search_parameters;
-    bool is_here = parameters == TIER_DEVICE;
+    bool is_here = keeps_parameters(request);
     if (is_here && stack_keeps_low_precision_weights(stack, precision, tails->zero_most >= 3)) {
         bytes += kept[3] * parameter_weight_bytes(precision);
     }
@@ -183,7 +213,8 @@ double bound_bytes(const struct search_request *request, const struct bound_fact
                    const struct space_mesh *mesh, const struct space_tails *tails)
 {
     double bytes =
-        bound_kept_bytes(request, mesh, tails, facts->dense_elements, facts->expert_elements);
+        bound_kept_bytes(request, mesh, tails, facts->dense_elements, facts->expert_elements) +
+        bound_frozen_bytes(request, mesh, tails, facts->frozen_elements);
     return bytes / mesh->degree[AXIS_PP] + (double)request->stack->reserve_bytes;
 }
 
@@ -212,7 +243,8 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
     int micro_batches = (int)(batch / mesh->degree[AXIS_DP] / group->micro_batch);
     double room_bytes = (double)(limit_bytes - stack->reserve_bytes);
     double layer_bytes = bound_kept_bytes(request, mesh, tails, facts->layer_dense_elements,
-                                          facts->layer_expert_elements);
+                                          facts->layer_expert_elements) +
+                         bound_frozen_bytes(request, mesh, tails, facts->layer_frozen_elements);
     double parts =
         space_sample_ranks(mesh) / (splits_input(request, group) ? 1.0 : mesh->degree[AXIS_TP]);
     double input_bytes = facts->layer_input_elements * group->micro_batch / parts *

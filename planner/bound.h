@@ -7,18 +7,21 @@
 
 // Of one graph.
 struct bound_facts {
-    double layer_flop;       // forward and backward of one sequence, head included
-    double rest_flop;        // of those, in all blocks but the probe's
-    double dense_elements;   // of parameters outside experts, tied ones once
-    double expert_elements;  // inside experts
+    double layer_flop;          // forward and backward of one sequence, head included
+    double rest_flop;           // of those, in all blocks but the probe's
+    double dense_elements;      // of trained parameters outside experts, tied ones once
+    double expert_elements;     // inside experts
+    double frozen_elements[2];  // of those that are not trained, outside and inside experts
     int layer_count;
     double layer_dense_elements;   // of the layer that has fewest,
     double layer_expert_elements;  // and fewest inside experts
-    double layer_input_elements;   // what a layer reads of one sequence, which any way to recompute
-                                   // keeps
-    int probe_kind;                // the layer that there are most of,
-    int probe_count;               // and how many
-    double probe_elements[2];      // of its parameters, outside and inside experts
+    double layer_frozen_elements[2];
+    double layer_input_elements;  // what a layer reads of one sequence, which any way to recompute
+                                  // keeps
+    int probe_kind;               // the layer that there are most of,
+    int probe_count;              // and how many
+    double probe_elements[2];     // of its parameters, outside and inside experts
+    double probe_frozen_elements[2];
 };
 struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len);
 
@@ -45,9 +48,12 @@ double bound_step_s(const struct search_request *request, const struct bound_fac
 // One micro-batch in the blocks that no probe has priced, at the same rate.
 struct bound_work bound_rest(const struct search_request *request, const struct bound_facts *facts,
                              const struct space_mesh *mesh, int micro_batch);
-// What a rank keeps of so many elements outside and inside experts: weights, gradients and states.
+// What a rank keeps of so many elements outside and inside experts: weights, gradients and states;
+// of frozen ones the weights.
 double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,
                         const struct space_tails *tails, double dense, double experts);
+double bound_frozen_bytes(const struct search_request *request, const struct space_mesh *mesh,
+                          const struct space_tails *tails, const double frozen[2]);
 // Micro-batches whose activations a stage holds at once, at least, with so many stages from it to
 // the end.
 double bound_held(const struct space_tails *tails, int stages_left, int micro_batch_count);

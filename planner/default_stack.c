@@ -120,6 +120,7 @@ static struct parallel pinned(const struct pins *pins)
     }
     if (pins->recompute_layers.set) parallel.recompute_layers = (int)pins->recompute_layers.low;
     if (pins->offload.set) parallel.offload = offload_of_value(pins->offload.low);
+    if (pins->lora >= 0) parallel.lora = adapters_of_value(pins->lora);
     if (pins->overlap >= 0) parallel.overlap = (unsigned)pins->overlap;
     if (pins->passes >= 0) parallel.passes = (unsigned)pins->passes;
     parallel.layouts = pins->layouts;

@@ -158,6 +158,7 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     const struct pins *pins = &memo->request->pins;
     struct parallel parallel = {.attention = attention,
                                 .degree[AXIS_TP] = tp,
+                                .lora = adapters_of_value(pins->lora > 0 ? pins->lora : 0),
                                 .passes = pins->passes >= 0 ? (unsigned)pins->passes
                                                             : memo->request->stack->passes};
     struct graph_entry *entry = &memo->graphs[memo->graph_count++];

@@ -171,6 +171,7 @@ static const char *indivisible(struct arena *arena, const struct search_request 
     const struct int_range *micro = &pins->micro_batch;
     if (micro->set && micro->low == micro->high) parallel.micro_batch = (int)micro->low;
     if (pins->attention >= 0) parallel.attention = (enum attention)pins->attention;
+    if (pins->lora >= 0) parallel.lora = adapters_of_value(pins->lora);
     parallel_default_order(&parallel);
     const struct graph *graph = evaluation_graph(arena, request->model, request->stack, &parallel);
     // Expert degrees take their ranks from the others, so those must have some.

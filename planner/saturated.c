@@ -87,13 +87,15 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
         if (layers[i].work.all_s < layers[fastest].work.all_s) fastest = i;
     }
     if (count == 0) return (struct saturated){0};
-    struct saturated found = {.sequence = layers[fastest].work,
-                              .saved_bytes = layers[fastest].way.saved_bytes,
-                              .s_per_byte = INFINITY,
-                              .way_count = count,
-                              .transient_least_bytes = INFINITY,
-                              .dense_elements = facts->probe_elements[0],
-                              .expert_elements = facts->probe_elements[1]};
+    struct saturated found = {
+        .sequence = layers[fastest].work,
+        .saved_bytes = layers[fastest].way.saved_bytes,
+        .s_per_byte = INFINITY,
+        .way_count = count,
+        .transient_least_bytes = INFINITY,
+        .dense_elements = facts->probe_elements[0],
+        .expert_elements = facts->probe_elements[1],
+        .frozen_elements = {facts->probe_frozen_elements[0], facts->probe_frozen_elements[1]}};
     for (int i = 0; i < count; i++) {
         double freed_bytes = found.saved_bytes - layers[i].way.saved_bytes;
         found.ways[i] = layers[i].way;
@@ -105,8 +107,10 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
         found.s_per_byte = fmin(found.s_per_byte, more_s / freed_bytes);
     }
     if (isinf(found.s_per_byte)) found.s_per_byte = 0;
-    double inside = fmax(0, layers[0].linear_elements - found.dense_elements);
-    found.low_precision_expert_elements = fmin(found.expert_elements, inside);
+    double dense = found.dense_elements + found.frozen_elements[0];
+    double experts = found.expert_elements + found.frozen_elements[1];
+    double inside = fmax(0, layers[0].linear_elements - dense);
+    found.low_precision_expert_elements = fmin(experts, inside);
     found.low_precision_dense_elements =
         layers[0].linear_elements - found.low_precision_expert_elements;
     const struct search_request *request = space->request;
@@ -142,8 +146,10 @@ static double layer_bytes(const struct saturated_question *question)
     const struct saturated *saturated = question->saturated;
     const int *degree = question->mesh->degree;
     enum precision precision = request->workload.precision;
-    double bytes = bound_kept_bytes(request, question->mesh, question->tails,
-                                    saturated->dense_elements, saturated->expert_elements);
+    double bytes =
+        bound_kept_bytes(request, question->mesh, question->tails, saturated->dense_elements,
+                         saturated->expert_elements) +
+        bound_frozen_bytes(request, question->mesh, question->tails, saturated->frozen_elements);
     unsigned products = stack_low_precision_gemms(request->stack, precision);
     if (!request->stack->cached_weight_cast || question->tails->zero_most >= 3) return bytes;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);

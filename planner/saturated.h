@@ -19,6 +19,7 @@ struct saturated {
     } ways[SPACE_VALUE_MAX + 1];
     double transient_least_bytes;            // of any of them
     double dense_elements, expert_elements;  // of the layer
+    double frozen_elements[2];
     double low_precision_dense_elements,
         low_precision_expert_elements;  // of them, what low-precision GEMMs read
 };

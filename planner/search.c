@@ -54,7 +54,9 @@ static bool check_request(const struct search_request *request, struct err *err)
     }
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
     if (!program_check_offload(request->cluster, &moved, err)) return false;
-    const struct parallel parallel = {.offload = moved};
+    struct int_range lora = pins_get(&request->pins, CHOICE_LORA);
+    const struct parallel parallel = {.offload = moved,
+                                      .lora = adapters_of_value(lora.set ? lora.low : 0)};
     return cluster_check_precision(request->cluster, precision, err) &&
            stack_check_precision(request->stack, precision, err) &&
            stack_check_executed(request->stack, &request->workload, &parallel, err) &&

@@ -1,4 +1,5 @@
 #include "simulator/evaluate.h"
+#include "models/adapters.h"
 #include "models/match.h"
 #include "plan/passes.h"
 #include "plan/unexecuted.h"
@@ -22,6 +23,7 @@ struct graph *evaluation_graph(struct arena *arena, const struct model_config *m
     struct graph *graph = model_graph(arena, model, &options);
     bool fuses = parallel->attention == ATTENTION_FLASH && pass_is_on(parallel, PASS_ATTENTION);
     if (fuses) match_attention_graph(arena, graph);
+    adapters_add(arena, graph, parallel->lora);
     return graph;
 }
 

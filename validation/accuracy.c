@@ -32,7 +32,7 @@ static struct pairs pairs_of(struct arena *arena, const struct trials *trials, c
         const struct row *row = trial->row;
         struct pair *pair = &items[i];
         pair->row = row;
-        if (row->trains_adapters) continue;
+        if (row->has_narrow_base) continue;
         pair->now.measured = row->step_s;
         if (trial->answered) {
             pair->now.predicted = trial->prediction.step_s;
@@ -125,7 +125,7 @@ static const struct row **families_of(const struct pairs *pairs, int *count)
     *count = 0;
     for (int i = 0; i < pairs->count; i++) {
         const struct row *row = pairs->items[i].row;
-        bool known = !is_of_tiers(pairs, row) || row->trains_adapters || row->gave_nothing;
+        bool known = !is_of_tiers(pairs, row) || row->has_narrow_base || row->gave_nothing;
         for (int k = 0; k < *count && !known; k++) {
             known = strcmp(firsts[k]->family, row->family) == 0;
         }
@@ -161,7 +161,7 @@ static struct score score_memory(const struct pairs *pairs, const struct trials 
     for (int i = 0; i < trials->count; i++) {
         const struct trial *trial = &trials->items[i];
         if (trial->row->allocated != allocated || !is_of_tiers(pairs, trial->row)) continue;
-        if (trial->row->trains_adapters) continue;
+        if (trial->row->has_narrow_base) continue;
         if (stack && strcmp(stack, trial->row->stack) != 0) continue;
         struct estimate *estimate = &estimates[count++];
         estimate->measured = trial->row->peak_bytes;
@@ -272,7 +272,7 @@ struct accuracy *accuracy_of(struct arena *arena, const struct trials *trials, c
     score_softwares(&pairs, accuracy);
     accuracy->fits = fits_of(trials);
     for (int i = 0; i < trials->count; i++) {
-        accuracy->adapter_count += trials->items[i].row->trains_adapters;
+        accuracy->adapter_count += trials->items[i].row->has_narrow_base;
     }
     accuracy->ranking = rank(&pairs, false);
     accuracy->left_out_ranking = rank(&pairs, true);

@@ -1,6 +1,8 @@
 #include "validation/facts.h"
 #include "plan/parallel.h"
 
+#include <string.h>
+
 static const struct json_field LATENT_FIELDS[] = {
     {JSON_OPT_INT(struct row_latent, q_lora_rank, 0, 1e6)},
     {JSON_OPT_INT(struct row_latent, kv_lora_rank, 0, 1e6)},
@@ -109,11 +111,70 @@ static void read_model(const struct json *object, struct row_model *model, struc
     json_read_lenient(&mla, LATENT_FIELDS, &model->mla, NULL, NULL, err);
 }
 
+struct lora_words {
+    int rank, base_bits;
+    const char *targets;
+};
+
+static const struct json_field LORA_FIELDS[] = {
+    {JSON_INT(struct lora_words, rank, 1, ADAPTER_RANK_MAX)},
+    {JSON_OPT_INT(struct lora_words, base_bits, 0, 32)},
+    {JSON_TEXT(struct lora_words, targets)},
+    {0},
+};
+
+// What sources call projections, beside the names that --lora takes.
+static const struct {
+    const char *word;
+    unsigned targets;
+} TARGET_WORDS[] = {
+    {"*_proj", (1u << ADAPTER_TARGET_COUNT) - 1},
+    {"output", 1u << ADAPTER_O},                                      // torchtune's output_proj
+    {"c_attn", 1u << ADAPTER_Q | 1u << ADAPTER_K | 1u << ADAPTER_V},  // one product of GPTBigCode
+};
+
+static unsigned targets_named(const char *word)
+{
+    for (size_t i = 0; i < sizeof TARGET_WORDS / sizeof *TARGET_WORDS; i++) {
+        if (strcmp(word, TARGET_WORDS[i].word) == 0) return TARGET_WORDS[i].targets;
+    }
+    return adapters_target(word);
+}
+
+// "q_proj k_proj", "q, v, output (recipe)": words up to a bracket.
+static void read_lora(const struct json *object, struct row_lora *lora, struct err *err)
+{
+    enum { WORD_MAX = 32 };
+    if (!json_has(object, "lora")) return;
+    struct json at = json_get(object, "lora", err);
+    struct lora_words words = {0};
+    json_read_lenient(&at, LORA_FIELDS, &words, NULL, NULL, err);
+    if (err->kind) return;
+    *lora = (struct row_lora){.rank = words.rank, .base_bits = words.base_bits};
+    struct json place = json_get(&at, "targets", err);
+    for (const char *word = words.targets; *word && *word != '(';) {
+        char name[WORD_MAX];
+        size_t length = strcspn(word, " ,(");
+        bool is_short = length < sizeof name;
+        memcpy(name, word, is_short ? length : 0);
+        name[is_short ? length : 0] = 0;
+        unsigned targets = targets_named(name);
+        if (!targets) {
+            json_fail(&place, err, "expected projections (q_proj, *_proj), found \"%s\"", word);
+            return;
+        }
+        lora->targets |= targets;
+        word += length;
+        word += strspn(word, " ,");
+    }
+}
+
 void facts_read(const struct json *object, struct row_facts *facts, struct err *err)
 {
     *facts = (struct row_facts){.zero_stage = -1, .zero_group = -1};
     struct json model = json_get(object, "model", err);
     read_model(&model, &facts->model, err);
+    read_lora(object, &facts->lora, err);
     json_read_lenient(object, FACT_FIELDS, facts, NULL, NULL, err);
     if (err->kind) return;
     if (json_has(object, "network")) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "core/json.h"
+#include "models/adapters.h"
 
 // What a published row states, under the row's own keys; 0 and NULL where it says nothing. The keys
 // are described in tests/validation/README.md.
@@ -21,8 +22,15 @@ struct row_model {
     struct row_latent mla;
 };
 
+// Adapters that were trained in place of the weights; rank 0: there are none.
+struct row_lora {
+    int rank, base_bits;  // of the frozen weights; 0: as the run computes
+    unsigned targets;     // 1 << enum adapter_target (models/adapters.h)
+};
+
 struct row_facts {
     struct row_model model;
+    struct row_lora lora;
     int gpus, gpus_per_node, nvlink_domain;
     double intra_bytes_per_s;
     double nics_per_host, nic_bytes_per_s;  // 0 = the row does not say

@@ -143,6 +143,8 @@ struct pins question_pins(const struct row *row, const struct stack *stack,
         bool flash = facts->flash_attention == ROW_YES;
         pin(&pins, CHOICE_ATTENTION, flash ? ATTENTION_FLASH : ATTENTION_UNFUSED);
     }
+    const struct adapters adapters = {facts->lora.rank, facts->lora.targets};
+    if (adapters.rank > 0) pin(&pins, CHOICE_LORA, adapters_value(adapters));
     if (detail == QUESTION_COARSE) return pins;
     pin_overlap(&pins, facts, stack);
     if (facts->zero_group >= 0) pin(&pins, CHOICE_ZERO_GROUP, facts->zero_group);

@@ -87,7 +87,6 @@ static void read_header(struct row *row, const struct json *root, struct err *er
     row->stack = header.stack;
     row->stack_then = header.stack_then;
     row->gave_nothing = header.failed;
-    row->trains_adapters = json_has(root, "lora");
 }
 
 // A time is taken as it was published; else tokens or samples a second are turned into it; else
@@ -131,6 +130,8 @@ static bool read_row(struct arena *arena, const char *path, int line, const char
     row->model_name = row->facts.model.name ? row->facts.model.name : row->id;
     row->network_stated = row->facts.nic_bytes_per_s > 0;
     row->precision = precision_of(row->facts.precision);
+    int base_bits = row->facts.lora.base_bits;
+    row->has_narrow_base = base_bits > 0 && base_bits < 16;
     bool narrow = precision_bytes(row->precision) < 2;
     row->kind = row->facts.model.experts ? ROW_KIND_MIXTURE
                 : narrow                 ? ROW_KIND_DENSE_LOW_PRECISION

@@ -15,7 +15,7 @@ struct row {
     char tier;  // 'A', 'B', 'C'
     const char *device, *stack;
     const char *stack_then;  // shipped when the row arrived, nearest to its own; NULL: its own
-    bool trains_adapters;    // the row has "lora": nothing here models that
+    bool has_narrow_base;    // adapters beside weights of 4 or 8 bits: nothing here models that
     bool gave_nothing;       // "failed": out of memory or crashed, and nothing was measured
     const char *model_name;
     bool network_stated;  // false: 25e9 bytes/s a NIC, one NIC a GPU are assumed

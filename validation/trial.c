@@ -32,8 +32,10 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
                 enum question_detail detail, struct err *err)
 {
     const struct row *row = trial->row;
-    if (row->trains_adapters) {
-        return err_set(err, ERR_INPUT, "trains adapters (LoRA), which are not modelled");
+    if (row->has_narrow_base) {
+        return err_set(err, ERR_INPUT,
+                       "trains adapters beside weights of %d bits (QLoRA), which are not modelled",
+                       row->facts.lora.base_bits);
     }
     struct json_document *documents = ARENA_NEW(arena, struct json_document, 2);
     const char *config_path = arena_print(arena, "%s (config)", row->id);

@@ -239,7 +239,7 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
                          enum parameter_kind kind)
 {
     unsigned axes = mesh_axes_of(mesh, AXIS_CP) | mesh_axes_of(mesh, AXIS_DP);
-    if (kind == PARAMETER_EXPERT) {
+    if (parameter_kind_is_expert(kind)) {
         axes = 0;
         for (int i = 0; i < mesh->axis_count; i++) {
             bool is_data = mesh->axes[i].expert == AXIS_DP && mesh->axes[i].parent != AXIS_PP;
@@ -250,7 +250,8 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
         if (mesh->axes[i].replica) axes &= ~(1u << i);
     }
     bool has_group = parallel->zero > 0 && parallel->zero_group > 0;
-    assert(kind != PARAMETER_DENSE || !has_group || mesh_size(mesh, axes) == parallel->zero_group);
+    assert(parameter_kind_is_expert(kind) || !has_group ||
+           mesh_size(mesh, axes) == parallel->zero_group);
     (void)has_group;
     return axes;
 }

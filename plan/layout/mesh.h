@@ -18,7 +18,27 @@
 enum { MESH_AXIS_MAX = 12 };
 
 // Dense parameters and those inside experts are stored over different axes.
-enum parameter_kind { PARAMETER_DENSE, PARAMETER_EXPERT, PARAMETER_KIND_COUNT };
+// Frozen ones have neither gradient nor state, and ZeRO shards them at stage 3 alone.
+enum parameter_kind {
+    PARAMETER_DENSE,
+    PARAMETER_EXPERT,
+    PARAMETER_FROZEN,
+    PARAMETER_FROZEN_EXPERT,
+    PARAMETER_KIND_COUNT
+};
+static inline bool parameter_kind_is_expert(enum parameter_kind kind)
+{
+    return kind == PARAMETER_EXPERT || kind == PARAMETER_FROZEN_EXPERT;
+}
+static inline bool parameter_kind_is_trained(enum parameter_kind kind)
+{
+    return kind < PARAMETER_FROZEN;
+}
+static inline enum parameter_kind parameter_kind_of(bool is_expert, bool is_frozen)
+{
+    if (is_frozen) return is_expert ? PARAMETER_FROZEN_EXPERT : PARAMETER_FROZEN;
+    return is_expert ? PARAMETER_EXPERT : PARAMETER_DENSE;
+}
 
 struct mesh_axis {
     const char *name;  // "tp", "tp.1", "dp"

@@ -163,12 +163,13 @@ static void list_parameters(struct lowering *low)
             .tie = tensor->tie,
             .tensor_count = 1,
             .elements = layout_local_elements(&layout, low->mesh, tensor, 1, 1),
-            .kind = tensor_find_dim(tensor, DIM_EXPERT) >= 0 ? PARAMETER_EXPERT : PARAMETER_DENSE,
+            .kind = parameter_kind_of(tensor_find_dim(tensor, DIM_EXPERT) >= 0, tensor->frozen),
             .decayed = is_decayed(low->block, t, low->facts->forward_op_count),
             .layout = layout,
         };
         const struct parameter *parameter = &program->parameters[i];
         program->parameter_elements += parameter->elements;
+        if (!tensor->frozen) program->trained_elements += parameter->elements;
         bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
         if (!parameter->decayed || parameter->tie || is_router) continue;
         program->linear_elements += parameter->elements;
@@ -320,8 +321,9 @@ static void lower_backward(struct lowering *low)
     // Shards are gathered whether or not backward reads them, as software does; nothing is fetched
     // for nobody.
     bool moves = offload_moves_parameters(&low->request->parallel->offload);
-    if (!moves || reads_weights_again(low)) lowering_gather_parameters(low);
-    recompute_whole(low);
+    bool is_nothing = block->op_count == low->facts->forward_op_count;  // frozen, with no gradient
+    if (!is_nothing && (!moves || reads_weights_again(low))) lowering_gather_parameters(low);
+    if (!is_nothing) recompute_whole(low);
     bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
         // As late as can be, so that little else is alive beside it: for a weight gradient beside
@@ -350,6 +352,7 @@ static void record_gradients(struct lowering *low)
         unsigned sharded = lowering_is_sharded(low, 2, parameter->kind)
                                ? lowering_shard_axes(low, parameter->kind)
                                : 0;
+        if (!parameter_kind_is_trained(parameter->kind)) continue;
         assert(gradient >= 0);
         struct layout made = lowering_home_layout(low, gradient);
         unsigned partial = layout_partial_axes(&made);

@@ -127,8 +127,8 @@ struct parameter {  // one of the block's parameters as one rank holds it
     struct layout layout;
 };
 
-// A matrix as the stack stores it: those of contractions that it merges are one, and those of a
-// rank's experts are one of this size each.
+// A trained matrix as the stack stores it: those of contractions that it merges are one, and those
+// of a rank's experts are one of this size each.
 struct weight {
     enum parameter_kind kind;
     int merge;         // see struct op; 0: a GEMM of its own
@@ -149,6 +149,7 @@ struct block_program {
     struct parameter *parameters;
     int parameter_count;
     int64_t parameter_elements;  // sum over parameters
+    int64_t trained_elements;    // of them, those that have gradients
     struct weight *weights;      // the matrices and tables among them, but the router's
     int weight_count;
     int64_t linear_elements;  // of those that plain GEMMs read, neither the router's nor

@@ -36,6 +36,7 @@ bool lowering_is_sharded(const struct lowering *low, int zero, enum parameter_ki
 {
     const struct parallel *parallel = low->request->parallel;
     if (zero == 2 && parallel->accumulates) return false;
+    if (zero < 3 && !parameter_kind_is_trained(kind)) return false;
     return parallel->zero >= zero && lowering_shard_axes(low, kind) != 0;
 }
 

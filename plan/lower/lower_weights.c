@@ -39,7 +39,7 @@ void lowering_weights(struct lowering *low)
         const struct parameter *parameter = &program->parameters[i];
         const struct tensor *tensor = &low->block->tensors[parameter->tensor];
         bool is_router = tensor_find_dim(tensor, DIM_GATE) >= 0;
-        if (!parameter->decayed || is_router) continue;
+        if (!parameter->decayed || is_router || tensor->frozen) continue;
         int shared = merge_of(low, parameter->tensor), k = 0;
         int merge = low->joins >> JOIN_MERGED & 1 ? shared : 0;
         while (k < program->weight_count && (merge == 0 || program->weights[k].merge != merge))

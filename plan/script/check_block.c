@@ -87,6 +87,7 @@ int check_gradient_of(const struct check_block *block, int tensor)
     const struct block_program *program = block->program;
     for (int i = 0; tensor >= 0 && i < program->parameter_count; i++) {
         int gradient = block->gradients->of_parameter[program->parameters[i].tensor];
+        if (gradient < 0) continue;
         if (gradient == tensor || is_sum_of(program->block, gradient, tensor)) return i;
     }
     return -1;

@@ -50,8 +50,7 @@ static bool is_in_state(const struct program *program, const struct block_progra
     const struct buffer *buffer = &block->buffers[b];
     if (!buffer->external || buffer->tensor < 0) return false;
     const struct tensor *tensor = &block->block->tensors[buffer->tensor];
-    bool is_expert = tensor_find_dim(tensor, DIM_EXPERT) >= 0;
-    enum parameter_kind kind = is_expert ? PARAMETER_EXPERT : PARAMETER_DENSE;
+    enum parameter_kind kind = parameter_kind_of(tensor_find_dim(tensor, DIM_EXPERT) >= 0, false);
     return tensor->role == TENSOR_PARAMETER_GRADIENT && !program->storage[kind].gradient_axes;
 }
 

@@ -60,6 +60,7 @@ static void put_mesh(struct list *list, const struct parallel *parallel)
     }
     if (parallel->tp_kind != TP_1D) put_word(list, "tp-kind", tp_kind_name(parallel->tp_kind));
     if (parallel->sp) put_word(list, "sp", "on");
+    if (parallel->lora.rank > 0) put(list, "lora", parallel->lora.rank);
     if (parallel->degree[AXIS_CP] > 1) put_word(list, "cp-kind", cp_kind_name(parallel->cp_kind));
     if (parallel->degree[AXIS_PP] > 1) {
         put_word(list, "schedule", schedule_name(parallel->schedule));

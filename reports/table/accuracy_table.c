@@ -149,7 +149,9 @@ static const char *adapters_text(struct arena *arena, const struct accuracy *acc
 {
     if (accuracy->adapter_count == 0) return "";
     return arena_print(
-        arena, "Not asked: %s that train%s adapters (LoRA), which are not modelled\n",
+        arena,
+        "Not asked: %s that train%s adapters beside weights of 4 or 8 bits (QLoRA), which are not "
+        "modelled\n",
         counted(arena, accuracy->adapter_count, "row"), accuracy->adapter_count == 1 ? "s" : "");
 }
 
@@ -158,7 +160,7 @@ static const char *failures_text(struct arena *arena, const struct accuracy *acc
     const char *text = "";
     for (int i = 0; i < accuracy->trials->count; i++) {
         const struct trial *trial = &accuracy->trials->items[i];
-        if (trial->answered || trial->row->trains_adapters || trial->row->gave_nothing) continue;
+        if (trial->answered || trial->row->has_narrow_base || trial->row->gave_nothing) continue;
         text = arena_print(arena, "%sFailed: %s (tier %c): %s\n", text, trial->row->id,
                            trial->row->tier, trial->why_not);
     }

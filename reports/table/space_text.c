@@ -25,6 +25,7 @@ static const char *values_text(struct arena *arena, const struct space_list *lis
 // How the search treats the choices whose other values it does not go through one by one.
 static const char *rule_of(enum choice choice)
 {
+    if (choice == CHOICE_LORA) return "none unless --lora asks";
     if (!choice_is_searched(choice)) return "as the stack has it";
     switch (choice) {
     case CHOICE_ATTENTION:

@@ -43,6 +43,10 @@ static const char *offload_pattern(struct arena *arena)
     return arena_print(arena, "^(none|%s(,%s)*)$", word, word);
 }
 
+// A rank of up to 4096 and what it is beside.
+static const char LORA_PATTERN[] =
+    "^(none|[1-9][0-9]{0,3}(:(q|k|v|o|gate|up|down)(,(q|k|v|o|gate|up|down))*)?)$";
+
 static void put_choice(struct json_writer *writer, enum choice choice)
 {
     json_open(writer, choice_name(choice), '{');
@@ -59,9 +63,9 @@ static void put_choice(struct json_writer *writer, enum choice choice)
     } else {
         const char *words = choice_words(writer->arena, choice);
         json_put_text(writer, "type", "string");
-        json_put_text(writer, "pattern",
-                      words ? list_pattern(writer->arena, words, choice_words_alone(choice))
-                            : offload_pattern(writer->arena));
+        const char *pattern = choice == CHOICE_LORA ? LORA_PATTERN : offload_pattern(writer->arena);
+        if (words) pattern = list_pattern(writer->arena, words, choice_words_alone(choice));
+        json_put_text(writer, "pattern", pattern);
     }
     json_close(writer, '}');
 }

@@ -282,6 +282,7 @@ static unsigned store_axes(const struct index_machine *m, enum parameter_kind ki
 static void check_parameter(struct index_machine *m, const struct parameter *parameter)
 {
     int gradient = m->task->facts->gradients.of_parameter[parameter->tensor];
+    if (gradient < 0 && m->block->tensors[parameter->tensor].frozen) return;
     int buffer = last_buffer(m, gradient);
     const struct tensor *tensor = &m->block->tensors[parameter->tensor];
     bool is_expert = tensor_find_dim(tensor, DIM_EXPERT) >= 0;

@@ -362,7 +362,7 @@ static void attention_row_backward(struct interpreter *in, const struct op *op,
     const double *out = values[op->inputs[op->input_count - 2]] + row->out;
     double mean = dot(gradient, out, row->value_width);
     const double *sink = sink_of(in, op, 4, row->head);
-    if (sink) values[op->outputs[3]][row->head] -= exp(*sink - *lse) * mean;
+    if (sink && op->output_count > 3) values[op->outputs[3]][row->head] -= exp(*sink - *lse) * mean;
     for (int64_t j = 0; j < row->keys; j++) {
         if (!is_visible(in, op, row->query, j)) continue;
         int64_t at = rows_before(row, j) * row->width;
@@ -459,7 +459,7 @@ void interpreter_concat(struct interpreter *in, const struct op *op)
     int64_t second = in->sizes[parts[0]][in->block->tensors[parts[0]].rank - 1];
     interpreter_sizes(in, whole, size);
     do {
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < (is_forward ? 2 : op->output_count); i++) {
             double *part = part_at(in, whole, parts[i], i * second, index);
             if (!part) continue;
             double *joined = interpreter_at(in, whole, index);

@@ -431,6 +431,10 @@ static void check_gradients(struct machine_case *m, const struct parallel *paral
 {
     for (int i = 0; i < m->program->parameter_count; i++) {
         const struct parameter *parameter = &m->program->parameters[i];
+        bool is_frozen = m->block->tensors[parameter->tensor].frozen;
+        assert_int_equal(is_frozen, gradients->of_parameter[parameter->tensor] < 0);
+        assert_int_equal(is_frozen, !parameter_kind_is_trained(parameter->kind));
+        if (is_frozen) continue;
         int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);
         bool is_sharded = parallel->zero >= 2;
         unsigned sharded = is_sharded ? mesh_shard_axes(m->mesh, parallel, parameter->kind) : 0;

@@ -135,7 +135,7 @@ static void blind_rows_are_scored_by_software(void **state)
          .tier = 'A',
          .stack = "two",
          .step_s = 1,
-         .trains_adapters = true},
+         .has_narrow_base = true},
         {.id = "w", .family = "f", .tier = 'B', .stack = "two", .step_s = 1},
     };
     enum { COUNT = sizeof rows / sizeof *rows };
@@ -156,8 +156,8 @@ static void blind_rows_are_scored_by_software(void **state)
         "tier A  rows";
     static const char LAST[] = "Fits or not: of 2 runs that ran 50.0% are said to fit, of 2 that "
                                "failed 50.0% are said not to\n"
-                               "Not asked: 1 row that trains adapters (LoRA), which are not "
-                               "modelled\n"
+                               "Not asked: 1 row that trains adapters beside weights of 4 or 8 "
+                               "bits (QLoRA), which are not modelled\n"
                                "Failed: w (tier B): because\n";
     assert_memory_equal(text, FIRST, strlen(FIRST));
     assert_non_null(strstr(text, LAST));

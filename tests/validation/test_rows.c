@@ -165,8 +165,16 @@ static void a_row_is_asked_as_it_came(void **state)
 static void adapters_and_failures_are_known(void **state)
 {
     struct row row = read_one(*state, "");
-    assert_false(row.trains_adapters || row.gave_nothing);
-    assert_true(read_one(*state, ", \"lora\": {\"rank\": 8}").trains_adapters);
+    assert_false(row.has_narrow_base || row.gave_nothing);
+    assert_int_equal(row.facts.lora.rank, 0);
+    row = read_one(*state, ", \"lora\": {\"rank\": 8, \"targets\": \"q, v, output (recipe)\", "
+                           "\"base_bits\": 16}");
+    assert_int_equal(row.facts.lora.rank, 8);
+    assert_int_equal(row.facts.lora.targets, 1 << ADAPTER_Q | 1 << ADAPTER_V | 1 << ADAPTER_O);
+    assert_false(row.has_narrow_base);
+    row = read_one(*state, ", \"lora\": {\"rank\": 4, \"targets\": \"*_proj\", \"base_bits\": 4}");
+    assert_int_equal(row.facts.lora.targets, ADAPTERS_ALL);
+    assert_true(row.has_narrow_base);
     assert_true(read_one(*state, ", \"failed\": true").gave_nothing);
 }
 
