@@ -16,7 +16,7 @@ struct loss_price loss_price(const struct price_context *context,
     struct loss_price price = {0};
     bool has_losses = program->block->role == BLOCK_HEAD;
     if (!has_losses || !stack_is_executed(context->compute.stack)) return price;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         int seeded = program->output_gradients[i];
         if (seeded >= 0) price.seed_bytes += (double)program->buffers[seeded].bytes;
     }

@@ -267,6 +267,8 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 bool stack_is_executed(const struct stack *stack);
 // Whether it takes layouts of single operators (plan/layout/rules.h). Ours does.
 bool stack_lays_out(const struct stack *stack);
+// Whether it trains models of two sequence dims: those are what axial parallelism is for.
+bool stack_has_videos(const struct stack *stack);
 MUST_CHECK bool stack_check_executed(const struct stack *stack, const struct workload *workload,
                                      const struct parallel *parallel, struct err *err);
 // State bytes a parameter beside weight and gradient. In fp32 the weight is its own master copy.

@@ -114,6 +114,11 @@ bool stack_is_executed(const struct stack *stack)
     return stack->flags_of && strcmp(stack->flags_of, "meshwright plan") == 0;
 }
 
+bool stack_has_videos(const struct stack *stack)
+{
+    return stack->cp_kinds >> CP_AXIAL & 1;
+}
+
 bool stack_lays_out(const struct stack *stack)
 {
     return stack_is_executed(stack);

@@ -1,6 +1,7 @@
 #pragma once
 #include "executor/kernel.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 // Questions about the arrays of a call, alike for all back ends.
@@ -158,6 +159,54 @@ static inline bool array_is_of_heads(const struct kernel_array *array, enum dim 
 {
     return array->rank == 4 && array->dims[0] == DIM_BATCH && array->dims[1] == DIM_SEQ &&
            array->dims[2] == heads;
+}
+
+// An array of attention as (batch, seq, head, width): its first `outer` dims as one, and those from
+// there to the heads as one. Where they begin in the whole is not known of several dims.
+static inline void array_fold_heads(struct kernel_array *array, int outer)
+{
+    int rank = array->rank;
+    int64_t sizes[2] = {1, 1}, whole[2] = {1, 1};
+    assert(rank >= 4 && rank <= TENSOR_RANK_MAX && outer >= 1 && outer + 2 < rank);
+    for (int i = 0; i < rank - 2; i++) {
+        sizes[i >= outer] *= array->sizes[i];
+        whole[i >= outer] *= array->whole[i];
+    }
+    for (int i = 2; i < 4; i++) {
+        array->dims[i] = array->dims[rank - 4 + i];
+        array->sizes[i] = array->sizes[rank - 4 + i];
+        array->first[i] = array->first[rank - 4 + i];
+        array->whole[i] = array->whole[rank - 4 + i];
+    }
+    for (int i = 0; i < 2; i++) {
+        array->dims[i] = i == 0 ? DIM_BATCH : DIM_SEQ;
+        array->sizes[i] = sizes[i];
+        array->first[i] = 0;
+        array->whole[i] = whole[i];
+    }
+    array->rank = 4;
+}
+
+// Attention over one dim of several (struct op): as attention of (batch, seq, head, width). NULL,
+// or why it is not that.
+static inline const char *call_fold_attention(struct kernel_call *call, int first_input)
+{
+    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
+    if (q->rank == 4 && k->rank == 4 && k->dims[1] == DIM_SEQ) return NULL;
+    if (call->op->causal || call->op->dropout_ratio > 0 || call->documents)
+        return "attention over one of several dims is neither masked nor dropped from";
+    int outer = k->rank - 3, gradients = first_input == 1 ? 3 : 0;
+    bool are_alike = outer >= 1 && q->rank >= k->rank && q[2].rank == k->rank;
+    for (int i = 0; i < 3; i++)
+        are_alike = are_alike && !q[i].row_stride;
+    for (int i = 0; i < outer && are_alike; i++)
+        are_alike = q->dims[i] == k->dims[i] && q->sizes[i] == k->sizes[i];
+    if (!are_alike) return "attention wants (batch, ..., keys, head, width)";
+    for (int i = 0; i < 3; i++)
+        array_fold_heads(&call->inputs[first_input + i], outer);
+    for (int i = 0; i < gradients; i++)
+        array_fold_heads(&call->outputs[i], outer);
+    return NULL;
 }
 
 // Queries, keys and values of attention, from an input on: NULL, or what is wrong with them.

@@ -51,6 +51,9 @@ bool run_check_data(const struct graph *graph, enum run_data data, struct err *e
             return err_set(err, ERR_USAGE,
                            "--data: %s reads pictures, which are drawn; leave it out", graph->name);
     }
+    if (graph->frames > 0 && data != DATA_SYNTHETIC)
+        return err_set(err, ERR_USAGE,
+                       "--data: a run of a video model draws its latents; leave it out");
     if (data != DATA_TEXT || graph->vocab >= BYTES) return true;
     return err_set(err, ERR_USAGE,
                    "--data text: a token a byte needs a vocabulary of %d, the model has %lld",

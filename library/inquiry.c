@@ -94,7 +94,10 @@ int64_t inquiry_seq_len(struct arena *arena, const struct inquiry *inquiry,
                         const struct model_config *model, int64_t given)
 {
     const struct import_options options = {.flash = true};
-    int64_t most = model_graph(arena, model, &options)->seq_len_max;
+    const struct graph *graph = model_graph(arena, model, &options);
+    int64_t most = graph->seq_len_max;
+    // Of a video there is nothing to choose either.
+    if (!given && graph->frames > 0) return most;
     if (!given) {
         int64_t taken = most > 0 && most < DEFAULT_SEQ_LEN_MOST ? most : DEFAULT_SEQ_LEN_MOST;
         // Of a model of samples there is nothing to choose.
@@ -160,7 +163,8 @@ bool inquiry_stack(struct arena *arena, const struct inquiry *inquiry,
                    struct err *err)
 {
     const struct import_options options = {.flash = true};
-    bool has_experts = model_graph(arena, model, &options)->expert_count > 0;
+    const struct graph *graph = model_graph(arena, model, &options);
+    bool has_experts = graph->expert_count > 0;
     if (inquiry->stack) {
         *stack = stack_load(arena, inquiry->stack, err);
     } else if (!*stack) {
@@ -169,6 +173,7 @@ bool inquiry_stack(struct arena *arena, const struct inquiry *inquiry,
             .cluster_count = cluster_count,
             .precision = precision,
             .has_experts = has_experts,
+            .is_video = graph->frames > 0,
             .pins = &inquiry->pins,
             .bands = bands_load(arena, err),
         };

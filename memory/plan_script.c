@@ -238,8 +238,8 @@ static void put_arrival(struct script_writing *writing, enum task_kind kind, int
 {
     struct script_spot spot = boundary_of(writing, slot, true);
     const int *values = boundary_values(writing, slot, &spot, true);
-    struct script_task *task = put(writing, kind, &spot, 0, 2);
-    for (int i = 0; i < 2; i++) {
+    struct script_task *task = put(writing, kind, &spot, 0, BLOCK_EDGES);
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         if (values[i] >= 0) add_output(task, script_in_arena(writing, &spot, values[i]));
     }
     bool is_forward = task->slot_kind == TASK_FORWARD;
@@ -252,8 +252,8 @@ static void put_departure(struct script_writing *writing, int slot)
     const int *values = boundary_values(writing, slot, &spot, false);
     bool is_forward = writing->slots.slots[slot].kind == TASK_FORWARD;
     bool is_loss = is_forward && !writing->graph->chunks[spot.chunk].behind.exists;
-    struct script_task *task = put(writing, is_loss ? TASK_LOSS : TASK_SEND, &spot, 2, 0);
-    for (int i = 0; i < 2; i++) {
+    struct script_task *task = put(writing, is_loss ? TASK_LOSS : TASK_SEND, &spot, BLOCK_EDGES, 0);
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         if (values[i] >= 0) add_input(task, script_in_arena(writing, &spot, values[i]));
     }
     if (!is_loss) find_peer(writing, spot.chunk, is_forward ? 1 : -1, task);

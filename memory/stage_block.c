@@ -127,7 +127,7 @@ static void place_boundaries(struct reading *reading)
 {
     const struct block_program *block = reading->block;
     struct block_steps *steps = reading->steps;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         int lists[] = {block->inputs[i], block->output_gradients[i]};
         int *into[] = {&steps->inputs[i], &steps->output_gradients[i]};
         for (int k = 0; k < 2; k++) {
@@ -345,7 +345,7 @@ static void read_all(struct reading *reading, unsigned moved)
     make_rooms(reading);
     for (int i = 0; i < block->instr_count; i++) {
         if (i == block->phase_first[PHASE_BACKWARD]) {
-            for (int k = 0; k < 2; k++)
+            for (int k = 0; k < BLOCK_EDGES; k++)
                 steps->outputs[k] = newest(reading, block->outputs[k]);
             forget_gathered(reading);
             gather_count = 0;
@@ -353,7 +353,7 @@ static void read_all(struct reading *reading, unsigned moved)
         }
         read_instr(reading, i, &gather_count);
     }
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < BLOCK_EDGES; k++)
         steps->input_gradients[k] = newest(reading, block->input_gradients[k]);
 }
 

@@ -38,7 +38,8 @@ struct block_steps {
     int step_count;
     struct block_value *values;
     int value_count;
-    int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // values; -1: none
+    int inputs[BLOCK_EDGES], outputs[BLOCK_EDGES];                    // values; -1: none
+    int input_gradients[BLOCK_EDGES], output_gradients[BLOCK_EDGES];  // the same
     // The order of work in a slot: forward; B and W as autograd runs them, or each by itself where
     // the schedule parts them.
     int *forward, *backward, *weight;

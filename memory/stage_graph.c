@@ -11,7 +11,7 @@
 // of it and that all of the next slot waits for.
 
 struct message {
-    int tensors[2], count;
+    int tensors[BLOCK_EDGES], count;
     const struct stage_slot *slot;
 };
 
@@ -134,6 +134,14 @@ static int add_value(struct building *building, const struct stage_slot *slot, i
     return work->tensors[value] = draft_tensor_add(&building->draft, &tensor);
 }
 
+static int edge_of(const int values[BLOCK_EDGES], int value)
+{
+    for (int k = 0; k < BLOCK_EDGES; k++) {
+        if (values[k] == value) return k;
+    }
+    return -1;
+}
+
 // The tensor of a value; one of the boundary is that of the block beside it.
 static int tensor_of(struct building *building, const struct stage_slot *slot, int position,
                      int value)
@@ -143,9 +151,8 @@ static int tensor_of(struct building *building, const struct stage_slot *slot, i
     const struct stage_chunk *chunk = &building->chunks[slot->chunk];
     const struct block_steps *steps = chunk->blocks[position];
     assert(steps->values[value].is_boundary && "a value is read before it is made");
-    bool is_forward = value == steps->inputs[0] || value == steps->inputs[1];
-    const int *own = is_forward ? steps->inputs : steps->output_gradients;
-    int which = own[0] == value ? 0 : 1;
+    bool is_forward = edge_of(steps->inputs, value) >= 0;
+    int which = edge_of(is_forward ? steps->inputs : steps->output_gradients, value);
     int other = position + (is_forward ? -1 : 1);
     struct stage_slot from = *slot;
     if (other < 0 || other == chunk->count) {
@@ -321,7 +328,7 @@ static void receive(struct building *building, int index)
     int operator= from.exists ? add_own(building, TASK_RECEIVE, "receive", slot, position)
                               : add_own(building, TASK_SEED, "seed", slot, position);
     pass_gates(building, operator);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         if (values[i] < 0) continue;
         draft_makes(&building->draft, operator, add_value(building, slot, position, values[i]));
     }
@@ -340,7 +347,7 @@ static struct message message_of(struct building *building, const struct stage_s
     int position = is_forward ? chunk->count - 1 : 0;
     const struct block_steps *steps = chunk->blocks[position];
     const int *values = is_forward ? steps->outputs : steps->input_gradients;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         if (values[i] < 0) continue;
         message.tensors[message.count++] = tensor_of(building, slot, position, values[i]);
     }

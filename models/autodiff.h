@@ -15,9 +15,9 @@
 // a sum (residual) has the gradient of the sum itself: no op and no tensor of its own. The sum over
 // several readers has the producer of x as `forward_op`, for a block input its first reader.
 struct block_gradients {
-    int of_output[2];   // given from outside: no producer
-    int of_input[2];    // -1 when the block input needs none (ids)
-    int *of_parameter;  // indexed by tensor; -1 for what is no parameter that is trained
+    int of_output[BLOCK_EDGES];  // given from outside: no producer
+    int of_input[BLOCK_EDGES];   // -1 when the block input needs none (ids)
+    int *of_parameter;           // indexed by tensor; -1 for what is no parameter that is trained
 };
 struct block *autodiff_block(struct arena *arena, const struct block *forward,
                              struct block_gradients *gradients);

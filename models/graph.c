@@ -15,7 +15,7 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_HEIGHT] = "height",   [DIM_WIDTH] = "width",         [DIM_DEPTH] = "depth",
     [DIM_TAP] = "tap",         [DIM_CHANNEL] = "channel",     [DIM_OUT_CHANNEL] = "out_channel",
     [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_ADAPTER] = "adapter",
-    [DIM_FLAT] = "flat",
+    [DIM_FLAT] = "flat",       [DIM_TIME] = "time",           [DIM_TEXT] = "text",
 };
 
 const char *dim_name(enum dim dim)
@@ -208,15 +208,54 @@ static double last_size(const struct block *block, int tensor)
     return (double)t->extents[t->rank - 1].size;
 }
 
+// One video: every dim but the batch has its size in the graph.
+static void video_sizes(const struct block *block, const struct op *op, int64_t size[DIM_COUNT])
+{
+    memset(size, 0, DIM_COUNT * sizeof *size);
+    for (int i = 0; i < op->input_count + op->output_count; i++) {
+        int t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
+        for (int e = 0; e < block->tensors[t].rank; e++)
+            size[block->tensors[t].extents[e].dim] = block->tensors[t].extents[e].size;
+    }
+    size[DIM_BATCH] = 1;
+}
+
+static double video_attention_flop(const struct block *block, const struct op *op)
+{
+    int64_t size[DIM_COUNT];
+    video_sizes(block, op, size);
+    return op_rule(OP_ATTENTION)->flop(block, op, size);
+}
+
+// Rows of text and of conditions are not those of the video: each product counts its own.
+static double video_products_flop(const struct graph *graph)
+{
+    double flop = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        double repeats = (double)count_repeats(graph, b);
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
+            int64_t size[DIM_COUNT];
+            video_sizes(block, op, size);
+            flop += repeats * 3 * op_rule(OP_CONTRACT)->flop(block, op, size);
+        }
+    }
+    return flop;
+}
+
 // Forward flops of the products of queries with keys and of probabilities with values, which may
 // be of another width.
-static double attention_flop(const struct block *block, const struct op *op, int64_t seq)
+static double attention_flop(const struct graph *graph, const struct block *block,
+                             const struct op *op, int64_t seq)
 {
     bool is_fused = op->kind == OP_ATTENTION;
     if (!is_fused && !(op->kind == OP_CONTRACT && op->class == OP_CLASS_ATTENTION)) return 0;
     const struct tensor *query = &block->tensors[op->inputs[0]];
     int head = tensor_find_dim(query, DIM_HEAD);
     assert(head >= 0);
+    if (is_fused && graph->frames > 0) return video_attention_flop(block, op);
     int at = tensor_find_dim(query, DIM_SEQ);
     assert(at >= 0);
     if (query->extents[at].size > 0) seq = query->extents[at].size;
@@ -240,7 +279,8 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
     for (int b = 0; b < graph->block_count; b++)
         product_count +=
             count_repeats(graph, b) * block_matmul_count(graph, &graph->blocks[b], products);
-    double flop = 2.0 * (double)product_count * (double)seq;
+    double flop =
+        graph->frames > 0 ? video_products_flop(graph) : 2.0 * (double)product_count * (double)seq;
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         double repeats = (double)count_repeats(graph, b);
@@ -248,7 +288,7 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
             const struct op *op = &block->ops[o];
             // Each product has two in backward.
             if (op->phase != PHASE_FORWARD) continue;
-            flop += repeats * 3 * (attention_flop(block, op, seq) + product_flop(op));
+            flop += repeats * 3 * (attention_flop(graph, block, op, seq) + product_flop(op));
         }
     }
     return flop;

@@ -48,12 +48,17 @@ enum dim {
     DIM_TAP,      // of an imported graph: the places of a window, of a weight
     DIM_ADAPTER,  // the low rank of an adapter (models/adapters.h)
     DIM_FLAT,     // a parameter seen as one flat buffer: what ZeRO shards
+    DIM_TIME,     // frames of a video, each of which has `seq` places
+    DIM_TEXT,     // tokens of the text that a video or an image is made for
     DIM_COUNT
 };
 
 const char *dim_name(enum dim dim);
 
 enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 4 };
+// Activations that a block hands to the next: hidden states, and what conditions all blocks alike
+// (models/families/stdit.c: text, step of the diffusion, and six numbers by hidden).
+enum { BLOCK_EDGES = 9 };
 
 struct extent {
     enum dim dim;
@@ -93,7 +98,8 @@ enum op_kind {
     OP_CONTRACT,     // einsum of two inputs; dims absent from the output are summed over
     OP_ADD,          // sum of its inputs (residual, bias, gradient accumulation)
     OP_ELEMENTWISE,  // activation, gate, rope, cast, scale: any number of inputs of one shape, but
-                     // the gate of f(gate) * up may lack the last dims, over which it is repeated;
+                     // the gate of f(gate) * up may lack the last dims, over which it is repeated
+                     // (that of FUNCTION_MODULATE others, but not the last);
                      // backward: d_out(, the inputs, unless the function is linear) -> d_inputs
     OP_EXPAND,       // same rank: dim i of the output reads dim i of the input, under another name
                      // (seq -> kv_seq) or repeated (kv_head -> head: head / group); a free view
@@ -103,7 +109,9 @@ enum op_kind {
                    // x, or over the last; inputs x(, weight(, bias))
     OP_SOFTMAX,    // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
                    // sink (head) is one more score in each row, whose probability is dropped
-    OP_ATTENTION,  // fused: q, k, v(, sink) -> out, log-sum-exp
+    OP_ATTENTION,  // fused: q, k, v(, sink) -> out, log-sum-exp. The third last dim of k and v is
+                   // that of the keys, those before it are alike in q; what q has between these
+                   // and its heads are queries, each of which attends to all of the keys
     OP_GATHER,     // embedding lookup: ids, table -> rows; of relative_buckets `scalar` is the
                    // distance from which on all keys have one row, `causal` that none is ahead
     OP_CONCAT,     // a, b: joins their last dims, under a name that the output gives; a dim that
@@ -114,7 +122,8 @@ enum op_kind {
     OP_DISPATCH,  // x (batch, seq, hidden), weights -> rows (batch, seq, expert, hidden), ragged
     OP_COMBINE,   // rows (batch, seq, expert, hidden), weights -> sum over the chosen experts
     OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
-                  // (batch, seq): the mean over tokens is in the seed of the loss gradient
+                  // (batch, seq): the mean over tokens is in the seed of the loss gradient. With
+                  // FUNCTION_SQUARED_ERROR: x, target -> mean over the last dim of (x - target)^2
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
     OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores(, d_sink)
     OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink), out, log-sum-exp -> d_q, d_k, d_v(, d_sink)
@@ -210,8 +219,8 @@ struct block {
     int tensor_count;
     struct op *ops;
     int op_count;
-    int inputs[2], input_count;    // activations from the block before
-    int outputs[2], output_count;  // activations for the block after
+    int inputs[BLOCK_EDGES], input_count;    // activations from the block before
+    int outputs[BLOCK_EDGES], output_count;  // activations for the block after
 };
 
 struct graph {
@@ -230,6 +239,8 @@ struct graph {
     int64_t parameter_count;  // unpadded, tied parameters once, without multi-token prediction
     int64_t mtp_parameter_count;     // of the multi-token prediction modules
     int64_t frozen_parameter_count;  // of both, those that are not trained (models/adapters.h)
+    int64_t frames, places;          // of a video: seq_len is frames times places; 0 = no video
+    int64_t channels;                // numbers of a place that noise is added to
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense
     int64_t expert_ffn;

@@ -1,5 +1,6 @@
 #include "models/op.h"
 
+#include "models/op_attention.h"
 #include "models/op_concat.h"
 #include "models/op_image.h"
 
@@ -118,16 +119,10 @@ static enum split split_rows(const struct block *block, const struct op *op, enu
     return is_last_dim(output_of(block, op, 0), dim) ? SPLIT_NO : split_einsum(block, op, dim);
 }
 
-// seq and kv_seq stay whole: k and v carry seq as the projections leave it, and every query needs
-// all of them. Splitting them (ring, gather) is the work of a strategy, not of this rule.
-static enum split split_attention(const struct block *block, const struct op *op, enum dim dim)
-{
-    return dim == DIM_BATCH || dim == DIM_HEAD ? split_einsum(block, op, dim) : SPLIT_NO;
-}
-
 static enum split split_loss(const struct block *block, const struct op *op, enum dim dim)
 {
-    if (is_last_dim(input_of(block, op, 0), dim)) return SPLIT_REDUCED;
+    bool is_squared = op->function == FUNCTION_SQUARED_ERROR;
+    if (is_last_dim(input_of(block, op, 0), dim)) return is_squared ? SPLIT_NO : SPLIT_REDUCED;
     return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
 }
 
@@ -202,34 +197,6 @@ static double flop_dropout(const struct block *block, const struct op *op,
                            const int64_t size[DIM_COUNT])
 {
     return op->flop_per_element * elements_of(output_of(block, op, 0), size);
-}
-
-// Products as wide as the keys, and as the values.
-static double flop_attending(const struct op *op, const int64_t size[DIM_COUNT],
-                             double key_products, double value_products)
-{
-    int64_t keys = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
-    double pairs = op_attended_pairs(op, size[DIM_SEQ], keys);
-    double key_width = (double)size[DIM_HEAD_DIM];
-    double value_width = size[DIM_VALUE_DIM] ? (double)size[DIM_VALUE_DIM] : key_width;
-    double rows = (double)size[DIM_BATCH] * (double)size[DIM_HEAD];
-    return 2.0 * pairs * rows * (key_products * key_width + value_products * value_width);
-}
-
-static double flop_attention(const struct block *block, const struct op *op,
-                             const int64_t size[DIM_COUNT])
-{
-    (void)block;
-    return flop_attending(op, size, 1, 1);
-}
-
-// Five products where forward has two (Dao 2022, section 3): the scores, computed again, and the
-// gradients of q and k are as wide as keys, those of v and of the probabilities as wide as values.
-static double flop_attention_backward(const struct block *block, const struct op *op,
-                                      const int64_t size[DIM_COUNT])
-{
-    (void)block;
-    return flop_attending(op, size, 3, 2);
 }
 
 // One multiplication and one addition a row element for each of the results: the weighted sum, in
@@ -312,6 +279,7 @@ static unsigned saves_ids(const struct block *block, const struct op *op)
 
 static unsigned saves_loss(const struct block *block, const struct op *op)
 {
+    if (op->function == FUNCTION_SQUARED_ERROR) return saves_inputs(block, op);
     return saves_inputs(block, op) | saves_mask(block, op);
 }
 
@@ -325,7 +293,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_DROPOUT] = {"dropout", split_elementwise, flop_dropout, saves_mask, true},
     [OP_NORM] = {"norm", split_norm, flop_stream, saves_norm, false},
     [OP_SOFTMAX] = {"softmax", split_rows, flop_stream, saves_output, false},
-    [OP_ATTENTION] = {"attention", split_attention, flop_attention, saves_attention, false},
+    [OP_ATTENTION] = {"attention", op_attention_split, op_attention_flop, saves_attention, false},
     [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false},
     [OP_CONCAT] = {"concat", op_concat_split, flop_none, saves_none, false},
     [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false},
@@ -334,7 +302,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_LOSS] = {"loss", split_loss, flop_stream, saves_loss, false},
     [OP_NORM_BACKWARD] = {"norm_backward", split_norm, flop_stream, saves_none, false},
     [OP_SOFTMAX_BACKWARD] = {"softmax_backward", split_rows, flop_stream, saves_none, false},
-    [OP_ATTENTION_BACKWARD] = {"attention_backward", split_attention, flop_attention_backward,
+    [OP_ATTENTION_BACKWARD] = {"attention_backward", op_attention_split, op_attention_backward_flop,
                                saves_none, false},
     [OP_GATHER_BACKWARD] = {"gather_backward", split_einsum, flop_per_input, saves_none, false},
     [OP_LOSS_BACKWARD] = {"loss_backward", split_einsum, flop_outputs, saves_none, false},
@@ -368,7 +336,7 @@ int op_inner_reductions(const struct op *op)
     bool is_layer_norm = op->function == FUNCTION_LAYER_NORM;
     switch (op->kind) {
     case OP_LOSS:
-        return 3;
+        return op->function == FUNCTION_SQUARED_ERROR ? 0 : 3;
     case OP_NORM:
         return is_layer_norm ? 2 : 1;
     case OP_NORM_BACKWARD:

@@ -52,6 +52,16 @@ bool op_is_gemm(enum op_kind kind);
 // once, as many as its further outputs have.
 int op_inner_reductions(const struct op *op);
 
+// Attention and its backward on local extents: products of `queries` rows with `keys` rows for each
+// of `outer` places (sequences; of a video frames or places of it) and each head.
+struct attention_shape {
+    int64_t outer, queries, keys;
+};
+struct attention_shape op_attention_shape(const struct block *block, const struct op *op,
+                                          const int64_t size[DIM_COUNT]);
+// The dim of its keys and values that every query attends to all of.
+enum dim op_keys_dim(const struct block *block, const struct op *op);
+
 // Over how many of the last dims a norm, or its backward, is taken.
 int op_norm_rank(const struct block *block, const struct op *op);
 // Whether any input or output of the op has this dim.

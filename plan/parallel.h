@@ -40,7 +40,7 @@ enum schedule_kind {
     SCHEDULE_KIND_COUNT
 };
 // How context parallelism gives attention the keys of the other ranks.
-enum cp_kind { CP_RING, CP_ALL_GATHER, CP_ULYSSES, CP_KIND_COUNT };
+enum cp_kind { CP_RING, CP_ALL_GATHER, CP_ULYSSES, CP_AXIAL, CP_KIND_COUNT };
 // How tensor parallel ranks are laid out: in a line, or as a grid of two or three axes (tx, ty, tz;
 // plan/layout/grid.h), each of which splits another dimension.
 enum tp_kind { TP_1D, TP_2D, TP_2_5D, TP_3D, TP_2D_SUMMA, TP_2_5D_SUMMA, TP_KIND_COUNT };

@@ -2,6 +2,7 @@
 
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
+#include "plan/video_check.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ static bool splits_seq(const struct question *question, int64_t tp)
 {
     bool splits = question->parallel->sp || question->graph->expert_count > 0;
     int64_t parts = (splits ? tp : 1) * degree(question, AXIS_CP);
+    if (!video_cp_divides(question->graph, CP_RING, parts)) return false;
     return question->workload->seq_len % parts == 0;
 }
 
@@ -99,6 +101,7 @@ static bool shares_heads(const struct question *question, int64_t cp)
 
 static bool cp_divides_seq(const struct question *question, int64_t cp)
 {
+    if (!video_cp_divides(question->graph, question->parallel->cp_kind, cp)) return false;
     return question->workload->seq_len % cp == 0;
 }
 
@@ -327,8 +330,12 @@ static bool check_cp(const struct question *question, struct err *err)
 {
     int cp = degree(question, AXIS_CP);
     int64_t seq = question->workload->seq_len;
+    if (!video_check_choices(question->graph, question->parallel, err)) return false;
     if (cp_divides_seq(question, cp)) return true;
     char text[NEAREST_BYTES];
+    if (question->graph->frames > 0)
+        return video_refuse_cp(question->graph, question->parallel,
+                               nearest(text, question, cp_divides_seq, cp, seq), err);
     return err_set(err, ERR_USAGE, "--cp %d: a sequence of %lld cannot be split by %d; %s", cp,
                    (long long)seq, cp, nearest(text, question, cp_divides_seq, cp, seq));
 }
@@ -467,6 +474,7 @@ bool program_check_offload(const struct cluster *cluster, const struct offload *
 bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
                            struct err *err)
 {
+    if (!video_check_seq_len(graph, workload, err)) return false;
     if (graph->seq_len_max != 1 || workload->seq_len == 1) return true;
     return err_set(err, ERR_USAGE,
                    "--seq-len %lld: %s reads samples, not sequences; leave it out (or give 1)",

@@ -14,6 +14,7 @@ struct default_stack_question {
     int cluster_count;
     enum precision precision;
     bool has_experts;         // a stack has to split over them
+    bool is_video;            // or to know models of two sequence dims
     const struct pins *pins;  // what is pinned has to be among the abilities of the stack
     const struct bands *bands;
 };

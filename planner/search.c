@@ -38,6 +38,9 @@ static bool check_model(const struct search_request *request, struct err *err)
     const struct graph *graph = model_graph(&arena, request->model, &options);
     bool is_right = program_check_seq_len(graph, &request->workload, err) &&
                     (!stack_is_executed(request->stack) || unexecuted_check_graph(graph, err));
+    if (is_right && graph->frames > 0 && !stack_has_videos(request->stack))
+        is_right = err_set(err, ERR_USAGE, "stack %s has no model of videos, as %s is",
+                           request->stack->name, graph->name);
     arena_free(&arena);
     return is_right;
 }

@@ -165,6 +165,9 @@ struct space *space_make(struct arena *arena, const struct search_request *reque
     if (!leaves_fixed(space)) return space;
     const struct graph *graph =
         graphs->of(graphs->context, (enum attention)space->attentions.values[0], 1);
+    // A model with one sequence dim has no turns; who pins them is told.
+    if (graph->frames == 0 && !pins_get(pins, CHOICE_CP_KIND).set)
+        space->cp_kinds = of_the_stack(space->cp_kinds, ~(1u << CP_AXIAL));
     space->layer_count = graph->layer_count;
     space->recomputes = space_recomputes(request, graph);
     space_add_meshes(space, graphs);

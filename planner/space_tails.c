@@ -3,6 +3,7 @@
 #include "plan/passes.h"
 #include "plan/program.h"
 #include "plan/step_end.h"
+#include "plan/video_check.h"
 
 #include <assert.h>
 #include <math.h>
@@ -227,6 +228,9 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         int class = moving_class(space->request, tail.zero);
         if (pointless || unasked || (!sharded && taken >> class & 1)) continue;
+        struct parallel parallel = {.zero = tail.zero, .cp_kind = mesh->cp_kind};
+        memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
+        if (!video_has_choices(build->graph, &parallel)) continue;
         taken |= (unsigned)add_recomputes(build, tail, layers_most) << class;
     }
 }

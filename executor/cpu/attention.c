@@ -117,7 +117,9 @@ const char *cpu_attention(struct cpu_device *device, const struct kernel_call *c
 {
     struct attend a;
     struct running state;
-    const char *fault = attend_read(&a, call, 0);
+    struct kernel_call folded = *call;
+    const char *fault = call_fold_attention(&folded, 0);
+    if (!fault) fault = attend_read(&a, &folded, 0);
     if (fault) return fault;
     int64_t bytes = QUERY_BLOCK * (KEY_BLOCK + a.value_width) * (int64_t)sizeof(REAL);
     state.scores = cpu_scratch(device, SCRATCH_SCORES, bytes);

@@ -86,6 +86,7 @@ const char *cpu_reduce(struct cpu_device *device, const struct kernel_call *call
 const char *cpu_concat(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_concat_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_modulate(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_alibi(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_dropout(struct cpu_device *device, const struct kernel_call *call);

@@ -244,6 +244,7 @@ const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call 
     enum function function = call->op->function;
     if (function == FUNCTION_ROPE) return cpu_rope(device, call);
     if (function == FUNCTION_ALIBI) return cpu_alibi(device, call);
+    if (function == FUNCTION_MODULATE) return cpu_modulate(device, call);
     bool is_empty = array_elements(&call->outputs[0]) == 0 || array_elements(&call->inputs[0]) == 0;
     if (function == FUNCTION_CLAMPED_SWIGLU) {
         if (!is_empty) run_clamped(call);

@@ -91,9 +91,33 @@ static void part_of_row(const struct loss *l, int part, int64_t row)
     }
 }
 
+// The mean of the squares over the last dim, which is whole.
+static const char *squared_error(const struct kernel_call *call)
+{
+    bool is_backward = call->op->kind == OP_LOSS_BACKWARD;
+    const struct kernel_array *x = &call->inputs[is_backward], *target = x + 1;
+    int64_t width = array_last(x), rows = width > 0 ? array_elements(x) / width : 0;
+    const REAL *from = x->data, *to = target->data, *d = call->inputs[0].data;
+    REAL *y = call->outputs[0].data;
+    if (x->element != target->element) return "a squared error wants a target of reals";
+    if (array_elements(x) != array_elements(target)) return "a prediction without a target";
+    if (width < x->whole[x->rank - 1]) return "a squared error wants its last dim whole";
+    for (int64_t row = 0; row < rows; row++, from += width, to += width) {
+        REAL sum = 0;
+        for (int64_t i = 0; i < width; i++) {
+            REAL difference = from[i] - to[i];
+            sum += difference * difference;
+            if (is_backward) y[row * width + i] = 2 * d[row] * difference / (REAL)width;
+        }
+        if (!is_backward) y[row] = sum / (REAL)width;
+    }
+    return NULL;
+}
+
 const char *cpu_loss(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
+    if (call->op->function == FUNCTION_SQUARED_ERROR) return squared_error(call);
     const struct kernel_array *logits = &call->inputs[0];
     struct loss l = {.columns = columns_of(call, logits),
                      .logits = logits->data,
@@ -126,6 +150,7 @@ FAST static void row_backward(int64_t count, REAL gradient, REAL lse, const REAL
 const char *cpu_loss_backward(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
+    if (call->op->function == FUNCTION_SQUARED_ERROR) return squared_error(call);
     struct columns c = columns_of(call, &call->inputs[1]);
     const REAL *d = call->inputs[0].data, *x = call->inputs[1].data, *lse = call->inputs[3].data;
     const int64_t *labels = call->inputs[2].data;

@@ -73,7 +73,8 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
 {
     const struct kernel_array *in = &call->inputs[0];
     const struct op *op = call->op;
-    int at = array_find(in, DIM_SEQ);
+    // Of a video's frames the place is that of the frame, which stands in front of the heads.
+    int at = in->rank > 4 ? in->rank - 3 : array_find(in, DIM_SEQ);
     int64_t width = array_last(in);
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";

@@ -41,13 +41,17 @@ const char *cpu_can_run(const struct kernel_call *call)
 {
     enum op_kind kind = call->op->kind;
     struct attend attend;
+    struct kernel_call folded;
+    const char *fault;
     if ((unsigned)kind >= OP_KIND_COUNT || !KERNELS[kind].run) return "no kernel for this operator";
     switch (kind) {
     case OP_CONTRACT:
         return einsum_check(call);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
-        return attend_read(&attend, call, kind == OP_ATTENTION ? 0 : 1);
+        folded = *call;
+        fault = call_fold_attention(&folded, kind == OP_ATTENTION ? 0 : 1);
+        return fault ? fault : attend_read(&attend, &folded, kind == OP_ATTENTION ? 0 : 1);
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:

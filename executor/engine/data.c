@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "executor/data/feed.h"
 #include "executor/engine/readers.h"
+#include "executor/engine/reals.h"
 #include "executor/number.h"
 #include "executor/random.h"
 #include "executor/text.h"
@@ -329,12 +330,38 @@ static double given_at(struct engine *engine, const struct block *block,
     return place == 0;
 }
 
+// Reals as wide as kernels read them, in room for ids, which are as wide at least.
+static void fill_reals(struct engine *engine, const struct slot_ids *slot,
+                       const struct tensor *tensor, const struct held *held)
+{
+    uint64_t batch = (uint64_t)engine->program->workload.global_batch;
+    uint64_t first =
+        (uint64_t)program_first_sequence(engine->program, engine->rank, slot->micro_batch);
+    enum number number = number_of(engine->backend, tensor->element);
+    int by_batch = tensor_find_dim(tensor, DIM_BATCH);
+    for (int64_t e = 0; e < held->elements; e++) {
+        int64_t index[TENSOR_RANK_MAX], rest = e;
+        for (int i = held->rank - 1; i >= 0; i--) {
+            index[i] = held->first[i] + rest % held->count[i];
+            rest /= held->count[i];
+        }
+        uint64_t sample = by_batch < 0 ? 0 : first + (uint64_t)index[by_batch];
+        double value = reals_at(engine->request->graph, engine->request->options->seed,
+                                (uint64_t)engine->step * batch + sample, tensor, index);
+        number_put(number, engine->data->host + slot->first, e, value);
+    }
+}
+
 static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
 {
     const struct block_program *block = engine->program->blocks[slot->block];
     const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
     struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
     int64_t first = program_first_sequence(engine->program, engine->rank, slot->micro_batch);
+    if (reals_are_known(tensor->name)) {
+        fill_reals(engine, slot, tensor, &held);
+        return true;
+    }
     const struct given_row *row = given_of(tensor->name);
     if (!row) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
     int64_t *ids = engine->data->host + slot->first;

@@ -41,6 +41,8 @@ static const struct technique TECHNIQUES[] = {
      .tokens = DIM_SEQ},
     {"spatial, rows", AXIS_SP_H, .prefers = {DIM_HEIGHT}},
     {"spatial, columns", AXIS_SP_W, .prefers = {DIM_WIDTH}},
+    {"axial (two sequence dims in turn)", AXIS_CP, .prefers = {DIM_SEQ, DIM_TIME},
+     .tokens = DIM_SEQ, .alternates = true},
     {"expert", AXIS_EP, .prefers = {DIM_EXPERT}, .otherwise = DIM_NONE},
     {"expert tensor", AXIS_ETP, .prefers = {DIM_FFN}, .otherwise = DIM_NONE},
 };
@@ -60,6 +62,8 @@ static bool is_in_force(const struct technique *technique, const struct parallel
         if (!(technique->tp_kinds >> parallel->tp_kind & 1)) return false;
         return parallel->tp_kind != TP_1D || (technique->otherwise == DIM_SEQ) == parallel->sp;
     case AXIS_CP:
+        if (parallel->cp_kind == CP_AXIAL || technique->alternates)
+            return technique->alternates && parallel->cp_kind == CP_AXIAL;
         return technique->splits_queries == (parallel->cp_kind != CP_ULYSSES) &&
                technique->streams == (parallel->cp_kind == CP_RING);
     default:
@@ -99,7 +103,8 @@ static bool allows(const struct technique *technique, const struct block *block,
                    const struct op *op, enum dim dim)
 {
     if (op_rule(op->kind)->split(block, op, dim) != SPLIT_NO) return true;
-    return technique->splits_queries && op->kind == OP_ATTENTION && dim == DIM_SEQ;
+    return technique->splits_queries && op->kind == OP_ATTENTION && dim == DIM_SEQ &&
+           op_keys_dim(block, op) == DIM_SEQ;
 }
 
 static int64_t dim_size(const struct block *block, const struct op *op, enum dim dim)
@@ -132,6 +137,29 @@ bool strategy_in_attention(const struct block *block, const struct op *op)
 bool strategy_in_experts(const struct block *block, const struct op *op)
 {
     return !moves_tokens(own_op(block, op)) && op_has_dim(block, op, DIM_EXPERT);
+}
+
+// Of two dims that attention runs over in turn an axis splits the one that is not mixed next, so
+// that what passes between ops changes hands once for each turn (Zhao et al. 2024, dynamic sequence
+// parallelism, section 3). Behind the last turn it is the first, in which blocks hand on.
+static bool is_mixed_next(const struct technique *technique, const struct block *block,
+                          const struct op *op, enum dim dim)
+{
+    int first = (int)(op - block->ops);
+    // A sum of gradients lies as what it is the gradient of: that of a block input as these do.
+    if (op->phase != PHASE_FORWARD)
+        first = block->tensors[block->tensors[op->outputs[0]].gradient_of].producer;
+    for (int o = first; o >= 0 && o < block->op_count; o++) {
+        const struct op *next = &block->ops[o];
+        if (next->phase != PHASE_FORWARD) return false;
+        for (int i = 0; i < PREFER_MAX && technique->prefers[i]; i++) {
+            enum dim mixed = technique->prefers[i];
+            bool mixes = op_has_dim(block, next, mixed) &&
+                         op_rule(next->kind)->split(block, next, mixed) == SPLIT_NO;
+            if (mixes) return mixed == dim;
+        }
+    }
+    return false;
 }
 
 // What an axis would like to split in an op, in order.
@@ -181,7 +209,10 @@ static struct wishes wishes_of(const struct technique *dense, const struct techn
         return wishes;
     }
     if (in_experts) wish(&wishes, inside->prefers);
-    if (strategy_in_attention(block, op)) wish(&wishes, dense->in_attention);
+    // Attention that does not mix what the axis has already needs nothing else.
+    bool is_apart = op->kind == OP_ATTENTION && op_has_dim(block, op, dense->prefers[0]) &&
+                    op_rule(op->kind)->split(block, op, dense->prefers[0]) == SPLIT_FREE;
+    if (strategy_in_attention(block, op) && !is_apart) wish(&wishes, dense->in_attention);
     if (dense->prefers_result) wish_result(&wishes, dense, block, op);
     wish(&wishes, dense->prefers);
     wish(&wishes, otherwise);
@@ -207,6 +238,7 @@ static enum dim choose(const struct wishes *wishes, const struct technique *tech
     for (int i = 0; i < wishes->count; i++) {
         enum dim dim = wishes->dims[i];
         if (!allows(technique, block, op, dim)) continue;
+        if (technique->alternates && is_mixed_next(technique, block, op, dim)) continue;
         *used_up = !divides(dim_size(block, op, dim), parts[dim], axis_size);
         return *used_up ? DIM_NONE : dim;
     }
@@ -283,9 +315,10 @@ bool strategy_is_keys(const struct op *op, bool output, int index)
 }
 
 // The split part of a tensor's layout under a strategy; axes that split another dim stay whole.
-// An axis on the query heads splits the kv heads as far as they go.
+// An axis on the query heads splits the kv heads as far as they go. `keys`: the dim that is whole
+// because every query needs all of it; DIM_NONE.
 static struct layout split_layout(const struct mesh *mesh, const struct strategy *strategy,
-                                  const struct tensor *tensor, bool keys)
+                                  const struct tensor *tensor, enum dim keys)
 {
     struct layout layout = {.of = {0}};
     int kv_head = tensor_find_dim(tensor, DIM_KV_HEAD), order[MESH_AXIS_MAX];
@@ -294,7 +327,7 @@ static struct layout split_layout(const struct mesh *mesh, const struct strategy
     for (int n = 0; n < mesh->axis_count; n++) {
         int i = kv_head >= 0 ? order[n] : n;
         enum dim dim = strategy->of[i];
-        if (dim == DIM_NONE || (keys && dim == DIM_SEQ)) continue;
+        if (dim == DIM_NONE || dim == keys) continue;
         if (dim == DIM_HEAD && kv_head >= 0) dim = DIM_KV_HEAD;
         int position = dim == DIM_KV_HEAD ? kv_head : tensor_find_dim(tensor, dim);
         if (position < 0) continue;
@@ -308,12 +341,18 @@ static struct layout split_layout(const struct mesh *mesh, const struct strategy
     return layout;
 }
 
+static enum dim whole_keys(const struct block *block, const struct op *op, bool output, int index)
+{
+    return strategy_is_keys(op, output, index) ? op_keys_dim(block, op) : DIM_NONE;
+}
+
 struct layout strategy_input(const struct mesh *mesh, const struct strategy *strategy,
                              const struct block *block, const struct op *op, int input)
 {
     assert(input >= 0 && input < op->input_count);
     const struct tensor *tensor = &block->tensors[op->inputs[input]];
-    struct layout layout = split_layout(mesh, strategy, tensor, strategy_is_keys(op, false, input));
+    struct layout layout =
+        split_layout(mesh, strategy, tensor, whole_keys(block, op, false, input));
     spatial_halos(mesh, block, op, false, input, &layout);
     return layout;
 }
@@ -333,7 +372,8 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
 {
     assert(output >= 0 && output < op->output_count);
     const struct tensor *tensor = &block->tensors[op->outputs[output]];
-    struct layout layout = split_layout(mesh, strategy, tensor, strategy_is_keys(op, true, output));
+    struct layout layout =
+        split_layout(mesh, strategy, tensor, whole_keys(block, op, true, output));
     for (int i = 0; i < mesh->axis_count; i++) {
         enum dim dim = strategy->of[i];
         if (dim == DIM_NONE || layout.of[i] != LAYOUT_WHOLE) continue;

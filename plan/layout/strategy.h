@@ -14,6 +14,7 @@ struct technique {
     unsigned tp_kinds;                  // of tp: 1 << the kinds that have it
     enum dim prefers[PREFER_MAX];       // DIM_NONE ends the list
     enum dim in_attention[PREFER_MAX];  // ahead of those, in the attention core
+    bool alternates;      // of its dims the one that the next op to mix any of them does not mix
     enum dim otherwise;   // for ops that have none of the preferred dims; DIM_NONE = whole
     enum dim tokens;      // what it splits as the data parallelism of experts
     bool splits_queries;  // attention gathers k and v, each rank answers its own queries

@@ -136,7 +136,7 @@ static void join(struct fusing *fusing, int index)
 
 static bool is_boundary(const struct block_program *program, int buffer)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
     }
     return program->buffers[buffer].external || program->buffers[buffer].saved;

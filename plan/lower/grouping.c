@@ -175,7 +175,7 @@ int group_maker(const struct grouping *grouping, int index, int buffer)
 
 bool group_crosses(const struct block_program *program, int buffer)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
     }
     return program->buffers[buffer].external;

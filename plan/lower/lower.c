@@ -76,7 +76,7 @@ static struct lowering start(struct arena *arena, const struct lower_request *re
     low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
     for (int t = 0; t < block->tensor_count; t++)
         lowering_forget(&low, t);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BLOCK_EDGES; i++) {
         low.program->inputs[i] = low.program->input_gradients[i] = -1;
         low.program->outputs[i] = low.program->output_gradients[i] = -1;
     }

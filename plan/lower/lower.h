@@ -177,7 +177,8 @@ struct block_program {
     int64_t parted_transient_bytes;  // there: the larger of the peak above saved while B runs and
                                      // above held while W runs
     // Buffers that cross the boundary: what neighbours and the executor hand in and take out.
-    int inputs[2], outputs[2], input_gradients[2], output_gradients[2];  // -1: none
+    int inputs[BLOCK_EDGES], outputs[BLOCK_EDGES];                    // -1: none
+    int input_gradients[BLOCK_EDGES], output_gradients[BLOCK_EDGES];  // -1: none
 };
 
 // What the operands of an instruction are: buffers, or those that it has views of.

@@ -250,7 +250,9 @@ static bool is_saved(const struct block_program *program, int buffer)
 {
     const struct buffer *of = &program->buffers[buffer];
     int boundary = program->phase_first[PHASE_BACKWARD];
-    bool is_output = buffer == program->outputs[0] || buffer == program->outputs[1];
+    bool is_output = false;
+    for (int i = 0; i < program->block->output_count; i++)
+        is_output = is_output || buffer == program->outputs[i];
     bool is_kept = !of->external && of->birth < boundary && of->death > boundary;
     assert(!is_kept || layout_partial_axes(&of->layout) == 0);
     return is_kept && !is_output;

@@ -79,7 +79,7 @@ static void local_sizes(const struct lowering *low, const struct op *op, const s
         int b = output ? instr->outputs[index] : instr->inputs[index];
         const struct buffer *buffer = &low->program->buffers[b];
         const struct tensor *tensor = &low->block->tensors[buffer->tensor];
-        bool keys = strategy_is_keys(op, output, index);
+        bool keys = strategy_is_keys(op, output, index) && op_keys_dim(low->block, op) == DIM_SEQ;
         for (int e = 0; e < tensor->rank; e++) {
             enum dim dim = tensor->extents[e].dim;
             enum dim as = keys && dim == DIM_SEQ ? DIM_KV_SEQ : dim;
@@ -155,6 +155,12 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     instr->value_dim = size[DIM_VALUE_DIM] ? size[DIM_VALUE_DIM] : size[DIM_HEAD_DIM];
     instr->seq = size[DIM_SEQ];
     instr->kv_seq = size[DIM_KV_SEQ] ? size[DIM_KV_SEQ] : size[DIM_SEQ];
+    if (op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BACKWARD) {
+        struct attention_shape shape = op_attention_shape(low->block, op, size);
+        instr->batch = shape.outer;
+        instr->seq = shape.queries;
+        instr->kv_seq = shape.keys;
+    }
     instr->window = op->window;
     instr->causal = op->causal;
     instr->chunked = op->chunked;

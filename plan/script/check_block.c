@@ -11,13 +11,13 @@ static void count_versions(struct arena *arena, struct check_block *made)
     int *written = ARENA_NEW(arena, int, block->buffer_count);
     made->version_first = ARENA_NEW(arena, int, block->buffer_count + 1);
     // What comes in from a neighbour is a write before the first.
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < BLOCK_EDGES; k++) {
         if (block->inputs[k] >= 0) written[block->inputs[k]] = 1;
         if (block->output_gradients[k] >= 0) written[block->output_gradients[k]] = 1;
         made->output_version[k] = made->input_gradient_version[k] = -1;
     }
     for (int i = 0; i <= block->instr_count; i++) {
-        for (int k = 0; k < 2 && i == block->phase_first[PHASE_BACKWARD]; k++) {
+        for (int k = 0; k < BLOCK_EDGES && i == block->phase_first[PHASE_BACKWARD]; k++) {
             if (block->outputs[k] >= 0) made->output_version[k] = written[block->outputs[k]] - 1;
         }
         for (int b = 0; b < block->buffer_count && i == block->phase_first[PHASE_BACKWARD]; b++)
@@ -29,7 +29,7 @@ static void count_versions(struct arena *arena, struct check_block *made)
         for (int k = 0; k < instr->output_count; k++)
             made->written_version[i][k] = written[instr->outputs[k]]++;
     }
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < BLOCK_EDGES; k++) {
         if (block->input_gradients[k] >= 0)
             made->input_gradient_version[k] = written[block->input_gradients[k]] - 1;
     }

@@ -15,7 +15,7 @@ bool check_boundary_task(const struct check_flow *flow, bool is_in)
     int count = is_in ? task->output_count : task->input_count;
     if (task->position != (is_low ? 0 : last))
         return check_fail(flow->checking, flow->stage, "is not at the boundary of its chunk");
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < BLOCK_EDGES; k++) {
         if (buffers[k] < 0) continue;
         const struct script_operand *operand =
             at < count ? is_in ? &task->outputs[at] : &task->inputs[at] : NULL;

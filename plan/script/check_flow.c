@@ -136,9 +136,12 @@ static int chunk_beside(const struct check_flow *flow, int chunk, int direction)
     return -1;
 }
 
-static int which(const int buffers[2], int buffer)
+static int which(const int buffers[BLOCK_EDGES], int buffer)
 {
-    return buffers[0] == buffer ? 0 : buffers[1] == buffer ? 1 : -1;
+    for (int k = 0; k < BLOCK_EDGES; k++) {
+        if (buffers[k] == buffer) return k;
+    }
+    return -1;
 }
 
 // The value of a version of a buffer of a block; -1: not there. What comes from a neighbour on this

@@ -201,7 +201,7 @@ static bool check_boundaries(const struct checking *checking)
         if (!front || !back)
             return err_set(checking->err, ERR_INPUT, "position %d of the model is on no stage",
                            front ? p + 1 : p);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < BLOCK_EDGES; k++) {
             if (!is_same(front, front->outputs[k], back, back->inputs[k]))
                 return fail(checking, front, front->outputs[k] >= 0 ? front->outputs[k] : 0,
                             "is handed on in another layout than it is taken");

@@ -30,7 +30,7 @@ struct check_block {
     int *version_first;  // [buffer]: of the versions of all its buffers; [buffer_count] = all
     int (*read_version)[OP_INPUT_MAX];  // [instr][input]: which write is read; -1: its own
     int (*written_version)[OP_OUTPUT_MAX];
-    int output_version[2], input_gradient_version[2];
+    int output_version[BLOCK_EDGES], input_gradient_version[BLOCK_EDGES];
     int *forward_version;          // [buffer]: the last that forward writes; -1
     int *inner_op;                 // [instr]: the operator that it is an exchange of; -1
     const enum op_class *classes;  // by buffer, of what is moved

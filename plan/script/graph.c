@@ -213,7 +213,7 @@ static void put_message(struct building *building, const struct block_use *use, 
     task->block = use->block_program;
     task->group = is_backward;
     task->is_repeated = true;
-    for (int i = 0; i < (kind == TASK_LOSS ? 1 : 2); i++) {
+    for (int i = 0; i < (kind == TASK_LOSS ? 1 : BLOCK_EDGES); i++) {
         if (buffers[i] >= 0) add_buffer(building->program, block, buffers[i], task);
     }
 }

@@ -191,7 +191,7 @@ static void draw_degrees(struct draw *draw, struct parallel *parallel)
     parallel->degree[AXIS_EP] = DRAW_ONE(draw, EXPERTS_ON);
     parallel->degree[AXIS_ETP] = DRAW_ONE(draw, PARTS);
     parallel->sp = parallel->degree[AXIS_TP] > 1 && draw_int(draw, 0, 1);
-    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_ULYSSES);
     for (int i = parallel->order_count - 1; i > 0 && draw_int(draw, 0, 1); i--) {
         int other = draw_int(draw, 0, i);
         enum axis kept = parallel->order[i];

@@ -199,7 +199,7 @@ static const struct {
     {"{\"model_type\": \"opt\", \"layerdrop\": 0.1}",
      "$.layerdrop: dropping whole layers is not supported"},
     {"{\"model_type\": \"mllama\", \"text_config\": {\"model_type\": \"mllama_text_model\"}}",
-     "$.text_config.model_type: unknown \"mllama_text_model\"; known: arcee, "},
+     "$.text_config.model_type: unknown \"mllama_text_model\"; known: STDiT, "},
     {"{\"model_type\": \"llama4_text\", \"vocab_size\": 64, \"hidden_size\": 64, "
      "\"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
      "\"num_key_value_heads\": 4, \"head_dim\": 16, \"num_local_experts\": 4, "

@@ -122,7 +122,8 @@ static const struct {
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
-     "3:17: $.model_type: unknown \"foo\"; known: arcee, bart, bert, bloom, cohere, cohere2, dbrx, "
+     "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, bart, bert, bloom, cohere, "
+     "cohere2, dbrx, "
      "deepseek_v2, "
      "deepseek_v3, distilbert, ernie4_5, ernie4_5_moe, exaone4, falcon, gemma, gemma2, "
      "gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, granite, "

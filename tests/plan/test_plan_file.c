@@ -181,7 +181,7 @@ static void wrong_choices_are_named_with_their_place(void **state)
          "x.json:1:156: $.schedule: \"2f2b\" is no schedule (gpipe, 1f1b, interleaved, zb-h1, "
          "zb-h2, zb-v, zb-auto)"},
         {"\"ring\"", "\"rings\"",
-         "x.json:1:257: $.cp_kind: \"rings\" is no cp_kind (ring, allgather, ulysses)"},
+         "x.json:1:257: $.cp_kind: \"rings\" is no cp_kind (ring, allgather, ulysses, axial)"},
         {"\"in_flight\":0", "\"in_flight\":-1",
          "x.json:1:276: $.in_flight: must be between 0 and 1073741824, found -1"},
         {"\"passes\":\"none\"", "\"passes\":\"streams,all\"",

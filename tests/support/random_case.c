@@ -46,7 +46,7 @@ static struct parallel draw_parallel(struct draw *draw)
     parallel.micro_batch = draw_int(draw, 1, 2);
     parallel.sp = draw_int(draw, 0, 1);
     parallel.zero = draw_int(draw, 0, 3);
-    parallel.cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel.cp_kind = (enum cp_kind)draw_int(draw, 0, CP_ULYSSES);
     parallel.recompute = (enum recompute)DRAW_ONE(draw, RECOMPUTE);
     parallel.recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
     parallel.passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);

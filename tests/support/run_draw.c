@@ -50,7 +50,7 @@ static void draw_degrees(struct draw *draw, struct parallel *parallel)
         ranks = parallel_rank_count(parallel);
     } while (ranks < 2 || ranks > RUN_RANK_MAX);
     parallel->sp = draw_int(draw, 0, 1);
-    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_ULYSSES);
     for (int i = parallel->order_count - 1; i > 0; i--) {
         int other = draw_int(draw, 0, i);
         enum axis kept = parallel->order[i];

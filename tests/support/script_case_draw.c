@@ -72,7 +72,7 @@ bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case
     parallel->degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);
     parallel->degree[AXIS_DP] = DRAW_ONE(draw, DEGREES);
     parallel->sp = draw_int(draw, 0, 1);
-    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_ULYSSES);
     parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     if (draw_int(draw, 0, 1)) parallel->passes = (1 << PASS_COUNT) - 1;
     parallel->overlap = (unsigned)draw_int(draw, 0, 63);

@@ -36,7 +36,7 @@ static void draw_parallel(struct draw *draw, struct parallel *parallel, int *mic
     parallel->degree[AXIS_CP] = DRAW_ONE(draw, DEGREES);
     parallel->degree[AXIS_DP] = DRAW_ONE(draw, DEGREES);
     parallel->sp = draw_int(draw, 0, 1);
-    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_KIND_COUNT - 1);
+    parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_ULYSSES);
     parallel->schedule = (enum schedule_kind)draw_int(draw, 0, SCHEDULE_KIND_COUNT - 1);
     parallel->recompute = (enum recompute)draw_int(draw, 0, RECOMPUTE_COUNT - 1);
     parallel->recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;

@@ -1,0 +1,96 @@
+#include "executor/engine/reals.h"
+
+#include "executor/random.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+// Clean latents are waves over frames and places, so that there is something to learn. With noise n
+// and step t a model reads (1 - t) x + t n and says x - n (rectified flow: Liu et al. 2022, section
+// 2.1); of a second half of its outputs, the variance, it says 0.
+
+enum kind { LATENTS, TARGET, STEP_WAVES, RATE_WAVES, TEXT, PLACES, FRAMES, KIND_COUNT };
+static const char *const NAMES[KIND_COUNT] = {"noised_latents",   "target",      "timestep_waves",
+                                              "frame_rate_waves", "text_states", "place_embedding",
+                                              "frame_embedding"};
+
+static int kind_of(const char *name)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        if (strcmp(name, NAMES[i]) == 0) return i;
+    }
+    return -1;
+}
+
+bool reals_are_known(const char *name)
+{
+    return kind_of(name) >= 0;
+}
+
+// Evenly between 0 and 1.
+static double draw(uint64_t key, uint64_t at)
+{
+    return ((double)random_at(key, at).word[0] + 0.5) / 4294967296.0;
+}
+
+// Of variance 1.
+static double draw_noise(uint64_t key, uint64_t at)
+{
+    return sqrt(12.0) * (draw(key, at) - 0.5);
+}
+
+// Number `at` of `width` sines and cosines, from the fastest on (Vaswani et al. 2017, section 3.5).
+static double wave(double place, int64_t at, int64_t width)
+{
+    int64_t half = width / 2 > 0 ? width / 2 : 1;
+    double angle = place * pow(10000, -(double)(at % half) / (double)half);
+    return at < half ? cos(angle) : sin(angle);
+}
+
+static int64_t index_of(const struct tensor *tensor, enum dim dim, const int64_t *index)
+{
+    int at = tensor_find_dim(tensor, dim);
+    return at < 0 ? 0 : index[at];
+}
+
+// What the model reads or says of one latent; `channels` of them have noise.
+static double latent(const struct graph *graph, enum kind kind, uint64_t key, double step,
+                     const struct tensor *tensor, const int64_t *index)
+{
+    int64_t channel = index[tensor->rank - 1];
+    int64_t frame = index_of(tensor, DIM_TIME, index), place = index_of(tensor, DIM_SEQ, index);
+    int64_t token = frame * graph->places + place;
+    if (kind == TARGET && channel >= graph->channels) return 0;
+    double phase = 6.283185307179586 * draw(key, (uint64_t)channel);
+    double clean = sin(phase + 0.5 * (double)frame + 0.3 * (double)place);
+    uint64_t at = (uint64_t)(token * graph->channels + channel);
+    double noise = draw_noise(random_key(key, 1), at);
+    return kind == TARGET ? clean - noise : (1 - step) * clean + step * noise;
+}
+
+double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
+                const struct tensor *tensor, const int64_t *index)
+{
+    static const double STEPS = 1000, RATES[] = {8, 12, 24, 30};
+    int kind = kind_of(tensor->name);
+    uint64_t key = random_key(random_key(seed, 4), sample);
+    double step = draw(random_key(key, 2), 0);
+    int64_t last = index[tensor->rank - 1], width = tensor->extents[tensor->rank - 1].size;
+    assert(kind >= 0 && width > 0);
+    switch ((enum kind)kind) {
+    case STEP_WAVES:
+        return wave(STEPS * step, last, width);
+    case RATE_WAVES:
+        return wave(RATES[(int)(4 * draw(random_key(key, 3), 0))], last, width);
+    case TEXT:
+        return draw_noise(random_key(key, 4),
+                          (uint64_t)(index_of(tensor, DIM_TEXT, index) * width + last));
+    case PLACES:
+        return wave((double)index_of(tensor, DIM_SEQ, index), last, width);
+    case FRAMES:
+        return wave((double)index_of(tensor, DIM_TIME, index), last, width);
+    default:
+        return latent(graph, (enum kind)kind, key, step, tensor, index);
+    }
+}

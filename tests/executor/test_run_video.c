@@ -1,0 +1,94 @@
+#include "tests/support/test.h"
+
+#include "tests/support/run_case.h"
+#include "tests/support/run_draw.h"
+
+#include <math.h>
+
+// Models of videos on several ranks, each plan against one rank that does it all, in double
+// precision: losses, weights, gradients, what ranks exchanged and what they held.
+
+static const double TOLERANCE = 1e-12;
+enum { FRAMES = 4, PLACES = 8, BATCH = 4 };
+
+#define SIZES                                                                                \
+    "\"hidden_size\": 16, \"num_heads\": 4, \"in_channels\": 2, \"caption_channels\": 6, "   \
+    "\"model_max_length\": 5, \"mlp_ratio\": 2.0, \"input_size\": [4, 4, 8], \"depth\": 2, " \
+    "\"drop_path\": 0"
+static const char THREE[] = "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " SIZES "}";
+static const char ONE[] = "{\"model_type\": \"STDiT\", \"qk_norm\": false, " SIZES "}";
+
+static struct run_case video_case(const char *config)
+{
+    struct run_case of = run_case_new(config, FRAMES * PLACES, BATCH);
+    of.parallel.micro_batch = 1;
+    return of;
+}
+
+struct layout_case {
+    int tp, cp, dp, pp, zero;
+    enum cp_kind cp_kind;
+    bool sp;
+    enum recompute recompute;
+};
+
+static void equals_one_rank(void **state, const char *config, const struct layout_case *layout)
+{
+    struct err why = {0};
+    struct run_case one = video_case(config), many = one;
+    struct parallel *parallel = &many.parallel;
+    parallel->degree[AXIS_TP] = layout->tp;
+    parallel->degree[AXIS_CP] = layout->cp;
+    parallel->degree[AXIS_DP] = layout->dp;
+    parallel->degree[AXIS_PP] = layout->pp;
+    parallel->cp_kind = layout->cp_kind;
+    parallel->zero = layout->zero;
+    parallel->sp = layout->sp;
+    parallel->recompute = layout->recompute;
+    if (layout->recompute) parallel->recompute_layers = -1;
+    struct run_outcome *expected = run_case_done(*state, &one);
+    struct run_outcome *found = run_case_run(*state, &many, &why);
+    if (!found || !found->done) {
+        fail_msg("%s: %s", run_case_text(*state, &many), found ? found->error : why.text);
+        return;
+    }
+    const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+    if (!difference) difference = run_outcome_traffic(*state, found);
+    double planned = (double)run_outcome_planned_bytes(found);
+    if (!difference && fabs((double)found->peak_bytes - planned) > 0.01 * planned)
+        difference = "held bytes are not those planned";
+    if (difference) fail_msg("%s: %s", run_case_text(*state, &many), difference);
+}
+
+static const struct layout_case PLANS[] = {
+    {1, 4, 1, 1, 0, CP_AXIAL, false, RECOMPUTE_NONE},
+    {1, 2, 2, 1, 0, CP_AXIAL, false, RECOMPUTE_FULL},
+    {2, 2, 1, 1, 0, CP_AXIAL, false, RECOMPUTE_NONE},
+    {1, 2, 1, 2, 0, CP_AXIAL, false, RECOMPUTE_SELECTIVE},
+    {1, 4, 1, 1, 0, CP_ULYSSES, false, RECOMPUTE_NONE},
+    {1, 4, 1, 1, 0, CP_ALL_GATHER, false, RECOMPUTE_NONE},
+    {1, 4, 1, 1, 0, CP_RING, false, RECOMPUTE_NONE},
+    {4, 1, 1, 1, 0, CP_RING, true, RECOMPUTE_NONE},
+    {1, 1, 4, 1, 3, CP_RING, false, RECOMPUTE_NONE},
+};
+
+static void blocks_of_places_and_blocks_of_frames_equal_one_rank(void **state)
+{
+    for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++)
+        equals_one_rank(state, THREE, &PLANS[i]);
+}
+
+static void blocks_of_both_equal_one_rank(void **state)
+{
+    for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++)
+        equals_one_rank(state, ONE, &PLANS[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_of_places_and_blocks_of_frames_equal_one_rank),
+        cmocka_unit_test(blocks_of_both_equal_one_rank),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,190 @@
+#include "tests/support/test.h"
+
+#include "models/import.h"
+#include "plan/lower/lower.h"
+#include "plan/program.h"
+#include "tests/support/tiny_models.h"
+
+#include <math.h>
+
+// Models of videos: their parameters, their work, and what ranks exchange of a pair of blocks, one
+// over places and one over frames, by hand: N tokens, C wide, P ranks.
+
+enum { FRAMES = 120, PLACES = 3600, TEXT = 300, C = 1152, LAYERS = 56 };
+static const double N = (double)FRAMES * PLACES;
+
+static struct graph *video(struct arena *arena, const char *type, int hidden, int heads,
+                           bool normed)
+{
+    const char *config = arena_print(
+        arena,
+        "{\"model_type\": \"%s\", \"depth\": 28, \"hidden_size\": %d, \"num_heads\": "
+        "%d, \"input_size\": [120, 90, 160], \"model_max_length\": 300, \"qk_norm\": %s}",
+        type, hidden, heads, normed ? "true" : "false");
+    struct import_options options = {.flash = true};
+    return tiny_graph(arena, config, &options);
+}
+
+// The releases count 759.6 M, 1.208 B and 3.18 B without the stored caption for none.
+static void parameters_are_those_of_the_releases(void **state)
+{
+    assert_int_equal(video(*state, "STDiT", C, 16, false)->parameter_count, 759620768);
+    assert_int_equal(video(*state, "STDiT3", C, 16, true)->parameter_count, 1207643936);
+    assert_int_equal(video(*state, "STDiT3", 1872, 26, true)->parameter_count, 3182211536);
+}
+
+// A multiplication and an addition for each weight and row: of a block 4 C^2 in attention, 2 and 2
+// in cross attention (of tokens and of text), 8 in the MLP. Scores and context: 4 C for each pair.
+static void work_is_that_of_all_products(void **state)
+{
+    double square = (double)C * C, text = TEXT;
+    double dense = 2 * square * (14 * N + 2 * text), cross = 4 * N * text * C;
+    double space = 4 * FRAMES * (double)PLACES * PLACES * C;
+    double time = 4 * PLACES * (double)FRAMES * FRAMES * C;
+    double vectors = 2 * (2 * 256.0 * C + 2 * square + 6 * square);
+    double ends = vectors + 2 * text * (4096.0 * C + square) + 2 * N * C * (16 + 32);
+    double forward = LAYERS * (dense + cross) + LAYERS / 2 * (space + time) + ends;
+    double found = graph_model_flop(video(*state, "STDiT3", C, 16, true), (int64_t)N);
+    assert_true(fabs(found - 3 * forward) < 1e-12 * found);
+    assert_true(fabs(forward / 1.14e15 - 1) < 0.01);
+}
+
+// What a rank hands over in forward of a kind of block, in bytes of bf16; `count` collectives of
+// it.
+static double exchanged(struct arena *arena, const struct graph *graph, int position,
+                        enum cp_kind kind, int ranks, enum collective collective, int *count)
+{
+    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+                                .vpp = 1,
+                                .micro_batch = 1,
+                                .cp_kind = kind,
+                                .recompute_layers = -1};
+    parallel.degree[AXIS_CP] = ranks;
+    struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);
+    struct lower_request request = {.block = &graph->blocks[graph->sequence[position]],
+                                    .mesh = &mesh,
+                                    .parallel = &parallel,
+                                    .seq_len = (int64_t)N,
+                                    .precision = PRECISION_BF16};
+    const struct block_program *block = lower_block(arena, &request);
+    double bytes = 0;
+    for (int i = 0; i < block->phase_first[PHASE_BACKWARD]; i++) {
+        if (block->instrs[i].collective == COLLECTIVE_NONE) continue;
+        assert_int_equal(block->instrs[i].collective, collective);
+        bytes += (double)block->instrs[i].bytes;
+        (*count)++;
+    }
+    return bytes;
+}
+
+static void check_pair(void **state, enum cp_kind kind, int ranks, enum collective collective,
+                       int count, double whole_bytes)
+{
+    const struct graph *graph = video(*state, "STDiT3", C, 16, true);
+    int found = 0;
+    double bytes = exchanged(*state, graph, 1, kind, ranks, collective, &found);
+    bytes += exchanged(*state, graph, 2, kind, ranks, collective, &found);
+    assert_int_equal(found, count);
+    assert_true(bytes == whole_bytes);
+}
+
+// Dynamic sequence parallelism (Zhao et al. 2024): two all-to-alls of the hidden states where
+// Ulysses has four, of queries, keys, values and result, in the block over places alone.
+static void a_pair_of_blocks_exchanges_what_is_computed_by_hand(void **state)
+{
+    double whole = 2 * N * C;
+    for (int ranks = 2; ranks <= 8; ranks *= 2) {
+        check_pair(state, CP_AXIAL, ranks, COLLECTIVE_ALL_TO_ALL, 2, 2 * whole / ranks);
+        check_pair(state, CP_ULYSSES, ranks, COLLECTIVE_ALL_TO_ALL, 4, 4 * whole / ranks);
+        check_pair(state, CP_ALL_GATHER, ranks, COLLECTIVE_ALL_GATHER, 2, 2 * whole);
+    }
+    // Counts that are no powers of two, and no divisors of the heads.
+    check_pair(state, CP_AXIAL, 3, COLLECTIVE_ALL_TO_ALL, 2, 2 * whole / 3);
+    check_pair(state, CP_AXIAL, 20, COLLECTIVE_ALL_TO_ALL, 2, 2 * whole / 20);
+}
+
+// One block with both: to frames for the attention over places, and back.
+static void a_block_of_both_turns_twice(void **state)
+{
+    const struct graph *graph = video(*state, "STDiT", C, 16, false);
+    int count = 0;
+    double bytes = exchanged(*state, graph, 2, CP_AXIAL, 4, COLLECTIVE_ALL_TO_ALL, &count);
+    assert_int_equal(count, 2);
+    assert_true(bytes == 2 * 2 * N * C / 4);
+}
+
+static const struct {
+    const char *model;
+    int64_t seq_len;
+    enum cp_kind kind;
+    int tp, cp, zero;
+    bool sp;
+    const char *error;
+} REFUSED[] = {
+    {"video", 432000, CP_AXIAL, 1, 8, 0, false, ""},
+    {"video", 432000, CP_RING, 1, 16, 0, false, ""},
+    {"video", 4096, CP_AXIAL, 1, 8, 0, false,
+     "--seq-len 4096: a video of video is 120 frames of 3600 places, 432000 tokens; leave it out, "
+     "or "
+     "give its config another input_size"},
+    {"video", 432000, CP_AXIAL, 1, 16, 0, false,
+     "--cp 16: 120 frames of 3600 places cannot be split by 16 in turn; the nearest that divide "
+     "are "
+     "15 and 20"},
+    {"video", 432000, CP_ALL_GATHER, 1, 32, 0, false,
+     "--cp 32: 120 frames of 3600 places cannot be split by 32, which only splits places; the "
+     "nearest that divide are 30 and 36"},
+    {"video", 432000, CP_AXIAL, 1, 8, 1, false,
+     "--zero 1: of video with --cp above 1 ranks of cp have the same gradient of what conditions a "
+     "video, which shards over them would count twice; only 0 works"},
+    {"video", 432000, CP_AXIAL, 2, 4, 0, true,
+     "--sp on with --cp-kind axial: of places cp has the outer parts, which do not turn to frames "
+     "by "
+     "themselves; --sp off works"},
+    {"llama-7b", 4096, CP_AXIAL, 1, 8, 0, false,
+     "--cp-kind axial: llama-7b has one sequence dim; axial parallelism splits two of them in "
+     "turn"},
+};
+
+static void what_does_not_go_together_is_refused(void **state)
+{
+    struct err err = {0};
+    struct cluster *cluster = cluster_load(*state, "dgx-h100", &err);
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
+        bool is_video = strcmp(REFUSED[i].model, "video") == 0;
+        struct model_config *config =
+            model_load(*state, is_video ? "stdit3-xl-2-720p" : REFUSED[i].model, NULL, NULL, &err);
+        assert_string_equal(err.text, "");
+        struct graph *graph = model_graph(*state, config, &(struct import_options){.flash = true});
+        graph->name = REFUSED[i].model;
+        int ranks = REFUSED[i].tp * REFUSED[i].cp;
+        cluster->rank_count = ranks;
+        struct workload workload = {.seq_len = REFUSED[i].seq_len, .global_batch = 8};
+        struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+                                    .vpp = 1,
+                                    .micro_batch = 1,
+                                    .cp_kind = REFUSED[i].kind,
+                                    .zero = REFUSED[i].zero,
+                                    .sp = REFUSED[i].sp,
+                                    .recompute_layers = -1,
+                                    .schedule = SCHEDULE_1F1B};
+        parallel.degree[AXIS_TP] = REFUSED[i].tp;
+        parallel.degree[AXIS_CP] = REFUSED[i].cp;
+        struct err found = {0};
+        bool works = program_check(graph, cluster, &workload, &parallel, &found);
+        assert_string_equal(found.text, REFUSED[i].error);
+        assert_true(works == (found.kind == ERR_NONE));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_those_of_the_releases),
+        cmocka_unit_test(work_is_that_of_all_products),
+        cmocka_unit_test(a_pair_of_blocks_exchanges_what_is_computed_by_hand),
+        cmocka_unit_test(a_block_of_both_turns_twice),
+        cmocka_unit_test(what_does_not_go_together_is_refused),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
