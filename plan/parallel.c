@@ -188,6 +188,22 @@ bool parallel_interleaves(const struct parallel *parallel)
     return parallel->degree[AXIS_PP] == 1 || parallel->vpp > 1;
 }
 
+static const int *copy_numbers(struct arena *arena, const int *numbers, int count)
+{
+    if (count == 0) return NULL;
+    int *copy = ARENA_NEW(arena, int, count);
+    return memcpy(copy, numbers, (size_t)count * sizeof *copy);
+}
+
+struct parallel parallel_copy(struct arena *arena, const struct parallel *parallel)
+{
+    struct parallel copy = *parallel;
+    copy.stage_layers = copy_numbers(arena, copy.stage_layers, copy.stage_layers_count);
+    copy.replica_micro_batches =
+        copy_numbers(arena, copy.replica_micro_batches, copy.replica_count);
+    return copy;
+}
+
 int64_t parallel_rank_count(const struct parallel *parallel)
 {
     int64_t count = 1;

@@ -136,6 +136,8 @@ struct parallel {
     int layout_count;                   // says; plan/layout/rules.h
 };
 
+// With numbers of stages and replicas of its own, in `arena`; layouts of operators stay shared.
+struct parallel parallel_copy(struct arena *arena, const struct parallel *parallel);
 // The default order: tp, cp, dp, pp, innermost first.
 void parallel_default_order(struct parallel *parallel);
 // Puts the axes that an order lacks behind those that precede them in the default one.

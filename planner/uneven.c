@@ -111,8 +111,11 @@ static void seek(struct seeking *seeking, int dp, int pp)
     request.nothing = SEARCH_FITS_ONLY;
     request.progress = NULL;
     if (search_plans(&mine, &request, &result, &none)) {
-        for (int i = 0; i < result.best_count; i++)
-            try_seed(seeking, &result.best[i].parallel);
+        for (int i = 0; i < result.best_count; i++) {
+            // Seeds outlive what found them.
+            struct parallel seed = parallel_copy(seeking->arena, &result.best[i].parallel);
+            try_seed(seeking, &seed);
+        }
     }
     arena_free(&mine);
 }

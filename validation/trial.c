@@ -81,17 +81,6 @@ void trials_ask(struct arena *arena, const struct rows *rows, enum question_deta
     }
 }
 
-static struct parallel copy_parallel(struct arena *arena, const struct parallel *parallel)
-{
-    struct parallel copy = *parallel;
-    int *layers = ARENA_NEW(arena, int, copy.stage_layers_count);
-    if (copy.stage_layers_count) {
-        memcpy(layers, copy.stage_layers, (size_t)copy.stage_layers_count * sizeof *layers);
-    }
-    copy.stage_layers = copy.stage_layers_count ? layers : NULL;
-    return copy;
-}
-
 static bool search(struct arena *arena, const struct trial *trial, const struct fabrics *fabrics,
                    struct parallel *parallel, struct err *err)
 {
@@ -144,7 +133,7 @@ void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics
     if (answer(&work, trial, fabrics, bands, &request, &evaluation, &err)) {
         trial->answered = true;
         trial->why_not = NULL;
-        trial->parallel = copy_parallel(arena, &request.parallel);
+        trial->parallel = parallel_copy(arena, &request.parallel);
         trial->prediction = evaluation.prediction;
     } else {
         trial->why_not = arena_copy(arena, err.text);

@@ -43,7 +43,7 @@ static const char *norm_part(const struct run *run, const struct kernel_array *r
     if (array_elements(&call->inner) != args->rows) return "no room to exchange";
     args->inner = call->inner.data;
     args->whole = rows->whole[rows->rank - 1];
-    args->exchange = (int)(args->has_mean ? LAYER : SQUARE)[n - 1];
+    args->exchange = args->has_mean ? (int)LAYER[n - 1] : (int)SQUARE[n - 1];
     args->fills = call->part % 2 == 1;
     *is_last = !args->fills && n == count;
     if (!*is_last) kernel_norm_exchange(run->on, args);
