@@ -16,6 +16,8 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_TAP] = "tap",         [DIM_CHANNEL] = "channel",     [DIM_OUT_CHANNEL] = "out_channel",
     [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_ADAPTER] = "adapter",
     [DIM_FLAT] = "flat",       [DIM_TIME] = "time",           [DIM_TEXT] = "text",
+    [DIM_MSA] = "msa",         [DIM_RES_I] = "residue_i",     [DIM_RES_J] = "residue_j",
+    [DIM_RES_K] = "residue_k",
 };
 
 const char *dim_name(enum dim dim)
@@ -255,7 +257,8 @@ static double attention_flop(const struct graph *graph, const struct block *bloc
     const struct tensor *query = &block->tensors[op->inputs[0]];
     int head = tensor_find_dim(query, DIM_HEAD);
     assert(head >= 0);
-    if (is_fused && graph->frames > 0) return video_attention_flop(block, op);
+    // Products of two sequence dims are among those of video_products_flop.
+    if (graph->frames > 0) return is_fused ? video_attention_flop(block, op) : 0;
     int at = tensor_find_dim(query, DIM_SEQ);
     assert(at >= 0);
     if (query->extents[at].size > 0) seq = query->extents[at].size;

@@ -50,6 +50,10 @@ enum dim {
     DIM_FLAT,     // a parameter seen as one flat buffer: what ZeRO shards
     DIM_TIME,     // frames of a video, each of which has `seq` places
     DIM_TEXT,     // tokens of the text that a video or an image is made for
+    DIM_MSA,      // of proteins: aligned sequences
+    DIM_RES_I,    // and residues, under a name for each place that they have in a product
+    DIM_RES_J,
+    DIM_RES_K,
     DIM_COUNT
 };
 
@@ -203,6 +207,7 @@ struct op {
     int group_count, open_groups;  // of it: the chosen lie in so many groups of neighbouring
                                    // experts; 0 = anywhere
     enum op_class class;           // for selective recompute
+    enum dim axial;                // what axial parallelism splits in it, where the model says so
     struct op_work work;           // OP_PRODUCT, OP_OPERATOR
 };
 
@@ -239,7 +244,11 @@ struct graph {
     int64_t parameter_count;  // unpadded, tied parameters once, without multi-token prediction
     int64_t mtp_parameter_count;     // of the multi-token prediction modules
     int64_t frozen_parameter_count;  // of both, those that are not trained (models/adapters.h)
-    int64_t frames, places;          // of a video: seq_len is frames times places; 0 = no video
+    // Two sequence dims, frames and places of a video or aligned sequences and residues: seq_len is
+    // their product; 0 = one dim.
+    int64_t frames, places;
+    bool has_conditions;             // parameters that work on neither
+    bool is_protein;                 // nothing but turns (axial) splits them
     int64_t channels;                // numbers of a place that noise is added to
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense

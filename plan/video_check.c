@@ -24,7 +24,13 @@ bool video_cp_divides(const struct graph *graph, enum cp_kind kind, int64_t cp)
 // often.
 static bool shards_gradients(const struct graph *graph, const struct parallel *parallel)
 {
-    return graph->frames > 0 && parallel->degree[AXIS_CP] > 1 && parallel->zero >= 1;
+    return graph->has_conditions && parallel->degree[AXIS_CP] > 1 && parallel->zero >= 1;
+}
+
+// Of proteins no other kind has a row of dims.
+static bool lacks_turns(const struct graph *graph, const struct parallel *parallel)
+{
+    return graph->is_protein && parallel->degree[AXIS_CP] > 1 && parallel->cp_kind != CP_AXIAL;
 }
 
 static bool has_one_dim(const struct graph *graph, const struct parallel *parallel)
@@ -43,7 +49,7 @@ static bool turns_outer_digits(const struct parallel *parallel)
 bool video_has_choices(const struct graph *graph, const struct parallel *parallel)
 {
     return !shards_gradients(graph, parallel) && !has_one_dim(graph, parallel) &&
-           !turns_outer_digits(parallel);
+           !turns_outer_digits(parallel) && !lacks_turns(graph, parallel);
 }
 
 bool video_check_choices(const struct graph *graph, const struct parallel *parallel,
@@ -54,6 +60,11 @@ bool video_check_choices(const struct graph *graph, const struct parallel *paral
                        "--cp-kind axial: %s has one sequence dim; axial parallelism splits two of "
                        "them in turn",
                        graph->name);
+    if (lacks_turns(graph, parallel))
+        return err_set(err, ERR_USAGE,
+                       "--cp-kind %s: aligned sequences and residues are split in turn; only axial "
+                       "works for %s",
+                       cp_kind_name(parallel->cp_kind), graph->name);
     if (turns_outer_digits(parallel))
         return err_set(
             err, ERR_USAGE,

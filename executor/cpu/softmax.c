@@ -21,6 +21,14 @@ static int64_t head_of(const struct kernel_array *scores, int head, int64_t at)
     return at / array_stride(scores, head) % scores->sizes[head];
 }
 
+// Whether every query sees every key, and no sink: which dims stand before the keys does not
+// matter.
+static bool is_plain(const struct kernel_call *call)
+{
+    bool has_sink = call->op->kind == OP_SOFTMAX ? call->input_count > 1 : call->output_count > 1;
+    return !call->op->causal && !has_sink;
+}
+
 static const char *check(const struct kernel_array *scores)
 {
     bool has_all = array_find(scores, DIM_SEQ) >= 0 && array_find(scores, DIM_BATCH) >= 0 &&
@@ -29,12 +37,24 @@ static const char *check(const struct kernel_array *scores)
     return has_all ? NULL : "softmax needs batch, head, seq and, last, kv_seq";
 }
 
+static const char *plain_softmax(const struct kernel_call *call)
+{
+    const struct kernel_array *scores = &call->inputs[0];
+    int64_t keys = array_last(scores), elements = array_elements(scores);
+    const REAL *x = scores->data;
+    REAL *y = call->outputs[0].data;
+    for (int64_t i = 0; i < elements; i += keys)
+        softmax_row((struct range){0, keys}, NULL, x + i, y + i);
+    return NULL;
+}
+
 const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
     const struct kernel_array *scores = &call->inputs[0];
-    const char *fault = check(scores);
+    const char *fault = is_plain(call) ? NULL : check(scores);
     if (fault) return fault;
+    if (is_plain(call)) return plain_softmax(call);
     int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
     int batch = array_find(scores, DIM_BATCH);
     int64_t keys = array_last(scores), elements = array_elements(scores);
@@ -66,7 +86,7 @@ const char *cpu_softmax_backward(struct cpu_device *device, const struct kernel_
 {
     (void)device;
     const struct kernel_array *scores = &call->inputs[0];
-    const char *fault = check(scores);
+    const char *fault = is_plain(call) ? NULL : check(scores);
     if (fault) return fault;
     int64_t keys = array_last(scores), elements = array_elements(scores);
     const REAL *d = scores->data, *p = call->inputs[1].data;

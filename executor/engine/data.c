@@ -330,14 +330,15 @@ static double given_at(struct engine *engine, const struct block *block,
     return place == 0;
 }
 
-// Reals as wide as kernels read them, in room for ids, which are as wide at least.
+// Reals as wide as kernels read them, in room for ids, which are as wide at least, or labels.
 static void fill_reals(struct engine *engine, const struct slot_ids *slot,
                        const struct tensor *tensor, const struct held *held)
 {
     uint64_t batch = (uint64_t)engine->program->workload.global_batch;
     uint64_t first =
         (uint64_t)program_first_sequence(engine->program, engine->rank, slot->micro_batch);
-    enum number number = number_of(engine->backend, tensor->element);
+    bool is_label = tensor->element == ELEMENT_INT64;
+    enum number number = is_label ? NUMBER_DOUBLE : number_of(engine->backend, tensor->element);
     int by_batch = tensor_find_dim(tensor, DIM_BATCH);
     for (int64_t e = 0; e < held->elements; e++) {
         int64_t index[TENSOR_RANK_MAX], rest = e;
@@ -348,7 +349,8 @@ static void fill_reals(struct engine *engine, const struct slot_ids *slot,
         uint64_t sample = by_batch < 0 ? 0 : first + (uint64_t)index[by_batch];
         double value = reals_at(engine->request->graph, engine->request->options->seed,
                                 (uint64_t)engine->step * batch + sample, tensor, index);
-        number_put(number, engine->data->host + slot->first, e, value);
+        if (is_label) engine->data->host[slot->first + e] = (int64_t)value;
+        if (!is_label) number_put(number, engine->data->host + slot->first, e, value);
     }
 }
 

@@ -10,10 +10,30 @@
 // and step t a model reads (1 - t) x + t n and says x - n (rectified flow: Liu et al. 2022, section
 // 2.1); of a second half of its outputs, the variance, it says 0.
 
-enum kind { LATENTS, TARGET, STEP_WAVES, RATE_WAVES, TEXT, PLACES, FRAMES, KIND_COUNT };
-static const char *const NAMES[KIND_COUNT] = {"noised_latents",   "target",      "timestep_waves",
-                                              "frame_rate_waves", "text_states", "place_embedding",
-                                              "frame_embedding"};
+// Of proteins sequences and their features are random; labels of aligned sequences are there for
+// one place in seven, which a model has to fill in, and those of distances follow from two
+// residues.
+
+enum kind {
+    LATENTS,
+    TARGET,
+    STEP_WAVES,
+    RATE_WAVES,
+    TEXT,
+    PLACES,
+    FRAMES,
+    RESIDUES,
+    RESIDUES_J,
+    MSA,
+    RELATIVE,
+    MSA_LABELS,
+    DISTANCE_LABELS,
+    KIND_COUNT
+};
+static const char *const NAMES[KIND_COUNT] = {
+    "noised_latents",     "target",          "timestep_waves",  "frame_rate_waves",  "text_states",
+    "place_embedding",    "frame_embedding", "target_features", "target_features_j", "msa_features",
+    "relative_positions", "msa_labels",      "distance_labels"};
 
 static int kind_of(const char *name)
 {
@@ -69,6 +89,37 @@ static double latent(const struct graph *graph, enum kind kind, uint64_t key, do
     return kind == TARGET ? clean - noise : (1 - step) * clean + step * noise;
 }
 
+// One number of a protein; of labels which of `classes`, -1: none.
+static double protein(enum kind kind, uint64_t key, const struct tensor *tensor,
+                      const int64_t *index)
+{
+    enum { MSA_CLASSES = 23, DISTANCE_CLASSES = 64, RESIDUES_MOST = 1 << 20 };
+    int64_t i = index_of(tensor, DIM_RES_I, index), j = index_of(tensor, DIM_RES_J, index);
+    int64_t row = index_of(tensor, DIM_MSA, index) * RESIDUES_MOST + i;
+    int64_t last = index[tensor->rank - 1], width = tensor->extents[tensor->rank - 1].size;
+    switch (kind) {
+    case RESIDUES:
+    case RESIDUES_J:
+        return draw_noise(random_key(key, 5),
+                          (uint64_t)((kind == RESIDUES ? i : j) * width + last));
+    case MSA:
+        return draw_noise(random_key(key, 6), (uint64_t)(row * width + last));
+    case RELATIVE: {
+        int64_t most = width / 2, apart = i - j;
+        apart = apart > most ? most : apart < -most ? -most : apart;
+        return apart + most == last ? 1 : 0;
+    }
+    case MSA_LABELS: {
+        struct random_bits bits = random_at(random_key(key, 7), (uint64_t)row);
+        return bits.word[0] % 7 == 0 ? (double)(bits.word[1] % MSA_CLASSES) : -1;
+    }
+    default: {
+        int64_t apart = i > j ? i - j : j - i;
+        return (double)(apart % DISTANCE_CLASSES);
+    }
+    }
+}
+
 double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
                 const struct tensor *tensor, const int64_t *index)
 {
@@ -77,7 +128,7 @@ double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
     uint64_t key = random_key(random_key(seed, 4), sample);
     double step = draw(random_key(key, 2), 0);
     int64_t last = index[tensor->rank - 1], width = tensor->extents[tensor->rank - 1].size;
-    assert(kind >= 0 && width > 0);
+    assert(kind >= 0);
     switch ((enum kind)kind) {
     case STEP_WAVES:
         return wave(STEPS * step, last, width);
@@ -90,7 +141,10 @@ double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
         return wave((double)index_of(tensor, DIM_SEQ, index), last, width);
     case FRAMES:
         return wave((double)index_of(tensor, DIM_TIME, index), last, width);
-    default:
+    case LATENTS:
+    case TARGET:
         return latent(graph, (enum kind)kind, key, step, tensor, index);
+    default:
+        return protein((enum kind)kind, key, tensor, index);
     }
 }

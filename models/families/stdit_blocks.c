@@ -475,6 +475,7 @@ struct graph *stdit_graph(struct arena *arena, const void *stdit,
     graph->ffn = ffn_of(model);
     graph->frames = model->frames;
     graph->places = model->places;
+    graph->has_conditions = true;
     graph->channels = model->in_channels * model->patch;
     graph->seq_len_max = model->frames * model->places;
     graph->blocks = ARENA_NEW(arena, struct block, KINDS);

@@ -41,8 +41,8 @@ static const struct technique TECHNIQUES[] = {
      .tokens = DIM_SEQ},
     {"spatial, rows", AXIS_SP_H, .prefers = {DIM_HEIGHT}},
     {"spatial, columns", AXIS_SP_W, .prefers = {DIM_WIDTH}},
-    {"axial (two sequence dims in turn)", AXIS_CP, .prefers = {DIM_SEQ, DIM_TIME},
-     .tokens = DIM_SEQ, .alternates = true},
+    {"axial (two sequence dims in turn)", AXIS_CP,
+     .prefers = {DIM_SEQ, DIM_TIME, DIM_MSA, DIM_RES_I}, .tokens = DIM_SEQ, .alternates = true},
     {"expert", AXIS_EP, .prefers = {DIM_EXPERT}, .otherwise = DIM_NONE},
     {"expert tensor", AXIS_ETP, .prefers = {DIM_FFN}, .otherwise = DIM_NONE},
 };
@@ -139,6 +139,20 @@ bool strategy_in_experts(const struct block *block, const struct op *op)
     return !moves_tokens(own_op(block, op)) && op_has_dim(block, op, DIM_EXPERT);
 }
 
+// What the model says that axial parallelism splits in an op. A sum of gradients lies as its terms
+// do, which come from those that read what it is the gradient of: it turns once for all of them.
+static enum dim told_dim(const struct block *block, const struct op *op)
+{
+    if (op->phase == PHASE_FORWARD) return op->axial;
+    int tensor = block->tensors[op->outputs[0]].gradient_of;
+    for (int o = 0; o < block->op_count && block->ops[o].phase == PHASE_FORWARD; o++) {
+        for (int i = 0; i < block->ops[o].input_count; i++) {
+            if (block->ops[o].inputs[i] == tensor) return block->ops[o].axial;
+        }
+    }
+    return DIM_NONE;
+}
+
 // Of two dims that attention runs over in turn an axis splits the one that is not mixed next, so
 // that what passes between ops changes hands once for each turn (Zhao et al. 2024, dynamic sequence
 // parallelism, section 3). Behind the last turn it is the first, in which blocks hand on.
@@ -203,6 +217,9 @@ static struct wishes wishes_of(const struct technique *dense, const struct techn
 {
     const enum dim otherwise[PREFER_MAX] = {dense->otherwise}, tokens[PREFER_MAX] = {dense->tokens};
     struct wishes wishes = {.count = 0};
+    const enum dim told[PREFER_MAX] = {dense->alternates ? told_dim(block, op) : DIM_NONE};
+    wish(&wishes, told);
+    if (told[0]) return wishes;
     bool in_experts = strategy_in_experts(block, op);
     if (in_experts && !inside) {
         wish(&wishes, tokens);
@@ -238,7 +255,9 @@ static enum dim choose(const struct wishes *wishes, const struct technique *tech
     for (int i = 0; i < wishes->count; i++) {
         enum dim dim = wishes->dims[i];
         if (!allows(technique, block, op, dim)) continue;
-        if (technique->alternates && is_mixed_next(technique, block, op, dim)) continue;
+        if (technique->alternates && !told_dim(block, op) &&
+            is_mixed_next(technique, block, op, dim))
+            continue;
         *used_up = !divides(dim_size(block, op, dim), parts[dim], axis_size);
         return *used_up ? DIM_NONE : dim;
     }

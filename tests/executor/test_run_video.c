@@ -84,11 +84,33 @@ static void blocks_of_both_equal_one_rank(void **state)
         equals_one_rank(state, ONE, &PLANS[i]);
 }
 
+static const char PROTEIN[] =
+    "{\"model_type\": \"evoformer\", \"no_blocks\": 2, \"c_m\": 8, \"c_z\": 8, "
+    "\"c_hidden_msa_att\": 4, \"c_hidden_opm\": 3, \"c_hidden_mul\": 6, \"c_hidden_pair_att\": 4, "
+    "\"no_heads_msa\": 4, \"no_heads_pair\": 2, \"transition_n\": 2, \"msa_depth\": 4, "
+    "\"residues\": 8}";
+
+static const struct layout_case PROTEIN_LAYOUTS[] = {
+    {1, 4, 1, 1, 0, CP_AXIAL, false, RECOMPUTE_NONE},
+    {1, 2, 2, 1, 1, CP_AXIAL, false, RECOMPUTE_FULL},
+    {1, 2, 2, 1, 3, CP_AXIAL, false, RECOMPUTE_SELECTIVE},
+    {1, 2, 1, 2, 0, CP_AXIAL, false, RECOMPUTE_NONE},
+    {2, 2, 1, 1, 0, CP_AXIAL, false, RECOMPUTE_NONE},
+    {1, 1, 4, 1, 2, CP_RING, false, RECOMPUTE_NONE},
+};
+
+static void blocks_of_aligned_sequences_and_pairs_equal_one_rank(void **state)
+{
+    for (size_t i = 0; i < sizeof PROTEIN_LAYOUTS / sizeof *PROTEIN_LAYOUTS; i++)
+        equals_one_rank(state, PROTEIN, &PROTEIN_LAYOUTS[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_places_and_blocks_of_frames_equal_one_rank),
         cmocka_unit_test(blocks_of_both_equal_one_rank),
+        cmocka_unit_test(blocks_of_aligned_sequences_and_pairs_equal_one_rank),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -125,7 +125,7 @@ static const struct {
      "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, bart, bert, bloom, cohere, "
      "cohere2, dbrx, "
      "deepseek_v2, "
-     "deepseek_v3, distilbert, ernie4_5, ernie4_5_moe, exaone4, falcon, gemma, gemma2, "
+     "deepseek_v3, distilbert, ernie4_5, ernie4_5_moe, evoformer, exaone4, falcon, gemma, gemma2, "
      "gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, granite, "
      "granitemoe, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, hunyuan_v1_moe, "
      "internlm2, kimi_k2, llama, llama4_text, mbart, minimax_m2, ministral3, mistral, "

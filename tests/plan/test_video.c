@@ -6,6 +6,7 @@
 #include "tests/support/tiny_models.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 // Models of videos: their parameters, their work, and what ranks exchange of a pair of blocks, one
 // over places and one over frames, by hand: N tokens, C wide, P ranks.
@@ -113,6 +114,97 @@ static void a_block_of_both_turns_twice(void **state)
     assert_true(bytes == 2 * 2 * N * C / 4);
 }
 
+// Of the Evoformer: s sequences, r residues.
+enum { S = 128, R = 256 };
+
+static struct graph *protein(struct arena *arena)
+{
+    struct err err = {0};
+    const struct model_config *config = model_load(arena, "evoformer-48", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    return model_graph(arena, config, &(struct import_options){.flash = true});
+}
+
+// Row attention 329,984, column attention 328,704, transitions 526,080 and 131,968, outer product
+// mean 148,160, triangles 2 x 99,584 and 2 x 82,944. Beside the blocks the embedding (5 matrices
+// with biases) and two heads.
+static void a_block_of_the_evoformer_has_the_parameters_of_the_paper(void **state)
+{
+    int64_t block = 329984 + 328704 + 526080 + 131968 + 148160 + 2 * 99584 + 2 * 82944;
+    int64_t embedding = 23 * (128 + 128 + 256) + 50 * 256 + 66 * 128;
+    int64_t heads = 257 * 23 + 129 * 64;
+    assert_int_equal(block, 1829952);
+    assert_int_equal(protein(*state)->parameter_count, 48 * block + embedding + heads);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+// Sizes in elements of bf16 of the collectives of a phase, sorted: what a rank hands to
+// all-to-alls, what all-gathers make and reduce-scatters begin with. Whatever else there is fails.
+static int sizes_of(const struct block_program *block, enum phase phase, enum collective kind,
+                    double sizes[32])
+{
+    int count = 0;
+    for (int i = block->phase_first[phase]; i < block->phase_first[phase + 1]; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (instr->collective != kind) continue;
+        assert_in_range(count, 0, 31);
+        sizes[count++] = (double)instr->bytes / 2;
+    }
+    qsort(sizes, (size_t)count, sizeof *sizes, compare_numbers);
+    return count;
+}
+
+static void check_sizes(const struct block_program *block, enum phase phase, enum collective kind,
+                        const double *expected, int count)
+{
+    double sizes[32];
+    assert_int_equal(sizes_of(block, phase, kind, sizes), count);
+    for (int i = 0; i < count; i++)
+        assert_true(sizes[i] == expected[i]);
+}
+
+// Dynamic axial parallelism (Cheng et al. 2022): six all-to-alls, two of M and four of Z, and six
+// all-gathers: the biases of pairs, one factor of the outer product and of each triangle product.
+// Backward turns as often, and M once more for the outer product, which reads what is kept as
+// blocks hand it on; it scatters what was gathered.
+static void a_block_of_the_evoformer_has_twelve_collectives_forward(void **state)
+{
+    const struct graph *graph = protein(*state);
+    for (int ranks = 2; ranks <= 8; ranks *= 2) {
+        struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+                                    .vpp = 1,
+                                    .micro_batch = 1,
+                                    .cp_kind = CP_AXIAL,
+                                    .recompute_layers = -1};
+        parallel.degree[AXIS_CP] = ranks;
+        struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);
+        struct lower_request request = {.block = &graph->blocks[1],
+                                        .mesh = &mesh,
+                                        .parallel = &parallel,
+                                        .seq_len = S * R,
+                                        .precision = PRECISION_BF16};
+        const struct block_program *block = lower_block(*state, &request);
+        double m = 256.0 * S * R / ranks, z = 128.0 * R * R / ranks, pair = 1.0 * R * R;
+        double turns[] = {m, m, z, z, z, z}, back[] = {m, m, m, z, z, z, z};
+        qsort(back, 7, sizeof *back, compare_numbers);
+        double gathered[] = {4 * pair, 4 * pair, 8 * pair, 32.0 * S * R, 128 * pair, 128 * pair};
+        int all = 0;
+        for (int i = 0; i < block->phase_first[PHASE_BACKWARD]; i++)
+            all += block->instrs[i].collective != COLLECTIVE_NONE;
+        assert_int_equal(all, 12);
+        check_sizes(block, PHASE_FORWARD, COLLECTIVE_ALL_TO_ALL, turns, 6);
+        check_sizes(block, PHASE_BACKWARD, COLLECTIVE_ALL_TO_ALL, back, 7);
+        qsort(gathered, 6, sizeof *gathered, compare_numbers);
+        check_sizes(block, PHASE_FORWARD, COLLECTIVE_ALL_GATHER, gathered, 6);
+        check_sizes(block, PHASE_BACKWARD, COLLECTIVE_REDUCE_SCATTER, gathered, 6);
+    }
+}
+
 static const struct {
     const char *model;
     int64_t seq_len;
@@ -184,6 +276,8 @@ int main(void)
         cmocka_unit_test(work_is_that_of_all_products),
         cmocka_unit_test(a_pair_of_blocks_exchanges_what_is_computed_by_hand),
         cmocka_unit_test(a_block_of_both_turns_twice),
+        cmocka_unit_test(a_block_of_the_evoformer_has_the_parameters_of_the_paper),
+        cmocka_unit_test(a_block_of_the_evoformer_has_twelve_collectives_forward),
         cmocka_unit_test(what_does_not_go_together_is_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
