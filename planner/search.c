@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "plan/stages.h"
 #include "plan/unexecuted.h"
+#include "plan/video_check.h"
 #include "planner/cuts.h"
 #include "planner/polish.h"
 #include "planner/refine.h"
@@ -30,6 +31,21 @@ struct search {
     bool stopped;  // something was left out
 };
 
+// Pins that no plan of the model can have together. With one sequence dim no degree goes with
+// axial; with two the degree that is pinned.
+static bool check_turns(const struct pins *pins, const struct graph *graph, struct err *err)
+{
+    struct int_range kind = pins_get(pins, CHOICE_CP_KIND), zero = pins_get(pins, CHOICE_ZERO);
+    struct int_range cp = pins_get(pins, CHOICE_CP), tp = pins_get(pins, CHOICE_TP);
+    if (graph->frames == 0 && !kind.set) return true;
+    struct parallel asked = {.cp_kind = kind.set ? (enum cp_kind)kind.low : CP_AXIAL,
+                             .zero = zero.set ? (int)zero.low : 0,
+                             .sp = kind.set && pins->sp == 1};
+    asked.degree[AXIS_CP] = graph->frames == 0 ? 2 : cp.set ? (int)cp.low : 1;
+    asked.degree[AXIS_TP] = tp.set ? (int)tp.low : 1;
+    return video_check_choices(graph, &asked, err);
+}
+
 // What our executor has no kernels for is nothing to plan for it.
 static bool check_model(const struct search_request *request, struct err *err)
 {
@@ -38,6 +54,7 @@ static bool check_model(const struct search_request *request, struct err *err)
     const struct graph *graph = model_graph(&arena, request->model, &options);
     bool is_right = program_check_seq_len(graph, &request->workload, err) &&
                     (!stack_is_executed(request->stack) || unexecuted_check_graph(graph, err));
+    is_right = is_right && check_turns(&request->pins, graph, err);
     if (is_right && graph->frames > 0 && !stack_has_videos(request->stack))
         is_right = err_set(err, ERR_USAGE, "stack %s has no model of videos, as %s is",
                            request->stack->name, graph->name);
