@@ -138,8 +138,8 @@ static const char *pinned_text(struct arena *arena, const struct pins *pins, enu
 // All values of a choice are asked for, also those that the search by itself would not take.
 static void relax(const struct search_request *request, struct pins *pins, enum choice choice)
 {
-    static const enum choice WIDENED[] = {CHOICE_TP, CHOICE_CP, CHOICE_EP, CHOICE_ETP,
-                                          CHOICE_ZERO_GROUP};
+    static const enum choice WIDENED[] = {CHOICE_TP,   CHOICE_CP,   CHOICE_EP,        CHOICE_ETP,
+                                          CHOICE_SP_H, CHOICE_SP_W, CHOICE_ZERO_GROUP};
     pins_clear(pins, choice);
     for (size_t i = 0; i < sizeof WIDENED / sizeof *WIDENED; i++) {
         if (WIDENED[i] == choice) pins_set(pins, choice, 1, request->cluster->rank_count);

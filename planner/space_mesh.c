@@ -46,6 +46,8 @@ struct build {
     struct space *space;
     const struct space_graphs *graphs;
     int mesh_capacity, group_capacity;
+    struct space_mesh base;     // the degrees that no search tries by itself
+    int64_t ranks;              // that those leave; 0 where they do not divide
     const struct graph *graph;  // of the tp degree at hand
     int micro_batches[DIVISOR_MAX];
     int micro_batch_count;         // of the dp and cp at hand
@@ -372,13 +374,14 @@ static bool may_split(const struct build *build, const struct graph *graph, int 
     return pins_get(pins_of(build), CHOICE_TP).set || graph->head_count % tp == 0;
 }
 
-// Axes that no search tries by itself have the degrees that are pinned.
+// Axes that no search tries by itself have the degrees that are pinned; those of images come later.
 static struct space_mesh pinned_mesh(const struct pins *pins)
 {
     struct space_mesh mesh = {0};
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
         const struct int_range *pin = &pins->degree[axis];
-        bool is_pinned = pin->set && axis_takes_ranks(axis) && !is_searched(axis);
+        bool has_range = axis == AXIS_SP_H || axis == AXIS_SP_W;
+        bool is_pinned = pin->set && axis_takes_ranks(axis) && !is_searched(axis) && !has_range;
         mesh.degree[axis] = is_pinned ? (int)pin->low : 1;
     }
     return mesh;
@@ -405,7 +408,7 @@ static void add_pipelines(struct build *build, int tp, int cp, int64_t rest)
         if (!pins_allow(pins, CHOICE_DP, dp) || pps.values[p] > STAGE_MAX) continue;
         if (is_too_wide(build->space)) return;
         if (!space_find_stages(build->space, build->graph, pps.values[p])) continue;
-        struct space_mesh mesh = pinned_mesh(pins);
+        struct space_mesh mesh = build->base;
         mesh.degree[AXIS_TP] = tp;
         mesh.degree[AXIS_CP] = cp;
         mesh.degree[AXIS_PP] = pps.values[p];
@@ -430,28 +433,48 @@ static bool leaves_images(const struct search_request *request, const struct gra
     return false;
 }
 
-static void add_meshes(struct space *space, const struct space_graphs *graphs)
+static void add_tensor_degrees(struct build *build)
 {
-    struct build build = {.space = space, .graphs = graphs};
-    int64_t ranks = searched_ranks(space->request);
+    struct space *space = build->space;
+    const struct space_graphs *graphs = build->graphs;
+    int64_t ranks = build->ranks;
     enum attention attention = (enum attention)space->attentions.values[0];
     const struct graph *whole = graphs->of(graphs->context, attention, 1);
     if (ranks > 1 && leaves_images(space->request, whole)) space->cuts |= 1u << CUT_IMAGES;
-    struct degrees tps = degrees_of(&build, CHOICE_TP, ranks, widest(&build, AXIS_TP, ranks));
+    struct degrees tps = degrees_of(build, CHOICE_TP, ranks, widest(build, AXIS_TP, ranks));
     int64_t most = TP_NODES_MOST * space->request->cluster->nodes[0].gpus;
     if (most < TP_RANKS_LEAST) most = TP_RANKS_LEAST;
     for (int t = 0; t < tps.count; t++) {
         bool beyond = tps.values[t] > most;
-        if (!may_split(&build, whole, tps.values[t])) continue;
-        if (is_cut(&build, CHOICE_TP, CUT_TP, beyond)) continue;
+        if (!may_split(build, whole, tps.values[t])) continue;
+        if (is_cut(build, CHOICE_TP, CUT_TP, beyond)) continue;
         int64_t rest = ranks / tps.values[t];
-        struct degrees cps = degrees_of(&build, CHOICE_CP, rest, widest(&build, AXIS_CP, rest));
-        build.graph = graphs->of(graphs->context, attention, tps.values[t]);
+        struct degrees cps = degrees_of(build, CHOICE_CP, rest, widest(build, AXIS_CP, rest));
+        build->graph = graphs->of(graphs->context, attention, tps.values[t]);
         for (int c = 0; c < cps.count; c++) {
             int cp = cps.values[c];
             bool is_short = cp > 1 && space->request->workload.seq_len / cp < CP_TOKENS_LEAST;
-            if (!may_cut(&build, cp) || is_cut(&build, CHOICE_CP, CUT_CP, is_short)) continue;
-            add_pipelines(&build, tps.values[t], cps.values[c], rest / cps.values[c]);
+            if (!may_cut(build, cp) || is_cut(build, CHOICE_CP, CUT_CP, is_short)) continue;
+            add_pipelines(build, tps.values[t], cps.values[c], rest / cps.values[c]);
+        }
+    }
+}
+
+// Parts of images are those that are pinned, of a range all that divide; else one.
+static void add_meshes(struct space *space, const struct space_graphs *graphs)
+{
+    struct build build = {
+        .space = space, .graphs = graphs, .base = pinned_mesh(&space->request->pins)};
+    int64_t ranks = searched_ranks(space->request);
+    struct degrees rows = degrees_of(&build, CHOICE_SP_H, ranks, 1);
+    for (int r = 0; r < rows.count; r++) {
+        int64_t rest = ranks / rows.values[r];
+        struct degrees columns = degrees_of(&build, CHOICE_SP_W, rest, 1);
+        for (int c = 0; c < columns.count; c++) {
+            build.base.degree[AXIS_SP_H] = rows.values[r];
+            build.base.degree[AXIS_SP_W] = columns.values[c];
+            build.ranks = rest / columns.values[c];
+            add_tensor_degrees(&build);
         }
     }
 }

@@ -2,7 +2,6 @@
 #include "plan/layout/spatial.h"
 #include "tests/support/machine.h"
 #include "tests/support/test.h"
-#include "tests/support/tiny_models.h"
 
 #include <string.h>
 
@@ -10,114 +9,18 @@
 // all ranks what one rank does, and what they send, keep and leave partial is what the sizes of
 // tests/data/small_convolutions.json say.
 
-#define IMAGE(name)                                                                 \
-    "{\"name\": \"" name "\", \"role\": \"activation\", \"element\": \"compute\", " \
-    "\"dims\": [\"batch\", \"channel\", \"height\", \"width\"], \"sizes\": [0, 3, 9, 8]}"
-#define ANSWER(name, role, element)                                                   \
-    "{\"name\": \"" name "\", \"role\": \"" role "\", \"element\": \"" element "\", " \
-    "\"dims\": [\"batch\", \"height\", \"width\"], \"sizes\": [0, 9, 8]}"
-#define EACH(in, out)                                                    \
-    "{\"name\": \"" out "\", \"kind\": \"operator\", \"inputs\": [\"" in \
-    "\"], \"outputs\": [\"" out "\"], \"kept\": 256, \"places\": \"each\"}"
-#define SAME "{\"taps\": 3, \"stride\": 1, \"dilation\": 1, \"pad\": 1}"
-
+// Scores over 4 classes of each place of an image, and their losses.
+static const char SEGMENTS[] = "tests/data/small_segments.json";
 static const char MODEL[] = "tests/data/small_convolutions.json";
 
-static struct graph *small_graph(struct arena *arena)
+static struct graph *graph_of(struct arena *arena, const char *path)
 {
     struct err err = {0};
-    struct model_config *config = model_load(arena, MODEL, NULL, NULL, &err);
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
     assert_string_equal(err.text, "");
     const struct import_options options = {.flash = true};
     return model_graph(arena, config, &options);
 }
-
-// Scores over 4 classes of each place of an image, and a mean over its loss.
-static const char SEGMENTS[] = "{\"model_type\": \"operators\", \"classes\": 4, \"sequence\": [0, "
-                               "1, 2], \"blocks\": ["
-                               "{\"name\": \"first\", \"output\": \"a\", \"tensors\": ["
-                               "{\"name\": \"image\", \"role\": \"data\", \"element\": "
-                               "\"compute\", "
-                               "\"dims\": [\"batch\", \"channel\", \"height\", \"width\"], "
-                               "\"sizes\": [0, 3, 9, 8]}, " IMAGE("a") "], \"operators\": [" EACH(
-                                   "image",
-                                   "a") "]}, "
-                                        "{\"name\": \"second\", \"output\": \"b\", \"tensors\": "
-                                        "[" IMAGE("a") ", " IMAGE("b") "], \"operators\": [" EACH(
-                                            "a",
-                                            "b") "]}, "
-                                                 "{\"name\": \"last\", \"output\": \"loss\", "
-                                                 "\"tensors\": [" IMAGE(
-                                                     "b") ", "
-                                                          "{\"name\": \"w\", \"role\": "
-                                                          "\"parameter\", \"element\": "
-                                                          "\"compute\", "
-                                                          "\"dims\": [\"out_channel\", "
-                                                          "\"channel\", \"tap\"], \"sizes\": [4, "
-                                                          "3, 9]}, "
-                                                          "{\"name\": \"scores\", \"role\": "
-                                                          "\"activation\", \"element\": "
-                                                          "\"compute\", "
-                                                          "\"dims\": [\"batch\", \"height\", "
-                                                          "\"width\", \"vocab\"], \"sizes\": [0, "
-                                                          "9, 8, 4]}, " ANSWER("labels", "data", "int64") ", " ANSWER(
-                                                              "loss", "activation",
-                                                              "fp32") ", " ANSWER("lse",
-                                                                                  "activation",
-                                                                                  "fp32") "], "
-                                                                                          "\"operat"
-                                                                                          "ors\": ["
-                                                                                          "{\"name"
-                                                                                          "\": "
-                                                                                          "\"scores"
-                                                                                          "\", "
-                                                                                          "\"kind\""
-                                                                                          ": "
-                                                                                          "\"produc"
-                                                                                          "t\", "
-                                                                                          "\"inputs"
-                                                                                          "\": "
-                                                                                          "[\"b\", "
-                                                                                          "\"w\"], "
-                                                                                          "\"output"
-                                                                                          "s\": "
-                                                                                          "[\"score"
-                                                                                          "s\"], "
-                                                                                          "\"rows\""
-                                                                                          ": 72, "
-                                                                                          "\"column"
-                                                                                          "s\": 4, "
-                                                                                          "\"depth"
-                                                                                          "\": 27, "
-                                                                                          "\"places"
-                                                                                          "\": "
-                                                                                          "\"window"
-                                                                                          "\", "
-                                                                                          "\"window"
-                                                                                          "s\": "
-                                                                                          "[" SAME
-                                                                                          ", " SAME
-                                                                                          "]}, "
-                                                                                          "{\"name"
-                                                                                          "\": "
-                                                                                          "\"loss\""
-                                                                                          ", "
-                                                                                          "\"kind\""
-                                                                                          ": "
-                                                                                          "\"loss\""
-                                                                                          ", "
-                                                                                          "\"inputs"
-                                                                                          "\": "
-                                                                                          "[\"score"
-                                                                                          "s\", "
-                                                                                          "\"labels"
-                                                                                          "\"], "
-                                                                                          "\"output"
-                                                                                          "s\": "
-                                                                                          "[\"loss"
-                                                                                          "\", "
-                                                                                          "\"lse\"]"
-                                                                                          "}]}]}";
 
 static struct parallel split_by(int rows, int columns, int dp)
 {
@@ -138,7 +41,7 @@ static void parts_of_images_compute_what_whole_images_do(void **state)
         {1, 4, 1, RECOMPUTE_FULL}, {2, 4, 1, RECOMPUTE_NONE}, {2, 2, 1, RECOMPUTE_FULL},
         {4, 4, 1, RECOMPUTE_NONE}, {2, 2, 2, RECOMPUTE_NONE}, {3, 2, 1, RECOMPUTE_NONE},
     };
-    struct graph *graph = small_graph(*state);
+    struct graph *graph = graph_of(*state, MODEL);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct arena_mark mark = arena_mark(*state);
         struct parallel parallel = split_by(CASES[i].rows, CASES[i].columns, CASES[i].dp);
@@ -156,8 +59,7 @@ static void parts_of_images_compute_what_whole_images_do(void **state)
 
 static void losses_of_places_are_split_with_them(void **state)
 {
-    const struct import_options options = {.flash = true};
-    struct graph *graph = tiny_graph(*state, SEGMENTS, &options);
+    struct graph *graph = graph_of(*state, SEGMENTS);
     for (int rows = 1; rows <= 3; rows++) {
         struct parallel parallel = split_by(rows, 2, rows == 1 ? 2 : 1);
         struct mesh mesh = mesh_make(&parallel, 1);
@@ -207,7 +109,7 @@ static void expect_sent(const struct block_program *program, const struct sent *
 // weight from x as forward read it.
 static void halos_are_radius_times_edge_times_channels(void **state)
 {
-    struct graph *graph = small_graph(*state);
+    struct graph *graph = graph_of(*state, MODEL);
     struct parallel parallel = split_by(2, 2, 1);
     struct mesh mesh = mesh_make(&parallel, 1);
     expect_sent(lowered(*state, &parallel, &mesh, graph, 0), NULL, 0);
@@ -230,7 +132,7 @@ static void halos_are_radius_times_edge_times_channels(void **state)
 
 static void activations_and_work_are_a_share_and_gradients_partial(void **state)
 {
-    struct graph *graph = small_graph(*state);
+    struct graph *graph = graph_of(*state, MODEL);
     struct parallel alone = split_by(1, 1, 1), parallel = split_by(2, 4, 1);
     struct mesh one = mesh_make(&alone, 1), mesh = mesh_make(&parallel, 1);
     struct block_program *whole = lowered(*state, &alone, &one, graph, 1);
@@ -266,7 +168,7 @@ static int64_t reduced_inside(const struct block_program *program, enum phase ph
 
 static void statistics_are_reduced_once_each_way(void **state)
 {
-    struct graph *graph = small_graph(*state);
+    struct graph *graph = graph_of(*state, MODEL);
     struct parallel parallel = split_by(2, 2, 1), replicas = split_by(1, 1, 4);
     struct mesh mesh = mesh_make(&parallel, 1), data = mesh_make(&replicas, 1);
     struct block_program *program = lowered(*state, &parallel, &mesh, graph, 1);
@@ -279,7 +181,7 @@ static void statistics_are_reduced_once_each_way(void **state)
 static const char *refusal(struct arena *arena, const struct parallel *parallel)
 {
     struct err err = {0};
-    return spatial_check(small_graph(arena), parallel, &err) ? "" : arena_copy(arena, err.text);
+    return spatial_check(graph_of(arena, MODEL), parallel, &err) ? "" : arena_copy(arena, err.text);
 }
 
 static void images_that_cannot_be_shared_are_refused(void **state)
