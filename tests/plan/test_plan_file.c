@@ -163,6 +163,30 @@ static void plans_without_a_kind_of_tensor_parallelism_are_of_a_line(void **stat
     assert_int_equal(parallel.tp_kind, TP_2_5D);
 }
 
+// Axes that few plans have are written where there is more than one rank of them; in the order
+// they stand behind those that precede them in plan/axes.inc.
+static void plans_without_parts_of_images_have_one(void **state)
+{
+    struct arena *arena = *state;
+    struct json root = parse(arena, damaged(arena, "\"tp\":1", "\"tp\":1"));
+    struct parallel parallel = {0};
+    struct err err = {0};
+    assert_true(parallel_read(arena, &root, &parallel, &err));
+    assert_int_equal(parallel.degree[AXIS_SP_H], 1);
+    assert_int_equal(parallel.degree[AXIS_SP_W], 1);
+    const enum axis wanted[] = {AXIS_TP, AXIS_CP, AXIS_SP_W, AXIS_SP_H, AXIS_DP, AXIS_PP};
+    assert_int_equal(parallel.order_count, 6);
+    assert_memory_equal(parallel.order, wanted, sizeof wanted);
+    struct json_writer writer = {.arena = arena};
+    parallel_write(&writer, NULL, &parallel);
+    assert_null(strstr(writer.text, "sp_"));
+    parallel.degree[AXIS_SP_H] = 3;
+    struct json_writer split = {.arena = arena};
+    parallel_write(&split, NULL, &parallel);
+    assert_non_null(strstr(split.text, "\"sp_h\": 3"));
+    assert_null(strstr(split.text, "sp_w"));
+}
+
 static void wrong_choices_are_named_with_their_place(void **state)
 {
     struct arena *arena = *state;
@@ -188,6 +212,8 @@ static void wrong_choices_are_named_with_their_place(void **state)
          "x.json:1:287: $.passes: \"streams,all\" is neither none nor a list of passes"},
         {"\"dp\",\"pp\"]", "\"pp\",\"pp\"]",
          "x.json:1:241: $.order[3]: expected each of tp, cp, dp, pp once, found \"pp\""},
+        {"\"tp\":1,", "\"tp\":1,\"sp_h\":2,", "x.json:1:234: $.order: expected 5 axes, found 4"},
+        {"\"dp\",\"pp\"]", "\"dp\",\"sp_w\"]", "x.json:1:225: $.order: pp is missing"},
         {"\"none\",\"overlap", "\"weights\",\"overlap",
          "x.json:1:193: $.offload: \"weights\" is no offload (none, or optimizer, activations, "
          "classes of operators)"},
@@ -228,6 +254,7 @@ int main(void)
         cmocka_unit_test(classes_of_recompute_are_one_text),
         cmocka_unit_test(overlaps_read_back_in_any_order),
         cmocka_unit_test(plans_without_a_kind_of_tensor_parallelism_are_of_a_line),
+        cmocka_unit_test(plans_without_parts_of_images_have_one),
         cmocka_unit_test(wrong_choices_are_named_with_their_place),
         cmocka_unit_test(a_plan_of_another_version_is_refused),
         cmocka_unit_test(a_config_is_no_plan),
