@@ -138,6 +138,24 @@ static void precisions_have_names_and_sizes(void **state)
     assert_int_equal(unchanged, PRECISION_FP8);
 }
 
+// Of bf16, fp8 and NVFP4, in TFLOP/s: what NVIDIA's recipes divide by (NVIDIA/dgxc-benchmarking).
+static void peaks_are_those_that_recipes_count(void **state)
+{
+    static const struct {
+        const char *name;
+        double bf16, fp8, fp4;
+    } PEAKS[] = {{"h100-sxm5-80g", 989, 1979, 0},
+                 {"b200-sxm-180g", 2250, 4500, 9000},
+                 {"gb200-186g", 2450, 4900, 9800},
+                 {"gb300-288g", 2450, 4900, 14700}};
+    for (size_t i = 0; i < sizeof PEAKS / sizeof *PEAKS; i++) {
+        const double *found = load_device(*state, PEAKS[i].name)->peak_flop_per_s;
+        assert_true(fabs(found[PRECISION_BF16] - PEAKS[i].bf16 * 1e12) < 1e12);
+        assert_true(fabs(found[PRECISION_FP8] - PEAKS[i].fp8 * 1e12) < 1e12);
+        assert_true(found[PRECISION_FP4] == PEAKS[i].fp4 * 1e12);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +163,7 @@ int main(void)
         cmocka_unit_test(every_published_run_finds_its_device),
         cmocka_unit_test(every_shipped_device_is_written_as_it_was_read),
         cmocka_unit_test(the_constants_of_shipped_devices_are_plausible),
+        cmocka_unit_test(peaks_are_those_that_recipes_count),
         cmocka_unit_test(the_nearest_provenance_speaks_of_a_constant),
         cmocka_unit_test(volta_has_no_bf16_and_says_so_with_a_zero),
         cmocka_unit_test(one_different_constant_makes_another_device),
