@@ -43,8 +43,8 @@ static double sum_exact(const struct counts *counts, int flows, double links)
     double all[FLOWS_EXACT + 1] = {1}, power[FLOWS_EXACT + 1] = {0};
     for (int i = 0; i <= flows && i <= counts->most; i++)
         power[i] = counts->ratio[i];
-    for (double left = links; left >= 1; left = floor(left / 2)) {
-        if (fmod(left, 2) == 1) multiply(all, power, flows);
+    for (int left = (int)links; left > 0; left /= 2) {
+        if (left % 2 == 1) multiply(all, power, flows);
         multiply(power, power, flows);
     }
     return all[flows];
