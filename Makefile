@@ -262,8 +262,8 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 # The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
 # of cuDNN alone, and groups of GEMMs, are not in it.
 EMULATED_SOURCES = $(filter-out executor/cuda/gemm_group.c,$(CUDA_COMMON)) \
-                   $(addprefix tests/gpu/emulate,.c _cublaslt.c _gemm.c _runtime.c _sdpa.c \
-                               _shadow.c _streams.c)
+                   $(addprefix tests/gpu/emulate,.c _cublaslt.c _gemm.c _launches.c _runtime.c \
+                               _sdpa.c _shadow.c _streams.c)
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \

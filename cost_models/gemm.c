@@ -142,10 +142,10 @@ static double fresh_elements(const struct compute_context *context,
         // The weight gradient reads what the other two GEMMs have quantised, if they did.
         enum phase before = is_gradient ? PHASE_BACKWARD : PHASE_FORWARD;
         if (op->phase == PHASE_WEIGHT) is_fresh = !(narrow >> before & 1);
-        // Our own engine casts what it reads, unless another product has, as the buffers say.
-        bool is_kept = is_weight && context->stack->cached_weight_cast;
-        if (stack_is_executed(context->stack) && !is_kept)
-            is_fresh = !program->buffers[instr->inputs[i]].cast;
+        // Our own engine casts what it reads, unless another product has, as the buffers say, or
+        // the weight is kept.
+        if (stack_is_executed(context->stack))
+            is_fresh = !program->buffers[instr->inputs[i]].cast && instr->weight_cast != 1 + i;
         if (!is_fresh || is_made_low_precision(context, program->block, operand)) continue;
         double rows = (double)(i == 0 ? gemm->m : gemm->n);
         elements += (double)gemm->batch * rows * (double)gemm->k;

@@ -33,6 +33,17 @@ struct kernel_routing {
     int64_t *token_of;                   // [rows] flat (batch, seq) token in the box that is here
 };
 
+// A weight in 8 bits, which a rank casts once a step: the matrix as it lies and turned, and what
+// its numbers are times. Weights whose products run as one stand one behind another, and the first
+// of them speaks for all.
+struct kernel_weight_cast {
+    int input;      // that is the weight
+    uint8_t *rows;  // NULL: there is none
+    uint8_t *turned;
+    float *factor;
+    bool makes;  // this call is the first of the step that reads it, and makes it first
+};
+
 enum { KERNEL_WHOLE = 0 };  // part: all of the operator
 
 struct kernel_call {
@@ -71,6 +82,7 @@ struct kernel_call {
     void *cast_to;  // NULL: nothing
     int cast_input;
     struct kernel_array cast_from;
+    struct kernel_weight_cast weight_cast;
     // Ring attention: keys and values of one rank are here at a time. Forward merges into out and
     // log-sum-exp what earlier blocks left (`merges`), backward adds to the gradients.
     bool merges;

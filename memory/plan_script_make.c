@@ -245,7 +245,8 @@ int64_t plan_scripts_peak_bytes(const struct script *const *scripts, const struc
         double state =
             (double)(parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes);
         double bytes = state * real_bytes / precision_bytes(PRECISION_FP32) +
-                       (double)scripts[stage]->arena_bytes * compute_bytes / plan_bytes;
+                       (double)scripts[stage]->arena_bytes * compute_bytes / plan_bytes +
+                       2 * (double)script_weight_cast_elements(scripts[stage]);
         if ((int64_t)bytes > most) most = (int64_t)bytes;
     }
     return most;

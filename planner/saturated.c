@@ -152,6 +152,8 @@ static double layer_bytes(const struct saturated_question *question)
         bound_frozen_bytes(request, question->mesh, question->tails, saturated->frozen_elements);
     unsigned products = stack_low_precision_gemms(request->stack, precision);
     if (!request->stack->cached_weight_cast || question->tails->zero_most >= 3) return bytes;
+    // Our own engine keeps fewer of them the more ranks share their sides (plan/lower/casts.h).
+    if (stack_is_executed(request->stack)) return bytes;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
     double elements = saturated->low_precision_dense_elements / degree[AXIS_TP] +
                       saturated->low_precision_expert_elements / degree[AXIS_EP] / degree[AXIS_ETP];

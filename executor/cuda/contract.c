@@ -142,6 +142,7 @@ static struct cuda_matmul in_order(const struct cuda_matmul *p)
     order.a = turned(p->b), order.b = turned(p->a), order.c = other;
     order.low_precision[0] = p->low_precision[1], order.low_precision[1] = p->low_precision[0];
     order.factors[0] = p->factors[1], order.factors[1] = p->factors[0];
+    order.weight_casts[0] = p->weight_casts[1], order.weight_casts[1] = p->weight_casts[0];
     if (sums_operand(p)) order.epilogue = p->epilogue == GEMM_SUM_A ? GEMM_SUM_B : GEMM_SUM_A;
     return order;
 }
@@ -153,7 +154,9 @@ const char *cuda_multiply(struct cuda_device *device, enum stream stream,
     struct cuda_matmul order = in_order(p);
     if (order.low_precision[0] && cuda_can_lower_precision(&order))
         return cuda_multiply_low_precision(device, stream, &order);
-    if (order.factors[0] || order.factors[1]) return "operands in 8 bits of a GEMM that is not";
+    bool has_casts =
+        order.factors[0] || order.factors[1] || order.weight_casts[0] || order.weight_casts[1];
+    if (has_casts) return "operands in 8 bits of a GEMM that is not";
     int a = p->a.reals.number, b = p->b.reals.number;
     struct multiply by = {device, stream, &order, a == b ? a : NUMBER_FP32};
     return multiply(&by);
@@ -186,6 +189,12 @@ static struct matrix cast_of(const struct run *run, int input, int64_t inner)
     return (struct matrix){bytes, inner, 1, 0};
 }
 
+static const struct kernel_weight_cast *weight_cast_of(const struct run *run, int input)
+{
+    const struct kernel_weight_cast *of = &run->call->weight_cast;
+    return of->rows && of->input == input && low_precision_of(run, input) ? of : NULL;
+}
+
 static struct cuda_matmul product_of(const struct run *run, const struct einsum *e,
                                      struct axis_of batch, struct contraction_place place)
 {
@@ -198,6 +207,7 @@ static struct cuda_matmul product_of(const struct run *run, const struct einsum 
         .beta = call_adds(run->call, 0) ? 1 : 0,
         .low_precision = {low_precision_of(run, 0), low_precision_of(run, 1)},
         .factors = {run->call->factors[0], run->call->factors[1]},
+        .weight_casts = {weight_cast_of(run, 0), weight_cast_of(run, 1)},
         .a = run->call->factors[0] ? cast_of(run, 0, e->sum.size)
                                    : (struct matrix){reals_at(run_input(run, 0), place.a), e->row.a,
                                                      e->sum.a, batch.a},
@@ -276,6 +286,8 @@ const char *cuda_contract(const struct run *run)
     struct einsum e = einsum_of(call);
     int64_t largest = at_least(at_least(e.row.size, e.column.size), e.sum.size);
     if (largest > INT_MAX) return "a matrix of more than 2^31 rows";
+    if (call->weight_cast.rows && e.loops.count + e.inner_loops.count > 0)
+        return "a weight in 8 bits of several products";
     struct axis_of batch = take_batch(&e.loops);
     struct contraction_place place = {0, 0, 0};
     int64_t index[2 * TENSOR_RANK_MAX] = {0};

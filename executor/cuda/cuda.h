@@ -114,6 +114,7 @@ struct cuda_matmul {
     // those that are cast already, with what is summed last; else NULL.
     int low_precision[2];
     const float *factors[2];
+    const struct kernel_weight_cast *weight_casts[2];  // NULL, or what is kept of the operand
 };
 bool cuda_can_lower_precision(const struct cuda_matmul *product);
 const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,

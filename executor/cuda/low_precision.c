@@ -15,17 +15,47 @@ struct low_precision {
     float *memory;  // partial results, then a factor for each operand
 };
 
+// A weight is a matrix as it lies, of which a product sums the columns or the rows: it reads the
+// one copy or the other. The first product of a step makes both.
+static const char *kept_cast(const struct low_precision *by, struct matrix m, int64_t columns,
+                             int operand, struct reals *out, const float **factor)
+{
+    const struct cuda_matmul *product = by->product;
+    const struct kernel_weight_cast *kept = product->weight_casts[operand];
+    int64_t rows = operand ? product->columns : product->rows;
+    bool is_turned = m.column_stride != 1;
+    bool is_dense =
+        is_turned ? m.row_stride == 1 && m.column_stride == rows : m.row_stride == columns;
+    if (!is_dense) return "a weight in 8 bits that is no matrix";
+    *out = (struct reals){is_turned ? kept->turned : kept->rows, product->low_precision[operand]};
+    *factor = kept->factor;
+    if (!kept->makes) return NULL;
+    struct low_precision_args args = {.rows = is_turned ? columns : rows,
+                                      .columns = is_turned ? rows : columns,
+                                      .row_stride = is_turned ? rows : columns,
+                                      .column_stride = 1,
+                                      .number = out->number,
+                                      .x = m.reals,
+                                      .out = kept->rows,
+                                      .turned = kept->turned,
+                                      .partial = by->memory,
+                                      .factor = kept->factor};
+    kernel_low_precision(by->device->streams[by->stream], &args);
+    return NULL;
+}
+
 // Of one operand, `columns` last. What is cast already stays so.
-static bool cast(const struct low_precision *by, struct matrix m, int64_t columns, int operand,
-                 struct reals *out, const float **factor)
+static const char *cast(const struct low_precision *by, struct matrix m, int64_t columns,
+                        int operand, struct reals *out, const float **factor)
 {
     const struct cuda_matmul *product = by->product;
     int64_t rows = operand ? product->columns : product->rows;
+    if (product->weight_casts[operand]) return kept_cast(by, m, columns, operand, out, factor);
     *out = m.reals, *factor = product->factors[operand];
-    if (*factor) return true;
+    if (*factor) return NULL;
     void *bytes =
         cuda_scratch(by->device, by->stream, operand ? SCRATCH_B : SCRATCH_A, rows * columns);
-    if (!bytes) return false;
+    if (!bytes) return CUDA_NO_MEMORY;
     float *made = by->memory + LOW_PRECISION_BLOCKS + operand;
     *out = (struct reals){bytes, product->low_precision[operand]};
     *factor = made;
@@ -39,7 +69,7 @@ static bool cast(const struct low_precision *by, struct matrix m, int64_t column
                                       .partial = by->memory,
                                       .factor = made};
     kernel_low_precision(by->device->streams[by->stream], &args);
-    return true;
+    return NULL;
 }
 
 static float *room_for_factors(struct cuda_device *device, enum stream stream)
@@ -99,9 +129,10 @@ const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream 
     int64_t turned = b.row_stride;
     b.row_stride = b.column_stride, b.column_stride = turned;
     const float *a_factor, *b_factor;
-    if (!by.memory || !cast(&by, p->a, p->inner, 0, &gemm.a, &a_factor) ||
-        !cast(&by, b, p->inner, 1, &gemm.b, &b_factor))
-        return CUDA_NO_MEMORY;
+    const char *fault =
+        by.memory ? cast(&by, p->a, p->inner, 0, &gemm.a, &a_factor) : CUDA_NO_MEMORY;
+    if (!fault) fault = cast(&by, b, p->inner, 1, &gemm.b, &b_factor);
+    if (fault) return fault;
     gemm.a_factor = a_factor, gemm.b_factor = b_factor;
     return gemm_run(device, stream, &gemm);
 }

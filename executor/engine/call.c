@@ -161,6 +161,7 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
         if (of->outputs[i].adds) call->adds |= 1u << i;
     }
     kernel_call_know_gemm(block->block, call);
+    weight_casts_show(engine, task, call);
     call->documents = data_documents(engine, &call->document_stride);
     if (engine->is_validating) call->op = without_dropout(engine, op);
     call->key = call_key(engine, task);

@@ -235,6 +235,7 @@ static bool open_engine(struct engine *engine)
     if (!resumed && !initial_weights(engine)) return false;
     gradients_prepare(engine);
     if (engine->err->kind || !open_memory(engine) || !data_open(engine)) return false;
+    if (!weight_casts_open(engine)) return false;
     if (engine->request->options->poison) poison_prepare(engine);
     if (!streams_open(engine) || !moved_open(engine)) return false;
     joins_prepare(engine);
@@ -254,6 +255,7 @@ static void close_engine(struct engine *engine)
     moved_close(engine);
     away_close(engine);
     host_memory_close(engine);
+    weight_casts_close(engine);
     state_close(engine);
     data_close(engine);
     if (engine->memory)

@@ -78,6 +78,7 @@ struct engine {
     struct host_state *host_state;   // engine_host_state.h; NULL: states are on the device
     int64_t host_bytes, nvme_bytes;  // of what the plan moves to the host and its drives
     struct state state;
+    struct weight_casts *weight_casts;  // executor/engine/weight_casts.c
     struct member_group **groups;
     int group_count;
     struct group *world;
@@ -180,6 +181,14 @@ const uint64_t *segments_key_at(const struct engine *engine, int task);
 // before it, with nothing to wait for or to tell in between.
 bool segments_is_plain(const struct engine *engine, int task);
 bool segments_goes_on(const struct engine *engine, int task);
+// engine/weight_casts.c: weights in 8 bits, which the first product of a step that reads one casts
+// for all others (plan/lower/casts.h).
+MUST_CHECK bool weight_casts_open(struct engine *engine);
+void weight_casts_close(struct engine *engine);
+// Of the casts, which the plan's memory counts; their factors are counted with what stages.
+int64_t weight_casts_bytes(const struct engine *engine);
+// Shows the call of a task the cast of its weight.
+void weight_casts_show(const struct engine *engine, int task, struct kernel_call *call);
 // engine_joins.c: operators that the back end runs as one, where the first of them stands, and how
 // many waits a task has with those of what it runs.
 void joins_prepare(struct engine *engine);

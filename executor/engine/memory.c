@@ -32,7 +32,8 @@ void memory_fill(struct engine *engine, struct run_result *result)
     result->arena_used_bytes = used * engine->widen;
     result->state_bytes =
         (state->weights_away ? 0 : state->weight_count * engine->compute_bytes) +
-        (state->gradient_count + moments * state->moment_count) * engine->real_bytes;
+        (state->gradient_count + moments * state->moment_count) * engine->real_bytes +
+        weight_casts_bytes(engine);
     result->staging_bytes = engine->staging_bytes;
     if (engine->backend->own_bytes)
         result->staging_bytes += engine->backend->own_bytes(engine->device);

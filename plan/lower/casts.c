@@ -16,51 +16,55 @@ struct casting {
     int *cast;  // [buffer]: 1 + what holds it in 8 bits; 0: none yet
 };
 
-static const struct tensor *tensor_of(const struct casting *casting, int tensor)
+static const struct tensor *tensor_of(const struct block_program *program, int tensor)
 {
-    return &casting->program->block->tensors[tensor];
+    return &program->block->tensors[tensor];
 }
 
-// What neither the router nor experts read.
-static bool is_plain_parameter(const struct tensor *tensor)
+bool casts_is_plain_parameter(const struct tensor *tensor)
 {
     return tensor->role == TENSOR_PARAMETER && tensor_find_dim(tensor, DIM_GATE) < 0 &&
            tensor_find_dim(tensor, DIM_EXPERT) < 0;
 }
 
-static bool has_parameter(const struct casting *casting, const struct op *op)
+static bool has_parameter(const struct block_program *program, const struct op *op)
 {
-    const struct op *forward = &casting->program->block->ops[op->forward_op];
+    const struct op *forward = &program->block->ops[op->forward_op];
     for (int i = 0; i < forward->input_count; i++) {
-        if (is_plain_parameter(tensor_of(casting, forward->inputs[i]))) return true;
+        if (casts_is_plain_parameter(tensor_of(program, forward->inputs[i]))) return true;
     }
     return false;
 }
 
 // Whether all ranks hold as much of it.
-static bool is_even(const struct casting *casting, int buffer)
+static bool is_even(const struct block_program *program, const struct mesh *mesh, int buffer)
 {
-    const struct buffer *of = &casting->program->buffers[buffer];
-    const struct tensor *tensor = tensor_of(casting, of->tensor);
+    const struct buffer *of = &program->buffers[buffer];
+    const struct tensor *tensor = tensor_of(program, of->tensor);
     for (int i = 0; i < tensor->rank; i++) {
         const struct extent *extent = &tensor->extents[i];
         unsigned axes = layout_axes_on(&of->layout, extent->dim);
         bool is_known = extent->dim != DIM_BATCH && extent->dim != DIM_SEQ;
-        if (is_known && extent->size % mesh_size(casting->mesh, axes) != 0) return false;
+        if (is_known && extent->size % mesh_size(mesh, axes) != 0) return false;
     }
     return tensor->density <= 0 && layout_partial_axes(&of->layout) == 0;
 }
 
-static bool is_castable(const struct casting *casting, const struct instr *instr)
+bool casts_is_product(const struct block_program *program, const struct mesh *mesh,
+                      const struct instr *instr)
 {
-    const struct block_program *program = casting->program;
     bool is_product = instr->collective == COLLECTIVE_NONE && instr->kind == OP_CONTRACT &&
                       instr->input_count == 2 && !instr->ragged && instr->gemm.batch == 1;
-    if (!is_product || !has_parameter(casting, &program->block->ops[instr->op])) return false;
+    if (!is_product || !has_parameter(program, &program->block->ops[instr->op])) return false;
     for (int k = 0; k < 2; k++) {
-        if (!is_even(casting, instr_input(program, instr, k))) return false;
+        if (!is_even(program, mesh, instr_input(program, instr, k))) return false;
     }
     return instr->gemm.m % GRAIN == 0 && instr->gemm.n % GRAIN == 0 && instr->gemm.k % GRAIN == 0;
+}
+
+static bool is_castable(const struct casting *casting, const struct instr *instr)
+{
+    return casts_is_product(casting->program, casting->mesh, instr);
 }
 
 // How many dims of an input come first that the product sums, if these are all it sums; or that it
@@ -68,8 +72,8 @@ static bool is_castable(const struct casting *casting, const struct instr *instr
 static int split_of(const struct casting *casting, const struct instr *instr, int input, bool sums)
 {
     const struct op *op = &casting->program->block->ops[instr->op];
-    const struct tensor *from = tensor_of(casting, op->inputs[input]);
-    const struct tensor *to = tensor_of(casting, op->outputs[0]);
+    const struct tensor *from = tensor_of(casting->program, op->inputs[input]);
+    const struct tensor *to = tensor_of(casting->program, op->outputs[0]);
     int split = 0;
     for (int i = 0; i < from->rank; i++) {
         bool is_summed = tensor_find_dim(to, from->extents[i].dim) < 0;
@@ -87,9 +91,9 @@ static bool is_turned_product(const struct casting *casting, const struct instr 
     const struct op *op = &casting->program->block->ops[instr->op];
     int split = split_of(casting, instr, 0, true);
     if (split != ROW_DIMS || split_of(casting, instr, 1, true) != split) return false;
-    const struct tensor *a = tensor_of(casting, op->inputs[0]);
-    const struct tensor *b = tensor_of(casting, op->inputs[1]);
-    const struct tensor *to = tensor_of(casting, op->outputs[0]);
+    const struct tensor *a = tensor_of(casting->program, op->inputs[0]);
+    const struct tensor *b = tensor_of(casting->program, op->inputs[1]);
+    const struct tensor *to = tensor_of(casting->program, op->outputs[0]);
     for (int i = 0; i < split; i++) {
         if (a->extents[i].dim != b->extents[i].dim) return false;
     }
@@ -116,7 +120,7 @@ static bool may_host(const struct casting *casting, int index, int input)
     const struct block_program *program = casting->program;
     const struct instr *instr = &program->instrs[index];
     if (!is_castable(casting, instr) || instr->output_count != 1) return false;
-    if (is_plain_parameter(tensor_of(casting, program->block->ops[instr->op].inputs[input])))
+    if (casts_is_plain_parameter(tensor_of(program, program->block->ops[instr->op].inputs[input])))
         return false;
     if (split_of(casting, instr, input, false) != ROW_DIMS) return false;
     return !instr->input_views[input] || (instr->joined > 0 && instr[1].join == JOIN_MERGED);

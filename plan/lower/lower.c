@@ -415,13 +415,21 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     return program;
 }
 
+static void cast(struct lowering *low)
+{
+    const struct offload *offload = &low->request->parallel->offload;
+    bool stays =
+        !lowering_is_sharded(low, 3, PARAMETER_DENSE) && !offload_moves_parameters(offload);
+    casts_form(low->arena, low->program, low->buffer_capacity, low->mesh);
+    casts_keep_weights(low->arena, low->program, low->mesh, stays);
+}
+
 // Our own engine's groups, or what other software fuses.
 static void join(struct lowering *low)
 {
     if (joins_are_executed(low->request->joins)) {
         groups_form(low->arena, low->program, low->buffer_capacity, low->mesh, low->joins);
-        if (precision_bytes(low->request->precision) < 2)
-            casts_form(low->arena, low->program, low->buffer_capacity, low->mesh);
+        if (precision_bytes(low->request->precision) < 2) cast(low);
     } else if (low->joins >> JOIN_CHAIN & 1) {
         fusion_mark(low->arena, low->program);
     }

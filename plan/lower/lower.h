@@ -64,6 +64,7 @@ struct instr {
     unsigned passing;    // 1 << output that nothing outside its kernel reads: need not be written
     struct gemm gemm;    // contractions
     int cast;            // of those: 1 + input whose cast is its last output, behind its operator's
+    int weight_cast;     // of those: 1 + input that is a weight in 8 bits, cast once a step
     int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax
     bool causal, chunked;
     int merge;  // see struct op, of its forward op: instructions that run as one GEMM; 0: alone
@@ -153,7 +154,8 @@ struct block_program {
     struct weight *weights;      // the matrices and tables among them, but the router's
     int weight_count;
     int64_t linear_elements;  // of those that plain GEMMs read, neither the router's nor
-    int linear_count;         // tied ones: what fp8 and fp4 quantise
+    int linear_count;         // tied ones: what fp8 and fp4 quantise. Of our own engine what it
+                              // casts once a step (plan/lower/casts.h), and in how many casts
     int64_t saved_bytes;      // alive from the end of forward to backward, one micro-batch;
                               // block inputs count here, block outputs in the next block
     // The same by the class of the operator that made it (enum op_class); what came in from the

@@ -206,3 +206,18 @@ int script_exchanges(const struct script *script, int task,
         return 0;
     }
 }
+
+int64_t script_weight_cast_elements(const struct script *script)
+{
+    int64_t elements = 0;
+    for (int t = 0; t < script->task_count; t++) {
+        const struct script_task *task = &script->tasks[t];
+        bool is_first =
+            task->kind == TASK_INSTR && task->slot_kind == TASK_FORWARD && task->micro_batch == 0;
+        if (!is_first) continue;
+        const struct instr *instr = &script->program->blocks[task->block]->instrs[task->instr];
+        if (!instr->weight_cast) continue;
+        elements += script->parameters[task->inputs[instr->weight_cast - 1].parameter].elements;
+    }
+    return elements;
+}

@@ -174,6 +174,9 @@ struct script_exchange {
 };
 int script_exchanges(const struct script *script, int task,
                      struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX]);
+// Elements of the weights that are cast once a step (plan/lower/casts.h), for each of which a rank
+// keeps a byte as they lie and one turned.
+int64_t script_weight_cast_elements(const struct script *script);
 // The part of `elements` that `rank` holds of a unit stored over `axes` (0: all of it).
 struct slice script_unit_slice(const struct script *script, int unit, unsigned axes, int rank);
 

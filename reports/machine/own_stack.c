@@ -179,6 +179,8 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
     }
     stack->overlap_default = stack->overlap;
     if (has_gemms_in(answers, PRECISION_FP8)) stack->fp8_gemms = ALL_PHASES;
+    // plan/lower/casts.h
+    stack->cached_weight_cast = stack->fp8_gemms != 0;
     if (has_gemms_in(answers, PRECISION_FP4)) stack->fp4_gemms = ALL_PHASES;
     stack->offload = offloads();
     // Shards are gathered from where the device has them.

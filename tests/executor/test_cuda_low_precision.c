@@ -169,12 +169,85 @@ static void operands_are_the_nearest_of_their_format(void **state)
     world.backend->close(world.device);
 }
 
+static void put_numbers(const struct world *world, void *memory, const float *values, int64_t count)
+{
+    assert_null(world->backend->copy(world->device, STREAM_COMPUTE, COPY_FROM_HOST, memory, values,
+                                     count * (int64_t)sizeof *values));
+}
+
+// The weight as the identity sees it: x . W of W [inner][columns], or y . W' of the same one.
+static void read_weight(const struct world *world, struct kernel_weight_cast cast,
+                        const struct kernel_array *weight, bool is_turned, float *found)
+{
+    int64_t sizes[] = {weight->sizes[0], weight->sizes[1]};
+    int64_t inner = sizes[is_turned], outer = sizes[!is_turned];
+    const struct op op = {.kind = OP_CONTRACT, .name = "product", .scalar = 1};
+    float *one = identity(inner);
+    enum dim summed = weight->dims[is_turned], kept = weight->dims[!is_turned];
+    struct kernel_call call = {.op = &op,
+                               .inputs = {put(world, DIM_SEQ, inner, summed, inner, one), *weight},
+                               .outputs = {put(world, DIM_SEQ, inner, kept, outer, found)},
+                               .input_count = 2,
+                               .output_count = 1,
+                               .is_linear = true,
+                               .weight_cast = cast};
+    assert_null(world->backend->run(world->device, STREAM_COMPUTE, &call));
+    assert_null(world->backend->copy(world->device, STREAM_COMPUTE, COPY_TO_HOST, found,
+                                     call.outputs[0].data, inner * outer * (int64_t)sizeof *found));
+    world->backend->release(world->device, call.inputs[0].data);
+    world->backend->release(world->device, call.outputs[0].data);
+    free(one);
+}
+
+// The first product of a step makes both copies; the others look at nothing else: the weight is
+// overwritten between.
+static void a_weight_is_cast_for_all_that_read_it(void **state)
+{
+    (void)state;
+    enum { INNER = 48, COLUMNS = 96, COUNT = INNER * COLUMNS };
+    struct draw draw = draw_start("weights in 8 bits", 5);
+    struct world world = {.backend = emulated_backend(PRECISION_FP8)};
+    assert_null(world.backend->open(0, &world.device));
+    for (int first_turned = 0; first_turned < 2; first_turned++) {
+        static float values[COUNT], other[COUNT], found[COUNT], turned[COUNT];
+        for (int i = 0; i < COUNT; i++)
+            values[i] = draw_number(&draw), other[i] = 1e3F;
+        struct kernel_array weight = put(&world, DIM_HIDDEN, INNER, DIM_FFN, COLUMNS, values);
+        void *memory = NULL;
+        assert_null(world.backend->allocate(world.device, 2 * COUNT + 16, &memory));
+        uint8_t *bytes = memory;
+        struct kernel_weight_cast cast = {.input = 1,
+                                          .rows = bytes,
+                                          .turned = bytes + COUNT,
+                                          .factor = (float *)(void *)(bytes + 2 * COUNT),
+                                          .makes = true};
+        for (int i = 0; i < 2; i++) {
+            bool is_turned = i != first_turned;
+            read_weight(&world, cast, &weight, is_turned, is_turned ? turned : found);
+            cast.makes = false;
+            put_numbers(&world, weight.data, other, COUNT);
+        }
+        const struct cast whole = {.rows = INNER, .inner = COLUMNS, .x = values};
+        check(&whole, found);
+        for (int r = 0; r < INNER; r++) {
+            for (int c = 0; c < COLUMNS; c++)
+                assert_true(turned[c * INNER + r] == found[r * COLUMNS + c]);
+        }
+        world.backend->release(world.device, weight.data);
+        world.backend->release(world.device, memory);
+    }
+    world.backend->close(world.device);
+}
+
 int main(void)
 {
     if (getenv("MESHWRIGHT_TEST_GPU")) {
         puts("1..0 # SKIP of the emulation");
         return 0;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(operands_are_the_nearest_of_their_format)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operands_are_the_nearest_of_their_format),
+        cmocka_unit_test(a_weight_is_cast_for_all_that_read_it),
+    };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

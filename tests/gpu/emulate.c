@@ -274,6 +274,7 @@ static void run_launch(const void *args)
     struct turns turns = draw_turns(launch->blocks);
     faults.barrier = planted("barrier");
     faults.mask = planted("mask");
+    emulate_launched(launch->kernel.name);
     running = launch->kernel.run;
     running_args = launch->args;
     has_fibers = launch->kernel.has_barriers;

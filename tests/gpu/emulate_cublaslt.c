@@ -295,6 +295,7 @@ static void run_product(const void *args)
     split.is_falling = ALGORITHMS[product->algorithm].scheme == CUBLASLT_REDUCTION_SCHEME_INPLACE &&
                        counts[product->algorithm] % 2;
     counts[product->algorithm]++;
+    emulate_launched("cublasLtMatmul");
     emulate_gemm(&product->gemm, split);
     if (fast && atoi(fast) != product->algorithm) nanosleep(&pause, NULL);
 }

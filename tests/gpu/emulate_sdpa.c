@@ -180,6 +180,7 @@ static void run_attention(const void *args)
     const struct sdpa_shape *s = &a->shape;
     double *room = malloc((size_t)(s->keys * (1 + s->width + s->value_width)) * sizeof *room);
     if (!room) abort();
+    emulate_launched("attention of cuDNN");
     for (int64_t batch = 0; batch < s->batch; batch++) {
         for (int64_t kv_head = 0; kv_head < s->kv_heads; kv_head++)
             run_heads(a, batch, kv_head, room);

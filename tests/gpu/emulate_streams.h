@@ -11,6 +11,8 @@
 
 // Work on a stream: `args` are copied.
 void emulate_put(cudaStream_t stream, void (*run)(const void *args), const void *args, size_t size);
+// tests/gpu/emulate_launches.c: a kernel of this name, which stays where it is, ran.
+void emulate_launched(const char *name);
 // All that has been put anywhere is done, as cudaFree and cudaMalloc wait for it.
 void emulate_finish(void);
 // Whether a stream is being captured: memory must stay as it is.

@@ -4,9 +4,10 @@
 #include "tests/support/priced.h"
 #include "tests/support/tiny_models.h"
 
-// In 8 bits what a layer's products with its weights read is cast once: every value that a weight's
-// gradient reads was written, turned, by the one product that read the value first; and what is
-// kept for backward is less by as much as that saves.
+// In 8 bits weights are cast once a step, for all products that read them, where a rank has them
+// all the while. And what a layer's products with its weights read is cast once: every value that a
+// weight's gradient reads was written, turned, by the one product that read the value first; and
+// what is kept for backward is less by as much as that saves.
 
 static const char LLAMA[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 128, \"hidden_size\": 64, "
@@ -20,14 +21,17 @@ static const char MIXTRAL[] =
 
 enum { TOKENS = 32 };
 
-static struct block_program *lower(struct arena *arena, const char *config,
-                                   enum precision precision, enum recompute recompute, int tp)
+static struct parallel alone(void)
+{
+    return (struct parallel){.degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 1, .passes = PASS_ALL};
+}
+
+static struct block_program *lower_on(struct arena *arena, const char *config,
+                                      enum precision precision, enum recompute recompute,
+                                      struct parallel parallel)
 {
     struct import_options options = {.flash = true};
     struct graph *graph = tiny_graph(arena, config, &options);
-    struct parallel parallel = {
-        .degree = {[0 ... AXIS_COUNT - 1] = 1}, .micro_batch = 1, .passes = PASS_ALL};
-    parallel.degree[AXIS_TP] = tp;
     parallel_default_order(&parallel);
     struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);
     int block = 0;
@@ -42,6 +46,14 @@ static struct block_program *lower(struct arena *arena, const char *config,
                                     .joins =
                                         joins_executed() & ~(1u << JOIN_SUM | 1u << JOIN_ROWS)};
     return lower_block(arena, &request);
+}
+
+static struct block_program *lower(struct arena *arena, const char *config,
+                                   enum precision precision, enum recompute recompute, int tp)
+{
+    struct parallel parallel = alone();
+    parallel.degree[AXIS_TP] = tp;
+    return lower_on(arena, config, precision, recompute, parallel);
 }
 
 // The one instruction that writes a buffer; -1.
@@ -138,12 +150,68 @@ static void sides_of_no_whole_sixteens_are_left_alone(void **state)
     assert_int_equal(cast_reads(program, false), 2 * 4);
 }
 
+// Products that read a weight's cast, each of which has the weight itself there.
+static int weight_reads(const struct block_program *program)
+{
+    int count = 0;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (!instr->weight_cast) continue;
+        int tensor = program->block->ops[instr->op].inputs[instr->weight_cast - 1];
+        assert_true(is_product(instr) && instr->phase != PHASE_WEIGHT);
+        assert_int_equal(program->block->tensors[tensor].role, TENSOR_PARAMETER);
+        count++;
+    }
+    return count;
+}
+
+static void weights_are_cast_once_a_step(void **state)
+{
+    // q, k, v as one; the output; gate and up as one; down: read forward and backward by seven.
+    struct block_program *program = lower(*state, LLAMA, PRECISION_FP8, RECOMPUTE_NONE, 1);
+    assert_int_equal(weight_reads(program), 2 * 7);
+    assert_int_equal(program->linear_count, 4);
+    int64_t heads = 64 * (8 + 4 + 4) * 16 + 64 * 8 * 16;
+    assert_int_equal(program->linear_elements, heads + 3 * 64 * 96);
+    // All but the last product again.
+    program = lower(*state, LLAMA, PRECISION_FP8, RECOMPUTE_FULL, 1);
+    assert_int_equal(weight_reads(program), 3 * 7 - 1);
+    // Neither the router nor experts: q, k, v and the output.
+    program = lower(*state, MIXTRAL, PRECISION_FP8, RECOMPUTE_NONE, 1);
+    assert_int_equal(weight_reads(program), 2 * 4);
+    assert_int_equal(program->linear_elements, heads);
+    // 96 / 4 is no multiple of 16.
+    program = lower(*state, LLAMA, PRECISION_FP8, RECOMPUTE_NONE, 4);
+    assert_int_equal(program->linear_count, 2);
+    assert_int_equal(program->linear_elements, heads / 4);
+    assert_int_equal(weight_reads(lower(*state, LLAMA, PRECISION_BF16, RECOMPUTE_NONE, 1)), 0);
+}
+
+static void weights_that_come_with_a_micro_batch_are_cast_with_it(void **state)
+{
+    struct parallel sharded = alone();
+    sharded.degree[AXIS_DP] = 2;
+    for (sharded.zero = 0; sharded.zero <= 3; sharded.zero++) {
+        struct block_program *program =
+            lower_on(*state, LLAMA, PRECISION_FP8, RECOMPUTE_NONE, sharded);
+        assert_int_equal(weight_reads(program), sharded.zero == 3 ? 0 : 2 * 7);
+        assert_int_equal(program->linear_count, sharded.zero == 3 ? 0 : 4);
+        assert_true((program->linear_elements == 0) == (sharded.zero == 3));
+    }
+    struct parallel away = alone();
+    away.offload.parameters = TIER_HOST;
+    struct block_program *program = lower_on(*state, LLAMA, PRECISION_FP8, RECOMPUTE_NONE, away);
+    assert_int_equal(weight_reads(program) + program->linear_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_casts_eight_values),
         cmocka_unit_test(experts_and_routers_cast_for_themselves),
         cmocka_unit_test(what_is_recomputed_is_cast_again),
+        cmocka_unit_test(weights_are_cast_once_a_step),
+        cmocka_unit_test(weights_that_come_with_a_micro_batch_are_cast_with_it),
         cmocka_unit_test(sides_of_no_whole_sixteens_are_left_alone),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
