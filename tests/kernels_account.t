@@ -86,8 +86,8 @@ my ($bytes) = @{ $answers{ $questions[-1] }{kernels_account}{layers} };
 my @merged = grep { $_->{phase} eq 'fwd' && $_->{joined} > 1 && $_->{shape} }
     @{ $bytes->{kernels} };
 check('8 bits: a layer takes at most 15 ms', $bytes->{s} <= 0.015, $bytes->{s});
-check('8 bits: a value is cast once, in two launches, and a weight once a step',
-      $bytes->{launches} == @{ $bytes->{kernels} } + 2 * 8, $bytes->{launches});
+check('8 bits: a value is cast once, in one launch, and a weight once a step',
+      $bytes->{launches} == @{ $bytes->{kernels} } + 8, $bytes->{launches});
 check('8 bits: q, k, v are one GEMM, gate and up another', @merged == 2, scalar @merged);
 
 my ($status, $out) = answer_of("COLUMNS=80 $bin simulate $folder/p.json --kernels-account");

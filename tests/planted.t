@@ -65,6 +65,7 @@ sub losses {
 my $right = losses('', 1);
 check('the run has losses', $right =~ /^\[\d[^n]*\]$/, "$right $errors");
 check('streams in another order change none', losses('', 2) eq $right);
+check('grid=0 is found', losses('grid=0', 1) ne $right);
 for my $fault (qw(wait=1 wait=3)) {
     my $is_wrong = 0;
     for my $order (1 .. 4) {

@@ -4,9 +4,12 @@
 // What all kernels are written with. nvcc compiles them; tests compile the same source as C for the
 // host, where an emulation (tests/gpu/emulate.h, included before everything) runs the threads of a
 // block in turns. So: no templates, one struct as the argument, barriers that all threads reach,
-// and BLOCK_KERNEL where there are barriers, shuffles or shared memory.
+// and BLOCK_KERNEL where there are barriers, shuffles or shared memory. A GRID_KERNEL is two such
+// functions, name_first and name_second, of a pointer to the argument: all blocks have done the
+// first before one begins the second.
 
 #if defined(__CUDACC__)
+#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -17,6 +20,15 @@
 // puts it into local memory, which is device memory (tests/cuda_resources.t).
 #define UNROLL _Pragma("unroll")
 #define LAUNCH(name, a, blocks, threads, stream) name<<<(unsigned)(blocks), threads, 0, stream>>>(a)
+#define GRID_KERNEL(name, type)                                             \
+    static __global__ void __launch_bounds__(THREADS, 3) name(const type a) \
+    {                                                                       \
+        name##_first(&a);                                                   \
+        cooperative_groups::this_grid().sync();                             \
+        name##_second(&a);                                                  \
+    }
+#define LAUNCH_GRID(name, a, blocks, threads, stream) \
+    launch_grid((const void *)(name), &(a), blocks, threads, stream)
 #elif !defined(CUDA_EMULATED)
 #error "compiled by nvcc, or with tests/gpu/emulate.h"
 #endif
@@ -37,6 +49,27 @@ enum { THREADS = 64 };
 enum { THREADS = 256 };
 #endif
 enum { BLOCKS_MAX = 1 << 16, CHUNK = 8 };
+
+#if defined(__CUDACC__)
+// All blocks of a grid that waits for itself have to be there at once. Those of NCCL keep 32
+// multiprocessors at most (its default of maxCTAs), and may wait for what comes behind this grid on
+// another device: it leaves them theirs. Two blocks each keep the memory of the others busy.
+static inline void launch_grid(const void *kernel, const void *args, int64_t blocks, int threads,
+                               struct CUstream_st *stream)
+{
+    enum { BESIDE = 32, EACH = 2 };
+    int device = 0, units = 1, each = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+    int64_t most =
+        (int64_t)(units > 2 * BESIDE ? units - BESIDE : units) * (each < EACH ? each : EACH);
+    if (most > GRID_BLOCKS) most = GRID_BLOCKS;
+    void *pointers[] = {(void *)args};
+    cudaLaunchCooperativeKernel(kernel, (unsigned)(blocks < most ? blocks : most),
+                                (unsigned)threads, pointers, 0, stream);
+}
+#endif
 
 #define INDEX ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
 #define INDICES ((int64_t)gridDim.x * blockDim.x)

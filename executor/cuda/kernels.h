@@ -119,6 +119,9 @@ struct dropout_args {
 };
 void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args);
 
+// Blocks at most of a grid that waits for itself.
+enum { GRID_BLOCKS = 256 };
+
 struct norm_args {
     int64_t rows, width;
     // Elements of what lies apart where it does, as in map_args; 0: dense.
@@ -133,8 +136,7 @@ struct norm_args {
     int term_count;
     unsigned vectors;
     struct reals beside;  // backward: added to d_x; data NULL: none
-    float *moments;       // [rows][2]; backward
-    float *partial;       // 2 * column_chunks(rows) * width
+    float *partial;       // of backward, 2 * norm_partials(rows) * width
     // Of rows that ranks share, `whole` wide: what has been exchanged, [rows]; NULL: rows are here.
     float *inner;
     int64_t whole;
@@ -148,6 +150,7 @@ enum norm_term { NORM_VALUE, NORM_SQUARE, NORM_GRADIENT, NORM_PRODUCT, NORM_TERM
 enum { NORM_KEPT_BYTES = (NORM_TERMS - 1) * 4 };
 void kernel_norm_exchange(struct CUstream_st *stream, const struct norm_args *args);
 void kernel_norm(struct CUstream_st *stream, const struct norm_args *args);
+int64_t norm_partials(int64_t rows);
 void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args);
 
 // Which keys a query sees, all by index in the whole (executor/cpu/visible.h).
@@ -294,8 +297,8 @@ struct update_args {
 void kernel_update(struct CUstream_st *stream, const struct update_args *args);
 
 // out[row][column] = x / factor in 8 bits, factor = its largest magnitude over that of the format;
-// two launches. `partial`: LOW_PRECISION_BLOCKS.
-enum { LOW_PRECISION_BLOCKS = 1024 };
+// one launch. `partial`: LOW_PRECISION_BLOCKS.
+enum { LOW_PRECISION_BLOCKS = GRID_BLOCKS };
 struct low_precision_args {
     int64_t rows, columns, row_stride, column_stride;
     int number;  // NUMBER_E4M3 or NUMBER_E5M2

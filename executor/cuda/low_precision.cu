@@ -13,13 +13,12 @@ struct line_args {
     struct low_precision_args of;
     int64_t count, length, stride, step;
     int64_t all;  // elements; of the last line fewer are left where it is dense
-    int64_t blocks;
 };
 
 static struct line_args lines_of(const struct low_precision_args *of)
 {
     bool is_turned = of->row_stride == 1 && of->column_stride != 1;
-    struct line_args lines = {*of, of->rows, of->columns, of->row_stride, of->column_stride, 0, 0};
+    struct line_args lines = {*of, of->rows, of->columns, of->row_stride, of->column_stride, 0};
     if (is_turned) {
         lines.count = of->columns, lines.length = of->rows;
         lines.stride = of->column_stride, lines.step = 1;
@@ -29,7 +28,6 @@ static struct line_args lines_of(const struct low_precision_args *of)
         lines.count = (lines.all + LINE - 1) / LINE;
         lines.length = lines.stride = LINE;
     }
-    lines.blocks = lines.count < LOW_PRECISION_BLOCKS ? lines.count : LOW_PRECISION_BLOCKS;
     return lines;
 }
 
@@ -66,20 +64,20 @@ DEVICE void store_bytes(uint8_t *out, int64_t at, int n, int number, const float
     }
 }
 
-BLOCK_KERNEL(largest, struct line_args, a)
+DEVICE void largest(const struct line_args *a)
 {
     float most = 0, v[CHUNK];
-    for (int64_t line = blockIdx.x; line < a.count; line += gridDim.x) {
-        int64_t end = end_of(&a, line);
+    for (int64_t line = blockIdx.x; line < a->count; line += gridDim.x) {
+        int64_t end = end_of(a, line);
         for (int64_t i = threadIdx.x * CHUNK; i < end; i += blockDim.x * CHUNK) {
-            load_line(a.of.x, line * a.stride + i * a.step, a.step, chunk_of(i, end), v);
+            load_line(a->of.x, line * a->stride + i * a->step, a->step, chunk_of(i, end), v);
             UNROLL
             for (int j = 0; j < CHUNK; j++)
                 most = fmaxf(most, fabsf(v[j]));
         }
     }
     most = block_max(most);
-    if (threadIdx.x == 0) a.of.partial[blockIdx.x] = most;
+    if (threadIdx.x == 0) a->of.partial[blockIdx.x] = most;
 }
 
 // What is all zeros has the factor 1; what has no largest number (an infinity) makes the result
@@ -87,7 +85,7 @@ BLOCK_KERNEL(largest, struct line_args, a)
 DEVICE float factor_of(const struct line_args *a)
 {
     float most = 0;
-    for (int64_t i = threadIdx.x; i < a->blocks; i += blockDim.x)
+    for (int64_t i = threadIdx.x; i < gridDim.x; i += blockDim.x)
         most = fmaxf(most, a->of.partial[i]);
     most = block_max(most);
     float factor = most > 0 ? most / byte_largest(a->of.number) : 1;
@@ -96,30 +94,39 @@ DEVICE float factor_of(const struct line_args *a)
 }
 
 // Rows of neighbours stay rows.
-BLOCK_KERNEL(cast_lines, struct line_args, a)
+DEVICE void cast_lines_first(const struct line_args *a)
 {
-    float inverse = 1 / factor_of(&a), v[CHUNK];
-    for (int64_t line = blockIdx.x; line < a.count; line += gridDim.x) {
-        int64_t end = end_of(&a, line);
+    largest(a);
+}
+DEVICE void cast_lines_second(const struct line_args *a)
+{
+    float inverse = 1 / factor_of(a), v[CHUNK];
+    for (int64_t line = blockIdx.x; line < a->count; line += gridDim.x) {
+        int64_t end = end_of(a, line);
         for (int64_t i = threadIdx.x * CHUNK; i < end; i += blockDim.x * CHUNK) {
             int n = chunk_of(i, end);
-            load_chunk(a.of.x, line * a.stride + i, n, v);
+            load_chunk(a->of.x, line * a->stride + i, n, v);
             UNROLL
             for (int j = 0; j < CHUNK; j++)
                 v[j] *= inverse;
-            store_bytes(a.of.out, line * a.length + i, n, a.of.number, v);
+            store_bytes(a->of.out, line * a->length + i, n, a->of.number, v);
         }
     }
 }
+GRID_KERNEL(cast_lines, struct line_args)
 
 // Columns become rows, of whatever strides.
-BLOCK_KERNEL(cast_tiles, struct line_args, a)
+DEVICE void cast_tiles_first(const struct line_args *a)
+{
+    largest(a);
+}
+DEVICE void cast_tiles_second(const struct line_args *a)
 {
     __shared__ float tile[TILE * (TILE + 1)];
-    const struct low_precision_args *of = &a.of;
+    const struct low_precision_args *of = &a->of;
     int64_t across = (of->columns + TILE - 1) / TILE;
     int64_t tiles = (of->rows + TILE - 1) / TILE * across;
-    float inverse = 1 / factor_of(&a), v[CHUNK];
+    float inverse = 1 / factor_of(a), v[CHUNK];
     for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
         int64_t row = t / across * TILE, column = t % across * TILE;
         for (unsigned k = threadIdx.x; k < TILE * TILE_CHUNKS; k += blockDim.x) {
@@ -144,15 +151,20 @@ BLOCK_KERNEL(cast_tiles, struct line_args, a)
         __syncthreads();
     }
 }
+GRID_KERNEL(cast_tiles, struct line_args)
 
 // Rows stay rows, and become columns as well.
-BLOCK_KERNEL(cast_both, struct line_args, a)
+DEVICE void cast_both_first(const struct line_args *a)
+{
+    largest(a);
+}
+DEVICE void cast_both_second(const struct line_args *a)
 {
     __shared__ float tile[TILE * (TILE + 1)];
-    const struct low_precision_args *of = &a.of;
+    const struct low_precision_args *of = &a->of;
     int64_t across = (of->columns + TILE - 1) / TILE;
     int64_t tiles = (of->rows + TILE - 1) / TILE * across;
-    float inverse = 1 / factor_of(&a), v[CHUNK];
+    float inverse = 1 / factor_of(a), v[CHUNK];
     for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
         int64_t row = t / across * TILE, column = t % across * TILE;
         for (unsigned k = threadIdx.x; k < TILE * TILE_CHUNKS; k += blockDim.x) {
@@ -180,17 +192,17 @@ BLOCK_KERNEL(cast_both, struct line_args, a)
         __syncthreads();
     }
 }
+GRID_KERNEL(cast_both, struct line_args)
 
 void kernel_low_precision(struct CUstream_st *stream, const struct low_precision_args *args)
 {
     struct line_args lines = lines_of(args);
     int64_t tiles = blocks_for(args->rows * args->columns, TILE * TILE);
-    LAUNCH(largest, lines, lines.blocks, THREADS, stream);
     if (args->turned) {
-        LAUNCH(cast_both, lines, tiles, THREADS, stream);
+        LAUNCH_GRID(cast_both, lines, tiles, THREADS, stream);
     } else if (args->column_stride != 1) {
-        LAUNCH(cast_tiles, lines, tiles, THREADS, stream);
+        LAUNCH_GRID(cast_tiles, lines, tiles, THREADS, stream);
     } else {
-        LAUNCH(cast_lines, lines, blocks_for(lines.count, 1), THREADS, stream);
+        LAUNCH_GRID(cast_lines, lines, blocks_for(lines.count, 1), THREADS, stream);
     }
 }

@@ -175,94 +175,135 @@ void kernel_norm(struct CUstream_st *stream, const struct norm_args *args)
     }
 }
 
-BLOCK_KERNEL(norm_moments, struct norm_args, a)
-{
-    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
-        struct norm_moments m = moments_of(&a, row);
-        if (threadIdx.x > 0) continue;
-        a.moments[2 * row] = m.mean;
-        a.moments[2 * row + 1] = m.inverse;
-    }
-}
+// Backward, rows by fours: what is known of each, then the gradient of the input, and what the four
+// give to the parameters' gradients, which a block adds up in its part of `partial`; a thread has
+// columns of its own. Behind them all, the parts of all blocks, in one order.
+enum { ROWS = 4, FOLDED = 32 };
 
-struct parameter_args {
-    struct norm_args norm;
-    int64_t chunks;
+// What a row's gradient is made with.
+struct norm_slope {
+    float mean, inverse, mean_gn, mean_g;
 };
-KERNEL(norm_parameters, struct parameter_args, p)
+
+DEVICE struct norm_slope slope_of(const struct norm_args *a, int64_t row)
 {
-    struct norm_args a = p.norm;
-    for (int64_t i = INDEX; i < p.chunks * a.width; i += INDICES) {
-        int64_t chunk = i / a.width, column = i % a.width;
-        int64_t first = chunk * a.rows / p.chunks, end = (chunk + 1) * a.rows / p.chunks;
-        float weight = 0, bias = 0;
+    struct norm_moments m = moments_of(a, row);
+    int64_t d_at = apart(row * a->width, a->row, a->d_stride);
+    int64_t x_at = apart(row * a->width, a->row, a->x_stride);
+    float d[CHUNK], x[CHUNK], weight[CHUNK], sum_g = 0, sum_gn = 0;
+    float shared_g = a->inner && a->has_mean ? kept(a, row, NORM_GRADIENT) : 0;
+    for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
+        int n = chunk_of(i, a->width);
+        load_chunk(a->d, d_at + i, n, d);
+        load_chunk(a->x, x_at + i, n, x);
+        load_weight(a->weight, i, n, weight);
+        // Behind the row's end d is zero.
+        UNROLL
+        for (int j = 0; j < CHUNK; j++) {
+            sum_g += d[j] * weight[j];
+            sum_gn += d[j] * weight[j] * ((x[j] - m.mean) * m.inverse);
+        }
+    }
+    float mean_g = block_sum(sum_g) / (float)a->width;
+    float mean_gn = block_sum(sum_gn) / (float)a->width;
+    if (a->inner) mean_g = shared_g, mean_gn = taken_in(a, row, NORM_PRODUCT);
+    struct norm_slope slope = {m.mean, m.inverse, mean_gn, a->has_mean ? mean_g : 0};
+    return slope;
+}
+
+// CHUNK columns of a row. What is read of it may lie where the gradient is written.
+DEVICE void norm_input(const struct norm_args *a, int64_t row, int64_t i, struct norm_slope s,
+                       float *d_weight, float *d_bias)
+{
+    int n = chunk_of(i, a->width);
+    int64_t d_x_at = apart(row * a->width, a->row, a->d_x_stride);
+    float d[CHUNK], x[CHUNK], weight[CHUNK], sum[CHUNK] = {0};
+    load_chunk(a->d, apart(row * a->width, a->row, a->d_stride) + i, n, d);
+    load_chunk(a->x, apart(row * a->width, a->row, a->x_stride) + i, n, x);
+    load_weight(a->weight, i, n, weight);
+    if (a->adds_x) load_chunk(a->d_x, d_x_at + i, n, sum);
+    if (a->beside.data) load_chunk(a->beside, row * a->width + i, n, sum);
+    UNROLL
+    for (int j = 0; j < CHUNK; j++) {
+        float normal = (x[j] - s.mean) * s.inverse;
+        sum[j] += s.inverse * (d[j] * weight[j] - normal * s.mean_gn - s.mean_g);
+        d_weight[j] += d[j] * normal;
+        d_bias[j] += d[j];
+    }
+    store_chunk(a->d_x, d_x_at + i, n, sum);
+}
+
+DEVICE void add_partial(const struct norm_args *a, int64_t part, int64_t i, bool is_first,
+                        const float *v)
+{
+    struct reals to = {a->partial + part * a->width, NUMBER_FP32};
+    float sum[CHUNK] = {0};
+    int n = chunk_of(i, a->width);
+    if (!is_first) load_chunk(to, i, n, sum);
+    UNROLL
+    for (int j = 0; j < CHUNK; j++)
+        sum[j] += v[j];
+    store_chunk(to, i, n, sum);
+}
+
+DEVICE void norm_backward_first(const struct norm_args *a)
+{
+    __shared__ struct norm_slope slopes[ROWS];
+    int64_t fours = (a->rows + ROWS - 1) / ROWS;
+    for (int64_t four = blockIdx.x; four < fours; four += gridDim.x) {
+        int64_t first = four * ROWS, end = first + ROWS < a->rows ? first + ROWS : a->rows;
+        __syncthreads();
         for (int64_t row = first; row < end; row++) {
-            float d = load(a.d, apart(row * a.width, a.row, a.d_stride) + column);
-            float x = load(a.x, apart(row * a.width, a.row, a.x_stride) + column);
-            weight += d * (x - a.moments[2 * row]) * a.moments[2 * row + 1];
-            bias += d;
+            struct norm_slope slope = slope_of(a, row);
+            if (threadIdx.x == 0) slopes[row - first] = slope;
         }
-        a.partial[i] = weight;
-        a.partial[p.chunks * a.width + i] = bias;
+        __syncthreads();
+        for (int64_t i = threadIdx.x * CHUNK; i < a->width; i += blockDim.x * CHUNK) {
+            float d_weight[CHUNK] = {0}, d_bias[CHUNK] = {0};
+            for (int64_t row = first; row < end; row++)
+                norm_input(a, row, i, slopes[row - first], d_weight, d_bias);
+            bool is_first = four == blockIdx.x;
+            if (a->d_weight.data) add_partial(a, blockIdx.x, i, is_first, d_weight);
+            if (a->d_bias.data) add_partial(a, gridDim.x + blockIdx.x, i, is_first, d_bias);
+        }
     }
 }
 
-BLOCK_KERNEL(norm_input, struct norm_args, a)
+// A line of threads a column: each adds up some of the blocks.
+DEVICE void fold_partials(const struct norm_args *a, int64_t part, bool adds, struct reals out)
 {
-    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
-        float mean = a.moments[2 * row], inverse = a.moments[2 * row + 1];
-        int64_t d_at = apart(row * a.width, a.row, a.d_stride);
-        int64_t x_at = apart(row * a.width, a.row, a.x_stride);
-        int64_t d_x_at = apart(row * a.width, a.row, a.d_x_stride);
-        float d[CHUNK], x[CHUNK], weight[CHUNK], sum_g = 0, sum_gn = 0;
-        float shared_g = a.inner && a.has_mean ? kept(&a, row, NORM_GRADIENT) : 0;
-        for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
-            int n = chunk_of(i, a.width);
-            load_chunk(a.d, d_at + i, n, d);
-            load_chunk(a.x, x_at + i, n, x);
-            load_weight(a.weight, i, n, weight);
-            // Behind the row's end d is zero.
-            UNROLL
-            for (int j = 0; j < CHUNK; j++) {
-                sum_g += d[j] * weight[j];
-                sum_gn += d[j] * weight[j] * ((x[j] - mean) * inverse);
-            }
+    __shared__ float sums[1024];
+    unsigned line = threadIdx.x / FOLDED, lines = blockDim.x / FOLDED, at = threadIdx.x % FOLDED;
+    for (int64_t first = blockIdx.x * FOLDED; first < a->width; first += gridDim.x * FOLDED) {
+        int64_t column = first + at;
+        float sum = 0;
+        for (unsigned b = line; b < gridDim.x && column < a->width; b += lines)
+            sum += a->partial[(part + b) * a->width + column];
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        if (line == 0 && column < a->width) {
+            for (unsigned l = 1; l < lines; l++)
+                sum += sums[l * FOLDED + at];
+            store_sum(out, column, adds, sum);
         }
-        float mean_g = block_sum(sum_g) / (float)a.width;
-        float mean_gn = block_sum(sum_gn) / (float)a.width;
-        if (a.inner) mean_g = shared_g, mean_gn = taken_in(&a, row, NORM_PRODUCT);
-        if (!a.has_mean) mean_g = 0;
-        for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
-            int n = chunk_of(i, a.width);
-            float sum[CHUNK] = {0};
-            load_chunk(a.d, d_at + i, n, d);
-            load_chunk(a.x, x_at + i, n, x);
-            load_weight(a.weight, i, n, weight);
-            if (a.adds_x) load_chunk(a.d_x, d_x_at + i, n, sum);
-            if (a.beside.data) load_chunk(a.beside, row * a.width + i, n, sum);
-            for (int j = 0; j < CHUNK; j++) {
-                float normal = (x[j] - mean) * inverse;
-                sum[j] += inverse * (d[j] * weight[j] - normal * mean_gn - mean_g);
-            }
-            store_chunk(a.d_x, d_x_at + i, n, sum);
-        }
+        __syncthreads();
     }
 }
 
-// Parameters before the input: d_x may take the place of what they read.
+DEVICE void norm_backward_second(const struct norm_args *a)
+{
+    if (a->d_weight.data) fold_partials(a, 0, a->adds_weight, a->d_weight);
+    if (a->d_bias.data) fold_partials(a, gridDim.x, a->adds_bias, a->d_bias);
+}
+GRID_KERNEL(norm_backward, struct norm_args)
+
+int64_t norm_partials(int64_t rows)
+{
+    int64_t fours = (rows + ROWS - 1) / ROWS;
+    return fours < GRID_BLOCKS ? fours : GRID_BLOCKS;
+}
+
 void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args)
 {
-    struct parameter_args parameters = {*args, column_chunks(args->rows)};
-    int64_t threads = parameters.chunks * args->width;
-    LAUNCH(norm_moments, *args, blocks_for(args->rows, 1), THREADS, stream);
-    if (args->d_weight.data) {
-        LAUNCH(norm_parameters, parameters, blocks_for(threads, THREADS), THREADS, stream);
-        kernel_chunks(stream, args->partial, parameters.chunks, args->width, args->adds_weight,
-                      args->d_weight);
-    }
-    if (args->d_bias.data) {
-        kernel_chunks(stream, args->partial + threads, parameters.chunks, args->width,
-                      args->adds_bias, args->d_bias);
-    }
-    LAUNCH(norm_input, *args, blocks_for(args->rows, 1), THREADS, stream);
+    LAUNCH_GRID(norm_backward, *args, norm_partials(args->rows), THREADS, stream);
 }

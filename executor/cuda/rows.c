@@ -113,10 +113,9 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
     bool is_last = true;
     if (is_shared(in)) fault = norm_part(run, in, &args, &is_last);
     if (fault || !is_last) return fault;
-    int64_t partial = 2 * column_chunks(args.rows) * args.width;
-    args.moments = run_scratch(run, SCRATCH_PARTIAL, (2 * args.rows + partial) * 4);
-    if (!args.moments) return CUDA_NO_MEMORY;
-    args.partial = args.moments + 2 * args.rows;
+    int64_t partial = 2 * norm_partials(args.rows) * args.width;
+    args.partial = run_scratch(run, SCRATCH_PARTIAL, partial * (int64_t)sizeof(float));
+    if (!args.partial) return CUDA_NO_MEMORY;
     kernel_norm_backward(run->on, &args);
     return NULL;
 }

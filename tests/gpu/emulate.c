@@ -16,7 +16,8 @@
 //
 // MESHWRIGHT_EMULATED_FAULT plants a fault in all kernels, for the test that such are found:
 // "barrier=N", the threads of a block pass their N-th barrier (from 0) without waiting; "mask=N",
-// shuffles of mask N take that of N / 2. Others: tests/gpu/emulate_streams.c.
+// shuffles of mask N take that of N / 2; "grid=0", a block passes the barrier of its grid without
+// waiting. Others: tests/gpu/emulate_streams.c.
 
 #define INDEX_OF_THREAD __attribute__((section("emulated_indices")))
 struct emulated_index threadIdx INDEX_OF_THREAD, blockIdx INDEX_OF_THREAD;
@@ -266,16 +267,11 @@ struct launch {
     _Alignas(16) unsigned char args[];
 };
 
-static void run_launch(const void *args)
+// All blocks do `run`, and of a grid that does not wait for itself each `then` right behind it.
+static void run_blocks(const struct launch *launch, void (*run)(const void *),
+                       void (*then)(const void *))
 {
-    const struct launch *launch = args;
-    if (!stacks) stacks = malloc((size_t)THREADS_MAX * STACK_BYTES);
-    assert(stacks);
     struct turns turns = draw_turns(launch->blocks);
-    faults.barrier = planted("barrier");
-    faults.mask = planted("mask");
-    emulate_launched(launch->kernel.name);
-    running = launch->kernel.run;
     running_args = launch->args;
     has_fibers = launch->kernel.has_barriers;
     struct shadow_launch shadow = {launch->kernel.name, stacks, launch->args,
@@ -286,13 +282,29 @@ static void run_launch(const void *args)
     for (unsigned n = 0; n < launch->blocks; n++) {
         blockIdx.x = turn(&turns, n);
         shadow_begin_block();
-        if (has_fibers) {
-            run_block(launch->threads);
-        } else {
-            run_threads(launch->threads);
+        for (running = run; running; running = running == run ? then : NULL) {
+            if (has_fibers) {
+                run_block(launch->threads);
+            } else {
+                run_threads(launch->threads);
+            }
         }
     }
     shadow_end_launch();
+}
+
+static void run_launch(const void *args)
+{
+    const struct launch *launch = args;
+    const struct emulated_kernel *kernel = &launch->kernel;
+    bool is_apart = planted("grid") < 0;
+    if (!stacks) stacks = malloc((size_t)THREADS_MAX * STACK_BYTES);
+    assert(stacks);
+    faults.barrier = planted("barrier");
+    faults.mask = planted("mask");
+    emulate_launched(kernel->name);
+    run_blocks(launch, kernel->run, is_apart ? NULL : kernel->second);
+    if (is_apart && kernel->second) run_blocks(launch, kernel->second, NULL);
 }
 
 void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *kernel,

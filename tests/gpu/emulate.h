@@ -51,19 +51,32 @@ struct emulated_kernel {
     const char *name;
     void (*run)(const void *);
     bool has_barriers;
+    void (*second)(const void *);  // NULL, or what all blocks do behind all of `run`
 };
 void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *kernel,
                     const void *args, size_t size, unsigned blocks, unsigned threads);
 
-#define EMULATED(name, type, a, waits)                                     \
-    static void name##_thread(const type a);                               \
-    static void name##_run(const void *args)                               \
-    {                                                                      \
-        name##_thread(*(const type *)args);                                \
-    }                                                                      \
-    static const struct emulated_kernel name = {#name, name##_run, waits}; \
+#define EMULATED(name, type, a, waits)                                           \
+    static void name##_thread(const type a);                                     \
+    static void name##_run(const void *args)                                     \
+    {                                                                            \
+        name##_thread(*(const type *)args);                                      \
+    }                                                                            \
+    static const struct emulated_kernel name = {#name, name##_run, waits, NULL}; \
     static void name##_thread(const type a)
 #define KERNEL(name, type, a) EMULATED(name, type, a, false)
 #define BLOCK_KERNEL(name, type, a) EMULATED(name, type, a, true)
 #define LAUNCH(name, a, blocks, threads, stream) \
     emulate_launch(stream, &(name), &(a), sizeof(a), (unsigned)(blocks), threads)
+#define GRID_KERNEL(name, type)                     \
+    static void name##_run(const void *args)        \
+    {                                               \
+        name##_first((const type *)args);           \
+    }                                               \
+    static void name##_run_second(const void *args) \
+    {                                               \
+        name##_second((const type *)args);          \
+    }                                               \
+    static const struct emulated_kernel name = {#name, name##_run, true, name##_run_second};
+#define LAUNCH_GRID(name, a, blocks, threads, stream) \
+    LAUNCH(name, a, (blocks) < GRID_BLOCKS ? (blocks) : GRID_BLOCKS, threads, stream)
