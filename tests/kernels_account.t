@@ -65,8 +65,9 @@ my ($layer) = @{ $llama->{kernels_account}{layers} };
 my $tokens = 8192;
 my @gemms = grep { $_->{name} !~ /core|norm|rope|residual|mlp.activation/ } @{ $layer->{kernels} };
 my $weights = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336);
-# Gradients of what q, k and v read, and gate and up, are added up in the same calls.
-my $sums = 3 * $tokens * 4096;
+# Gradients of what q, k and v read, and gate and up, are added up in the same calls, and the last
+# residual.
+my $sums = 4 * $tokens * 4096;
 check('GEMMs: 6 FLOP a weight and token',
       near(sum0(map { $_->{flop} } @gemms), 6 * $weights * $tokens + $sums),
       sum0(map { $_->{flop} } @gemms));
@@ -81,8 +82,16 @@ for my $kernel (@{ $layer->{kernels} }) {
     check("$name: as explained", near(32 * sum0(map { $_->{s} } @alike), $step{$name}));
 }
 
+# The residual behind the last product of a layer is added by that.
+my ($down) = grep { $_->{name} eq 'mlp.down' && $_->{phase} eq 'fwd' } @{ $layer->{kernels} };
+check('no kernel adds the last residual', $layer->{launches} == 22
+          && !grep { $_->{name} eq 'mlp.residual' } @{ $layer->{kernels} });
+check('it is read and the sum written beside the weights and what they multiply',
+      $down->{bytes} == 2 * ($tokens * (14336 + 2 * 4096) + 4096 * 14336), $down->{bytes});
+
 # In 8 bits as well what shares its input is one GEMM.
 my ($bytes) = @{ $answers{ $questions[-1] }{kernels_account}{layers} };
+check('8 bits: a layer takes at most 30 launches', $bytes->{launches} <= 30, $bytes->{launches});
 my @merged = grep { $_->{phase} eq 'fwd' && $_->{joined} > 1 && $_->{shape} }
     @{ $bytes->{kernels} };
 check('8 bits: a layer takes at most 15 ms', $bytes->{s} <= 0.015, $bytes->{s});

@@ -109,6 +109,9 @@ static const char *multiply(const struct multiply *by)
     bool is_written = p->beta == 0 && c.reals.number == by->number;
     bool is_one = is_direct && p->batch == 1 && (sums_operand(p) || is_written);
     if (p->epilogue != GEMM_PLAIN && !is_one) return "an epilogue of another GEMM";
+    if (p->addend.data && (!is_direct || p->addend.number != c.reals.number))
+        return "a sum that no GEMM is added to";
+    gemm.addend = p->addend;
     gemm.epilogue = p->epilogue, gemm.bias = p->bias;
     gemm.aux = p->aux, gemm.aux_stride = p->aux_stride;
     if (!is_direct) {
@@ -204,7 +207,8 @@ static struct cuda_matmul product_of(const struct run *run, const struct einsum 
         .inner = e->sum.size,
         .batch = batch.size,
         .alpha = run->call->op->scalar,
-        .beta = call_adds(run->call, 0) ? 1 : 0,
+        .beta = call_adds(run->call, 0) || run->addend.data ? 1 : 0,
+        .addend = run->addend.data ? reals_at(run->addend, place.c) : run->addend,
         .low_precision = {low_precision_of(run, 0), low_precision_of(run, 1)},
         .factors = {run->call->factors[0], run->call->factors[1]},
         .weight_casts = {weight_cast_of(run, 0), weight_cast_of(run, 1)},
@@ -245,7 +249,7 @@ static const char *sum_products(const struct run *run, const struct einsum *e, s
     bool is_first = true;
     do {
         struct cuda_matmul product = product_of(run, e, batch, place);
-        if (!is_first) product.beta = 1;
+        if (!is_first) product.beta = 1, product.addend.data = NULL;
         const char *fault = cuda_multiply(run->device, run->stream, &product);
         if (fault) return fault;
         is_first = false;

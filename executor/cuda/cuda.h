@@ -106,6 +106,7 @@ struct cuda_matmul {
     int64_t rows, columns, inner, batch;
     double alpha, beta;
     struct matrix a, b, c;
+    struct reals addend;  // what beta is of, where that is not C itself: laid out as C; data NULL
     // Other than GEMM_PLAIN of one GEMM alone, whose C cuBLASLt can write; a fault otherwise.
     enum gemm_epilogue epilogue;
     struct reals bias, aux;
@@ -136,6 +137,7 @@ struct cuda_gemm {
     int64_t rows, columns, inner, batch;
     bool is_a_turned, is_b_turned;
     struct reals a, b, c;
+    struct reals addend;  // of c's number and strides: what beta is of; data NULL: c itself
     int64_t a_stride, b_stride, c_stride, a_batch, b_batch, c_batch;
     float alpha, beta;
     enum gemm_epilogue epilogue;
@@ -192,6 +194,7 @@ struct run {
     enum stream stream;
     cudaStream_t on;
     const struct kernel_call *call;
+    struct reals addend;  // of a product: what it is added to, laid out as its result; data NULL
 };
 const char *cuda_contract(const struct run *run);
 // Casts what a call is to cast both ways: as it lies into scratch memory, `rows`, and turned into
@@ -262,7 +265,7 @@ enum {
     CUDA_EPILOGUES =
         1 << JOIN_BIAS | 1 << JOIN_GELU | 1 << JOIN_GELU_SLOPE | 1 << JOIN_BIAS_GRADIENT,
     CUDA_JOINS = 1 << JOIN_MERGED | 1 << JOIN_GROUPED | 1 << JOIN_SUM_NORM | 1 << JOIN_NORM_SUM |
-                 1 << JOIN_ROPES | CUDA_EPILOGUES
+                 1 << JOIN_ROPES | 1 << JOIN_RESIDUAL | CUDA_EPILOGUES
 };
 // executor/cuda/rows.c: the norm that reads a sum, with it; and a norm's backward with the sum that
 // reads what it makes. False: they have other shapes, and nothing is done.

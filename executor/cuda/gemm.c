@@ -81,6 +81,8 @@ static struct gemm_key key_of(const struct cuda_gemm *g)
     key.a_alignment = alignment_of(g->a.data, g->a_batch * number_bytes(g->a.number));
     key.b_alignment = alignment_of(g->b.data, g->b_batch * number_bytes(g->b.number));
     key.c_alignment = alignment_of(g->c.data, g->c_batch * number_bytes(g->c.number));
+    int addend_alignment = alignment_of(g->addend.data, 0);
+    if (addend_alignment < key.c_alignment) key.c_alignment = addend_alignment;
     key.bias_alignment = alignment_of(g->bias.data, 0);
     key.is_sum = g->beta != 0;
     return key;
@@ -214,8 +216,9 @@ cublasStatus_t gemm_launch(struct cuda_device *device, enum stream stream,
                            const struct gemm_plan *plan, const struct cuda_gemm *gemm,
                            const cublasLtMatmulAlgo_t *algorithm, void *workspace)
 {
+    const void *addend = gemm->addend.data ? gemm->addend.data : gemm->c.data;
     return cublasLtMatmul(device->gemm->handle, plan->product, &gemm->alpha, gemm->b.data, plan->b,
-                          gemm->a.data, plan->a, &gemm->beta, gemm->c.data, plan->c, gemm->c.data,
+                          gemm->a.data, plan->a, &gemm->beta, addend, plan->c, gemm->c.data,
                           plan->c, algorithm, workspace, GEMM_WORKSPACE_BYTES,
                           device->streams[stream]);
 }

@@ -26,7 +26,7 @@ static bool read_products(const struct run *run, struct cuda_gemm *gemms, int *c
 {
     for (int64_t e = 0; e < run->call->routing->expert_count; e++) {
         struct kernel_call one;
-        struct run own = {run->device, run->stream, run->on, &one};
+        struct run own = {run->device, run->stream, run->on, &one, {0}};
         *fault = cuda_cut_expert(run->device, run->call, e, &one);
         if (*fault) return false;
         if (array_elements(&one.outputs[0]) == 0) continue;

@@ -5,7 +5,8 @@
 // GEMMs with what follows done before their result is written: a bias, then GELU; or the
 // derivative of GELU behind the gradient's GEMM. And the gradients of a weight and of the bias
 // behind it, in any order, which both sum the same gradient over the tokens: one pass over it the
-// less. cuBLASLt has these as epilogues.
+// less. cuBLASLt has these as epilogues. And a residual, which a GEMM takes for the matrix that it
+// adds to another one than it writes.
 
 enum { AUX_GRAIN = 8 };
 
@@ -122,7 +123,7 @@ static const char *run_one(struct cuda_device *device, enum stream stream,
     struct einsum e = einsum_of(&calls[0]);
     struct cuda_matmul end = {.aux = {NULL, 0}};
     const struct kernel_call *last = &calls[count - 1];
-    struct run run = {device, stream, device->streams[stream], &calls[0]};
+    struct run run = {device, stream, device->streams[stream], &calls[0], {0}};
     end.c.reals = reals_of(device, &last->outputs[0]);
     end.aux_stride = e.column.size;
     if (calls[1].op->kind == OP_ELEMENTWISE) {
@@ -141,7 +142,7 @@ static const char *run_one(struct cuda_device *device, enum stream stream,
 static const char *run_pair(struct cuda_device *device, enum stream stream,
                             const struct kernel_call *product, const struct kernel_call *sum)
 {
-    struct run run = {device, stream, device->streams[stream], product};
+    struct run run = {device, stream, device->streams[stream], product, {0}};
     struct reals bias = reals_of(device, &sum->outputs[0]), to = bias;
     int64_t count = array_elements(&sum->outputs[0]);
     if (call_adds(sum, 0))
@@ -170,7 +171,7 @@ static bool run_norm(struct cuda_device *device, enum stream stream,
                      const struct kernel_call calls[2])
 {
     bool is_forward = calls[0].op->kind == OP_ADD && calls[1].op->kind == OP_NORM;
-    struct run run = {device, stream, device->streams[stream], &calls[is_forward]};
+    struct run run = {device, stream, device->streams[stream], &calls[is_forward], {0}};
     if (is_forward) return cuda_norm_of_sum(&run, &calls[0]);
     bool is_backward = calls[0].op->kind == OP_NORM_BACKWARD && calls[1].op->kind == OP_ADD;
     return is_backward && cuda_norm_into_sum(&run, &calls[1]);
@@ -219,6 +220,35 @@ const char *cuda_run_joined(struct device *device, enum stream stream,
     return (is_merged ? run_merged : run_all)(device, stream, calls, count);
 }
 
+// The sum of a product and of another array like it; -1: it is none. Else the other input.
+static int addend_of(const struct kernel_call calls[2])
+{
+    struct einsum e;
+    const struct kernel_call *sum = &calls[1];
+    const struct kernel_array *product = &calls[0].outputs[0], *out = &sum->outputs[0];
+    if (sum->op->kind != OP_ADD || sum->input_count != 2 || sum->adds || calls[0].adds) return -1;
+    if (!is_one_matrix(&calls[0], &e) || product->row_stride || out->row_stride) return -1;
+    int at = sum->inputs[0].data == product->data ? 1 : 0;
+    const struct kernel_array *other = &sum->inputs[at];
+    bool fits = sum->inputs[1 - at].data == product->data && is_alike(product, out) &&
+                is_alike(other, out) && other->data != product->data && !other->row_stride &&
+                other->rank == out->rank;
+    for (int i = 0; i < out->rank && fits; i++)
+        fits = other->dims[i] == out->dims[i] && product->dims[i] == out->dims[i];
+    return fits ? at : -1;
+}
+
+// The product goes to where the sum is wanted, added to the other term as it is written.
+static const char *run_residual(struct cuda_device *device, enum stream stream,
+                                const struct kernel_call calls[2], int addend)
+{
+    struct kernel_call product = calls[0];
+    product.outputs[0].data = calls[1].outputs[0].data;
+    const struct run run = {device, stream, device->streams[stream], &product,
+                            reals_of(device, &calls[1].inputs[addend])};
+    return cuda_contract(&run);
+}
+
 static bool is_rope(const struct kernel_call *call)
 {
     return call->op->kind == OP_ELEMENTWISE && call->op->function == FUNCTION_ROPE && !call->adds;
@@ -227,8 +257,8 @@ static bool is_rope(const struct kernel_call *call)
 static const char *run_ropes(struct cuda_device *device, enum stream stream,
                              const struct kernel_call calls[2])
 {
-    const struct run first = {device, stream, device->streams[stream], &calls[0]};
-    const struct run second = {device, stream, device->streams[stream], &calls[1]};
+    const struct run first = {device, stream, device->streams[stream], &calls[0], {0}};
+    const struct run second = {device, stream, device->streams[stream], &calls[1], {0}};
     const char *fault = cuda_ropes(&first, &second);
     return fault ? fault : cuda_fault(cudaGetLastError());
 }
@@ -240,6 +270,9 @@ static const char *run_all(struct device *device, enum stream stream,
     if (count == 2 && is_rope(&calls[0]) && is_rope(&calls[1]))
         return run_ropes(own, stream, calls);
     if (count == 2 && run_norm(own, stream, calls)) return cuda_fault(cudaGetLastError());
+    int addend = count == 2 && calls[0].op->kind == OP_CONTRACT ? addend_of(calls) : -1;
+    if (addend >= 0 && !run_residual(own, stream, calls, addend))
+        return cuda_fault(cudaGetLastError());
     int weight = count >= 2 ? weight_of(calls) : -1, joined = joined_count(calls, count);
     const char *fault = joined == 0  ? "no epilogue"
                         : weight < 0 ? run_one(own, stream, calls, joined)

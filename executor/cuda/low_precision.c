@@ -106,7 +106,8 @@ bool cuda_can_lower_precision(const struct cuda_matmul *p)
     bool is_plain = p->c.column_stride == 1 && p->c.row_stride >= p->columns;
     return p->batch == 1 && p->epilogue == GEMM_PLAIN && is_plain && p->rows > 0 && p->inner > 0 &&
            p->inner % LOW_PRECISION_GRAIN == 0 && p->columns % LOW_PRECISION_GRAIN == 0 &&
-           p->c.row_stride % LOW_PRECISION_GRAIN == 0 && (uintptr_t)p->c.reals.data % 16 == 0;
+           p->c.row_stride % LOW_PRECISION_GRAIN == 0 && (uintptr_t)p->c.reals.data % 16 == 0 &&
+           (uintptr_t)p->addend.data % 16 == 0;
 }
 
 const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream stream,
@@ -120,6 +121,7 @@ const char *cuda_multiply_low_precision(struct cuda_device *device, enum stream 
                              .batch = 1,
                              .is_b_turned = true,
                              .c = p->c.reals,
+                             .addend = p->addend,
                              .a_stride = p->inner,
                              .b_stride = p->inner,
                              .c_stride = p->c.row_stride,

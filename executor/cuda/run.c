@@ -104,7 +104,7 @@ static const char *run_added(struct cuda_device *device, enum stream stream,
 {
     struct kernel_call own = *call;
     const struct kernel_row *kernel = &KERNELS[call->op->kind];
-    struct run run = {device, stream, device->streams[stream], &own};
+    struct run run = {device, stream, device->streams[stream], &own, {0}};
     unsigned foreign = call->adds & ~kernel->adds;
     own.adds &= kernel->adds;
     for (int i = 0; i < call->output_count; i++) {
@@ -145,7 +145,7 @@ const char *cuda_cut_expert(const struct cuda_device *device, const struct kerne
 static const char *run_experts(struct cuda_device *device, enum stream stream,
                                const struct kernel_call *call)
 {
-    struct run run = {device, stream, device->streams[stream], call};
+    struct run run = {device, stream, device->streams[stream], call, {0}};
     bool is_done = false;
     const char *fault = NULL;
     if (call->op->kind == OP_CONTRACT) fault = cuda_contract_experts(&run, &is_done);

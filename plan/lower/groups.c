@@ -195,6 +195,35 @@ static bool join_bias(struct grouping *grouping, int index)
     return false;
 }
 
+static bool has_norm(const struct grouping *grouping, int sum)
+{
+    const struct block_program *program = grouping->program;
+    if (!(grouping->joins >> JOIN_SUM_NORM & 1)) return false;
+    for (int i = sum + 1; i < program->instr_count; i++) {
+        const struct instr *instr = group_at(grouping, i);
+        bool reads = instr->kind == OP_NORM && instr->collective == COLLECTIVE_NONE &&
+                     instr->inputs[0] == group_at(grouping, sum)->outputs[0];
+        if (reads) return true;
+    }
+    return false;
+}
+
+// RESIDUAL: a GEMM and the sum of it and of another array like it.
+static bool join_residual(struct grouping *grouping, int index)
+{
+    const struct instr *sum = group_at(grouping, index);
+    bool is_pair = sum->kind == OP_ADD && sum->input_count == 2 &&
+                   !grouping->program->buffers[sum->outputs[0]].external &&
+                   !has_norm(grouping, index);
+    for (int k = 1; k >= 0 && is_pair; k--) {
+        int gemm = gemm_before(grouping, index, k);
+        bool fits = gemm >= 0 && is_matrix(grouping, gemm) &&
+                    group_is_same_shape(grouping, sum->inputs[1 - k], sum->outputs[0]);
+        if (fits && group_add(grouping, gemm, index, JOIN_RESIDUAL)) return true;
+    }
+    return false;
+}
+
 // cuBLASLt's AUX, the input of GELU, has rows of whole sixteen bytes.
 enum { AUX_GRAIN = 8 };
 
@@ -296,7 +325,7 @@ static bool (*const RULES[JOIN_COUNT])(struct grouping *grouping, int index) = {
     [JOIN_SUM_NORM] = join_sum_norm, [JOIN_NORM_SUM] = join_norm_sum,
     [JOIN_BIAS] = join_bias,         [JOIN_GELU] = join_gelu,
     [JOIN_GELU_SLOPE] = join_slope,  [JOIN_BIAS_GRADIENT] = join_bias_gradient,
-    [JOIN_ROPES] = join_ropes,
+    [JOIN_ROPES] = join_ropes,       [JOIN_RESIDUAL] = join_residual,
 };
 
 // Rows may lie apart for the rules of rows and of rotations alone.

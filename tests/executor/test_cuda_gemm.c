@@ -5,6 +5,7 @@
 #include "tests/support/kernel_case.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,6 +195,54 @@ static void what_the_library_does_not_know_is_left_alone(void **state)
     close_world(&after);
 }
 
+static void read_matrix(const struct world *world, const struct kernel_array *array, float *values)
+{
+    assert_null(world->backend->copy(world->device, STREAM_COMPUTE, COPY_TO_HOST, values,
+                                     array->data, ROWS * COLUMNS * (int64_t)sizeof *values));
+}
+
+// In one GEMM: what the product alone would have written is as it was.
+static void a_residual_is_added_as_its_product_is_written(void **state)
+{
+    (void)state;
+    struct world world = open_world();
+    struct kernel_array residual = matrix(&world, DIM_SEQ, ROWS, DIM_FFN, COLUMNS);
+    struct kernel_array to = matrix(&world, DIM_SEQ, ROWS, DIM_FFN, COLUMNS);
+    struct kernel_array product = matrix(&world, DIM_SEQ, ROWS, DIM_FFN, COLUMNS);
+    const struct op op = {.kind = OP_CONTRACT, .name = "product", .scalar = 1};
+    const struct op add = {.kind = OP_ADD, .name = "sum", .scalar = 1};
+    static float before[ROWS * COLUMNS], untouched[ROWS * COLUMNS], sums[ROWS * COLUMNS];
+    multiply(&world, results[0]);
+    read_matrix(&world, &residual, before);
+    for (int turn = 0; turn < 2; turn++) {
+        const struct kernel_call calls[2] = {
+            {.op = &op,
+             .inputs = {world.arrays[0], world.arrays[1]},
+             .outputs = {product},
+             .input_count = 2,
+             .output_count = 1},
+            {.op = &add,
+             .inputs = {turn ? product : residual, turn ? residual : product},
+             .outputs = {to},
+             .input_count = 2,
+             .output_count = 1}};
+        assert_null(world.backend->run_joined(world.device, STREAM_COMPUTE, calls, 2));
+        read_matrix(&world, &to, sums);
+        read_matrix(&world, &product, untouched);
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            float expected = results[0][i] + before[i];
+            assert_true(fabsf(sums[i] - expected) <= 1e-5F * (1 + fabsf(expected)));
+            assert_true(untouched[i] == before[i]);  // matrices are made alike
+        }
+    }
+    read_matrix(&world, &residual, sums);
+    assert_memory_equal(sums, before, sizeof sums);
+    world.backend->release(world.device, residual.data);
+    world.backend->release(world.device, to.data);
+    world.backend->release(world.device, product.data);
+    close_world(&world);
+}
+
 int main(void)
 {
     if (getenv("MESHWRIGHT_TEST_GPU")) {
@@ -206,6 +255,7 @@ int main(void)
         cmocka_unit_test(sums_are_split_only_where_the_parts_are_added_in_fp32_and_in_order),
         cmocka_unit_test(what_was_measured_is_used_by_later_runs_with_the_same_bits),
         cmocka_unit_test(what_the_library_does_not_know_is_left_alone),
+        cmocka_unit_test(a_residual_is_added_as_its_product_is_written),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -149,7 +149,8 @@ static void multiply(const struct cuda_gemm *g, int64_t batch, struct emulate_sp
         double sum = is_abreast        ? sums[at]
                      : split.parts > 1 ? sum_split(of_row, of_column, g->inner, split)
                                        : sum_part(of_row, of_column, 0, g->inner);
-        double before = g->beta != 0 ? (double)g->beta * emulate_read(g->c, c) : 0;
+        double before =
+            g->beta != 0 ? (double)g->beta * emulate_read(g->addend.data ? g->addend : g->c, c) : 0;
         if (g->a_factor) sum *= (double)g->a_factor[0] * (double)g->b_factor[0];
         sum = finish(g, row * g->aux_stride + column, column, (double)g->alpha * sum);
         emulate_write(g->c, c, sum + before);
