@@ -134,7 +134,8 @@ static void split_adapters_compute_what_whole_ones_do(void **state)
         struct adapters adapters = {(int)draw_int(&draw, 1, 3),
                                     (unsigned)draw_int(&draw, 1, (int)ADAPTERS_ALL)};
         adapters_add(*state, graph, adapters);
-        struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1}, .vpp = 1, .micro_batch = 2};
+        struct parallel parallel = {
+            .degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = 2};
         int tp = 1 << draw_int(&draw, 0, 1), heads = (int)graph->kv_head_count;
         bool is_split = graph->head_count % tp == 0 && (heads % tp == 0 || tp % heads == 0);
         parallel.degree[AXIS_TP] = is_split ? tp : 1;

@@ -23,7 +23,8 @@ enum { TOKENS = 32 };
 
 static struct parallel alone(void)
 {
-    return (struct parallel){.degree = {1, 1, 1, 1, 1, 1}, .micro_batch = 1, .passes = PASS_ALL};
+    return (struct parallel){
+        .degree = {[0 ... AXIS_COUNT - 1] = 1}, .micro_batch = 1, .passes = PASS_ALL};
 }
 
 static struct block_program *lower_on(struct arena *arena, const char *config,

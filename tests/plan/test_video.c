@@ -55,7 +55,7 @@ static void work_is_that_of_all_products(void **state)
 static double exchanged(struct arena *arena, const struct graph *graph, int position,
                         enum cp_kind kind, int ranks, enum collective collective, int *count)
 {
-    struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                 .vpp = 1,
                                 .micro_batch = 1,
                                 .cp_kind = kind,
@@ -176,7 +176,7 @@ static void a_block_of_the_evoformer_has_twelve_collectives_forward(void **state
 {
     const struct graph *graph = protein(*state);
     for (int ranks = 2; ranks <= 8; ranks *= 2) {
-        struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+        struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                     .vpp = 1,
                                     .micro_batch = 1,
                                     .cp_kind = CP_AXIAL,
@@ -252,7 +252,7 @@ static void what_does_not_go_together_is_refused(void **state)
         int ranks = REFUSED[i].tp * REFUSED[i].cp;
         cluster->rank_count = ranks;
         struct workload workload = {.seq_len = REFUSED[i].seq_len, .global_batch = 8};
-        struct parallel parallel = {.degree = {1, 1, 1, 1, 1, 1},
+        struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                     .vpp = 1,
                                     .micro_batch = 1,
                                     .cp_kind = REFUSED[i].kind,
