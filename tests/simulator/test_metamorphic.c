@@ -134,6 +134,7 @@ static void double_rates(struct arena *arena, struct random_question *question)
     for (int n = 0; n < CONSTANT_COUNT; n++) {
         if (!CONSTANTS[n].is_shape) improve(cluster, &CONSTANTS[n], 2);
     }
+    cluster->network.loss_stall_s /= 2;
     request->cluster = cluster;
     struct stack *stack = stack_copy(arena, request->stack);
     stack->attention_flop_per_s_most *= 2;

@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "planner/choice.h"
 #include "simulator/closed_form.h"
+#include "tests/support/random_network.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -40,6 +41,7 @@ static struct cluster *draw_nodes(struct arena *arena, struct draw *draw)
     assert_string_equal(err.text, "");
     bool ok = cluster_set_nodes(cluster, DRAW_ONE(draw, NODES), &err);
     assert_true(ok);
+    random_tiers(draw, &cluster->network);
     return cluster_copy(arena, cluster);
 }
 
@@ -61,6 +63,7 @@ static struct cluster *draw_mixed(struct arena *arena, struct draw *draw)
     struct node_group *groups = ARENA_NEW(arena, struct node_group, 3);
     groups[0] = cluster->nodes[0];
     cluster->nodes = groups;
+    cluster->network.tier_count = 0;  // of nodes of as many GPUs each
     cluster->node_group_count = draw_int(draw, 2, 3);
     for (int i = 1; i < cluster->node_group_count; i++) {
         const struct cluster *other = draw_nodes(arena, draw);

@@ -1,6 +1,7 @@
 #include "tests/support/random_search.h"
 
 #include "planner/choice.h"
+#include "tests/support/random_network.h"
 #include "tests/support/test.h"
 
 // A dense model, or a mixture whose first layers may be dense.
@@ -66,6 +67,7 @@ static const struct cluster *draw_cluster(struct arena *arena, struct draw *draw
     assert_string_equal(err.text, "");
     assert_true(cluster_set_nodes(cluster, draw_int(draw, 1, 3), &err));
     assert_true(cluster_take_gpus(cluster, draw_int(draw, 1, cluster->rank_count), &err));
+    random_tiers(draw, &cluster->network);
     struct device *device = ARENA_NEW(arena, struct device, 1);
     *device = *cluster->nodes[0].device;
     if (draw_int(draw, 0, 3)) device->memory_bytes = (int64_t)draw_int(draw, 1500, 6000) << 20;
