@@ -20,10 +20,18 @@ static const char *network_text(struct arena *arena, const struct cluster *clust
 {
     const struct network *network = &cluster->network;
     if (cluster->node_count == 1) return "none: one node";
-    if (network->oversubscription_ratio <= 1)
-        return arena_print(arena, "%s, full bisection", network->kind);
-    return arena_print(arena, "%s, oversubscribed %.3g times", network->kind,
-                       network->oversubscription_ratio);
+    bool is_full = network->oversubscription_ratio <= 1;
+    const char *text = is_full ? arena_print(arena, "%s%s", network->kind,
+                                             network->tier_count == 0 ? ", full bisection" : "")
+                               : arena_print(arena, "%s, oversubscribed %.3g times", network->kind,
+                                             network->oversubscription_ratio);
+    for (int i = 0; i < network->tier_count; i++) {
+        const struct network_tier *tier = &network->tiers[i];
+        text = arena_print(arena, "%s, %s of %d nodes oversubscribed %.3g times", text,
+                           tier->dragonfly ? "dragonfly groups" : "blocks", tier->nodes,
+                           tier->oversubscription_ratio);
+    }
+    return text;
 }
 
 static void put_inputs(struct markup *page, const struct report *report)
