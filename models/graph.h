@@ -208,6 +208,7 @@ struct op {
                                    // experts; 0 = anywhere
     enum op_class class;           // for selective recompute
     enum dim axial;                // what axial parallelism splits in it, where the model says so
+    bool remade;                   // per-op recompute makes it again (plan/lower/differentiate.c)
     struct op_work work;           // OP_PRODUCT, OP_OPERATOR
 };
 

@@ -67,8 +67,8 @@ const struct choice_form RECOMPUTE_FORM = {
     .put = recompute_form_put,
     .alone_count = RECOMPUTE_COUNT,
     .open_word = "auto",
-    .fault = "\"none\", \"selective\", \"full\" and \"auto\" stand alone",
-    .wanted = "no recompute (none, selective, full, or classes of operators)",
+    .fault = "\"none\", \"selective\", \"full\", \"per-op\" and \"auto\" stand alone",
+    .wanted = "no recompute (none, selective, full, per-op, or classes of operators)",
 };
 
 static const char *offload_form_text(struct arena *arena, int64_t value)

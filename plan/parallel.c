@@ -15,7 +15,7 @@ static const struct {
 #include "plan/axes.inc"
 };
 
-static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full"};
+static const char *const RECOMPUTES[RECOMPUTE_COUNT] = {"none", "selective", "full", "per-op"};
 static const char *const ATTENTIONS[ATTENTION_COUNT] = {"flash", "unfused"};
 static const char *const CP_KINDS[CP_KIND_COUNT] = {"ring", "allgather", "ulysses", "axial"};
 static const char *const TP_KINDS[TP_KIND_COUNT] = {"1d", "2d",       "2.5d",

@@ -24,7 +24,14 @@ enum stream axis_stream(enum axis axis);
 unsigned axis_overlap(enum axis axis);  // of enum overlap, or 0
 int axis_digit(enum axis axis);
 
-enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT };
+enum recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_SELECTIVE,
+    RECOMPUTE_FULL,
+    RECOMPUTE_PER_OP,  // of a layer all but the attention core and every second product, from the
+                       // first on: torchtitan's selective_ac_option "op"
+    RECOMPUTE_COUNT
+};
 enum attention { ATTENTION_FLASH, ATTENTION_UNFUSED, ATTENTION_COUNT };
 enum optimizer {
     OPTIMIZER_ADAMW,

@@ -19,6 +19,7 @@ static const struct {
     {RECOMPUTE_SELECTIVE, LIGHT_CLASSES},
     {RECOMPUTE_SELECTIVE, 1u << OP_CLASS_ATTENTION},
     {RECOMPUTE_SELECTIVE, LIGHT_CLASSES | 1u << OP_CLASS_ATTENTION},
+    {RECOMPUTE_PER_OP, 0},
     {RECOMPUTE_FULL, 0},
 };
 
@@ -75,6 +76,8 @@ struct space_values space_recomputes(const struct search_request *request,
     for (size_t i = 0; i < sizeof RECOMPUTES / sizeof *RECOMPUTES && pins->recompute < 0; i++) {
         unsigned classes = RECOMPUTES[i].classes & known;
         bool empty = RECOMPUTES[i].recompute == RECOMPUTE_SELECTIVE && classes == 0;
+        empty = empty || (RECOMPUTES[i].recompute == RECOMPUTE_PER_OP &&
+                          !(request->stack->recompute >> RECOMPUTE_PER_OP & 1));
         if (classes == 1u << OP_CLASS_ATTENTION) classes = 0;
         int value = recompute_value(RECOMPUTES[i].recompute, classes);
         if (empty || value_has(&values, value)) continue;

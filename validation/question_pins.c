@@ -95,7 +95,10 @@ static void pin_recompute(struct pins *pins, const struct row_facts *facts,
     unsigned classes = 0;
     if (strncasecmp(words, "none", 4) == 0) recompute = RECOMPUTE_NONE;
     if (strncasecmp(words, "full", 4) == 0 && !strstr(words, " of ")) recompute = RECOMPUTE_FULL;
-    if (strncasecmp(words, "selective", 9) == 0) {
+    bool is_per_op = strncasecmp(words, "selective (per-op", 17) == 0;
+    if (is_per_op && stack->recompute >> RECOMPUTE_PER_OP & 1) {
+        recompute = RECOMPUTE_PER_OP;
+    } else if (strncasecmp(words, "selective", 9) == 0) {
         recompute = RECOMPUTE_SELECTIVE;
         if (detail == QUESTION_STATED) classes = stated_classes(words);
         if (classes & ~stack->recompute_classes) classes = 0;

@@ -7,6 +7,7 @@
 
 bool lowering_is_recomputed(const struct op *op, enum recompute recompute, unsigned classes)
 {
+    if (recompute == RECOMPUTE_PER_OP) return op->remade;
     if (recompute != RECOMPUTE_SELECTIVE) return recompute == RECOMPUTE_FULL;
     if (classes == 0) classes = 1u << OP_CLASS_ATTENTION;
     return op->class != OP_CLASS_NONE && classes >> op->class & 1;
@@ -143,11 +144,54 @@ static void list_parameters(struct arena *arena, const struct block *forward,
     }
 }
 
+static bool is_exchange(enum op_kind kind)
+{
+    return kind == OP_ROUTE || kind == OP_DISPATCH || kind == OP_COMBINE;
+}
+
+// A sum of what is kept and may be partial: its terms are reduced before they can be kept, which
+// sums are.
+static bool adds_kept(const struct block *block, const struct op *op)
+{
+    for (int i = 0; i < op->input_count && op->kind == OP_ADD; i++) {
+        int producer = block->tensors[op->inputs[i]].producer;
+        if (producer < 0) continue;
+        const struct op *term = &block->ops[producer];
+        bool may_be_partial = term->kind == OP_CONTRACT || term->kind == OP_COMBINE;
+        if (may_be_partial && !term->remade) return true;
+        if (term->kind == OP_ADD && adds_kept(block, term)) return true;
+    }
+    return false;
+}
+
+// Operators that are checkpointed one by one (torchtitan's distributed/activation_checkpoint.py:
+// _op_sac_save_list and _custom_policy): fused attention, exchanges and products are kept, but of
+// the products, counted through the layer, every second one; the rest is made again. Products of
+// experts, which run as grouped ones, are not on the list. Routing is kept here, so that nothing
+// is routed twice, and so are masks of dropout.
+static void mark_remade(struct block *block, int forward_op_count)
+{
+    int product = 0;
+    for (int o = 0; o < forward_op_count && block->role == BLOCK_LAYER; o++) {
+        struct op *op = &block->ops[o];
+        bool is_core = op->kind == OP_ATTENTION || op->class == OP_CLASS_ATTENTION;
+        bool is_grouped = tensor_find_dim(&block->tensors[op->outputs[0]], DIM_EXPERT) >= 0;
+        bool is_product = op->kind == OP_CONTRACT && !is_core && !is_grouped;
+        bool is_kept = is_core || is_exchange(op->kind) || op->kind == OP_DROPOUT ||
+                       op->kind == OP_GATHER || op->kind == OP_LOSS || op->kind == OP_PRODUCT ||
+                       op->kind == OP_OPERATOR || adds_kept(block, op);
+        if (is_product) product++;
+        op->remade = is_product ? product % 2 == 0 : !is_kept;
+    }
+}
+
 void block_differentiate(struct arena *arena, const struct block *forward,
                          struct differentiated *facts)
 {
     *facts = (struct differentiated){.forward_op_count = forward->op_count};
-    const struct block *block = facts->block = autodiff_block(arena, forward, &facts->gradients);
+    struct block *made = autodiff_block(arena, forward, &facts->gradients);
+    mark_remade(made, forward->op_count);
+    const struct block *block = facts->block = made;
     assert(block->op_count >= forward->op_count);
     facts->sums = ARENA_NEW(arena, struct block_sum, block->op_count);
     for (int o = 0; o < block->op_count; o++) {

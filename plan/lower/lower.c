@@ -324,7 +324,8 @@ static void lower_backward(struct lowering *low)
     bool is_nothing = block->op_count == low->facts->forward_op_count;  // frozen, with no gradient
     if (!is_nothing && (!moves || reads_weights_again(low))) lowering_gather_parameters(low);
     if (!is_nothing) recompute_whole(low);
-    bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE;
+    bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE ||
+                        low->request->recompute == RECOMPUTE_PER_OP;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
         // As late as can be, so that little else is alive beside it: for a weight gradient beside
         // the input gradient of the same op, after which it may run.

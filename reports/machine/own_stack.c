@@ -99,7 +99,8 @@ static void fill_engine(struct stack *stack)
     // Others would exchange shards once a micro-batch.
     stack->zero_stages_with_pipeline = 1u << 0 | 1u << 1;
     stack->zero_stages_grouped = 1u << ZERO_MOST;
-    stack->recompute = (1u << RECOMPUTE_COUNT) - 1;
+    // Per-op is what another program does, and sets of classes do what it does.
+    stack->recompute = ((1u << RECOMPUTE_COUNT) - 1) & ~(1u << RECOMPUTE_PER_OP);
     stack->recompute_classes = ((1u << OP_CLASS_COUNT) - 1) & ~(1u << OP_CLASS_NONE);
     stack->axes = (1u << AXIS_COUNT) - 1;
     stack->tp_kinds = (1u << TP_KIND_COUNT) - 1;

@@ -224,12 +224,13 @@ static void logits_of_every_micro_batch_in_flight_are_kept(void **state)
 static void memory_falls_with_recompute_and_grows_with_the_micro_batch(void **state)
 {
     int64_t before_bytes = INT64_MAX;
-    for (enum recompute recompute = RECOMPUTE_NONE; recompute < RECOMPUTE_COUNT; recompute++) {
-        struct priced of = korthikanti(*state, recompute, 1);
+    static const enum recompute ORDER[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    for (size_t i = 0; i < sizeof ORDER / sizeof *ORDER; i++) {
+        struct priced of = korthikanti(*state, ORDER[i], 1);
         int64_t peak_bytes = stage_parts(&of, 0).peak_bytes;
         assert_true(peak_bytes < before_bytes);
         before_bytes = peak_bytes;
-        of = korthikanti(*state, recompute, 2);
+        of = korthikanti(*state, ORDER[i], 2);
         assert_true(stage_parts(&of, 0).peak_bytes > peak_bytes);
     }
 }

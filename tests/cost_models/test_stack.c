@@ -261,7 +261,7 @@ static const struct {
     {"unknown_gemm", "\"update\"",
      "$.fp8_gemms[0]: expected one of forward, backward, weight, found \"update\""},
     {"unknown_recompute", "\"block\"",
-     "$.recompute[1]: expected one of none, selective, full, found \"block\""},
+     "$.recompute[1]: expected one of none, selective, full, per-op, found \"block\""},
     {"wrong_provenance", "\"host_op\"",
      "$.provenance[5].key: this stack has no constant called \"host_op\""},
     {"zero_stage", "4]", "$.zero_stages[1]: must be between 0 and 3, found 4"},

@@ -199,7 +199,7 @@ static void wrong_choices_are_named_with_their_place(void **state)
         {"\"tp\":1", "\"tq\":1", "x.json:1:2: $.tq: unknown key, did you mean \"tp\"?"},
         {"\"zero\":0", "\"zero\":4", "x.json:1:87: $.zero: must be between 0 and 3, found 4"},
         {"\"none\",\"rec", "\"some\",\"rec",
-         "x.json:1:116: $.recompute: \"some\" is no recompute (none, selective, full, or "
+         "x.json:1:116: $.recompute: \"some\" is no recompute (none, selective, full, per-op, or "
          "classes of operators)"},
         {"1f1b", "2f2b",
          "x.json:1:156: $.schedule: \"2f2b\" is no schedule (gpipe, 1f1b, interleaved, zb-h1, "

@@ -137,6 +137,26 @@ static void the_attention_core_keeps_its_result(void **state)
     assert_true(recomputed_flop(&l) == products + softmax);
 }
 
+// Operators one by one: of q, k, v, out, gate, up and down the second, fourth and sixth are made
+// again, and all that is no product. Kept are the input of the layer, q, v, the result of attention
+// with its sums, and the gate; nobody reads down.
+static void every_second_product_is_made_again(void **state)
+{
+    struct setup setup = {.model = "llama-2-7b", .recompute = RECOMPUTE_PER_OP};
+    struct lowered l = lowered_make(*state, setup, 1);
+    const int64_t hidden = 4096, ffn = 11008, tokens = LOWERED_SEQ, heads = 32;
+    assert_int_equal(l.program->saved_bytes, tokens * (2 * (4 * hidden + ffn) + 4 * heads));
+    double flop = 0;
+    for (int i = 0; i < l.program->instr_count; i++) {
+        const struct instr *instr = &l.program->instrs[i];
+        if (instr->recompute && instr->kind == OP_CONTRACT) flop += instr->flop;
+        if (instr->recompute) assert_int_not_equal(instr->kind, OP_ATTENTION);
+    }
+    assert_true(flop == 2.0 * (double)tokens * (double)(hidden * (2 * hidden + ffn)));
+    struct lowered head = lowered_make(*state, setup, -1);
+    assert_true(recomputed_flop(&head) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +165,7 @@ int main(void)
         cmocka_unit_test(a_dropped_norm_is_kept_nowhere),
         cmocka_unit_test(results_come_back_when_they_are_needed),
         cmocka_unit_test(the_attention_core_keeps_its_result),
+        cmocka_unit_test(every_second_product_is_made_again),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
