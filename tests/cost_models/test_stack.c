@@ -355,8 +355,9 @@ static void fp16_runs_have_no_attention_that_the_stack_lacks(void **state)
 
 static void an_unknown_stack_is_answered_with_the_nearest(void **state)
 {
-    static const char MESSAGE[] = "no stack is called \"megatron-cor\", did you mean "
-                                  "\"megatron-core\"? There are: accelerate, automodel, colossalai, fsdp, ";
+    static const char MESSAGE[] =
+        "no stack is called \"megatron-cor\", did you mean "
+        "\"megatron-core\"? There are: accelerate, automodel, colossalai, fsdp, ";
     struct err err = {0};
     assert_null(stack_load(*state, "megatron-cor", &err));
     assert_memory_equal(err.text, MESSAGE, strlen(MESSAGE));
