@@ -126,8 +126,9 @@ static void put_answer_dims(const struct blocks_graph *b, struct dims *dims)
 {
     const struct onnx_tensor *logits = &b->graph->tensors[b->logits];
     if (blocks_has_places(b)) {
-        put_dim(dims, "height", logits->dims[2]);
-        put_dim(dims, "width", logits->dims[3]);
+        if (logits->rank == 5) put_dim(dims, "depth", logits->dims[2]);
+        put_dim(dims, "height", logits->dims[logits->rank - 2]);
+        put_dim(dims, "width", logits->dims[logits->rank - 1]);
     } else {
         put_dim(dims, "seq", 0);
     }

@@ -181,7 +181,8 @@ static void read_backward(struct blocks_graph *b, const struct onnx_node *node,
 bool blocks_has_places(const struct blocks_graph *b)
 {
     const struct onnx_tensor *logits = tensor_at(b, b->logits);
-    return logits->rank == 4 && logits->dims[2] * logits->dims[3] > 1;
+    return (logits->rank == 4 || logits->rank == 5) &&
+           product_of(logits->dims, 2, logits->rank) > 1;
 }
 
 static bool is_answered(const struct blocks_graph *b)
@@ -197,11 +198,11 @@ static bool is_answered(const struct blocks_graph *b)
     // Behind a global pool images of one pixel may be left.
     bool is_flat = logits->rank >= 2 && product_of(logits->dims, 2, logits->rank) == 1;
     if ((is_flat || blocks_has_places(b)) && logits->dims[1] > 1) return true;
-    return err_set(
-        b->err, ERR_INPUT,
-        "%s: output %s has %d dimensions: losses over (batch, classes) or (batch, classes, height, "
-        "width) alone are planned",
-        b->path, logits->name, logits->rank);
+    return err_set(b->err, ERR_INPUT,
+                   "%s: output %s has %d dimensions: losses over (batch, classes), with or without "
+                   "the places of "
+                   "an image behind them, alone are planned",
+                   b->path, logits->name, logits->rank);
 }
 
 bool blocks_read(struct blocks_graph *b)

@@ -6,11 +6,23 @@
 
 // Which operators can work on parts of an image. What is not known to is taken to need all of it.
 
-enum { IMAGE_RANK = 4 };  // samples, channels, rows, columns
-
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
     return &b->graph->tensors[tensor];
+}
+
+// Samples, channels, rows and columns; of a volume layers of these.
+static bool is_image(const struct onnx_tensor *tensor)
+{
+    return tensor->rank == 4 || tensor->rank == 5;
+}
+
+static int64_t places_of(const struct onnx_tensor *tensor)
+{
+    int64_t places = 1;
+    for (int i = 2; i < tensor->rank; i++)
+        places *= tensor->dims[i];
+    return places;
 }
 
 static bool is_one_of(const char *type, const char *const *types)
@@ -25,10 +37,11 @@ static bool is_one_of(const char *type, const char *const *types)
 static bool is_beside(const struct blocks_graph *b, int tensor, const struct onnx_tensor *image)
 {
     const struct onnx_tensor *t = tensor_at(b, tensor);
-    int64_t places = t->rank == IMAGE_RANK ? t->dims[2] * t->dims[3] : 1;
-    if (t->rank <= 2 || places == 1) return t->rank <= 2 || t->rank == IMAGE_RANK;
-    return t->rank == IMAGE_RANK && !b->is_trained[tensor] && t->dims[2] == image->dims[2] &&
-           t->dims[3] == image->dims[3];
+    if (t->rank <= 2) return true;
+    if (t->rank != image->rank || b->is_trained[tensor]) return t->rank == 4 && places_of(t) == 1;
+    for (int i = 2; i < t->rank && places_of(t) > 1; i++)
+        if (t->dims[i] != image->dims[i]) return false;
+    return true;
 }
 
 // Functions of each element, and what joins channels.
@@ -48,9 +61,8 @@ static bool is_sum(const struct blocks_graph *b, const struct blocks_operator *o
     static const char *const TYPES[] = {"GlobalAveragePool", "ReduceMean", "ReduceSum", NULL};
     const struct onnx_tensor *x = tensor_at(b, op->inputs[0]);
     const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
-    bool has_places = y->rank == IMAGE_RANK && y->dims[2] * y->dims[3] > 1;
-    return is_one_of(op->node->type, TYPES) && x->rank == IMAGE_RANK && !has_places &&
-           (y->rank == 2 || y->rank == IMAGE_RANK) && y->dims[0] == x->dims[0] &&
+    return is_one_of(op->node->type, TYPES) && is_image(x) && places_of(y) == 1 &&
+           (y->rank == 2 || y->rank == x->rank) && y->dims[0] == x->dims[0] &&
            y->dims[1] == x->dims[1];
 }
 
@@ -59,7 +71,7 @@ static bool is_each(const struct blocks_graph *b, const struct blocks_operator *
     const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
     const struct onnx_operator *row = operator_find("", op->node->type);
     if (is_sum(b, op)) return true;
-    if (!row || !is_local(row) || y->rank != IMAGE_RANK) return false;
+    if (!row || !is_local(row) || !is_image(y)) return false;
     for (int i = 0; i < op->input_count; i++)
         if (!is_beside(b, op->inputs[i], y)) return false;
     return true;
@@ -69,7 +81,7 @@ static bool slides(const struct blocks_graph *b, const struct blocks_operator *o
 {
     static const char *const TYPES[] = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", NULL};
     return op->node->windows && is_one_of(op->node->type, TYPES) &&
-           tensor_at(b, op->inputs[0])->rank == IMAGE_RANK;
+           is_image(tensor_at(b, op->inputs[0]));
 }
 
 // Whose statistics are what it keeps beside its result.
@@ -78,7 +90,7 @@ static bool has_statistics(const struct blocks_graph *b, const struct blocks_ope
     static const char *const TYPES[] = {"BatchNormalization", "InstanceNormalization",
                                         "GroupNormalization", NULL};
     return is_one_of(op->node->type, TYPES) && op->node->output_count == 3 &&
-           tensor_at(b, op->inputs[0])->rank == IMAGE_RANK;
+           is_image(tensor_at(b, op->inputs[0]));
 }
 
 enum places blocks_places(const struct blocks_graph *b, const struct blocks_operator *op)

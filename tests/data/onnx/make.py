@@ -239,6 +239,22 @@ def unet():
     save("unet", nodes, [("image", F, [1, 3, 1024, 768])], ["classes"], weights)
 
 
+def volume():
+    """A class for every place of a volume of 32 layers of 48 x 64."""
+    n = h.make_node
+    nodes = [
+        n("Conv", ["scan", "w1"], ["c"], pads=[1] * 6),
+        n("BatchNormalization", ["c", "s", "s", "m", "m"], ["n"]), n("Relu", ["n"], ["r"]),
+        n("MaxPool", ["r"], ["p"], kernel_shape=[3, 3, 3], strides=[2, 2, 2], pads=[1] * 6),
+        n("Conv", ["p", "w2"], ["d"], pads=[1] * 6), n("Relu", ["d"], ["t"]),
+        n("ConvTranspose", ["t", "w3"], ["u"], strides=[2, 2, 2]), n("Relu", ["u"], ["v"]),
+        n("Conv", ["v", "w4"], ["classes"]),
+    ]
+    save("volume", nodes, [("scan", F, [1, 1, 32, 48, 64])], ["classes"], [
+        ("w1", weight(4, 1, 3, 3, 3)), ("s", weight(4)), ("m", weight(4)), ("w2", weight(8, 4, 3, 3, 3)),
+        ("w3", weight(8, 4, 2, 2, 2)), ("w4", weight(3, 4, 1, 1, 1))])
+
+
 def outputs():
     """Outputs that are read again, one of them a view: nothing may overwrite them."""
     n = h.make_node
@@ -272,5 +288,6 @@ attention()
 batch_one()
 residual()
 unet()
+volume()
 outputs()
 bad()
