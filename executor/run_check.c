@@ -49,7 +49,8 @@ bool run_check_data(const struct graph *graph, enum run_data data, struct err *e
             first->tensors[t].role == TENSOR_IDS && first->tensors[t].element == ELEMENT_COMPUTE;
         if (is_picture)
             return err_set(err, ERR_USAGE,
-                           "--data: %s reads pictures, which are drawn; leave it out", graph->name);
+                           "--data: %s reads pictures or sound, which are drawn; leave it out",
+                           graph->name);
     }
     if (graph->frames > 0 && data != DATA_SYNTHETIC)
         return err_set(err, ERR_USAGE,

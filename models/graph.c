@@ -154,26 +154,31 @@ int64_t graph_active_parameter_count(const struct graph *graph)
     return count_parameters(graph, false, active_elements);
 }
 
-// Weights that a token, or a sequence of one, meets in the block's products, each as often as it
-// counts; where a block has as many places as its model says and no sequence does, for each.
-static int64_t block_matmul_count(const struct graph *graph, const struct block *block,
-                                  int (*times)(const struct block *block, const struct op *op,
-                                               int input))
+// Weights that a token meets in the block's products, and those that the places of a sequence meet
+// together where the model says how many these are; each as often as it counts.
+struct met {
+    int64_t by_token, by_place;
+};
+
+static struct met met_weights(const struct graph *graph, const struct block *block,
+                              int (*times)(const struct block *block, const struct op *op,
+                                           int input))
 {
-    int64_t count = 0;
+    struct met met = {0};
     for (int o = 0; o < block->op_count; o++) {
         const struct op *op = &block->ops[o];
         if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
-        int seq = tensor_find_dim(&block->tensors[op->inputs[0]], DIM_SEQ);
-        int64_t places = seq < 0 ? 0 : block->tensors[op->inputs[0]].extents[seq].size;
+        int at = tensor_find_dim(&block->tensors[op->inputs[0]], DIM_SEQ);
+        int64_t places = at < 0 ? 0 : block->tensors[op->inputs[0]].extents[at].size;
         for (int i = 0; i < op->input_count; i++) {
             const struct tensor *tensor = &block->tensors[op->inputs[i]];
             if (tensor->role != TENSOR_PARAMETER) continue;
-            int64_t met = active_elements(graph, tensor) * (places > 0 ? places : 1);
-            count += met * times(block, op, i);
+            int64_t weights = active_elements(graph, tensor) * times(block, op, i);
+            if (places == 0) met.by_token += weights;
+            met.by_place += weights * places;
         }
     }
-    return count;
+    return met;
 }
 
 static int once(const struct block *block, const struct op *op, int input)
@@ -193,7 +198,8 @@ static int products(const struct block *block, const struct op *op, int input)
 
 int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block)
 {
-    return block_matmul_count(graph, block, once);
+    struct met met = met_weights(graph, block, once);
+    return met.by_token + met.by_place;
 }
 
 int64_t graph_matmul_parameter_count(const struct graph *graph)
@@ -247,6 +253,16 @@ static double video_products_flop(const struct graph *graph)
     return flop;
 }
 
+// The keys have a name of their own where they are repeated for the heads.
+static int64_t keys_of(const struct block *block, const struct op *op, int64_t seq)
+{
+    const struct tensor *keys = &block->tensors[op->inputs[1]];
+    int at = tensor_find_dim(keys, DIM_KV_SEQ);
+    if (at < 0) at = tensor_find_dim(keys, DIM_SEQ);
+    assert(at >= 0);
+    return keys->extents[at].size > 0 ? keys->extents[at].size : seq;
+}
+
 // Forward flops of the products of queries with keys and of probabilities with values, which may
 // be of another width.
 static double attention_flop(const struct graph *graph, const struct block *block,
@@ -261,10 +277,11 @@ static double attention_flop(const struct graph *graph, const struct block *bloc
     if (graph->frames > 0) return is_fused ? video_attention_flop(block, op) : 0;
     int at = tensor_find_dim(query, DIM_SEQ);
     assert(at >= 0);
-    if (query->extents[at].size > 0) seq = query->extents[at].size;
+    int64_t queries = query->extents[at].size > 0 ? query->extents[at].size : seq;
+    int64_t keys = keys_of(block, op, seq);
     double width = last_size(block, op->inputs[1]);
     if (is_fused) width += last_size(block, op->inputs[2]);
-    return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, seq, seq);
+    return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, queries, keys);
 }
 
 // Forward flops of one sample in a product of an imported graph.
@@ -278,12 +295,15 @@ static double product_flop(const struct op *op)
 
 double graph_model_flop(const struct graph *graph, int64_t seq)
 {
-    int64_t product_count = 0;
-    for (int b = 0; b < graph->block_count; b++)
-        product_count +=
-            count_repeats(graph, b) * block_matmul_count(graph, &graph->blocks[b], products);
-    double flop =
-        graph->frames > 0 ? video_products_flop(graph) : 2.0 * (double)product_count * (double)seq;
+    struct met all = {0};
+    for (int b = 0; b < graph->block_count; b++) {
+        struct met met = met_weights(graph, &graph->blocks[b], products);
+        all.by_token += count_repeats(graph, b) * met.by_token;
+        all.by_place += count_repeats(graph, b) * met.by_place;
+    }
+    double flop = graph->frames > 0
+                      ? video_products_flop(graph)
+                      : 2.0 * ((double)all.by_token * (double)seq + (double)all.by_place);
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         double repeats = (double)count_repeats(graph, b);

@@ -34,6 +34,7 @@ static const struct {
     {"google/t5-v1_1-xxl", "t5-v1_1-xxl"},
     {"google/vit-large-patch16-224", "vit-large-patch16-224"},
     {"google-t5/t5-base", "t5-base"},
+    {"openai/whisper-large-v3", "whisper-large-v3"},
     {"distilbert/distilbert-base-uncased", "distilbert-base"},
     {"google-bert/bert-base-uncased", "bert-base"},
     {"bert-base-uncased", "bert-base"},

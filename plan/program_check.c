@@ -55,13 +55,29 @@ static bool shares_kv_heads(const struct graph *graph, int64_t tp)
     return kv == 0 || (kv < tp ? tp % kv == 0 : kv % tp == 0);
 }
 
+// What is no text has a number of places of its own, which is split as the tokens are; 0 of text.
+static int64_t places_of(const struct graph *graph)
+{
+    const struct block *first = &graph->blocks[graph->sequence[0]];
+    const struct tensor *made = &first->tensors[first->outputs[0]];
+    int at = tensor_find_dim(made, DIM_SEQ);
+    return at < 0 ? 0 : made->extents[at].size;
+}
+
+// The sequence that stands in the way.
+static int64_t undivided(const struct question *question, int64_t parts)
+{
+    int64_t seq = question->workload->seq_len;
+    return seq % parts != 0 ? seq : places_of(question->graph);
+}
+
 // With sp, and where tp shares the tokens of experts out, a rank has an even part of the sequence.
 static bool splits_seq(const struct question *question, int64_t tp)
 {
     bool splits = question->parallel->sp || question->graph->expert_count > 0;
     int64_t parts = (splits ? tp : 1) * degree(question, AXIS_CP);
     if (!video_cp_divides(question->graph, CP_RING, parts)) return false;
-    return question->workload->seq_len % parts == 0;
+    return question->workload->seq_len % parts == 0 && places_of(question->graph) % parts == 0;
 }
 
 // Ranks that split the heads: all of tp in a line, those along ty on a grid.
@@ -102,7 +118,7 @@ static bool shares_heads(const struct question *question, int64_t cp)
 static bool cp_divides_seq(const struct question *question, int64_t cp)
 {
     if (!video_cp_divides(question->graph, question->parallel->cp_kind, cp)) return false;
-    return question->workload->seq_len % cp == 0;
+    return question->workload->seq_len % cp == 0 && places_of(question->graph) % cp == 0;
 }
 
 static bool cp_works(const struct question *question, int64_t cp)
@@ -322,14 +338,15 @@ static bool check_tp(const struct question *question, struct err *err)
     }
     return err_set(err, ERR_USAGE,
                    "--tp %d: a sequence of %lld over cp %d cannot be split by %d, as %s; %s", tp,
-                   (long long)question->workload->seq_len, degree(question, AXIS_CP), tp,
+                   (long long)undivided(question, tp * degree(question, AXIS_CP)),
+                   degree(question, AXIS_CP), tp,
                    question->parallel->sp ? "--sp on does" : "experts do", text);
 }
 
 static bool check_cp(const struct question *question, struct err *err)
 {
     int cp = degree(question, AXIS_CP);
-    int64_t seq = question->workload->seq_len;
+    int64_t seq = undivided(question, cp);
     if (!video_check_choices(question->graph, question->parallel, err)) return false;
     if (cp_divides_seq(question, cp)) return true;
     char text[NEAREST_BYTES];

@@ -17,8 +17,8 @@ static bool check_ties(const struct graph *graph, const struct parallel *paralle
     if (stages > most)
         return err_set(
             err, ERR_USAGE,
-            "--pp %d: %s has parameters that more than two stages, or all of its layers, "
-            "would share; the most is %d",
+            "--pp %d: so many stages cannot share the parameters that several blocks of %s read; "
+            "the most is %d",
             stages, graph->name, most);
     return parallel->vpp == 1 ||
            err_set(

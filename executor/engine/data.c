@@ -232,6 +232,7 @@ enum given {
     GIVEN_PIXEL,
     GIVEN_FIRST,
     GIVEN_BUCKET,
+    GIVEN_FRAME,
 };
 static const struct given_row {
     const char *name;
@@ -243,7 +244,8 @@ static const struct given_row {
     {"next_token_ids", GIVEN_TOKEN, 1},    {"mtp.labels", GIVEN_TOKEN, 2},
     {"position_ids", GIVEN_PLACE, 0},      {"token_type_ids", GIVEN_ZERO, 0},
     {"place_kinds", GIVEN_KIND, 0},        {"pixels", GIVEN_PIXEL, 0},
-    {"first_place", GIVEN_FIRST, 0},
+    {"first_place", GIVEN_FIRST, 0},       {"frames_before", GIVEN_FRAME, -1},
+    {"frames_even", GIVEN_FRAME, 0},       {"frames_odd", GIVEN_FRAME, 1},
 };
 
 static const struct given_row *given_of(const char *name)
@@ -303,6 +305,24 @@ static double draw_pixel(struct engine *engine, int64_t sequence, const struct t
     return random_unit(random_at(noise, at)) + random_unit(random_at(pattern, at)) - 1;
 }
 
+// Sound is noise: numbers between -1 and 1 of each frame and band. A place takes three frames, band
+// by band, around the frame that is `aside` of its own, which is each second one; then a one. Past
+// the ends there is silence, and of a frame in front of the first nothing at all.
+static double draw_frame(struct engine *engine, int64_t sequence, const struct tensor *tensor,
+                         int aside, const int64_t index[TENSOR_RANK_MAX])
+{
+    enum { WINDOW = 3 };
+    int64_t number = index[2], bands = (tensor->extents[2].size - 1) / WINDOW;
+    int64_t middle = 2 * index[1] + aside, frame = middle + number % WINDOW - 1;
+    if (middle < 0) return 0;
+    if (number == WINDOW * bands) return 1;
+    if (frame < 0 || frame >= 2 * tensor->extents[1].size) return 0;
+    int64_t batch = engine->program->workload.global_batch;
+    uint64_t key = random_key(engine->request->options->seed, 6);
+    key = random_key(key, (uint64_t)(engine->step * batch + sequence));
+    return 2 * random_unit(random_at(key, (uint64_t)(frame * bands + number / WINDOW))) - 1;
+}
+
 // The element of a tensor at an index in the whole, of a micro-batch that begins with `first`.
 static double given_at(struct engine *engine, const struct block *block,
                        const struct tensor *tensor, const struct given_row *row, int64_t first,
@@ -322,6 +342,8 @@ static double given_at(struct engine *engine, const struct block *block,
         return place > 0;
     case GIVEN_PIXEL:
         return draw_pixel(engine, sequence, tensor, index);
+    case GIVEN_FRAME:
+        return draw_frame(engine, sequence, tensor, row->ahead, index);
     case GIVEN_BUCKET:
         return (double)bucket_at(block, tensor, index);
     case GIVEN_FIRST:

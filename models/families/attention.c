@@ -1,12 +1,19 @@
 #include "models/families/layers.h"
 
 #include <math.h>
+#include <string.h>
 
 // Attention: projections, head norms, rope, then either the fused kernel or the chain that
 // materialises the scores. Fused, k and v keep the name seq; in the chain they are renamed (and
 // repeated to the query heads) by OP_EXPAND, so that scores have seq and kv_seq.
 
 static const double SOFTMAX_FLOP = 5;
+
+static int64_t places_of(const struct layers *layers, int input)
+{
+    const struct tensor *tensor = &layers->builder.block->tensors[input];
+    return tensor->extents[tensor_find_dim(tensor, DIM_SEQ)].size;
+}
 
 static int project_heads(struct layers *layers, int input, const char *name, enum dim dim,
                          int64_t count, int merge)
@@ -15,9 +22,10 @@ static int project_heads(struct layers *layers, int input, const char *name, enu
     struct projection projection = {
         .name = name,
         .weight = SHAPE({DIM_HIDDEN, d->hidden}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
-        .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
+        .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, places_of(layers, input)}, {dim, count},
+                        {DIM_HEAD_DIM, d->head_dim}),
         .merge = merge,
-        .bias = d->qkv_bias,
+        .bias = d->qkv_bias && !(d->key_is_unbiased && name[strlen(name) - 1] == 'k'),
     };
     return layers_project(layers, input, projection);
 }
@@ -106,7 +114,7 @@ static struct shape context_shape(const struct layers *layers, struct heads head
 // Keys or values by query head, under the name that they have as keys.
 static int repeat_heads(struct layers *layers, const char *name, int input)
 {
-    struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_KV_SEQ, 0},
+    struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_KV_SEQ, places_of(layers, input)},
                                {DIM_HEAD, layers->decoder->head_count}, last_extent(layers, input));
     return layers_rename(layers, name, input, shape);
 }
@@ -185,8 +193,8 @@ static int add_distances(struct layers *layers, int scores)
 static int score(struct layers *layers, struct heads heads, int key, int64_t window)
 {
     const struct decoder *d = layers->decoder;
-    struct shape square =
-        SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
+    struct shape square = SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0},
+                                {DIM_KV_SEQ, places_of(layers, heads.key)});
     struct op product = core_op(layers, heads, "scores", OP_CONTRACT, window);
     product.scalar = score_factor(d);
     int scores = append_core(layers, product, heads.query, key, square);

@@ -25,10 +25,20 @@ static int block_input(struct layers *layers, const char *name)
     return input;
 }
 
+// What the encoder says, of as many places as it has.
+static int memory_input(struct layers *layers, const char *name)
+{
+    int input = block_input(layers, name);
+    struct tensor *tensor = &layers->builder.block->tensors[input];
+    tensor->extents[tensor_find_dim(tensor, DIM_SEQ)].size =
+        decoder_place_count(layers->decoder->encoder);
+    return input;
+}
+
 static struct block finish(struct layers *layers, int output)
 {
     struct block *block = layers->builder.block;
-    if (layers->decoder->picture.patch_count > 0) layers_fix_places(layers);
+    layers_fix_places(layers);
     block->outputs[block->output_count++] = output;
     return *block;
 }
@@ -72,7 +82,9 @@ static int embed(struct layers *layers, const char *ids_name)
     const struct decoder *d = layers->decoder;
     struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
     struct extent hidden = {DIM_HIDDEN, d->hidden};
-    int x = d->picture.patch_count > 0 ? layers_picture(layers) : embed_tokens(layers, ids_name);
+    int x = d->picture.patch_count > 0 ? layers_picture(layers)
+            : d->sound.place_count > 0 ? layers_sound(layers)
+                                       : embed_tokens(layers, ids_name);
     if (d->position_count) {
         struct extent positions = {DIM_POSITION, d->position_count};
         int position_ids = ids(layers, "position_ids", SHAPE({DIM_SEQ, 0}));
@@ -99,7 +111,7 @@ static struct block embedding_block(struct layers layers)
 static struct block joining_block(struct layers layers)
 {
     const struct decoder *d = layers.decoder, *encoder = d->encoder;
-    int memory = block_input(&layers, "encoder.output");
+    int memory = memory_input(&layers, "encoder.output");
     if (!encoder->no_final_norm) memory = layers_norm(&layers, "encoder.norm", memory, d->norm);
     memory = layers_dropout(&layers, "encoder.dropout", memory, encoder->final_dropout);
     finish(&layers, embed(&layers, "decoder_token_ids"));
@@ -186,7 +198,7 @@ static int any_layer(struct layers *layers, int x, int memory, int64_t window)
 static struct block layer_block(struct layers layers, int64_t window, bool is_last)
 {
     int x = block_input(&layers, "layer.input");
-    int memory = layers.decoder->encoder ? block_input(&layers, "layer.memory") : -1;
+    int memory = layers.decoder->encoder ? memory_input(&layers, "layer.memory") : -1;
     struct block block = finish(&layers, any_layer(&layers, x, memory, window));
     return memory < 0 || is_last ? block : finish(&layers, memory);
 }
@@ -374,8 +386,10 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     graph->layer_count = (int)(d->layer_count + d->mtp_count);
     // The block that joins them counts as a layer.
     if (d->encoder) graph->layer_count += (int)d->encoder->layer_count + 1;
-    // A pair of stages adds up what they have of a tied parameter, no more.
-    if (d->encoder) graph->stage_count_max = d->relative.bucket_count > 0 ? 1 : 2;
+    // A pair of stages adds up what they have of a tied parameter that the first block reads, no
+    // more: not what all layers read, nor what encoders of sound do not.
+    bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
+    if (d->encoder) graph->stage_count_max = is_one ? 1 : 2;
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;

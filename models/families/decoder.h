@@ -44,6 +44,12 @@ struct picture {
     int64_t pixel_count;  // numbers of a patch: its sides times its channels
 };
 
+// Sound in place of tokens: two frames of bands of frequency a place, whatever the workload.
+struct sound {
+    int64_t place_count;  // 0 = the model reads tokens
+    int64_t band_count;
+};
+
 // Scores get a number by how far away a key is (Raffel et al. 2020, section 2.1): a row of a table
 // with a column for each head, which all layers of a stack share.
 struct relative {
@@ -73,6 +79,7 @@ struct decoder {
     bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
 
     bool qkv_bias, out_bias, mlp_bias;
+    bool key_is_unbiased;  // whatever qkv_bias says of the others (whisper)
     bool gated;
     enum function activation;
     double activation_scalar;  // its constant; 0 = 1
@@ -98,6 +105,7 @@ struct decoder {
     struct experts experts;
     struct latent latent;
     struct picture picture;
+    struct sound sound;
     struct relative relative;
     const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
                                     // a second attention of queries; NULL = none

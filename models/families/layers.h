@@ -83,10 +83,15 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
 void layers_set_class(struct layers *layers, enum op_class class);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
-// models/families/picture.c: what the places of a picture begin with, without their positions; what
-// the head reads of them, (batch, hidden); and the number of places, which all of the block have.
+// models/families/picture.c: what the places of a picture begin with, without their positions, and
+// what the head reads of them, (batch, hidden).
 int layers_picture(struct layers *layers);
 int layers_pool(struct layers *layers, int input);
+// models/families/sound.c: the same of sound.
+int layers_sound(struct layers *layers);
+// The places of what is no text, which have a number of their own: all of the block that have none
+// yet get it. Nothing is done for text.
 void layers_fix_places(struct layers *layers);
+int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as tokens
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);

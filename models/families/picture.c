@@ -1,7 +1,5 @@
 #include "models/families/layers.h"
 
-#include <assert.h>
-
 // Pictures as sequences of patches (Dosovitskiy et al. 2021, section 3.1). The convolution of ViT
 // has windows that do not overlap: it is the product of a patch's pixels with one matrix.
 
@@ -35,16 +33,21 @@ int layers_pool(struct layers *layers, int input)
     return layers_product(layers, input, first, pool);
 }
 
+int64_t decoder_place_count(const struct decoder *d)
+{
+    return d->picture.patch_count > 0 ? d->picture.patch_count + 1 : d->sound.place_count;
+}
+
 void layers_fix_places(struct layers *layers)
 {
     struct block *block = layers->builder.block;
-    assert(layers->decoder->picture.patch_count > 0);
-    for (int t = 0; t < block->tensor_count; t++) {
+    int64_t places = decoder_place_count(layers->decoder);
+    for (int t = 0; t < block->tensor_count && places > 0; t++) {
         struct tensor *tensor = &block->tensors[t];
         for (int i = 0; i < tensor->rank; i++) {
             enum dim dim = tensor->extents[i].dim;
             bool is_place = dim == DIM_SEQ || dim == DIM_KV_SEQ;
-            if (is_place) tensor->extents[i].size = layers->decoder->picture.patch_count + 1;
+            if (is_place && tensor->extents[i].size == 0) tensor->extents[i].size = places;
         }
     }
 }

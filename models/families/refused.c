@@ -13,7 +13,8 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-static const char *const WITH_ENCODER[] = {"bart", "mbart", "mt5", "switch_transformers", "t5"};
+static const char *const WITH_ENCODER[] = {"bart", "mbart",  "mt5", "switch_transformers",
+                                           "t5",   "whisper"};
 
 static bool has_encoder(const char *model_type)
 {
@@ -40,6 +41,8 @@ static const struct {
     {"bart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"mbart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"mbart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"whisper", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"whisper", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,
      "bert as a decoder is not supported; bert is read as an encoder"},
     {"roberta", "is_decoder", UNLESS_FALSE, NULL,

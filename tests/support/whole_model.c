@@ -72,10 +72,34 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
     return is_first || is_kind || is_pixel;
 }
 
+// A place takes three frames around its own, the second of each two; then a one. Whether the tensor
+// is of sound.
+static bool give_frames(struct interpreter *in, int tensor)
+{
+    const struct tensor *of = &in->block->tensors[tensor];
+    static const char *const NAMES[] = {"frames_before", "frames_even", "frames_odd"};
+    int which = 0;
+    while (which < 3 && strcmp(of->name, NAMES[which]) != 0)
+        which++;
+    if (which == 3) return false;
+    int64_t places = of->extents[1].size, width = of->extents[2].size, bands = width / 3;
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
+        int64_t sample = i / width / places, place = i / width % places, number = i % width;
+        int64_t middle = 2 * place + which - 1, frame = middle + number % 3 - 1;
+        bool is_sound = number < 3 * bands && frame >= 0 && frame < 2 * places;
+        uint64_t key = random_key(random_key(SEED, 6), (uint64_t)sample);
+        values[i] = is_sound ? 2 * drawn_unit(key, frame * bands + number / 3) - 1 : 0;
+        if (number == 3 * bands) values[i] = 1;
+        if (middle < 0) values[i] = 0;
+    }
+    return true;
+}
+
 static void give_ids(struct whole_model *model, struct interpreter *in, int tensor)
 {
     const char *name = in->block->tensors[tensor].name;
-    if (give_picture(model, in, tensor)) return;
+    if (give_picture(model, in, tensor) || give_frames(in, tensor)) return;
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
