@@ -147,9 +147,43 @@ static void a_window_and_a_missing_mask_change_the_attention_flops(void **state)
     assert_true(graph_model_flop(bert, 512) == bert_matmul + 12.0 * 12 * 768 * 512 * 512);
 }
 
+static double model_flop(struct arena *arena, const char *name, int64_t seq)
+{
+    struct err err = {0};
+    const char *path = arena_print(arena, "tests/data/config_variants/%s.json", name);
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    const struct import_options options = {.flash = true};
+    return graph_model_flop(model_graph(arena, config, &options), seq);
+}
+
+// A picture of 9 patches of 48 numbers has 10 places, 16 wide: each meets 48 x 16 weights in front
+// and, in two layers, 4 x 16 x 16 and 2 x 16 x 24; the head scores 2 classes once. Four heads of 4
+// look from all places to all.
+static void places_of_a_picture_are_counted_each(void **state)
+{
+    double weights = 10 * (768 + 2 * (1024 + 768)) + 32, pairs = 100;
+    assert_true(model_flop(*state, "vit-base", 1) ==
+                6 * weights + 2 * 3 * 2.0 * 4 * (4 + 4) * pairs);
+}
+
+// 7 places of sound: three products with 16 x 16 weights, three with as many, two layers as above.
+// Three layers of 6 tokens: theirs, and the keys and values of the places; the head has 53 tokens.
+// Places look at all places, tokens at half of the tokens and at all places.
+static void places_of_sound_and_tokens_of_text_are_counted_apart(void **state)
+{
+    double places = 7 * (3 * 256 + 3 * 256 + 2 * (1024 + 768) + 3 * 512);
+    double tokens = 6 * (3 * (1024 + 512 + 640) + 53 * 16);
+    double pairs = 2 * 49 + 3 * 18 + 3 * 42;
+    assert_true(model_flop(*state, "whisper-base", 6) ==
+                6 * (places + tokens) + 3 * 2.0 * 4 * (4 + 4) * pairs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_of_a_picture_are_counted_each),
+        cmocka_unit_test(places_of_sound_and_tokens_of_text_are_counted_apart),
         cmocka_unit_test(every_dim_has_a_name),
         cmocka_unit_test(open_sizes_come_from_the_workload),
         cmocka_unit_test(a_graph_is_embedding_layers_and_head),
