@@ -4,6 +4,7 @@
 #include "cost_models/attention.h"
 #include "cost_models/gemm.h"
 #include "cost_models/parameters.h"
+#include "cost_models/scan.h"
 #include "models/op.h"
 #include "plan/script/graph.h"
 
@@ -411,6 +412,9 @@ struct compute_cost compute_price(const struct compute_context *context,
         return price_loss(context, program, instr);
     case OP_PRODUCT:
         return price_product(context, instr);
+    case OP_SCAN:
+    case OP_SCAN_BACKWARD:
+        return scan_price(context, program, instr);
     default:
         return price_streaming(context, program, instr);
     }

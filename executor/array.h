@@ -53,6 +53,25 @@ static inline int64_t call_norm_width(const struct kernel_call *call, int x)
     return array_elements(&call->inputs[x + 1]);
 }
 
+// The same in the whole: more where ranks share a row, or its groups.
+static inline int64_t call_norm_whole(const struct kernel_call *call, int x)
+{
+    int64_t whole = 1;
+    const struct kernel_array *of = &call->inputs[x];
+    if (call->input_count <= x + 1) return of->rank > 0 ? of->whole[of->rank - 1] : 1;
+    of = &call->inputs[x + 1];
+    for (int i = 0; i < of->rank; i++)
+        whole *= of->whole[i];
+    return whole;
+}
+
+// Of how many neighbours moments are taken: of a row, or of one of its groups.
+static inline int64_t call_norm_each(const struct kernel_call *call, int x)
+{
+    if (call->op->groups < 2) return call_norm_width(call, x);
+    return call_norm_whole(call, x) / call->op->groups;
+}
+
 // Elements that a step along position `at` skips.
 static inline int64_t array_stride(const struct kernel_array *array, int at)
 {

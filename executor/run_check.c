@@ -1,5 +1,6 @@
 #include "executor/engine/engine.h"
 #include "executor/engine/expert_rows.h"
+#include "models/op_scan.h"
 #include "plan/unexecuted.h"
 
 // Rows are told apart by these dims, and moved as reals.
@@ -73,6 +74,11 @@ bool run_check_documents(const struct backend *backend, const struct program *pr
         for (int i = 0; i < block->op_count; i++) {
             const struct op *op = &block->ops[i];
             bool attends = op->kind == OP_ATTENTION || op->kind == OP_SOFTMAX;
+            if (op_mixes_tokens(op->kind))
+                return err_set(err, ERR_USAGE,
+                               "--mask-documents: %s remembers the tokens of other documents, "
+                               "attention alone is masked",
+                               op->name);
             if (attends && !op->causal)
                 return err_set(err, ERR_USAGE,
                                "--mask-documents: %s looks ahead, causal attention alone is masked",

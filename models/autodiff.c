@@ -220,6 +220,8 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
     [OP_COMBINE] = OP_COMBINE_BACKWARD,
     [OP_OPERATOR] = OP_OPERATOR_BACKWARD,
+    [OP_CONV] = OP_CONV_BACKWARD,
+    [OP_SCAN] = OP_SCAN_BACKWARD,
 };
 
 // Behind frozen inputs alone there is nothing to do.

@@ -1,6 +1,7 @@
 #include "models/graph.h"
 
 #include "models/op.h"
+#include "models/op_scan.h"
 
 #include <assert.h>
 #include <math.h>
@@ -17,7 +18,7 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_ADAPTER] = "adapter",
     [DIM_FLAT] = "flat",       [DIM_TIME] = "time",           [DIM_TEXT] = "text",
     [DIM_MSA] = "msa",         [DIM_RES_I] = "residue_i",     [DIM_RES_J] = "residue_j",
-    [DIM_RES_K] = "residue_k",
+    [DIM_RES_K] = "residue_k", [DIM_STATE] = "state",
 };
 
 const char *dim_name(enum dim dim)
@@ -284,6 +285,13 @@ static double attention_flop(const struct graph *graph, const struct block *bloc
     return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, queries, keys);
 }
 
+// Forward flops of what a scan writes to its state and reads from it; how a kernel cuts it into
+// chunks is no work of the model.
+static double scan_flop(const struct block *block, const struct op *op, int64_t seq)
+{
+    return op->kind == OP_SCAN ? op_scan_model_flop(block, op) * (double)seq : 0;
+}
+
 // Forward flops of one sample in a product of an imported graph.
 static double product_flop(const struct op *op)
 {
@@ -311,7 +319,9 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
             const struct op *op = &block->ops[o];
             // Each product has two in backward.
             if (op->phase != PHASE_FORWARD) continue;
-            flop += repeats * 3 * (attention_flop(graph, block, op, seq) + product_flop(op));
+            double forward = attention_flop(graph, block, op, seq) + product_flop(op) +
+                             scan_flop(block, op, seq);
+            flop += repeats * 3 * forward;
         }
     }
     return flop;

@@ -45,7 +45,7 @@ enum dim {
     DIM_TABLE,
     DIM_RANK,     // low-rank bottlenecks (latent attention, embedding projections)
     DIM_DEPTH,    // of an imported graph: the third dimension of a volume
-    DIM_TAP,      // of an imported graph: the places of a window, of a weight
+    DIM_TAP,      // the places of a window, of a weight
     DIM_ADAPTER,  // the low rank of an adapter (models/adapters.h)
     DIM_FLAT,     // a parameter seen as one flat buffer: what ZeRO shards
     DIM_TIME,     // frames of a video, each of which has `seq` places
@@ -54,12 +54,13 @@ enum dim {
     DIM_RES_I,    // and residues, under a name for each place that they have in a product
     DIM_RES_J,
     DIM_RES_K,
+    DIM_STATE,  // what a scan remembers of each channel
     DIM_COUNT
 };
 
 const char *dim_name(enum dim dim);
 
-enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 4 };
+enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 6 };
 // Activations that a block hands to the next: hidden states, and what conditions all blocks alike
 // (models/families/stdit.c: text, step of the diffusion, and six numbers by hidden).
 enum { BLOCK_EDGES = 9 };
@@ -143,6 +144,12 @@ enum op_kind {
                   // y, whose size `work` gives, since windows have no einsum; backward likewise
     OP_OPERATOR,  // of an imported graph: any other operator, of which `work` says what it does
     OP_OPERATOR_BACKWARD,  // d_out, what `work` keeps -> gradients of its inputs
+    OP_CONV,  // x (batch, seq, ...), weight (..., tap)(, bias (...)) -> function of the causal
+              // convolution of each channel with its own taps, the last of which is of the token
+              // itself; FUNCTION_NONE: the convolution alone
+    OP_CONV_BACKWARD,  // d_out, x, weight(, bias) -> d_x, d_weight(, d_bias)
+    OP_SCAN,           // a recurrence along seq whose decay depends on the token: models/op_scan.h
+    OP_SCAN_BACKWARD,  // d_out, inputs -> a gradient for each of them
     OP_KIND_COUNT
 };
 
@@ -201,6 +208,9 @@ struct op {
     bool causal;     // the whole attention core: attention, or the ops of the chain
     int64_t window;  // sliding window in tokens, 0 = none
     bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)
+    int64_t groups;  // OP_NORM: in so many groups of heads, each by itself; 0: all is one, which
+                     // stays whole
+    int64_t chunk;   // OP_SCAN: tokens that a kernel works on as one matrix
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
     int top_k;       // OP_ROUTE
@@ -239,6 +249,10 @@ struct graph {
     int layer_count;  // blocks of role BLOCK_LAYER in the sequence, prediction modules among them
     int64_t hidden, head_count, kv_head_count, head_dim, ffn, vocab;  // of the common layer, for
                                                                       // messages and legal degrees
+    // Of layers that scan, 0 where none does; their groups share as kv heads do. Heads and kv heads
+    // above are those of attention, or the same where nothing attends.
+    int64_t scan_head_count, scan_group_count;
+    bool has_group_norm;      // what a scan makes is normed by groups, or by all where there is one
     int64_t seq_len_max;      // positions the model was made for; 0 = unknown
     int stage_count_max;      // pipeline stages that can share its tied parameters; 0 = any number
     int64_t vocab_padded;     // what the graph uses: a multiple of 128 * tp when tp was given

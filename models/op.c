@@ -3,6 +3,7 @@
 #include "models/op_attention.h"
 #include "models/op_concat.h"
 #include "models/op_image.h"
+#include "models/op_scan.h"
 
 #include <assert.h>
 #include <math.h>
@@ -103,13 +104,16 @@ int op_norm_rank(const struct block *block, const struct op *op)
     return op->input_count > weight ? input_of(block, op, weight)->rank : 1;
 }
 
-// A norm needs the dims whole that it is taken over; hidden alone it can be taken over in parts.
+// A norm needs the dims whole that it is taken over; hidden alone, and the heads of a norm by
+// groups, it can be taken over in parts, and several groups by themselves.
 static enum split split_norm(const struct block *block, const struct op *op, enum dim dim)
 {
     const struct tensor *output = output_of(block, op, 0);
     int norm_rank = op_norm_rank(block, op);
     bool is_inside = tensor_find_dim(output, dim) >= output->rank - norm_rank;
     if (is_inside && dim == DIM_HIDDEN && norm_rank == 1) return SPLIT_REDUCED;
+    if (is_inside && dim == DIM_HEAD && op->groups > 0)
+        return op->groups == 1 ? SPLIT_REDUCED : SPLIT_FREE;
     return is_inside ? SPLIT_NO : split_einsum(block, op, dim);
 }
 
@@ -315,6 +319,10 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_PRODUCT] = {"product", op_image_split, flop_contract, saves_inputs, false},
     [OP_OPERATOR] = {"operator", op_image_split, flop_samples, saves_work, false},
     [OP_OPERATOR_BACKWARD] = {"operator_backward", op_image_split, flop_samples, saves_none, false},
+    [OP_CONV] = {"conv", op_conv_split, op_conv_flop, saves_inputs, false},
+    [OP_CONV_BACKWARD] = {"conv_backward", op_conv_split, op_conv_flop, saves_none, false},
+    [OP_SCAN] = {"scan", op_scan_split, op_scan_flop, saves_inputs, false},
+    [OP_SCAN_BACKWARD] = {"scan_backward", op_scan_split, op_scan_flop, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)

@@ -2,6 +2,7 @@
 
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
+#include "plan/scan_check.h"
 #include "plan/video_check.h"
 
 #include <assert.h>
@@ -51,8 +52,7 @@ static int degree(const struct question *question, enum axis axis)
 
 static bool shares_kv_heads(const struct graph *graph, int64_t tp)
 {
-    int64_t kv = graph->kv_head_count;
-    return kv == 0 || (kv < tp ? tp % kv == 0 : kv % tp == 0);
+    return kv_heads_share(graph->kv_head_count, tp) && scan_shares(graph, tp);
 }
 
 // What is no text has a number of places of its own, which is split as the tokens are; 0 of text.
@@ -112,6 +112,7 @@ static bool shares_heads(const struct question *question, int64_t cp)
     if (question->parallel->cp_kind != CP_ULYSSES) return true;
     int64_t tp = head_ranks(question, degree(question, AXIS_TP)), kv = graph->kv_head_count;
     int64_t left = kv > tp ? kv / tp : 1;
+    if (!scan_shares(graph, tp) || graph->scan_head_count % (tp * cp) != 0) return false;
     return graph->head_count % (tp * cp) == 0 && (left % cp == 0 || cp % left == 0);
 }
 
@@ -331,6 +332,13 @@ static bool check_tp(const struct question *question, struct err *err)
         return err_set(err, ERR_USAGE, "--tp %d: %lld heads cannot be split by %d; %s", tp,
                        (long long)graph->head_count, tp, text);
     }
+    if (!scan_shares(graph, tp)) {
+        return err_set(err, ERR_USAGE,
+                       "--tp %d: %lld heads in %lld groups, over which layers scan, cannot be "
+                       "split by %d; %s",
+                       tp, (long long)graph->scan_head_count, (long long)graph->scan_group_count,
+                       tp, text);
+    }
     if (!shares_kv_heads(graph, tp)) {
         return err_set(err, ERR_USAGE,
                        "--tp %d: %lld kv heads neither divide %d nor are divided by it; %s", tp,
@@ -509,9 +517,9 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
     if (!spatial_check(graph, parallel, err)) return false;
     return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
-           check_ulysses(&question, err) && check_batch(&question, err) &&
-           check_zero_group(&question, err) && check_experts(&question, err) &&
-           stages_split(graph, parallel, NULL, err) && check_schedule(&question, err) &&
-           layout_rules_check(graph, workload, parallel, err) &&
+           scan_check_cp(graph, parallel, err) && check_ulysses(&question, err) &&
+           check_batch(&question, err) && check_zero_group(&question, err) &&
+           check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
+           check_schedule(&question, err) && layout_rules_check(graph, workload, parallel, err) &&
            program_check_offload(cluster, &parallel->offload, err);
 }

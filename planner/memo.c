@@ -1,5 +1,6 @@
 #include "planner/memo.h"
 
+#include "plan/layout/strategy.h"
 #include "plan/passes.h"
 #include "planner/choice.h"
 #include "planner/index.h"
@@ -134,7 +135,7 @@ static bool has_attention(const struct block *block)
 {
     for (int o = 0; o < block->op_count; o++) {
         const struct op *op = &block->ops[o];
-        if (op->kind == OP_ATTENTION || op->class == OP_CLASS_ATTENTION) return true;
+        if (strategy_in_attention(block, op)) return true;
     }
     return false;
 }

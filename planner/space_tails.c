@@ -2,6 +2,7 @@
 
 #include "plan/passes.h"
 #include "plan/program.h"
+#include "plan/scan_check.h"
 #include "plan/step_end.h"
 #include "plan/video_check.h"
 
@@ -227,7 +228,8 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
         bool unasked = grouped && !group_pinned &&
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         int class = moving_class(space->request, tail.zero);
-        if (pointless || unasked || (!sharded && taken >> class & 1)) continue;
+        bool left = scan_leaves_shards(build->graph, mesh->degree[AXIS_CP], tail.zero);
+        if (pointless || unasked || !left || (!sharded && taken >> class & 1)) continue;
         struct parallel parallel = {.zero = tail.zero, .cp_kind = mesh->cp_kind};
         memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
         if (!video_has_choices(build->graph, &parallel)) continue;

@@ -106,6 +106,10 @@ const char *cpu_dispatch(struct cpu_device *device, const struct kernel_call *ca
 const char *cpu_dispatch_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_combine(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_combine_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_conv(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_conv_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_scan(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_scan_backward(struct cpu_device *device, const struct kernel_call *call);
 
 // executor/cpu/run.c: the call as a whole, checks and `adds` included.
 const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call);

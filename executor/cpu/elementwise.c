@@ -100,6 +100,16 @@ INLINE REAL sigmoid_slope(REAL s, REAL x)
     return p * (1 - p);
 }
 
+INLINE REAL softplus(REAL s, REAL x)
+{
+    REAL y = real_softplus(x);
+    return y > s ? y : s;
+}
+INLINE REAL softplus_slope(REAL s, REAL x)
+{
+    return real_softplus(x) > s ? real_sigmoid(x) : 0;
+}
+
 #define LOOPS(name)                                                                                \
     FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
     {                                                                                              \
@@ -137,13 +147,39 @@ LOOPS(relu_squared)
 LOOPS(scaled)
 LOOPS(softcap)
 LOOPS(sigmoid)
+LOOPS(softplus)
 
 static const struct loops LOOPS_OF[] = {
-    [FUNCTION_GELU] = ROW(gelu),       [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
-    [FUNCTION_SILU] = ROW(silu),       [FUNCTION_RELU] = ROW(relu),
-    [FUNCTION_SCALE] = ROW(scaled),    [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
-    [FUNCTION_SOFTCAP] = ROW(softcap), [FUNCTION_SIGMOID] = ROW(sigmoid),
+    [FUNCTION_GELU] = ROW(gelu),         [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
+    [FUNCTION_SILU] = ROW(silu),         [FUNCTION_RELU] = ROW(relu),
+    [FUNCTION_SCALE] = ROW(scaled),      [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
+    [FUNCTION_SOFTCAP] = ROW(softcap),   [FUNCTION_SIGMOID] = ROW(sigmoid),
+    [FUNCTION_SOFTPLUS] = ROW(softplus),
 };
+
+static const char NO_KERNEL[] = "no kernel for this element-wise function";
+
+static const struct loops *loops_of(enum function function)
+{
+    bool is_known = function > 0 && (size_t)function < sizeof LOOPS_OF / sizeof *LOOPS_OF;
+    return is_known && LOOPS_OF[function].value ? &LOOPS_OF[function] : NULL;
+}
+
+const char *cpu_function_values(enum function function, REAL scalar, int64_t count, const REAL *x,
+                                REAL *y)
+{
+    const struct loops *loops = loops_of(function);
+    if (loops) loops->value(count, scalar, x, y);
+    return loops ? NULL : NO_KERNEL;
+}
+
+const char *cpu_function_slopes(enum function function, REAL scalar, int64_t count, const REAL *d,
+                                const REAL *x, REAL *d_x)
+{
+    const struct loops *loops = loops_of(function);
+    if (loops) loops->slope(count, scalar, d, x, d_x);
+    return loops ? NULL : NO_KERNEL;
+}
 
 // gpt-oss: (up + 1) * g * sigmoid(scalar * g), with g at most the limit and up between it and its
 // negative.
@@ -250,15 +286,15 @@ const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call 
         if (!is_empty) run_clamped(call);
         return NULL;
     }
-    bool is_known = function > 0 && (size_t)function < sizeof LOOPS_OF / sizeof *LOOPS_OF;
-    if (!is_known || !LOOPS_OF[function].value) return "no kernel for this element-wise function";
+    const struct loops *loops = loops_of(function);
+    if (!loops) return NO_KERNEL;
     // A gate that nothing was gated with has no gradient.
     if (is_empty && call->output_count == 2) array_zero(&call->outputs[0]);
     if (is_empty) return NULL;
     if (call->op->phase == PHASE_FORWARD) {
-        run_forward(call, &LOOPS_OF[function]);
+        run_forward(call, loops);
     } else {
-        run_backward(call, &LOOPS_OF[function]);
+        run_backward(call, loops);
     }
     return NULL;
 }

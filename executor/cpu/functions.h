@@ -97,6 +97,13 @@ INLINE REAL real_sigmoid(REAL x)
     return 1 / (1 + real_exp(-x));
 }
 
+// log(1 + e^x), right at both ends.
+INLINE REAL real_softplus(REAL x)
+{
+    REAL most = x > 0 ? x : 0, below = x > 0 ? -x : x;
+    return most + (REAL)log1p((double)real_exp(below));
+}
+
 // The normal distribution, erfc(-x / sqrt 2) / 2. For z = |x| / sqrt 2 and t = 1 / (1 + 0.4 z),
 // e^(z^2) erfc(z) is t times a polynomial of t: a least-squares fit of the relative error on 400
 // Chebyshev nodes of z in 0 .. 9.5, where it is below 6.2e-8. Double calls the C library.
@@ -116,3 +123,10 @@ INLINE REAL real_normal(REAL x)
     REAL tail = (REAL)0.5 * q * t * real_exp(-z * z);
     return x < 0 ? tail : 1 - tail;
 }
+
+// executor/cpu/elementwise.c: y = f(x), and d_x = d f'(x), of one function of one number; NULL, or
+// that there is no such kernel. Either result may take the place of what it is made from.
+const char *cpu_function_values(enum function function, REAL scalar, int64_t count, const REAL *x,
+                                REAL *y);
+const char *cpu_function_slopes(enum function function, REAL scalar, int64_t count, const REAL *d,
+                                const REAL *x, REAL *d_x);

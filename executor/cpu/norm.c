@@ -173,13 +173,13 @@ static const char *run_part(const struct parts *p, const struct kernel_call *cal
 static struct parts parts_of(const struct kernel_call *call, int x)
 {
     const struct kernel_array *rows = &call->inputs[x];
-    int last = rows->rank - 1, weight = x + 1, bias = x + 2;
-    int64_t width = call_norm_width(call, x);
-    if (rows->sizes[last] == rows->whole[last]) return (struct parts){.width = 0};
+    int weight = x + 1, bias = x + 2;
+    int64_t width = call_norm_width(call, x), whole = call_norm_whole(call, x);
+    if (width == whole || call->op->groups > 1) return (struct parts){.width = 0};
     return (struct parts){
         .op = call->op,
         .width = width,
-        .whole = rows->whole[last],
+        .whole = whole,
         .rows = width > 0 ? array_elements(rows) / width : 0,
         .x = rows->data,
         .weight = call->input_count > weight ? call->inputs[weight].data : NULL,
@@ -202,8 +202,12 @@ const char *cpu_norm(struct cpu_device *device, const struct kernel_call *call)
     REAL *y = call->outputs[0].data;
     const REAL *weight = call->input_count > 1 ? call->inputs[1].data : NULL;
     const REAL *bias = call->input_count > 2 ? call->inputs[2].data : NULL;
-    for (int64_t i = 0; i < elements; i += width)
-        norm_row(call->op, width, x + i, weight, bias, y + i);
+    int64_t each = call_norm_each(call, 0);
+    for (int64_t i = 0; i < elements; i += each) {
+        int64_t at = i % width;
+        norm_row(call->op, each, x + i, weight ? weight + at : NULL, bias ? bias + at : NULL,
+                 y + i);
+    }
     return NULL;
 }
 
@@ -249,6 +253,16 @@ FAST static void input_backward(const struct backward *b, struct norm_moments m,
     }
 }
 
+// The same of the group that begins at an element of the row.
+static struct backward backward_at(const struct backward *b, int64_t first)
+{
+    struct backward at = *b;
+    if (at.weight) at.weight += first;
+    if (at.d_weight) at.d_weight += first;
+    if (at.d_bias) at.d_bias += first;
+    return at;
+}
+
 FAST static struct norm_moments row_moments(const struct op *op, const REAL *x, int64_t width)
 {
     return moments_of(op, x, width);
@@ -260,7 +274,7 @@ const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_cal
     const struct parts parts = parts_of(call, 1);
     if (parts.width > 0) return run_part(&parts, call);
     struct backward backward = {.op = call->op,
-                                .width = call_norm_width(call, 1),
+                                .width = call_norm_each(call, 1),
                                 .weight = call->input_count > 2 ? call->inputs[2].data : NULL};
     if (call->output_count > 1) {
         call_begin_sum(call, 1);
@@ -275,9 +289,10 @@ const char *cpu_norm_backward(struct cpu_device *device, const struct kernel_cal
     int64_t elements = array_elements(&call->inputs[1]);
     for (int64_t i = 0; i < elements; i += backward.width) {
         struct norm_moments m = row_moments(call->op, x + i, backward.width);
+        struct backward at = backward_at(&backward, i % call_norm_width(call, 1));
         // Parameters first: d_x may take the place of what they read.
-        parameters_backward(&backward, m, d + i, x + i);
-        input_backward(&backward, m, d + i, x + i, d_x + i);
+        parameters_backward(&at, m, d + i, x + i);
+        input_backward(&at, m, d + i, x + i, d_x + i);
     }
     return NULL;
 }

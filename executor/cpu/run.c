@@ -1,6 +1,7 @@
 #include "executor/contraction.h"
 #include "executor/cpu/array.h"
 #include "executor/cpu/attend.h"
+#include "executor/scan_call.h"
 
 // One call: its checks, experts one after another, and results that are added.
 
@@ -35,6 +36,10 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_DISPATCH_BACKWARD] = {cpu_dispatch_backward, 1, false},
     [OP_COMBINE_BACKWARD] = {cpu_combine_backward, 2, false},
     [OP_REDUCE] = {cpu_reduce, 1, false},
+    [OP_CONV] = {cpu_conv, 0, false},
+    [OP_CONV_BACKWARD] = {cpu_conv_backward, 6, false},
+    [OP_SCAN] = {cpu_scan, 0, false},
+    [OP_SCAN_BACKWARD] = {cpu_scan_backward, 60, false},
 };
 
 const char *cpu_can_run(const struct kernel_call *call)
@@ -52,6 +57,13 @@ const char *cpu_can_run(const struct kernel_call *call)
         folded = *call;
         fault = call_fold_attention(&folded, kind == OP_ATTENTION ? 0 : 1);
         return fault ? fault : attend_read(&attend, &folded, kind == OP_ATTENTION ? 0 : 1);
+        return attend_read(&attend, call, kind == OP_ATTENTION ? 0 : 1);
+    case OP_SCAN:
+    case OP_SCAN_BACKWARD:
+        return call_check_scan(call, kind == OP_SCAN ? 0 : 1);
+    case OP_CONV:
+    case OP_CONV_BACKWARD:
+        return call_check_conv(call, kind == OP_CONV ? 0 : 1);
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:

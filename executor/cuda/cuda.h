@@ -215,6 +215,13 @@ const char *cuda_alibi(const struct run *run);
 const char *cuda_dropout(const struct run *run);
 const char *cuda_norm(const struct run *run);
 const char *cuda_norm_backward(const struct run *run);
+const char *cuda_conv(const struct run *run);
+const char *cuda_conv_backward(const struct run *run);
+const char *cuda_scan(const struct run *run);
+const char *cuda_scan_backward(const struct run *run);
+// What can_run says of them.
+const char *cuda_check_conv(const struct kernel_call *call, int first_input);
+const char *cuda_check_scan(const struct kernel_call *call, int first_input);
 const char *cuda_softmax(const struct run *run);
 const char *cuda_softmax_backward(const struct run *run);
 const char *cuda_attention(const struct run *run);

@@ -9,7 +9,8 @@ _Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_
                    MAP_RELU_SQUARED == (int)FUNCTION_RELU_SQUARED &&
                    MAP_SCALE == (int)FUNCTION_SCALE && MAP_SOFTCAP == (int)FUNCTION_SOFTCAP &&
                    MAP_SIGMOID == (int)FUNCTION_SIGMOID &&
-                   MAP_CLAMPED_SWIGLU == (int)FUNCTION_CLAMPED_SWIGLU,
+                   MAP_CLAMPED_SWIGLU == (int)FUNCTION_CLAMPED_SWIGLU &&
+                   MAP_SOFTPLUS == (int)FUNCTION_SOFTPLUS,
                "device code has its own numbers for these");
 
 static bool is_known(enum function function)
@@ -24,6 +25,7 @@ static bool is_known(enum function function)
     case FUNCTION_SOFTCAP:
     case FUNCTION_SIGMOID:
     case FUNCTION_CLAMPED_SWIGLU:
+    case FUNCTION_SOFTPLUS:
         return true;
     default:
         return false;

@@ -16,6 +16,12 @@ DEVICE float gelu_inner(float x)
     return 2 * 0.7978845608028654f * (x + 0.044715f * x * x * x);
 }
 
+// log(1 + e^x), right at both ends.
+DEVICE float softplus_of(float x)
+{
+    return fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
+}
+
 DEVICE float value_of(int function, float s, float x)
 {
     float r;
@@ -35,6 +41,8 @@ DEVICE float value_of(int function, float s, float x)
         return s * x;
     case MAP_SOFTCAP:
         return s * tanhf(x / s);
+    case MAP_SOFTPLUS:
+        return fmaxf(softplus_of(x), s);
     default:
         return sigmoid_of(x);
     }
@@ -62,6 +70,8 @@ DEVICE float slope_of(int function, float s, float x)
     case MAP_SOFTCAP:
         p = tanhf(x / s);
         return 1 - p * p;
+    case MAP_SOFTPLUS:
+        return softplus_of(x) > s ? sigmoid_of(x) : 0;
     default:
         p = sigmoid_of(x);
         return p * (1 - p);

@@ -119,6 +119,40 @@ struct dropout_args {
 };
 void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args);
 
+// Of channels, each with its own taps; `d_sum` and what is behind it: backward.
+enum { CONV_TAPS_MAX = 8, CONV_CHUNK = 64 };  // tokens whose sums a thread adds up
+struct conv_args {
+    int64_t batch, seq, channels;
+    int taps;
+    bool has_silu, adds_weight, adds_bias;
+    struct reals x, weight, bias, y;  // bias: data NULL: none
+    struct reals d, d_x, d_weight, d_bias;
+    float *d_sum;    // [batch][seq][channel]
+    float *partial;  // [chunk][taps + 1][channel], chunks of all tokens
+};
+void kernel_conv(struct CUstream_st *stream, const struct conv_args *args);
+void kernel_conv_backward(struct CUstream_st *stream, const struct conv_args *args);
+
+// Numbers of a state that a lane holds of each channel.
+enum { SCAN_LANES = 8, SCAN_STATE_MAX = SCAN_LANES * 32 };
+struct scan_args {
+    int64_t batch, seq, heads, groups, width, state;
+    int64_t heads_each, first_head, first_group;
+    struct reals x, dt, b, c, a_log, d, y;
+    struct reals d_y, d_x, d_dt, d_b, d_c, d_a_log, d_d;
+    bool adds_b, adds_c, adds_a_log, adds_d;
+    // Backward: of some pairs of a sequence and a head at a time, the room of each.
+    int64_t first_pair, pairs, stride, stretches, room;
+    float *rooms;            // states, the gradient, and decays
+    float *part_b, *part_c;  // [pair][seq][state]
+    float *sum_b, *sum_c;    // [batch][seq][group][state]
+    float *of_heads;         // [batch][head][2]: of a_log and of d
+};
+void kernel_scan(struct CUstream_st *stream, const struct scan_args *args);
+void kernel_scan_backward(struct CUstream_st *stream, const struct scan_args *args);
+// When all pairs are done.
+void kernel_scan_sums(struct CUstream_st *stream, const struct scan_args *args);
+
 // Blocks at most of a grid that waits for itself.
 enum { GRID_BLOCKS = 256 };
 

@@ -19,15 +19,48 @@ static struct norm_args norm_of(const struct run *run)
                               .y = run_output(run, 0)};
 }
 
-static bool is_shared(const struct kernel_array *rows)
+// Whether ranks hold parts of the rows that x, an input, is normed over.
+static bool is_shared(const struct kernel_call *call, int x)
 {
-    return rows->sizes[rows->rank - 1] < rows->whole[rows->rank - 1];
+    return call->op->groups < 2 && call_norm_width(call, x) < call_norm_whole(call, x);
+}
+
+// Of a norm by groups the group `index`: columns of rows that lie apart.
+static struct norm_args group_of(const struct norm_args *all, int64_t each, int64_t index)
+{
+    struct norm_args args = *all;
+    int64_t first = index * each;
+    args.width = args.row = each;
+    args.x_stride = args.y_stride = args.d_stride = args.d_x_stride = all->width;
+    struct reals *const columns[] = {&args.x,      &args.y,    &args.d,        &args.d_x,
+                                     &args.weight, &args.bias, &args.d_weight, &args.d_bias};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        if (columns[i]->data) *columns[i] = reals_at(*columns[i], first);
+    }
+    return args;
+}
+
+typedef void norm_kernel(struct CUstream_st *stream, const struct norm_args *args);
+
+static const char *run_norm(const struct run *run, const struct norm_args *args, int x,
+                            norm_kernel *kernel)
+{
+    int64_t each = call_norm_each(run->call, x);
+    if (each == args->width) {
+        kernel(run->on, args);
+        return NULL;
+    }
+    if (call_is_apart(run->call)) return "a norm by groups wants rows that follow one another";
+    for (int64_t g = 0; g < args->width / each; g++) {
+        struct norm_args group = group_of(args, each, g);
+        kernel(run->on, &group);
+    }
+    return NULL;
 }
 
 // A part of a call whose rows ranks share, in executor/kernel.h's words. `is_last` where what is
 // left to do is the call itself, with what was exchanged last.
-static const char *norm_part(const struct run *run, const struct kernel_array *rows,
-                             struct norm_args *args, bool *is_last)
+static const char *norm_part(const struct run *run, int x, struct norm_args *args, bool *is_last)
 {
     static const enum norm_term LAYER[] = {NORM_VALUE, NORM_SQUARE, NORM_GRADIENT, NORM_PRODUCT};
     static const enum norm_term SQUARE[] = {NORM_SQUARE, NORM_PRODUCT};
@@ -42,7 +75,7 @@ static const char *norm_part(const struct run *run, const struct kernel_array *r
     if (n > count) return "a norm has no such exchange";
     if (array_elements(&call->inner) != args->rows) return "no room to exchange";
     args->inner = call->inner.data;
-    args->whole = rows->whole[rows->rank - 1];
+    args->whole = call_norm_whole(call, x);
     args->exchange = args->has_mean ? (int)LAYER[n - 1] : (int)SQUARE[n - 1];
     args->fills = call->part % 2 == 1;
     *is_last = !args->fills && n == count;
@@ -56,8 +89,8 @@ const char *cuda_norm(const struct run *run)
     if (array_elements(rows) == 0) return NULL;
     struct norm_args args = norm_of(run);
     bool is_last = true;
-    const char *fault = is_shared(rows) ? norm_part(run, rows, &args, &is_last) : NULL;
-    if (!fault && is_last) kernel_norm(run->on, &args);
+    const char *fault = is_shared(run->call, 0) ? norm_part(run, 0, &args, &is_last) : NULL;
+    if (!fault && is_last) fault = run_norm(run, &args, 0, kernel_norm);
     return fault;
 }
 
@@ -66,7 +99,7 @@ bool cuda_norm_of_sum(const struct run *run, const struct kernel_call *sum)
     const struct kernel_array *out = &sum->outputs[0];
     struct norm_args args = norm_of(run);
     bool fits = run->call->inputs[0].data == out->data && array_elements(out) > 0 &&
-                !is_shared(out) &&
+                run->call->op->groups == 0 && !is_shared(run->call, 0) &&
                 sum->input_count <= (int)(sizeof args.term / sizeof *args.term) && !sum->adds;
     for (int i = 0; i < sum->input_count && fits; i++) {
         const struct kernel_array *term = &sum->inputs[i];
@@ -111,13 +144,12 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
                              .adds_weight = call_adds(call, 1),
                              .adds_bias = call_adds(call, 2)};
     bool is_last = true;
-    if (is_shared(in)) fault = norm_part(run, in, &args, &is_last);
+    if (is_shared(call, 1)) fault = norm_part(run, 1, &args, &is_last);
     if (fault || !is_last) return fault;
     int64_t partial = 2 * norm_partials(args.rows) * args.width;
     args.partial = run_scratch(run, SCRATCH_PARTIAL, partial * (int64_t)sizeof(float));
     if (!args.partial) return CUDA_NO_MEMORY;
-    kernel_norm_backward(run->on, &args);
-    return NULL;
+    return run_norm(run, &args, 1, kernel_norm_backward);
 }
 
 bool cuda_norm_into_sum(const struct run *run, const struct kernel_call *sum)
@@ -125,9 +157,9 @@ bool cuda_norm_into_sum(const struct run *run, const struct kernel_call *sum)
     const struct kernel_array *made = &run->call->outputs[0];
     int at = sum->inputs[0].data == made->data ? 0 : 1;
     const struct kernel_array *other = &sum->inputs[1 - at];
-    bool fits = sum->input_count == 2 && sum->inputs[at].data == made->data && !sum->adds &&
-                !call_adds(run->call, 0) && array_elements(made) > 0 &&
-                array_elements(other) == array_elements(made) &&
+    bool fits = run->call->op->groups == 0 && sum->input_count == 2 &&
+                sum->inputs[at].data == made->data && !sum->adds && !call_adds(run->call, 0) &&
+                array_elements(made) > 0 && array_elements(other) == array_elements(made) &&
                 array_elements(&sum->outputs[0]) == array_elements(made);
     return fits && !norm_backward(run, reals_of(run->device, other),
                                   reals_of(run->device, &sum->outputs[0]));

@@ -33,6 +33,10 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_DISPATCH_BACKWARD] = {cuda_dispatch_backward, 1},
     [OP_COMBINE_BACKWARD] = {cuda_combine_backward, 3},
     [OP_REDUCE] = {cuda_reduce, 1},
+    [OP_CONV] = {cuda_conv, 0},
+    [OP_CONV_BACKWARD] = {cuda_conv_backward, 6},
+    [OP_SCAN] = {cuda_scan, 0},
+    [OP_SCAN_BACKWARD] = {cuda_scan_backward, 60},
 };
 
 static const char *check_route(const struct kernel_call *call)
@@ -57,6 +61,12 @@ const char *cuda_can_run(const struct kernel_call *call)
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
         return call_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
+    case OP_CONV:
+    case OP_CONV_BACKWARD:
+        return cuda_check_conv(call, kind == OP_CONV ? 0 : 1);
+    case OP_SCAN:
+    case OP_SCAN_BACKWARD:
+        return cuda_check_scan(call, kind == OP_SCAN ? 0 : 1);
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:

@@ -8,7 +8,8 @@
 #include "executor/random.h"
 
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
-// 2019, GPT-2), ones for what norms scale by, zeros for what is added. Drawn by (seed, name, index
+// 2019, GPT-2) and taps, ones for what norms and the skips of scans scale by, zeros for what is
+// added and for the logarithms of a scan's rates. Drawn by (seed, name, index
 // in the whole), so that every plan begins with the same.
 
 static const double DEVIATION = 0.02;
@@ -24,6 +25,8 @@ static enum start start_of(const struct block *block, int tensor)
             if (op->inputs[i] != tensor) continue;
             if (op->kind == OP_NORM) return i == 1 ? START_ONE : START_ZERO;
             if (op->kind == OP_CONTRACT || op->kind == OP_GATHER) return START_NORMAL;
+            if (op->kind == OP_CONV) return i == 1 ? START_NORMAL : START_ZERO;
+            if (op->kind == OP_SCAN) return i == 5 ? START_ONE : START_ZERO;
             return START_ZERO;
         }
     }

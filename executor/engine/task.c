@@ -1,5 +1,6 @@
 #include "executor/engine/engine.h"
 #include "executor/number.h"
+#include "models/op.h"
 
 // One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
 
@@ -19,7 +20,11 @@ static bool run_inner(struct engine *engine, int task)
     struct kernel_array inner = call.outputs[0];
     // Of each row that a norm is taken over, or of each loss, one number.
     bool is_loss = call.op->kind == OP_LOSS;
-    if (!is_loss) inner.rank--, inner.row_stride = 0, inner.element = ELEMENT_FP32;
+    if (!is_loss) {
+        inner.rank -= op_norm_rank(engine_block(engine, of)->block, call.op);
+        inner.row_stride = 0;
+        inner.element = ELEMENT_FP32;
+    }
     inner.data = engine_address(engine, of, &of->inputs[0]);
     if (!call_part(engine, owner, of->stream, 2 * instr->inner - 1, &inner)) return false;
     struct member_group *group = engine_group(engine, instr->axes, "inner");

@@ -57,6 +57,21 @@ struct relative {
     int64_t distance;      // keys as far away as this or more are in one bucket
 };
 
+// Layers that scan (Mamba-2): head_count 0 = none does.
+struct scan_sizes {
+    int64_t head_count, head_dim, group_count, state;
+    int64_t taps;          // of the convolution in front of it
+    int64_t chunk;         // tokens that kernels work on as one matrix
+    bool conv_bias, bias;  // of the convolution; of the projections in and out
+    enum function activation;
+    int64_t norm_groups;  // of the norm behind the gate; 0 = no norm
+    double step_min;      // steps are no less; 0 = nothing holds them
+};
+
+// What a layer consists of, each part with a norm and a residual of its own. Parts that mix tokens
+// and are in one layer read the same norm, and their results are added.
+enum layer_part { LAYER_ATTENTION = 1, LAYER_SCAN = 2, LAYER_MLP = 4 };
+
 // Blocks hand on two tensors at most, so one module can stand between the last layer and the head.
 enum { MTP_MAX = 1 };
 
@@ -104,6 +119,8 @@ struct decoder {
 
     struct experts experts;
     struct latent latent;
+    struct scan_sizes scan;
+    const uint8_t *parts;  // by layer, sums of enum layer_part; NULL = attention and mlp
     struct picture picture;
     struct sound sound;
     struct relative relative;

@@ -91,5 +91,11 @@ void family_check_heads(struct family_reader *reader, struct decoder *decoder, c
 // Checks that a token can go to top_k of the experts and that all of them together can be counted.
 void family_check_experts(struct family_reader *reader, const struct decoder *decoder,
                           const char *count_key, const char *top_k_key);
+// Layers that all have these parts (enum layer_part).
+const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, unsigned parts);
+// Reads between what steps of a scan are held, and checks that its heads are a multiple of its
+// groups: models/families/scan_keys.c.
+void family_check_scan(struct family_reader *reader, struct decoder *decoder,
+                       const char *head_key, const char *group_key);
 // The decoder, or NULL after an error: the end of every `read`.
 const void *family_decoder(struct family_reader *reader, const struct decoder *decoder);

@@ -152,6 +152,11 @@ int layers_head_norm(struct layers *layers, const char *name, int input)
     return norm(layers, name, input, FUNCTION_RMS_NORM, is_plain, width);
 }
 
+int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last)
+{
+    return norm(layers, name, input, FUNCTION_RMS_NORM, false, last);
+}
+
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie)
 {

@@ -13,6 +13,7 @@ struct layers {
     bool is_mixture;    // experts in place of the mlp
     bool is_unrotated;  // no rope
     const char *stack;  // "encoder" or "decoder" where the model has both; NULL where it has one
+    unsigned parts;     // of the layer, sums of enum layer_part
 };
 
 // (batch, seq, size of `dim`).
@@ -79,6 +80,8 @@ int layers_cross_attention(struct layers *layers, int input, int memory);
 int layers_mlp(struct layers *layers, int input);
 // An mlp of `ffn` whose ops are called `name`.up and so on; `merge` marks gate and up.
 int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge);
+// A norm with a weight over the last dims of the input, which `last` has.
+int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last);
 // The class of the op appended last.
 void layers_set_class(struct layers *layers, enum op_class class);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
@@ -95,3 +98,5 @@ void layers_fix_places(struct layers *layers);
 int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as tokens
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);
+// models/families/scan.c: from the normed input to the projection out.
+int layers_scan(struct layers *layers, int input);

@@ -1,5 +1,6 @@
 #include "plan/layout/strategy.h"
 
+#include "models/op_scan.h"
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
 
@@ -131,7 +132,8 @@ static const struct op *own_op(const struct block *block, const struct op *op)
 bool strategy_in_attention(const struct block *block, const struct op *op)
 {
     const struct op *forward = &block->ops[op->forward_op];
-    return forward->kind == OP_ATTENTION || forward->class == OP_CLASS_ATTENTION;
+    return forward->kind == OP_ATTENTION || forward->class == OP_CLASS_ATTENTION ||
+           op_mixes_tokens(forward->kind);
 }
 
 bool strategy_in_experts(const struct block *block, const struct op *op)

@@ -284,9 +284,10 @@ static int64_t inner_bytes(const struct lowering *low, const struct op *op,
                                             low->request->seq_len);
     }
     if (statistics > 0) return statistics * lowering_element_bytes(low, ELEMENT_FP32);
-    for (int e = 0; e < output->rank; e++) {
+    bool is_norm = op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD;
+    int rank = output->rank - (is_norm ? op_norm_rank(low->block, op) : 0);
+    for (int e = 0; e < rank; e++) {
         enum dim dim = output->extents[e].dim;
-        if (op_rule(op->kind)->split(low->block, op, dim) == SPLIT_REDUCED) continue;
         int64_t size = extent_size(&output->extents[e], low->batch, low->request->seq_len);
         rows *= layout_local_size(whole, low->mesh, dim, size);
     }

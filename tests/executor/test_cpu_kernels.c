@@ -99,7 +99,9 @@ static struct slices draw_slices(struct draw *draw, const struct interpreter *wh
         enum split split = op_rule(op->kind)->split(block, op, dim);
         if (split != SPLIT_FREE && split != SPLIT_PARTIAL) continue;
         bool leads = dim == DIM_HEAD && kv_heads > 0;
-        draw_range(draw, &slices, dim, leads ? heads / kv_heads : 1);
+        // Of a norm by groups a rank has whole ones.
+        int64_t groups = leads ? kv_heads : dim == DIM_HEAD && op->groups > 1 ? op->groups : heads;
+        draw_range(draw, &slices, dim, dim == DIM_HEAD ? heads / groups : 1);
         if (!leads) continue;
         slices.first[DIM_KV_HEAD] = slices.first[dim] * kv_heads / heads;
         slices.count[DIM_KV_HEAD] = slices.count[dim] * kv_heads / heads;

@@ -45,6 +45,8 @@ static void it_is_in_the_blocks_of_models_too(void **state)
             struct import_options options = {
                 .flash = draw_int(&draw, 0, 1), .dropout = true, .vocab_multiple = 4};
             struct graph *graph = tiny_graph(arena, TINY_MODELS[m], &options);
+            // Of scans the forms are not written; tests/executor/test_run_scan.c judges them whole.
+            if (graph->scan_head_count > 0) break;
             struct random_case *drawn = ARENA_NEW(arena, struct random_case, 1);
             random_case_draw_model(arena, &draw, graph, drawn);
             violated += !is_sound(arena, drawn, m, violated == 0);

@@ -134,7 +134,8 @@ static int check_folder(struct arena *arena, const char *folder)
         // Attention over one of several dims is built fused alone.
         const struct import_options options = {.flash = false};
         bool is_video = model_graph(arena, config, &options)->frames > 0;
-        assert_true(check_model(arena, config) >= (is_video ? 0 : 2));
+        bool attends = strcmp(config->model_type, "mamba2") != 0;
+        assert_true(check_model(arena, config) >= (is_video || !attends ? 0 : 2));
         models++;
     }
     closedir(dir);
@@ -230,6 +231,7 @@ static void the_fused_operator_computes_what_the_chain_did(void **state)
     for (int m = 0; TINY_MODELS[m]; m++) {
         const struct graph *graph =
             tiny_graph(arena, TINY_MODELS[m], &(struct import_options){.flash = false});
+        if (graph->scan_head_count > 0) continue;  // its first layer does not attend
         struct block chain = graph->blocks[1], fused = graph->blocks[1];
         assert_int_equal(match_attention(arena, &fused), 1);
         struct interpreter a = interpreter_new(arena, &chain, 2, 5);

@@ -139,7 +139,7 @@ static void groups_change_places_and_nothing_else(void **state)
                                     .passes = PASS_ALL};
         parallel.degree[AXIS_TP] = way & 2 ? 2 : 1;
         // One row a rank: sums over rows are views.
-        parallel.degree[AXIS_CP] = (way & 3) == 1 ? 4 : 1;
+        parallel.degree[AXIS_CP] = (way & 3) == 1 && graph->scan_head_count == 0 ? 4 : 1;
         parallel.degree[AXIS_DP] = 2;
         parallel.zero = way & 1 ? 3 : 0;
         parallel_default_order(&parallel);

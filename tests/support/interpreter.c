@@ -271,6 +271,10 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_PRODUCT] = interpreter_product,
     [OP_OPERATOR] = interpreter_operator,
     [OP_OPERATOR_BACKWARD] = interpreter_operator,
+    [OP_CONV] = interpreter_conv,
+    [OP_CONV_BACKWARD] = interpreter_conv,
+    [OP_SCAN] = interpreter_scan,
+    [OP_SCAN_BACKWARD] = interpreter_scan,
 };
 
 void interpreter_run(struct interpreter *in, int first, int last)

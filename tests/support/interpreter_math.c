@@ -26,6 +26,8 @@ static double apply(enum function function, double scalar, double x)
         return scalar * tanh(x / scalar);
     case FUNCTION_SIGMOID:
         return 1 / (1 + exp(-x));
+    case FUNCTION_SOFTPLUS:
+        return fmax(log(1 + exp(x)), scalar);
     default:
         assert(false && "no function of one element");
         return 0;
@@ -53,6 +55,8 @@ static double slope(enum function function, double scalar, double x)
         return 1 - pow(tanh(x / scalar), 2);
     case FUNCTION_SIGMOID:
         return sigmoid * (1 - sigmoid);
+    case FUNCTION_SOFTPLUS:
+        return log(1 + exp(x)) > scalar ? sigmoid : 0;
     default:
         assert(false && "no function of one element");
         return 0;
@@ -180,13 +184,13 @@ static struct row_moments moments_of(const struct op *op, const double *x, int64
 // With n = (x - mean) * inverse and g = d_out * weight:
 // d_x = inverse * (g - n * mean(g * n) - mean(g), the last for layer norm only).
 static void norm_row_backward(struct interpreter *in, const struct op *op, const double *x,
-                              int64_t row, int64_t width)
+                              int64_t row, int64_t width, int64_t first)
 {
     struct row_moments m = moments_of(op, x, width);
     const double *gradient = in->values[op->inputs[0]] + row * width;
-    const double *weight = op->input_count > 2 ? in->values[op->inputs[2]] : NULL;
-    double *d_weight = op->output_count > 1 ? in->values[op->outputs[1]] : NULL;
-    double *d_bias = op->output_count > 2 ? in->values[op->outputs[2]] : NULL;
+    const double *weight = op->input_count > 2 ? in->values[op->inputs[2]] + first : NULL;
+    double *d_weight = op->output_count > 1 ? in->values[op->outputs[1]] + first : NULL;
+    double *d_bias = op->output_count > 2 ? in->values[op->outputs[2]] + first : NULL;
     double mean_g = 0, mean_gn = 0;
     for (int64_t i = 0; i < width; i++) {
         double n = (x[i] - m.mean) * m.inverse, g = gradient[i] * (weight ? weight[i] : 1);
@@ -208,16 +212,20 @@ void interpreter_norm(struct interpreter *in, const struct op *op)
     int64_t width = in->sizes[tensor][in->block->tensors[tensor].rank - 1];
     int weight_at = is_forward ? 1 : 2;
     if (op->input_count > weight_at) width = interpreter_elements(in, op->inputs[weight_at]);
+    int64_t whole = width;
+    if (op->groups > 1)
+        width = tensor_elements(&in->block->tensors[op->inputs[weight_at]], 1, 1) / op->groups;
     for (int64_t row = 0; row < interpreter_elements(in, tensor) / width; row++) {
         const double *x = in->values[tensor] + row * width;
         if (!is_forward) {
-            norm_row_backward(in, op, x, row, width);
+            norm_row_backward(in, op, x, row, width, row * width % whole);
             continue;
         }
         struct row_moments m = moments_of(op, x, width);
         for (int64_t i = 0; i < width; i++) {
-            double weight = op->input_count > 1 ? in->values[op->inputs[1]][i] : 1;
-            double bias = op->input_count > 2 ? in->values[op->inputs[2]][i] : 0;
+            int64_t place = (row * width + i) % whole;
+            double weight = op->input_count > 1 ? in->values[op->inputs[1]][place] : 1;
+            double bias = op->input_count > 2 ? in->values[op->inputs[2]][place] : 0;
             in->values[op->outputs[0]][row * width + i] =
                 (x[i] - m.mean) * m.inverse * weight + bias;
         }

@@ -20,6 +20,9 @@ void interpreter_concat(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_images.c
 void interpreter_product(struct interpreter *in, const struct op *op);
 void interpreter_operator(struct interpreter *in, const struct op *op);
+// tests/support/interpreter_scan.c
+void interpreter_conv(struct interpreter *in, const struct op *op);
+void interpreter_scan(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_experts.c
 void interpreter_route(struct interpreter *in, const struct op *op);
 void interpreter_dispatch(struct interpreter *in, const struct op *op);

@@ -45,6 +45,8 @@ static const char TINY_BERT[] =
     "{\"model_type\": \"bert\", \"vocab_size\": 11, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 2, \"intermediate_size\": 6, \"max_position_embeddings\": 6}";
 
+#define TINY_SCAN "\"vocab_size\": 11, \"hidden_size\": 8, \"chunk_size\": 2"
+
 #define TINY_LATENT                                                                                \
     "\"vocab_size\": 11, \"hidden_size\": 8, \"intermediate_size\": 8, \"num_hidden_layers\": 2, " \
     "\"num_attention_heads\": 4, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "                   \
@@ -116,6 +118,12 @@ const char *const TINY_MODELS[] = {
     "{\"model_type\": \"llama4_text\", " TINY_LLAMA_LIKE
     ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"intermediate_size_mlp\": 5, "
     "\"interleave_moe_layer_step\": 2, \"attention_chunk_size\": 2, \"no_rope_layer_interval\": 2}",
+    "{\"model_type\": \"mamba2\", " TINY_SCAN ", \"num_heads\": 4, \"head_dim\": 4, "
+    "\"state_size\": 3, \"n_groups\": 1, \"num_hidden_layers\": 1, \"use_bias\": true}",
+    "{\"model_type\": \"nemotron_h\", " TINY_SCAN ", \"mamba_num_heads\": 4, "
+    "\"mamba_head_dim\": 2, \"ssm_state_size\": 5, \"n_groups\": 2, \"conv_kernel\": 3, "
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, "
+    "\"intermediate_size\": 6, \"hybrid_override_pattern\": \"M*-\"}",
     NULL,
 };
 

@@ -1,0 +1,56 @@
+#include "cost_models/scan.h"
+#include "models/op_scan.h"
+
+#include <math.h>
+
+// States pass from chunk to chunk in fp32: each is written by the GEMM that makes it, read and
+// written by the kernel that adds up what comes from the chunks before, and read again; the GEMMs'
+// own prices have the first and the last. Backward passes the gradients of the states as well.
+static double passing_bytes(const struct scan_shape *shape, bool is_forward)
+{
+    double states = (double)op_scan_states(shape);
+    return 2 * states * sizeof(float) * (is_forward ? 1 : 2);
+}
+
+static struct scan_shape shape_of(const struct block_program *program, const struct instr *instr)
+{
+    const struct op *op = &program->block->ops[instr->op];
+    bool is_forward = instr->kind == OP_SCAN;
+    const struct tensor *b = &program->block->tensors[op->inputs[is_forward ? 2 : 3]];
+    int state = tensor_find_dim(b, DIM_STATE);
+    int64_t chunk = op->chunk > 0 && op->chunk < instr->seq ? op->chunk : instr->seq;
+    return (struct scan_shape){.batch = instr->batch,
+                               .seq = instr->seq,
+                               .heads = instr->heads,
+                               .groups = instr->kv_heads,
+                               .head_dim = instr->head_dim,
+                               .state = b->extents[state].size,
+                               .chunk = chunk};
+}
+
+// The batched GEMMs of its chunks one after another, as the kernels of the paper's authors run
+// them, and one that passes the states on. No stack computes them narrower than in 16 bits.
+struct compute_cost scan_price(const struct compute_context *context,
+                               const struct block_program *program, const struct instr *instr)
+{
+    bool is_forward = instr->kind == OP_SCAN;
+    const struct scan_shape shape = shape_of(program, instr);
+    struct compute_context wide = *context;
+    struct scan_gemm gemms[SCAN_GEMM_MAX];
+    int count = op_scan_gemms(&shape, is_forward, gemms);
+    double launch_s = context->device->launch_latency_s, longest_s = 0;
+    wide.precision = wide_precision(context->device, context->precision);
+    struct compute_cost cost = {.s =
+                                    launch_s + stream_s(context, passing_bytes(&shape, is_forward)),
+                                .bound = BOUND_MEMORY,
+                                .kernel_count = count + 1};
+    for (int i = 0; i < count; i++) {
+        enum bound bound;
+        double busy_s = gemm_s(&wide, &gemms[i].gemm, 0, &bound) - launch_s;
+        cost.s += busy_s * gemms[i].share + launch_s;
+        if (busy_s <= longest_s) continue;
+        longest_s = busy_s;
+        cost.bound = bound;
+    }
+    return cost;
+}

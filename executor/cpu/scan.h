@@ -1,0 +1,13 @@
+#pragma once
+#include "executor/cpu/cpu.h"
+
+// A scan (models/op_scan.h) as one rank has it: some of the heads, and the groups that these read.
+struct scan_call {
+    int64_t batch, seq, heads, groups, width, state;  // here
+    int64_t heads_each, first_head, first_group;      // heads of a group; where both begin
+    int64_t stride;  // tokens from a state that is kept to the next
+    const REAL *x, *dt, *b, *c, *a_log, *d;
+};
+
+// From the call's inputs, x and on; NULL, or what is wrong with them.
+const char *scan_read(struct scan_call *scan, const struct kernel_call *call, int first_input);

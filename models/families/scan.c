@@ -1,0 +1,126 @@
+#include "models/families/layers.h"
+
+#include <assert.h>
+
+// The mixer of Mamba-2 (Dao and Gu 2024, arXiv 2405.21060, section 7; transformers' Mamba2Mixer):
+// projections to the gate z, to x, B and C, which pass through a convolution, and to the steps dt;
+// the scan; a norm of what the gate leaves, by groups; the projection out. The one matrix that
+// published models have for all projections in, and the one convolution, are written as their
+// parts, so that what tensor parallel ranks split is a dim of its own.
+
+enum { MERGE_SCAN = 4 };
+
+static struct shape by_head(const struct scan_sizes *scan)
+{
+    return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count},
+                 {DIM_HEAD_DIM, scan->head_dim});
+}
+
+static struct shape by_group(const struct scan_sizes *scan)
+{
+    return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_KV_HEAD, scan->group_count},
+                 {DIM_STATE, scan->state});
+}
+
+static int project_in(struct layers *layers, int input, const char *name, struct shape output)
+{
+    const struct decoder *d = layers->decoder;
+    struct shape weight = SHAPE({DIM_HIDDEN, d->hidden}, output.extents[2], output.extents[3]);
+    struct projection projection = {.name = name,
+                                    .weight = weight,
+                                    .output = output,
+                                    .merge = MERGE_SCAN,
+                                    .bias = d->scan.bias};
+    return layers_project(layers, input, projection);
+}
+
+static int convolve(struct layers *layers, const char *name, int input)
+{
+    const struct scan_sizes *scan = &layers->decoder->scan;
+    struct shape shape = builder_shape(&layers->builder, input);
+    struct extent first = shape.extents[2], last = shape.extents[3];
+    struct op op = {.name = name,
+                    .kind = OP_CONV,
+                    .function = scan->activation,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = {input}};
+    op.inputs[1] =
+        layers_parameter(layers, name, "weight", SHAPE(first, last, {DIM_TAP, scan->taps}), NULL);
+    if (scan->conv_bias) {
+        op.inputs[op.input_count++] =
+            layers_parameter(layers, name, "bias", SHAPE(first, last), NULL);
+    }
+    op.outputs[0] = layers_activation(layers, name, shape);
+    builder_op(&layers->builder, op);
+    return op.outputs[0];
+}
+
+// dt = softplus(projection + bias): how far each head steps at a token.
+static int steps(struct layers *layers, int input)
+{
+    const struct scan_sizes *scan = &layers->decoder->scan;
+    struct shape heads = SHAPE({DIM_HEAD, scan->head_count});
+    int dt = project_in(layers, input, "scan.dt",
+                        SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count}));
+    int bias = layers_parameter(layers, "scan.step", "bias", heads, NULL);
+    int shifted = layers_add(layers, "scan.shifted", dt, bias);
+    double least = scan->step_min > 0 ? scan->step_min : -1;
+    return layers_function(layers, "scan.steps", shifted, FUNCTION_SOFTPLUS, least);
+}
+
+static int scan_over(struct layers *layers, int x, int dt, int b, int c)
+{
+    const struct scan_sizes *scan = &layers->decoder->scan;
+    struct shape heads = SHAPE({DIM_HEAD, scan->head_count});
+    int a_log = layers_parameter(layers, "scan", "a_log", heads, NULL);
+    int d = layers_parameter(layers, "scan", "d", heads, NULL);
+    int y = layers_activation(layers, "scan.core", by_head(scan));
+    struct op op = {.name = "scan.core",
+                    .kind = OP_SCAN,
+                    .scalar = 1,
+                    .chunk = scan->chunk,
+                    .input_count = 6,
+                    .output_count = 1,
+                    .inputs = {x, dt, b, c, a_log, d},
+                    .outputs = {y}};
+    builder_op(&layers->builder, op);
+    return y;
+}
+
+static int group_norm(struct layers *layers, int input)
+{
+    const struct scan_sizes *scan = &layers->decoder->scan;
+    struct shape shape = by_head(scan), last = SHAPE(shape.extents[2], shape.extents[3]);
+    int output = layers_norm_over(layers, "scan.gate_norm", input, last);
+    struct block *block = layers->builder.block;
+    block->ops[block->op_count - 1].groups = scan->norm_groups;
+    return output;
+}
+
+int layers_scan(struct layers *layers, int input)
+{
+    const struct decoder *d = layers->decoder;
+    const struct scan_sizes *scan = &d->scan;
+    assert(scan->head_count % scan->group_count == 0);
+    int z = project_in(layers, input, "scan.z", by_head(scan));
+    int x = project_in(layers, input, "scan.x", by_head(scan));
+    int b = project_in(layers, input, "scan.b", by_group(scan));
+    int c = project_in(layers, input, "scan.c", by_group(scan));
+    int dt = steps(layers, input);
+    x = convolve(layers, "scan.x_conv", x);
+    b = convolve(layers, "scan.b_conv", b);
+    c = convolve(layers, "scan.c_conv", c);
+    int y = scan_over(layers, x, dt, b, c);
+    y = layers_gate(layers, "scan.gate", z, y, FUNCTION_SILU, 1);
+    if (scan->norm_groups > 0) y = group_norm(layers, y);
+    struct shape heads = by_head(scan);
+    struct projection out = {
+        .name = "scan.out",
+        .weight = SHAPE(heads.extents[2], heads.extents[3], {DIM_HIDDEN, d->hidden}),
+        .output = layers_tokens(DIM_HIDDEN, d->hidden),
+        .bias = scan->bias,
+    };
+    return layers_project(layers, y, out);
+}

@@ -1,0 +1,40 @@
+#include "models/families/family.h"
+
+// What the families with layers that scan ask of their keys.
+
+const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, unsigned parts)
+{
+    uint8_t *alike = ARENA_NEW(reader->arena, uint8_t, layer_count);
+    for (int64_t i = 0; i < layer_count; i++)
+        alike[i] = (uint8_t)parts;
+    return alike;
+}
+
+// All published models have steps without an upper limit, which json writes in several ways.
+static void read_limit(struct family_reader *reader, double *least)
+{
+    static const char KEY[] = "time_step_limit";
+    if (reader->err->kind || !json_has(reader->object, KEY)) return;
+    struct json limit = json_get(reader->object, KEY, reader->err);
+    if (!json_is_array(&limit) || json_count(&limit, reader->err) != 2) {
+        json_fail(&limit, reader->err, "expected two numbers");
+        return;
+    }
+    struct json low = json_item(&limit, 0), high = json_item(&limit, 1);
+    bool is_open = !json_is_number(&high) || json_f64(&high, -1e300, 1e300, reader->err) > 1e30;
+    *least = json_f64(&low, 0, 1e6, reader->err);
+    if (!reader->err->kind && !is_open)
+        json_fail(&limit, reader->err, "an upper limit of steps is not supported");
+}
+
+void family_check_scan(struct family_reader *reader, struct decoder *decoder, const char *head_key,
+                       const char *group_key)
+{
+    struct scan_sizes *scan = &decoder->scan;
+    read_limit(reader, &scan->step_min);
+    if (reader->err->kind) return;
+    if (scan->head_count % scan->group_count != 0) {
+        family_fail(reader, group_key, "%lld groups do not divide %lld heads (%s)",
+                    (long long)scan->group_count, (long long)scan->head_count, head_key);
+    }
+}

@@ -1,0 +1,109 @@
+#include "models/op_scan.h"
+
+#include <assert.h>
+
+static bool is_whole_seq(enum dim dim)
+{
+    return dim == DIM_SEQ || dim == DIM_TAP;
+}
+
+// Free where the result has the dim, a sum where it lacks it: taps aside, gradients of weights.
+enum split op_conv_split(const struct block *block, const struct op *op, enum dim dim)
+{
+    const struct tensor *output = &block->tensors[op->outputs[0]];
+    if (is_whole_seq(dim) || !op_has_dim(block, op, dim)) return SPLIT_NO;
+    return tensor_find_dim(output, dim) >= 0 ? SPLIT_FREE : SPLIT_PARTIAL;
+}
+
+enum split op_scan_split(const struct block *block, const struct op *op, enum dim dim)
+{
+    (void)block, (void)op;
+    return dim == DIM_BATCH || dim == DIM_HEAD ? SPLIT_FREE : SPLIT_NO;
+}
+
+// A multiplication and an addition a tap; in backward for x and for the weight.
+double op_conv_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
+{
+    const struct op *forward = &block->ops[op->forward_op];
+    const struct tensor *x = &block->tensors[forward->inputs[0]];
+    double elements = (double)size[DIM_TAP];
+    for (int i = 0; i < x->rank; i++)
+        elements *= (double)size[x->extents[i].dim];
+    return (op->phase == PHASE_FORWARD ? 2.0 : 4.0) * elements;
+}
+
+static int64_t chunk_of(int64_t chunk, int64_t seq)
+{
+    return chunk > 0 && chunk < seq ? chunk : seq;
+}
+
+double op_scan_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
+{
+    (void)block;
+    const struct scan_shape shape = {.batch = size[DIM_BATCH],
+                                     .seq = size[DIM_SEQ],
+                                     .heads = size[DIM_HEAD],
+                                     .groups = size[DIM_KV_HEAD],
+                                     .head_dim = size[DIM_HEAD_DIM],
+                                     .state = size[DIM_STATE],
+                                     .chunk = chunk_of(op->chunk, size[DIM_SEQ])};
+    struct scan_gemm gemms[SCAN_GEMM_MAX];
+    int count = op_scan_gemms(&shape, op->phase == PHASE_FORWARD, gemms);
+    double flop = 0;
+    for (int i = 0; i < count; i++)
+        flop += gemms[i].share * gemm_flop(&gemms[i].gemm);
+    return flop;
+}
+
+double op_scan_model_flop(const struct block *block, const struct op *op)
+{
+    const struct tensor *x = &block->tensors[op->inputs[0]], *b = &block->tensors[op->inputs[2]];
+    int head = tensor_find_dim(x, DIM_HEAD), width = tensor_find_dim(x, DIM_HEAD_DIM);
+    int state = tensor_find_dim(b, DIM_STATE);
+    assert(head >= 0 && width >= 0 && state >= 0);
+    return 4.0 * (double)x->extents[head].size * (double)x->extents[width].size *
+           (double)b->extents[state].size;
+}
+
+static int64_t chunk_count(const struct scan_shape *shape)
+{
+    return (shape->seq + shape->chunk - 1) / shape->chunk;
+}
+
+// The last chunk of a sequence that chunks do not divide is padded, as kernels do.
+int op_scan_gemms(const struct scan_shape *shape, bool is_forward,
+                  struct scan_gemm gemms[SCAN_GEMM_MAX])
+{
+    assert(shape->chunk > 0 && shape->chunk <= shape->seq && shape->groups > 0);
+    static const double WHOLE = 1, CAUSAL = 0.5;
+    int64_t q = shape->chunk, p = shape->head_dim, n = shape->state;
+    int64_t chunks = shape->batch * chunk_count(shape);
+    int64_t heads = chunks * shape->heads, groups = chunks * shape->groups;
+    const struct scan_gemm forward[] = {
+        {{groups, q, q, n}, WHOLE},  // scores: C B^T
+        {{heads, q, p, q}, CAUSAL},  // y of the chunk's own tokens: decayed scores x
+        {{heads, p, n, q}, WHOLE},   // what the chunk leaves: x^T B
+        {{heads, q, p, n}, WHOLE},   // y of all tokens before: C h
+    };
+    const struct scan_gemm backward[] = {
+        {{groups, q, q, n}, WHOLE},  // scores, and what each chunk leaves, again
+        {{heads, p, n, q}, WHOLE},  {{heads, p, n, q}, WHOLE},  // gradient of the state: d_y^T C
+        {{heads, q, p, q}, CAUSAL},                             // d_x: scores^T d_y, and B d_h
+        {{heads, q, p, n}, WHOLE},  {{heads, q, n, p}, WHOLE},  // d_C: d_y h
+        {{heads, q, n, p}, WHOLE},                              // d_B: x d_h
+        {{heads, q, q, p}, CAUSAL},                             // gradient of the scores: d_y x^T
+        {{groups, q, n, q}, WHOLE},                             // and what of it goes to C and B
+        {{groups, q, n, q}, WHOLE},
+    };
+    const struct scan_gemm *from = is_forward ? forward : backward;
+    int count = is_forward ? (int)(sizeof forward / sizeof *forward)
+                           : (int)(sizeof backward / sizeof *backward);
+    for (int i = 0; i < count; i++)
+        gemms[i] = from[i];
+    return count;
+}
+
+int64_t op_scan_states(const struct scan_shape *shape)
+{
+    return shape->batch * chunk_count(shape) * shape->heads * shape->head_dim * shape->state;
+}

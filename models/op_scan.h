@@ -1,0 +1,47 @@
+#pragma once
+#include "models/op.h"
+
+// The rules of OP_CONV, OP_SCAN and their backward, for the table of models/op.c.
+//
+// OP_SCAN is the state-space recurrence of Mamba-2 (Dao and Gu 2024, arXiv 2405.21060, equation 1
+// and section 3.1: A is one number a head). Inputs x (batch, seq, head, head_dim), dt (batch, seq,
+// head), B and C (batch, seq, kv_head, state), A_log and D (head); of each head, with its group's B
+// and C and a state h of (head_dim, state) that starts as zeros:
+//     h(t) = exp(-exp(A_log) dt(t)) h(t-1) + dt(t) x(t) B(t)^T,   y(t) = h(t) C(t) + D x(t).
+// Groups are the kv heads of its heads: an axis on the heads splits them as far as they go.
+
+// Whether a token's result depends on tokens before it, so that no rank can have a part of a
+// sequence alone, but of the heads.
+static inline bool op_mixes_tokens(enum op_kind kind)
+{
+    return kind == OP_CONV || kind == OP_CONV_BACKWARD || kind == OP_SCAN ||
+           kind == OP_SCAN_BACKWARD;
+}
+
+// Sequences are whole in both: a state, or the last tokens, would have to come from the ranks in
+// front. Channels are independent of each other.
+enum split op_conv_split(const struct block *block, const struct op *op, enum dim dim);
+enum split op_scan_split(const struct block *block, const struct op *op, enum dim dim);
+
+double op_conv_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
+double op_scan_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT]);
+// Forward flops of one token in all heads: each number of the state is written and read once, by a
+// multiplication and an addition.
+double op_scan_model_flop(const struct block *block, const struct op *op);
+
+// What a scan is on one rank.
+struct scan_shape {
+    int64_t batch, seq, heads, groups, head_dim, state;
+    int64_t chunk;  // no more than seq
+};
+// The GEMMs as which chunks of the sequence are worked on (the same paper, section 6), of which
+// `share` is computed: half of what a causal mask leaves half of. Returns how many there are.
+enum { SCAN_GEMM_MAX = 10 };
+struct scan_gemm {
+    struct gemm gemm;
+    double share;
+};
+int op_scan_gemms(const struct scan_shape *shape, bool is_forward,
+                  struct scan_gemm gemms[SCAN_GEMM_MAX]);
+// Numbers of the states between chunks.
+int64_t op_scan_states(const struct scan_shape *shape);

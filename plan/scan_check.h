@@ -1,0 +1,17 @@
+#pragma once
+#include "models/graph.h"
+#include "plan/parallel.h"
+
+// What layers that scan ask of degrees; true of models without.
+
+// Whether ranks that split the heads share kv heads, or groups, evenly: none has parts of two.
+bool kv_heads_share(int64_t kv_heads, int64_t ranks);
+// Whether they share the heads of scans and their groups; a group whose norm is its own is whole on
+// a rank.
+bool scan_shares(const struct graph *graph, int64_t ranks);
+// Whether so many context parallel ranks leave weights to a stage of ZeRO: they split those of
+// scans with the heads, where stages above 1 would shard them, too.
+bool scan_leaves_shards(const struct graph *graph, int cp, int zero);
+// Sequences are split for scans only where ranks exchange them for heads.
+MUST_CHECK bool scan_check_cp(const struct graph *graph, const struct parallel *parallel,
+                              struct err *err);

@@ -1,0 +1,97 @@
+#include "tests/support/priced.h"
+#include "tests/support/test.h"
+
+#include "models/op_scan.h"
+
+// The work of a scan, by hand, and its price as the GEMMs of its chunks.
+
+static double flop_of(const struct scan_shape *shape, bool is_forward)
+{
+    struct scan_gemm gemms[SCAN_GEMM_MAX];
+    int count = op_scan_gemms(shape, is_forward, gemms);
+    double flop = 0;
+    for (int i = 0; i < count; i++)
+        flop += gemms[i].share * gemm_flop(&gemms[i].gemm);
+    return flop;
+}
+
+// Two sequences of 10 tokens are six chunks of 4, the last of each padded. Of scores (4 x 4 x 5)
+// there are 12, one a chunk and group; of a head and chunk 24: what is inside the chunk 4 x 3 x 4,
+// half of it masked, its state 3 x 5 x 4 and what the state in front says 4 x 3 x 5.
+static void the_work_of_chunks_is_counted_by_hand(void **state)
+{
+    (void)state;
+    const struct scan_shape shape = {
+        .batch = 2, .seq = 10, .heads = 4, .groups = 2, .head_dim = 3, .state = 5, .chunk = 4};
+    assert_true(flop_of(&shape, true) == 2 * (12 * 80 + 24 * 24 + 24 * 60 + 24 * 60));
+    // Scores and states again, five of the state's size, two inside the chunk, two of the scores.
+    assert_true(flop_of(&shape, false) == 2 * (12 * 80 + 24 * 60 * 5 + 24 * 24 * 2 + 12 * 80 * 2));
+    assert_int_equal(op_scan_states(&shape), 2 * 3 * 4 * 3 * 5);
+}
+
+// Matrices: 2560 to 2 x 5120 + 2 x 128 + 80 and back from 5120 in 64 layers, and the head. A number
+// of the state is written and read by a multiplication and an addition each, three times with
+// backward.
+static void model_flops_are_those_of_matrices_and_states(void **state)
+{
+    struct priced of = priced_start(*state, "mamba2-2.7b", "dgx-h100", "megatron-core");
+    int64_t matrices =
+        INT64_C(64) * (2560 * (2 * 5120 + 2 * 128 + 80) + 5120 * 2560) + 50288 * 2560;
+    assert_int_equal(graph_matmul_parameter_count(of.graph), matrices);
+    double states = 64.0 * 80 * 64 * 128 * 4 * 3;
+    assert_true(graph_model_flop(of.graph, 4096) == 4096 * (6 * (double)matrices + states));
+}
+
+struct found {
+    double forward_s, backward_s, forward_flop, backward_flop;
+    double forward_kernels, backward_kernels;
+};
+
+static struct found find(struct arena *arena, int64_t seq_len, enum precision precision)
+{
+    struct priced of = priced_start(arena, "mamba2-2.7b", "dgx-h100", "megatron-core");
+    struct found found = {0};
+    of.workload.seq_len = seq_len;
+    of.workload.precision = precision;
+    priced_finish(&of);
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    for (int i = 0; i < layer->instr_count; i++) {
+        const struct instr *instr = &layer->instrs[i];
+        if (instr->collective || (instr->kind != OP_SCAN && instr->kind != OP_SCAN_BACKWARD))
+            continue;
+        struct compute_cost cost = compute_price(&of.context.compute, layer, instr);
+        bool is_forward = instr->kind == OP_SCAN;
+        *(is_forward ? &found.forward_s : &found.backward_s) += cost.s;
+        *(is_forward ? &found.forward_flop : &found.backward_flop) += instr->flop;
+        *(is_forward ? &found.forward_kernels : &found.backward_kernels) += cost.kernel_count;
+        assert_true(cost.s >
+                    instr->flop / of.context.compute.device->peak_flop_per_s[PRECISION_BF16]);
+    }
+    assert_true(found.forward_s > 0 && found.backward_s > 0);
+    return found;
+}
+
+static void a_scan_costs_what_its_gemms_do(void **state)
+{
+    struct found some = find(*state, 4096, PRECISION_BF16);
+    struct found more = find(*state, 8192, PRECISION_BF16);
+    struct found narrow = find(*state, 4096, PRECISION_FP8);
+    // A kernel a GEMM and one that passes the states on.
+    assert_true(some.forward_kernels == 5 && some.backward_kernels == 11);
+    // Work and, but for the launches, time grow with the sequence, not with its square.
+    assert_true(more.forward_flop == 2 * some.forward_flop);
+    assert_true(more.backward_flop == 2 * some.backward_flop);
+    assert_true(more.forward_s > 1.5 * some.forward_s && more.forward_s <= 2 * some.forward_s);
+    assert_true(more.backward_s > 1.5 * some.backward_s && more.backward_s <= 2 * some.backward_s);
+    assert_true(narrow.forward_s == some.forward_s && narrow.backward_s == some.backward_s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_work_of_chunks_is_counted_by_hand),
+        cmocka_unit_test(model_flops_are_those_of_matrices_and_states),
+        cmocka_unit_test(a_scan_costs_what_its_gemms_do),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

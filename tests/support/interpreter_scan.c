@@ -1,0 +1,180 @@
+#include "tests/support/interpreter_math.h"
+
+#include <assert.h>
+#include <math.h>
+
+// A causal convolution as its definition, and a scan as the matrix that it is (Dao and Gu 2024,
+// arXiv 2405.21060, equation 3): no state, but every pair of a token and one before it, so that
+// nothing is shared with a kernel that walks along the sequence.
+
+// Indices of a place, and of the same channels at another token.
+struct spot {
+    int64_t index[DIM_COUNT];
+};
+
+static double at(const struct interpreter *in, int tensor, const struct spot *place)
+{
+    return *interpreter_at(in, tensor, place->index);
+}
+
+static void add(struct interpreter *in, int tensor, const struct spot *place, double value)
+{
+    *interpreter_at(in, tensor, place->index) += value;
+}
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double silu_slope(double x)
+{
+    double p = 1 / (1 + exp(-x));
+    return p * (1 + x * (1 - p));
+}
+
+// What the function of a convolution is given: x, weight and bias are inputs from `first` on.
+static double convolved(const struct interpreter *in, const struct op *op, int first,
+                        struct spot place)
+{
+    int64_t taps = interpreter_size(in, op->inputs[first + 1], DIM_TAP);
+    int64_t t = place.index[DIM_SEQ];
+    double sum = op->input_count > first + 2 ? at(in, op->inputs[first + 2], &place) : 0;
+    for (int64_t k = 0; k < taps; k++) {
+        int64_t from = t - (taps - 1) + k;
+        place.index[DIM_TAP] = k;
+        place.index[DIM_SEQ] = from;
+        if (from >= 0)
+            sum += at(in, op->inputs[first + 1], &place) * at(in, op->inputs[first], &place);
+    }
+    return sum;
+}
+
+static void spread(struct interpreter *in, const struct op *op, struct spot place, double d)
+{
+    int64_t taps = interpreter_size(in, op->inputs[2], DIM_TAP), t = place.index[DIM_SEQ];
+    if (op->output_count > 2) add(in, op->outputs[2], &place, d);
+    for (int64_t k = 0; k < taps; k++) {
+        place.index[DIM_TAP] = k;
+        place.index[DIM_SEQ] = t - (taps - 1) + k;
+        if (place.index[DIM_SEQ] < 0) continue;
+        add(in, op->outputs[0], &place, d * at(in, op->inputs[2], &place));
+        add(in, op->outputs[1], &place, d * at(in, op->inputs[1], &place));
+    }
+}
+
+void interpreter_conv(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_CONV, has_function = op->function == FUNCTION_SILU;
+    assert(has_function || op->function == FUNCTION_NONE);
+    int64_t size[DIM_COUNT];
+    struct spot place = {{0}};
+    interpreter_sizes(in, op->inputs[0], size);
+    do {
+        double sum = convolved(in, op, is_forward ? 0 : 1, place);
+        if (is_forward) {
+            *interpreter_at(in, op->outputs[0], place.index) = has_function ? silu(sum) : sum;
+        } else {
+            double d = at(in, op->inputs[0], &place);
+            spread(in, op, place, has_function ? d * silu_slope(sum) : d);
+        }
+    } while (interpreter_next(place.index, size));
+}
+
+// The inputs of a scan, from `first` on.
+enum { X, DT, B, C, A_LOG, D };
+
+// A pair of tokens, the later of which reads what the other wrote.
+struct pair {
+    const struct op *op;
+    const int *of;  // inputs
+    struct spot late, early;
+    double decay, dot;  // between the two; of C and B
+};
+
+static double rate(const struct interpreter *in, const struct pair *pair)
+{
+    return -exp(at(in, pair->of[A_LOG], &pair->late));
+}
+
+// The sum of the steps behind the early token, up to the late one.
+static double steps_between(const struct interpreter *in, const struct pair *pair)
+{
+    struct spot place = pair->late;
+    double sum = 0;
+    for (int64_t t = pair->early.index[DIM_SEQ] + 1; t <= pair->late.index[DIM_SEQ]; t++) {
+        place.index[DIM_SEQ] = t;
+        sum += at(in, pair->of[DT], &place);
+    }
+    return sum;
+}
+
+static void measure(const struct interpreter *in, struct pair *pair)
+{
+    int64_t state = interpreter_size(in, pair->of[B], DIM_STATE);
+    pair->decay = exp(rate(in, pair) * steps_between(in, pair));
+    pair->dot = 0;
+    for (int64_t n = 0; n < state; n++) {
+        pair->late.index[DIM_STATE] = pair->early.index[DIM_STATE] = n;
+        pair->dot += at(in, pair->of[C], &pair->late) * at(in, pair->of[B], &pair->early);
+    }
+}
+
+// With y(late) += decay dot dt x(early), the gradient of each factor; d is that of y(late).
+static void pair_backward(struct interpreter *in, struct pair *pair, double d)
+{
+    const int *to = pair->op->outputs;
+    double dt = at(in, pair->of[DT], &pair->early), x = at(in, pair->of[X], &pair->early);
+    double d_product = d * pair->decay * pair->dot;
+    add(in, to[X], &pair->early, d_product * dt);
+    add(in, to[DT], &pair->early, d_product * x);
+    int64_t state = interpreter_size(in, pair->of[B], DIM_STATE);
+    for (int64_t n = 0; n < state; n++) {
+        double d_dot = d * pair->decay * dt * x;
+        pair->late.index[DIM_STATE] = pair->early.index[DIM_STATE] = n;
+        add(in, to[C], &pair->late, d_dot * at(in, pair->of[B], &pair->early));
+        add(in, to[B], &pair->early, d_dot * at(in, pair->of[C], &pair->late));
+    }
+    double d_exponent = d_product * dt * x;
+    add(in, to[A_LOG], &pair->late, d_exponent * rate(in, pair) * steps_between(in, pair));
+    struct spot place = pair->late;
+    for (int64_t t = pair->early.index[DIM_SEQ] + 1; t <= pair->late.index[DIM_SEQ]; t++) {
+        place.index[DIM_SEQ] = t;
+        add(in, to[DT], &place, d_exponent * rate(in, pair));
+    }
+}
+
+// One number of the result, or what its gradient says.
+static void run_result(struct interpreter *in, struct pair *pair, bool is_forward)
+{
+    const struct op *op = pair->op;
+    int result = is_forward ? op->outputs[0] : op->inputs[0];
+    double *y = interpreter_at(in, result, pair->late.index), d = *y;
+    double x = at(in, pair->of[X], &pair->late), skip = at(in, pair->of[D], &pair->late);
+    if (is_forward) *y = skip * x;
+    if (!is_forward) add(in, op->outputs[X], &pair->late, d * skip);
+    if (!is_forward) add(in, op->outputs[D], &pair->late, d * x);
+    for (int64_t t = 0; t <= pair->late.index[DIM_SEQ]; t++) {
+        pair->early = pair->late;
+        pair->early.index[DIM_SEQ] = t;
+        measure(in, pair);
+        double dt = at(in, pair->of[DT], &pair->early), from = at(in, pair->of[X], &pair->early);
+        if (is_forward) *y += pair->decay * pair->dot * dt * from;
+        if (!is_forward) pair_backward(in, pair, d);
+    }
+}
+
+void interpreter_scan(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->kind == OP_SCAN;
+    struct pair pair = {.op = op, .of = op->inputs + (is_forward ? 0 : 1)};
+    int64_t size[DIM_COUNT], heads = interpreter_size(in, pair.of[X], DIM_HEAD);
+    int64_t groups = interpreter_size(in, pair.of[B], DIM_KV_HEAD);
+    struct spot place = {{0}};
+    interpreter_sizes(in, pair.of[X], size);
+    do {
+        pair.late = place;
+        pair.late.index[DIM_KV_HEAD] = place.index[DIM_HEAD] * groups / heads;
+        run_result(in, &pair, is_forward);
+    } while (interpreter_next(place.index, size));
+}
