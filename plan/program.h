@@ -100,6 +100,9 @@ MUST_CHECK bool program_check(const struct graph *graph, const struct cluster *c
 // A model of samples (one position each) has no sequences to choose the length of. ERR_USAGE.
 MUST_CHECK bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
                                       struct err *err);
+// Adapters beside nothing that the model has would leave nothing to train. ERR_USAGE.
+MUST_CHECK bool program_check_lora(const struct graph *graph, struct adapters lora,
+                                   struct err *err);
 // What is moved to NVMe needs some, and parameters what updates them beside them. ERR_USAGE.
 MUST_CHECK bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                                       struct err *err);

@@ -506,6 +506,12 @@ bool program_check_seq_len(const struct graph *graph, const struct workload *wor
                    (long long)workload->seq_len, graph->name);
 }
 
+bool program_check_lora(const struct graph *graph, struct adapters lora, struct err *err)
+{
+    if (lora.rank == 0 || adapters_reach(graph, lora)) return true;
+    return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);
+}
+
 bool program_check(const struct graph *graph, const struct cluster *cluster,
                    const struct workload *workload, const struct parallel *parallel,
                    struct err *err)

@@ -47,12 +47,13 @@ static bool check_turns(const struct pins *pins, const struct graph *graph, stru
 }
 
 // What our executor has no kernels for is nothing to plan for it.
-static bool check_model(const struct search_request *request, struct err *err)
+static bool check_model(const struct search_request *request, struct adapters lora, struct err *err)
 {
     struct arena arena = {0};
     const struct import_options options = {0};
     const struct graph *graph = model_graph(&arena, request->model, &options);
     bool is_right = program_check_seq_len(graph, &request->workload, err) &&
+                    program_check_lora(graph, lora, err) &&
                     (!stack_is_executed(request->stack) || unexecuted_check_graph(graph, err));
     is_right = is_right && check_turns(&request->pins, graph, err);
     if (is_right && graph->frames > 0 && !stack_has_videos(request->stack))
@@ -80,7 +81,7 @@ static bool check_request(const struct search_request *request, struct err *err)
     return cluster_check_precision(request->cluster, precision, err) &&
            stack_check_precision(request->stack, precision, err) &&
            stack_check_executed(request->stack, &request->workload, &parallel, err) &&
-           check_model(request, err);
+           check_model(request, parallel.lora, err);
 }
 
 // The whole plan, lowered anew and played event by event. What the search composed must be what the

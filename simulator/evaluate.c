@@ -289,6 +289,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!stack_can_run(stack, parallel, arena, &why)) return err_set(err, ERR_USAGE, "%s", why);
 
     struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
+    if (!program_check_lora(graph, parallel->lora, err)) return false;
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
