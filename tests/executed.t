@@ -21,6 +21,14 @@ write_text("$folder/moe.json", $json->encode({model_type => 'mixtral', vocab_siz
     hidden_size => 32, intermediate_size => 32, num_hidden_layers => 2, num_attention_heads => 4,
     num_key_value_heads => 2, num_local_experts => 8, num_experts_per_tok => 2}));
 
+# Both with 32 tokens: 4 frames of 8 places, 4 sequences of 8 residues.
+write_text("$folder/video.json", $json->encode({model_type => 'STDiT3', hidden_size => 16,
+    num_heads => 4, depth => 2, in_channels => 2, caption_channels => 8, model_max_length => 4,
+    input_size => [4, 4, 8]}));
+write_text("$folder/protein.json", $json->encode({model_type => 'evoformer', no_blocks => 2,
+    c_m => 8, c_z => 8, no_heads_msa => 2, no_heads_pair => 2, c_hidden_msa_att => 4,
+    c_hidden_pair_att => 4, c_hidden_opm => 4, c_hidden_mul => 8, msa_depth => 4, residues => 8}));
+
 my %base = ('--precision' => 'fp32', '--seq-len' => 32, '--global-batch' => 8,
             '--micro-batch' => 1, '--gpus' => 2, '--stack' => 'meshwright');
 
@@ -58,7 +66,8 @@ my %KEYS = (
                     {value => '2d', '--tp' => 4, '--gpus' => 4, '--micro-batch' => 4},
                     map { {value => $_, '--tp' => 8, '--gpus' => 8, '--micro-batch' => 4} }
                     qw(2.5d 3d)],
-        cp_kind => [map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)],
+        cp_kind => [(map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)),
+                    map { {value => 'axial', '--cp' => 2, model => $_} } qw(video protein)],
         sp => [map { {value => $_, '--tp' => 2} } qw(on off)],
         vpp => [{@PIPE, value => 2, '--schedule' => 'interleaved'}],
         micro_batch => [{value => 2, '--dp' => 2}],
