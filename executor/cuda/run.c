@@ -67,6 +67,17 @@ const char *cuda_can_run(const struct kernel_call *call)
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
         return cuda_check_scan(call, kind == OP_SCAN ? 0 : 1);
+    case OP_SOFTMAX:
+    case OP_SOFTMAX_BACKWARD:
+        return array_find(&call->inputs[0], DIM_SEQ) < 0
+                   ? "softmax needs head, seq and, last, kv_seq"
+                   : NULL;
+    case OP_ELEMENTWISE:
+        return call->op->function == FUNCTION_MODULATE ? "no kernel for this element-wise function"
+                                                       : NULL;
+    case OP_LOSS:
+    case OP_LOSS_BACKWARD:
+        return call->op->function == FUNCTION_SQUARED_ERROR ? "no kernel for this loss" : NULL;
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:
