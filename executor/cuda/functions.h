@@ -12,5 +12,5 @@ enum map_function {
     MAP_SOFTCAP,
     MAP_SIGMOID = 10,
     MAP_CLAMPED_SWIGLU,
-    MAP_SOFTPLUS = 19,
+    MAP_SOFTPLUS = 21,
 };
