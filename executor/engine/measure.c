@@ -29,7 +29,8 @@ struct measure {
     int measured_steps, fine_steps;
     int updated_steps;                      // of those: in fp16 gradients had room
     struct event *start, **began, **ended;  // [task]; NULL: the host's clock is right
-    bool *is_shown;                         // [task]: timed in every step
+    bool *is_shown;                         // [task]: an event of it is in every step
+    bool *is_whole;                         // [task]: both are
     double step_began_s;
     double best_s, best_began_s;
     int64_t shift_ns;                 // of this rank's clock of the step behind the first rank's
@@ -70,6 +71,12 @@ bool measure_is_fine(const struct engine *engine)
 static bool is_timed(const struct engine *engine, int task)
 {
     return measure_is_fine(engine) || engine->measure->is_shown[task];
+}
+
+// A slot's first and last task each have but that side of the slot in every step.
+static bool is_timed_alone(const struct engine *engine, int task)
+{
+    return measure_is_fine(engine) || engine->measure->is_whole[task];
 }
 
 static bool open_events(struct engine *engine);
@@ -188,6 +195,7 @@ static bool open_events(struct engine *engine)
     measure->began = ARENA_NEW(engine->arena, struct event *, tasks + 1);
     measure->ended = ARENA_NEW(engine->arena, struct event *, tasks + 1);
     measure->is_shown = ARENA_NEW(engine->arena, bool, tasks + 1);
+    measure->is_whole = ARENA_NEW(engine->arena, bool, tasks + 1);
     measure->start = backend->event_new(engine->device);
     bool has_all = measure->start != NULL;
     for (int t = 0; t < tasks && has_all; t++) {
@@ -198,7 +206,8 @@ static bool open_events(struct engine *engine)
         bool is_exchange =
             instr && instr->collective != COLLECTIVE_NONE && instr->collective != COLLECTIVE_SLICE;
         bool is_copy = engine->script->tasks[t].stream != STREAM_COMPUTE;
-        measure->is_shown[t] |= is_exchange || is_copy || has_own_kind(engine, t);
+        measure->is_whole[t] = is_exchange || is_copy || has_own_kind(engine, t);
+        measure->is_shown[t] |= measure->is_whole[t];
         if (!begins_slot(engine, t)) continue;
         measure->is_shown[t] = measure->is_shown[end_of_slot(engine, t)] = true;
     }
@@ -263,10 +272,10 @@ static void add_step(struct engine *engine)
     for (int t = 0; t < engine->script->task_count; t++) {
         double seconds = measure->ends[t] - measure->starts[t];
         int inner = inner_kind(engine, t);
-        if (!engine->scale.skips)
-            tasks_add(engine, t, measure->bytes[t], is_timed(engine, t), seconds);
+        bool is_alone = is_timed_alone(engine, t);
+        if (!engine->scale.skips) tasks_add(engine, t, measure->bytes[t], is_alone, seconds);
         // What runs as one counts once, where it begins.
-        if (inner >= 0 && is_timed(engine, t) && !engine->prepared[t].is_joined)
+        if (inner >= 0 && is_alone && !engine->prepared[t].is_joined)
             add(measure, inner, 1, seconds, (double)measure->bytes[t]);
         if (has_own_kind(engine, t)) {
             add(measure, script_task_id(engine->script, t).kind, 1, seconds,

@@ -249,6 +249,37 @@ static void whole_runs_are_those_of_the_cpu(void **state)
     }
 }
 
+static double seconds_of(const struct run_outcome *outcome, enum run_group group, int first,
+                         int last)
+{
+    double seconds = 0;
+    for (int k = 0; k < outcome->kind_count; k++) {
+        const struct run_kind *kind = &outcome->kinds[k];
+        if (kind->group != group || kind->index < first || kind->index > last) continue;
+        seconds += kind->measured_s;
+    }
+    return seconds;
+}
+
+// Operators are timed in one step, the slots that they are in in all: where a slot begins and ends
+// an event of an operator is in every step, and its other one of that step alone.
+static void operators_take_no_longer_than_their_slots(void **state)
+{
+    struct run_case of = run_case_new(LLAMA, 16, 4);
+    struct err err = {0};
+    of.steps = 8, of.poison = false;
+    of.backend = "cuda";
+    const struct run_outcome *found = run_case_run(*state, &of, &err);
+    assert_string_equal(err.text, "");
+    assert_string_equal(found->error, "");
+    double slots = seconds_of(found, RUN_TASK, TASK_FORWARD, TASK_FORWARD) +
+                   seconds_of(found, RUN_TASK, TASK_BACKWARD, TASK_BACKWARD);
+    double operators = seconds_of(found, RUN_OPERATOR, 0, OP_KIND_COUNT);
+    assert_true(found->replay_count > 0);
+    // The step in which they are timed may be a slow one.
+    assert_true(operators > 0.2 * slots && operators < 3 * slots);
+}
+
 static void without_a_device_the_true_one_says_so_in_a_line(void **state)
 {
     struct err err = {0}, none = {0};
@@ -273,10 +304,12 @@ static void without_a_device_the_true_one_says_so_in_a_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        // First: ranks are forked, and CUDA does not outlive the fork of who has used it.
+        cmocka_unit_test(whole_runs_are_those_of_the_cpu),
+        cmocka_unit_test(operators_take_no_longer_than_their_slots),
         cmocka_unit_test(optimizers_step_as_on_the_cpu_and_round_what_they_wrote),
         cmocka_unit_test(sums_and_factors_are_those_of_the_cpu),
         cmocka_unit_test(boxes_are_those_of_the_cpu),
-        cmocka_unit_test(whole_runs_are_those_of_the_cpu),
         cmocka_unit_test(without_a_device_the_true_one_says_so_in_a_line),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
