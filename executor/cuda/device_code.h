@@ -14,19 +14,25 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #define DEVICE static __device__ __forceinline__
-#define KERNEL(name, type, a) static __global__ void name(const type a)
+#define KERNEL(name, type, a) \
+    static __global__ void __launch_bounds__(THREADS, 3) name(const type a)
 #define BLOCK_KERNEL KERNEL
 // Small arrays stay in registers where every index is known: a loop over one that is not unrolled
 // puts it into local memory, which is device memory (tests/cuda_resources.t).
 #define UNROLL _Pragma("unroll")
 #define LAUNCH(name, a, blocks, threads, stream) name<<<(unsigned)(blocks), threads, 0, stream>>>(a)
-#define GRID_KERNEL(name, type)                                             \
-    static __global__ void __launch_bounds__(THREADS, 3) name(const type a) \
-    {                                                                       \
-        name##_first(&a);                                                   \
-        cooperative_groups::this_grid().sync();                             \
-        name##_second(&a);                                                  \
+// Of as many threads as a row has chunks.
+#define ROW_KERNEL(name, type, a) \
+    static __global__ void __launch_bounds__(ROW_THREADS) name(const type a)
+#define GRID_KERNEL_OF(name, type, threads, blocks)                              \
+    static __global__ void __launch_bounds__(threads, blocks) name(const type a) \
+    {                                                                            \
+        name##_first(&a);                                                        \
+        cooperative_groups::this_grid().sync();                                  \
+        name##_second(&a);                                                       \
     }
+#define GRID_KERNEL(name, type) GRID_KERNEL_OF(name, type, THREADS, 3)
+#define ROW_GRID_KERNEL(name, type, threads) GRID_KERNEL_OF(name, type, threads, 1)
 #define LAUNCH_GRID(name, a, blocks, threads, stream) \
     launch_grid((const void *)(name), &(a), blocks, threads, stream)
 #elif !defined(CUDA_EMULATED)
@@ -48,23 +54,22 @@ enum { THREADS = 64 };
 #else
 enum { THREADS = 256 };
 #endif
-enum { BLOCKS_MAX = 1 << 16, CHUNK = 8 };
+enum { BLOCKS_MAX = 1 << 16, CHUNK = 8, ROW_THREADS = 1024 };
 
 #if defined(__CUDACC__)
 // All blocks of a grid that waits for itself have to be there at once. Those of NCCL keep 32
 // multiprocessors at most (its default of maxCTAs), and may wait for what comes behind this grid on
-// another device: it leaves them theirs. Two blocks each keep the memory of the others busy.
+// another device: it leaves them theirs. So many threads keep the memory of the others busy.
 static inline void launch_grid(const void *kernel, const void *args, int64_t blocks, int threads,
                                struct CUstream_st *stream)
 {
-    enum { BESIDE = 32, EACH = 2 };
-    int device = 0, units = 1, each = 1;
+    enum { BESIDE = 32, BUSY = 1024 };
+    int device = 0, units = 1, each = 1, wanted = threads < BUSY ? BUSY / threads : 1;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device);
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
     int64_t most =
-        (int64_t)(units > 2 * BESIDE ? units - BESIDE : units) * (each < EACH ? each : EACH);
-    if (most > GRID_BLOCKS) most = GRID_BLOCKS;
+        (int64_t)(units > 2 * BESIDE ? units - BESIDE : units) * (each < wanted ? each : wanted);
     void *pointers[] = {(void *)args};
     cudaLaunchCooperativeKernel(kernel, (unsigned)(blocks < most ? blocks : most),
                                 (unsigned)threads, pointers, 0, stream);
@@ -79,6 +84,12 @@ static inline int64_t blocks_for(int64_t count, int64_t each)
 {
     int64_t blocks = (count + each - 1) / each;
     return blocks < 1 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
+}
+
+// Of kernels that keep something for each block.
+static inline int64_t grid_blocks(int64_t blocks)
+{
+    return blocks < GRID_BLOCKS ? blocks : GRID_BLOCKS;
 }
 
 DEVICE float bf16_float(uint16_t bits)
@@ -202,16 +213,21 @@ DEVICE void store_chunk(struct reals x, int64_t at, int n, const float *v)
         *(uint4 *)p = words;
     }
 }
-// Where element `at` of dense rows stands when rows lie `stride` apart; 0: where it would.
+// Where element `at` of dense rows stands when rows lie `stride` apart; 0: where it would. Integers
+// of 64 bits are divided by some seventy instructions, those of 32 by a quarter of them.
 DEVICE int64_t apart(int64_t at, int64_t row, int64_t stride)
 {
-    return stride ? at / row * stride + at % row : at;
+    if (!stride) return at;
+    if (((uint64_t)at | (uint64_t)row) >> 32) return at / row * stride + at % row;
+    uint32_t line = (uint32_t)at / (uint32_t)row;
+    return line * stride + ((uint32_t)at - line * (uint32_t)row);
 }
 // Neighbours in dense rows, which may end and begin again elsewhere.
 DEVICE void load_apart(struct reals x, int64_t at, int n, int64_t row, int64_t stride, float *v)
 {
-    if (!stride || at % row + n <= row) {
-        load_chunk(x, apart(at, row, stride), n, v);
+    int64_t there = apart(at, row, stride);
+    if (!stride || apart(at + n - 1, row, stride) == there + n - 1) {
+        load_chunk(x, there, n, v);
         return;
     }
     UNROLL
@@ -221,8 +237,9 @@ DEVICE void load_apart(struct reals x, int64_t at, int n, int64_t row, int64_t s
 DEVICE void store_apart(struct reals x, int64_t at, int n, int64_t row, int64_t stride,
                         const float *v)
 {
-    if (!stride || at % row + n <= row) {
-        store_chunk(x, apart(at, row, stride), n, v);
+    int64_t there = apart(at, row, stride);
+    if (!stride || apart(at + n - 1, row, stride) == there + n - 1) {
+        store_chunk(x, there, n, v);
         return;
     }
     UNROLL
@@ -249,6 +266,21 @@ DEVICE float block_sum(float x)
     for (unsigned i = 0; i < blockDim.x / 32; i++)
         sum += part[i];
     return sum;
+}
+// Of two numbers at once.
+DEVICE void block_sums(float *x, float *y)
+{
+    __shared__ float part[64];
+    for (int mask = 16; mask > 0; mask /= 2) {
+        *x += __shfl_xor_sync(0xFFFFFFFFu, *x, mask);
+        *y += __shfl_xor_sync(0xFFFFFFFFu, *y, mask);
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = *x, part[32 + threadIdx.x / 32] = *y;
+    __syncthreads();
+    *x = *y = 0;
+    for (unsigned i = 0; i < blockDim.x / 32; i++)
+        *x += part[i], *y += part[32 + i];
 }
 DEVICE float block_max(float x)
 {

@@ -170,7 +170,7 @@ struct norm_args {
     int term_count;
     unsigned vectors;
     struct reals beside;  // backward: added to d_x; data NULL: none
-    float *partial;       // of backward, 2 * norm_partials(rows) * width
+    float *partial;       // of backward, 2 * norm_partials(rows, width) * width
     // Of rows that ranks share, `whole` wide: what has been exchanged, [rows]; NULL: rows are here.
     float *inner;
     int64_t whole;
@@ -184,7 +184,7 @@ enum norm_term { NORM_VALUE, NORM_SQUARE, NORM_GRADIENT, NORM_PRODUCT, NORM_TERM
 enum { NORM_KEPT_BYTES = (NORM_TERMS - 1) * 4 };
 void kernel_norm_exchange(struct CUstream_st *stream, const struct norm_args *args);
 void kernel_norm(struct CUstream_st *stream, const struct norm_args *args);
-int64_t norm_partials(int64_t rows);
+int64_t norm_partials(int64_t rows, int64_t width);
 void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args);
 
 // Which keys a query sees, all by index in the whole (executor/cpu/visible.h).

@@ -197,12 +197,12 @@ GRID_KERNEL(cast_both, struct line_args)
 void kernel_low_precision(struct CUstream_st *stream, const struct low_precision_args *args)
 {
     struct line_args lines = lines_of(args);
-    int64_t tiles = blocks_for(args->rows * args->columns, TILE * TILE);
+    int64_t tiles = grid_blocks(blocks_for(args->rows * args->columns, TILE * TILE));
     if (args->turned) {
         LAUNCH_GRID(cast_both, lines, tiles, THREADS, stream);
     } else if (args->column_stride != 1) {
         LAUNCH_GRID(cast_tiles, lines, tiles, THREADS, stream);
     } else {
-        LAUNCH_GRID(cast_lines, lines, blocks_for(lines.count, 1), THREADS, stream);
+        LAUNCH_GRID(cast_lines, lines, grid_blocks(blocks_for(lines.count, 1)), THREADS, stream);
     }
 }

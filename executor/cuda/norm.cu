@@ -2,6 +2,10 @@
 
 // Layer norm and RMS norm over the last dim, a block a row. With n = (x - mean) * inverse and
 // g = d * weight: d_x = inverse * (g - n * mean(g * n) - mean(g), the last for layer norm only).
+//
+// Both are bound by memory. A row of at most ROW_THREADS chunks is read once: each thread keeps its
+// chunk in registers between the sums that it is needed for (norm_row_kept and norm_kept_first).
+// Wider rows, and those that ranks share, are read again for each.
 
 struct norm_moments {
     float mean, inverse;
@@ -166,9 +170,74 @@ BLOCK_KERNEL(sum_norm, struct norm_args, a)
     }
 }
 
+DEVICE void round_chunk(int number, float *v)
+{
+    UNROLL
+    for (int j = 0; j < CHUNK; j++)
+        v[j] = number == NUMBER_FP32 ? v[j] : narrow_float(number, float_narrow(number, v[j]));
+}
+
+// x of a row's chunk, or the sum that it is, which is written first.
+DEVICE void load_row(const struct norm_args *a, int64_t row, int64_t i, int n, float *x)
+{
+    float v[CHUNK];
+    if (a->term_count == 0) {
+        load_chunk(a->x, apart(row * a->width, a->row, a->x_stride) + i, n, x);
+        return;
+    }
+    UNROLL
+    for (int j = 0; j < CHUNK; j++)
+        x[j] = 0;
+    for (int t = 0; t < a->term_count; t++) {
+        load_chunk(a->term[t], (a->vectors >> t & 1 ? 0 : row * a->width) + i, n, v);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            x[j] += v[j];
+    }
+    store_chunk(a->x, row * a->width + i, n, x);
+    round_chunk(a->x.number, x);
+}
+
+// Threads behind the row's end have no chunk: n is 0, and they take part in the sums alone.
+ROW_KERNEL(norm_row_kept, struct norm_args, a)
+{
+    int64_t i = (int64_t)threadIdx.x * CHUNK;
+    int n = i < a.width ? chunk_of(i, a.width) : 0;
+    float x[CHUNK], weight[CHUNK], bias[CHUNK] = {0};
+    load_weight(a.weight, i, n, weight);
+    if (a.bias.data) load_chunk(a.bias, i, n, bias);
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        float sum = 0, squares = 0, mean = 0;
+        load_row(&a, row, i, n, x);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            sum += x[j];
+        if (a.has_mean) mean = block_sum(sum) / (float)a.width;
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            squares += j < n ? (x[j] - mean) * (x[j] - mean) : 0;
+        float inverse = 1 / sqrtf(block_sum(squares) / (float)a.width + a.epsilon);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            x[j] = (x[j] - mean) * inverse * weight[j] + bias[j];
+        store_chunk(a.y, apart(row * a.width, a.row, a.y_stride) + i, n, x);
+    }
+}
+
+// Whole warps that have a chunk a thread; 0: there are not as many.
+static int threads_of(const struct norm_args *a)
+{
+    int64_t threads = (a->width + 32 * CHUNK - 1) / (32 * CHUNK) * 32;
+    return a->inner || threads > ROW_THREADS ? 0 : (int)threads;
+}
+
 void kernel_norm(struct CUstream_st *stream, const struct norm_args *args)
 {
-    if (args->term_count > 0) {
+    enum { EACH = 8 };  // rows of a block, so that weights are read once for them
+    int threads = threads_of(args);
+    if (threads > 0) {
+        LAUNCH(norm_row_kept, *args, blocks_for(args->rows, EACH), (unsigned)threads, stream);
+    } else if (args->term_count > 0) {
         LAUNCH(sum_norm, *args, blocks_for(args->rows, 1), THREADS, stream);
     } else {
         LAUNCH(norm, *args, blocks_for(args->rows, 1), THREADS, stream);
@@ -233,12 +302,11 @@ DEVICE void norm_input(const struct norm_args *a, int64_t row, int64_t i, struct
     store_chunk(a->d_x, d_x_at + i, n, sum);
 }
 
-DEVICE void add_partial(const struct norm_args *a, int64_t part, int64_t i, bool is_first,
+DEVICE void add_partial(const struct norm_args *a, int64_t part, int64_t i, int n, bool is_first,
                         const float *v)
 {
     struct reals to = {a->partial + part * a->width, NUMBER_FP32};
     float sum[CHUNK] = {0};
-    int n = chunk_of(i, a->width);
     if (!is_first) load_chunk(to, i, n, sum);
     UNROLL
     for (int j = 0; j < CHUNK; j++)
@@ -263,8 +331,9 @@ DEVICE void norm_backward_first(const struct norm_args *a)
             for (int64_t row = first; row < end; row++)
                 norm_input(a, row, i, slopes[row - first], d_weight, d_bias);
             bool is_first = four == blockIdx.x;
-            if (a->d_weight.data) add_partial(a, blockIdx.x, i, is_first, d_weight);
-            if (a->d_bias.data) add_partial(a, gridDim.x + blockIdx.x, i, is_first, d_bias);
+            int n = chunk_of(i, a->width);
+            if (a->d_weight.data) add_partial(a, blockIdx.x, i, n, is_first, d_weight);
+            if (a->d_bias.data) add_partial(a, gridDim.x + blockIdx.x, i, n, is_first, d_bias);
         }
     }
 }
@@ -297,13 +366,103 @@ DEVICE void norm_backward_second(const struct norm_args *a)
 }
 GRID_KERNEL(norm_backward, struct norm_args)
 
-int64_t norm_partials(int64_t rows)
+// The same of rows whose chunks stay in registers: two sums at a time, and what a column gives to
+// the parameters' gradients until the block has seen its rows.
+// What has a mean is told at compile time: there are no registers for what is not needed, and with
+// it for fewer threads.
+enum { LAYER_THREADS = 768 };
+
+DEVICE struct norm_slope slope_kept(const struct norm_args *a, bool has_mean, const float *x,
+                                    const float *d, const float *weight, int n)
 {
-    int64_t fours = (rows + ROWS - 1) / ROWS;
-    return fours < GRID_BLOCKS ? fours : GRID_BLOCKS;
+    struct norm_slope s = {0, 0, 0, 0};
+    float sum = 0, squares = 0, sum_g = 0, sum_gx = 0, width = (float)a->width;
+    if (has_mean) {
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            sum += x[j], sum_g += d[j] * weight[j];
+        block_sums(&sum, &sum_g);
+        s.mean = sum / width, s.mean_g = sum_g / width;
+    }
+    UNROLL
+    for (int j = 0; j < CHUNK; j++) {
+        float centred = j < n ? x[j] - s.mean : 0;
+        squares += centred * centred, sum_gx += d[j] * weight[j] * centred;
+    }
+    block_sums(&squares, &sum_gx);
+    s.inverse = 1 / sqrtf(squares / width + a->epsilon);
+    s.mean_gn = sum_gx * s.inverse / width;
+    return s;
+}
+
+DEVICE void norm_kept_rows(const struct norm_args *a, bool has_mean)
+{
+    int64_t i = (int64_t)threadIdx.x * CHUNK;
+    int n = i < a->width ? chunk_of(i, a->width) : 0;
+    float x[CHUNK], d[CHUNK], weight[CHUNK], d_weight[CHUNK] = {0}, d_bias[CHUNK] = {0};
+    for (int64_t row = blockIdx.x; row < a->rows; row += gridDim.x) {
+        int64_t d_x_at = apart(row * a->width, a->row, a->d_x_stride) + i;
+        load_chunk(a->x, apart(row * a->width, a->row, a->x_stride) + i, n, x);
+        load_chunk(a->d, apart(row * a->width, a->row, a->d_stride) + i, n, d);
+        load_weight(a->weight, i, n, weight);
+        struct norm_slope s = slope_kept(a, has_mean, x, d, weight, n);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++) {
+            float normal = (x[j] - s.mean) * s.inverse;
+            d_weight[j] += d[j] * normal;
+            if (has_mean) d_bias[j] += d[j];
+            d[j] = s.inverse * (d[j] * weight[j] - normal * s.mean_gn - s.mean_g);
+        }
+        if (a->adds_x) load_chunk(a->d_x, d_x_at, n, x);
+        if (a->beside.data) load_chunk(a->beside, row * a->width + i, n, x);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            d[j] += a->adds_x || a->beside.data ? x[j] : 0;
+        store_chunk(a->d_x, d_x_at, n, d);
+    }
+    if (a->d_weight.data) add_partial(a, blockIdx.x, i, n, true, d_weight);
+    if (has_mean && a->d_bias.data) add_partial(a, gridDim.x + blockIdx.x, i, n, true, d_bias);
+}
+
+DEVICE void layer_norm_kept_first(const struct norm_args *a)
+{
+    norm_kept_rows(a, true);
+}
+DEVICE void layer_norm_kept_second(const struct norm_args *a)
+{
+    norm_backward_second(a);
+}
+ROW_GRID_KERNEL(layer_norm_kept, struct norm_args, LAYER_THREADS)
+
+DEVICE void rms_norm_kept_first(const struct norm_args *a)
+{
+    norm_kept_rows(a, false);
+}
+DEVICE void rms_norm_kept_second(const struct norm_args *a)
+{
+    norm_backward_second(a);
+}
+ROW_GRID_KERNEL(rms_norm_kept, struct norm_args, ROW_THREADS)
+
+// Blocks of few threads are more.
+int64_t norm_partials(int64_t rows, int64_t width)
+{
+    enum { FULL = 512 };
+    int64_t threads = (width + CHUNK - 1) / CHUNK, blocks = GRID_BLOCKS;
+    if (threads < FULL) blocks *= FULL / threads;
+    return rows < blocks ? rows : blocks;
 }
 
 void kernel_norm_backward(struct CUstream_st *stream, const struct norm_args *args)
 {
-    LAUNCH_GRID(norm_backward, *args, norm_partials(args->rows), THREADS, stream);
+    int threads = threads_of(args);
+    int64_t blocks = norm_partials(args->rows, args->width);
+    if (threads > 0 && threads <= LAYER_THREADS && args->has_mean) {
+        LAUNCH_GRID(layer_norm_kept, *args, blocks, threads, stream);
+    } else if (threads > 0 && !args->has_mean && !args->d_bias.data) {
+        LAUNCH_GRID(rms_norm_kept, *args, blocks, threads, stream);
+    } else {
+        LAUNCH_GRID(norm_backward, *args, grid_blocks((args->rows + ROWS - 1) / ROWS), THREADS,
+                    stream);
+    }
 }

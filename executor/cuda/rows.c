@@ -146,7 +146,7 @@ static const char *norm_backward(const struct run *run, struct reals beside, str
     bool is_last = true;
     if (is_shared(call, 1)) fault = norm_part(run, 1, &args, &is_last);
     if (fault || !is_last) return fault;
-    int64_t partial = 2 * norm_partials(args.rows) * args.width;
+    int64_t each = call_norm_each(call, 1), partial = 2 * norm_partials(args.rows, each) * each;
     args.partial = run_scratch(run, SCRATCH_PARTIAL, partial * (int64_t)sizeof(float));
     if (!args.partial) return CUDA_NO_MEMORY;
     return run_norm(run, &args, 1, kernel_norm_backward);

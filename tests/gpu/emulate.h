@@ -66,6 +66,7 @@ void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *ke
     static void name##_thread(const type a)
 #define KERNEL(name, type, a) EMULATED(name, type, a, false)
 #define BLOCK_KERNEL(name, type, a) EMULATED(name, type, a, true)
+#define ROW_KERNEL BLOCK_KERNEL
 #define LAUNCH(name, a, blocks, threads, stream) \
     emulate_launch(stream, &(name), &(a), sizeof(a), (unsigned)(blocks), threads)
 #define GRID_KERNEL(name, type)                     \
@@ -78,5 +79,5 @@ void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *ke
         name##_second((const type *)args);          \
     }                                               \
     static const struct emulated_kernel name = {#name, name##_run, true, name##_run_second};
-#define LAUNCH_GRID(name, a, blocks, threads, stream) \
-    LAUNCH(name, a, (blocks) < GRID_BLOCKS ? (blocks) : GRID_BLOCKS, threads, stream)
+#define ROW_GRID_KERNEL(name, type, threads) GRID_KERNEL(name, type)
+#define LAUNCH_GRID LAUNCH
