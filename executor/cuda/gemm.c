@@ -61,10 +61,11 @@ static cudaDataType_t type_of(int number)
     return TYPES[number];
 }
 
-// Of an address and of what batches add to it: the kernels that load the most at once want 16.
-static int alignment_of(const void *data, int64_t batch_bytes)
+// Of an address and of what batches add to it: the kernels that load the most at once want 16. In 8
+// bits all that is known is said, up to the 256 that the library takes for granted.
+static int alignment_of(const void *data, int64_t batch_bytes, uintptr_t most)
 {
-    uintptr_t bits = (uintptr_t)data | (uintptr_t)batch_bytes | 16;
+    uintptr_t bits = (uintptr_t)data | (uintptr_t)batch_bytes | most;
     return (int)(bits & -bits);
 }
 
@@ -78,12 +79,13 @@ static struct gemm_key key_of(const struct cuda_gemm *g)
     key.number = g->a.number, key.b_number = g->b.number, key.c_number = g->c.number;
     key.epilogue = (int)g->epilogue, key.aux_stride = g->aux_stride;
     key.is_a_turned = g->is_a_turned, key.is_b_turned = g->is_b_turned;
-    key.a_alignment = alignment_of(g->a.data, g->a_batch * number_bytes(g->a.number));
-    key.b_alignment = alignment_of(g->b.data, g->b_batch * number_bytes(g->b.number));
-    key.c_alignment = alignment_of(g->c.data, g->c_batch * number_bytes(g->c.number));
-    int addend_alignment = alignment_of(g->addend.data, 0);
+    uintptr_t most = number_is_byte(g->a.number) ? 256 : 16;
+    key.a_alignment = alignment_of(g->a.data, g->a_batch * number_bytes(g->a.number), most);
+    key.b_alignment = alignment_of(g->b.data, g->b_batch * number_bytes(g->b.number), most);
+    key.c_alignment = alignment_of(g->c.data, g->c_batch * number_bytes(g->c.number), most);
+    int addend_alignment = alignment_of(g->addend.data, 0, most);
     if (addend_alignment < key.c_alignment) key.c_alignment = addend_alignment;
-    key.bias_alignment = alignment_of(g->bias.data, 0);
+    key.bias_alignment = alignment_of(g->bias.data, 0, 16);
     key.is_sum = g->beta != 0;
     return key;
 }
@@ -231,12 +233,12 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
     if (!workspace) return CUDA_NO_MEMORY;
     const char *fault = find(device->gemm, &key, &plan);
     if (!fault) fault = fault_of(set_pointers(plan, gemm));
-    if (!fault && plan->is_refused) fault = fault_of(CUBLAS_STATUS_NOT_SUPPORTED);
-    if (!fault && !plan->is_chosen) {
+    if (!fault && !plan->is_refused && !plan->is_chosen) {
         cublasStatus_t status = gemm_choose(device, stream, plan, gemm, workspace);
         plan->is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED;
         fault = fault_of(status);
     }
+    if (plan->is_refused) return "cuBLASLt names no algorithm for a GEMM of these numbers";
     if (fault) return fault;
     plan->is_chosen = true;
     return fault_of(gemm_launch(device, stream, plan, gemm, &plan->algorithm, workspace));

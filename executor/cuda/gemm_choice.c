@@ -83,12 +83,12 @@ void gemm_choices_free(struct gemm_cache *cache)
     free(cache->told);
 }
 
-static cublasStatus_t ask(struct gemm_cache *cache, const struct gemm_plan *plan, int wanted,
-                          cublasLtMatmulHeuristicResult_t *found, int *count)
+static cublasStatus_t ask_for(struct gemm_cache *cache, const struct gemm_plan *plan,
+                              uint32_t reductions, int wanted,
+                              cublasLtMatmulHeuristicResult_t *found, int *count)
 {
     cublasLtMatmulPreference_t preference;
     uint64_t workspace = GEMM_WORKSPACE_BYTES;
-    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;  // beside none
     uint32_t alignments[3] = {(uint32_t)plan->key.b_alignment, (uint32_t)plan->key.a_alignment,
                               (uint32_t)plan->key.c_alignment};
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
@@ -114,6 +114,38 @@ static cublasStatus_t ask(struct gemm_cache *cache, const struct gemm_plan *plan
                                                 plan->c, plan->c, preference, wanted, found, count);
     }
     cublasLtMatmulPreferenceDestroy(preference);
+    if (status == CUBLAS_STATUS_SUCCESS && *count == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
+    return status;
+}
+
+// Whether equal calls by it have equal bits.
+static bool keeps_order(const cublasLtMatmulAlgo_t *algorithm)
+{
+    uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    size_t written = 0;
+    cublasStatus_t status = cublasLtMatmulAlgoConfigGetAttribute(
+        algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme, &written);
+    return status == CUBLAS_STATUS_SUCCESS && (scheme == CUBLASLT_REDUCTION_SCHEME_NONE ||
+                                               scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+}
+
+// Operands of 8 bits were refused when only some schemes were asked for (an H200, cuBLASLt 13.1,
+// 2026-11-27; it does not say why): they are asked for again with all, of which the others are left
+// out here.
+static cublasStatus_t ask(struct gemm_cache *cache, const struct gemm_plan *plan, int wanted,
+                          cublasLtMatmulHeuristicResult_t *found, int *count)
+{
+    cublasLtMatmulHeuristicResult_t all[CANDIDATES];
+    int all_count = 0;
+    cublasStatus_t status =
+        ask_for(cache, plan, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, wanted, found, count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED || !number_is_byte(plan->key.number)) return status;
+    status = ask_for(cache, plan, CUBLASLT_REDUCTION_SCHEME_MASK, CANDIDATES, all, &all_count);
+    *count = 0;
+    for (int i = 0; i < all_count && *count < wanted && status == CUBLAS_STATUS_SUCCESS; i++) {
+        if (all[i].state == CUBLAS_STATUS_SUCCESS && keeps_order(&all[i].algo))
+            found[(*count)++] = all[i];
+    }
     if (status == CUBLAS_STATUS_SUCCESS && *count == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
     return status;
 }

@@ -6,7 +6,10 @@
 // range (E5M2), as Micikevicius et al. (2022, "FP8 formats for deep learning") train. Both operands
 // are written with the summed dim last, which Hopper's tensor cores want.
 
-enum { LOW_PRECISION_GRAIN = 16 };  // of the dims that cuBLASLt counts in 16 bytes
+enum {
+    LOW_PRECISION_GRAIN = 16,  // of the dims that cuBLASLt counts in 16 bytes
+    FACTOR_FLOATS = 64         // of an operand's factor, which begins at 256 bytes as all it reads
+};
 
 struct low_precision {
     struct cuda_device *device;
@@ -56,7 +59,7 @@ static const char *cast(const struct low_precision *by, struct matrix m, int64_t
     void *bytes =
         cuda_scratch(by->device, by->stream, operand ? SCRATCH_B : SCRATCH_A, rows * columns);
     if (!bytes) return CUDA_NO_MEMORY;
-    float *made = by->memory + LOW_PRECISION_BLOCKS + operand;
+    float *made = by->memory + LOW_PRECISION_BLOCKS + (ptrdiff_t)operand * FACTOR_FLOATS;
     *out = (struct reals){bytes, product->low_precision[operand]};
     *factor = made;
     struct low_precision_args args = {.rows = rows,
@@ -74,7 +77,7 @@ static const char *cast(const struct low_precision *by, struct matrix m, int64_t
 
 static float *room_for_factors(struct cuda_device *device, enum stream stream)
 {
-    int64_t bytes = (LOW_PRECISION_BLOCKS + 2) * (int64_t)sizeof(float);
+    int64_t bytes = (LOW_PRECISION_BLOCKS + 2 * FACTOR_FLOATS) * (int64_t)sizeof(float);
     return cuda_scratch(device, stream, SCRATCH_PARTIAL, bytes);
 }
 

@@ -259,11 +259,25 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *count = 0;
     const struct cuda_gemm g = gemm_of(product, a, b, d);
     if (emulate_check_gemm(&g)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    // As an H200 answered, see gemm_choice.c.
+    if (number_is_byte(g.a.number) && preference->reductions != CUBLASLT_REDUCTION_SCHEME_MASK)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < ALGORITHM_COUNT && *count < wanted; i++) {
         int scheme = ALGORITHMS[i].scheme;
         bool is_allowed = scheme == 0 || ((uint32_t)scheme & preference->reductions);
         if (is_allowed) found[(*count)++] = result_of(i);
     }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    void *value, size_t size, size_t *written)
+{
+    assert(name == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME && size == sizeof(uint32_t));
+    const uint32_t scheme = (uint32_t)ALGORITHMS[algorithm->data[0]].scheme;
+    memcpy(value, &scheme, size);
+    *written = size;
     return CUBLAS_STATUS_SUCCESS;
 }
 
