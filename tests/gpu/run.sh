@@ -3,10 +3,12 @@
 # on one GPU and of several ranks on it, the sanitizer, calibration, predicted against measured,
 # speed beside PyTorch's. Takes a folder made by `make gpu_bundle`, which needs nothing but CUDA,
 # and PyTorch for the comparisons; where there is none it builds.
-#   tests/gpu/run.sh [--seconds S] [--stages A,B | --sanitizers] [--list] [FOLDER [RESULT.json]]
+#   tests/gpu/run.sh [--seconds S] [--stages A,B | --sanitizers] [--list] [--keep FILE.tar.gz]
+#                    [FOLDER [RESULT.json]]
 # The sanitizers are slow and say nothing of speed: they are a second call, with --sanitizers.
 # Stages go by their worth, each with a time of its own. One that fails or is late is a row that
 # says so; the result, of executor/results/result.schema.json, is written after every stage.
+# --keep packs what the stages wrote, plans, runs and logs, for who wants to know more.
 # MESHWRIGHT_GPU_EMULATED=1 takes the emulation of the back end and tiny sizes: that checks this
 # script and no device. Ends with 0 when nothing failed, 1 when something did, 2 when it is called
 # in a wrong way, 4 when there is no device.
@@ -16,12 +18,13 @@ cd "$(dirname "$0")/../.." || exit 2
 
 seconds=600
 chosen=
+kept=
 sanitizers=,memcheck,racecheck,initcheck,synccheck,
 while [ $# -gt 0 ]; do
     case $1 in
-    --seconds | --stages)
+    --seconds | --stages | --keep)
         [ $# -ge 2 ] || { echo "run.sh: $1 wants a value" >&2; exit 2; }
-        if [ "$1" = --seconds ]; then seconds=$2; else chosen=,$2,; fi
+        case $1 in --seconds) seconds=$2 ;; --stages) chosen=,$2, ;; --keep) kept=$2 ;; esac
         shift
         ;;
     --sanitizers) chosen=$sanitizers ;;
@@ -59,7 +62,12 @@ else
 fi
 
 WORK=$(mktemp -d) || exit 4
-trap 'rm -rf "$WORK"' EXIT
+leave() {
+    [ -z "$kept" ] || tar -C "$WORK" --exclude=./lib --exclude=./cache -czf "$kept" . ||
+        echo "run.sh: cannot write $kept" >&2
+    rm -rf "$WORK"
+}
+trap leave EXIT
 trap 'exit 130' INT TERM
 LD_LIBRARY_PATH=$WORK/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH

@@ -196,9 +196,13 @@ stage_calibrate() {
         "$WORK/$stage.table")"
 }
 
-# bf16's, as the device file has it.
-peak() { sed -n '/"peak_flop_per_s"/,/}/p' "$WORK/calibrated/device.json" 2>/dev/null |
-    sed -n 's/.*"bf16": \([-+0-9.eE]*\).*/\1/p' | head -n 1; }
+# bf16's, as the device file has it; where nothing was calibrated, as the shipped one in the plan.
+peak() {
+    peak_of=$WORK/calibrated/device.json
+    [ -s "$peak_of" ] || peak_of=$WORK/$stage.plan
+    sed -n '/"peak_flop_per_s"/,/}/p' "$peak_of" 2>/dev/null |
+        sed -n 's/.*"bf16": \([-+0-9.eE]*\).*/\1/p' | head -n 1
+}
 
 stage_prediction() {
     [ -s "$WORK/calibrated/cluster.json" ] || skip "nothing was calibrated"
