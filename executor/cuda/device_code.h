@@ -14,6 +14,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #define DEVICE static __device__ __forceinline__
+#define HOST_AND_DEVICE __host__ __device__
 #define KERNEL(name, type, a) \
     static __global__ void __launch_bounds__(THREADS, 3) name(const type a)
 #define BLOCK_KERNEL KERNEL
@@ -21,7 +22,7 @@
 // puts it into local memory, which is device memory (tests/cuda_resources.t).
 #define UNROLL _Pragma("unroll")
 #define LAUNCH(name, a, blocks, threads, stream) name<<<(unsigned)(blocks), threads, 0, stream>>>(a)
-// Of as many threads as a row has chunks.
+// Of as many threads as a row has chunks, or as a row is worth.
 #define ROW_KERNEL(name, type, a) \
     static __global__ void __launch_bounds__(ROW_THREADS) name(const type a)
 #define GRID_KERNEL_OF(name, type, threads, blocks)                              \
@@ -50,11 +51,11 @@
 
 // Threads of a block; an emulation has fewer, to be fast.
 #if defined(CUDA_EMULATED)
-enum { THREADS = 64 };
+enum { THREADS = 64, ROW_THREADS = 128 };
 #else
-enum { THREADS = 256 };
+enum { THREADS = 256, ROW_THREADS = 1024 };
 #endif
-enum { BLOCKS_MAX = 1 << 16, CHUNK = 8, ROW_THREADS = 1024 };
+enum { BLOCKS_MAX = 1 << 16, CHUNK = 8 };
 
 #if defined(__CUDACC__)
 // All blocks of a grid that waits for itself have to be there at once. Those of NCCL keep 32
@@ -213,14 +214,28 @@ DEVICE void store_chunk(struct reals x, int64_t at, int n, const float *v)
         *(uint4 *)p = words;
     }
 }
-// Where element `at` of dense rows stands when rows lie `stride` apart; 0: where it would. Integers
-// of 64 bits are divided by some seventy instructions, those of 32 by a quarter of them.
+// at / by and at % by. Integers of 64 bits are divided by some seventy instructions, those of 32 by
+// a quarter of them.
+struct split {
+    int64_t line, column;
+};
+DEVICE struct split split_of(int64_t at, int64_t by)
+{
+    struct split s = {0, 0};
+    if (((uint64_t)at | (uint64_t)by) >> 32) {
+        s.line = at / by, s.column = at % by;
+    } else {
+        uint32_t line = (uint32_t)at / (uint32_t)by;
+        s.line = line, s.column = (uint32_t)at - line * (uint32_t)by;
+    }
+    return s;
+}
+// Where element `at` of dense rows stands when rows lie `stride` apart; 0: where it would.
 DEVICE int64_t apart(int64_t at, int64_t row, int64_t stride)
 {
     if (!stride) return at;
-    if (((uint64_t)at | (uint64_t)row) >> 32) return at / row * stride + at % row;
-    uint32_t line = (uint32_t)at / (uint32_t)row;
-    return line * stride + ((uint32_t)at - line * (uint32_t)row);
+    struct split s = split_of(at, row);
+    return s.line * stride + s.column;
 }
 // Neighbours in dense rows, which may end and begin again elsewhere.
 DEVICE void load_apart(struct reals x, int64_t at, int n, int64_t row, int64_t stride, float *v)

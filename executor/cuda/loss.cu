@@ -3,14 +3,26 @@
 // Softmax cross entropy over the vocabulary, a block a row, in the parts of executor/cpu/loss.c.
 // What is known so far stands in the log-sum-exp: first the largest logit, then what it will be.
 
+// Of logits in 16 bits CUDA's fast exponential leaves what they have of digits.
+DEVICE float exp_of(struct reals logits, float x)
+{
+#if defined(__CUDACC__)
+    return logits.number == NUMBER_FP32 ? expf(x) : __expf(x);
+#else
+    (void)logits;
+    return expf(x);
+#endif
+}
+
 DEVICE float largest_logit(const struct loss_args *a, int64_t row)
 {
     float most = -INFINITY, v[CHUNK];
     for (int64_t i = threadIdx.x * CHUNK; i < a->real; i += blockDim.x * CHUNK) {
         int n = chunk_of(i, a->real);
         load_chunk(a->logits, row * a->count + i, n, v);
-        for (int j = 0; j < n; j++)
-            most = fmaxf(most, v[j]);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            most = j < n ? fmaxf(most, v[j]) : most;
     }
     return block_max(most);
 }
@@ -21,8 +33,9 @@ DEVICE float sum_of_exponentials(const struct loss_args *a, int64_t row, float m
     for (int64_t i = threadIdx.x * CHUNK; i < a->real; i += blockDim.x * CHUNK) {
         int n = chunk_of(i, a->real);
         load_chunk(a->logits, row * a->count + i, n, v);
-        for (int j = 0; j < n; j++)
-            sum += expf(v[j] - most);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            sum += j < n ? exp_of(a->logits, v[j] - most) : 0;
     }
     return block_sum(sum);
 }
@@ -33,9 +46,31 @@ DEVICE float label_logit(const struct loss_args *a, int64_t row)
     return at >= 0 && at < a->real ? load(a->logits, row * a->count + at) : 0;
 }
 
+// Both in one pass: what a thread has added is scaled when it meets a larger logit (Milakov and
+// Gimelshein 2018, "Online normalizer calculation for softmax").
+DEVICE float largest_and_sum(const struct loss_args *a, int64_t row, float *sum)
+{
+    float most = -INFINITY, own = 0, v[CHUNK];
+    for (int64_t i = threadIdx.x * CHUNK; i < a->real; i += blockDim.x * CHUNK) {
+        int n = chunk_of(i, a->real);
+        float larger = most;
+        load_chunk(a->logits, row * a->count + i, n, v);
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            larger = j < n ? fmaxf(larger, v[j]) : larger;
+        if (larger > most) own *= exp_of(a->logits, most - larger), most = larger;
+        UNROLL
+        for (int j = 0; j < CHUNK; j++)
+            own += j < n ? exp_of(a->logits, v[j] - most) : 0;
+    }
+    float largest = block_max(most);
+    *sum = block_sum(most > -INFINITY ? own * exp_of(a->logits, most - largest) : 0);
+    return largest;
+}
+
 DEVICE void whole_row(const struct loss_args *a, int64_t row)
 {
-    float most = largest_logit(a, row), sum = sum_of_exponentials(a, row, most);
+    float sum, most = largest_and_sum(a, row, &sum);
     if (threadIdx.x > 0) return;
     float lse = most + logf(sum), value = lse - label_logit(a, row);
     store_sum(a->lse, row, a->adds_lse, lse);
@@ -68,7 +103,7 @@ DEVICE void part_of_row(const struct loss_args *a, int64_t row)
     }
 }
 
-BLOCK_KERNEL(loss, struct loss_args, a)
+ROW_KERNEL(loss, struct loss_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
         if (a.part == 0) {
@@ -84,7 +119,7 @@ void kernel_loss(struct CUstream_st *stream, const struct loss_args *args)
     LAUNCH(loss, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
 }
 
-KERNEL(loss_back, struct loss_args, a)
+ROW_KERNEL(loss_back, struct loss_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
         int64_t label = a.labels[row] - a.first;
@@ -94,8 +129,9 @@ KERNEL(loss_back, struct loss_args, a)
             float v[CHUNK], sum[CHUNK] = {0};
             load_chunk(a.logits, row * a.count + i, n, v);
             if (a.adds) load_chunk(a.d_logits, row * a.count + i, n, sum);
+            UNROLL
             for (int j = 0; j < CHUNK; j++) {
-                float p = i + j < a.real ? gradient * expf(v[j] - lse) : 0;
+                float p = i + j < a.real ? gradient * exp_of(a.logits, v[j] - lse) : 0;
                 sum[j] += i + j == label && label < a.real ? p - gradient : p;
             }
             store_chunk(a.d_logits, row * a.count + i, n, sum);

@@ -45,6 +45,22 @@ struct tried {
             n3                                                                     \
         }                                                                          \
     }
+#define ARRAY1(d0, n0)                                          \
+    {                                                           \
+        .rank = 1, .dims = {d0}, .sizes = {n0}, .whole = { n0 } \
+    }
+// What the optimizer reads is of fp32, labels are integers.
+#define REALS1(d0, n0)                                                                   \
+    {                                                                                    \
+        .rank = 1, .element = ELEMENT_FP32, .dims = {d0}, .sizes = {n0}, .whole = { n0 } \
+    }
+#define OF_TOKENS(of)                                                                         \
+    {                                                                                         \
+        .rank = 2, .element = of, .dims = {DIM_BATCH, DIM_SEQ}, .sizes = {1, 512}, .whole = { \
+            1,                                                                                \
+            512                                                                               \
+        }                                                                                     \
+    }
 #define TOKENS(width) ARRAY3(DIM_BATCH, 1, DIM_SEQ, 512, DIM_HIDDEN, width)
 #define HEADS(dim, count) ARRAY4(DIM_BATCH, 1, DIM_SEQ, 512, dim, count, DIM_HEAD_DIM, 64)
 #define LSE                                                                         \
@@ -55,6 +71,16 @@ struct tried {
             512,                                                                    \
             8                                                                       \
         }                                                                           \
+    }
+
+enum { VOCAB = 5000 };
+#define NORM_BACK(text, of, width, results)                                                        \
+    {                                                                                              \
+        .name = text,                                                                              \
+        .op = {.kind = OP_NORM_BACKWARD, .phase = PHASE_BACKWARD, .function = of, .scalar = 1e-5}, \
+        .input_count = 3, .output_count = results,                                                 \
+        .inputs = {TOKENS(width), TOKENS(width), ARRAY1(DIM_HIDDEN, width)},                       \
+        .outputs = {TOKENS(width), REALS1(DIM_HIDDEN, width), REALS1(DIM_HIDDEN, width)},          \
     }
 
 static const struct tried CASES[] = {
@@ -105,6 +131,29 @@ static const struct tried CASES[] = {
                 HEADS(DIM_KV_HEAD, 2), HEADS(DIM_HEAD, 8), LSE},
      .outputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2), HEADS(DIM_KV_HEAD, 2)},
      .flop = 5.0 * 512 * 512 * 64 * 8},
+    // Rows that stay in registers, and wider ones.
+    {.name = "layer norm of wide rows",
+     .op = {.kind = OP_NORM, .function = FUNCTION_LAYER_NORM, .scalar = 1e-5},
+     .input_count = 3,
+     .output_count = 1,
+     .inputs = {TOKENS(9000), ARRAY1(DIM_HIDDEN, 9000), ARRAY1(DIM_HIDDEN, 9000)},
+     .outputs = {TOKENS(9000)}},
+    NORM_BACK("layer norm backward", FUNCTION_LAYER_NORM, 1000, 3),
+    NORM_BACK("rms norm backward", FUNCTION_RMS_NORM, 1024, 2),
+    NORM_BACK("layer norm backward of wide rows", FUNCTION_LAYER_NORM, 9000, 3),
+    NORM_BACK("rms norm backward of wide rows", FUNCTION_RMS_NORM, 9000, 2),
+    {.name = "swiglu backward",
+     .op = {.kind = OP_ELEMENTWISE, .phase = PHASE_BACKWARD, .function = FUNCTION_SILU},
+     .input_count = 3,
+     .output_count = 2,
+     .inputs = {TOKENS(1024), TOKENS(1024), TOKENS(1024)},
+     .outputs = {TOKENS(1024), TOKENS(1024)}},
+    {.name = "loss",
+     .op = {.kind = OP_LOSS},
+     .input_count = 2,
+     .output_count = 2,
+     .inputs = {ARRAY3(DIM_BATCH, 1, DIM_SEQ, 512, DIM_VOCAB, VOCAB), OF_TOKENS(ELEMENT_INT64)},
+     .outputs = {OF_TOKENS(ELEMENT_FP32), OF_TOKENS(ELEMENT_FP32)}},
 };
 
 // As it is tried here.
@@ -136,6 +185,7 @@ static int64_t elements_of(const struct kernel_array *array)
 
 static int64_t bytes_of(const struct side *side, const struct kernel_array *array)
 {
+    if (array->element == ELEMENT_INT64) return sizeof(int64_t);
     bool is_wide = array->element == ELEMENT_FP32;
     return is_wide ? side->backend->real_bytes : side->backend->compute_bytes;
 }
@@ -170,12 +220,19 @@ static void put(const struct side *side, struct kernel_array *array, const float
 {
     int64_t count = elements_of(array), bytes = bytes_of(side, array);
     uint16_t *narrow = malloc((size_t)count * sizeof *narrow);
-    for (int64_t i = 0; i < count; i++)
+    int64_t *labels = malloc((size_t)count * sizeof *labels);
+    for (int64_t i = 0; i < count; i++) {
         narrow[i] = to_bf16(values[i]);
+        labels[i] = (int64_t)((values[i] + 0.5F) * (VOCAB - 1));
+    }
+    const void *from = bytes == 2   ? (const void *)narrow
+                       : bytes == 4 ? (const void *)values
+                                    : labels;
     must(side->backend->allocate(side->device, count * bytes, &array->data));
-    must(side->backend->copy(side->device, STREAM_COMPUTE, COPY_FROM_HOST, array->data,
-                             bytes == 2 ? (const void *)narrow : values, count * bytes));
+    must(side->backend->copy(side->device, STREAM_COMPUTE, COPY_FROM_HOST, array->data, from,
+                             count * bytes));
     free(narrow);
+    free(labels);
 }
 
 static float *get(const struct side *side, const struct kernel_array *array)

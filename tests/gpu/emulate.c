@@ -311,6 +311,7 @@ void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *ke
                     const void *args, size_t size, unsigned blocks, unsigned threads)
 {
     assert(threads > 0 && threads <= THREADS_MAX && blocks > 0);
+    assert(threads <= kernel->most);  // cudaErrorLaunchOutOfResources
     struct launch *launch = calloc(1, sizeof *launch + size);
     assert(launch);
     *launch = (struct launch){*kernel, blocks, threads, size};

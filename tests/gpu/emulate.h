@@ -10,6 +10,7 @@
 
 #define CUDA_EMULATED 1
 #define DEVICE __attribute__((unused)) static inline
+#define HOST_AND_DEVICE
 // In a section of its own, so that the shadow knows it (tests/gpu/emulate_shadow.h).
 #define __shared__ static __attribute__((section("emulated_shared")))
 
@@ -52,24 +53,26 @@ struct emulated_kernel {
     void (*run)(const void *);
     bool has_barriers;
     void (*second)(const void *);  // NULL, or what all blocks do behind all of `run`
+    unsigned most;                 // threads that it is compiled for
 };
 void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *kernel,
                     const void *args, size_t size, unsigned blocks, unsigned threads);
 
-#define EMULATED(name, type, a, waits)                                           \
-    static void name##_thread(const type a);                                     \
-    static void name##_run(const void *args)                                     \
-    {                                                                            \
-        name##_thread(*(const type *)args);                                      \
-    }                                                                            \
-    static const struct emulated_kernel name = {#name, name##_run, waits, NULL}; \
+#define EMULATED(name, type, a, waits, most)                                           \
+    static void name##_thread(const type a);                                           \
+    static void name##_run(const void *args)                                           \
+    {                                                                                  \
+        name##_thread(*(const type *)args);                                            \
+    }                                                                                  \
+    static const struct emulated_kernel name = {#name, name##_run, waits, NULL, most}; \
     static void name##_thread(const type a)
-#define KERNEL(name, type, a) EMULATED(name, type, a, false)
-#define BLOCK_KERNEL(name, type, a) EMULATED(name, type, a, true)
-#define ROW_KERNEL BLOCK_KERNEL
+#define KERNEL(name, type, a) EMULATED(name, type, a, false, THREADS)
+#define BLOCK_KERNEL(name, type, a) EMULATED(name, type, a, true, THREADS)
+#define ROW_KERNEL(name, type, a) EMULATED(name, type, a, true, ROW_THREADS)
 #define LAUNCH(name, a, blocks, threads, stream) \
     emulate_launch(stream, &(name), &(a), sizeof(a), (unsigned)(blocks), threads)
-#define GRID_KERNEL(name, type)                     \
+#define GRID_KERNEL(name, type) ROW_GRID_KERNEL(name, type, THREADS)
+#define ROW_GRID_KERNEL(name, type, most)           \
     static void name##_run(const void *args)        \
     {                                               \
         name##_first((const type *)args);           \
@@ -78,6 +81,5 @@ void emulate_launch(struct CUstream_st *stream, const struct emulated_kernel *ke
     {                                               \
         name##_second((const type *)args);          \
     }                                               \
-    static const struct emulated_kernel name = {#name, name##_run, true, name##_run_second};
-#define ROW_GRID_KERNEL(name, type, threads) GRID_KERNEL(name, type)
+    static const struct emulated_kernel name = {#name, name##_run, true, name##_run_second, most};
 #define LAUNCH_GRID LAUNCH
