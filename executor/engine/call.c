@@ -101,16 +101,23 @@ uint64_t call_key(const struct engine *engine, int task)
     return key_of_name(key, block->block, op);
 }
 
+// Routers choose by the last bits of their scores.
+static bool is_linear_weight(const struct tensor *tensor, enum tensor_role role)
+{
+    return tensor->role == role && tensor_find_dim(tensor, DIM_GATE) < 0;
+}
+
 // Heads and tables are not of layers: their GEMMs stay as wide as their values.
 void kernel_call_know_gemm(const struct block *block, struct kernel_call *call)
 {
     const struct op *op = call->op;
     if (op->kind != OP_CONTRACT || block->role != BLOCK_LAYER) return;
-    call->is_linear = block->tensors[op->outputs[0]].role == TENSOR_PARAMETER_GRADIENT;
+    const struct tensor *result = &block->tensors[op->outputs[0]];
+    call->is_linear = is_linear_weight(result, TENSOR_PARAMETER_GRADIENT);
     for (int i = 0; i < op->input_count; i++) {
-        enum tensor_role role = block->tensors[op->inputs[i]].role;
-        call->is_linear = call->is_linear || role == TENSOR_PARAMETER;
-        if (role == TENSOR_GRADIENT) call->gradients |= 1u << i;
+        const struct tensor *input = &block->tensors[op->inputs[i]];
+        call->is_linear = call->is_linear || is_linear_weight(input, TENSOR_PARAMETER);
+        if (input->role == TENSOR_GRADIENT) call->gradients |= 1u << i;
     }
 }
 

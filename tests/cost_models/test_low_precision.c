@@ -1,4 +1,6 @@
 #include "cost_models/gemm.h"
+#include "executor/kernel.h"
+#include "models/op.h"
 #include "simulator/closed_form.h"
 #include "tests/support/priced.h"
 #include "tests/support/test.h"
@@ -242,6 +244,36 @@ static void operands_are_gathered_after_they_are_quantised(void **state)
                 tp_s(*state, PRECISION_FP8, false, false));
 }
 
+// What is priced in 8 bits is what the executor takes for a GEMM of a layer with its parameters,
+// each by rules of its own: neither products of activations nor routers, which choose by the last
+// bits of their scores, nor heads.
+static void the_executor_has_the_same_products_in_8_bits(void **state)
+{
+    static const char *const MODELS[] = {"llama-3-8b", "mixtral-8x7b", "deepseek-v3"};
+    for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
+        struct priced of = priced_start(*state, MODELS[m], "dgx-h100", "meshwright");
+        of.workload.precision = PRECISION_FP8;
+        priced_finish(&of);
+        int counts[2] = {0}, router_count = 0;
+        for (int b = 0; b < of.program->block_count; b++) {
+            const struct block_program *block = of.program->blocks[b];
+            for (int i = 0; i < block->instr_count; i++) {
+                const struct instr *instr = &block->instrs[i];
+                if (instr->collective != COLLECTIVE_NONE || instr->kind != OP_CONTRACT) continue;
+                const struct op *op = &block->block->ops[instr->op];
+                struct kernel_call call = {.op = op};
+                kernel_call_know_gemm(block->block, &call);
+                bool is_priced = gemm_is_low_precision(&of.context.compute, block, instr);
+                assert_int_equal(call.is_linear, is_priced);
+                counts[is_priced]++;
+                router_count += op_has_dim(block->block, op, DIM_GATE);
+            }
+        }
+        assert_true(counts[0] > 0 && counts[1] > 0);
+        assert_int_equal(router_count > 0, m > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +286,7 @@ int main(void)
         cmocka_unit_test(delayed_scaling_reduces_its_maxima_once_a_step),
         cmocka_unit_test(fp8_on_hopper_gains_a_third_end_to_end),
         cmocka_unit_test(operands_are_gathered_after_they_are_quantised),
+        cmocka_unit_test(the_executor_has_the_same_products_in_8_bits),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
