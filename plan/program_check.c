@@ -476,42 +476,6 @@ static bool check_schedule(const struct question *question, struct err *err)
     return check_schedule_of(question, parallel_micro_batch_count(parallel, batch), err);
 }
 
-bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
-                           struct err *err)
-{
-    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
-                   offload->parameters == TIER_NVME;
-    if (offload_moves_parameters(offload) && offload->optimizer == TIER_DEVICE)
-        return err_set(err, ERR_USAGE,
-                       "--offload parameters: what updates them has to be off the device as well; "
-                       "--offload optimizer,parameters would run");
-    for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
-        const struct host *host = &cluster->nodes[i].host;
-        if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;
-        return err_set(err, ERR_USAGE,
-                       "--offload: the hosts of %s have no NVMe; where they do, their cluster file "
-                       "gives nvme_bytes and nvme_bytes_per_s",
-                       cluster->name);
-    }
-    return true;
-}
-
-bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
-                           struct err *err)
-{
-    if (!video_check_seq_len(graph, workload, err)) return false;
-    if (graph->seq_len_max != 1 || workload->seq_len == 1) return true;
-    return err_set(err, ERR_USAGE,
-                   "--seq-len %lld: %s reads samples, not sequences; leave it out (or give 1)",
-                   (long long)workload->seq_len, graph->name);
-}
-
-bool program_check_lora(const struct graph *graph, struct adapters lora, struct err *err)
-{
-    if (lora.rank == 0 || adapters_reach(graph, lora)) return true;
-    return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);
-}
-
 bool program_check(const struct graph *graph, const struct cluster *cluster,
                    const struct workload *workload, const struct parallel *parallel,
                    struct err *err)
