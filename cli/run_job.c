@@ -90,6 +90,7 @@ static bool make_scripts(struct arena *arena, struct arena *scratch, const struc
         !plan_schedule_read(arena, &plan->memory, program, job->request.stack, &schedule, err))
         return false;
     if (schedule) plan_schedule_apply(schedule, &job->evaluation);
+    job->schedule = schedule;
     bool passes;
     if (!make_with(arena, scratch, program, schedule, MEMORY_GREEDY, job, err) ||
         !passes_memory(arena, arguments, job, &passes, err))
@@ -132,6 +133,20 @@ bool run_job_load(struct arena *arena, const struct run_arguments *arguments, st
     arena_free(&scratch);
     if (!done) (void)plan_question_status(path, err);
     return done;
+}
+
+const struct run_job *run_job_masked(struct arena *arena, const struct run_job *job,
+                                     double document_tokens, struct err *err)
+{
+    struct run_job *masked = ARENA_NEW(arena, struct run_job, 1);
+    struct arena scratch = {0};
+    *masked = *job;
+    masked->request.document_tokens = document_tokens;
+    bool done = evaluate(arena, &scratch, &masked->request, &masked->evaluation, err);
+    if (done) price(arena, masked);
+    if (done && job->schedule) plan_schedule_apply(job->schedule, &masked->evaluation);
+    arena_free(&scratch);
+    return done ? masked : NULL;
 }
 
 int run_job_stage(const struct run_job *job, int rank)

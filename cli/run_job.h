@@ -30,12 +30,17 @@ struct run_job {
     struct script ***replicas;     // [replica] of these; NULL: all replicas run `scripts`
     int stage_count, rank_count;
     double clip_norm;
-    int messages;     // under way on one link at most
-    bool is_planned;  // the plan's own memory schedule is used
+    const struct plan_schedule *schedule;  // of memory, that the plan file has; NULL: none
+    int messages;                          // under way on one link at most
+    bool is_planned;                       // the plan's own memory schedule is used
 };
 
 MUST_CHECK bool run_job_load(struct arena *arena, const struct run_arguments *arguments,
                              struct run_job *job, struct err *err);
+// The same job, priced anew with attention that stays within documents of so many tokens
+// (models/attended.h). What runs is the same, and what memory it takes.
+MUST_CHECK const struct run_job *run_job_masked(struct arena *arena, const struct run_job *job,
+                                                double document_tokens, struct err *err);
 int run_job_stage(const struct run_job *job, int rank);
 const struct script *run_job_script(const struct run_job *job, int rank);
 

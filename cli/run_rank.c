@@ -6,6 +6,7 @@
 #include "core/console.h"
 #include "core/file.h"
 #include "core/plain.h"
+#include "executor/data/document_length.h"
 #include "reports/comparison/replay.h"
 #include "reports/comparison/run_read.h"
 
@@ -211,6 +212,24 @@ static bool is_planned_device(const struct rank *rank)
     return (strcmp(device->kind, "cpu") == 0) == rank->backend->is_host;
 }
 
+// How long documents are follows from the files, which the plan did not know.
+static bool price_masks(struct arena *arena, struct rank *rank, struct err *err)
+{
+    enum { SEQUENCES_MOST = 256 };
+    const struct workload *workload = &rank->job->request.workload;
+    int64_t count = rank->arguments->steps * workload->global_batch;
+    if (count > SEQUENCES_MOST) count = SEQUENCES_MOST;
+    double tokens = document_length(arena, &rank->corpus, count);
+    if (tokens <= 0) return true;
+    rank->job = run_job_masked(arena, rank->job, tokens, err);
+    if (!rank->job) return false;
+    console_printf(stderr,
+                   "meshwright run: a token's document has %.4g of the sequence's %lld tokens in "
+                   "the mean of %lld sequences: attention is predicted so\n",
+                   tokens, (long long)workload->seq_len, (long long)count);
+    return true;
+}
+
 // What is trained on, and where its steps are written down.
 static bool open_training(struct arena *arena, struct rank *rank, struct err *err)
 {
@@ -227,7 +246,9 @@ static bool open_training(struct arena *arena, struct rank *rank, struct err *er
         rank->id_bytes += source->weight * source->tokens.id_bytes;
     }
     if (!is_first(rank)) return true;
-    rank->log = run_log_open(arena, arguments, job, is_planned_device(rank), err);
+    bool is_masked = arguments->training.mask_documents && reads;
+    if (is_masked && !price_masks(arena, rank, err)) return false;
+    rank->log = run_log_open(arena, arguments, rank->job, is_planned_device(rank), err);
     return rank->log != NULL;
 }
 

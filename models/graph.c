@@ -1,5 +1,6 @@
 #include "models/graph.h"
 
+#include "models/attended.h"
 #include "models/op.h"
 #include "models/op_scan.h"
 
@@ -211,12 +212,6 @@ int64_t graph_matmul_parameter_count(const struct graph *graph)
     return count;
 }
 
-static double last_size(const struct block *block, int tensor)
-{
-    const struct tensor *t = &block->tensors[tensor];
-    return (double)t->extents[t->rank - 1].size;
-}
-
 // One video: every dim but the batch has its size in the graph.
 static void video_sizes(const struct block *block, const struct op *op, int64_t size[DIM_COUNT])
 {
@@ -254,35 +249,12 @@ static double video_products_flop(const struct graph *graph)
     return flop;
 }
 
-// The keys have a name of their own where they are repeated for the heads.
-static int64_t keys_of(const struct block *block, const struct op *op, int64_t seq)
-{
-    const struct tensor *keys = &block->tensors[op->inputs[1]];
-    int at = tensor_find_dim(keys, DIM_KV_SEQ);
-    if (at < 0) at = tensor_find_dim(keys, DIM_SEQ);
-    assert(at >= 0);
-    return keys->extents[at].size > 0 ? keys->extents[at].size : seq;
-}
-
-// Forward flops of the products of queries with keys and of probabilities with values, which may
-// be of another width.
+// Products of two sequence dims are among those of video_products_flop.
 static double attention_flop(const struct graph *graph, const struct block *block,
                              const struct op *op, int64_t seq)
 {
-    bool is_fused = op->kind == OP_ATTENTION;
-    if (!is_fused && !(op->kind == OP_CONTRACT && op->class == OP_CLASS_ATTENTION)) return 0;
-    const struct tensor *query = &block->tensors[op->inputs[0]];
-    int head = tensor_find_dim(query, DIM_HEAD);
-    assert(head >= 0);
-    // Products of two sequence dims are among those of video_products_flop.
-    if (graph->frames > 0) return is_fused ? video_attention_flop(block, op) : 0;
-    int at = tensor_find_dim(query, DIM_SEQ);
-    assert(at >= 0);
-    int64_t queries = query->extents[at].size > 0 ? query->extents[at].size : seq;
-    int64_t keys = keys_of(block, op, seq);
-    double width = last_size(block, op->inputs[1]);
-    if (is_fused) width += last_size(block, op->inputs[2]);
-    return 2.0 * (double)query->extents[head].size * width * op_attended_pairs(op, queries, keys);
+    if (graph->frames == 0) return attended_flop(block, op, seq);
+    return op->kind == OP_ATTENTION ? video_attention_flop(block, op) : 0;
 }
 
 // Forward flops of what a scan writes to its state and reads from it; how a kernel cuts it into

@@ -1,6 +1,8 @@
 #include "simulator/evaluate.h"
 #include "models/adapters.h"
+#include "models/attended.h"
 #include "models/match.h"
+#include "plan/documents.h"
 #include "plan/passes.h"
 #include "plan/unexecuted.h"
 #include "simulator/unlike.h"
@@ -174,11 +176,14 @@ static double expert_flop(const struct graph *graph, int64_t seq_len)
     return 6 * elements / (double)graph->expert_count * (double)graph->top_k * (double)seq_len;
 }
 
-// What experts have no room for is dropped, and nobody computes it.
-static double model_flop(const struct graph *graph, const struct workload *workload)
+// What experts have no room for is dropped, and nobody computes it, nor what is masked.
+static double model_flop(const struct graph *graph, const struct evaluation_request *request)
 {
+    const struct workload *workload = &request->workload;
     double flop = graph_model_flop(graph, workload->seq_len), room = workload->capacity_factor;
     if (room > 0 && room < 1) flop -= (1 - room) * expert_flop(graph, workload->seq_len);
+    if (request->document_tokens > 0)
+        flop -= attended_masked_flop(graph, workload->seq_len, request->document_tokens);
     return flop;
 }
 
@@ -238,7 +243,7 @@ static struct prediction predict(const struct evaluation_request *request,
     out.step_s = out.cost.step_s;
     out.tokens_per_s = sequences * (double)workload->seq_len / out.step_s;
     out.tokens_per_s_per_gpu = out.tokens_per_s / gpus;
-    double flop = model_flop(evaluation->graph, workload) * sequences;
+    double flop = model_flop(evaluation->graph, request) * sequences;
     out.model_flop_per_s_per_gpu = flop / out.step_s / gpus;
     out.hardware_flop_per_s_per_gpu = hardware_flop(evaluation->program) / out.step_s / gpus;
     double peak = cluster_has_one_device(request->cluster)
@@ -299,6 +304,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     struct price_context context = evaluation_context(request);
     struct program *program =
         program_lower(arena, graph, request->cluster, workload, parallel, stack_joins(stack));
+    if (request->document_tokens > 0) documents_apply(program, request->document_tokens);
     struct step_price *price = step_price(arena, &context, program);
     evaluation->graph = graph;
     evaluation->program = program;

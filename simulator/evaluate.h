@@ -19,7 +19,9 @@ struct evaluation_request {
     struct workload workload;
     struct parallel parallel;
     struct engine_options engine;
-    double selected_count;  // plans that this one was selected among; 0 or 1: it was pinned
+    double document_tokens;  // attention stays within documents of so many (models/attended.h);
+                             // 0: it sees the whole sequence
+    double selected_count;   // plans that this one was selected among; 0 or 1: it was pinned
 };
 
 // plan.json's "prediction"; ratios and rates are per GPU where they say so.

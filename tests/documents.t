@@ -70,6 +70,27 @@ for my $choices ('--gpus 1', '--gpus 1 --attention unfused', '--gpus 2 --tp 2 --
 my $by_token = losses('llama', $whole, 1, '--gpus 1', "--data $folder/all.npy --mask-documents 10");
 check('where a token says so, too', apart($alone, $by_token) < 1e-12, "@$by_token");
 
+# What is predicted is attention within documents: of 160 tokens in four documents of 40 a quarter
+# of the pairs, and a shorter step.
+meshwright("plan $folder/llama.json dgx-a100-80g --gpus 1 --precision fp32 --seq-len $whole",
+           "--global-batch 1 --stack meshwright -o $folder/plan.json");
+sub attention_run {
+    my ($more) = @_;
+    my ($status, $out, $errors) = meshwright(
+        "run $folder/plan.json --spawn --backend cpu-fp64 --steps 2 --json",
+        "--data $folder/all.tokens $more");
+    my $run = $json->decode($out);
+    my ($attention) = grep { $_->{kind} eq 'attention' } @{$run->{kinds}};
+    return ($attention->{predicted_s}, $run->{compare}{predicted_step_s}, $errors);
+}
+my ($joined_s, $joined_step_s, $nothing) = attention_run('');
+my ($masked_s, $masked_step_s, $said_length) = attention_run('--mask-documents ends');
+check('the length of documents is said', $nothing !~ /document/ && $said_length =~
+      /: a token's document has 40 of the sequence's 160 tokens in the mean of 2 sequences/,
+      $said_length);
+check('and their attention is predicted to take less', $masked_s < 0.9 * $joined_s
+      && $masked_step_s < $joined_step_s, "$masked_s $joined_s $masked_step_s $joined_step_s");
+
 # Epochs in place of steps, the same on every rank: 5 of one sequence are 5 steps of one.
 my ($ends, $said, $notes) = meshwright("run $folder/plan.json --spawn --backend cpu-fp64 --json",
                                        "--epochs 5 --data $folder/all.tokens");

@@ -1,3 +1,4 @@
+#include "executor/data/document_length.h"
 #include "executor/data/feed.h"
 #include "executor/run.h"
 #include "tests/support/draw.h"
@@ -293,15 +294,21 @@ static void places_know_where_their_document_begins(void **state)
         assert_true(corpus_open(*state, &request, &corpus, &err));
         assert_int_equal(corpus.row_stride, ROW + SEQ);
         struct corpus_walk walk = corpus_walk_start(*state, &corpus, CORPUS_TRAIN);
-        for (int64_t n = 0; n < corpus.sample_count[CORPUS_TRAIN]; n++) {
+        int64_t samples = corpus.sample_count[CORPUS_TRAIN], seen = 0;
+        for (int64_t n = 0; n < samples; n++) {
             int64_t row[ROW + SEQ];
             struct corpus_place place = corpus_walk_to(&corpus, &walk, n);
             assert_true(corpus_read(&corpus, &place, row, &err));
             for (int64_t i = 0; i < SEQ; i++) {
                 int64_t begin = (place.first + i) / LENGTHS[f] * LENGTHS[f] - place.first;
                 assert_int_equal(row[ROW + i], begin > 0 ? begin : 0);
+                seen += begin > 0 ? i - begin + 1 : i + 1;
             }
         }
+        double mean = 2 * (double)seen / (double)(samples * SEQ) - 1;
+        assert_true(mean > 4 && mean < LENGTHS[f]);
+        assert_true(fabs(document_length(*state, &corpus, samples) / mean - 1) < 1e-12);
+        assert_true(document_length(*state, &corpus, 0) == 0);
         corpus_close(&corpus);
     }
 }

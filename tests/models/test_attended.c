@@ -1,0 +1,123 @@
+#include "models/attended.h"
+#include "models/import.h"
+#include "models/op.h"
+#include "plan/documents.h"
+#include "tests/support/priced.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Pairs of queries and keys within documents, counted by hand or one by one.
+
+static void check_near(double found, double wanted)
+{
+    if (fabs(found - wanted) > 1e-12 * fabs(wanted)) fail_msg("%.17g is not %.17g", found, wanted);
+}
+
+static void documents_as_long_as_the_sequence_see_all(void **state)
+{
+    (void)state;
+    const struct op causal = {.kind = OP_ATTENTION, .causal = true};
+    const struct op ahead = {.kind = OP_ATTENTION};
+    check_near(attended_share(&causal, 4096, 4096), 1);
+    check_near(attended_share(&causal, 4096, 5000), 1);
+    check_near(attended_share(&causal, 4096, 0), 1);
+    check_near(attended_share(&ahead, 4096, 16), 1);
+}
+
+// Of 4,096 keys a causal query sees 2,048 in the mean, in a document of 1,024 tokens 512.
+static void the_share_is_that_of_the_lengths(void **state)
+{
+    (void)state;
+    const struct op causal = {.kind = OP_ATTENTION, .causal = true};
+    check_near(attended_share(&causal, 4096, 1024), 0.25);
+    check_near(attended_share(&causal, 4096, 1), 1.0 / 4096);
+}
+
+// A window of 256 in 4,096 tokens is seen 256 - 256 * 256 / 8,192 = 248 deep, in a document of
+// 1,024 tokens 256 - 256 * 256 / 2,048 = 224; one of 128 tokens, which is shorter, 64.
+static void windows_are_cut_by_documents(void **state)
+{
+    (void)state;
+    const struct op sliding = {.kind = OP_ATTENTION, .causal = true, .window = 256};
+    check_near(attended_share(&sliding, 4096, 1024), 224.0 / 248);
+    check_near(attended_share(&sliding, 4096, 128), 64.0 / 248);
+    const struct op wide = {.kind = OP_ATTENTION, .causal = true, .window = 8192};
+    check_near(attended_share(&wide, 4096, 1024), 0.25);
+}
+
+// Chunks of 256: 128 deep. The smaller of two uniform numbers below a and b >= a is a / 2 less
+// a * a / 6 b.
+static void chunks_and_documents_begin_anywhere_in_each_other(void **state)
+{
+    (void)state;
+    const struct op chunked = {
+        .kind = OP_ATTENTION, .causal = true, .window = 256, .chunked = true};
+    check_near(attended_share(&chunked, 4096, 1024), (128 - 256.0 * 256 / 6144) / 128);
+    check_near(attended_share(&chunked, 4096, 64), (32 - 64.0 * 64 / 1536) / 128);
+    // One by one, at every place of a document in a chunk.
+    enum { CHUNK = 256, DOCUMENT = 600 };
+    double seen = 0;
+    for (int first = 0; first < CHUNK; first++) {
+        for (int i = 0; i < DOCUMENT; i++) {
+            int in_chunk = (first + i) % CHUNK;
+            seen += in_chunk < i ? in_chunk + 0.5 : i + 0.5;
+        }
+    }
+    double mean = seen / CHUNK / DOCUMENT;
+    double said = attended_share(&chunked, 1 << 20, DOCUMENT) * CHUNK / 2;
+    assert_true(fabs(said / mean - 1) < 1e-3);
+}
+
+// llama-2-7b: 32 layers, in each 4 s * 4096 flops a key forward and twice that backward; documents
+// of 1,024 of 4,096 tokens leave out three quarters of s / 2 keys.
+static void model_flop_leaves_out_what_is_masked(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "meshwright");
+    priced_finish(&of);
+    double s = 4096, wanted = 0.75 * 3 * 32 * 4 * s * 4096 * s / 2;
+    check_near(attended_masked_flop(of.graph, 4096, 1024), wanted);
+    assert_true(attended_masked_flop(of.graph, 4096, 4096) == 0);
+}
+
+static double attention_flop(const struct priced *of, int64_t *keys)
+{
+    const struct block_program *layer = priced_block(of, BLOCK_LAYER);
+    double flop = 0;
+    for (int i = 0; i < layer->instr_count; i++) {
+        const struct instr *instr = &layer->instrs[i];
+        bool attends = instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
+        if (!attends) continue;
+        flop += instr->flop;
+        *keys = instr->window;
+        assert_true(instr->chunked == (instr->window > 0));
+    }
+    return flop;
+}
+
+static void kernels_do_the_work_that_is_left(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "meshwright");
+    priced_finish(&of);
+    int64_t keys = 0, seq_len = of.workload.seq_len;
+    double whole = attention_flop(&of, &keys);
+    assert_true(whole > 0 && keys == 0);
+    documents_apply(of.program, (double)seq_len);
+    assert_true(attention_flop(&of, &keys) == whole && keys == 0);
+    documents_apply(of.program, (double)seq_len / 8);
+    check_near(attention_flop(&of, &keys), whole / 8);
+    assert_int_equal(keys, seq_len / 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(documents_as_long_as_the_sequence_see_all),
+        cmocka_unit_test(the_share_is_that_of_the_lengths),
+        cmocka_unit_test(windows_are_cut_by_documents),
+        cmocka_unit_test(chunks_and_documents_begin_anywhere_in_each_other),
+        cmocka_unit_test(model_flop_leaves_out_what_is_masked),
+        cmocka_unit_test(kernels_do_the_work_that_is_left),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
