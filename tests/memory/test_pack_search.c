@@ -122,12 +122,15 @@ static void agrees_with_brute_force(struct arena *arena, const struct pack_probl
 {
     struct pack_options options = {.node_cap = NODES, .every_rule_off = every_rule_off};
     struct pack_result counts = {0};
-    int64_t offsets[SMALL], best = brute_height(problem);
+    enum { BEHIND = -7 };
+    int64_t offsets[SMALL + 1], best = brute_height(problem);
     if (best == INT64_MAX || best == 0) return;
+    offsets[problem->count] = BEHIND;
     enum pack_answer under =
         pack_search_by(arena, problem, best - 1, &options, members, offsets, &counts);
     assert_int_equal(under, PACK_NO);
     enum pack_answer at = pack_search_by(arena, problem, best, &options, members, offsets, &counts);
+    assert_int_equal(offsets[problem->count], BEHIND);
     assert_int_equal(at, PACK_YES);
     assert_true(is_valid(problem, offsets, best));
 }

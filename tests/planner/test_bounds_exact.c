@@ -160,6 +160,27 @@ static void a_rank_keeps_its_shards(void **state)
     is_near("mean", bound_bytes(request, &facts, mesh, tails), 200 * 4.0 / 2 + 1000);
 }
 
+// 1600 elements outside and 600 inside experts that are not trained, in 16 bits; tp 2, dp 2, cp 2,
+// ep 2: 800 and 300 a rank. The four ranks of dp and cp have a fourth of each at ZeRO 3: 8 ranks
+// have experts, split over 2. Over 16 ranks they are, and no shard is less than an element's own.
+static void what_is_not_trained_is_held_in_its_width(void **state)
+{
+    struct world *world = world_of(*state);
+    const struct search_request *request = &world->request;
+    static const double FROZEN[] = {1600, 600};
+    world->request.pins = pins_none();
+    world->mesh.degree[AXIS_TP] = world->mesh.degree[AXIS_EP] = 2;
+    world->mesh.degree[AXIS_DP] = world->mesh.degree[AXIS_CP] = 2;
+    world->tails.zero_most = 2;
+    is_near("whole", bound_frozen_bytes(request, &world->mesh, &world->tails, FROZEN), 1100 * 2.0);
+    world->tails.zero_most = 3;
+    is_near("shards", bound_frozen_bytes(request, &world->mesh, &world->tails, FROZEN), 275 * 2.0);
+    world->mesh.degree[AXIS_EP] = 16;
+    is_near("spread", bound_frozen_bytes(request, &world->mesh, &world->tails, FROZEN), 237.5 * 2);
+    world->request.pins.search_parameters = TIER_HOST;
+    is_near("moved", bound_frozen_bytes(request, &world->mesh, &world->tails, FROZEN), 0);
+}
+
 static void a_stage_holds_what_is_in_flight(void **state)
 {
     struct space_tails tails = world_of(*state)->tails;
@@ -289,6 +310,7 @@ int main(void)
         cmocka_unit_test(the_best_kernel_sets_the_rate),
         cmocka_unit_test(nothing_runs_narrower_than_the_run),
         cmocka_unit_test(a_rank_keeps_its_shards),
+        cmocka_unit_test(what_is_not_trained_is_held_in_its_width),
         cmocka_unit_test(a_stage_holds_what_is_in_flight),
         cmocka_unit_test(layers_are_shared_out_by_room),
         cmocka_unit_test(inner_stages_hold_a_layer_at_least),

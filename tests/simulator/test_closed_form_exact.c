@@ -223,6 +223,31 @@ static void parts_of_tasks_are_told_apart(void **state)
     is_near("bubble", cost.bubble_s, 1.375 + 2.5);
 }
 
+// One micro-batch through 40 stages, each a class of its own, which are more than the formula has
+// room for beside: 39 of 1 and 2, and the last twice as long. Asked again it says the same.
+static void stages_may_all_differ(void **state)
+{
+    enum { MANY = CLOSED_FORM_CLASSES + 8 };
+    struct schedule_shape shape = {MANY, 1, 1, 0};
+    struct step_price *price = even_plan(*state, SCHEDULE_1F1B, shape, 1, 2);
+    struct chunk_price *classes = ARENA_NEW(*state, struct chunk_price, MANY);
+    int *class_of = ARENA_NEW(*state, int, MANY);
+    for (int stage = 0; stage < MANY; stage++) {
+        classes[stage] = price->classes[0];
+        class_of[stage] = stage;
+    }
+    classes[MANY - 1].phase_s[TASK_FORWARD][PART_COMPUTE] = 2;
+    classes[MANY - 1].phase_s[TASK_BACKWARD][PART_COMPUTE] = 4;
+    price->classes = classes;
+    price->class_of = class_of;
+    price->class_count = MANY;
+    price->runs = NULL;
+    price->hop_s = 0;
+    struct closed_form_paths paths = {0};
+    for (int time = 0; time < 2; time++)
+        is_near("step", closed_form_after(&paths, price).step_s, 3 * (MANY - 1) + 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +261,7 @@ int main(void)
         cmocka_unit_test(parted_backwards_block_thrice),
         cmocka_unit_test(a_longer_stage_makes_the_others_wait),
         cmocka_unit_test(parts_of_tasks_are_told_apart),
+        cmocka_unit_test(stages_may_all_differ),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
