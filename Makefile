@@ -506,13 +506,17 @@ LEFT_OUT = $(addprefix --left-out ,$(wildcard $(RUNS)/left_out.json))
 HEADLINE = $(if $(UPDATE),--headline-out $(RUNS)/headline.json --plot docs/accuracy.svg, \
              --headline $(RUNS)/headline.json)
 BLIND = --headline$(if $(UPDATE),-out) $(RUNS)/later_headline.json
+# The bands that are shipped are those of the runs.
+BANDS = $(if $(UPDATE),cost_models,$(BUILD))/bands.json
 accuracy: deps
 	@$(QUIET_MAKE) all
 	@$(BUILD)/meshwright validate $(RUNS)/later.jsonl --blind $(BLIND)
 	@echo
 	@$(BUILD)/meshwright validate $(RUNS)/c21.jsonl --rates
 	@echo
-	@$(BUILD)/meshwright validate $(RUNS)/published.jsonl $(LEFT_OUT) $(HEADLINE)
+	@$(BUILD)/meshwright validate $(RUNS)/published.jsonl $(LEFT_OUT) $(HEADLINE) \
+	    $(if $(LEFT_OUT),--bands-out $(BANDS) --force)
+	@$(if $(LEFT_OUT),cmp $(BANDS) cost_models/bands.json)
 
 bench_programs: $(BENCHES) $(PLUGINS) $(if $(MPICC),$(BUILD)/tests/mpi_peer.so)
 

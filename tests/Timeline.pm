@@ -13,7 +13,7 @@ sub tracks_of {
     my %tracks;
     push @{ $tracks{"$_->{pid} $_->{tid}"} }, $_ for grep { $_->{ph} eq 'X' } @$events;
     for my $track (values %tracks) {
-        @$track = sort { ns($a->{ts}) <=> ns($b->{ts}) || ns($b->{dur}) <=> ns($a->{dur}) }
+        @$track = sort { $a->{start} <=> $b->{start} || $b->{end} <=> $a->{end} }
             map { +{ %$_, start => ns($_->{ts}), end => ns($_->{ts}) + ns($_->{dur}) } } @$track;
     }
     return \%tracks;

@@ -5,9 +5,9 @@ use strict;
 use warnings;
 use Cwd 'abs_path';
 use File::Temp 'tempdir';
-use JSON::PP;
 use List::Util qw(max min);
 use lib 'tests';
+use QuickJson;
 use Timeline;
 
 my $build = $ENV{BUILD} // 'build';
@@ -35,8 +35,8 @@ sub check {
     my $text = text_of("meshwright simulate $plan $options --trace $tmp/t.json --json "
         . "&& cat $tmp/t.json");
     my ($answer, $trace) = $text =~ /\A(.*?^\}\n)(\[.*)\z/ms;
-    my $events = eval { decode_json($trace) } // [];
-    my $prediction = eval { decode_json($answer)->{prediction} };
+    my $events = eval { quick_json($trace) } // [];
+    my $prediction = eval { quick_json($answer)->{prediction} };
     ok(@$events > 100 && $prediction, "$name: the timeline is JSON") or return;
     my $tracks = tracks_of($events);
     my ($overlaps, $loose) = overlaps($tracks);
