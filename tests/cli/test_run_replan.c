@@ -1,11 +1,11 @@
 #include "cli/run_replan.h"
+#include "tests/support/pair_search.h"
 #include "tests/support/test.h"
 
 #include "cli/plan_question.h"
 #include "core/file.h"
 #include "planner/choice.h"
 #include "reports/table/plan_json.h"
-#include "topologies/cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +18,8 @@
 static const char *make_plan(struct arena *arena, const char *folder)
 {
     struct err err = {0};
-    struct search_request search = {.pins = pins_none(), .top = 1, .nothing = SEARCH_FITS_ONLY};
+    struct search_request search = pair_search(arena);
     struct search_result result = {0};
-    struct cluster *cluster = cluster_load(arena, "dgx-a100-80g", &err);
-    assert_true(cluster && cluster_take_gpus(cluster, 2, &err));
-    search.cluster = cluster;
-    search.model = model_load(arena, "gpt2", NULL, NULL, &err);
-    search.stack = stack_load(arena, "meshwright", &err);
-    search.fabrics = fabrics_load(arena, &err);
-    search.workload = (struct workload){.seq_len = 1024,
-                                        .global_batch = 16,
-                                        .precision = PRECISION_BF16,
-                                        .optimizer = OPTIMIZER_ADAMW};
     pins_set(&search.pins, CHOICE_DP, 2, 2);
     assert_true(search_plans(arena, &search, &result, &err) && result.best_count > 0);
     const char *text =

@@ -1,9 +1,9 @@
 #include "planner/around.h"
+#include "tests/support/pair_search.h"
 #include "tests/support/test.h"
 
 #include "planner/choice.h"
 #include "simulator/inject.h"
-#include "topologies/cluster.h"
 
 #include <math.h>
 
@@ -14,19 +14,8 @@ enum { LAYERS = 12, SLOW_RANK = 1 };
 static struct around_request request_of(struct arena *arena, int pp, double ratio)
 {
     struct err err = {0};
-    struct search_request search = {.pins = pins_none(), .top = 1, .nothing = SEARCH_FITS_ONLY};
+    struct search_request search = pair_search(arena);
     struct search_result result = {0};
-    struct cluster *cluster = cluster_load(arena, "dgx-a100-80g", &err);
-    assert_true(cluster && cluster_take_gpus(cluster, 2, &err));
-    search.cluster = cluster;
-    search.model = model_load(arena, "gpt2", NULL, NULL, &err);
-    search.stack = stack_load(arena, "meshwright", &err);
-    search.fabrics = fabrics_load(arena, &err);
-    assert_string_equal(err.text, "");
-    search.workload = (struct workload){.seq_len = 1024,
-                                        .global_batch = 16,
-                                        .precision = PRECISION_BF16,
-                                        .optimizer = OPTIMIZER_ADAMW};
     pins_set(&search.pins, CHOICE_PP, pp, pp);
     pins_set(&search.pins, CHOICE_TP, 1, 1);
     pins_set(&search.pins, CHOICE_VPP, 1, 1);
