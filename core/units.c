@@ -160,18 +160,32 @@ static const char *exponent_of(char suffix)
     }
 }
 
+// "16Ki" and "16KiB": the power of two that a text ends in, and the length that is left before it.
+static int power_of_two(const char *text, size_t *length)
+{
+    static const char LETTERS[] = "KMGT";
+    size_t end = *length;
+    if (end > 0 && text[end - 1] == 'B') end--;
+    if (end < 3 || text[end - 1] != 'i') return 0;
+    const char *letter = strchr(LETTERS, text[end - 2]);
+    if (!letter) return 0;
+    *length = end - 2;
+    return 10 * (int)(letter - LETTERS + 1);
+}
+
 static bool parse_number(const char *text, double *value)
 {
     char digits[64];
     size_t length = strlen(text);
     if (length == 0 || length > sizeof digits - 8) return false;
-    const char *exponent = exponent_of(text[length - 1]);
+    int power = power_of_two(text, &length);
+    const char *exponent = power ? NULL : exponent_of(text[length - 1]);
     if (exponent) length--;
     // strtod also reads blanks, "inf", "nan" and hexadecimal: none of these is meant here.
     if (strspn(text, "0123456789.eE+-") != length) return false;
     snprintf(digits, sizeof digits, "%.*s%s", (int)length, text, exponent ? exponent : "");
     char *end = NULL;
-    *value = strtod(digits, &end);
+    *value = ldexp(strtod(digits, &end), power);
     return end != digits && *end == '\0' && isfinite(*value);
 }
 

@@ -19,7 +19,7 @@ char *units_ratio(struct arena *arena, double ratio);              // percent wi
 char *units_percent(struct arena *arena, double ratio);
 char *units_signed_percent(struct arena *arena, double ratio);
 
-// Numbers as people type them: 4096, 1e12, 2T, 512k, 1.5M (decimal multiples). False with
+// Numbers as people type them: 4096, 1e12, 2T, 512k, 1.5M (decimal multiples), 16KiB. False with
 // ERR_USAGE that names `what` when the text is not a number or not whole where it must be.
 MUST_CHECK bool units_parse_f64(const char *text, const char *what, double *value, struct err *err);
 MUST_CHECK bool units_parse_i64(const char *text, const char *what, int64_t low, int64_t high,

@@ -71,6 +71,14 @@ static void numbers_are_read_as_people_type_them(void **state)
     assert_true(real == 1e12);
     assert_true(units_parse_f64("512k", "--x", &real, &err));
     assert_true(real == 512000);
+    assert_true(units_parse_i64("16KiB", "--x", 1, INT64_MAX, &whole, &err));
+    assert_int_equal(whole, 16384);
+    assert_true(units_parse_i64("1.5Gi", "--x", 1, INT64_MAX, &whole, &err));
+    assert_int_equal(whole, 3 << 29);
+    assert_true(units_parse_i64("2TiB", "--x", 1, INT64_MAX, &whole, &err));
+    assert_int_equal(whole, (int64_t)2 << 40);
+    assert_true(units_parse_i64("3B", "--x", 1, INT64_MAX, &whole, &err));
+    assert_int_equal(whole, 3000000000);
 }
 
 static void check_refused(const char *text, const char *message)
@@ -86,6 +94,9 @@ static void check_refused(const char *text, const char *message)
 static void a_wrong_number_is_named(void **state)
 {
     (void)state;
+    check_refused("KiB", "--tp: expected a number such as 4096, 1e12 or 2T, found \"KiB\"");
+    check_refused("4iB", "--tp: expected a number such as 4096, 1e12 or 2T, found \"4iB\"");
+    check_refused("4kiB", "--tp: expected a number such as 4096, 1e12 or 2T, found \"4kiB\"");
     check_refused("abc", "--tp: expected a number such as 4096, 1e12 or 2T, found \"abc\"");
     check_refused("", "--tp: expected a number such as 4096, 1e12 or 2T, found \"\"");
     check_refused("0x10", "--tp: expected a number such as 4096, 1e12 or 2T, found \"0x10\"");
