@@ -173,11 +173,7 @@ bool experts_wait(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     if (engine->prepared[task].rows < 0 || !dispatches(engine, of)) return false;
-    int buffer;
-    unsigned axes = gather_axes(engine, dispatched_layout(engine, task, &buffer));
-    bool is_first = !(axes & mesh_axes_of(&engine->program->mesh, AXIS_EP));
-    return !instr_of(engine, of)->recompute && axes != 0 &&
-           (is_first || drops_over_parts(engine, task));
+    return !instr_of(engine, of)->recompute && drops_over_parts(engine, task);
 }
 
 // What this rank's own tokens chose: weights that are not 0.
@@ -284,14 +280,14 @@ static bool gather_choices(struct engine *engine, int task, int dispatch)
     return true;
 }
 
-// The exchange of choices inside a dispatch, or that itself where the program has none.
+// The exchange of choices inside a dispatch.
 static int exchange_of(const struct engine *engine, int dispatch)
 {
-    for (int t = dispatch + 1; t < engine->script->task_count; t++) {
-        if (engine->prepared[t].owner == dispatch) return t;
-        if (engine->script->tasks[t].slot != engine->script->tasks[dispatch].slot) break;
-    }
-    return dispatch;
+    int task = dispatch + 1;
+    while (engine->prepared[task].owner != dispatch)
+        task++;
+    assert(engine->script->tasks[task].slot == engine->script->tasks[dispatch].slot);
+    return task;
 }
 
 // What has no room: known before the dispatch, since its tokens are not copied.
@@ -320,7 +316,6 @@ bool experts_choose(struct engine *engine, int task)
     struct expert_rows *rows = experts_rows(engine, task);
     know_box(rows, &own);
     expert_rows_make(engine->arena, rows, chosen);
-    // Where parts of experts alone have other tokens the program exchanges nothing of its own.
     if (experts_wait(engine, task) && !gather_choices(engine, exchange_of(engine, task), task))
         return false;
     if (drops(engine)) drop(engine, task, rows);

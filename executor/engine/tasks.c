@@ -1,3 +1,4 @@
+#include "executor/array.h"
 #include "executor/engine/engine.h"
 
 // What each task of the step graph took, on all ranks together: how often it ran, what it read and
@@ -60,21 +61,19 @@ bool tasks_finish(struct engine *engine, int steps, struct run_result *result)
     return true;
 }
 
-static int64_t array_bytes(const struct engine *engine, const struct kernel_array *array)
+static int64_t array_bytes(const struct engine *engine, const struct kernel_call *call,
+                           const struct kernel_array *array)
 {
-    int64_t elements = 1;
-    for (int i = 0; i < array->rank; i++)
-        elements *= array->sizes[i];
-    return elements * engine_element_bytes(engine, array->element);
+    return call_held_elements(call, array) * engine_element_bytes(engine, array->element);
 }
 
 void tasks_measure_call(struct engine *engine, int task, const struct kernel_call *call)
 {
     int64_t bytes = 0;
     for (int i = 0; i < call->input_count; i++)
-        bytes += array_bytes(engine, &call->inputs[i]);
+        bytes += array_bytes(engine, call, &call->inputs[i]);
     for (int i = 0; i < call->output_count; i++)
-        bytes += array_bytes(engine, &call->outputs[i]);
-    if (call->cast_to) bytes += array_bytes(engine, &call->cast_from) / engine->compute_bytes;
+        bytes += array_bytes(engine, call, &call->outputs[i]);
+    if (call->cast_to) bytes += array_bytes(engine, call, &call->cast_from) / engine->compute_bytes;
     measure_bytes(engine, task, bytes);
 }

@@ -322,15 +322,17 @@ static void lower_inner_reductions(struct lowering *low, int index, const struct
     }
 }
 
-// A rank learns how many rows are coming before they do. Where it has the tokens whole it counts
-// them itself. With a capacity it has to know what the sequence before its part of it chose as
-// well.
+// A rank learns how many rows are coming before they do, of the ranks that share experts or the
+// parts of one. Where it has the tokens whole it counts them itself. With a capacity it has to know
+// what the sequence before its part of it chose as well.
 static void exchange_counts(struct lowering *low, int index, const struct strategy *strategy)
 {
     const struct op *op = &low->block->ops[index];
     if (op->kind != OP_DISPATCH || !lowering_is_ragged(low, op->outputs[0])) return;
-    unsigned axes = mesh_axes_of(low->mesh, AXIS_EP);
+    unsigned axes = mesh_axes_of(low->mesh, AXIS_EP), parts = mesh_axes_of(low->mesh, AXIS_ETP);
     for (int i = 0; i < low->mesh->axis_count; i++) {
+        bool is_of_tokens = strategy->of[i] == DIM_BATCH || strategy->of[i] == DIM_SEQ;
+        if (is_of_tokens) axes |= parts & 1u << i;
         if (strategy->of[i] == DIM_EXPERT) axes &= ~(1u << i);
         if (strategy->of[i] == DIM_SEQ && low->request->capacity_factor > 0) axes |= 1u << i;
     }

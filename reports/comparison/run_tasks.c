@@ -27,7 +27,19 @@ static bool is_close(double a, double b)
 bool run_joined_matches(const struct run_joined *row)
 {
     if (row->predicted_count != row->count) return false;
-    return row->task->is_ragged || is_close(row->predicted_bytes, row->bytes);
+    return row->is_routed || is_close(row->predicted_bytes, row->bytes);
+}
+
+// However tokens choose, experts have as many rows on all ranks together, unless some are dropped
+// or room for more is planned; between ranks goes what its own rank has no expert for.
+static bool is_routed(const struct program *program, const struct graph_task *task)
+{
+    const struct workload *workload = &program->workload;
+    bool is_kernel =
+        task->kind == TASK_INSTR &&
+        program->blocks[task->block]->instrs[task->instr].collective == COLLECTIVE_NONE;
+    bool keeps_all = workload->capacity_factor <= 0 && workload->expert_imbalance <= 1;
+    return task->is_ragged && !(is_kernel && keeps_all);
 }
 
 static void join_task(struct joining *joining, struct run_join *join, int place, int task,
@@ -45,6 +57,7 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
         .chunk = is_chunk ? place % chunks : -1,
         .task = of,
         .pricing = task_pricing_of(joining->prices, task),
+        .is_routed = is_routed(program, of),
         .predicted_count = ranks * step_graph_count(joining->graph, place, task),
     };
     // The graph counts the micro-batches of the replicas with most.
@@ -68,7 +81,7 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
     join->predicted_count += row->predicted_count;
     join->count += row->count;
     join->unmatched_count += !run_joined_matches(row);
-    join->is_ragged |= of->is_ragged;
+    join->is_routed |= row->is_routed;
 }
 
 struct run_join run_join_make(struct arena *arena, const struct evaluation_request *request,
@@ -118,7 +131,7 @@ const char *run_join_text(struct arena *arena, const struct run_join *join)
     if (join->unmatched_count == 0)
         return arena_print(arena, "%s tasks predicted, %s measured, none unmatched%s\n", predicted,
                            measured,
-                           join->is_ragged ? "; rows of experts by number, not by bytes" : "");
+                           join->is_routed ? "; what routing decides by number, not by bytes" : "");
     char *text = arena_print(arena, "%s tasks predicted, %s measured, %d kinds unmatched:\n",
                              predicted, measured, join->unmatched_count);
     for (int i = 0, shown = 0; i < join->row_count && shown < SHOWN; i++) {

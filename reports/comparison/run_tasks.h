@@ -13,6 +13,7 @@ struct run_joined {
     double predicted_bytes, bytes;
     double predicted_s, s;
     enum task_pricing pricing;
+    bool is_routed;  // bytes depend on which tokens chose which experts, and are not compared
 };
 
 struct run_join {
@@ -21,7 +22,7 @@ struct run_join {
     int row_count;
     double predicted_count, count;  // tasks a step, all ranks
     int unmatched_count;            // rows
-    bool is_ragged;                 // some bytes depend on routing, and are not compared
+    bool is_routed;                 // some rows are
 };
 
 // Numbers of the back end that ran.

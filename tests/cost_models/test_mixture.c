@@ -394,7 +394,8 @@ static void cut_experts_exchange_rows_over_etp(void **state)
         if (instr->collective == COLLECTIVE_NONE || instr->parameter) continue;
         double s =
             collective_price(of.fabrics, &group, instr->collective, (double)instr->bytes, 1).s;
-        *(instr->ragged ? &expert_s : &dense_s) += s;
+        bool is_of_experts = instr->ragged || instr->inner;  // and how many rows are coming
+        *(is_of_experts ? &expert_s : &dense_s) += s;
     }
     assert_true(expert_s > 0 && dense_s > 0);
     assert_true(fabs(part_s(&price, PART_EP) / expert_s - 1) < 1e-9);

@@ -107,7 +107,7 @@ static void etp_gathers_behind_the_all_to_all_and_scatters_before_it(void **stat
     int gathers[PHASE_COUNT] = {0}, scatters[PHASE_COUNT] = {0};
     for (int i = 0; i < l.program->instr_count; i++) {
         const struct instr *instr = &l.program->instrs[i];
-        if (!instr->collective || instr->parent != AXIS_ETP) continue;
+        if (!instr->collective || instr->parent != AXIS_ETP || instr->inner) continue;
         assert_int_equal(instr->bytes, row_bytes(&l));
         assert_true(instr->ragged);
         gathers[instr->phase] += instr->collective == COLLECTIVE_ALL_GATHER;
@@ -118,6 +118,28 @@ static void etp_gathers_behind_the_all_to_all_and_scatters_before_it(void **stat
         assert_int_equal(scatters[phase], phase != PHASE_WEIGHT);
     }
     assert_int_equal(find_op(&l, "experts.up")->gemm.n, l.graph->expert_ffn / 2);
+}
+
+// Parts of experts alone get the tokens of others, too: the ranks of etp tell each other how many
+// rows are coming, eight bytes an expert, before these are gathered. Tokens that all of them have
+// need no word.
+static void parts_of_experts_learn_how_many_rows_are_coming(void **state)
+{
+    for (int sp = 0; sp < 2; sp++) {
+        struct setup setup = {.model = MIXTRAL, .tp = 2, .dp = 4, .etp = 2, .sp = sp};
+        struct lowered l = lowered_make(*state, setup, 1);
+        int count = 0;
+        for (int i = 0; i < l.program->instr_count; i++) {
+            const struct instr *instr = &l.program->instrs[i];
+            if (instr->collective != COLLECTIVE_ALL_GATHER || !instr->inner) continue;
+            assert_int_equal(instr->axes, mesh_axes_of(&l.mesh, AXIS_ETP));
+            assert_int_equal(instr->parent, AXIS_ETP);
+            assert_int_equal(instr->bytes, 2 * l.graph->expert_count * 8);
+            assert_int_equal(instr->phase, PHASE_FORWARD);
+            count++;
+        }
+        assert_int_equal(count, sp);
+    }
 }
 
 // What was moved is kept where it was moved to, and nothing twice.
@@ -288,6 +310,7 @@ int main(void)
         cmocka_unit_test(with_sp_experts_over_tp_and_dp_are_one_all_to_all),
         cmocka_unit_test(whole_tokens_are_dispatched_free_and_combined_by_one_all_reduce),
         cmocka_unit_test(etp_gathers_behind_the_all_to_all_and_scatters_before_it),
+        cmocka_unit_test(parts_of_experts_learn_how_many_rows_are_coming),
         cmocka_unit_test(rows_are_kept_on_the_side_that_backward_reads),
         cmocka_unit_test(recomputed_experts_are_dispatched_again_unless_their_rows_are_kept),
         cmocka_unit_test(the_fullest_rank_sizes_the_rows_of_its_experts),
