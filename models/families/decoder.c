@@ -1,20 +1,19 @@
 #include "models/families/decoder.h"
 
-#include "models/families/layers.h"
+#include "models/families/layer_kinds.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 static const double LOSS_FLOP = 5;
-enum { ALL_PARTS = LAYER_ATTENTION | LAYER_MLP };
 
 static struct layers start(struct arena *arena, const struct decoder *decoder,
                            const struct import_options *options, int64_t vocab_padded,
                            const char *name, enum block_role role)
 {
     return (struct layers){builder_new(arena, name, role), decoder, *options, vocab_padded,
-                           .parts = ALL_PARTS};
+                           .parts = LAYER_PARTS_COMMON};
 }
 
 static int block_input(struct layers *layers, const char *name)
@@ -207,7 +206,7 @@ static int mixed_layer(struct layers *layers, int x, int64_t window)
 
 static int any_layer(struct layers *layers, int x, int memory, int64_t window)
 {
-    if (layers->parts != ALL_PARTS) return mixed_layer(layers, x, window);
+    if (layers->parts != LAYER_PARTS_COMMON) return mixed_layer(layers, x, window);
     enum norm_place place = layers->decoder->norm_place;
     bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
     if (!is_parallel) return sequential_layer(layers, x, memory, window);
@@ -332,109 +331,23 @@ static struct block head_block(struct layers layers)
     return finish(&layers, score_tokens(&layers, "mtp.", predicted, weight));
 }
 
-static bool has_window(const struct decoder *decoder, int64_t layer)
-{
-    return decoder->window > 0 && (!decoder->has_window || decoder->has_window[layer]);
-}
-
-static bool has_experts(const struct decoder *decoder, int64_t layer)
-{
-    const struct experts *experts = &decoder->experts;
-    return experts->count > 0 && !(experts->is_dense && experts->is_dense[layer]);
-}
-
-static bool is_unrotated(const struct decoder *decoder, int64_t layer)
-{
-    return decoder->is_unrotated && decoder->is_unrotated[layer];
-}
-
-static unsigned parts_of(const struct decoder *decoder, int64_t layer)
-{
-    return decoder->parts ? decoder->parts[layer] : ALL_PARTS;
-}
-
-// What tells layers apart, and the block of those that are alike.
-struct layer_kind {
-    bool is_mixture, is_local, is_unrotated;
-    bool is_last;  // of all, beside an encoder
-    unsigned parts;
-    int block;
-};
-enum { KINDS_MAX = 12 };
-
-static struct layer_kind kind_at(const struct decoder *d, int64_t layer)
-{
-    unsigned parts = parts_of(d, layer);
-    bool attends = parts & LAYER_ATTENTION;
-    return (struct layer_kind){.is_mixture = parts & LAYER_MLP && has_experts(d, layer),
-                               .is_local = attends && has_window(d, layer),
-                               .is_unrotated = attends && is_unrotated(d, layer),
-                               .is_last = d->encoder && layer + 1 == d->layer_count,
-                               .parts = parts};
-}
-
-static bool is_alike(const struct layer_kind *a, const struct layer_kind *b)
-{
-    return a->is_mixture == b->is_mixture && a->is_local == b->is_local &&
-           a->is_last == b->is_last && a->parts == b->parts;
-}
-
-// Whether a layer that is like this one but for rope has another name: most models with both turn
-// them with the window, and the names of windows tell them apart.
-static bool has_rotated_twin(const struct decoder *d, const struct layer_kind *kind)
-{
-    for (int64_t i = 0; i < d->layer_count && kind->is_unrotated; i++) {
-        struct layer_kind other = kind_at(d, i);
-        other.is_last = kind->is_last;
-        if (is_alike(&other, kind) && !other.is_unrotated) return true;
-    }
-    return false;
-}
-
-// Of layers that lack parts which others have, those that are there; "" where all are alike.
-static const char *parts_name(const struct decoder *d, unsigned parts)
-{
-    bool differ = false;
-    for (int64_t i = 1; i < d->layer_count; i++)
-        differ = differ || parts_of(d, i) != parts_of(d, 0);
-    if (!differ || parts == ALL_PARTS) return "";
-    if (parts & LAYER_SCAN) return parts & LAYER_ATTENTION ? ".mixed" : ".scan";
-    return parts & LAYER_ATTENTION ? ".attention" : ".mlp";
-}
-
-// The common mlp has the plain name.
-static const char *kind_name(const struct layers *layers, const struct layer_kind *kind)
-{
-    static const char *const NAMES[2][2] = {{"layer.dense", "layer.dense.local"},
-                                            {"layer", "layer.local"}};
-    const struct decoder *d = layers->decoder;
-    struct arena *arena = layers->builder.arena;
-    bool is_common = kind->is_mixture || d->experts.count == 0 || !(kind->parts & LAYER_MLP);
-    const char *name =
-        arena_print(arena, "%s%s%s", NAMES[is_common][kind->is_local], parts_name(d, kind->parts),
-                    has_rotated_twin(d, kind) ? ".unrotated" : "");
-    if (layers->stack) name = arena_print(arena, "%s.%s", layers->stack, name);
-    return kind->is_last ? arena_print(arena, "%s.last", name) : name;
-}
-
 // Layers that differ in parts, window, rope or mlp are kinds of their own, and so is the last one
 // beside an encoder; a kind that no layer has is not stored.
 static void build_layers(struct graph *graph, struct layers start_layers)
 {
     const struct decoder *d = start_layers.decoder;
     struct arena *arena = start_layers.builder.arena;
-    struct layer_kind kinds[KINDS_MAX];
+    struct layer_kind kinds[LAYER_KINDS_MAX];
     int count = 0;
     for (int64_t layer = 0; layer < d->layer_count; layer++) {
-        struct layer_kind kind = kind_at(d, layer);
+        struct layer_kind kind = layer_kind_at(d, layer);
         int k = 0;
-        while (k < count &&
-               !(is_alike(&kinds[k], &kind) && kinds[k].is_unrotated == kind.is_unrotated))
+        while (k < count && !layer_kind_is_same(&kinds[k], &kind))
             k++;
         if (k == count) {
             struct layers layers = start_layers;
-            assert(count < KINDS_MAX);
-            layers.builder = builder_new(arena, kind_name(&start_layers, &kind), BLOCK_LAYER);
+            assert(count < LAYER_KINDS_MAX);
+            layers.builder = builder_new(arena, layer_kind_name(&start_layers, &kind), BLOCK_LAYER);
             layers.is_mixture = kind.is_mixture;
             layers.is_unrotated = kind.is_unrotated;
             layers.parts = kind.parts;
@@ -447,23 +360,14 @@ static void build_layers(struct graph *graph, struct layers start_layers)
     }
 }
 
-// Whether some layer has one of these parts.
-static bool any_has(const struct decoder *d, unsigned parts)
-{
-    for (int64_t i = 0; i < d->layer_count; i++) {
-        if (parts_of(d, i) & parts) return true;
-    }
-    return false;
-}
-
 // Where nothing attends, heads are those of the scan.
 static void describe_scan(struct graph *graph, const struct decoder *d)
 {
-    if (!any_has(d, LAYER_SCAN)) return;
+    if (!layer_kind_any(d, LAYER_SCAN)) return;
     graph->scan_head_count = d->scan.head_count;
     graph->scan_group_count = d->scan.group_count;
     graph->has_group_norm = d->scan.norm_groups > 1;
-    if (any_has(d, LAYER_ATTENTION)) return;
+    if (layer_kind_any(d, LAYER_ATTENTION)) return;
     graph->head_count = d->scan.head_count;
     graph->kv_head_count = d->scan.group_count;
     graph->head_dim = d->scan.head_dim;
@@ -527,12 +431,12 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
 {
     const struct decoder *d = decoder;
     assert(d->layer_count > 0);
-    assert(!any_has(d, LAYER_ATTENTION) || d->head_count % d->kv_head_count == 0);
+    assert(!layer_kind_any(d, LAYER_ATTENTION) || d->head_count % d->kv_head_count == 0);
     assert(d->mtp_count <= MTP_MAX && !(d->encoder && d->mtp_count > 0));
     struct graph *graph = describe(arena, d, options);
     // Embedding, kinds of layer, prediction module, head; of an encoder the same, and what joins
     // it.
-    graph->blocks = ARENA_NEW(arena, struct block, 2 * (KINDS_MAX + 3));
+    graph->blocks = ARENA_NEW(arena, struct block, 2 * (LAYER_KINDS_MAX + 3));
     int64_t layer_count = d->layer_count + (d->encoder ? d->encoder->layer_count + 1 : 0);
     graph->sequence = ARENA_NEW(arena, int, layer_count + 3);
 

@@ -1,0 +1,21 @@
+#pragma once
+#include "models/families/layers.h"
+
+// What tells the layers of a decoder apart: parts, window, rope, mlp or experts, and which is the
+// last beside an encoder. Layers that are alike are one block.
+struct layer_kind {
+    bool is_mixture, is_local, is_unrotated;
+    bool is_last;  // of all, beside an encoder
+    unsigned parts;
+    int block;  // of those that are alike
+};
+enum { LAYER_KINDS_MAX = 12 };
+// Those of layers of which nothing is said.
+enum { LAYER_PARTS_COMMON = LAYER_ATTENTION | LAYER_MLP };
+
+struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer);
+bool layer_kind_is_same(const struct layer_kind *a, const struct layer_kind *b);
+// The name of its block; the common mlp has the plain one.
+const char *layer_kind_name(const struct layers *layers, const struct layer_kind *kind);
+// Whether some layer has one of these parts.
+bool layer_kind_any(const struct decoder *d, unsigned parts);
