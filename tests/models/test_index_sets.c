@@ -6,7 +6,7 @@
 
 // Random blocks on random meshes, lowered, and carried out element by element: see index_sets.h.
 
-enum { CASES = 375, CASES_A_MODEL = 8 };
+enum { CASES = 200, CASES_A_MODEL = 8 };
 
 static bool is_sound(struct arena *arena, const struct random_case *drawn, int number, bool first)
 {

@@ -108,7 +108,7 @@ static void better_hardware_is_never_slower(void **state)
 {
     (void)state;
     struct draw draw = draw_start("better hardware", 16);
-    for (int i = 0; i < case_count(60); i++) {
+    for (int i = 0; i < case_count(30); i++) {
         struct arena arena = {0};
         struct random_question question;
         random_question(&arena, &draw, &question);
@@ -157,7 +157,7 @@ static void doubled_rates_halve_the_time(void **state)
 {
     (void)state;
     struct draw draw = draw_start("doubled rates", 2);
-    for (int i = 0; i < case_count(300); i++) {
+    for (int i = 0; i < case_count(150); i++) {
         struct arena arena = {0};
         struct random_question question, doubled;
         random_question(&arena, &draw, &question);
@@ -176,7 +176,7 @@ static void the_order_of_node_entries_is_no_matter(void **state)
 {
     (void)state;
     struct draw draw = draw_start("reversed entries", 5);
-    for (int i = 0; i < case_count(200); i++) {
+    for (int i = 0; i < case_count(100); i++) {
         struct arena arena = {0};
         struct random_question question, reversed;
         random_question_mixed(&arena, &draw, &question);
@@ -258,7 +258,7 @@ static void what_is_recomputed_or_moved_never_raises_the_peak(void **state)
 {
     (void)state;
     struct draw draw = draw_start("peaks", 3);
-    for (int i = 0; i < case_count(200); i++) {
+    for (int i = 0; i < case_count(100); i++) {
         struct arena arena = {0};
         struct random_question question;
         random_question(&arena, &draw, &question);
@@ -275,7 +275,7 @@ static void the_closed_form_agrees_with_the_events(void **state)
     (void)state;
     struct draw draw = draw_start("closed form against events", 7);
     double worst[SCHEDULE_KIND_COUNT] = {0};
-    for (int i = 0; i < case_count(400); i++) {
+    for (int i = 0; i < case_count(200); i++) {
         struct arena arena = {0};
         struct random_question question;
         random_question(&arena, &draw, &question);
@@ -297,7 +297,7 @@ static void more_work_is_never_faster(void **state)
 {
     (void)state;
     struct draw draw = draw_start("more work", 9);
-    for (int i = 0; i < case_count(300); i++) {
+    for (int i = 0; i < case_count(150); i++) {
         struct arena arena = {0};
         struct random_question question, longer, larger;
         random_question(&arena, &draw, &question);
