@@ -1,9 +1,7 @@
 #include "executor/cuda/device_code.h"
 
-// Takes time and threads, nothing else. Bound by the clock. A block has so many threads and
-// registers that no large GEMM fits beside it on its multiprocessor.
-
-enum { DELAY_THREADS = 1024 };
+// Takes time and threads, nothing else. Bound by the clock. A block has so many threads,
+// ROW_THREADS, that no large GEMM fits beside it on its multiprocessor.
 
 DEVICE int64_t now_ns(void)
 {
@@ -16,7 +14,7 @@ DEVICE int64_t now_ns(void)
 #endif
 }
 
-BLOCK_KERNEL(delay, struct delay_args, a)
+ROW_KERNEL(delay, struct delay_args, a)
 {
     if (threadIdx.x == 0 && a.marks) *a.origin_ns = now_ns();
     if (threadIdx.x == 0 && !a.marks) {
@@ -29,5 +27,5 @@ BLOCK_KERNEL(delay, struct delay_args, a)
 
 void kernel_delay(struct CUstream_st *stream, const struct delay_args *args)
 {
-    LAUNCH(delay, *args, args->blocks, DELAY_THREADS, stream);
+    LAUNCH(delay, *args, args->blocks, ROW_THREADS, stream);
 }

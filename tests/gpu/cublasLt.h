@@ -64,7 +64,8 @@ enum {
     CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,
     CUBLASLT_REDUCTION_SCHEME_MASK = 7
 };
-typedef enum { CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME = 3 } cublasLtMatmulAlgoConfigAttributes_t;
+enum cublas_lt_algorithm_attribute { CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME = 3 };
+#define cublasLtMatmulAlgoConfigAttributes_t enum cublas_lt_algorithm_attribute
 enum cublas_lt_preference_attribute {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
     CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
