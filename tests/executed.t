@@ -63,9 +63,11 @@ my %KEYS = (
         ep => [{%moe, value => 2, '--expert-imbalance' => 4}],
         etp => [{%moe, value => 2, '--ep' => 2, '--expert-imbalance' => 4}],
         tp_kind => [{value => '1d', '--tp' => 2},
-                    {value => '2d', '--tp' => 4, '--gpus' => 4, '--micro-batch' => 4},
+                    (map { {value => $_, '--tp' => 4, '--gpus' => 4, '--micro-batch' => 4} }
+                     qw(2d 2d-summa)),
                     map { {value => $_, '--tp' => 8, '--gpus' => 8, '--micro-batch' => 4} }
-                    qw(2.5d 3d)],
+                    qw(2.5d 2.5d-summa 3d)],
+        lora => [{value => 8, refused => '--lora is not executed, because'}],
         cp_kind => [(map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)),
                     map { {value => 'axial', '--cp' => 2, model => $_} } qw(video protein)],
         sp => [map { {value => $_, '--tp' => 2} } qw(on off)],
@@ -174,6 +176,7 @@ for my $part (sort keys %KEYS) {
 # Every row of the list, in a plan of every stack that may hold it: run's words are the planner's
 # for our own stack.
 my %ROWS = (
+    '--lora' => {'--lora' => 8, '--dp' => 2},
     '--offload optimizer with --optimizer lamb or lars' =>
         {'--offload' => 'optimizer', '--optimizer' => 'lamb', '--dp' => 2},
     '--overlap tp with --tp above 1' => {'--overlap' => 'tp', '--tp' => 2, '--dp' => 1},

@@ -68,6 +68,7 @@ my %values = (
     '--expert-imbalance' => ['3', moe => 1], '--capacity-factor' => ['1.5', moe => 1],
     '--dp' => '2', '--tp' => '2', '--sp' => ['on', more => '--tp 4'], '--cp' => '2',
     '--cp-kind' => ['ulysses', more => '--cp 2'], '--pp' => '2', '--vpp' => ['3', more => '--pp 2'],
+    '--sp-h' => '2', '--sp-w' => '2', '--lora' => '8',
     '--ep' => ['2', moe => 1], '--etp' => ['2', moe => 1], '--micro-batch' => '1', '--zero' => '3',
     '--zero-group' => ['2', more => '--zero 3'], '--recompute' => 'full',
     '--recompute-layers' => ['3', more => '--recompute full'],
@@ -86,7 +87,7 @@ my %pins = map { $_ => 1 }
     qw(--dp --tp-kind --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero
        --zero-group --recompute --recompute-layers --schedule --in-flight --offload --stages
        --attention --overlap --bucket-bytes --passes --forbid --expert-imbalance
-       --capacity-factor --optimizer --clip);
+       --capacity-factor --optimizer --clip --sp-h --sp-w --lora);
 
 sub ask {
     my ($words) = @_;

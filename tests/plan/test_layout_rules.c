@@ -29,9 +29,12 @@ static struct parallel draw_parallel(struct draw *draw)
     static const int DEGREES[] = {1, 1, 2};
     struct parallel parallel = {.vpp = 1};
     parallel_default_order(&parallel);
-    for (int i = 0; i < AXIS_COUNT; i++)
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        // None of the models has an image whose height or width could be split.
+        bool is_one = i == AXIS_PP || i == AXIS_SP_H || i == AXIS_SP_W;
         parallel.degree[i] =
-            i == AXIS_PP || !axis_takes_ranks((enum axis)i) ? 1 : DRAW_ONE(draw, DEGREES);
+            is_one || !axis_takes_ranks((enum axis)i) ? 1 : DRAW_ONE(draw, DEGREES);
+    }
     parallel.degree[AXIS_TP] = 1 << draw_int(draw, 1, 3);
     parallel.micro_batch = 1 << draw_int(draw, 0, 2);
     parallel.sp = draw_int(draw, 0, 1);
