@@ -445,13 +445,15 @@ static void offload_parts(const struct program *program, const struct stack *sta
     tier_bytes[offload->optimizer] += states * host_state_bytes;
     if (offload->optimizer != TIER_DEVICE) {
         double gradient_bytes = stack_gradient_bytes(stack, precision);
-        double bucket = memory_bucket_bytes(program, stack) / gradient_bytes;
-        if (bucket > states) bucket = states;
+        double bucket = smaller(memory_bucket_bytes(program, stack) / gradient_bytes, states);
+        bool here = !offload_moves_gradients(offload);
         // Those that stay on the host come up with their block alone.
-        double weight_bytes =
-            offload_moves_parameters(offload) ? 0 : parameter_weight_bytes(precision);
-        parts->buffers_bytes += (int64_t)(bucket * (gradient_bytes + weight_bytes));
-        tier_bytes[TIER_HOST] += states * gradient_bytes;
+        double weight_bytes = offload->parameters ? 0 : parameter_weight_bytes(precision);
+        // Gradients that are kept on the host are there whole, and go through rooms of their own.
+        size_t axes = offsetof(struct storage, gradient_axes);
+        double kept = here ? states : parameter_stored(program, &holding->sums, axes);
+        parts->buffers_bytes += (int64_t)(bucket * (here * gradient_bytes + weight_bytes));
+        tier_bytes[TIER_HOST] += kept * gradient_bytes;
     }
     tier_bytes[offload->parameters] += away_weight_bytes(program, holding);
     // What comes from NVMe and goes back passes rooms for a block each: one that is read, one that

@@ -96,6 +96,68 @@ void copy_add(const struct price_context *context, const struct program *program
     write_copies(context, &copy, use->count);
 }
 
+// A rank of a processor updates with the same kernels wherever the states are, and does one thing
+// after another.
+static bool is_host(const struct price_context *context)
+{
+    return strcmp(context->compute.device->kind, "cpu") == 0;
+}
+
+static void write_gradients(const struct price_context *context, enum phase phase, double s,
+                            double exposed_s, double bytes)
+{
+    const struct ledger_line line = {
+        .entry = ENTRY_COPY,
+        .what = phase == PHASE_WEIGHT ? "gradients to the host" : "gradients from the host",
+        .phase = phase,
+        .count = 1,
+        .s = s,
+        .exposed_s = exposed_s,
+        .bytes = bytes,
+        .bound = BOUND_MEMORY,
+        .part = PART_OFFLOAD,
+    };
+    ledger_add(context->ledger, &line);
+}
+
+void gradient_copies_add(const struct price_context *context, const struct program *program,
+                         const struct program_chunk *chunk, double window_s,
+                         struct chunk_price *price)
+{
+    if (!offload_moves_gradients(&program->parallel.offload)) return;
+    const struct stack *stack = context->compute.stack;
+    const struct step_rules rules = step_rules_of(stack, program);
+    const struct step_end end = step_end_of(program, chunk, &rules);
+    double rounds = program->shape.micro_batch_count;
+    double width = stack_gradient_bytes(stack, program->workload.precision);
+    double link = offload_bytes_per_s(context, TIER_HOST), all_s = 0;
+    for (int g = 0; g < end.group_count; g++)
+        all_s += end.groups[g].is_away ? end.groups[g].elements * width / link : 0;
+    if (all_s <= 0) return;
+    // A processor copies between its kernels.
+    double down_window_s = is_host(context) ? 0 : window_s;
+    double up_window_s = is_host(context) ? 0 : fmax(0, window_s - price->copy_s);
+    double up_s = all_s * (rounds - 1) / rounds;
+    double down = copy_exposed_s(all_s, down_window_s) / all_s;
+    double up = up_s > 0 ? copy_exposed_s(up_s, up_window_s) / up_s : 0;
+    // Both ways are hidden beside the same compute: the longer one is waited for.
+    double up_more_s = fmax(0, up * up_s - down * all_s);
+    if (!is_host(context)) up = up_s > 0 ? up_more_s / up_s : 0;
+    price->gradient_copy_s[0] = all_s;
+    price->gradient_copy_s[1] = up_s;
+    price->phase_s[PHASE_WEIGHT][PART_OFFLOAD] += down * all_s;
+    price->phase_s[PHASE_BACKWARD][PART_OFFLOAD] += up * up_s;
+    for (int g = 0; g < end.group_count; g++) {
+        if (!end.groups[g].is_away) continue;
+        double bytes = end.groups[g].elements * width, s = bytes / link;
+        double back_s = s * (rounds - 1) / rounds;
+        ledger_turn_to_part(context->ledger, -1, g);
+        write_gradients(context, PHASE_WEIGHT, s, down * s, bytes);
+        write_gradients(context, PHASE_BACKWARD, back_s, up * back_s, bytes);
+    }
+    ledger_turn_to_part(context->ledger, -1, -1);
+}
+
 // Bytes that an update on the host reads and writes, with what is copied into its memory and out
 // of it meanwhile.
 static double host_bytes(const struct price_context *context, const struct program *program,
@@ -119,22 +181,15 @@ static double host_bytes_per_s(const struct price_context *context)
     return least * context->compute.stack->host_update_ratio;
 }
 
-// A rank of a processor updates with the same kernels wherever the states are, and does one thing
-// after another.
-static bool is_host(const struct price_context *context)
-{
-    return strcmp(context->compute.device->kind, "cpu") == 0;
-}
-
 struct host_update host_update(const struct price_context *context, const struct program *program,
-                               double elements)
+                               double elements, double away)
 {
     struct host_update update = {.bucket_count = 1};
     if (elements <= 0) return update;
     const struct stack *stack = context->compute.stack;
     const struct workload *workload = &program->workload;
     double link = offload_bytes_per_s(context, TIER_HOST);
-    double down_bytes = elements * stack_gradient_bytes(stack, workload->precision);
+    double down_bytes = (elements - away) * stack_gradient_bytes(stack, workload->precision);
     double buckets = ceil(down_bytes / memory_bucket_bytes(program, stack));
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
@@ -194,9 +249,9 @@ static void add_squares(const struct price_context *context, const struct progra
 }
 
 void host_update_add(const struct price_context *context, const struct program *program,
-                     double elements, struct chunk_price *chunk)
+                     double elements, double away, struct chunk_price *chunk)
 {
-    struct host_update update = host_update(context, program, elements);
+    struct host_update update = host_update(context, program, elements, away);
     double longest_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
     chunk->update_s = update.s;
     chunk->update_copy_s[0] = update.down_s;

@@ -10,6 +10,10 @@
 // backward those of the layer behind come up (two layers are in transit each way), so that of the
 // copies of a layer as much is hidden as it computes, and the rest is waited for.
 //
+// Gradients that are kept on the host go down behind each bucket in every micro-batch, and come up
+// before the next one adds to them, beside backward on the two copy engines (up beside activations
+// that come back); an update finds them there.
+//
 // Optimizer states: gradients go down, the host updates, parameters come up, bucket by bucket
 // (ZeRO-Offload, Ren et al. 2021, section 4.1); on NVMe the states are read and written as well
 // (ZeRO-Infinity, Rajbhandari et al. 2021, section 5). A row of buckets takes as long as the
@@ -49,14 +53,21 @@ void copy_add(const struct price_context *context, const struct program *program
               const struct block_use *use, const struct block_price *price,
               struct chunk_price *chunk);
 
+// Of a chunk's gradients what passes over the link: adds what of it in a micro-batch no compute
+// hides, of the uses of the chunk's blocks `window_s` in all, and writes it into the ledger.
+void gradient_copies_add(const struct price_context *context, const struct program *program,
+                         const struct program_chunk *chunk, double window_s,
+                         struct chunk_price *price);
+
 // One update on the host of `elements` parameters.
 struct host_update {
     double down_s, host_s, up_s, nvme_s;  // alone
     double s;                             // of the row of buckets
     int bucket_count;
 };
+// `away`: of them, those whose gradients are on the host already.
 struct host_update host_update(const struct price_context *context, const struct program *program,
-                               double elements);
+                               double elements, double away);
 // Adds it to a chunk, and its parts to the context's ledger.
 void host_update_add(const struct price_context *context, const struct program *program,
-                     double elements, struct chunk_price *chunk);
+                     double elements, double away, struct chunk_price *chunk);

@@ -180,6 +180,7 @@ static const char *offload_text(int bit)
         [OFFLOADS_CLASSES] = "classes",
         [OFFLOADS_PARAMETERS] = "parameters",
         [OFFLOADS_PARAMETERS_NVME] = "parameters@nvme",
+        [OFFLOADS_GRADIENTS] = "gradients",
     };
     assert(bit >= 0 && bit < OFFLOADS_COUNT);
     return NAMES[bit];

@@ -19,6 +19,7 @@ enum offloads {
     OFFLOADS_CLASSES,  // activations class by class
     OFFLOADS_PARAMETERS,
     OFFLOADS_PARAMETERS_NVME,
+    OFFLOADS_GRADIENTS,
     OFFLOADS_COUNT
 };
 

@@ -1,5 +1,6 @@
 #include "cost_models/stack.h"
 #include "plan/passes.h"
+#include "plan/program.h"
 #include "plan/unexecuted.h"
 
 #include <stdarg.h>
@@ -161,6 +162,12 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
         if (!(stages >> parallel->zero & 1))
             return refusal(arena, "stack %s cannot offload parameters at zero stage %d",
                            stack->name, parallel->zero);
+    }
+    if (offload_moves_gradients(offload)) {
+        struct err refused = {0};
+        if (!(stack->offload >> OFFLOADS_GRADIENTS & 1))
+            return refusal(arena, "stack %s cannot offload gradients", stack->name);
+        if (!program_check_gradients(parallel, &refused)) return refusal(arena, "%s", refused.text);
     }
     if (!offload_moves_activations(offload)) return NULL;
     if (!(stack->offload & activation_offloads(parallel))) {

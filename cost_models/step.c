@@ -121,11 +121,11 @@ static double gather_s(const struct price_context *context, const struct program
 }
 
 static void add_update(const struct price_context *context, const struct program *program,
-                       double elements, struct chunk_price *price)
+                       double elements, double away, struct chunk_price *price)
 {
     enum optimizer optimizer = program->workload.optimizer;
     if (program->parallel.offload.optimizer != TIER_DEVICE) {
-        host_update_add(context, program, elements, price);
+        host_update_add(context, program, elements, away, price);
         return;
     }
     const struct compute_context *compute = &context->compute;
@@ -156,8 +156,11 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct chunk_price price = {0};
     double width = stack_gradient_bytes(stack, program->workload.precision);
     double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
+    double away = 0;
     for (int i = 0; i < end.group_count; i++) {
         const struct step_group *group = &end.groups[i];
+        if (group->is_away)
+            away += group->elements / mesh_size(mesh, group->storage.optimizer_axes);
         ledger_turn_to_part(context->ledger, -1, i);
         price.gradient_reduce_s +=
             reduce_s(context, program, group, group->elements * reduce_bytes);
@@ -182,7 +185,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
     double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
-    add_update(context, program, kept_states, &price);
+    add_update(context, program, kept_states, away, &price);
     ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;
@@ -227,6 +230,7 @@ static struct chunk_price price_chunk(const struct price_context *context,
                                       const struct block_price *blocks)
 {
     struct chunk_price price = once_a_step(context, program, chunk);
+    double window_s = 0;
     if (precision_bytes(context->compute.precision) < 2) {
         add_casts(context, program, chunk, &price);
     }
@@ -239,8 +243,10 @@ static struct chunk_price price_chunk(const struct price_context *context,
         }
         ledger_turn_to_part(context->ledger, u, -1);
         copy_add(context, program, &chunk->uses[u], block, &price);
+        window_s += chunk->uses[u].count * copy_window(block).backward_s;
     }
     ledger_turn_to_part(context->ledger, -1, -1);
+    gradient_copies_add(context, program, chunk, window_s, &price);
     struct chunk_price before = price;
     step_add_host(context->compute.stack, program->shape.stage_count, &price);
     for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {

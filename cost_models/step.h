@@ -20,6 +20,7 @@ struct step_counts {
 struct chunk_price {                          // one class of chunks
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through the chunk
     double copy_s;              // of activations of one micro-batch, each way, hidden or not
+    double gradient_copy_s[2];  // of gradients that are kept on the host: there, and back
     double gradient_reduce_s;   // its gradients, once a step (0 when each micro-batch reduces)
     double parameter_gather_s;  // its updated parameters, once a step (ZeRO 1 and 2)
     double small_reduce_s;      // gradients partial over axes other than dp, cp, and the maxima of

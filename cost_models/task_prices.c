@@ -113,6 +113,15 @@ static bool is_used(const struct step_graph *graph, int block)
     return false;
 }
 
+// Gradients of a group, in every micro-batch: to the host behind it, or from there before it.
+static bool add_gradients(struct pricing *pricing, const struct ledger_line *line)
+{
+    struct ledger_line all = *line;
+    enum task_kind kind = line->phase == PHASE_WEIGHT ? TASK_GRADIENT_OUT : TASK_GRADIENT_IN;
+    all.s *= pricing->prices.graph->program->shape.micro_batch_count;
+    return add_to(pricing, &all, &(struct target){kind, line->of_group - 1, -1, 0});
+}
+
 static bool add_line(struct pricing *pricing, const struct ledger_line *line)
 {
     int group = line->of_group - 1, use = line->of_use - 1;
@@ -126,6 +135,7 @@ static bool add_line(struct pricing *pricing, const struct ledger_line *line)
     case ENTRY_SEED:
         return add_losses(pricing, line, TASK_SEED);
     case ENTRY_COPY:
+        if (group >= 0) return add_gradients(pricing, line);
         return add_to(pricing, line,
                       &(struct target){is_forward ? TASK_COPY_OUT : TASK_COPY_IN, -1, use, 0});
     case ENTRY_UPDATE:

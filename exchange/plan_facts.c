@@ -100,7 +100,9 @@ static void put_offload(struct facts *facts, const struct parallel *parallel)
               moved.optimizer == TIER_DEVICE ? "none" : tier_name(moved.optimizer));
     facts_put(facts, "offload.parameters",
               offload_moves_parameters(&moved) ? tier_name(moved.parameters) : "none");
+    facts_put(facts, "offload.gradients", offload_moves_gradients(&moved) ? "host" : "none");
     moved.optimizer = moved.parameters = TIER_DEVICE;
+    moved.gradients = false;
     facts_put(facts, "offload.activations", offload_words(facts->arena, &moved));
 }
 

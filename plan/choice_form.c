@@ -102,8 +102,8 @@ const struct choice_form OFFLOAD_FORM = {
     .put = offload_form_put,
     .open_word = "auto",
     .fault =
-        "is neither none nor auto nor a list of optimizer, parameters, activations and classes "
-        "of operators, each with :N or @nvme",
+        "is neither none nor auto nor a list of optimizer, parameters, gradients, activations and "
+        "classes of operators, each with :N or @nvme",
     .wanted = "no offload (none, or optimizer, activations, classes of operators)",
 };
 

@@ -10,10 +10,11 @@ static const char OTHER[] = "other";
 enum { TIER_BITS = 2, LAYER_BITS = 8, LAYERS_ALL = (1 << LAYER_BITS) - 1 };
 // Behind all the rest.
 enum { PARAMETERS_AT = 2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS };
+enum { GRADIENTS_AT = PARAMETERS_AT + TIER_BITS };
 
 // All of it fits into 63 bits, and every class has a place.
 static_assert((int)OP_CLASS_COUNT <= (int)OFFLOAD_CLASS_MAX, "each class has a count");
-static_assert(3 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS < 64, "a choice is one number");
+static_assert((int)GRADIENTS_AT + 1 < 64, "a choice is one number");
 static_assert((int)OFFLOAD_LAYERS_MAX < (int)LAYERS_ALL, "all layers are no count");
 
 const char *tier_name(enum tier tier)
@@ -32,10 +33,15 @@ bool offload_moves_parameters(const struct offload *offload)
     return offload->parameters != TIER_DEVICE;
 }
 
+bool offload_moves_gradients(const struct offload *offload)
+{
+    return offload->gradients;
+}
+
 bool offload_is_none(const struct offload *offload)
 {
     return offload->optimizer == TIER_DEVICE && !offload_moves_parameters(offload) &&
-           !offload_moves_activations(offload);
+           !offload_moves_gradients(offload) && !offload_moves_activations(offload);
 }
 
 unsigned offload_classes(const struct offload *offload, int layer)
@@ -78,6 +84,7 @@ const char *offload_words(struct arena *arena, const struct offload *offload)
         text = join(arena, text, "optimizer", -1, offload->optimizer);
     if (offload_moves_parameters(offload))
         text = join(arena, text, "parameters", -1, offload->parameters);
+    if (offload_moves_gradients(offload)) text = join(arena, text, "gradients", -1, TIER_HOST);
     if (!offload_moves_activations(offload)) return text;
     if (moves_all_alike(offload))
         return join(arena, text, "activations", offload->layers[0], offload->activations);
@@ -158,10 +165,18 @@ static bool add_tier(const struct word *word, enum tier *tier)
     return true;
 }
 
+// On the host alone: what is added to in every micro-batch is read and written there.
+static bool add_gradients(const struct word *word, struct offload *offload)
+{
+    if (word->layers >= 0 || word->tier != TIER_HOST || offload->gradients) return false;
+    return offload->gradients = true;
+}
+
 static bool add_word(const struct word *word, struct offload *offload)
 {
     if (is_word(word, "optimizer")) return add_tier(word, &offload->optimizer);
     if (is_word(word, "parameters")) return add_tier(word, &offload->parameters);
+    if (is_word(word, "gradients")) return add_gradients(word, offload);
     if (is_word(word, "activations")) return add_classes(word, 0, OP_CLASS_COUNT - 1, offload);
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
         if (is_word(word, class_word(class))) return add_classes(word, class, class, offload);
@@ -193,7 +208,8 @@ int64_t offload_value(const struct offload *offload)
         uint64_t bits = layers < 0 ? LAYERS_ALL : (uint64_t)layers;
         value |= bits << (2 * TIER_BITS + class * LAYER_BITS);
     }
-    return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT);
+    return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT |
+                     (uint64_t)offload->gradients << GRADIENTS_AT);
 }
 
 struct offload offload_of_value(int64_t value)
@@ -202,7 +218,8 @@ struct offload offload_of_value(int64_t value)
     uint64_t bits = (uint64_t)value;
     struct offload offload = {.optimizer = (enum tier)(bits & tiers),
                               .activations = (enum tier)(bits >> TIER_BITS & tiers),
-                              .parameters = (enum tier)(bits >> PARAMETERS_AT & tiers)};
+                              .parameters = (enum tier)(bits >> PARAMETERS_AT & tiers),
+                              .gradients = bits >> GRADIENTS_AT & 1};
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
         int layers = (int)(bits >> (2 * TIER_BITS + class * LAYER_BITS) & LAYERS_ALL);
         offload.layers[class] = (int16_t)(layers == LAYERS_ALL ? -1 : layers);

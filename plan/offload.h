@@ -10,10 +10,14 @@
 // backward, by class of the operator that made it. Parameters may live there beside the optimizer
 // states, which they are made of: each block's are fetched into the arena before it works forward,
 // and again before it works backward, and no more of them are on the device than of the blocks
-// under way: one where nothing is gathered ahead, two with the overlap param-gather.
+// under way: one where nothing is gathered ahead, two with the overlap param-gather. Gradients may
+// live on the host beside the optimizer states, which they are for: each bucket's pass through a
+// room of the device, down when a micro-batch has added to them and up again before the next does
+// (plan/step_end.h).
 //
-// As words: "none", or joined by commas: "optimizer", "parameters", "activations", "activations:12"
-// (the first 12 layers of each stage), a class of operators with or without a count
+// As words: "none", or joined by commas: "optimizer", "parameters", "gradients" (on the host
+// alone), "activations", "activations:12" (the first 12 layers of each stage), a class of operators
+// with or without a count
 // ("attention:12", "mlp"), "other" for what no class made; each may end in "@nvme"
 // ("optimizer@nvme"); default is "@host". All classes with one count on one tier are written
 // "activations". All activations are on one tier. An embedding or a head moves nothing.
@@ -28,6 +32,7 @@ struct offload {
     enum tier optimizer;                // TIER_DEVICE: not moved
     enum tier activations;              // the tier of those that are moved
     enum tier parameters;               // TIER_DEVICE: not moved
+    bool gradients;                     // moved to the host
     int16_t layers[OFFLOAD_CLASS_MAX];  // moved of the first N layers of each stage; -1 = of all, 0
                                         // = not
 };
@@ -36,6 +41,7 @@ const char *offload_words(struct arena *arena, const struct offload *offload);
 MUST_CHECK bool offload_parse(const char *text, struct offload *offload);
 bool offload_moves_activations(const struct offload *offload);
 bool offload_moves_parameters(const struct offload *offload);
+bool offload_moves_gradients(const struct offload *offload);
 bool offload_is_none(const struct offload *offload);
 // What is moved of the n-th layer of a stage: a mask of 1 << enum op_class.
 unsigned offload_classes(const struct offload *offload, int layer);

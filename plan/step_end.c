@@ -27,9 +27,20 @@ static int64_t most_rounds(const struct program *program)
     return parallel_micro_batch_count(&program->parallel, program->workload.global_batch);
 }
 
+static bool keeps_away(const struct program *program)
+{
+    return offload_moves_gradients(&program->parallel.offload);
+}
+
+bool step_goes_by_bucket(const struct program *program)
+{
+    return step_streams(&program->workload) || keeps_away(program);
+}
+
 bool step_has_rooms(const struct program *program)
 {
     const struct parallel *parallel = &program->parallel;
+    if (keeps_away(program)) return pass_is_on(parallel, PASS_COMBINE);
     // Where W is apart, norms have gradients of all blocks before any other has the rest of its.
     bool is_fused =
         parallel->degree[AXIS_PP] == 1 || schedule_row(parallel->schedule)->backward_fused;
@@ -41,7 +52,7 @@ bool step_cuts_blocks(const struct program *program, const struct storage *stora
 {
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
     bool is_sharded = storage->gradient_axes || storage->weight_axes;
-    return is_combined && (is_sharded || step_streams(&program->workload));
+    return is_combined && (is_sharded || step_goes_by_bucket(program));
 }
 
 unsigned step_data_axes(const struct program *program, enum parameter_kind kind)
@@ -262,7 +273,7 @@ static void count_tasks(const struct summing *summing, const struct program_chun
     struct step_end *end = summing->end;
     const struct program *program = summing->program;
     bool is_combined = pass_is_on(&program->parallel, PASS_COMBINE);
-    bool streams = step_streams(&program->workload) && is_combined;
+    bool streams = step_goes_by_bucket(program) && is_combined;
     for (int i = 0; i < end->group_count; i++) {
         struct step_group *group = &end->groups[i];
         const struct storage *storage = &group->storage;
@@ -272,6 +283,7 @@ static void count_tasks(const struct summing *summing, const struct program_chun
             end->smalls[find_small(end, group, group->small_axes)].count++;
         group->has_rooms = largest > 0 && step_has_rooms(program) && !storage->gradient_axes &&
                            2 * largest < group->elements;
+        group->is_away = group->has_rooms && keeps_away(program);
         group->room_elements = group->has_rooms ? 2 * largest : group->elements / parts;
         if (group->reduce_axes) end->reduce_count += group->bucket_count;
         end->update_count += group->bucket_count;

@@ -29,6 +29,12 @@
 // gradients go bucket by bucket; with a single micro-batch the gradients of a group pass through
 // two rooms as large as its largest bucket, one being filled while the other is reduced. Where a
 // schedule parts W from B gradients of all blocks are under way at a time, and have no rooms.
+//
+// Gradients that are kept on the host (plan/offload.h) pass through such rooms in every
+// micro-batch, whatever follows them: a bucket is copied out behind the last task of a micro-batch
+// that adds to it (in the last one behind its reductions), and in before the first one of the next.
+// The norm and the update have them from the host. That is of one stage: a pipeline's micro-batches
+// are under way beside each other.
 
 struct step_rules {
     double bucket_elements;           // of gradients that fill a bucket
@@ -47,6 +53,7 @@ struct step_group {
     int bucket_count;
     int gather_count;      // of weights, 0 where they are not gathered once a step
     bool has_rooms;        // its gradients pass through two rooms
+    bool is_away;          // and are kept on the host
     double room_elements;  // of gradients that a rank keeps at a time
 };
 
@@ -71,8 +78,10 @@ struct step_end {  // of one class of chunks
 // Which of the tasks there are.
 bool step_takes_norm(const struct workload *workload);
 bool step_takes_trust(const struct workload *workload);
-// Whether buckets are updated as they come; whether their gradients pass through two rooms.
+// Whether buckets are updated as they come; whether each is done with before the next comes;
+// whether their gradients pass through two rooms.
 bool step_streams(const struct workload *workload);
+bool step_goes_by_bucket(const struct program *program);
 bool step_has_rooms(const struct program *program);
 
 struct step_end step_end_of(const struct program *program, const struct program_chunk *chunk,

@@ -169,6 +169,13 @@ static bool keeps_parameters(const struct search_request *request)
     return parameters == TIER_DEVICE;
 }
 
+// And where gradients are.
+static bool keeps_gradients(const struct search_request *request)
+{
+    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    return !(pinned.set ? offload_of_value(pinned.low).gradients : request->pins.search_gradients);
+}
+
 double bound_frozen_bytes(const struct search_request *request, const struct space_mesh *mesh,
                           const struct space_tails *tails, const double frozen[2])
 {
@@ -198,7 +205,9 @@ double bound_kept_bytes(const struct search_request *request, const struct space
     for (int zero = 0; zero < 4; zero++) {
         kept[zero] = tails->zero_most >= zero ? shards : whole;
     }
-    double gradients = tails->streams ? 0 : tails->accumulates ? whole : kept[2];
+    double gradients = tails->streams || !keeps_gradients(request) ? 0
+                       : tails->accumulates                        ? whole
+                                                                   : kept[2];
     double bytes = gradients * stack_gradient_bytes(stack, precision);
     if (!tails->moves_states)
         bytes += kept[1] * stack_state_bytes(stack, request->workload.optimizer, precision);

@@ -292,6 +292,7 @@ static struct step_price steady_price(struct composer *composer, const struct pa
         memcpy(class->phase_s, phases[i].s, sizeof class->phase_s);
         step_add_host(composer->request->stack, division->stage_count, class);
     }
+    composing_add_gradients(composer, parallel);
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
                                           (int)parallel_micro_batch_count(parallel, batch),

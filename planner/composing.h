@@ -83,3 +83,6 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
                       struct block_program **blocks);
 struct program composing_program(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks);
+// planner/compose_gradients.c: adds copies of gradients that are kept on the host to the classes of
+// the division at hand.
+void composing_add_gradients(struct composer *composer, const struct parallel *parallel);

@@ -3,7 +3,7 @@
 #include "core/units.h"
 #include "planner/choice.h"
 
-enum { RUNG_MAX = 5 };
+enum { RUNG_MAX = 6 };
 static const int64_t SMALL_BUCKET_BYTES = (int64_t)4 << 20;
 
 struct rung {
@@ -45,6 +45,9 @@ static struct rungs rungs_of(const struct search_request *request, bool says_mem
     if (!pins_get(pins, CHOICE_BUCKET_BYTES).set)
         pins_set(add(&rungs, "--offload auto, parameters on the host, --bucket-bytes 4194304"),
                  CHOICE_BUCKET_BYTES, SMALL_BUCKET_BYTES, SMALL_BUCKET_BYTES);
+    if (offers >> OFFLOADS_GRADIENTS & 1)
+        add(&rungs, "--offload auto, parameters and gradients on the host")->search_gradients =
+            true;
     if (offers >> OFFLOADS_PARAMETERS_NVME & 1 && has_drives(request->cluster))
         add(&rungs, "--offload auto, parameters on NVMe")->search_parameters = TIER_NVME;
     return rungs;

@@ -9,7 +9,8 @@
 // 2. the same with parameters on the host, in every plan that moves optimizer states;
 // 3. with buckets of 4 MiB, where their size is open: what the host has updated comes back and
 //    gradients leave in rooms of that size;
-// 4. and with parameters on NVMe, where the hosts have it: their memory may be what lacks.
+// 4. and with gradients on the host: whole only there;
+// 5. and with parameters on NVMe, where the hosts have it: their memory may be what lacks.
 //
 // Rungs that the stack does not have are left out. A search that finds a plan at once is the plain
 // one, and as fast.

@@ -33,6 +33,7 @@ struct pins {
                           // (planner/refine.h)
     enum tier search_parameters;  // beside search_offload: where parameters are in every plan, all
                                   // of which move states then; TIER_DEVICE: not moved
+    bool search_gradients;        // beside them: gradients are on the host in every plan
     const int *stage_layers;
     int stage_layers_count;
     const int *replica_micro_batches;  // planner/unlike.h; search_plans does not look at them

@@ -47,10 +47,12 @@ int space_moves(const struct search_request *request, int layers_most,
     for (enum tier activations = TIER_DEVICE; activations < TIER_COUNT; activations++) {
         for (enum tier optimizer = TIER_DEVICE; optimizer < TIER_COUNT; optimizer++) {
             const enum tier parameters = pins->search_parameters;
-            if (parameters != TIER_DEVICE && optimizer == TIER_DEVICE) continue;
+            bool moves_more = parameters != TIER_DEVICE || pins->search_gradients;
+            if (moves_more && optimizer == TIER_DEVICE) continue;
             struct space_move move = {.offload = {.optimizer = optimizer,
                                                   .activations = activations,
-                                                  .parameters = parameters}};
+                                                  .parameters = parameters,
+                                                  .gradients = pins->search_gradients}};
             if (activations != TIER_DEVICE) {
                 move.layers_low = 1;
                 move.layers_high = most;

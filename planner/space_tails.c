@@ -197,6 +197,13 @@ static bool is_sharded(const struct build *build, const struct space_mesh *mesh)
     return data > 1 || (has_experts && data * mesh->degree[AXIS_TP] > split);
 }
 
+static bool may_move_gradients(const struct pins *pins, int zero)
+{
+    struct int_range pinned = pins_get(pins, CHOICE_OFFLOAD);
+    bool moves = pinned.set ? offload_of_value(pinned.low).gradients : pins->search_gradients;
+    return !moves || zero < 2;
+}
+
 // Stages of ZeRO at which the stack moves the same states: 0 to 3. One where none are asked to
 // move.
 static int moving_class(const struct search_request *request, int zero)
@@ -207,8 +214,8 @@ static int moving_class(const struct search_request *request, int zero)
     unsigned to_host = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
     unsigned to_nvme = stack->nvme_zero_stages ? stack->nvme_zero_stages : ~0u;
     unsigned with_parameters = stack->parameter_zero_stages ? stack->parameter_zero_stages : ~0u;
-    return (int)(with_parameters >> zero & 1) << 2 | (int)(to_host >> zero & 1) << 1 |
-           (int)(to_nvme >> zero & 1);
+    return (int)may_move_gradients(pins, zero) << 3 | (int)(with_parameters >> zero & 1) << 2 |
+           (int)(to_host >> zero & 1) << 1 | (int)(to_nvme >> zero & 1);
 }
 
 static void add_sharding(struct build *build, struct space_tail tail, int layers_most)

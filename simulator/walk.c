@@ -184,16 +184,22 @@ static void add_span(struct walk *walk, int stage, enum stream stream, struct ta
 }
 
 // What forward saves goes down behind the layers that made it, and comes up before those that read
-// it: the trace shows all copies of a task as one span, against the end of F, from the start of B.
+// it; gradients that are kept on the host go down behind B and come up before it: the trace shows all copies of a task as one span, against the end of F, from the start of B.
 static void add_copies(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
                        int64_t end_ns)
 {
     int at = stage * walk->price->shape.chunk_count + slot->chunk;
-    int64_t copy_ns = walk_ns(class_of(walk, at)->copy_s);
-    if (copy_ns == 0 || slot->kind == TASK_WEIGHT) return;
+    const struct chunk_price *class = class_of(walk, at);
+    bool is_forward = slot->kind == TASK_FORWARD;
+    int64_t copy_ns = walk_ns(class->copy_s + (is_forward ? 0 : class->gradient_copy_s[1]));
+    int64_t down_ns = is_forward ? 0 : walk_ns(class->gradient_copy_s[0]);
     struct task_id id = {slot->kind, slot->chunk, slot->micro_batch};
+    if (slot->kind == TASK_WEIGHT) return;
+    if (down_ns > end_ns - start_ns) down_ns = end_ns - start_ns;
+    if (down_ns > 0) add_span(walk, stage, STREAM_D2H, id, end_ns - down_ns, end_ns);
+    if (copy_ns == 0) return;
     if (copy_ns > end_ns - start_ns) copy_ns = end_ns - start_ns;
-    if (slot->kind == TASK_FORWARD) {
+    if (is_forward) {
         add_span(walk, stage, STREAM_D2H, id, end_ns - copy_ns, end_ns);
     } else {
         add_span(walk, stage, STREAM_H2D, id, start_ns, start_ns + copy_ns);

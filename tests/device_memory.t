@@ -172,6 +172,46 @@ if (!$least->{status}) {
           && losses($run) eq losses($same), $run->{errors});
 }
 
+# With a norm to clip at and several micro-batches gradients leave as well.
+sub summed {
+    my ($name, @more) = @_;
+    my ($status, $out, $errors) = answer_of("$build/meshwright", 'plan', "$folder/deep.json",
+        'dgx-a100-80g --seq-len 32 --global-batch 8 --micro-batch 2 --precision fp32',
+        '--recompute none --stack meshwright --bucket-bytes 262144 --force',
+        @more, '-o', "$folder/$name.json", '--json');
+    my $plan = $status ? undef : $json->decode($out);
+    my ($note) = $errors =~ /^note: (nothing fits .*)/m;
+    return {status => $status, errors => $errors, note => $note // '', memory => $plan->{memory},
+            offload => $plan->{parallel}{offload} // 'none'};
+}
+my $sum     = summed('sum', '--gpus 1');
+my $tenth   = int($sum->{memory}{peak_bytes} / 10);
+my $outside = summed('outside', '--gpus 1 --device-memory', $reserve + $tenth);
+check('a tenth takes gradients on the host, and says so', !$outside->{status}
+      && $outside->{offload} =~ /gradients/
+      && $outside->{memory}{reserved_bytes} <= $reserve + $tenth
+      && index($outside->{note}, 'parameters and gradients on the host') >= 0,
+      "$tenth: $outside->{offload}, $outside->{note} $outside->{errors}");
+if (!$outside->{status}) {
+    my $run  = run_of('outside', '--device-memory', $outside->{memory}{peak_bytes} + 200000);
+    my $same = run_of('sum');
+    check('gradients come and go as planned', $run->{status} == 0
+          && losses($run) eq losses($same)
+          && (grep { $_->{kind} eq 'gradients from the host' && $_->{bytes} > 0 }
+              @{ $run->{answer}{tasks} })
+          && !(grep { !$_->{matches} } @{ $run->{answer}{tasks} }), $run->{errors});
+}
+for (['gradients --gpus 1', qr/--offload optimizer,gradients would run/],
+     ['optimizer,gradients --zero 2 --dp 2 --tp 1 --pp 1', qr/--zero may be 0, 1/],
+     ['optimizer,gradients --pp 2 --dp 1 --tp 1', qr/--pp may be 1/],
+     ['optimizer,gradients@nvme --gpus 1', qr/--offload: "optimizer,gradients\@nvme" is neither/]) {
+    my ($words, $why) = @$_;
+    my $refused = summed('refused', "--offload $words");
+    my $is_said = $refused->{errors} =~ $why;
+    check("--offload $words is refused in one line", $refused->{status} == 2 && $is_said,
+          $refused->{errors});
+}
+
 # The planner has as much as it is told.
 my $told = plan_of('told', @away, '--device-memory 2000000000');
 check('the plan holds the memory it was made for', !$told->{status}

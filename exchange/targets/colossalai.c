@@ -143,6 +143,7 @@ static const struct exchange_row ROWS[] = {
     {"offload.optimizer", "none", "", NULL, NULL},
     {"offload.activations", "none", "", NULL, NULL},
     {"offload.parameters", "none", "", NULL, NULL},
+    {"offload.gradients", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", PLUGIN "overlap_communication=true",
      "gradients are reduced beside backward", NULL},
     {"overlap.grad-reduce", "off", PLUGIN "overlap_communication=false", NULL, NULL},

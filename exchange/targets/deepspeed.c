@@ -78,6 +78,7 @@ static const struct exchange_row ROWS[] = {
     {"offload.optimizer", "none", "", NULL, NULL},
     {"offload.activations", "none", "", NULL, NULL},
     {"offload.parameters", "none", "", NULL, NULL},
+    {"offload.gradients", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "zero_optimization.overlap_comm=true", NULL, &SHARDED_FORM},
     {"overlap.grad-reduce", "off", "zero_optimization.overlap_comm=false", NULL, NULL},
     {"overlap.grad-reduce", "on", "", NULL, &STAGE_3_FORM},

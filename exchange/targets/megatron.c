@@ -91,6 +91,7 @@ static const struct exchange_row ROWS[] = {
     {"offload.activations", NULL, "--fine-grained-activation-offloading", NULL, &UNREAD_FORM},
     {"offload.activations", "none", "", NULL, NULL},
     {"offload.parameters", "none", "", NULL, NULL},
+    {"offload.gradients", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "--overlap-grad-reduce", "gradients are reduced beside backward",
      NULL},
     {"overlap.grad-reduce", "off", "", NULL, NULL},

@@ -158,6 +158,7 @@ static const struct exchange_row ROWS[] = {
      "what full recompute keeps, on the host", &REDONE_FORM},
     {"offload.activations", "none", "", NULL, NULL},
     {"offload.parameters", "none", "", NULL, NULL},
+    {"offload.gradients", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "ds.zero_optimization.overlap_comm=true", NULL, &SHARDED_FORM},
     {"overlap.grad-reduce", "off", "ds.zero_optimization.overlap_comm=false", NULL, NULL},
     {"overlap.grad-reduce", "on", "config.known", NULL, &STAGE_3_FORM},

@@ -205,6 +205,7 @@ static const struct exchange_row ROWS[] = {
     {"offload.optimizer", "none", "", NULL, NULL},
     {"offload.activations", "none", "", NULL, NULL},
     {"offload.parameters", "none", "", NULL, NULL},
+    {"offload.gradients", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", "", NULL, NULL},
     {"overlap.param-gather", "on", "", NULL, NULL},
     {"overlap.tp", "on", "parallelism.enable_async_tensor_parallel=true;compile.enable=true",

@@ -69,6 +69,8 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
         done = read_away(engine, part, values);
     else if (!array)
         done = host_state_get(engine, parameter, values);
+    else if (array == engine->state.gradients && host_state_has(engine, parameter))
+        host_state_gradients(engine, parameter, values), done = true;
     else
         done = numbers_read(engine, -1, element, from, part.count, values);
     if (!done) return false;
@@ -91,7 +93,8 @@ static bool put_parameter(struct dumping *dumping, int p)
                           put_part(dumping, "rounded", p, ELEMENT_COMPUTE, state->weights, kept)
                     : put_part(dumping, "weight", p, ELEMENT_COMPUTE, state->weights, kept);
     const struct script *script = engine->script;
-    bool is_gone = script->buckets[script->units[script->parameters[p].unit].bucket].room >= 0;
+    bool has_room = script->buckets[script->units[script->parameters[p].unit].bucket].room >= 0;
+    bool is_gone = has_room && !host_state_has(engine, p);
     return done && (is_gone || put_part(dumping, "gradient", p, ELEMENT_FP32, state->gradients,
                                         update_part_of(engine, p)));
 }

@@ -12,8 +12,11 @@ enum { ARRAY_MAX = 3, TURNS = 2 };
 
 struct host_state {
     int array_count;
-    char *gradients;      // reals
-    char *states;         // NULL: on NVMe
+    char *gradients;  // reals: of what this rank updates; where gradients are kept here, of all
+    int64_t *gradient_at;  // [unit] reals into them
+    double *squares;       // [parameter] of gradients that are kept here
+    int *last_out;         // [bucket] the task with which they leave complete
+    char *states;          // NULL: on NVMe
     char *rounded;        // as kernels read them, of the unit under way; NULL where those are reals
     int64_t state_bytes;  // of all units
     // On NVMe: rooms for a unit that are used in turn, and the units in the order of their updates.
@@ -67,6 +70,32 @@ static bool open_nvme(struct engine *engine, struct host_state *host, int64_t ro
     return host->nvme != NULL;
 }
 
+static bool keeps_gradients(const struct engine *engine)
+{
+    return offload_moves_gradients(&engine->program->parallel.offload);
+}
+
+// Returns how many reals there are.
+static int64_t place_gradients(struct engine *engine, struct host_state *host)
+{
+    const struct script *script = engine->script;
+    int64_t count = 0;
+    host->gradient_at = ARENA_NEW(engine->arena, int64_t, script->unit_count + 1);
+    for (int u = 0; u < script->unit_count; u++) {
+        int owner = state_owner(engine, u);
+        bool is_first = owner == u;
+        host->gradient_at[u] = is_first ? count : host->gradient_at[owner];
+        if (!keeps_gradients(engine)) host->gradient_at[u] = engine->state.moment_at[u];
+        if (is_first) count += script->units[u].elements;
+    }
+    host->squares = ARENA_NEW(engine->arena, double, script->parameter_count + 1);
+    host->last_out = ARENA_NEW(engine->arena, int, script->bucket_count + 1);
+    for (int t = 0; t < script->task_count; t++) {
+        if (script->tasks[t].kind == TASK_GRADIENT_OUT) host->last_out[script->tasks[t].bucket] = t;
+    }
+    return keeps_gradients(engine) ? count : engine->state.moment_count;
+}
+
 bool host_state_open(struct engine *engine)
 {
     struct host_state *host = engine->host_state = ARENA_NEW(engine->arena, struct host_state, 1);
@@ -75,8 +104,9 @@ bool host_state_open(struct engine *engine)
     host->array_count = 1 + optimizer_moment_count(engine->program->workload.optimizer);
     host->state_bytes = host->array_count * bytes;
     assert(host->array_count <= ARRAY_MAX);
-    if (!reserve(engine, bytes, &host->gradients)) return false;
-    engine->host_bytes += bytes;
+    int64_t gradient_bytes = place_gradients(engine, host) * engine->real_bytes;
+    if (!reserve(engine, gradient_bytes, &host->gradients)) return false;
+    engine->host_bytes += gradient_bytes;
     if (engine->compute_bytes < engine->real_bytes &&
         !reserve(engine, largest * engine->compute_bytes, &host->rounded))
         return false;
@@ -208,6 +238,13 @@ static void put_back(struct engine *engine, int unit)
     if (host->turn % host->order_count == 0) nvme_start(host->nvme, NVME_SYNC, NULL, 0, 0);
 }
 
+// Where the gradients of what this rank updates of a unit begin.
+static int64_t own_gradient_at(struct engine *engine, int unit)
+{
+    int64_t first = state_unit_part(engine, unit, STATE_MOMENTS).first;
+    return engine->host_state->gradient_at[unit] + (keeps_gradients(engine) ? first : 0);
+}
+
 // A parameter's part: arrays of the host in place of the device's.
 static const char *update_parameter(struct engine *engine, int task, int parameter, char *states)
 {
@@ -216,8 +253,9 @@ static const char *update_parameter(struct engine *engine, int task, int paramet
     int unit = engine->script->parameters[parameter].unit;
     int64_t at = state_part_of(engine, parameter, STATE_MOMENTS).at;
     int64_t within = at - engine->state.moment_at[unit];
+    int64_t gradient_at = own_gradient_at(engine, unit) + within;
     int64_t array_bytes = unit_bytes(engine, unit) / host->array_count;
-    call.gradients = host->gradients + at * engine->real_bytes;
+    call.gradients = host->gradients + gradient_at * engine->real_bytes;
     call.weights = states + within * engine->real_bytes;
     char *moments = states + array_bytes + within * engine->real_bytes;
     call.first_moments = host->array_count > 1 ? moments : NULL;
@@ -245,7 +283,7 @@ static bool bring_down(struct engine *engine, int task, int unit, int64_t gradie
                        int64_t bytes)
 {
     enum stream stream = engine->script->tasks[task].stream;
-    char *to = engine->host_state->gradients + engine->state.moment_at[unit] * engine->real_bytes;
+    char *to = engine->host_state->gradients + own_gradient_at(engine, unit) * engine->real_bytes;
     const char *from = engine->state.gradients + gradient_at * engine->real_bytes;
     const char *fault = host_copy(engine, stream, COPY_TO_HOST, to, from, bytes);
     if (!fault && engine->backend->is_asynchronous)
@@ -273,6 +311,14 @@ static bool bring_up(struct engine *engine, int task, const char *from, int64_t 
     return engine_ok(engine, task, fault);
 }
 
+// What was put on its way to the host before this has come.
+static bool settle_gradients(struct engine *engine, int task)
+{
+    bool waits = keeps_gradients(engine) && engine->backend->is_asynchronous;
+    return !waits ||
+           engine_ok(engine, task, engine->backend->synchronize(engine->device, STREAM_D2H));
+}
+
 static bool update_of_unit(struct engine *engine, int task, int unit)
 {
     const struct host_state *host = engine->host_state;
@@ -281,7 +327,11 @@ static bool update_of_unit(struct engine *engine, int task, int unit)
     struct part own = update_unit_part(engine, unit, &gradient_at);
     struct part kept = state_unit_part(engine, unit, STATE_WEIGHTS);
     int64_t down = own.count * engine->real_bytes, up = own.count * engine->compute_bytes;
-    if (!bring_down(engine, task, unit, gradient_at, down) || !fetch(engine, task, unit, &states) ||
+    const struct script_bucket *bucket =
+        &engine->script->buckets[engine->script->units[unit].bucket];
+    bool is_here = script_bucket_is_away(engine->script, bucket);
+    if (!is_here && !bring_down(engine, task, unit, gradient_at, down)) return false;
+    if (!fetch(engine, task, unit, &states) ||
         !engine_ok(engine, task, update_unit(engine, task, unit, states)))
         return false;
     const char *weights = host->rounded ? host->rounded : states;
@@ -295,10 +345,88 @@ bool host_state_update(struct engine *engine, int task)
 {
     const struct script *script = engine->script;
     const struct script_bucket *bucket = &script->buckets[script->tasks[task].bucket];
+    if (!settle_gradients(engine, task)) return false;
     for (int i = 0; i < bucket->unit_count; i++) {
         if (!update_of_unit(engine, task, bucket->units[i])) return false;
     }
     return true;
+}
+
+// All of a bucket, whatever of it this rank updates: others add to the rest.
+static bool move_gradients(struct engine *engine, int task, enum copy_kind kind)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct script_bucket *bucket = &engine->script->buckets[of->bucket];
+    int64_t real = engine->real_bytes;
+    for (int i = 0; i < bucket->unit_count; i++) {
+        int unit = bucket->units[i];
+        char *here = engine->host_state->gradients + engine->host_state->gradient_at[unit] * real;
+        char *room = engine->state.gradients + engine->state.gradient_at[unit] * real;
+        int64_t bytes = engine->script->units[unit].elements * real;
+        bool leaves = kind == COPY_TO_HOST;
+        const char *fault =
+            host_copy(engine, of->stream, kind, leaves ? here : room, leaves ? room : here, bytes);
+        if (!engine_ok(engine, task, fault)) return false;
+        measure_bytes(engine, task, bytes);
+    }
+    return true;
+}
+
+static bool sum_squares(struct engine *engine, int task, int unit)
+{
+    const struct script_unit *of = &engine->script->units[unit];
+    enum stream stream = engine->script->tasks[task].stream;
+    for (int p = of->first_parameter; p < of->first_parameter + of->parameter_count; p++) {
+        struct state_part part = update_part_of(engine, p);
+        const char *reals = engine->state.gradients + part.at * engine->real_bytes;
+        double *squares = &engine->host_state->squares[p];
+        *squares = 0;
+        const char *fault =
+            engine->backend->sum_squares(engine->device, stream, reals, part.count, squares);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
+bool host_state_take(struct engine *engine, int task)
+{
+    int at = engine->script->tasks[task].bucket;
+    const struct script_bucket *bucket = &engine->script->buckets[at];
+    bool is_complete = engine->host_state->last_out[at] == task;
+    bool is_asked = is_complete && step_takes_norm(&engine->program->workload);
+    for (int i = 0; is_asked && i < bucket->unit_count; i++) {
+        if (!sum_squares(engine, task, bucket->units[i])) return false;
+    }
+    return move_gradients(engine, task, COPY_TO_HOST);
+}
+
+bool host_state_give(struct engine *engine, int task)
+{
+    return move_gradients(engine, task, COPY_FROM_HOST);
+}
+
+bool host_state_has(const struct engine *engine, int parameter)
+{
+    const struct script *script = engine->script;
+    int unit = state_owner(engine, script->parameters[parameter].unit);
+    return engine->host_state &&
+           script_bucket_is_away(script, &script->buckets[script->units[unit].bucket]);
+}
+
+void host_state_gradients(struct engine *engine, int parameter, double *values)
+{
+    const struct host_state *host = engine->host_state;
+    struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
+    int unit = engine->script->parameters[parameter].unit;
+    int64_t at = own_gradient_at(engine, unit) + own.at - engine->state.moment_at[unit];
+    enum number number = number_of(engine->backend, ELEMENT_FP32);
+    for (int64_t i = 0; i < own.count; i++)
+        values[i] = number_get(number, host->gradients + at * engine->real_bytes, i);
+}
+
+double host_state_squares(const struct engine *engine, int parameter)
+{
+    return engine->host_state->squares[parameter];
 }
 
 bool host_state_finish(struct engine *engine)

@@ -18,6 +18,15 @@ MUST_CHECK bool host_state_get(struct engine *engine, int parameter, double *val
 // The same of weights (0) and moments (1, 2) as reals, out of what is kept or into it.
 MUST_CHECK bool host_state_copy(struct engine *engine, int parameter, int array, bool is_out,
                                 char *reals);
+// Gradients of a bucket that are kept on the host, from their room and back into it.
+MUST_CHECK bool host_state_take(struct engine *engine, int task);
+MUST_CHECK bool host_state_give(struct engine *engine, int task);
+// Whether those of a parameter are; the squares of what this rank updates of it, summed when they
+// left complete.
+bool host_state_has(const struct engine *engine, int parameter);
+// And its gradient, as it was reduced.
+void host_state_gradients(struct engine *engine, int parameter, double *values);
+double host_state_squares(const struct engine *engine, int parameter);
 // Of the units of a bucket gradients go down, the host updates, weights come up.
 MUST_CHECK bool host_state_update(struct engine *engine, int task);
 // When the last step is over: what was written is on the drive.

@@ -188,13 +188,21 @@ static bool take_norm(struct engine *engine, int task)
 {
     double sum = 0;
     int count = 0, parameters = engine->script->parameter_count;
+    enum stream stream = engine->script->tasks[task].stream;
     struct real_array *arrays = ARENA_NEW(engine->scratch, struct real_array, parameters + 1);
     for (int p = 0; p < parameters; p++) {
         if (is_shared(engine, p) || !counts(engine, p)) continue;
+        if (host_state_has(engine, p)) {
+            // One by one in the order of the parameters, wherever they are: equal bits.
+            if (!engine_ok(engine, task, sum_squares(engine, stream, arrays, count, &sum)))
+                return false;
+            count = 0;
+            sum += host_state_squares(engine, p);
+            continue;
+        }
         struct state_part part = update_part_of(engine, p);
         arrays[count++] = (struct real_array){gradient_at(engine, part.at), part.count};
     }
-    enum stream stream = engine->script->tasks[task].stream;
     if (!engine_ok(engine, task, sum_squares(engine, stream, arrays, count, &sum))) return false;
     int ranks = engine->program->mesh.rank_count;
     if (ranks > 1) measure_bytes(engine, task, engine->real_bytes);
@@ -392,6 +400,10 @@ bool update_run(struct engine *engine, int task)
         return take_norm(engine, task);
     case TASK_TRUST:
         return find_trust(engine, task);
+    case TASK_GRADIENT_OUT:
+        return host_state_take(engine, task);
+    case TASK_GRADIENT_IN:
+        return host_state_give(engine, task);
     case TASK_UPDATE:
         return update(engine, task);
     case TASK_PARAMETER_GATHER:

@@ -217,6 +217,7 @@ bool check_state(const struct checking *checking)
         stage->is_reduced = ARENA_NEW(checking->arena, bool, buckets);
         stage->is_updated = ARENA_NEW(checking->arena, bool, buckets);
         stage->is_gathered = ARENA_NEW(checking->arena, bool, units);
+        stage->is_out = ARENA_NEW(checking->arena, bool, buckets);
         stage->room_buckets = ARENA_NEW(checking->arena, int, script->room_count);
         for (int u = 0; u < units; u++) {
             if (!check_parameters(checking, stage, u, &seen)) return false;

@@ -12,15 +12,25 @@ static unsigned small_axes(const struct script *script, int parameter)
            ~script->units[of->unit].reduce_axes;
 }
 
-// Gradients of another bucket in the same room are done with.
+static bool is_away(const struct check_stage *stage, int bucket)
+{
+    const struct parallel *parallel = &stage->script->program->parallel;
+    return stage->script->buckets[bucket].room >= 0 && offload_moves_gradients(&parallel->offload);
+}
+
+// Gradients of another bucket in the same room are done with; its own are not on the host.
 static bool enter_room(const struct checking *checking, struct check_stage *stage, int bucket)
 {
     int room = stage->script->buckets[bucket].room;
     if (room < 0) return true;
     int before = stage->room_buckets[room] - 1;
+    if (stage->is_out[bucket])
+        return check_fail(checking, stage, "adds to bucket %d, which is on the host", bucket);
     stage->room_buckets[room] = 1 + bucket;
-    if (before < 0 || before == bucket || stage->is_updated[before]) return true;
-    return check_fail(checking, stage, "adds where bucket %d is, which is not updated", before);
+    if (before < 0 || before == bucket || stage->is_updated[before] || stage->is_out[before])
+        return true;
+    return check_fail(checking, stage, "adds where bucket %d is, which is not updated%s", before,
+                      is_away(stage, before) ? " and not on the host" : "");
 }
 
 bool check_added(const struct checking *checking, struct check_stage *stage, int unit)
@@ -67,7 +77,8 @@ static const char *reduce_small(struct check_stage *stage, const struct script_t
             return "comes before the last gradient of its unit";
         if (unit->reduce_axes && !stage->is_reduced[unit->bucket])
             return "comes before the reduction of a bucket";
-        if (stage->is_tied[unit->bucket] || stage->is_updated[unit->bucket])
+        if (stage->is_tied[unit->bucket] || stage->is_updated[unit->bucket] ||
+            stage->is_out[unit->bucket])
             return "comes behind what its bucket goes on with";
         stage->is_small[p] = true;
     }
@@ -120,6 +131,30 @@ static const char *reduce_bucket(struct check_stage *stage, const struct script_
     return NULL;
 }
 
+// From its room to the host; in its last micro-batch behind its reductions (see `unfinished`).
+static const char *leave(struct check_stage *stage, const struct script_task *task)
+{
+    int room = stage->script->buckets[task->bucket].room;
+    if (!is_away(stage, task->bucket)) return "moves gradients that stay on the device";
+    if (stage->is_out[task->bucket]) return "moves gradients that are on the host already";
+    if (stage->room_buckets[room] != 1 + task->bucket) return "moves what is not in its room";
+    stage->is_out[task->bucket] = true;
+    return NULL;
+}
+
+// Back, where nobody else is.
+static const char *come(struct check_stage *stage, const struct script_task *task)
+{
+    int room = stage->script->buckets[task->bucket].room;
+    if (!is_away(stage, task->bucket)) return "moves gradients that stay on the device";
+    if (!stage->is_out[task->bucket]) return "moves gradients that are not on the host";
+    int before = stage->room_buckets[room] - 1;
+    if (before >= 0 && !stage->is_out[before]) return "comes into a room that is not empty";
+    stage->room_buckets[room] = 1 + task->bucket;
+    stage->is_out[task->bucket] = false;
+    return NULL;
+}
+
 static bool lacks_gradients(const struct check_stage *stage, int bucket)
 {
     const struct script_bucket *of = &stage->script->buckets[bucket];
@@ -140,6 +175,7 @@ static const char *unfinished(const struct check_stage *stage, int bucket)
     if (!is_small_done(stage, bucket) || (of->reduce_axes && !stage->is_reduced[bucket]) ||
         (of->tied_stage >= 0 && !stage->is_tied[bucket]))
         return "is not reduced";
+    if (is_away(stage, bucket) && !stage->is_out[bucket]) return "is not on the host";
     return NULL;
 }
 
@@ -213,6 +249,10 @@ static const char *take(const struct checking *checking, struct check_stage *sta
                     task->unit < stage->script->unit_count;
     if (!is_there) return "is of no bucket";
     if (task->kind == TASK_SMALL_REDUCE) return reduce_small(stage, task);
+    if (task->kind == TASK_GRADIENT_OUT) return leave(stage, task);
+    if (task->kind == TASK_GRADIENT_IN) return come(stage, task);
+    if (stage->is_out[task->bucket] && task->kind == TASK_GRADIENT_REDUCE)
+        return "reduces gradients that are on the host";
     if (lacks_gradients(stage, task->bucket)) return "comes before the last gradient of its bucket";
     switch (task->kind) {
     case TASK_TIED_REDUCE:

@@ -99,6 +99,7 @@ struct check_stage {
     bool *is_begun, *is_small;                // [parameter]: its gradient is written, and reduced
     bool *is_tied, *is_reduced, *is_updated;  // [bucket]
     bool *is_gathered;                        // [unit]
+    bool *is_out;                             // [bucket]: its gradients are on the host
     int *room_buckets;                        // [room]: 1 + bucket whose gradients are in it
     bool has_norm, has_trust;
     int loss_count;

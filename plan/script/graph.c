@@ -286,6 +286,19 @@ static void put_of_group(struct building *building, enum task_kind kind, int gro
     task->bytes = (struct task_bytes){all.compute / count, all.reals / count, all.plain / count};
 }
 
+// Gradients that are kept on the host leave for it in every micro-batch, and come back in all but
+// the first.
+static void put_away(struct building *building, const struct step_group *group, int g)
+{
+    int rounds = building->program->shape.micro_batch_count;
+    double each = group->elements;
+    if (!group->is_away) return;
+    put_of_group(building, TASK_GRADIENT_OUT, g, group->bucket_count * rounds,
+                 (struct task_bytes){.reals = each * rounds});
+    put_of_group(building, TASK_GRADIENT_IN, g, group->bucket_count * (rounds - 1),
+                 (struct task_bytes){.reals = each * (rounds - 1)});
+}
+
 static void put_group(struct building *building, const struct step_group *group, int g)
 {
     const struct program *program = building->program;
@@ -296,6 +309,7 @@ static void put_group(struct building *building, const struct step_group *group,
     int reduce_count = group->reduce_axes ? group->bucket_count : 0;
     put_of_group(building, TASK_GRADIENT_REDUCE, g, reduce_count, reduces);
     if (group->tie) put_of_group(building, TASK_TIED_REDUCE, g, group->bucket_count, tied);
+    put_away(building, group, g);
     struct graph_task update = {0};
     add_update(program, group, &update);
     put_of_group(building, TASK_UPDATE, g, group->bucket_count, update.bytes);

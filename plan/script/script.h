@@ -110,7 +110,8 @@ struct script_bucket {
 // Whether it is split over its optimizer axes as a whole; else its units are.
 bool script_bucket_is_flat(const struct script_bucket *bucket);
 
-// Room for the gradients of a bucket, and after its update for those of another.
+// Room for the gradients of a bucket, and after its update, or once they are on the host, for those
+// of another.
 struct script_room {
     int64_t elements;
 };
@@ -132,6 +133,8 @@ struct script {
     struct step_rules rules;
     int64_t arena_bytes, alignment;
 };
+// Whether the gradients of a bucket are kept on the host, and pass through its room.
+bool script_bucket_is_away(const struct script *script, const struct script_bucket *bucket);
 
 // plan/script/state.c: fills parameters, units and buckets of `script` (program, stage and rules
 // are set).

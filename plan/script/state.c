@@ -284,6 +284,11 @@ void script_add_state(struct arena *arena, struct script *script)
     fill_buckets(arena, script);
 }
 
+bool script_bucket_is_away(const struct script *script, const struct script_bucket *bucket)
+{
+    return bucket->room >= 0 && offload_moves_gradients(&script->program->parallel.offload);
+}
+
 bool script_bucket_is_flat(const struct script_bucket *bucket)
 {
     return !bucket->storage.gradient_axes && !bucket->storage.weight_axes;

@@ -12,6 +12,14 @@ struct bucket_times {
     int first_add, last_add;  // of its gradients; first_add: the count of all where there is none
     int last_use;             // of its weights, or of its gradients
     int updated;              // the task behind which it is updated
+    // Of gradients that are kept on the host, the same in each micro-batch; else NULL.
+    int *first_of, *last_of;
+};
+
+// Before a task or behind it, gradients of a bucket come from the host or go there.
+struct room_moment {
+    int task, bucket;
+    bool comes;
 };
 
 struct stepping {
@@ -25,7 +33,9 @@ struct stepping {
     bool *is_reduced, *is_updated;  // [bucket]
     int *pending;                   // reduced and not yet updated, in this order
     int pending_count;
-    bool overlaps, streams;
+    bool overlaps, streams, goes_by_bucket;
+    struct room_moment *moments;  // by task
+    int moment_count, next_moment;
     int slot;  // that tasks stand in; -1: behind them
 };
 
@@ -45,6 +55,10 @@ static void note(const struct script *script, struct bucket_times *times, int ta
     if (!is_gradient || !is_output) return;
     if (task < of->first_add) of->first_add = task;
     of->last_add = task;
+    if (!of->first_of) return;
+    int micro_batch = script->tasks[task].micro_batch;
+    if (of->first_of[micro_batch] < 0) of->first_of[micro_batch] = task;
+    of->last_of[micro_batch] = task;
 }
 
 // The task of the operator that an exchange stands inside of; -1: it is none.
@@ -65,10 +79,28 @@ static int owner_of(const struct script *script, int task)
     return -1;
 }
 
-static void find_times(const struct script *script, struct bucket_times *times)
+static int *none_yet(struct arena *arena, int count)
 {
-    for (int b = 0; b < script->bucket_count; b++)
-        times[b] = (struct bucket_times){script->task_count, -1, -1, script->task_count};
+    int *of = ARENA_NEW(arena, int, count);
+    for (int i = 0; i < count; i++)
+        of[i] = -1;
+    return of;
+}
+
+static void find_times(struct arena *arena, const struct script *script, struct bucket_times *times)
+{
+    int rounds = script->program->shape.micro_batch_count;
+    for (int b = 0; b < script->bucket_count; b++) {
+        times[b] = (struct bucket_times){
+            .first_add = script->task_count,
+            .last_add = -1,
+            .last_use = -1,
+            .updated = script->task_count,
+        };
+        if (!script_bucket_is_away(script, &script->buckets[b])) continue;
+        times[b].first_of = none_yet(arena, rounds);
+        times[b].last_of = none_yet(arena, rounds);
+    }
     for (int t = 0; t < script->task_count; t++) {
         const struct script_task *task = &script->tasks[t];
         for (int i = 0; i < task->input_count; i++)
@@ -80,6 +112,37 @@ static void find_times(const struct script *script, struct bucket_times *times)
         for (int i = 0; owner >= 0 && i < script->tasks[owner].output_count; i++)
             note(script, times, t, &script->tasks[owner].outputs[i], true);
     }
+}
+
+static int compare_moments(const void *left, const void *right)
+{
+    const struct room_moment *a = left, *b = right;
+    if (a->task != b->task) return a->task - b->task;
+    return a->comes != b->comes ? b->comes - a->comes : a->bucket - b->bucket;
+}
+
+// What comes before the first task of a micro-batch that adds to it, but in the first one, and goes
+// behind the last.
+static void find_moments(struct arena *arena, struct stepping *stepping)
+{
+    const struct script *script = stepping->script;
+    int rounds = script->program->shape.micro_batch_count, count = 0;
+    for (int b = 0; b < script->bucket_count; b++)
+        if (stepping->times[b].first_of) count += 2 * rounds;
+    stepping->moments = ARENA_NEW(arena, struct room_moment, count + 1);
+    for (int b = 0; b < script->bucket_count; b++) {
+        const struct bucket_times *of = &stepping->times[b];
+        for (int m = 0; of->first_of && m < rounds; m++) {
+            if (of->first_of[m] < 0) continue;
+            if (m > 0)
+                stepping->moments[stepping->moment_count++] =
+                    (struct room_moment){of->first_of[m], b, true};
+            stepping->moments[stepping->moment_count++] =
+                (struct room_moment){of->last_of[m], b, false};
+        }
+    }
+    qsort(stepping->moments, (size_t)stepping->moment_count, sizeof *stepping->moments,
+          compare_moments);
 }
 
 static struct script_task *put(struct stepping *stepping, enum task_kind kind, int bucket)
@@ -179,7 +242,8 @@ static const struct program_chunk *chunk_at(const struct script *script, int chu
 static void put_smalls(struct stepping *stepping)
 {
     const struct script *script = stepping->script;
-    bool at_once = pass_is_on(&script->program->parallel, PASS_COMBINE) && !stepping->streams;
+    bool at_once =
+        pass_is_on(&script->program->parallel, PASS_COMBINE) && !stepping->goes_by_bucket;
     for (int c = 0; c < script->program->shape.chunk_count; c++) {
         struct step_end end = step_end_of(script->program, chunk_at(script, c), &script->rules);
         int last = end_of_chunk(script, c);
@@ -190,7 +254,7 @@ static void put_smalls(struct stepping *stepping)
                 const struct script_bucket *bucket = &script->buckets[b];
                 bool is_its = bucket->kind == end.smalls[s].kind && bucket->unit_count > 0 &&
                               bucket->storage.gradient_axes == end.smalls[s].gradient_axes;
-                bool is_done = stepping->streams && bucket->tied_stage < 0;
+                bool is_done = stepping->goes_by_bucket && bucket->tied_stage < 0;
                 if (is_its && !is_done) put_small(stepping, b, 1, end.smalls[s].axes);
             }
         }
@@ -248,6 +312,20 @@ static void put_pending(struct stepping *stepping, int task)
     stepping->pending_count = kept;
 }
 
+// What comes to the device before this task, or (`comes` false) leaves it behind it and is needed
+// again: what is complete leaves behind its reductions.
+static void put_moments(struct stepping *stepping, int task, bool comes)
+{
+    while (stepping->next_moment < stepping->moment_count) {
+        const struct room_moment *moment = &stepping->moments[stepping->next_moment];
+        if (moment->task != task || moment->comes != comes) break;
+        bool is_complete = !comes && stepping->times[moment->bucket].last_add == task;
+        if (!is_complete)
+            put(stepping, comes ? TASK_GRADIENT_IN : TASK_GRADIENT_OUT, moment->bucket);
+        stepping->next_moment++;
+    }
+}
+
 // Buckets whose gradients are complete with this task. A tied one waits for the other end.
 static void put_ready(struct stepping *stepping, int task)
 {
@@ -257,9 +335,10 @@ static void put_ready(struct stepping *stepping, int task)
         if (stepping->times[bucket].last_add > task) break;
         if (stepping->times[bucket].last_add < task) continue;
         put_reduce(stepping, bucket);
-        if (!stepping->streams || script->buckets[bucket].tied_stage >= 0) continue;
+        if (!stepping->goes_by_bucket || script->buckets[bucket].tied_stage >= 0) continue;
         put_smalls_of(stepping, bucket);
-        stepping->pending[stepping->pending_count++] = bucket;
+        if (stepping->times[bucket].last_of) put(stepping, TASK_GRADIENT_OUT, bucket);
+        if (stepping->streams) stepping->pending[stepping->pending_count++] = bucket;
     }
     if (stepping->pending_count > 0) put_pending(stepping, task);
 }
@@ -312,17 +391,19 @@ static bool rooms_hold(const struct stepping *stepping)
     for (int b = 0; b + 2 < script->bucket_count; b++) {
         int room = script->buckets[b].room;
         bool is_shared = room >= 0 && script->buckets[b + 2].room == room;
-        if (is_shared && stepping->times[b].updated >= stepping->times[b + 2].first_add)
+        if (is_shared && !stepping->times[b].last_of &&
+            stepping->times[b].updated >= stepping->times[b + 2].first_add)
             return false;
     }
     return true;
 }
 
-static int count_most(const struct script *script)
+static int count_most(const struct stepping *stepping)
 {
+    const struct script *script = stepping->script;
     enum { A_BUCKET = 4 };  // tied, reduce, update; smalls are no more than parameters
-    return script->task_count + A_BUCKET * script->bucket_count + script->unit_count +
-           script->parameter_count + 2;
+    return script->task_count + stepping->moment_count + A_BUCKET * script->bucket_count +
+           script->unit_count + script->parameter_count + 2;
 }
 
 static int *sort_by_ready(struct arena *arena, const struct script *script,
@@ -342,7 +423,6 @@ void script_add_step(struct arena *arena, struct script *script)
 {
     struct stepping stepping = {
         .script = script,
-        .tasks = ARENA_NEW(arena, struct script_task, count_most(script)),
         .task_count = script->task_count,
         .times = ARENA_NEW(arena, struct bucket_times, script->bucket_count),
         .is_reduced = ARENA_NEW(arena, bool, script->bucket_count),
@@ -350,16 +430,21 @@ void script_add_step(struct arena *arena, struct script *script)
         .pending = ARENA_NEW(arena, int, script->bucket_count),
         .overlaps = passes_overlap(&script->program->parallel) & OVERLAP_GRAD_REDUCE,
         .streams = step_streams(&script->program->workload),
+        .goes_by_bucket = step_goes_by_bucket(script->program),
     };
-    find_times(script, stepping.times);
+    find_times(arena, script, stepping.times);
+    find_moments(arena, &stepping);
+    stepping.tasks = ARENA_NEW(arena, struct script_task, count_most(&stepping));
     stepping.by_ready = sort_by_ready(arena, script, stepping.times);
     for (int i = 0; i < script->task_count; i++) {
-        stepping.tasks[stepping.count++] = script->tasks[i];
         stepping.slot = script->tasks[i].slot;
-        if (stepping.overlaps || stepping.streams) put_ready(&stepping, i);
+        put_moments(&stepping, i, true);
+        stepping.tasks[stepping.count++] = script->tasks[i];
+        put_moments(&stepping, i, false);
+        if (stepping.overlaps || stepping.goes_by_bucket) put_ready(&stepping, i);
     }
     put_rest(&stepping);
-    assert(stepping.count <= count_most(script));
+    assert(stepping.count <= count_most(&stepping));
     assert(rooms_hold(&stepping) && "what is predicted to pass through two rooms does");
     script->tasks = stepping.tasks;
     script->task_count = stepping.count;

@@ -214,6 +214,8 @@ static void touch_step(struct waiting *waiting, const struct script_task *task)
         break;
     case TASK_TIED_REDUCE:
     case TASK_GRADIENT_REDUCE:
+    case TASK_GRADIENT_OUT:  // who reads them next reads them on the host
+    case TASK_GRADIENT_IN:
         touch_bucket(waiting, waiting->gradients, task->bucket, true);
         break;
     case TASK_NORM:

@@ -97,6 +97,7 @@ static void put_offload(struct list *list, const struct offload *offload)
     if (offload_moves_parameters(offload))
         put_word(list, "offload",
                  offload->parameters == TIER_NVME ? "parameters@nvme" : "parameters");
+    if (offload_moves_gradients(offload)) put_word(list, "offload", "gradients");
     if (!offload_moves_activations(offload)) return;
     const char *at = offload->activations == TIER_NVME ? "@nvme" : "";
     put(list, arena_print(list->arena, "offload=activations%s", at), offload->layers[0]);

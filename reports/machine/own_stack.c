@@ -128,6 +128,7 @@ static unsigned offloads(void)
         {OFFLOADS_CLASSES, {.activations = TIER_HOST}},
         {OFFLOADS_PARAMETERS, {.optimizer = TIER_HOST, .parameters = TIER_HOST}},
         {OFFLOADS_PARAMETERS_NVME, {.optimizer = TIER_NVME, .parameters = TIER_NVME}},
+        {OFFLOADS_GRADIENTS, {.optimizer = TIER_HOST, .gradients = true}},
     };
     const struct workload any = {0};
     unsigned found = 0;

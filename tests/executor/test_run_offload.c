@@ -285,6 +285,52 @@ static void parameters_are_fetched_on_a_stream_of_their_own(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+// Gradients that are kept on the host pass through two rooms of the device: equal to the last bit
+// over one micro-batch and over several, with a norm and without, and as much less on the device.
+static void gradients_on_the_host_change_nothing(void **state)
+{
+    static const struct {
+        struct spread spread;
+        const char *model, *backend;
+        enum precision precision;
+        int64_t micro_batch;
+        int zero;
+    } WAYS[] = {
+        {{.optimizer = OPTIMIZER_ADAMW, .clip_norm = 0.05}, GPT2, "cpu-fp64", PRECISION_FP32, 1, 0},
+        {{.optimizer = OPTIMIZER_ADAMW}, LLAMA, "cpu", PRECISION_FP32, 2, 0},
+        {{.optimizer = OPTIMIZER_SGD, .dp = 2, .clip_norm = 0.05}, GPT2, "cpu-fp64", 0, 1, 1},
+        {{.optimizer = OPTIMIZER_ADAM, .tp = 2, .clip_norm = 0.05}, LLAMA, "cpu-fp64", 0, 1, 0},
+        {{.optimizer = OPTIMIZER_ADAMW, .clip_norm = 0.05}, GPT2, "cpu-half", PRECISION_BF16, 1, 0},
+        {{.optimizer = OPTIMIZER_ADAMW, .clip_norm = 0.05}, GPT2, "cuda", PRECISION_FP32, 1, 0},
+        {{.optimizer = OPTIMIZER_ADAMW, .clip_norm = 0.05}, LLAMA, "cuda", PRECISION_BF16, 1, 0},
+    };
+    for (size_t w = 0; w < sizeof WAYS / sizeof *WAYS; w++) {
+        struct run_case of = case_of(WAYS[w].model, &WAYS[w].spread);
+        of.backend = WAYS[w].backend;
+        if (WAYS[w].precision) of.precision = WAYS[w].precision;
+        of.parallel.micro_batch = (int)WAYS[w].micro_batch;
+        of.parallel.zero = WAYS[w].zero;
+        of.parallel.bucket_bytes = 256;
+        of.poison = true;
+        of.parallel.offload.optimizer = TIER_HOST;
+        const struct run_outcome *expected = run_case_done(*state, &of);
+        of.parallel.offload.gradients = true;
+        const struct run_outcome *found = run_case_done(*state, &of);
+        // Where buckets are split over ranks, other buckets are other sums.
+        bool is_split = of.parallel.zero > 0;
+        const char *difference = is_split
+                                     ? run_outcome_difference(*state, expected, found, TOLERANCE)
+                                     : run_outcome_bits(*state, expected, found);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        for (int s = 0; s < of.steps && !is_split; s++)
+            assert_true(found->norm[s] == expected->norm[s]);
+        check_bytes(*state, &of, found);
+        int64_t planned = run_outcome_planned_bytes(found);
+        assert_true(labs(found->peak_bytes - planned) <= planned / 50);
+        assert_true(found->peak_bytes < expected->peak_bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +341,7 @@ int main(void)
         cmocka_unit_test(activations_on_nvme_change_nothing),
         cmocka_unit_test(parameters_on_the_host_change_nothing),
         cmocka_unit_test(parameters_are_fetched_on_a_stream_of_their_own),
+        cmocka_unit_test(gradients_on_the_host_change_nothing),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -237,7 +237,7 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
     assert_true(moved_count > 0);
 }
 
-// The same where every plan keeps its parameters off the device, of which nothing else is asked.
+// The same where every plan keeps its parameters off the device, and some gradients, of which nothing else is asked.
 static void parameters_elsewhere_are_bounded_as_well(void **state)
 {
     (void)state;
@@ -252,6 +252,7 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
         request.stack = stack_load(&arena, "meshwright", &err);
         request.pins.search_offload = true;
         request.pins.search_parameters = TIER_HOST;
+        request.pins.search_gradients = i % 2;
         struct search_result pruned = {0}, whole = {0};
         bool ok = search_plans(&arena, &request, &pruned, &err);
         request.exhaustive = true;
@@ -262,6 +263,7 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
             const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
             assert_int_equal(candidate_compare(request.objective, a, b), 0);
             assert_int_equal(a->parallel.offload.parameters, TIER_HOST);
+            assert_int_equal(a->parallel.offload.gradients, i % 2);
             assert_int_not_equal(a->parallel.offload.optimizer, TIER_DEVICE);
             found_count++;
         }

@@ -41,6 +41,8 @@ static void every_class_count_and_tier_comes_back(void **state)
             comes_back(*state, &offload);
             offload.parameters = class % 2 ? TIER_NVME : TIER_HOST;
             comes_back(*state, &offload);
+            offload.gradients = class % 2;
+            comes_back(*state, &offload);
             // All but one alike.
             for (int other = 0; other < OP_CLASS_COUNT; other++)
                 offload.layers[other] = other == class ? 7 : (int16_t)COUNTS[c];
@@ -60,6 +62,8 @@ static void words_are_the_shortest(void **state)
         "optimizer,parameters",
         "optimizer@nvme,parameters,activations:3",
         "optimizer@nvme,parameters@nvme",
+        "optimizer,gradients",
+        "optimizer@nvme,parameters,gradients,activations:3@nvme",
         "activations:1@nvme",
         "activations:254",
         "optimizer,activations@nvme",

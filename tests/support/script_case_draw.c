@@ -55,6 +55,10 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
     parallel->accumulates = parallel->zero >= 2 && draw_int(draw, 0, 3) == 0;
     if (parallel->zero == 0 && draw_int(draw, 0, 1))
         parallel->offload.optimizer = parallel->offload.parameters = TIER_HOST;
+    // Where they may be, of every other way to recompute.
+    parallel->offload.gradients = parallel->offload.parameters == TIER_HOST &&
+                                  parallel->degree[AXIS_PP] == 1 &&
+                                  parallel->recompute_layers % 2 == 0;
     if (draw_int(draw, 0, 2)) return;
     parallel->offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)

@@ -1,0 +1,39 @@
+#include "plan/passes.h"
+#include "plan/program.h"
+
+bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
+                           struct err *err)
+{
+    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
+                   offload->parameters == TIER_NVME;
+    if (offload_moves_parameters(offload) && offload->optimizer == TIER_DEVICE)
+        return err_set(err, ERR_USAGE,
+                       "--offload parameters: what updates them has to be off the device as well; "
+                       "--offload optimizer,parameters would run");
+    if (offload_moves_gradients(offload) && offload->optimizer == TIER_DEVICE)
+        return err_set(err, ERR_USAGE,
+                       "--offload gradients: what they are for has to be off the device as well; "
+                       "--offload optimizer,gradients would run");
+    for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
+        const struct host *host = &cluster->nodes[i].host;
+        if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;
+        return err_set(err, ERR_USAGE,
+                       "--offload: the hosts of %s have no NVMe; where they do, their cluster file "
+                       "gives nvme_bytes and nvme_bytes_per_s",
+                       cluster->name);
+    }
+    return true;
+}
+
+bool program_check_gradients(const struct parallel *parallel, struct err *err)
+{
+    const char *why = NULL;
+    if (!offload_moves_gradients(&parallel->offload)) return true;
+    if (parallel->degree[AXIS_PP] > 1)
+        why = "--pp above 1, where micro-batches add to them beside each other";
+    if (parallel->zero >= 2) why = "--zero 2 and 3, which keep them in shards";
+    if (!pass_is_on(parallel, PASS_COMBINE)) why = "--passes without combine: a bucket is copied";
+    if (parallel->replica_count > 0) why = "--replica-batches, whose ranks copy at other times";
+    if (!why) return true;
+    return err_set(err, ERR_USAGE, "--offload gradients: not with %s", why);
+}

@@ -1,0 +1,39 @@
+#include "cost_models/offload.h"
+#include "planner/composing.h"
+
+// Gradients that are kept on the host, whose copies run beside what the blocks of a chunk compute.
+
+static void add_window(struct composer *composer, const struct parallel *parallel,
+                       const struct block_use *use, const struct memo_block *block,
+                       double *window_s, struct chunk_price *price)
+{
+    *window_s += use->count * copy_window(&block->price).backward_s;
+    if (!use->moved) return;
+    price->copy_s +=
+        use->count * copy_price(memo_context(composer->memo), parallel->offload.activations,
+                                block->light, &block->price, use->moved)
+                         .copy_s;
+}
+
+void composing_add_gradients(struct composer *composer, const struct parallel *parallel)
+{
+    if (!offload_moves_gradients(&parallel->offload)) return;
+    const struct division *division = composer->division;
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    composing_blocks(composer, parallel, blocks);
+    const struct program program = composing_program(composer, parallel, division, blocks);
+    const struct variant *plain = composing_variant(composer, parallel, 0);
+    const struct variant *recomputed = composing_recomputed(composer, parallel);
+    for (int i = 0; i < division->class_count; i++) {
+        const struct program_chunk *chunk = &division->chunks[i];
+        double window_s = 0;
+        for (int u = 0; u < chunk->use_count; u++) {
+            int at = chunk->uses[u].block_program;
+            const struct variant *variant = at % 2 ? recomputed : plain;
+            add_window(composer, parallel, &chunk->uses[u], variant->blocks[at / 2], &window_s,
+                       &composer->classes[i]);
+        }
+        gradient_copies_add(memo_context(composer->memo), &program, chunk, window_s,
+                            &composer->classes[i]);
+    }
+}
