@@ -101,9 +101,13 @@ static const struct {
     {CAPACITY_HOST, "optimizer"},
     {CAPACITY_HOST, "activations"},
     {CAPACITY_HOST, "optimizer,activations"},
+    {CAPACITY_HOST, "optimizer,parameters,activations"},
+    {CAPACITY_HOST, "optimizer,parameters,gradients,activations"},
     {CAPACITY_NVME, "optimizer@nvme"},
     {CAPACITY_NVME, "optimizer@nvme,activations"},
     {CAPACITY_NVME, "optimizer@nvme,activations@nvme"},
+    {CAPACITY_NVME, "optimizer@nvme,parameters,gradients,activations"},
+    {CAPACITY_NVME, "optimizer@nvme,parameters@nvme,gradients,activations@nvme"},
 };
 enum { MOVE_COUNT = sizeof MOVES / sizeof *MOVES };
 

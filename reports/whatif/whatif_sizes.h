@@ -27,8 +27,9 @@ enum capacity { CAPACITY_GPU, CAPACITY_HOST, CAPACITY_NVME, CAPACITY_COUNT };
 const char *capacity_name(enum capacity tier);
 
 // The largest model of the shape of the request's (models/scaled.h) that a plan fits on, with
-// nothing, then optimizer states and activations, in the hosts' memory, then on their drives. Found
-// by doubling and halving: of its neighbours the next larger one does not fit.
+// nothing, then optimizer states, parameters, gradients and activations as far as the stack moves
+// them, in the hosts' memory, then on their drives. Found by doubling and halving: of its
+// neighbours the next larger one does not fit.
 struct largest_model {
     struct {
         const struct model_config *model;  // NULL: not even the smallest fits
