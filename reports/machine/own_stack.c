@@ -90,6 +90,20 @@ static bool find_attention(struct arena *arena, const struct backend *backend, u
     return config != NULL;
 }
 
+// Axes that a back end splits over.
+static unsigned axes(void)
+{
+    const struct workload any = {0};
+    unsigned found = 0;
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        struct parallel parallel = {.passes = PASS_ALL};
+        for (int other = 0; other < AXIS_COUNT; other++)
+            parallel.degree[other] = other == axis ? 2 : 1;
+        if (!unexecuted_of(&any, &parallel)) found |= 1u << axis;
+    }
+    return found;
+}
+
 // What the engine runs on every back end.
 static void fill_engine(struct stack *stack)
 {
@@ -102,7 +116,7 @@ static void fill_engine(struct stack *stack)
     // Per-op is what another program does, and sets of classes do what it does.
     stack->recompute = ((1u << RECOMPUTE_COUNT) - 1) & ~(1u << RECOMPUTE_PER_OP);
     stack->recompute_classes = ((1u << OP_CLASS_COUNT) - 1) & ~(1u << OP_CLASS_NONE);
-    stack->axes = (1u << AXIS_COUNT) - 1;
+    stack->axes = axes();
     stack->tp_kinds = (1u << TP_KIND_COUNT) - 1;
     stack->cp_kinds = (1u << CP_KIND_COUNT) - 1;
     stack->cp_zigzag = stack->sequence_parallel = true;
@@ -143,11 +157,11 @@ static unsigned offloads(void)
 static unsigned overlaps(void)
 {
     const struct workload any = {0};
-    unsigned found = 0;
+    unsigned found = 0, split = axes();
     for (unsigned overlap = 1; overlap < OVERLAP_END; overlap <<= 1) {
         struct parallel parallel = {.overlap = overlap, .passes = PASS_ALL};
         for (int axis = 0; axis < AXIS_COUNT; axis++)
-            parallel.degree[axis] = 2;
+            parallel.degree[axis] = split >> axis & 1 ? 2 : 1;
         if (!unexecuted_of(&any, &parallel)) found |= overlap;
     }
     return found;
