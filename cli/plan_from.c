@@ -65,12 +65,12 @@ bool plan_from_read(struct arena *arena, struct plan_from *from, struct plan_arg
 }
 
 // What the file says, but for copies: as many as the cluster's GPUs make.
-static struct pins pins_of(const struct imported *imported)
+static struct pins pins_of(const struct imported *imported, const struct parallel *priced)
 {
     struct pins pins = pins_none();
     const struct said *said = &imported->said;
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
-        int64_t value = choice_value(&said->parallel, choice);
+        int64_t value = choice_value(priced, choice);
         if (said->choices[choice] && choice != CHOICE_DP) pins_set(&pins, choice, value, value);
     }
     // What is left to the software is no pin.
@@ -88,7 +88,12 @@ bool plan_from_search(struct arena *arena, struct plan_from *from,
     struct search_request pinned = *request;
     struct search_result *result = ARENA_NEW(arena, struct search_result, 1);
     struct err refused = {0};
-    pinned.pins = pins_of(from->imported);
+    // What the stack has no price for runs beside nothing in it.
+    struct parallel priced = from->imported->said.parallel;
+    unsigned unpriced = priced.overlap & ~request->stack->overlap;
+    priced.overlap &= request->stack->overlap;
+    if (unpriced) from->unpriced = overlap_text(arena, unpriced);
+    pinned.pins = pins_of(from->imported, &priced);
     pinned.top = 1;
     pinned.nothing = SEARCH_CLOSEST;
     if (!search_plans(arena, &pinned, result, &refused)) {
@@ -118,6 +123,10 @@ const char *plan_from_head(struct arena *arena, const struct plan_from *from)
                            (double)from->candidate->memory.peak_bytes / (1 << 30),
                            from->fits ? "" : ", which does not fit");
     }
+    if (from->unpriced)
+        text =
+            arena_print(arena, "%s      priced without its overlap of %s, which stack %s lacks\n",
+                        text, from->unpriced, imported->stack->name);
     return arena_print(arena,
                        "%s      %d of its options say nothing of a plan: meshwright import "
                        "%s lists them\n",

@@ -10,6 +10,7 @@ struct plan_from {
     const char *why;                    // it cannot be run there; NULL: it can
     const struct candidate *candidate;  // the run, of `why` NULL
     bool fits;
+    const char *unpriced;  // overlap that it has and its stack does not; NULL: none
 };
 
 // The rows of the command without MODEL, which the file says.

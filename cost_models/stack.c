@@ -24,6 +24,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("attention")},
     {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
+    {JSON_OPT_BOOL(struct stack, experts_only_when_named)},
     {JSON_OPT_ANY("tp_kinds")},
     {JSON_ANY("cp_kinds")},
     {JSON_BOOL(struct stack, cp_zigzag)},

@@ -46,7 +46,8 @@ struct stack {
     const char *fork;      // a stack that has schedules this one lacks; NULL: there is none
     const char **aliases;  // other names of it: of the programs built on it
     int alias_count;
-    bool only_when_named;   // never taken unasked: a fork that few have
+    bool only_when_named;          // never taken unasked: a fork that few have
+    bool experts_only_when_named;  // nor for experts, which no measured run of it had
     unsigned device_kinds;  // bit per enum device_kind it is taken for unasked; none: for any
     // what it can run
     unsigned schedules;                  // bit per enum schedule_kind; none without a pipeline

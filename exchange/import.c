@@ -5,7 +5,6 @@
 #include "core/plain.h"
 #include "core/table.h"
 #include "exchange/model_facts.h"
-#include "exchange/option_table.h"
 #include "exchange/syntax.h"
 #include "exchange/values.h"
 
@@ -180,11 +179,11 @@ struct imported *import_file(struct arena *arena, const char *path,
 }
 
 // Whether the target has the option, or takes anything below a key that it has.
-static bool is_known(struct arena *arena, const char *table, const char *key)
+static bool is_known(struct arena *arena, const struct exchange_target *target, const char *key)
 {
     struct option_fact fact;
     for (; *key; key = key_group(arena, key)) {
-        if (option_table_find(arena, table, key, &fact)) return true;
+        if (target_option(arena, target, key, &fact)) return true;
     }
     return false;
 }
@@ -202,7 +201,7 @@ const char *import_unknown(struct arena *arena, const struct imported *imported,
     if (target->beside.file && strcmp(setting->key, target->beside.option) == 0)
         return "not there: what it says stays open";
     if (!target->options) return "says nothing of a plan";
-    if (is_known(arena, target->options, setting->key)) return "says nothing of a plan";
+    if (is_known(arena, target, setting->key)) return "says nothing of a plan";
     return arena_print(arena, "no option of %s %s", target->program, target->version);
 }
 

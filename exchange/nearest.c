@@ -153,24 +153,48 @@ static bool filter(struct arena *arena, const struct exchange_target *target,
     return true;
 }
 
+// Why a search that was narrowed found no plan: what the target cannot do is a part of it.
+static bool nothing_left(struct arena *arena, const struct exchange_target *target,
+                         const char *left_out, const struct refusals *forbidden, struct err *err)
+{
+    const char *why = arena_copy(arena, err->text);
+    const char *words = forbidden->count ? refusals_text(arena, forbidden) : "";
+    if (!*left_out && !*words) return false;
+    const char *split = *left_out ? arena_print(arena, "split this model over %s", left_out) : "";
+    *err = (struct err){0};
+    return err_set(
+        err, ERR_USAGE, "no plan is left that %s can express: it cannot %s%s%s%s; %s",
+        target->program, split, *split && *words ? ", nor " : "", *words ? "express " : "", words,
+        forbidden->count ? "without that no plan has all GPUs and the whole batch" : why);
+}
+
 bool nearest_search(struct arena *arena, const struct exchange_target *target,
                     const struct search_request *request, struct search_result *result,
                     struct err *err)
 {
     enum { SEARCH_MOST = 24 };
     struct search_request search = *request;
+    struct refusals last_refused = {0};
+    const char *left_out;
+    if (!target_narrow(arena, target, &search, &left_out, err)) return false;
     for (int i = 0; i < SEARCH_MOST; i++) {
         struct refusals refusals = {0};
-        if (!search_plans(arena, &search, result, err)) return false;
+        if (!search_plans(arena, &search, result, err)) {
+            if (err->kind != ERR_USAGE) return false;
+            return nothing_left(arena, target, left_out, &last_refused, err);
+        }
         if (!filter(arena, target, &search, result, &refusals, err)) return false;
         if (refusals.count == 0 || result->best_count == 0) return true;
         const struct candidate *last = &result->best[result->best_count - 1];
         result->best_count = 0;
+        last_refused = refusals;
         if (!give_up(&search.pins, &refusals, &last->parallel))
             return err_set(err, ERR_USAGE, "%s cannot express %s, whatever the plan",
                            target->program, refusals_text(arena, &refusals));
     }
-    return err_set(err, ERR_USAGE, "no plan was found that %s can express", target->program);
+    return err_set(err, ERR_USAGE,
+                   "no plan was found that %s can express: of the last of %d it cannot express %s",
+                   target->program, SEARCH_MOST, refusals_text(arena, &last_refused));
 }
 
 // Searches as often as it takes. That no plan is left is an answer.

@@ -26,6 +26,12 @@ MUST_CHECK bool nearest_search(struct arena *arena, const struct exchange_target
                                const struct search_request *request, struct search_result *result,
                                struct err *err);
 
+// Takes from the stack of a search what the target cannot be told of, whatever the plan: axes,
+// overlap, recompute, stages of ZeRO, so that no plan and no remedy is looked for there. `left_out`
+// names the axes, "ep, pp". False: one of them is pinned.
+MUST_CHECK bool target_narrow(struct arena *arena, const struct exchange_target *target,
+                              struct search_request *request, const char **left_out,
+                              struct err *err);
 // What of a plan the target cannot express; `settings` and `facts` are filled beside, and may be
 // wanted for a file.
 MUST_CHECK bool target_judge(struct arena *arena, const struct exchange_target *target,

@@ -27,6 +27,10 @@ static const struct {
 #include "exchange/options/megatron-bridge-0.3.1.tsv.inc"
     },
     {
+        "megatron-deepspeed-207b2d5",
+#include "exchange/options/megatron-deepspeed-207b2d5.tsv.inc"
+    },
+    {
         "mindspore-2.10.0",
 #include "exchange/options/mindspore-2.10.0.tsv.inc"
     },

@@ -53,6 +53,23 @@ void target_export(const struct exchange_target *target, const struct facts *fac
                    struct settings *settings, struct refusals *refusals)
 {
     rows_export(target->rows, facts, target->has_model, settings, refusals);
+    if (target->finish) target->finish(facts, settings);
+}
+
+// Of the first file, or of the one beside it: then `key` loses its prefix.
+static const char *table_of(const struct exchange_target *target, const char **key)
+{
+    const char *prefix = target->beside.file ? target->beside.prefix : NULL;
+    if (!prefix || strncmp(*key, prefix, strlen(prefix)) != 0) return target->options;
+    *key += strlen(prefix);
+    return target->beside.options;
+}
+
+bool target_option(struct arena *arena, const struct exchange_target *target, const char *key,
+                   struct option_fact *fact)
+{
+    const char *table = table_of(target, &key);
+    return table && option_table_find(arena, table, key, fact);
 }
 
 struct settings target_part(struct arena *arena, const struct exchange_target *target,

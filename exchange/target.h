@@ -1,4 +1,5 @@
 #pragma once
+#include "exchange/option_table.h"
 #include "exchange/rows.h"
 
 // A program that plans are exported to and imported from: one file of exchange/targets/ and a line
@@ -11,8 +12,9 @@ struct exchange_syntax;
 struct exchange_beside {
     const char *file;  // NULL: there is none
     const struct exchange_syntax *syntax;
-    const char *option;  // "--deepspeed_config"
-    const char *prefix;  // "ds."
+    const char *option;   // "--deepspeed_config"
+    const char *prefix;   // "ds."
+    const char *options;  // name of the table of its options, without the prefix
 };
 
 // What a target is told, how, and what starts it.
@@ -34,6 +36,8 @@ struct exchange_target {
     // What several options say together, as one more setting (a name that no file has), before the
     // rows are asked; NULL: nothing.
     void (*prepare)(struct settings *settings);
+    // The other way: what of the options is written otherwise for these facts; NULL: nothing.
+    void (*finish)(const struct facts *facts, struct settings *settings);
     // Whether a fact means something to this program; NULL: as exchange/facts.inc says.
     bool (*matters)(const struct facts *facts, const char *name);
     // Whether a file of these options is one of the target's: how many keys only it has.
@@ -60,6 +64,9 @@ void target_export(const struct exchange_target *target, const struct facts *fac
 // The settings of the first file or of the one beside it, there without its prefix.
 struct settings target_part(struct arena *arena, const struct exchange_target *target,
                             const struct settings *settings, bool is_beside);
+// What the program's tables say of an option; false: they have none of this name, or there is none.
+bool target_option(struct arena *arena, const struct exchange_target *target, const char *key,
+                   struct option_fact *fact);
 // And back: adds those that were read from the file beside.
 void target_join(const struct exchange_target *target, const struct settings *beside,
                  struct settings *settings);

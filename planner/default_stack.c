@@ -208,7 +208,9 @@ static bool can_train(struct arena *arena, const struct stack *stack,
     *why = "lays no operator out by itself";
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
     *why = "cannot split over ep";
-    return !question->has_experts || stack->axes >> AXIS_EP & 1;
+    if (question->has_experts && !(stack->axes >> AXIS_EP & 1)) return false;
+    *why = "has no measured run with experts";
+    return !question->has_experts || !stack->experts_only_when_named;
 }
 
 // Whether the stack has what is pinned; else why not, without its name.

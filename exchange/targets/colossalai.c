@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Colossal-AI 0.5.0: the arguments of HybridParallelPlugin, and in `training` what the script that
-// boosts a model with it has to know. Parameters sharded (GeminiPlugin), experts
-// (MoeHybridParallelPlugin) and V-shaped schedules (a graph of nodes) are other objects: refused.
+// Colossal-AI 0.5.0: the arguments of HybridParallelPlugin, for experts of MoeHybridParallelPlugin,
+// and in `training` what the script that boosts a model with it has to know. The rows have the
+// names of the first; what the second calls otherwise is renamed behind them. Parameters sharded
+// (GeminiPlugin) and V-shaped schedules (a graph of nodes) are other objects: refused.
 
 static const char *never(struct arena *arena, const struct facts *facts, const char *text)
 {
@@ -21,14 +22,46 @@ static const char *itself(struct arena *arena, const struct facts *facts, const 
     return text;
 }
 
+static bool has_experts(const struct facts *facts)
+{
+    return facts_get(facts, "model.experts") != NULL;
+}
+
+// Beside experts it sets stage 2 back to 1, and overlap of their gradients to none.
+static const char *without_experts(struct arena *arena, const struct facts *facts,
+                                   const char *value)
+{
+    (void)arena;
+    return has_experts(facts) ? NULL : value;
+}
+static const struct exchange_form UNROUTED_FORM = {without_experts, itself};
+
 // Gradients are sharded without a pipeline only.
 static const char *stage(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
     if (strcmp(value, "3") == 0) return NULL;
-    return strcmp(value, "2") == 0 && !facts_is_neutral(facts, "pp") ? NULL : value;
+    bool is_refused = has_experts(facts) || !facts_is_neutral(facts, "pp");
+    return strcmp(value, "2") == 0 && is_refused ? NULL : value;
 }
 static const struct exchange_form STAGE_FORM = {stage, itself};
+
+// Ranks of tp hold whole experts there and route the same tokens, which no plan does.
+static const char *whole_experts(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return has_experts(facts) && strcmp(value, "1") != 0 ? NULL : value;
+}
+static const struct exchange_form TP_FORM = {whole_experts, itself};
+
+// Experts are spread over copies.
+static const char *over_copies(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    int64_t ranks = atoi(value);
+    return ranks > 0 && facts_number(facts, "dp", 0) % ranks == 0 ? value : NULL;
+}
+static const struct exchange_form EP_FORM = {over_copies, itself};
 
 // One argument holds the ranks of a sequence, be they those of tp.
 static const char *without_cp(struct arena *arena, const struct facts *facts, const char *value)
@@ -41,8 +74,15 @@ static const struct exchange_form WITHOUT_CP_FORM = {without_cp, itself};
 static const char *ring(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
-    return facts_is(facts, "cp_kind", "ring") ? value : NULL;
+    return facts_is(facts, "cp_kind", "ring") && !has_experts(facts) ? value : NULL;
 }
+
+static const char *heads_for_tokens(struct arena *arena, const struct facts *facts,
+                                    const char *value)
+{
+    return has_experts(facts) ? NULL : ULYSSES_FORM.to(arena, facts, value);
+}
+static const struct exchange_form SEQUENCE_FORM = {heads_for_tokens, itself};
 static const struct exchange_form RING_FORM = {ring, itself};
 
 // With both, the ranks of a sequence stand nearer than those of tp.
@@ -52,7 +92,15 @@ static const char *one_of_them(struct arena *arena, const struct facts *facts, c
     return facts_is_neutral(facts, "tp") || facts_is_neutral(facts, "cp") ? value : NULL;
 }
 static const struct exchange_form ONE_FORM = {one_of_them, one_of_them};
-static const struct exchange_form READ_ONE_FORM = {never, one_of_them};
+
+// Copies that share experts stand together: with them outside, stages would be between.
+static const char *outside(struct arena *arena, const struct facts *facts, const char *value)
+{
+    bool is_parted = !facts_is_neutral(facts, "ep") && !facts_is_neutral(facts, "pp");
+    return is_parted ? NULL : one_of_them(arena, facts, value);
+}
+static const struct exchange_form OUTSIDE_FORM = {outside, outside};
+static const struct exchange_form READ_OUTSIDE_FORM = {never, outside};
 
 static const char *stage_layers(struct arena *arena, const struct facts *facts, const char *pieces)
 {
@@ -88,15 +136,16 @@ static const char *layers(struct arena *arena, const struct facts *facts, const 
 static const struct exchange_form LAYERS_FORM = {layers, never};
 
 #define PLUGIN "HybridParallelPlugin."
+#define ROUTED "MoeHybridParallelPlugin."
 #define MODE PLUGIN "enable_sequence_parallelism=true;" PLUGIN "sequence_parallelism_mode="
 
 static const struct exchange_row ROWS[] = {
     {"world", NULL, "", NULL, &WRITTEN_FORM},
-    {"model.experts", NULL, "", NULL, &UNREAD_FORM},
-    {"tp", NULL, PLUGIN "tp_size={}", "split as planned; dp is what is left", NULL},
+    {"model.experts", NULL, "", NULL, &WRITTEN_FORM},
+    {"tp", NULL, PLUGIN "tp_size={}", "split as planned; dp is what is left", &TP_FORM},
     {"tp", "1", "", NULL, NULL},
     {"cp", NULL, PLUGIN "sp_size={};" MODE "all_to_all", "heads for tokens, and back",
-     &ULYSSES_FORM},
+     &SEQUENCE_FORM},
     {"cp", NULL, PLUGIN "sp_size={};" MODE "ring_attn", "keys and values go round", &RING_FORM},
     {"cp", "1", "", NULL, NULL},
     {"cp_kind", "ulysses", PLUGIN "sequence_parallelism_mode=all_to_all", NULL, NULL},
@@ -104,6 +153,7 @@ static const struct exchange_row ROWS[] = {
     {"pp", NULL, PLUGIN "pp_size={}", NULL, NULL},
     {"pp", "1", "", NULL, NULL},
     {"dp", NULL, "", NULL, &WRITTEN_FORM},
+    {"ep", NULL, PLUGIN "ep_size={}", "experts spread over so many copies", &EP_FORM},
     {"ep", "1", "", NULL, NULL},
     {"etp", "1", "", NULL, NULL},
     {"sp", "on", MODE "split_gather", "norms and dropout on a part of the sequence",
@@ -129,6 +179,7 @@ static const struct exchange_row ROWS[] = {
     {"seq_len", NULL, "training.seq_length={}", NULL, NULL},
     {"zero", NULL, PLUGIN "zero_stage={}",
      "0: nothing is sharded, 1: optimizer states, 2: gradients as well", &STAGE_FORM},
+    {"zero", "1", "plugin.moe;" PLUGIN "zero_stage=2", NULL, &READ_FORM},
     {"zero", "0", "", NULL, &READ_FORM},
     {"zero_group", "0", "", NULL, NULL},
     {"recompute", "full", "training.gradient_checkpointing=true",
@@ -145,8 +196,9 @@ static const struct exchange_row ROWS[] = {
     {"offload.parameters", "none", "", NULL, NULL},
     {"offload.gradients", "none", "", NULL, NULL},
     {"overlap.grad-reduce", "on", PLUGIN "overlap_communication=true",
-     "gradients are reduced beside backward", NULL},
+     "gradients are reduced beside backward", &UNROUTED_FORM},
     {"overlap.grad-reduce", "off", PLUGIN "overlap_communication=false", NULL, NULL},
+    {"overlap.grad-reduce", "off", "plugin.moe", NULL, &READ_FORM},
     {"overlap.grad-reduce", "on", "", NULL, &READ_FORM},
     {"overlap.param-gather", "on", PLUGIN "overlap_allgather=true",
      "parameters are gathered beside forward", NULL},
@@ -164,11 +216,50 @@ static const struct exchange_row ROWS[] = {
     {"optimizer", "adamw", "training.optimizer=HybridAdam", "with decoupled weight decay", NULL},
     {"optimizer", "lamb", "training.optimizer=Lamb", NULL, NULL},
     {"order", "tp,cp,dp,pp", PLUGIN "dp_outside=false", "copies nearer than stages", &ONE_FORM},
-    {"order", "tp,cp,pp,dp", PLUGIN "dp_outside=true", "stages nearer than copies", &ONE_FORM},
-    {"order", "tp,cp,pp,dp", "", NULL, &READ_ONE_FORM},
+    {"order", "tp,cp,pp,dp", PLUGIN "dp_outside=true", "stages nearer than copies", &OUTSIDE_FORM},
+    {"order", "tp,cp,pp,dp", "", NULL, &READ_OUTSIDE_FORM},
     {"capacity", "0", "", NULL, NULL},
     {0},
 };
+
+static const struct {
+    const char *dense, *routed;
+} NAMES[] = {{PLUGIN "dp_outside", ROUTED "moe_dp_outside"}, {PLUGIN, ROUTED}};
+
+// The first of these names that `key` begins with is written as the other plugin has it.
+static const char *renamed(struct arena *arena, const char *key, bool is_routed)
+{
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        const char *from = is_routed ? NAMES[i].dense : NAMES[i].routed;
+        size_t length = strlen(from);
+        if (strncmp(key, from, length) != 0) continue;
+        return arena_print(arena, "%s%s", is_routed ? NAMES[i].routed : NAMES[i].dense,
+                           key + length);
+    }
+    return key;
+}
+
+static void rename_all(struct settings *settings, bool is_routed)
+{
+    for (int i = 0; i < settings->count; i++)
+        settings->items[i].key = renamed(settings->arena, settings->items[i].key, is_routed);
+}
+
+static void finish(const struct facts *facts, struct settings *settings)
+{
+    if (has_experts(facts)) rename_all(settings, true);
+}
+
+static void prepare(struct settings *settings)
+{
+    bool is_routed = false;
+    for (int i = 0; i < settings->count; i++)
+        is_routed = is_routed || strncmp(settings->items[i].key, ROUTED, strlen(ROUTED)) == 0;
+    if (!is_routed) return;
+    rename_all(settings, false);
+    settings_read(settings, "plugin.moe", "", 0);
+    settings_find(settings, "plugin.moe")->is_used = true;
+}
 
 const struct exchange_target COLOSSALAI_TARGET = {
     .name = "colossalai",
@@ -179,12 +270,17 @@ const struct exchange_target COLOSSALAI_TARGET = {
     .syntax = &PYTHON_SYNTAX,
     .opening =
         "# The script takes both from here: Booster(plugin=plugin), training[\"seq_length\"].\n"
-        "from colossalai.booster.plugin import HybridParallelPlugin\n",
+        "from colossalai.booster.plugin import HybridParallelPlugin, "
+        "MoeHybridParallelPlugin\n",
     .command = "\"${TRAIN_SCRIPT:-train.py}\"",
     .options = "colossalai-0.5.0",
     .rows = ROWS,
+    .prepare = prepare,
+    .finish = finish,
     .known_by = "HybridParallelPlugin.tp_size HybridParallelPlugin.pp_size "
                 "HybridParallelPlugin.zero_stage HybridParallelPlugin.precision "
                 "HybridParallelPlugin.microbatch_size HybridParallelPlugin.num_microbatches "
-                "HybridParallelPlugin.enable_flash_attention",
+                "HybridParallelPlugin.enable_flash_attention MoeHybridParallelPlugin.tp_size "
+                "MoeHybridParallelPlugin.pp_size MoeHybridParallelPlugin.ep_size "
+                "MoeHybridParallelPlugin.zero_stage MoeHybridParallelPlugin.precision",
 };

@@ -390,16 +390,22 @@ static const char *steps(struct arena *arena, const struct facts *facts, const c
 }
 const struct exchange_form STEPS_FORM = {steps, never};
 
+// One switch for both, but parameters are whole between steps before stage 3: nothing is gathered
+// beside compute there.
+static const char *gathered(const struct facts *facts)
+{
+    return facts_is(facts, "zero", "3") ? facts_get(facts, "overlap.grad-reduce") : "off";
+}
 static const char *as_reduced(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
-    const char *other = facts_get(facts, "overlap.grad-reduce");
+    const char *other = gathered(facts);
     return other && strcmp(other, value) == 0 ? value : NULL;
 }
 static const char *of_reduced(struct arena *arena, const struct facts *facts, const char *text)
 {
     (void)arena, (void)text;
-    return facts_get(facts, "overlap.grad-reduce");
+    return gathered(facts);
 }
 const struct exchange_form SAME_FORM = {as_reduced, of_reduced};
 

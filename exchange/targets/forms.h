@@ -33,9 +33,9 @@ extern const struct exchange_form ULYSSES_FORM;      // where cp is Ulysses'
 extern const struct exchange_form PIECES_FORM;       // as LAYOUT_FORM, even ones as well
 extern const struct exchange_form PIECES_VPP_FORM;   // the chunks of a stage of such a layout
 extern const struct exchange_form STEPS_FORM;        // a micro-batch as micro-batches of a step
-extern const struct exchange_form SAME_FORM;         // where gradients are reduced so as well
-extern const struct exchange_form STAGE_3_FORM;      // read where parameters are sharded
-extern const struct exchange_form REPLICAS_FORM;     // dp as copies that hold everything
-extern const struct exchange_form SHARDS_FORM;       // dp as ranks that share a copy
-extern const struct exchange_form SPLIT_FORM;        // where several ranks share a copy
-extern const struct exchange_form STAGES_FORM;       // where there is a pipeline
+extern const struct exchange_form SAME_FORM;      // at stage 3 as gradients are reduced, else off
+extern const struct exchange_form STAGE_3_FORM;   // read where parameters are sharded
+extern const struct exchange_form REPLICAS_FORM;  // dp as copies that hold everything
+extern const struct exchange_form SHARDS_FORM;    // dp as ranks that share a copy
+extern const struct exchange_form SPLIT_FORM;     // where several ranks share a copy
+extern const struct exchange_form STAGES_FORM;    // where there is a pipeline

@@ -40,6 +40,20 @@ static const char *several(struct arena *arena, const struct facts *facts, const
 }
 static const struct exchange_form SEVERAL_FORM = {itself, several};
 
+// Experts are split over all of tp or over none of it.
+static const char *split_alike(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    bool is_alike = !facts_is_neutral(facts, "tp") && facts_is(facts, "tp", value);
+    return is_alike ? value : NULL;
+}
+static const char *split_as_tp(struct arena *arena, const struct facts *facts, const char *text)
+{
+    (void)arena, (void)text;
+    return facts_get(facts, "tp");
+}
+static const struct exchange_form ETP_AS_TP_FORM = {split_alike, split_as_tp};
+
 static const char *redone(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;
@@ -106,6 +120,8 @@ static const struct exchange_row ROWS[] = {
     {"dp", NULL, "", NULL, &WORLD_FORM},
     {"ep", NULL, "--moe-expert-parallel-size={}", "experts spread over so many ranks", NULL},
     {"ep", "1", "", NULL, NULL},
+    {"etp", NULL, "--enable-expert-tensor-parallelism", "experts are split as all else is",
+     &ETP_AS_TP_FORM},
     {"etp", "1", "", NULL, NULL},
     {"sp", "on", "--sequence-parallel", "norms and dropout on a part of the sequence", NULL},
     {"sp", "off", "", NULL, NULL},
@@ -226,9 +242,11 @@ const struct exchange_target MEGATRON_DEEPSPEED_TARGET = {
     .beside = {.file = "ds_config.json",
                .syntax = &JSON_SYNTAX,
                .option = "--deepspeed_config",
-               .prefix = "ds."},
+               .prefix = "ds.",
+               .options = "deepspeed-0.19.8"},
     .command = "\"${MEGATRON_PATH:-.}/pretrain_gpt.py\" \"${ARGUMENTS[@]}\" \\\n"
                "    --data-path \"${DATA_PATH:?the data set, without .bin}\"",
+    .options = "megatron-deepspeed-207b2d5",
     .has_model = true,
     .rows = ROWS,
     .environment = ENVIRONMENT,

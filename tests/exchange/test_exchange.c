@@ -3,6 +3,8 @@
 #include "exchange/nearest.h"
 #include "exchange/option_table.h"
 #include "exchange/syntax.h"
+#include "library/inquiry.h"
+#include "planner/choice.h"
 #include "tests/support/drawn_export.h"
 #include "tests/support/test.h"
 
@@ -38,8 +40,8 @@ static void check_options(struct arena *arena, const struct exchange_target *tar
     for (int i = 0; target->options && i < settings->count; i++) {
         const struct setting *setting = &settings->items[i];
         struct option_fact fact;
-        bool is_right = option_table_find(arena, target->options, setting->key, &fact) &&
-                        is_of_type(&fact, setting->value);
+        bool is_right =
+            target_option(arena, target, setting->key, &fact) && is_of_type(&fact, setting->value);
         if (!is_right) print_message("# %s: %s %s\n", target->name, setting->key, setting->value);
         assert_true(is_right);
     }
@@ -151,7 +153,7 @@ static void what_starts_a_program_has_its_options(void **state)
         for (; (at = strstr(at, "--")); checked++) {
             const char *option = arena_print(*state, "%.*s", (int)strcspn(at, " \\\n"), at);
             struct option_fact fact;
-            bool is_there = option_table_find(*state, TARGETS[j]->options, option, &fact);
+            bool is_there = target_option(*state, TARGETS[j], option, &fact);
             if (!is_there) print_message("# %s: %s\n", TARGETS[j]->name, option);
             assert_true(is_there);
             at += strlen(option);
@@ -160,11 +162,91 @@ static void what_starts_a_program_has_its_options(void **state)
     assert_true(checked > 0);
 }
 
+static void question_of(struct arena *arena, const struct exchange_target *target,
+                        const char *model, struct search_request *request)
+{
+    struct err err = {0};
+    struct inquiry inquiry = inquiry_start();
+    bool is_npu = strcmp(target->name, "mindspore") == 0;
+    inquiry.model = model;
+    inquiry.cluster = is_npu ? "ascend-910b-x4" : "dgx-h100-x4";
+    inquiry.stack = target->stack;
+    inquiry.seq_len = 4096;
+    inquiry.global_batch = 128;
+    bool done = inquiry_request(arena, &inquiry, request, &err);
+    assert_string_equal(err.text, "");
+    assert_true(done);
+    request->top = 1;
+    request->nothing = SEARCH_FITS_ONLY;
+}
+
+// What a target is searched for can be exported as it is found, of experts as well, and none is
+// given up without a plan.
+static void what_is_searched_for_a_program_it_can_run(void **state)
+{
+    static const char *const MODELS[] = {"llama-2-7b", "mixtral-8x7b"};
+    int found = 0;
+    for (int j = 0; TARGETS[j]; j++) {
+        for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++) {
+            struct search_request request = {0};
+            struct search_result result;
+            struct err err = {0};
+            question_of(*state, TARGETS[j], MODELS[i], &request);
+            bool done = nearest_search(*state, TARGETS[j], &request, &result, &err);
+            assert_string_equal(err.text, "");
+            assert_true(done);
+            if (result.best_count == 0) print_message("# %s: %s\n", TARGETS[j]->name, MODELS[i]);
+            if (result.best_count == 0) continue;
+            const struct facts_request asked = {request.model, request.stack, &request.workload,
+                                                &result.best[0].parallel};
+            const struct facts *facts;
+            struct settings settings;
+            struct refusals refusals;
+            assert_true(
+                target_judge(*state, TARGETS[j], &asked, &facts, &settings, &refusals, &err));
+            assert_int_equal(refusals.count, 0);
+            found++;
+        }
+    }
+    // Whole experts of Mixtral on every rank fit no device of 80 GB without sharded parameters.
+    assert_true(found >= 17);
+}
+
+static void check_pinned(struct arena *arena, const char *name, const char *model, enum choice axis,
+                         const char *expected)
+{
+    struct err err = {0};
+    const struct exchange_target *target = target_find(name, &err);
+    struct search_request request = {0};
+    struct search_result result;
+    assert_non_null(target);
+    question_of(arena, target, model, &request);
+    pins_set(&request.pins, axis, 4, 4);
+    assert_false(nearest_search(arena, target, &request, &result, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, expected);
+}
+
+static void what_a_program_cannot_be_told_is_refused_by_its_name(void **state)
+{
+    check_pinned(*state, "deepspeed", "mixtral-8x7b", CHOICE_EP,
+                 "DeepSpeed cannot split this model over ep");
+    check_pinned(*state, "accelerate", "llama-2-7b", CHOICE_PP,
+                 "accelerate cannot split this model over pp");
+    check_pinned(*state, "megatron-deepspeed", "mixtral-8x7b", CHOICE_PP,
+                 "Megatron-DeepSpeed cannot split this model over pp");
+    // Its flavors have no multi-token prediction, so that its stages cannot be told.
+    check_pinned(*state, "torchtitan", "deepseek-v3", CHOICE_PP,
+                 "torchtitan cannot split this model over pp");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_exported_is_imported_as_it_was),
         cmocka_unit_test(what_starts_a_program_has_its_options),
+        cmocka_unit_test(what_is_searched_for_a_program_it_can_run),
+        cmocka_unit_test(what_a_program_cannot_be_told_is_refused_by_its_name),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -107,8 +107,9 @@ def accelerate():
 
 def colossalai():
     judge.colossalai_stand_ins()
-    from colossalai.booster.plugin import HybridParallelPlugin
-    add_arguments('HybridParallelPlugin.', HybridParallelPlugin.__init__)
+    from colossalai.booster.plugin import HybridParallelPlugin, MoeHybridParallelPlugin
+    for plugin in HybridParallelPlugin, MoeHybridParallelPlugin:
+        add_arguments(plugin.__name__ + '.', plugin.__init__)
     # No option of theirs: what is handed to the script beside the plugin.
     for name, type_ in (('num_layers', 'int'), ('micro_batch_size', 'int'), ('seq_length', 'int'),
                         ('global_batch_size', 'int'), ('gradient_checkpointing', 'bool'),

@@ -105,11 +105,12 @@ static void what_the_first_cannot_run_goes_to_the_next_that_can(void **state)
 {
     struct default_stack_question question = ask(*state, "dgx-a100-80g", PRECISION_BF16);
     const struct stack *first = find(*state, &question).stack;
-    assert_true(!(first->axes >> AXIS_EP & 1) && !first->fp8_gemms);
+    assert_true(first->experts_only_when_named && !first->fp8_gemms);
     question.has_experts = true;
     struct default_stack found = find(*state, &question);
     assert_true(found.stack->axes >> AXIS_EP & 1);
     assert_non_null(strstr(found.why, arena_print(*state, "; %s, with ", first->name)));
+    assert_non_null(strstr(found.why, ", has no measured run with experts"));
     assert_non_null(strstr(found.why, ", cannot split over ep"));
     pins_set(&PINS, CHOICE_EP, 1, 1);
     assert_string_equal(find(*state, &question).stack->name, found.stack->name);
