@@ -5,6 +5,7 @@
 #include "core/plain.h"
 #include "core/table.h"
 #include "exchange/model_facts.h"
+#include "exchange/python_part.h"
 #include "exchange/syntax.h"
 #include "exchange/values.h"
 
@@ -41,13 +42,18 @@ static int keys_there(const struct exchange_target *target, const struct setting
     return count;
 }
 
+static bool takes(const struct exchange_target *target, const struct exchange_syntax *syntax)
+{
+    return target->syntax == syntax || (target->has_recipes && syntax == &PYTHON_SYNTAX);
+}
+
 static const struct exchange_target *guess(const struct exchange_syntax *syntax,
                                            const struct settings *settings)
 {
     const struct exchange_target *best = NULL;
     int most = 0;
     for (const struct exchange_target *const *at = TARGETS; *at; at++) {
-        int count = (*at)->syntax == syntax ? keys_there(*at, settings) : 0;
+        int count = takes(*at, syntax) ? keys_there(*at, settings) : 0;
         if (count <= most) continue;
         most = count;
         best = *at;
@@ -145,12 +151,49 @@ static bool read_beside(struct arena *arena, const char *first, struct imported 
     return true;
 }
 
+// "FILE:NAME" is a recipe of a file; `path` loses it. NULL: none is named.
+static const char *split_name(struct arena *arena, const char **path)
+{
+    const char *colon = strrchr(*path, ':');
+    if (!colon || !colon[1] || strchr(colon, '/') || file_exists(*path)) return NULL;
+    const char *name = colon + 1;
+    *path = arena_print(arena, "%.*s", (int)(colon - *path), *path);
+    return name;
+}
+
+// A setting that no line of the file has.
+static void put_own(struct settings *settings, const char *key, const char *value)
+{
+    settings_read(settings, key, value, 0);
+    settings_find(settings, key)->is_used = true;
+}
+
+// The recipe of a Python file; other files are all of one.
+static const char *read_part(struct arena *arena, const char *path, const char *text,
+                             const char *name, struct imported *imported, struct err *err)
+{
+    bool is_python = imported->syntax == &PYTHON_SYNTAX;
+    if (name && !is_python) {
+        err_set(err, ERR_INPUT,
+                "%s: only Python files have several recipes, of which \"%s\" is one", path, name);
+        return NULL;
+    }
+    if (!is_python || (!name && !python_has_recipes(text))) return text;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *part = python_part(arena, path, text, &name, err);
+    put_own(&imported->settings, "recipe.file",
+            arena_print(arena, "%.*s", (int)strcspn(file, "."), file));
+    if (name) put_own(&imported->settings, "recipe.function", name);
+    return part;
+}
+
 struct imported *import_file(struct arena *arena, const char *path,
                              const struct exchange_target *target, struct err *err)
 {
     enum { BYTES_MAX = 1 << 20 };
     struct imported *imported = ARENA_NEW(arena, struct imported, 1);
     size_t bytes = 0;
+    const char *name = split_name(arena, &path);
     const char *text = file_read(arena, path, BYTES_MAX, &bytes, err);
     if (!text) return NULL;
     const char *shown = plain_copy(arena, path);
@@ -158,11 +201,13 @@ struct imported *import_file(struct arena *arena, const char *path,
         err_set(err, ERR_INPUT, "%s: holds a byte of zero, which no text does", shown);
         return NULL;
     }
-    const struct exchange_syntax *syntax = target ? target->syntax : syntax_of(path);
+    const struct exchange_syntax *syntax = syntax_of(path);
+    imported->syntax = target && !takes(target, syntax) ? target->syntax : syntax;
     imported->path = shown;
     imported->settings.arena = arena;
-    if (!syntax->read(shown, text, &imported->settings, err)) return NULL;
-    imported->target = target ? target : guess(syntax, &imported->settings);
+    text = read_part(arena, shown, text, name, imported, err);
+    if (!text || !imported->syntax->read(shown, text, &imported->settings, err)) return NULL;
+    imported->target = target ? target : guess(imported->syntax, &imported->settings);
     if (!imported->target) {
         err_set(err, ERR_INPUT, "%s: has no option of a program that is known (%s)", shown,
                 target_names(arena));

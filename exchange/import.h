@@ -7,7 +7,8 @@
 struct imported {
     const char *path;
     const struct exchange_target *target;
-    const struct stack *stack;  // of the target
+    const struct exchange_syntax *syntax;  // of the file
+    const struct stack *stack;             // of the target
     struct settings settings;
     struct facts *facts;
     struct said said;

@@ -31,6 +31,7 @@ struct exchange_target {
     const char *command;  // what a launcher starts, with "{}" for how the file is named to it
     const char *options;  // name of the table of its options (exchange/option_table.h); NULL: none
     bool has_model;       // the model is told by options
+    bool has_recipes;     // Python files of recipes are read as well
     const struct exchange_row *rows;
     const struct exchange_row *environment;  // rows of "NAME=VALUE"; NULL: none
     // What several options say together, as one more setting (a name that no file has), before the

@@ -1,6 +1,7 @@
 #include "exchange/syntax.h"
 #include "exchange/target.h"
 #include "exchange/targets/forms.h"
+#include "exchange/targets/recipes.h"
 
 #include <string.h>
 
@@ -30,6 +31,12 @@ static const char *itself(struct arena *arena, const struct facts *facts, const 
 }
 static const struct exchange_form NO_OVERLAP_FORM = {no_overlap, itself};
 
+static const struct recipe_section SECTIONS[] = {
+    {"GPTModelProvider.", MODEL},    {"DistributedDataParallelConfig.", COPIES},
+    {"TrainingConfig.", BATCH},      {"OptimizerConfig.", OPTIMIZER},
+    {"CommOverlapConfig.", OVERLAP}, {0},
+};
+
 static const struct exchange_row ROWS[] = {
     {"+", NULL, OVERLAP "_target_=megatron.bridge.training.comm_overlap.CommOverlapConfig",
      "made anew where the recipe has none", NULL},
@@ -38,8 +45,18 @@ static const struct exchange_row ROWS[] = {
     {"+", NULL, TP_OVERLAP "tp_comm_overlap=false", NULL, &NO_OVERLAP_FORM},
     {"precision", "bf16", "mixed_precision=bf16_mixed", "precision", NULL},
     {"precision", "fp16", "mixed_precision=fp16_mixed", "precision", NULL},
+    RECIPE_ROWS,
+    {"overlap.grad-reduce", "on", COPIES "overlap_grad_reduce=true", NULL, &READ_FORM},
+    {"overlap.grad-reduce", "off", COPIES "overlap_grad_reduce=false", NULL, &READ_FORM},
+    {"overlap.param-gather", "on", COPIES "overlap_param_gather=true", NULL, &READ_FORM},
+    {"overlap.param-gather", "off", COPIES "overlap_param_gather=false", NULL, &READ_FORM},
     {0},
 };
+
+static void prepare(struct settings *settings)
+{
+    recipe_prepare(SECTIONS, settings);
+}
 
 static bool matters(const struct facts *facts, const char *name)
 {
@@ -58,7 +75,9 @@ const struct exchange_target MEGATRON_BRIDGE_TARGET = {
     .syntax = &YAML_SYNTAX,
     .command = "\"${PRETRAIN_SCRIPT:-pretrain.py}\" --config-file ./overrides.yaml",
     .options = "megatron-bridge-0.3.1",
+    .has_recipes = true,
     .rows = ROWS,
+    .prepare = prepare,
     .matters = matters,
     .known_by = "model.tensor_model_parallel_size model.pipeline_model_parallel_size "
                 "train.micro_batch_size ddp.use_distributed_optimizer mixed_precision",

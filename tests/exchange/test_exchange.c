@@ -3,12 +3,14 @@
 #include "exchange/nearest.h"
 #include "exchange/option_table.h"
 #include "exchange/syntax.h"
+#include "exchange/targets/forms.h"
 #include "library/inquiry.h"
 #include "planner/choice.h"
 #include "tests/support/drawn_export.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 // Drawn plans through each target: what can be exported is imported as it was, and every option
 // that is written stands in the target's table of options, with a value of its type.
@@ -47,11 +49,12 @@ static void check_options(struct arena *arena, const struct exchange_target *tar
     }
 }
 
-// Whether an option of the target is about it: of what none is, nothing can come back.
+// Whether an option that the target is given is about it: of what none is, nothing can come back.
 static bool tells(const struct exchange_target *target, const char *fact)
 {
     for (const struct exchange_row *row = target->rows; row->fact; row++) {
-        if (strcmp(row->fact, fact) == 0 && *row->options) return true;
+        bool is_written = *row->options && (!row->form || row->form->to != READ_FORM.to);
+        if (strcmp(row->fact, fact) == 0 && is_written) return true;
     }
     return false;
 }
@@ -240,6 +243,81 @@ static void what_a_program_cannot_be_told_is_refused_by_its_name(void **state)
                  "torchtitan cannot split this model over pp");
 }
 
+static void write_recipe(const char *path, const char *text)
+{
+    struct err err = {0};
+    bool done = file_write(path, text, strlen(text), &err);
+    assert_string_equal(err.text, "");
+    assert_true(done);
+}
+
+static struct imported *imported_of(struct arena *arena, const char *name)
+{
+    struct err err = {0};
+    struct imported *imported = import_file(arena, name, NULL, &err);
+    assert_string_equal(err.text, "");
+    assert_non_null(imported);
+    return imported;
+}
+
+static void check_fact(const struct imported *imported, const char *name, const char *value)
+{
+    const char *found = facts_get(imported->facts, name);
+    if (!found || strcmp(found, value) != 0)
+        print_message("# %s is %s, not %s\n", name, found ? found : "(none)", value);
+    assert_true(found && strcmp(found, value) == 0);
+}
+
+// Values of arguments, of names and of calls above; an argument that is False unless given leaves
+// its block out, and what is set last counts.
+static void recipes_in_python_are_read(void **state)
+{
+    char folder[] = "/tmp/meshwright-recipe-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const char *path = arena_print(*state, "%s/recipe.py", folder);
+    write_recipe(path,
+                 "LENGTH = 8192  # tokens\n"
+                 "def trainer(tensor_parallelism: int = 2, stages=4, name='a, b'):\n"
+                 "    return run.Config(nl.Trainer, devices=8, num_nodes=4,\n"
+                 "        strategy=run.Config(\n"
+                 "            nl.MegatronStrategy, tensor_model_parallel_size=tensor_parallelism,\n"
+                 "            pipeline_model_parallel_size=stages,\n"
+                 "            virtual_pipeline_model_parallel_size=None))\n"
+                 "def fast(recipe):\n"
+                 "    recipe.trainer.strategy.context_parallel_size = 4\n"
+                 "def one(quick: bool = False):\n"
+                 "    \"\"\"Says recipe.trainer.strategy.tensor_model_parallel_size = 99.\"\"\"\n"
+                 "    recipe = llm.llama3_70b.pretrain_recipe(num_nodes=4)\n"
+                 "    recipe.trainer = trainer(tensor_parallelism=8)\n"
+                 "    recipe.data.seq_length = LENGTH\n"
+                 "    recipe.data.global_batch_size = 256\n"
+                 "    if quick:\n"
+                 "        fast(recipe)\n"
+                 "    return recipe\n"
+                 "def two():\n"
+                 "    recipe = llm.mixtral_8x7b.pretrain_recipe()\n"
+                 "    recipe.model.config.cp_comm_type = 'p2p'\n");
+    struct err err = {0};
+    assert_null(import_file(*state, path, NULL, &err));
+    assert_int_equal(err.kind, ERR_INPUT);
+    assert_non_null(strstr(err.text, "holds 2 recipes: give one as FILE:NAME, of one, two"));
+    const struct imported *one = imported_of(*state, arena_print(*state, "%s:one", path));
+    assert_string_equal(one->target->name, "nemo");
+    assert_string_equal(one->model, "llama-3-70b");
+    check_fact(one, "world", "32");
+    check_fact(one, "tp", "8");
+    check_fact(one, "pp", "4");
+    check_fact(one, "vpp", "1");
+    check_fact(one, "seq_len", "8192");
+    check_fact(one, "global_batch", "256");
+    assert_null(facts_get(one->facts, "cp"));
+    err = (struct err){0};
+    assert_null(import_file(*state, arena_print(*state, "%s:three", path), NULL, &err));
+    assert_non_null(strstr(err.text, "has no recipe \"three\"; it has one, two"));
+    remove(path);
+    remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +325,7 @@ int main(void)
         cmocka_unit_test(what_starts_a_program_has_its_options),
         cmocka_unit_test(what_is_searched_for_a_program_it_can_run),
         cmocka_unit_test(what_a_program_cannot_be_told_is_refused_by_its_name),
+        cmocka_unit_test(recipes_in_python_are_read),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

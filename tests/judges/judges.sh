@@ -23,6 +23,9 @@ install_torch() {
         hjson py-cpuinfo msgpack einops pydantic psutil pyyaml packaging regex rich six numpy \
         tensorboard ninja sympy networkx jinja2 kubernetes-validate wheel 'setuptools>=77' \
         2>/dev/null
+    # What NeMo is imported with; what else it asks for is stood in for.
+    $pip install --no-cache-dir --no-deps lightning==2.4.0 pytorch-lightning==2.4.0 \
+        lightning-utilities torchmetrics fiddle absl-py libcst graphviz wrapt
     "$torch" "$judges/cuda_stand_ins.py" "$folder/torch"
 }
 
@@ -80,6 +83,7 @@ python_for() {
         mindspore) PYTHONPATH=$sources "$mindspore" "${@:2}" ;;
         huggingface) "$weights" "${@:2}" ;;
         colossalai) PYTHONPATH=$sources/colossalai-0.5.0 "$torch" "${@:2}" ;;
+        nemo) PYTHONPATH=$sources "$torch" "${@:2}" ;;
         *) "$torch" "${@:2}" ;;
     esac
 }
@@ -92,8 +96,8 @@ done
 for table in exchange/options/*-*.tsv; do
     name=$(basename "$table" .tsv)
     target=${name%-*}
-    # Megatron-LM's own parser is in no package.
-    [ "$target" != megatron ] || continue
+    # Parsers of Megatron-LM and Megatron-DeepSpeed are in no package.
+    [ "$target" != megatron ] && [ "$target" != megatron-deepspeed ] || continue
     (cd "$exports" && python_for "$target" "$judges/option_tables.py" "$target" "$name.tsv" \
         >/dev/null 2>&1) || status=1
     diff "$table" "$exports/$name.tsv" && echo "$name: $(wc -l <"$table") lines as committed" ||
