@@ -42,7 +42,7 @@ static char *torchrun_text(struct arena *arena, const struct launch *launch)
 {
     struct markup text = {.arena = arena};
     put_head(&text, launch, "");
-    markup_print(&text, "# On every node: NODE_RANK=0.. MASTER_ADDR=first-node ./launch.sh\n");
+    markup_print(&text, "# On every node: NODE_RANK=0.. MASTER_ADDR=first-node bash launch.sh\n");
     markup_print(&text, "cd \"$(dirname \"$0\")\"\n");
     put_sources(&text, launch);
     put_start(&text, launch);
@@ -63,7 +63,7 @@ static char *slurm_text(struct arena *arena, const struct launch *launch)
                         "head -n 1)\nexport MASTER_ADDR\n");
     // One task a node, which starts the processes of its GPUs.
     markup_print(&text, "srun --kill-on-bad-exit=1 bash -c '\n    set -euo pipefail\n"
-                        "    export NODE_RANK=$SLURM_NODEID\n    exec ./launch.sh'\n");
+                        "    export NODE_RANK=$SLURM_NODEID\n    exec bash ./launch.sh'\n");
     return text.text;
 }
 
@@ -107,7 +107,7 @@ static char *mpirun_nodes_text(struct arena *arena, const struct launch *launch)
     struct markup text = {.arena = arena};
     put_head(&text, launch, "");
     markup_print(&text, "# A process a node, which starts those of its GPUs:\n"
-                        "# HOSTS=a,b MASTER_ADDR=a ./launch-mpi.sh\n");
+                        "# HOSTS=a,b MASTER_ADDR=a bash launch-mpi.sh\n");
     markup_print(&text, "cd \"$(dirname \"$0\")\"\n"
                         "export MASTER_ADDR=\"${MASTER_ADDR:-localhost}\"\n"
                         "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n");
@@ -125,7 +125,7 @@ static char *mpirun_text(struct arena *arena, const struct launch *launch)
     struct markup text = {.arena = arena};
     int64_t world = launch->nodes * launch->gpus_per_node;
     put_head(&text, launch, "");
-    markup_print(&text, "# A process a GPU: HOSTS=a:8,b:8 MASTER_ADDR=a ./launch-mpi.sh\n");
+    markup_print(&text, "# A process a GPU: HOSTS=a:8,b:8 MASTER_ADDR=a bash launch-mpi.sh\n");
     markup_print(&text, "cd \"$(dirname \"$0\")\"\n");
     markup_print(&text, "if [ \"${1:-}\" != rank ]; then\n");
     markup_print(&text, "    export MASTER_ADDR=\"${MASTER_ADDR:-localhost}\"\n"
