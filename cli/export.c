@@ -5,6 +5,7 @@
 #include "cli/plan_question.h"
 #include "core/console.h"
 #include "core/plain.h"
+#include "core/units.h"
 #include "core/version.h"
 #include "exchange/nearest.h"
 #include "planner/choice.h"
@@ -56,6 +57,25 @@ static bool find_nearest(struct arena *arena, const struct exchange_target *targ
     return nearest_find(arena, &request, answer, err);
 }
 
+// What misses by least, where nothing fits, and what it lacks.
+static const char *closest_text(struct arena *arena, const struct nearest_answer *answer)
+{
+    const struct candidate *closest = answer->closest;
+    const struct search_result *result = &answer->result;
+    if (!closest) return "no plan of this model and batch can be run by it here";
+    const char *text = arena_print(
+        arena,
+        "no plan that it can run fits: the closest is %s (%.4g s a step, %.1f GiB), %s too "
+        "much",
+        parallel_text(arena, &closest->parallel), closest->cost.step_s,
+        (double)closest->memory.peak_bytes / (1 << 30),
+        units_bytes(arena, (double)result->shortfall_bytes));
+    for (int i = 0; i < result->remedy_count; i++)
+        text =
+            arena_print(arena, "%s%s%s", text, i ? ", or " : "; would fit: ", result->remedies[i]);
+    return text;
+}
+
 // The answer is no: why, and what would do.
 static void refuse(struct arena *arena, const struct exchange_target *target,
                    const struct evaluation_request *own, const struct evaluation *evaluation,
@@ -74,7 +94,7 @@ static void refuse(struct arena *arena, const struct exchange_target *target,
         answer->best
             ? arena_print(arena, "the nearest plan that it can run is %s: --nearest exports that",
                           priced_text(arena, &other, &found))
-            : "no plan that it can run fits");
+            : closest_text(arena, answer));
 }
 
 static bool write_files(struct arena *arena, const struct arguments *arguments,

@@ -138,6 +138,9 @@ bool target_narrow(struct arena *arena, const struct exchange_target *target,
     *stack = *request->stack;
     *left_out = "";
     narrow_overlap(arena, target, request, stack);
+    struct parallel halved = split_over(request->stack, AXIS_TP, 2);
+    halved.sp = true;
+    if (refuses(arena, target, request, &halved, "sp")) stack->sequence_parallel = false;
     narrow_memory(arena, target, request, stack);
     for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
         enum axis axis = ASKED[i];

@@ -153,6 +153,23 @@ static bool filter(struct arena *arena, const struct exchange_target *target,
     return true;
 }
 
+// Whether what misses by least is no plan of the target, so that another is looked for; of plans
+// that miss, and of what would help, those that it can run are wanted alone.
+static bool is_closest_beyond(struct arena *arena, const struct exchange_target *target,
+                              const struct search_request *search,
+                              const struct search_result *result, struct refusals *refusals)
+{
+    const struct facts_request asked = {search->model, search->stack, &search->workload,
+                                        &result->closest.parallel};
+    const struct facts *facts;
+    struct settings settings;
+    struct err unread = {0};
+    bool has_closest = result->status == SEARCH_NOTHING_FITS && search->nothing != SEARCH_FITS_ONLY;
+    return has_closest &&
+           target_judge(arena, target, &asked, &facts, &settings, refusals, &unread) &&
+           refusals->count > 0;
+}
+
 // Why a search that was narrowed found no plan: what the target cannot do is a part of it.
 static bool nothing_left(struct arena *arena, const struct exchange_target *target,
                          const char *left_out, const struct refusals *forbidden, struct err *err)
@@ -184,8 +201,11 @@ bool nearest_search(struct arena *arena, const struct exchange_target *target,
             return nothing_left(arena, target, left_out, &last_refused, err);
         }
         if (!filter(arena, target, &search, result, &refusals, err)) return false;
-        if (refusals.count == 0 || result->best_count == 0) return true;
-        const struct candidate *last = &result->best[result->best_count - 1];
+        bool has_best = result->best_count > 0;
+        if (!has_best && !is_closest_beyond(arena, target, &search, result, &refusals)) return true;
+        if (refusals.count == 0) return true;
+        const struct candidate *last =
+            has_best ? &result->best[result->best_count - 1] : &result->closest;
         result->best_count = 0;
         last_refused = refusals;
         if (!give_up(&search.pins, &refusals, &last->parallel))
@@ -197,17 +217,36 @@ bool nearest_search(struct arena *arena, const struct exchange_target *target,
                    target->program, SEARCH_MOST, refusals_text(arena, &last_refused));
 }
 
+// Whether what misses by least is a plan of the target at all.
+static bool can_run_closest(struct arena *arena, const struct nearest_request *request,
+                            const struct candidate *closest)
+{
+    const struct facts_request asked = {request->search.model, request->search.stack,
+                                        &request->search.workload, &closest->parallel};
+    const struct facts *facts;
+    struct settings settings;
+    struct refusals refusals;
+    struct err unread = {0};
+    return target_judge(arena, request->target, &asked, &facts, &settings, &refusals, &unread) &&
+           refusals.count == 0;
+}
+
 // Searches as often as it takes. That no plan is left is an answer.
 static bool look(struct arena *arena, const struct nearest_request *request,
-                 const struct pins *pins, struct nearest_answer *answer, struct err *err)
+                 const struct pins *pins, enum search_nothing nothing,
+                 struct nearest_answer *answer, struct err *err)
 {
     struct search_request search = request->search;
     struct err refused = {0};
     search.pins = *pins;
-    search.nothing = SEARCH_FITS_ONLY;
+    search.nothing = nothing;
     bool done = nearest_search(arena, request->target, &search, &answer->result, &refused);
     if (!done && refused.kind != ERR_USAGE) return err_set(err, refused.kind, "%s", refused.text);
     if (done && answer->result.best_count > 0) answer->best = &answer->result.best[0];
+    bool has_closest = done && !answer->best && nothing != SEARCH_FITS_ONLY &&
+                       answer->result.status == SEARCH_NOTHING_FITS;
+    if (has_closest && can_run_closest(arena, request, &answer->result.closest))
+        answer->closest = &answer->result.closest;
     return true;
 }
 
@@ -226,9 +265,9 @@ bool nearest_find(struct arena *arena, const struct nearest_request *request,
             return false;
         keep(request->search.stack, request->near, &pins);
         if (!give_up(&pins, &refusals, request->near)) return true;
-        if (!look(arena, request, &pins, answer, err)) return false;
+        if (!look(arena, request, &pins, SEARCH_FITS_ONLY, answer, err)) return false;
         if (answer->best) return true;
         pins = request->search.pins;
     }
-    return look(arena, request, &pins, answer, err);
+    return look(arena, request, &pins, SEARCH_REMEDIES, answer, err);
 }

@@ -14,6 +14,9 @@ struct nearest_request {
 struct nearest_answer {
     struct search_result result;
     struct candidate *best;  // that the target can run; NULL: none fits
+    // Of those that it can run the one that misses by least, where none fits, with the remedies of
+    // `result`; NULL: it can run none, whatever the memory.
+    const struct candidate *closest;
 };
 
 // False and a set `err` where a search cannot be made at all.
