@@ -130,6 +130,43 @@ static void narrow_memory(struct arena *arena, const struct exchange_target *tar
     }
 }
 
+// Whether it can be told of no such plan, whatever is recomputed beside.
+static bool is_never_moved(struct arena *arena, const struct exchange_target *target,
+                           const struct search_request *request, const char *words,
+                           const char *fact)
+{
+    struct parallel parallel = split_over(request->stack, AXIS_DP, 2);
+    if (!offload_parse(words, &parallel.offload)) return true;
+    for (enum recompute kind = RECOMPUTE_NONE; kind <= RECOMPUTE_FULL; kind++) {
+        parallel.recompute = kind;
+        if (!refuses(arena, target, request, &parallel, fact)) return false;
+    }
+    return true;
+}
+
+// What leaves the device: optimizer states, to the host or NVMe, and what layers keep.
+static void narrow_offload(struct arena *arena, const struct exchange_target *target,
+                           const struct search_request *request, struct stack *stack)
+{
+    static const struct {
+        const char *words[3], *fact;
+        unsigned bits;
+    } KINDS[] = {
+        {{"optimizer"}, "offload.optimizer", 1U << OFFLOADS_OPTIMIZER},
+        {{"optimizer@nvme"}, "offload.optimizer", 1U << OFFLOADS_OPTIMIZER_NVME},
+        {{"activations:1", "activations", "checkpoints"},
+         "offload.activations",
+         1U << OFFLOADS_ACTIVATIONS | 1U << OFFLOADS_CHECKPOINTS | 1U << OFFLOADS_CLASSES},
+    };
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        bool is_never = (stack->offload & KINDS[i].bits) != 0;
+        for (int k = 0; k < 3 && KINDS[i].words[k]; k++)
+            is_never = is_never &&
+                       is_never_moved(arena, target, request, KINDS[i].words[k], KINDS[i].fact);
+        if (is_never) stack->offload &= ~KINDS[i].bits;
+    }
+}
+
 bool target_narrow(struct arena *arena, const struct exchange_target *target,
                    struct search_request *request, const char **left_out, struct err *err)
 {
@@ -142,6 +179,7 @@ bool target_narrow(struct arena *arena, const struct exchange_target *target,
     halved.sp = true;
     if (refuses(arena, target, request, &halved, "sp")) stack->sequence_parallel = false;
     narrow_memory(arena, target, request, stack);
+    narrow_offload(arena, target, request, stack);
     for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
         enum axis axis = ASKED[i];
         if (!(stack->axes >> axis & 1) || !is_beyond(arena, target, request, axis)) continue;

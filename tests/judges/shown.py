@@ -12,7 +12,9 @@ import sys
 
 MESHWRIGHT, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 MODELS = ('llama-3-70b', 'mixtral-8x7b', 'deepseek-v3')
-CLUSTERS = {'mindspore': 'ascend-910b-x32'}
+# Where nothing fits the first the next is taken.
+CLUSTERS = {'mindspore': ['ascend-910b-x32']}
+ANY_CLUSTER = ['dgx-h100-x32', 'dgx-h200-x32']
 FILES = {'megatron': 'arguments.sh', 'megatron-deepspeed': 'arguments.sh',
          'megatron-bridge': 'overrides.yaml', 'nemo': 'recipe.yaml', 'torchtitan': '*.toml',
          'deepspeed': 'ds_config.json', 'accelerate': 'accelerate.yaml',
@@ -56,9 +58,11 @@ def launched(plan, target):
 def show(model, target, number):
     """One line of what came of it; False where it is wrong."""
     plan = os.path.join(FOLDER, f'{model}-{target}.json')
-    cluster = CLUSTERS.get(target, 'dgx-h100-x32')
-    done = call(MESHWRIGHT, 'plan', model, cluster, '--for', target, '--seq-len', '4096',
-                '--global-batch', '1024', '-o', plan)
+    for cluster in CLUSTERS.get(target, ANY_CLUSTER):
+        done = call(MESHWRIGHT, 'plan', model, cluster, '--for', target, '--seq-len', '4096',
+                    '--global-batch', '1024', '--offload', 'auto', '-o', plan)
+        if done.returncode != 1:
+            break
     if done.returncode in (1, 2) and not os.path.exists(plan):
         return True, 'no plan: ' + done.stderr.strip().splitlines()[-1][:160]
     folder = os.path.join(FOLDER, 'shown', target, model)
@@ -72,7 +76,7 @@ def show(model, target, number):
     shutil.copy(path, os.path.join(FOLDER, f'{target}-{number}-{world}-{os.path.basename(path)}'))
     if model == MODELS[0]:
         wrong += [text.strip() for text in launched(plan, target) if text.strip()]
-    said = f'{len(read["parallel"])} choices came back, {len(read["unknown"])} options unknown'
+    said = f'on {cluster}, {len(read["parallel"])} choices came back, {len(read["unknown"])} options unknown'
     return not wrong, '; '.join([said] + wrong)
 
 
