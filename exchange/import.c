@@ -305,8 +305,11 @@ static void put_parallel(struct json_writer *writer, const struct said *said)
     }
     if (said->order) {
         json_open_flat(writer, "order", '[');
-        for (int i = 0; i < parallel->order_count; i++)
-            json_put_text(writer, NULL, axis_name(parallel->order[i]));
+        for (int i = 0; i < parallel->order_count; i++) {
+            enum axis axis = parallel->order[i];
+            bool is_told = parallel->degree[axis] > 1 || !choice_axis_may_be_absent(axis);
+            if (is_told) json_put_text(writer, NULL, axis_name(axis));
+        }
         json_close(writer, ']');
     }
     json_close(writer, '}');

@@ -58,6 +58,18 @@ static const char *key_of(struct arena *arena, const struct levels *levels, cons
     return key;
 }
 
+static const char *on_one_line(struct arena *arena, const char *value)
+{
+    char *text = arena_copy(arena, value), *to = text;
+    for (const char *at = text; *at; at++) {
+        bool is_blank = strchr(" \t\r\v", *at) != NULL;
+        if (!is_blank) *to++ = *at;
+        if (is_blank && to > text && to[-1] != ' ') *to++ = ' ';
+    }
+    *to = '\0';
+    return text;
+}
+
 // A value without its anchor, "&dp 2", and true or false in small letters.
 static const char *plain_value(struct arena *arena, const char *text, size_t length)
 {
@@ -66,6 +78,7 @@ static const char *plain_value(struct arena *arena, const char *text, size_t len
         value += strcspn(value, " ");
         value = value_unquoted(arena, value, strlen(value));
     }
+    if (strchr(value, '\v')) value = on_one_line(arena, value);
     if (strcmp(value, "True") == 0) return "true";
     return strcmp(value, "False") == 0 ? "false" : value;
 }
@@ -96,14 +109,45 @@ static bool read_line(const char *path, const char *at, int line, struct levels 
     return true;
 }
 
+// Lists and maps in brackets that go on over lines are on one, with '\v' where these ended. Where
+// brackets never close, the text stays as it is: they were none.
+static const char *joined(struct arena *arena, const char *text)
+{
+    char *copy = arena_copy(arena, text), before = '\n';
+    int depth = 0;
+    for (char *at = copy; *at; at++) {
+        bool is_value = depth > 0 || before == ':';
+        if (*at == '#' && (at == copy || strchr(" \t\n\v", at[-1]))) {
+            for (; at[1] && at[1] != '\n'; at++)
+                *at = depth > 0 ? ' ' : *at;
+            if (depth > 0) *at = ' ';
+        } else if ((*at == '"' || *at == '\'') && is_value) {
+            const char *end = strchr(at + 1, *at);
+            if (end) at = copy + (end - copy);
+            before = *at;
+        } else if (strchr("[{", *at) && is_value) {
+            depth++;
+        } else if (strchr("]}", *at) && depth > 0) {
+            before = depth-- > 1 ? before : *at;
+        } else if (*at == '\n') {
+            if (depth > 0) *at = '\v';
+            before = depth > 0 ? before : '\n';
+        } else if (depth == 0 && !strchr(" \t", *at)) {
+            before = *at;
+        }
+    }
+    return depth == 0 ? copy : text;
+}
+
 static bool read_yaml(const char *path, const char *text, struct settings *settings,
                       struct err *err)
 {
     struct levels levels = {.depth = 0};
     int line = 1;
-    for (const char *at = text; *at; line++) {
+    for (const char *at = joined(settings->arena, text); *at; line++) {
         if (!read_line(path, at, line, &levels, settings, err)) return false;
-        at += strcspn(at, "\n");
+        for (; *at && *at != '\n'; at++)
+            line += *at == '\v';
         at += *at == '\n';
     }
     return true;
