@@ -120,14 +120,16 @@ static const char *arithmetic(const struct shell *shell, const char *text, size_
     return arena_print(shell->arena, "%lld", (long long)value);
 }
 
-// "{NAME}", "{NAME:-default}", "{NAME[@]}" behind a dollar. NULL: not known.
+// "{NAME}", "{NAME:-default}", "{NAME:=default}", "{NAME[@]}" behind a dollar. NULL: not known.
 static const char *braces(const struct shell *shell, const char *text, size_t length)
 {
-    size_t name = name_length(text);
+    // Arguments of the script, "{3:-default}", are not given.
+    size_t name = name_length(text), digits = strspn(text, "0123456789");
+    if (name == 0) name = digits < length ? digits : length;
     const char *key = arena_print(shell->arena, "%.*s", (int)name, text);
     const char *value = shell_value(shell, key), *rest = text + name, *end = text + length;
     if (rest < end && *rest == '[') return value ? value : "";
-    if (rest < end && *rest == ':' && rest[1] == '-')
+    if (rest + 1 < end && *rest == ':' && (rest[1] == '-' || rest[1] == '='))
         return value && *value ? value : shell_expand(shell, rest + 2, (size_t)(end - rest - 2));
     if (rest < end && *rest == '-')
         return value ? value : shell_expand(shell, rest + 1, (size_t)(end - rest - 1));
