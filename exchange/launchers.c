@@ -59,8 +59,9 @@ static char *slurm_text(struct arena *arena, const struct launch *launch)
     put_head(&text, launch, asked);
     markup_print(&text, "# From the folder of these files: sbatch launch.sbatch\n");
     markup_print(&text, "cd \"$SLURM_SUBMIT_DIR\"\n");
+    // What stops reading early may end scontrol by a signal, and with it the script.
     markup_print(&text, "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | "
-                        "head -n 1)\nexport MASTER_ADDR\n");
+                        "sed -n 1p)\nexport MASTER_ADDR\n");
     // One task a node, which starts the processes of its GPUs.
     markup_print(&text, "srun --kill-on-bad-exit=1 bash -c '\n    set -euo pipefail\n"
                         "    export NODE_RANK=$SLURM_NODEID\n    exec bash ./launch.sh'\n");

@@ -77,9 +77,11 @@ for my $target (qw(megatron accelerate)) {
         @$calls == 1 && $calls->[0] =~ /^\Q$starter\E .*\[1 here /, join "\n", @$calls);
 }
 my $calls = calls_of('megatron', 'mpirun', 'bash JOB/launch-mpi.sh');
-check('megatron: a process a GPU by mpirun', @$calls == 16
-    && !grep({ my $local = $_ % 8; $calls->[$_] !~ /^python .*\[ localhost $_ $local 16\]$/ } 0 .. 15),
-    join "\n", @$calls);
+my @lost = grep {
+    my $local = $_ % 8;
+    ($calls->[$_] // '') !~ /^python .*\[ localhost $_ $local 16\]$/
+} 0 .. 15;
+check('megatron: a process a GPU by mpirun', @$calls == 16 && !@lost, join "\n", @$calls);
 $calls = calls_of('accelerate', 'mpirun', 'MASTER_ADDR=a bash JOB/launch-mpi.sh');
 check('accelerate: one a node by mpirun',
     @$calls == 2 && !grep({ $calls->[$_] !~ /^accelerate .*\[$_ a / } 0, 1), join "\n", @$calls);

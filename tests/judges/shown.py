@@ -12,9 +12,9 @@ import sys
 
 MESHWRIGHT, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 MODELS = ('llama-3-70b', 'mixtral-8x7b', 'deepseek-v3')
-# Where nothing fits the first the next is taken.
-CLUSTERS = {'mindspore': ['ascend-910b-x32']}
-ANY_CLUSTER = ['dgx-h100-x32', 'dgx-h200-x32']
+# Where nothing fits the first the next is taken, with whatever can be moved off its devices.
+CLUSTERS = {'mindspore': [('ascend-910b-x32', 'none')]}
+ANY_CLUSTER = [('dgx-h100-x32', 'none'), ('dgx-h200-x32', 'auto')]
 FILES = {'megatron': 'arguments.sh', 'megatron-deepspeed': 'arguments.sh',
          'megatron-bridge': 'overrides.yaml', 'nemo': 'recipe.yaml', 'torchtitan': '*.toml',
          'deepspeed': 'ds_config.json', 'accelerate': 'accelerate.yaml',
@@ -58,9 +58,9 @@ def launched(plan, target):
 def show(model, target, number):
     """One line of what came of it; False where it is wrong."""
     plan = os.path.join(FOLDER, f'{model}-{target}.json')
-    for cluster in CLUSTERS.get(target, ANY_CLUSTER):
+    for cluster, offload in CLUSTERS.get(target, ANY_CLUSTER):
         done = call(MESHWRIGHT, 'plan', model, cluster, '--for', target, '--seq-len', '4096',
-                    '--global-batch', '1024', '--offload', 'auto', '-o', plan)
+                    '--global-batch', '1024', '--offload', offload, '-o', plan)
         if done.returncode != 1:
             break
     if done.returncode in (1, 2) and not os.path.exists(plan):
