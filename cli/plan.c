@@ -1,3 +1,4 @@
+#include "cli/anchor.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -14,6 +15,7 @@
 #include "planner/batch.h"
 #include "planner/outgrown.h"
 #include "reports/table/ablation_table.h"
+#include "reports/table/anchor_text.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/idle_text.h"
 #include "reports/table/input_text.h"
@@ -40,6 +42,8 @@ struct output {
     const char *target_name;
     const struct exchange_target *target;  // that will run the plan; NULL: any
     struct plan_from from;
+    struct anchor_arguments anchor_files;
+    struct anchor anchor;  // used_count 0: none
     struct uneven_answer uneven;
     double samples, epochs;  // of a dataset; 0: not said
 };
@@ -123,6 +127,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     struct evaluation_request evaluation_request;
     struct evaluation evaluation;
     const struct bands *bands = bands_load(arena, err);
+    if (bands && output->anchor.used_count > 0) bands = bands_anchored(arena, bands);
     if (!bands || !plan_found_evaluate(arena, request, result, &candidate->parallel, bands,
                                        &evaluation_request, &evaluation, err))
         return false;
@@ -146,6 +151,8 @@ static bool write_plan(struct arena *arena, const struct search_request *request
             console_print(stdout, plan_from_foot(arena, &output->from, request, result));
         if (output->idle) console_print(stdout, output->idle);
         if (output->operators) console_print(stdout, output->operators);
+        if (output->anchor.used_count > 0)
+            console_printf(stdout, "\n%s", anchor_text(arena, &output->anchor));
         console_print(stdout, input);
         console_print(stdout, said);
     }
@@ -292,12 +299,23 @@ static bool lay_out(struct arena *arena, const struct search_request *request, i
     return true;
 }
 
+static bool take_anchor(struct arena *arena, struct output *output, struct search_request *request,
+                        struct err *err)
+{
+    if (output->anchor_files.files.count > 0)
+        return anchor_take(arena, &output->anchor_files, request, &output->anchor, err);
+    if (!output->anchor_files.plan) return true;
+    return err_set(err, ERR_USAGE, "--anchor-plan: --anchor FILE says what was measured of it");
+}
+
 static int run(struct arena *arena, struct plan_arguments *arguments, struct output *output,
                struct err *err)
 {
     struct search_request request = {0};
     if (!read_program(arena, arguments, output, err)) return exit_status(err);
-    if (!plan_request(arena, arguments, &request, err)) return exit_status(err);
+    if (!plan_request(arena, arguments, &request, err) ||
+        !take_anchor(arena, output, &request, err))
+        return exit_status(err);
     if (!take_dataset(arguments, output, &request.workload, err)) return exit_status(err);
     const char *why = NULL;
     if (output->target &&
@@ -349,7 +367,7 @@ int plan_command(int argc, char **argv, struct err *err)
     if (err->kind) return exit_status(err);
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
-    struct option options[PLAN_OPTION_COUNT + 19] = {0};
+    struct option options[PLAN_OPTION_COUNT + 21] = {0};
     int count = plan_options(&arguments, options);
     struct arena arena = {0};
     if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
@@ -373,6 +391,12 @@ int plan_command(int argc, char **argv, struct err *err)
         {"--readers", OPTION_CHOICE, &output.readers,
          "what its files take a step when every rank reads them, one a host, or rank 0 for all",
          READERS_WORDS, 0, 0},
+        {"--anchor", OPTION_TEXTS, &output.anchor_files.files,
+         "a run that was measured corrects the constants first: run.json, the log of a trainer, or "
+         "lines of runs (`compare --row`); may be repeated",
+         "FILE", 0, 0},
+        {"--anchor-plan", OPTION_TEXT, &output.anchor_files.plan, "the plan that the log ran",
+         "PLAN", 0, 0},
         {"Answers", OPTION_GROUP, NULL, "", NULL, 0, 0},
         {"--why", OPTION_TEXT, &output.why, "what this choice would have cost", "KEY=VALUE", 0, 0},
         {"--ablation", OPTION_FLAG, &output.ablation, "what each pass gains", NULL, 0, 0},

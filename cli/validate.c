@@ -8,6 +8,7 @@
 #include "reports/page/accuracy_plot.h"
 #include "reports/page/gnuplot.h"
 #include "reports/table/accuracy_table.h"
+#include "reports/table/anchor_text.h"
 #include "reports/table/band_text.h"
 #include "validation/band_remake.h"
 
@@ -21,7 +22,7 @@ struct arguments {
     const char *rows;
     const char *tiers;
     struct row_filter filter;
-    bool coarse, blind, rates, json;
+    bool coarse, blind, anchor, rates, json;
     int list;
     const char *left_out, *plot, *headline, *headline_out, *bands_out;
 };
@@ -108,6 +109,21 @@ static bool answer_bands(struct arena *arena, const struct arguments *arguments,
     return true;
 }
 
+// The other answer: larger runs by what the smallest of their series corrects.
+static int answer_anchored(struct arena *arena, const struct arguments *arguments,
+                           const struct trials *trials, struct err *err)
+{
+    struct anchor_sweep sweep;
+    if (!anchor_sweep_make(arena, trials, arguments->tiers, arguments->rows, &sweep, err))
+        return exit_status(err);
+    if (sweep.row_count == 0) {
+        err_set(err, ERR_USAGE, "%s: no model was run on several numbers of GPUs", arguments->rows);
+        return exit_status(err);
+    }
+    console_print(stdout, anchor_sweep_text(arena, &sweep));
+    return 0;
+}
+
 static void print(struct arena *arena, const struct arguments *arguments,
                   const struct accuracy *accuracy, const struct left_out *left_out)
 {
@@ -132,6 +148,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         return exit_status(err);
     }
     if (!answer_rows(arena, arguments, &trials, err)) return exit_status(err);
+    if (arguments->anchor) return answer_anchored(arena, arguments, &trials, err);
     struct accuracy *accuracy =
         accuracy_of(arena, &trials, arguments->tiers, has_left_out ? &left_out : NULL);
     accuracy->is_blind = arguments->blind;
@@ -171,6 +188,9 @@ int validate_command(int argc, char **argv, struct err *err)
         {"--blind", OPTION_FLAG, &a.blind,
          "rows that nothing was fitted to: each on the stack that stood for its software when it "
          "came, scored by software as well",
+         NULL, 0, 0},
+        {"--anchor", OPTION_FLAG, &a.anchor,
+         "instead: runs on more GPUs, by constants that the smallest runs of their series correct",
          NULL, 0, 0},
         {"--left-out", OPTION_TEXT, &a.left_out,
          "score beside it what was predicted without each row's family", "FILE", 0, 0},

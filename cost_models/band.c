@@ -5,11 +5,8 @@
 #include <string.h>
 
 static const struct json_field FILE_FIELDS[] = {
-    {JSON_ANY("bands")},
-    {JSON_ANY("pairs")},
-    {JSON_OPT_ANY("memory")},
-    {JSON_OPT_ANY("selection")},
-    {0},
+    {JSON_ANY("bands")},        {JSON_ANY("pairs")},         {JSON_OPT_ANY("memory")},
+    {JSON_OPT_ANY("anchored")}, {JSON_OPT_ANY("selection")}, {0},
 };
 
 static const struct json_field BAND_FIELDS[] = {
@@ -44,7 +41,8 @@ static const struct json_shape FILE_SHAPE = {FILE_FIELDS, FILE_PARTS};
 
 enum { KIND_COUNT = 3 };
 static const char *const KINDS[KIND_COUNT] = {"dense", "dense-low-precision", "mixture"};
-static const char *const CONFIDENCES[CONFIDENCE_COUNT] = {"validated", "extrapolated", "datasheet"};
+static const char *const CONFIDENCES[CONFIDENCE_COUNT] = {"validated", "extrapolated", "datasheet",
+                                                          "anchored"};
 
 const char *band_kind(int64_t expert_count, bool narrow)
 {
@@ -77,7 +75,7 @@ static void read_band(const struct json *row, struct band *band, struct err *err
     }
     struct json at = json_get(row, "confidence", err);
     const char *text = json_text(&at, err);
-    int confidence = err->kind ? 0 : find_name(CONFIDENCES, CONFIDENCE_COUNT, text);
+    int confidence = err->kind ? 0 : find_name(CONFIDENCES, CONFIDENCE_ANCHORED, text);
     if (!err->kind && confidence < 0) {
         json_fail(&at, err, "expected validated, extrapolated or datasheet, found \"%s\"", text);
     }
@@ -188,14 +186,18 @@ void bands_write(struct json_writer *writer, const struct bands *bands)
     json_close(writer, '}');
 }
 
+bool band_is_datasheet(const struct band *band)
+{
+    return band->confidence == CONFIDENCE_DATASHEET || band->was_datasheet;
+}
+
 // The row of just these names; of device "*" there are datasheet rows and others.
 static const struct band *named(const struct bands *bands, const char *device, const char *stack,
                                 const char *kind, bool datasheet)
 {
     for (int i = 0; i < bands->count; i++) {
         const struct band *band = &bands->rows[i];
-        bool is_datasheet = band->confidence == CONFIDENCE_DATASHEET;
-        if (is_datasheet == datasheet && strcmp(band->kind, kind) == 0 &&
+        if (band_is_datasheet(band) == datasheet && strcmp(band->kind, kind) == 0 &&
             strcmp(band->device, device) == 0 && strcmp(band->stack, stack) == 0) {
             return band;
         }

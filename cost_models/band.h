@@ -9,9 +9,15 @@
 // What a prediction rests on. Validated: runs of this device with this stack, of this kind, were
 // measured (BAND_VALIDATED_ROWS or more). Extrapolated: the device was measured, with another stack
 // or kind or in too few runs. Datasheet: no run of this device was ever compared; its constants are
-// from documents.
-enum confidence { CONFIDENCE_VALIDATED, CONFIDENCE_EXTRAPOLATED, CONFIDENCE_DATASHEET };
-enum { CONFIDENCE_COUNT = 3 };
+// from documents. Anchored: constants were corrected by runs that its user measured
+// (validation/anchor.h); no row of the file says that.
+enum confidence {
+    CONFIDENCE_VALIDATED,
+    CONFIDENCE_EXTRAPOLATED,
+    CONFIDENCE_DATASHEET,
+    CONFIDENCE_ANCHORED
+};
+enum { CONFIDENCE_COUNT = 4 };
 const char *confidence_name(enum confidence confidence);
 
 enum { BAND_VALIDATED_ROWS = 20 };
@@ -22,6 +28,7 @@ struct band {
     const char *device, *stack;  // "*" = any
     const char *kind;  // "dense", "dense-low-precision" (fp8, fp4) or "mixture" (of experts)
     enum confidence confidence;  // of predictions that take this row
+    bool was_datasheet;          // before it was anchored
     double low_ratio, high_ratio;
     int row_count, family_count;  // measured runs of this device, stack and kind, and how many
                                   // sources they came from; both may be 0
@@ -58,11 +65,20 @@ struct selection_band {
     const char *source;
 };
 
+// Of larger runs whose constants the smallest of their series had corrected, measured / predicted
+// between which 90 % fell.
+struct anchored_band {
+    double low_ratio, high_ratio;
+    int row_count, family_count;  // 0: not known
+    const char *source;
+};
+
 struct bands {
     struct band *rows;
     int count;
     struct memory_band *memory;
     int memory_count;  // may be 0
+    struct anchored_band anchored;
     struct selection_band selection;
     struct band *selected;     // rows as they are for a plan that was selected; as many as `rows`
     struct band_pairs *pairs;  // by difference, the unlimited one last
@@ -77,7 +93,8 @@ MUST_CHECK const struct bands *bands_read(struct arena *arena, const struct json
 // The object that `bands_read` reads.
 void bands_write(struct json_writer *writer, const struct bands *bands);
 
-// cost_models/band_memory.c: their members "memory" and "selection", which may be absent.
+// cost_models/band_memory.c: their members "memory", "anchored" and "selection", which may be
+// absent.
 void bands_read_others(struct arena *arena, const struct json *root, struct bands *bands,
                        struct err *err);
 void bands_write_others(struct json_writer *writer, const struct bands *bands);
@@ -102,10 +119,16 @@ const struct memory_band *bands_memory(const struct bands *bands, const char *st
 // selection, one standard error to either side, does not exclude. The same where it is not known.
 const struct band *bands_selected(const struct bands *bands, const struct band *band);
 
+// The same for constants that measured runs have corrected: no row is wider than the anchored band,
+// and each is of confidence anchored. The same bands where that is not known. Lives in `arena`.
+const struct bands *bands_anchored(struct arena *arena, const struct bands *bands);
+
 // How many published runs of this stack on this device were compared, of every kind; "*": any.
 int bands_runs(const struct bands *bands, const char *device, const char *stack);
 // The same on the devices of a cluster.
 int bands_cluster_runs(const struct bands *bands, const struct cluster *cluster, const char *stack);
+// Whether the row is of devices that no run was measured on.
+bool band_is_datasheet(const struct band *band);
 // "157 measured runs on a100-sxm4-80g", "no measured run on l40s-48g"
 const char *bands_runs_text(struct arena *arena, const struct bands *bands,
                             const struct cluster *cluster, const char *stack);

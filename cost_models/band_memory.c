@@ -1,5 +1,6 @@
 #include "cost_models/band.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct json_field MEMORY_FIELDS[] = {
@@ -18,6 +19,15 @@ static const struct json_field SELECTION_FIELDS[] = {
     {JSON_INT(struct selection_band, sweep_count, 1, 1e6)},
     {JSON_INT(struct selection_band, family_count, 2, 1e6)},
     {JSON_TEXT(struct selection_band, source)},
+    {0},
+};
+
+static const struct json_field ANCHORED_FIELDS[] = {
+    {JSON_F64(struct anchored_band, low_ratio, 0.01, 1)},
+    {JSON_F64(struct anchored_band, high_ratio, 1, 100)},
+    {JSON_INT(struct anchored_band, row_count, 1, 1e6)},
+    {JSON_INT(struct anchored_band, family_count, 1, 1e6)},
+    {JSON_TEXT(struct anchored_band, source)},
     {0},
 };
 
@@ -48,6 +58,10 @@ void bands_read_others(struct arena *arena, const struct json *root, struct band
         }
         bands->memory_count = count;
     }
+    if (!err->kind && json_has(root, "anchored")) {
+        struct json anchored = json_get(root, "anchored", err);
+        json_read(&anchored, ANCHORED_FIELDS, &bands->anchored, err);
+    }
     if (err->kind || !json_has(root, "selection")) return;
     struct json selection = json_get(root, "selection", err);
     json_read(&selection, SELECTION_FIELDS, &bands->selection, err);
@@ -70,6 +84,16 @@ void bands_write_others(struct json_writer *writer, const struct bands *bands)
         json_close(writer, '}');
     }
     if (bands->memory_count > 0) json_close(writer, ']');
+    const struct anchored_band *anchored = &bands->anchored;
+    if (anchored->row_count > 0) {
+        json_open_flat(writer, "anchored", '{');
+        json_put_f64(writer, "low_ratio", anchored->low_ratio);
+        json_put_f64(writer, "high_ratio", anchored->high_ratio);
+        json_put_i64(writer, "row_count", anchored->row_count);
+        json_put_i64(writer, "family_count", anchored->family_count);
+        json_put_text(writer, "source", anchored->source);
+        json_close(writer, '}');
+    }
     if (selection->sweep_count == 0) return;
     json_open_flat(writer, "selection", '{');
     json_put_f64(writer, "mean_ratio", selection->mean_ratio);
@@ -96,4 +120,23 @@ const struct memory_band *bands_memory(const struct bands *bands, const char *st
 const struct band *bands_selected(const struct bands *bands, const struct band *band)
 {
     return bands->selected ? &bands->selected[band - bands->rows] : band;
+}
+
+const struct bands *bands_anchored(struct arena *arena, const struct bands *bands)
+{
+    const struct anchored_band *anchored = &bands->anchored;
+    if (anchored->row_count == 0) return bands;
+    struct bands *out = ARENA_NEW(arena, struct bands, 1);
+    *out = *bands;
+    out->rows = ARENA_NEW(arena, struct band, bands->count);
+    for (int i = 0; i < bands->count; i++) {
+        struct band *row = &out->rows[i];
+        *row = bands->rows[i];
+        row->low_ratio = fmax(row->low_ratio, anchored->low_ratio);
+        row->high_ratio = fmin(row->high_ratio, anchored->high_ratio);
+        row->was_datasheet = band_is_datasheet(row);
+        row->confidence = CONFIDENCE_ANCHORED;
+    }
+    if (bands->selected) widen(arena, out);
+    return out;
 }

@@ -9,8 +9,8 @@ int bands_runs(const struct bands *bands, const char *device, const char *stack)
     for (int i = 0; i < bands->count; i++) {
         const struct band *band = &bands->rows[i];
         // Datasheet rows count the same runs once more.
-        bool is_own = band->confidence != CONFIDENCE_DATASHEET &&
-                      strcmp(band->device, device) == 0 && strcmp(band->stack, stack) == 0;
+        bool is_own = !band_is_datasheet(band) && strcmp(band->device, device) == 0 &&
+                      strcmp(band->stack, stack) == 0;
         if (is_own) count += band->row_count;
     }
     return count;

@@ -249,6 +249,17 @@ static double selected_count(const struct plan *plan, struct err *err)
     return json_f64(&count, 0, 1e300, err);
 }
 
+// Whether measured runs corrected the constants that its file holds.
+static bool is_anchored(const struct plan *plan, struct err *err)
+{
+    if (!json_has(&plan->document, "prediction")) return false;
+    struct json prediction = json_get(&plan->document, "prediction", err);
+    if (!json_is_object(&prediction) || !json_has(&prediction, "confidence")) return false;
+    struct json confidence = json_get(&prediction, "confidence", err);
+    const char *word = json_text(&confidence, err);
+    return !err->kind && strcmp(word, confidence_name(CONFIDENCE_ANCHORED)) == 0;
+}
+
 bool inquiry_of_plan(struct arena *arena, const struct plan *plan, const char *kernels,
                      struct evaluation_request *request, struct err *err)
 {
@@ -264,5 +275,8 @@ bool inquiry_of_plan(struct arena *arena, const struct plan *plan, const char *k
     request->fabrics = request->stack ? fabrics_load(arena, err) : NULL;
     if (!request->fabrics || !fabrics_cover(request->fabrics, plan->cluster, err)) return false;
     request->bands = bands_load(arena, err);
-    return request->bands != NULL;
+    if (request->bands && is_anchored(plan, err)) {
+        request->bands = bands_anchored(arena, request->bands);
+    }
+    return request->bands && !err->kind;
 }

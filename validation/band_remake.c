@@ -1,4 +1,5 @@
 #include "validation/band_remake.h"
+#include "validation/anchor.h"
 #include "validation/ranking.h"
 
 #include <math.h>
@@ -133,5 +134,10 @@ const struct bands *bands_remake(struct arena *arena, const struct trials *trial
     *bands = *bands_make(arena, &residuals, left_out->source);
     const char *source = arena_print(arena, "validation of tier %s", tiers);
     bands->memory = memory_bands_make(arena, trials, tiers, source, &bands->memory_count);
+    // Rows that no fit has seen tell as much of it as others.
+    struct anchor_sweep sweep;
+    if (!anchor_sweep_make(arena, trials, "AB", "validation of tiers A and B", &sweep, err))
+        return NULL;
+    bands->anchored = sweep.band;
     return bands;
 }

@@ -105,7 +105,8 @@ static void answer(struct fit *fit)
         trial_answer(fit->arena, trial, fit->machines.fabrics, NULL);
         if (!trial->answered) continue;
         row->program = trial_program_new(fit->arena, trial);
-        row->fitted = strchr(fit->options->tiers, trial->row->tier) != NULL;
+        row->fitted = fit->options->fitted ? fit->options->fitted[i]
+                                           : strchr(fit->options->tiers, trial->row->tier) != NULL;
         fit->row_count++;
     }
 }
@@ -218,7 +219,9 @@ static void drop_idle(struct fit *fit)
     bool *kept = ARENA_NEW(fit->arena, bool, fit->parameters.count);
     bool *busy = ARENA_NEW(fit->arena, bool, fit->parameters.count);
     for (int i = 0; i < fit->parameters.count; i++) {
-        busy[i] = fit_row_count(&fit->problem, &point, i) > 0;
+        bool is_fixed =
+            fit->options->from_values && fit->parameters.items[i].owner == CONSTANT_FABRIC;
+        busy[i] = !is_fixed && fit_row_count(&fit->problem, &point, i) > 0;
         kept[i] = busy[i];
     }
     for (int i = 0; i < fit->parameters.tie_count; i++) {
@@ -369,31 +372,39 @@ static void fit_all(struct fit *fit, struct fit_result *result)
     fit_parameters_set(&fit->parameters, point.z);
 }
 
-bool fit_run(struct arena *arena, const struct rows *rows, const struct fit_options *options,
-             struct fit_result *result, struct err *err)
+static bool start(struct fit *fit, const struct trials *trials, struct err *err)
 {
-    *result = (struct fit_result){0};
-    struct fit fit = {.arena = arena, .options = options, .fabrics = fabrics_load(arena, err)};
-    if (!fit.fabrics) return false;
-    trials_ask(arena, rows, options->detail, &fit.trials);
-    const struct err *fault = &fit.trials.fault;
+    struct arena *arena = fit->arena;
+    const struct err *fault = &trials->fault;
+    fit->fabrics = fabrics_load(arena, err);
+    if (!fit->fabrics) return false;
     if (fault->kind) return err_set(err, fault->kind, "%s", fault->text);
+    fit->trials = *trials;
     int shipped_count = 0;
     file_list_data(arena, "topologies/devices", &shipped_count);
-    fit.machines.devices = ARENA_NEW(arena, struct device *, rows->count + shipped_count);
-    fit.machines.stacks = ARENA_NEW(arena, struct stack *, rows->count);
-    fit.machines.fabrics = fabrics_copy(arena, fit.fabrics);
-    fit.rows = ARENA_NEW(arena, struct fit_row, rows->count);
-    fit.measured_ln = ARENA_NEW(arena, double, rows->count);
-    fit.weight = ARENA_NEW(arena, double, rows->count);
-    if (!add_shipped_devices(&fit, err)) return false;
-    answer(&fit);
+    fit->machines.devices = ARENA_NEW(arena, struct device *, trials->count + shipped_count);
+    fit->machines.stacks = ARENA_NEW(arena, struct stack *, trials->count);
+    fit->machines.fabrics = fabrics_copy(arena, fit->fabrics);
+    fit->rows = ARENA_NEW(arena, struct fit_row, trials->count);
+    fit->measured_ln = ARENA_NEW(arena, double, trials->count);
+    fit->weight = ARENA_NEW(arena, double, trials->count);
+    if (!fit->options->from_values && !add_shipped_devices(fit, err)) return false;
+    answer(fit);
+    return true;
+}
+
+bool fit_trials(struct arena *arena, const struct trials *trials, const struct fit_options *options,
+                struct fit_result *result, struct err *err)
+{
+    *result = (struct fit_result){0};
+    struct fit fit = {.arena = arena, .options = options};
+    if (!start(&fit, trials, err)) return false;
     bool any = false;
     for (int i = 0; i < fit.row_count; i++) {
         any |= fit.rows[i].fitted;
     }
     if (any) {
-        fit.parameters = fit_parameters_make(arena, &fit.machines);
+        fit.parameters = fit_parameters_make(arena, &fit.machines, options->from_values);
         set_problem(&fit);
         drop_idle(&fit);
         fit_all(&fit, result);
@@ -403,4 +414,12 @@ bool fit_run(struct arena *arena, const struct rows *rows, const struct fit_opti
     if (any) return true;
     return err_set(err, ERR_INPUT, "no row of tier %s with a measured step can be predicted",
                    options->tiers);
+}
+
+bool fit_run(struct arena *arena, const struct rows *rows, const struct fit_options *options,
+             struct fit_result *result, struct err *err)
+{
+    struct trials trials;
+    trials_ask(arena, rows, options->detail, &trials);
+    return fit_trials(arena, &trials, options, result, err);
 }

@@ -27,6 +27,10 @@ const char *fit_leave_out_name(enum fit_leave_out what);  // "family", "source",
 
 struct fit_options {
     const char *tiers;   // rows of these are fitted, all are predicted
+    const bool *fitted;  // or these, one a trial; NULL: by their tier
+    // Constants start from the values that they have, not from what they were before any run;
+    // fabrics stay as they are. What corrects shipped constants by a few runs (anchor.h).
+    bool from_values;
     unsigned leave_out;  // bit per enum fit_leave_out
     enum question_detail detail;
     void (*progress)(void *context, const char *what, int done, int count);  // may be NULL
@@ -63,7 +67,13 @@ struct fit_result {
     bool converged;
 };
 
-// False and ERR_INPUT when no row of these tiers can be answered. Lives in `arena`.
+// Of trials that were asked. False and ERR_INPUT when none to be fitted can be answered. Lives in
+// `arena`.
+MUST_CHECK bool fit_trials(struct arena *arena, const struct trials *trials,
+                           const struct fit_options *options, struct fit_result *result,
+                           struct err *err);
+
+// The same of rows.
 MUST_CHECK bool fit_run(struct arena *arena, const struct rows *rows,
                         const struct fit_options *options, struct fit_result *result,
                         struct err *err);

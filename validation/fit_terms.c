@@ -66,7 +66,8 @@ static bool is_share(const struct constant *constant)
     return constant->high == 1 && !is_duration;
 }
 
-static struct fit_member member_of(const struct constant *constant, const struct fit_term *term)
+static struct fit_member member_of(const struct constant *constant, const struct fit_term *term,
+                                   bool from_values)
 {
     const struct provenance *from = constant->provenance;
     struct fit_member member = {
@@ -82,14 +83,16 @@ static struct fit_member member_of(const struct constant *constant, const struct
     member.spread = term->spread * KIND_SHARE[member.prior_kind];
     if (member.prior_kind == PROVENANCE_FITTED) {
         member.spread = from->spread;
-        if (strcmp(from->key, constant->key) == 0) member.prior = from->prior;
+        bool has_prior = !from_values && strcmp(from->key, constant->key) == 0;
+        if (has_prior) member.prior = from->prior;
     }
     return member;
 }
 
 // The parameter of `term` from the constants of one owner; without members if it has none.
 static struct fit_parameter parameter_of(struct arena *arena, const struct fit_term *term,
-                                         const struct constant *constants, int count)
+                                         const struct constant *constants, int count,
+                                         bool from_values)
 {
     struct fit_parameter parameter = {
         .owner = constants->owner,
@@ -105,14 +108,14 @@ static struct fit_parameter parameter_of(struct arena *arena, const struct fit_t
         }
         double value = *constants[i].value;
         if (!is_in || value == 0 || (value == 1 && is_share(&constants[i]))) continue;
-        parameter.members[parameter.member_count++] = member_of(&constants[i], term);
+        parameter.members[parameter.member_count++] = member_of(&constants[i], term, from_values);
     }
     return parameter;
 }
 
 // The constants of one owner after the other: a list holds them side by side.
 static void add_list(struct arena *arena, struct fit_parameters *parameters, int owner_index,
-                     const struct constant_list *list)
+                     const struct constant_list *list, bool from_values)
 {
     for (int first = 0, last; first < list->count; first = last, owner_index++) {
         const struct constant *owner = &list->items[first];
@@ -121,7 +124,8 @@ static void add_list(struct arena *arena, struct fit_parameters *parameters, int
         }
         for (int i = 0; i < TERM_COUNT; i++) {
             if (TERMS[i].owner != owner->owner) continue;
-            struct fit_parameter parameter = parameter_of(arena, &TERMS[i], owner, last - first);
+            struct fit_parameter parameter =
+                parameter_of(arena, &TERMS[i], owner, last - first, from_values);
             parameter.owner_index = owner_index;
             if (parameter.member_count) parameters->items[parameters->count++] = parameter;
         }
@@ -160,7 +164,8 @@ static void tie_silicon(struct arena *arena, struct fit_parameters *parameters,
     }
 }
 
-struct fit_parameters fit_parameters_make(struct arena *arena, struct fit_machines *machines)
+struct fit_parameters fit_parameters_make(struct arena *arena, struct fit_machines *machines,
+                                          bool from_values)
 {
     int owner_count = machines->device_count + machines->stack_count + machines->fabrics->count;
     struct fit_parameters parameters = {
@@ -168,14 +173,14 @@ struct fit_parameters fit_parameters_make(struct arena *arena, struct fit_machin
     };
     for (int i = 0; i < machines->device_count; i++) {
         struct constant_list list = constants_list(arena, machines->devices[i], NULL, NULL);
-        add_list(arena, &parameters, i, &list);
+        add_list(arena, &parameters, i, &list, from_values);
     }
     for (int i = 0; i < machines->stack_count; i++) {
         struct constant_list list = constants_list(arena, NULL, machines->stacks[i], NULL);
-        add_list(arena, &parameters, i, &list);
+        add_list(arena, &parameters, i, &list, from_values);
     }
     struct constant_list list = constants_list(arena, NULL, NULL, machines->fabrics);
-    add_list(arena, &parameters, 0, &list);
+    add_list(arena, &parameters, 0, &list, from_values);
     tie_silicon(arena, &parameters, machines);
     return parameters;
 }

@@ -51,8 +51,10 @@ struct fit_parameters {
 
 // Every term of every owner; constants that are 0 and shares that are 1 (what is switched off or
 // ideal) are left out. The prior of a constant is its value, of a fitted one that of its
-// provenance. Lives in `arena`; members point at the constants of the machines.
-struct fit_parameters fit_parameters_make(struct arena *arena, struct fit_machines *machines);
+// provenance, unless they start `from_values`. Lives in `arena`; members point at the constants of
+// the machines.
+struct fit_parameters fit_parameters_make(struct arena *arena, struct fit_machines *machines,
+                                          bool from_values);
 // Those at `kept`, in their order.
 struct fit_parameters
 fit_parameters_keep(struct arena *arena, const struct fit_parameters *parameters, const bool *kept);

@@ -8,18 +8,31 @@
 // again for another release are 1.6 % from their median).
 static const double PAIR_DISTANCE = 1.03;
 
+static const char *shape_of(struct arena *arena, const struct row *row)
+{
+    const struct row_model *model = &row->facts.model;
+    return arena_print(arena, "%s/%dx%d/%d.%d.%d/%d.%d.%d/%d.%d/%d", row->model_name, model->layers,
+                       model->hidden, model->heads, model->kv_heads, model->head_dim,
+                       model->ffn_hidden, model->ffn_gated, model->vocab, model->experts,
+                       model->experts_per_token, model->moe_ffn_hidden);
+}
+
 const char *row_sweep(struct arena *arena, const struct row *row)
 {
     const struct row_facts *facts = &row->facts;
-    const struct row_model *model = &facts->model;
-    const char *shape = arena_print(
-        arena, "%s/%dx%d/%d.%d.%d/%d.%d.%d/%d.%d/%d", row->model_name, model->layers, model->hidden,
-        model->heads, model->kv_heads, model->head_dim, model->ffn_hidden, model->ffn_gated,
-        model->vocab, model->experts, model->experts_per_token, model->moe_ffn_hidden);
-    return arena_print(arena, "%s|%s|%d %s|%s|%s|%lld x %lld %s", row->family, shape, facts->gpus,
-                       row->device, row->stack, facts->software ? facts->software : "",
+    return arena_print(arena, "%s|%s|%d %s|%s|%s|%lld x %lld %s", row->family, shape_of(arena, row),
+                       facts->gpus, row->device, row->stack, facts->software ? facts->software : "",
                        (long long)facts->global_batch, (long long)facts->seq_len,
                        facts->precision ? facts->precision : "");
+}
+
+const char *row_series(struct arena *arena, const struct row *row)
+{
+    const struct row_facts *facts = &row->facts;
+    return arena_print(arena, "%s|%s|%s|%s|%s|%lld %s|%d", row->family, shape_of(arena, row),
+                       row->device, row->stack, facts->software ? facts->software : "",
+                       (long long)facts->seq_len, facts->precision ? facts->precision : "",
+                       facts->lora.rank);
 }
 
 static int compare_sweeps(const void *a, const void *b)

@@ -9,6 +9,10 @@
 // Rows of equal texts belong to the same sweep.
 const char *row_sweep(struct arena *arena, const struct row *row);
 
+// Rows of equal texts belong to the same series: a sweep's conditions but for how many GPUs and
+// sequences.
+const char *row_series(struct arena *arena, const struct row *row);
+
 struct ranked {
     const char *sweep;
     double measured_s, predicted_s;  // 0: the plan does not rank

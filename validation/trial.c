@@ -114,7 +114,8 @@ static bool answer(struct arena *work, const struct trial *trial, const struct f
         .bands = bands,
         .workload = trial->workload,
     };
-    if (!search(work, trial, fabrics, &request->parallel, err)) return false;
+    request->parallel = trial->parallel;
+    if (!trial->is_given && !search(work, trial, fabrics, &request->parallel, err)) return false;
     struct arena scratch = {0};
     bool done = evaluate(work, &scratch, request, evaluation, err);
     arena_free(&scratch);

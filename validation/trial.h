@@ -15,6 +15,7 @@ struct trial {
     bool has_experts;
     struct workload workload;
     struct pins pins;
+    bool is_given;  // `parallel` is the plan that ran: nothing is searched
     // answered
     bool answered;
     const char *why_not;  // one line, as `plan` says it

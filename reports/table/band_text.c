@@ -51,6 +51,8 @@ static const char *rests_on(struct arena *arena, const struct band *band, const 
         return extrapolated_text(arena, band);
     case CONFIDENCE_DATASHEET:
         return "datasheet: this device was never measured in a run";
+    case CONFIDENCE_ANCHORED:
+        return "anchored: constants were corrected by runs that were measured";
     }
     assert(0 && "a confidence without words");
     return "";

@@ -49,7 +49,7 @@ static const struct fit_parameter *find(const struct fit_parameters *parameters,
 static void fp16_and_bf16_move_together_and_every_owner_by_itself(void **state)
 {
     struct fit_machines machines = machines_of(*state);
-    struct fit_parameters parameters = fit_parameters_make(*state, &machines);
+    struct fit_parameters parameters = fit_parameters_make(*state, &machines, false);
     const char *key = "efficiency.gemm_ratio.bf16";
     const struct fit_parameter *products = find(&parameters, "h100-sxm5-80g", key);
     assert_ptr_equal(products, find(&parameters, "h100-sxm5-80g", "efficiency.gemm_ratio.fp16"));
@@ -69,7 +69,7 @@ static void what_is_switched_off_is_not_fitted(void **state)
     struct fit_machines machines = machines_of(*state);
     machines.stacks[0]->tp_overlap_ratio = 0;
     machines.stacks[0]->overlap_ratio = 1;
-    struct fit_parameters parameters = fit_parameters_make(*state, &machines);
+    struct fit_parameters parameters = fit_parameters_make(*state, &machines, false);
     assert_null(find(&parameters, "megatron-core", "tp_overlap_ratio"));
     assert_null(find(&parameters, "megatron-core", "overlap_ratio"));
 }
@@ -103,7 +103,7 @@ static void values_stay_within_what_a_file_may_hold(void **state)
 static void setting_moves_every_member_and_zero_brings_the_priors_back(void **state)
 {
     struct fit_machines machines = machines_of(*state);
-    struct fit_parameters parameters = fit_parameters_make(*state, &machines);
+    struct fit_parameters parameters = fit_parameters_make(*state, &machines, false);
     double *z = ARENA_NEW(*state, double, parameters.count);
     const struct fit_parameter *host = find(&parameters, "megatron-core", "host_op_s");
     fit_parameters_set(&parameters, z);
@@ -135,7 +135,7 @@ static void the_prior_of_a_fitted_constant_is_that_of_its_provenance(void **stat
         stack->provenance[i] =
             (struct provenance){"gemm_scale", PROVENANCE_FITTED, "a fit", 0.8, 0.07};
     }
-    struct fit_parameters parameters = fit_parameters_make(*state, &machines);
+    struct fit_parameters parameters = fit_parameters_make(*state, &machines, false);
     const struct fit_parameter *scale = find(&parameters, "megatron-core", "gemm_scale");
     assert_true(scale->members[0].prior == 0.8 && scale->members[0].spread == 0.07);
 }
@@ -143,7 +143,7 @@ static void the_prior_of_a_fitted_constant_is_that_of_its_provenance(void **stat
 static void published_values_are_trusted_more_than_estimated_ones(void **state)
 {
     struct fit_machines machines = machines_of(*state);
-    struct fit_parameters parameters = fit_parameters_make(*state, &machines);
+    struct fit_parameters parameters = fit_parameters_make(*state, &machines, false);
     double spread[2] = {0};
     struct stack *stack = machines.stacks[0];
     for (int round = 0; round < 2; round++) {
@@ -151,7 +151,7 @@ static void published_values_are_trusted_more_than_estimated_ones(void **state)
             if (strcmp(stack->provenance[i].key, "gemm_scale") != 0) continue;
             stack->provenance[i].kind = round ? PROVENANCE_PUBLISHED : PROVENANCE_ESTIMATED;
         }
-        parameters = fit_parameters_make(*state, &machines);
+        parameters = fit_parameters_make(*state, &machines, false);
         spread[round] = find(&parameters, "megatron-core", "gemm_scale")->members[0].spread;
     }
     assert_true(spread[1] > 0 && spread[1] < spread[0]);
@@ -161,7 +161,7 @@ static void published_values_are_trusted_more_than_estimated_ones(void **state)
 static void devices_of_one_silicon_are_tied(void **state)
 {
     struct fit_machines machines = machines_of(*state);
-    struct fit_parameters parameters = fit_parameters_make(*state, &machines);
+    struct fit_parameters parameters = fit_parameters_make(*state, &machines, false);
     assert_true(parameters.tie_count > 0);
     for (int i = 0; i < parameters.tie_count; i++) {
         const struct fit_parameter *a = &parameters.items[parameters.ties[i].a];
