@@ -22,6 +22,7 @@
 #include "reports/table/per_operator_text.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
+#include "reports/table/release_text.h"
 #include "reports/table/space_text.h"
 #include "reports/table/uneven_text.h"
 #include "reports/table/why_table.h"
@@ -151,6 +152,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
             console_print(stdout, plan_from_foot(arena, &output->from, request, result));
         if (output->idle) console_print(stdout, output->idle);
         if (output->operators) console_print(stdout, output->operators);
+        console_print(stdout, release_text(arena, &evaluation_request, &evaluation));
         if (output->anchor.used_count > 0)
             console_printf(stdout, "\n%s", anchor_text(arena, &output->anchor));
         console_print(stdout, input);

@@ -9,6 +9,8 @@
 static const struct json_field FIELDS[] = {
     {JSON_TEXT(struct stack, name)},
     {JSON_TEXT(struct stack, description)},
+    {JSON_OPT_TEXT(struct stack, release)},
+    {JSON_OPT_ANY("releases")},
     {JSON_OPT_TEXT(struct stack, fork)},
     {JSON_OPT_ANY("aliases")},
     {JSON_OPT_BOOL(struct stack, only_when_named)},
@@ -356,6 +358,7 @@ const struct stack *stack_read(struct arena *arena, const struct json *object, s
         *mask_of(stack, &MASKS[i]) = read_mask(object, &MASKS[i], err);
     }
     stack_read_aliases(arena, object, stack, err);
+    stack_read_releases(arena, object, stack, err);
     if (!err->kind) stack->overlap = read_overlap(object, "overlap", err);
     if (!err->kind) stack->overlap_default = read_overlap(object, "overlap_default", err);
     if (!err->kind) check(stack, object, err);
@@ -429,7 +432,7 @@ static void write_any(struct json_writer *writer, const struct stack *stack, con
     } else if (strcmp(key, "flags") == 0) {
         stack_write_flags(writer, stack);
     } else if (strcmp(key, "provenance") == 0) {
-        provenance_write(writer, stack->provenance, stack->provenance_count);
+        stack_write_provenance(writer, stack);
     }
 }
 

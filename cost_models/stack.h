@@ -40,11 +40,29 @@ struct stack_flag {
     const char *ability, *flag;
 };
 
+// A member of a stack that was otherwise before some release; a number, or 0 and 1.
+struct stack_change {
+    const char *key;
+    double value;
+};
+
+// An earlier release of the same software, newest first. It has what the next newer one has, less
+// what `changes` says.
+struct stack_release {
+    const char *name, *date, *source;
+    struct stack_change *changes;
+    int change_count;
+};
+
 struct stack {
     const char *name;
     const char *description;
-    const char *fork;      // a stack that has schedules this one lacks; NULL: there is none
-    const char **aliases;  // other names of it: of the programs built on it
+    const char *release;             // which one this is; NULL: not told apart
+    struct stack_release *releases;  // earlier ones, of the newest; none in plan files
+    int release_count;
+    const struct stack *newest;  // NULL: this one
+    const char *fork;            // a stack that has schedules this one lacks; NULL: there is none
+    const char **aliases;        // other names of it: of the programs built on it
     int alias_count;
     bool only_when_named;          // never taken unasked: a fork that few have
     bool experts_only_when_named;  // nor for experts, which no measured run of it had
@@ -206,12 +224,18 @@ struct stack {
     int provenance_count;
 };
 
-// A shipped name, an alias of one, whatever their case, or a path. NULL and a set `err` if it is
+// A shipped name, an alias of one, whatever their case, or a path; `NAME@RELEASE` is an earlier
+// release of it. NULL and a set `err` if it is
 // wrong; an unknown name is ERR_INPUT with the nearest one.
 MUST_CHECK const struct stack *stack_load(struct arena *arena, const char *name, struct err *err);
 MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json *object,
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
+
+// cost_models/stack_release.c: the stack as it was at one of its releases, or `stack` itself at the
+// newest. NULL: it knows none of that name.
+const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
+                                     const char *release);
 
 // Whether it is taken unasked for a device of this kind ("gpu"; struct device).
 bool stack_is_for(const struct stack *stack, const char *device_kind);
@@ -229,6 +253,9 @@ const char **stack_abilities(struct arena *arena, const struct stack *stack, int
 const char *stack_flag_of(const struct stack *stack, const char *ability);
 
 // The member "aliases", where there is one.
+void stack_read_releases(struct arena *arena, const struct json *object, struct stack *stack,
+                         struct err *err);
+void stack_write_provenance(struct json_writer *writer, const struct stack *stack);
 void stack_read_aliases(struct arena *arena, const struct json *object, struct stack *stack,
                         struct err *err);
 void stack_write_aliases(struct json_writer *writer, const struct stack *stack);

@@ -45,7 +45,7 @@ static void fail_unknown(struct arena *arena, const char *name, const struct uni
     err_set(err, ERR_INPUT, "no stack is called \"%s\"%s There are: %s", name, hint, list);
 }
 
-const struct stack *stack_load(struct arena *arena, const char *name, struct err *err)
+static const struct stack *load_newest(struct arena *arena, const char *name, struct err *err)
 {
     int count = 0;
     const char **names = is_path(name) ? NULL : file_list_data(arena, FOLDER, &count);
@@ -64,6 +64,34 @@ const struct stack *stack_load(struct arena *arena, const char *name, struct err
     }
     fail_unknown(arena, name, &guess, names, count, err);
     return NULL;
+}
+
+static void fail_release(struct arena *arena, const struct stack *stack, const char *release,
+                         struct err *err)
+{
+    const char *list = stack->release ? stack->release : "";
+    for (int i = 0; i < stack->release_count; i++) {
+        list = arena_print(arena, "%s, %s", list, stack->releases[i].name);
+    }
+    if (!*list) {
+        err_set(err, ERR_INPUT, "stack %s: its releases are not told apart, \"%s\" is none",
+                stack->name, release);
+        return;
+    }
+    err_set(err, ERR_INPUT, "stack %s has no release \"%s\". There are: %s", stack->name, release,
+            list);
+}
+
+const struct stack *stack_load(struct arena *arena, const char *name, struct err *err)
+{
+    const char *at = strrchr(name, '@');
+    if (!at || strchr(at, '/')) return load_newest(arena, name, err);
+    const char *plain = arena_print(arena, "%.*s", (int)(at - name), name);
+    const struct stack *newest = load_newest(arena, plain, err);
+    if (!newest) return NULL;
+    const struct stack *stack = stack_at_release(arena, newest, at + 1);
+    if (!stack) fail_release(arena, newest, at + 1, err);
+    return stack;
 }
 
 bool stack_is_for(const struct stack *stack, const char *device_kind)

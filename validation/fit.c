@@ -15,8 +15,9 @@ static const double SIGMA = 0.04, HUBER_DELTA = 3;
 // One fit: rows that can be predicted, machines whose constants move, and the problem over both.
 struct fit {
     struct arena *arena;
-    struct arena scratch;  // of the solver
-    struct arena step;     // of one price, reset by each
+    struct arena scratch;   // of the solver
+    struct arena step;      // of one price, reset by each
+    struct arena released;  // of one stack at an earlier release
     const struct fit_options *options;
     struct trials trials;
     const struct fabrics *fabrics;  // as shipped
@@ -30,7 +31,8 @@ struct fit {
 
 struct fit_row {
     struct trial *trial;
-    int device, stack;  // indices of the machines
+    int device, stack;    // indices of the machines
+    const char *release;  // of the stack; NULL: the newest
     struct trial_program *program;
     bool fitted;
 };
@@ -46,6 +48,15 @@ static void report(const struct fit *fit, const char *what, int done, int count)
 {
     const struct fit_options *options = fit->options;
     if (options->progress) options->progress(options->progress_context, what, done, count);
+}
+
+// The machine's stack at the release that the row ran: what releases change is no constant of the
+// fit.
+static const struct stack *stack_of(struct arena *arena, const struct fit *fit,
+                                    const struct fit_row *row)
+{
+    const struct stack *stack = fit->machines.stacks[row->stack];
+    return row->release ? stack_at_release(arena, stack, row->release) : stack;
 }
 
 static int device_index(struct fit *fit, const struct device *device)
@@ -97,11 +108,13 @@ static void answer(struct fit *fit)
         struct fit_row *row = &fit->rows[fit->row_count];
         row->trial = trial;
         row->device = device_index(fit, trial->cluster->nodes[0].device);
-        row->stack = stack_index(fit, trial->stack);
+        const struct stack *newest = trial->stack->newest;
+        row->release = newest ? trial->stack->release : NULL;
+        row->stack = stack_index(fit, newest ? newest : trial->stack);
         trial->cluster =
             cluster_with_device(fit->arena, trial->cluster, fit->machines.devices[row->device]);
         trial->stack =
-            stack_for_model(fit->arena, fit->machines.stacks[row->stack], trial->has_experts);
+            stack_for_model(fit->arena, stack_of(fit->arena, fit, row), trial->has_experts);
         trial_answer(fit->arena, trial, fit->machines.fabrics, NULL);
         if (!trial->answered) continue;
         row->program = trial_program_new(fit->arena, trial);
@@ -118,9 +131,11 @@ static void predict(void *context, const double *z, const bool *wanted, double *
     for (int i = 0; i < fit->row_count; i++) {
         const struct fit_row *row = &fit->rows[i];
         if (!wanted[i]) continue;
+        struct arena_mark mark = arena_mark(&fit->released);
         ln[i] =
             log(trial_program_step_s(row->program, &fit->step, fit->machines.devices[row->device],
-                                     fit->machines.stacks[row->stack], fit->machines.fabrics));
+                                     stack_of(&fit->released, fit, row), fit->machines.fabrics));
+        arena_reset(&fit->released, mark);
     }
 }
 
@@ -131,9 +146,11 @@ static void approximate(void *context, const double *z, const bool *wanted, doub
     for (int i = 0; i < fit->row_count; i++) {
         const struct fit_row *row = &fit->rows[i];
         if (!wanted[i]) continue;
+        struct arena_mark mark = arena_mark(&fit->released);
         ln[i] = log(trial_program_closed_form_s(row->program, fit->machines.devices[row->device],
-                                                fit->machines.stacks[row->stack],
+                                                stack_of(&fit->released, fit, row),
                                                 fit->machines.fabrics));
+        arena_reset(&fit->released, mark);
     }
 }
 
@@ -315,6 +332,10 @@ static int choose_again(struct fit *fit, const struct fit_point *point)
     for (int i = 0; i < fit->row_count; i++) {
         struct fit_row *row = &fit->rows[i];
         report(fit, "choosing again", i + 1, fit->row_count);
+        if (row->release) {
+            row->trial->stack = stack_for_model(fit->arena, stack_of(fit->arena, fit, row),
+                                                row->trial->has_experts);
+        }
         trial_answer(fit->arena, row->trial, fit->machines.fabrics, NULL);
         assert(row->trial->answered && "what could be answered can be at other constants");
         double before_s = exp(point->ln[i]), after_s = row->trial->prediction.step_s;
@@ -411,6 +432,7 @@ bool fit_trials(struct arena *arena, const struct trials *trials, const struct f
     }
     arena_free(&fit.scratch);
     arena_free(&fit.step);
+    arena_free(&fit.released);
     if (any) return true;
     return err_set(err, ERR_INPUT, "no row of tier %s with a measured step can be predicted",
                    options->tiers);

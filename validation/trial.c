@@ -48,6 +48,10 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->cluster = err->kind ? NULL : cluster_read(arena, &cluster, err);
     trial->stack = err->kind ? NULL : load_stack(arena, stacks, row->stack, err);
     if (err->kind) return false;
+    const char *software = row->facts.software;
+    const struct stack *then =
+        software ? stack_at_release(arena, trial->stack, software) : trial->stack;
+    if (then) trial->stack = then;  // others are not releases of it that are told apart
     const struct import_options options = {.flash = true};
     trial->has_experts = model_graph(arena, trial->model, &options)->expert_count > 0;
     trial->stack = stack_for_model(arena, trial->stack, trial->has_experts);

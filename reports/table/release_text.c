@@ -1,0 +1,55 @@
+#include "reports/table/release_text.h"
+#include "core/units.h"
+
+#include <string.h>
+
+// Seconds of the same plan on another release; 0: it cannot run it.
+static double step_on(struct arena *arena, const struct evaluation_request *request,
+                      const struct stack *stack, int64_t expert_count)
+{
+    struct evaluation_request other = *request;
+    struct evaluation evaluation = {0};
+    struct arena scratch = {0};
+    struct err err = {0};
+    other.stack = stack_for_model(arena, stack, expert_count > 0);
+    bool done = evaluate(arena, &scratch, &other, &evaluation, &err);
+    arena_free(&scratch);
+    return done ? evaluation.prediction.step_s : 0;
+}
+
+static const char *changes_text(struct arena *arena, const struct stack_release *older)
+{
+    const char *text = "";
+    for (int i = 0; i < older->change_count; i++) {
+        text = arena_print(arena, "%s%s%s", text, i > 0 ? ", " : "", older->changes[i].key);
+    }
+    return text;
+}
+
+const char *release_text(struct arena *arena, const struct evaluation_request *request,
+                         const struct evaluation *evaluation)
+{
+    const struct stack *newest = request->stack->newest;
+    const char *release = request->stack->release, *text = "";
+    if (!newest || !release) return "";
+    for (int i = 0; i < newest->release_count; i++) {
+        const struct stack_release *older = &newest->releases[i];
+        const char *name = i == 0 ? newest->release : newest->releases[i - 1].name;
+        const struct stack *stack = stack_at_release(arena, newest, name);
+        double step_s = 0;
+        if (older->change_count > 0)
+            step_s = step_on(arena, request, stack, evaluation->graph->expert_count);
+        if (step_s > 0) {
+            double gain = step_s / evaluation->prediction.step_s - 1;
+            text = arena_print(arena, "%s  from %s on: %s a step, %s (%s)\n", text, name,
+                               units_seconds(arena, step_s), units_signed_percent(arena, gain),
+                               changes_text(arena, older));
+        }
+        if (strcmp(older->name, release) == 0) break;
+    }
+    if (!*text) {
+        text = arena_print(arena, "  none is told apart from it, up to %s\n", newest->release);
+    }
+    return arena_print(arena, "\nThe same plan on releases newer than %s %s:\n%s",
+                       request->stack->name, release, text);
+}

@@ -1,0 +1,92 @@
+#include "cost_models/stack.h"
+#include "tests/support/test.h"
+
+static const struct stack *load(struct arena *arena, const char *name)
+{
+    struct err err = {0};
+    const struct stack *stack = stack_load(arena, name, &err);
+    assert_string_equal(err.text, "");
+    return stack;
+}
+
+static void a_release_has_what_newer_ones_have_but_for_what_it_says(void **state)
+{
+    const struct stack *newest = load(*state, "megatron-core");
+    const struct stack *before = load(*state, "nemo@26.04.01"),
+                       *older = load(*state, "mcore@25.09");
+    assert_true(newest->expert_graph && newest->expert_fusion);
+    assert_false(before->expert_graph || before->expert_fusion);
+    assert_false(older->expert_graph || older->expert_fusion);
+    assert_true(load(*state, "megatron-core@26.06")->expert_graph);
+    assert_string_equal(older->release, "25.09");
+    assert_string_equal(older->name, "megatron-core");
+    assert_string_equal(older->newest->release, newest->release);
+    assert_true(older->gemm_scale == newest->gemm_scale);
+}
+
+static void the_newest_release_may_be_named(void **state)
+{
+    const struct stack *newest = load(*state, "megatron-core");
+    const struct stack *named = load(*state, arena_print(*state, "megatron@%s", newest->release));
+    assert_null(named->newest);
+    assert_true(named->expert_graph);
+}
+
+static void unknown_releases_are_refused_with_those_that_are_there(void **state)
+{
+    struct err err = {0};
+    assert_null(stack_load(*state, "megatron-core@24.01", &err));
+    assert_int_equal(err.kind, ERR_INPUT);
+    assert_non_null(strstr(err.text, "stack megatron-core has no release \"24.01\". There are: "));
+    assert_non_null(strstr(err.text, ", 25.09"));
+    err = (struct err){0};
+    assert_null(stack_load(*state, "fsdp2@2.9", &err));
+    assert_string_equal(err.text, "stack fsdp2: its releases are not told apart, \"2.9\" is none");
+}
+
+static void a_plan_file_holds_its_release_alone(void **state)
+{
+    struct err err = {0};
+    struct json_writer writer = {.arena = *state};
+    stack_write(&writer, NULL, load(*state, "megatron-core@26.02"));
+    struct json_document document;
+    assert_true(json_parse(*state, "plan", writer.text, strlen(writer.text), &document, &err));
+    struct json root = json_root(&document);
+    assert_false(json_has(&root, "releases"));
+    const struct stack *read = stack_read(*state, &root, &err);
+    assert_string_equal(err.text, "");
+    assert_string_equal(read->release, "26.02");
+    assert_int_equal(read->release_count, 0);
+    assert_false(read->expert_graph);
+}
+
+static void what_no_stack_has_cannot_change(void **state)
+{
+    struct err err = {0};
+    struct json_writer writer = {.arena = *state};
+    struct stack *stack = stack_copy(*state, load(*state, "fsdp2"));
+    stack_write(&writer, NULL, stack);
+    const char *text = arena_print(
+        *state,
+        "{\"releases\": [{\"name\": \"1\", \"date\": \"2026-01\", \"source\": \"a test\", "
+        "\"before\": {\"speed\": 2}}], %s",
+        strchr(writer.text, '{') + 1);
+    struct json_document document;
+    assert_true(json_parse(*state, "file", text, strlen(text), &document, &err));
+    struct json root = json_root(&document);
+    assert_null(stack_read(*state, &root, &err));
+    assert_non_null(strstr(err.text, "releases[0].before.speed: expected a number or a switch of "
+                                     "the stack, found \"speed\""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_release_has_what_newer_ones_have_but_for_what_it_says),
+        cmocka_unit_test(the_newest_release_may_be_named),
+        cmocka_unit_test(unknown_releases_are_refused_with_those_that_are_there),
+        cmocka_unit_test(a_plan_file_holds_its_release_alone),
+        cmocka_unit_test(what_no_stack_has_cannot_change),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
