@@ -10,6 +10,8 @@ const struct cli_command COMMANDS[] = {
     {"simulate", simulate_command, "play a plan event by event: time, memory, trace"},
     {"whatif", whatif_command,
      "many plans at once: sweeps, deadlines, budgets; the Pareto front of time and money"},
+    {"measure-next", measure_next_command,
+     "which few micro-benchmarks would most help to choose a plan, and their script"},
     {"memory", memory_command,
      "order operators and place tensors so that a step needs least memory"},
     {"strategy", strategy_command,

@@ -11,6 +11,7 @@ int export_command(int argc, char **argv, struct err *err);
 int fit_command(int argc, char **argv, struct err *err);
 int import_command(int argc, char **argv, struct err *err);
 int man_command(int argc, char **argv, struct err *err);
+int measure_next_command(int argc, char **argv, struct err *err);
 int memory_command(int argc, char **argv, struct err *err);
 int plan_command(int argc, char **argv, struct err *err);
 int report_command(int argc, char **argv, struct err *err);

@@ -37,6 +37,7 @@ static const struct schema {
     {"placement", "reports/schema", "`memory PLAN --policies --json`"},
     {"strategy", "reports/schema", "problems that `strategy` reads"},
     {"strategy-answer", "reports/schema", "`strategy --json`, `strategy -o`"},
+    {"measure-next", "reports/schema", "`measure-next --json`"},
     {"run", "executor", "run.json, `run --json`"},
     {"compare", "reports/schema", "`compare BASE NEW --json`"},
     {"compare-plan", "reports/schema", "`compare PLAN MEASURED --json`"},

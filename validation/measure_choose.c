@@ -5,6 +5,8 @@
 
 // A gain below this is the noise of the draws.
 static const double GAIN_LEAST = 1e-5;
+// A benchmark that leaves more than this of the spread tells too little to be worth minutes.
+static const double NARROWER_LEAST = 0.97;
 
 struct draws {
     int plan_count;
@@ -72,6 +74,32 @@ static double spread(const double *slope, const enum measure_kind *kind, int ter
     return sqrt(sum);
 }
 
+// Of the benchmarks that are not taken yet, that which leaves least regret; where none lowers it,
+// that which leaves the step known best. False: neither gains.
+static bool pick(const struct draws *draws, const double *slope, const enum measure_kind *kind,
+                 int term_count, unsigned taken, struct measure_step *step)
+{
+    double regret_now = regret(draws, taken), spread_now = spread(slope, kind, term_count, taken);
+    double least_regret = regret_now - GAIN_LEAST, least_spread = NARROWER_LEAST * spread_now;
+    int by_regret = -1, by_spread = -1;
+    for (int k = 0; k < MEASURE_KIND_COUNT; k++) {
+        if (taken >> k & 1) continue;
+        double left = regret(draws, taken | 1u << k);
+        double narrow = spread(slope, kind, term_count, taken | 1u << k);
+        if (left < least_regret) by_regret = k;
+        if (narrow < least_spread) by_spread = k;
+        least_regret = fmin(least_regret, left);
+        least_spread = fmin(least_spread, narrow);
+    }
+    if (by_regret < 0 && by_spread < 0) return false;
+    step->kind = (enum measure_kind)(by_regret < 0 ? by_spread : by_regret);
+    step->lowers_regret = by_regret >= 0;
+    unsigned all = taken | 1u << step->kind;
+    step->regret_ratio = regret(draws, all);
+    step->spread_ratio = spread(slope, kind, term_count, all);
+    return true;
+}
+
 void measure_choose(struct arena *arena, const double *ln_s, int plan_count, const double *slope,
                     const enum measure_kind *kind, int term_count, int wanted, uint64_t seed,
                     struct measure_next *next)
@@ -81,22 +109,9 @@ void measure_choose(struct arena *arena, const double *ln_s, int plan_count, con
     next->plan_count = plan_count;
     next->regret_ratio = regret(&draws, 0);
     next->spread_ratio = spread(slope, kind, term_count, 0);
-    double before = next->regret_ratio;
     for (next->step_count = 0; next->step_count < wanted; next->step_count++) {
         struct measure_step *step = &next->steps[next->step_count];
-        step->regret_ratio = before - GAIN_LEAST;
-        bool found = false;
-        for (int k = 0; k < MEASURE_KIND_COUNT; k++) {
-            if (taken >> k & 1) continue;
-            double left = regret(&draws, taken | 1u << k);
-            if (left >= step->regret_ratio) continue;
-            step->kind = (enum measure_kind)k;
-            step->regret_ratio = left;
-            found = true;
-        }
-        if (!found) return;
+        if (!pick(&draws, slope, kind, term_count, taken, step)) return;
         taken |= 1u << step->kind;
-        before = step->regret_ratio;
-        step->spread_ratio = spread(slope, kind, term_count, taken);
     }
 }

@@ -152,7 +152,7 @@ bool measure_next_make(struct arena *arena, const struct search_request *request
 {
     *next = (struct measure_next){0};
     if (!has_one_device(request->cluster))
-        return err_set(err, ERR_USAGE, "measure-next: devices of one kind, found several");
+        return err_set(err, ERR_USAGE, "CLUSTER: expected devices of one kind, found several");
     const struct node_group *node = &request->cluster->nodes[0];
     struct slopes slopes = {
         .arena = arena,

@@ -10,7 +10,8 @@
 // these put first (the others at their expected values), so that measuring never raises the
 // expected regret but by the noise of the draws. A micro-benchmark is not training: MEASURE_LEFT of
 // a term's spread remains (what fit_terms.c leaves of measured priors). Benchmarks are taken one
-// after the other, each time that which leaves the least regret.
+// after the other, each time that which leaves the least regret; where none lowers it, that which
+// leaves the step known best.
 
 enum measure_kind {
     MEASURE_PRODUCTS,
@@ -37,6 +38,7 @@ const struct measure_row *measure_row(enum measure_kind kind);
 
 struct measure_step {
     enum measure_kind kind;
+    bool lowers_regret;   // else it only narrows the step
     double regret_ratio;  // expected, with this and all before it measured
     double spread_ratio;  // of the step of the plan that is first: standard deviation of its log
 };

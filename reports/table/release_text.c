@@ -1,7 +1,11 @@
 #include "reports/table/release_text.h"
 #include "core/units.h"
 
+#include <math.h>
 #include <string.h>
+
+// A change of the step below this is none.
+static const double GAIN_LEAST = 1e-4;
 
 // Seconds of the same plan on another release; 0: it cannot run it.
 static double step_on(struct arena *arena, const struct evaluation_request *request,
@@ -39,8 +43,8 @@ const char *release_text(struct arena *arena, const struct evaluation_request *r
         double step_s = 0;
         if (older->change_count > 0)
             step_s = step_on(arena, request, stack, evaluation->graph->expert_count);
-        if (step_s > 0) {
-            double gain = step_s / evaluation->prediction.step_s - 1;
+        double gain = step_s / evaluation->prediction.step_s - 1;
+        if (step_s > 0 && fabs(gain) >= GAIN_LEAST) {
             text = arena_print(arena, "%s  from %s on: %s a step, %s (%s)\n", text, name,
                                units_seconds(arena, step_s), units_signed_percent(arena, gain),
                                changes_text(arena, older));
@@ -48,7 +52,8 @@ const char *release_text(struct arena *arena, const struct evaluation_request *r
         if (strcmp(older->name, release) == 0) break;
     }
     if (!*text) {
-        text = arena_print(arena, "  none is told apart from it, up to %s\n", newest->release);
+        text = arena_print(arena, "  as long, up to %s: nothing that is told apart concerns it\n",
+                           newest->release);
     }
     return arena_print(arena, "\nThe same plan on releases newer than %s %s:\n%s",
                        request->stack->name, release, text);
