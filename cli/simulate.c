@@ -14,6 +14,7 @@
 #include "reports/table/input_text.h"
 #include "reports/table/kernels_table.h"
 #include "reports/table/plan_json.h"
+#include "reports/table/routed_text.h"
 #include "reports/table/step_table.h"
 #include "simulator/timeline.h"
 
@@ -22,7 +23,9 @@
 
 struct arguments {
     const char *plan;
-    const char *trace, *kernels, *readers;
+    const char *trace, *kernels, *readers, *routing;
+    int routing_steps;
+    int64_t routing_seed;
     bool all_ranks, ablation, explain, kernels_account, verify, json;
     double tokens;  // 0: those of the plan
     struct reliability_arguments reliability;
@@ -52,6 +55,7 @@ struct more {
     const struct explain *explain;
     const struct kernels_account *kernels;
     const struct input_price *input;
+    const struct routed *routed;
     const struct injection *injection;
     const struct injection_result *injected;
     const struct money *money;  // of the run with it
@@ -67,6 +71,7 @@ static void print_json(struct arena *arena, const struct prediction *prediction,
     if (more->explain) explain_write(&writer, more->explain);
     if (more->kernels) kernels_account_write(&writer, more->kernels);
     if (more->input) input_write(&writer, more->input);
+    if (more->routed) routed_write(&writer, more->routed);
     if (more->injected) inject_write(&writer, more->injection, more->injected, more->money);
     json_close(&writer, '}');
     fputs(writer.text, stdout);
@@ -115,6 +120,7 @@ struct extras {
     struct explain explain;
     struct kernels_account kernels;
     struct input_price input;  // no readers: the model takes no tokens
+    struct routed routed;
     struct injection injection;
     struct injection_result injected;
     const char *verified;
@@ -143,6 +149,10 @@ static bool find_extras(struct arena *arena, struct arena *scratch,
         return err_set(err, ERR_USAGE, "--readers: %s is not fed with tokens",
                        evaluation->graph->name);
     }
+    if (arguments->routing &&
+        !routed_make(arena, request, arguments->routing, arguments->routing_steps,
+                     arguments->routing_seed, &extras->routed, err))
+        return false;
     return !inject_is_asked(&arguments->inject) ||
            inject(arena, scratch, request, evaluation, &extras->injection, arguments->trace != NULL,
                   &extras->injected, err);
@@ -167,6 +177,7 @@ static void print(struct arena *arena, const struct arguments *arguments,
                                   arguments->explain ? &extras->explain : NULL,
                                   arguments->kernels_account ? &extras->kernels : NULL,
                                   arguments->readers ? &extras->input : NULL,
+                                  arguments->routing ? &extras->routed : NULL,
                                   &extras->injection,
                                   is_injected ? &extras->injected : NULL,
                                   &money};
@@ -181,6 +192,8 @@ static void print(struct arena *arena, const struct arguments *arguments,
     if (arguments->explain) console_print(stdout, explain_text(arena, &extras->explain));
     if (arguments->kernels_account)
         console_print(stdout, kernels_account_text(arena, &extras->kernels));
+    if (arguments->routing)
+        console_print(stdout, routed_text(arena, arguments->routing, &extras->routed));
     if (is_injected) {
         console_print(stdout,
                       inject_text(arena, &extras->injection, &extras->injected,
@@ -253,7 +266,8 @@ int simulate_command(int argc, char **argv, struct err *err)
 {
     if (tables_plan_is_asked(argc, argv, err)) return tables_simulate_command(argc, argv, err);
     if (err->kind) return exit_status(err);
-    struct arguments arguments = {.reliability = reliability_arguments_default()};
+    struct arguments arguments = {
+        .routing_steps = 200, .routing_seed = 1, .reliability = reliability_arguments_default()};
     const struct option rows[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
@@ -277,6 +291,13 @@ int simulate_command(int argc, char **argv, struct err *err)
         {"--readers", OPTION_CHOICE, &arguments.readers,
          "what a step's data takes when every rank reads files, one a host, or rank 0 for all",
          READERS_WORDS, 0, 0},
+        {"--routing", OPTION_TEXT, &arguments.routing,
+         "where tokens go, and what that takes: zipf:S, W0 to W7, or a file of rows by expert",
+         "WHAT", 0, 0},
+        {"--routing-steps", OPTION_INT, &arguments.routing_steps, "steps drawn (default 200)", "N",
+         1, 10000},
+        {"--routing-seed", OPTION_I64, &arguments.routing_seed, "of the draws (default 1)", "N", 0,
+         1e15},
         OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
     };

@@ -1,0 +1,129 @@
+#include "core/mersenne.h"
+#include "plan/token_routing.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// FIPS 180-4's own examples, and one of two blocks.
+static void digests_are_those_of_the_standard(void **state)
+{
+    (void)state;
+    assert_int_equal(sha256_head("abc"), 0xba7816bf);
+    assert_int_equal(sha256_head(""), 0xe3b0c442);
+    assert_int_equal(sha256_head("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+                     0x248d6a61);
+}
+
+// The published first outputs of MT19937 for the seeds 5489 and 0.
+static void the_twister_draws_as_published(void **state)
+{
+    (void)state;
+    struct mersenne twister;
+    mersenne_start(&twister, 5489);
+    assert_int_equal(mersenne_bits(&twister), 3499211612u);
+    assert_int_equal(mersenne_bits(&twister), 581869302u);
+    mersenne_start(&twister, 0);
+    assert_int_equal(mersenne_bits(&twister), 2357136044u);
+    mersenne_start(&twister, 5489);
+    uint32_t last = 0;
+    for (int i = 0; i < 10000; i++)
+        last = mersenne_bits(&twister);
+    assert_int_equal(last, 4123659995u);  // what the C++ standard asks of the ten thousandth
+}
+
+enum { EXPERTS = 8, TOKENS = 128 };
+
+static void rows_of(int workload, int64_t step, int64_t counts[EXPERTS])
+{
+    token_routing_workload_rows(workload, EXPERTS, 2, TOKENS, step, 1234, counts);
+}
+
+static void every_workload_sends_each_token_to_as_many_experts(void **state)
+{
+    (void)state;
+    for (int workload = 0; workload < TOKEN_WORKLOAD_COUNT; workload++) {
+        int64_t counts[EXPERTS], sum = 0;
+        rows_of(workload, 0, counts);
+        for (int i = 0; i < EXPERTS; i++) {
+            sum += counts[i];
+            assert_true(counts[i] <= TOKENS);
+        }
+        assert_int_equal(sum, 2 * TOKENS);
+    }
+}
+
+// What each isolates: 8 experts, 2 of them a token, hot are 2 or every other one.
+static void workloads_are_hot_where_they_say(void **state)
+{
+    (void)state;
+    int64_t counts[EXPERTS];
+    rows_of(0, 0, counts);
+    for (int i = 0; i < EXPERTS; i++)
+        assert_int_equal(counts[i], 32);
+    for (int workload = 1; workload <= 2; workload++) {
+        rows_of(workload, 0, counts);
+        // Three tokens in four go to both hot experts.
+        assert_true(counts[0] >= 96 && counts[1] >= 96);
+        assert_true(counts[0] + counts[1] < 2 * 128);
+    }
+    rows_of(3, 0, counts);
+    assert_true(counts[0] + counts[2] + counts[4] + counts[6] >= 192);
+    rows_of(5, 0, counts);
+    assert_int_equal(counts[0] + counts[1] + counts[2] + counts[3], 0);
+    rows_of(6, 4, counts);
+    assert_true(counts[2] >= 96 && counts[3] >= 96);
+    rows_of(7, 3, counts);
+    assert_true(counts[0] >= 64 && counts[1] >= 64);
+    rows_of(7, 4, counts);
+    assert_true(counts[0] < 64);
+}
+
+static struct token_routing read(struct arena *arena, const char *text)
+{
+    struct err err = {0};
+    struct token_routing routing;
+    assert_true(token_routing_read(arena, text, EXPERTS, 2, &routing, &err));
+    return routing;
+}
+
+static void draws_keep_the_rows_and_follow_the_shares(void **state)
+{
+    uint64_t seed = 5;
+    struct token_routing flat = read(*state, "zipf:0"), steep = read(*state, "zipf:1.5");
+    double rows[EXPERTS], flat_most = 0, steep_most = 0;
+    for (int draw = 0; draw < 200; draw++) {
+        double sum = 0;
+        token_routing_draw(*state, &flat, 4096, 0, &seed, rows);
+        flat_most += token_routing_imbalance(rows, EXPERTS, 4) / 200;
+        token_routing_draw(*state, &steep, 4096, 0, &seed, rows);
+        steep_most += token_routing_imbalance(rows, EXPERTS, 4) / 200;
+        for (int i = 0; i < EXPERTS; i++)
+            sum += rows[i];
+        assert_true(fabs(sum - 2 * 4096) < 1e-6);
+    }
+    assert_true(flat_most > 1 && flat_most < 1.03);
+    assert_true(steep_most > 1.4);
+}
+
+static void placing_and_replicas_even_out(void **state)
+{
+    const double rows[EXPERTS] = {100, 90, 10, 10, 10, 10, 10, 10};
+    assert_true(fabs(token_routing_imbalance(rows, EXPERTS, 4) - 190 / 62.5) < 1e-12);
+    assert_true(fabs(token_routing_replaced(*state, rows, EXPERTS, 4, 0) - 110 / 62.5) < 1e-12);
+    assert_true(token_routing_replaced(*state, rows, EXPERTS, 4, 2) < 1.2);
+    assert_true(fabs(token_routing_dropped(rows, EXPERTS, 1) - (100 + 90 - 62.5) / 250) < 1e-12);
+    assert_true(token_routing_dropped(rows, EXPERTS, 8) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digests_are_those_of_the_standard),
+        cmocka_unit_test(the_twister_draws_as_published),
+        cmocka_unit_test(every_workload_sends_each_token_to_as_many_experts),
+        cmocka_unit_test(workloads_are_hot_where_they_say),
+        cmocka_unit_test(draws_keep_the_rows_and_follow_the_shares),
+        cmocka_unit_test(placing_and_replicas_even_out),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,123 @@
+#include "simulator/routed.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// A Mixtral of four layers on eight A100, experts over `ep` ranks.
+static struct evaluation_request question(struct arena *arena, int ep)
+{
+    struct err err = {0};
+    const char *text =
+        "{\"model_type\": \"mixtral\", \"vocab_size\": 1024, \"hidden_size\": 512, "
+        "\"intermediate_size\": 1024, \"num_hidden_layers\": 4, \"num_attention_heads\": 8, "
+        "\"num_key_value_heads\": 8, \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
+        "\"max_position_embeddings\": 128}";
+    struct json_document *document = ARENA_NEW(arena, struct json_document, 1);
+    assert_true(json_parse(arena, "config", text, strlen(text), document, &err));
+    struct json *root = ARENA_NEW(arena, struct json, 1);
+    *root = json_root(document);
+    struct evaluation_request request = {
+        .model = model_read(arena, "tiny", root, NULL, NULL, &err),
+        .cluster = cluster_load(arena, "dgx-a100-80g", &err),
+        .stack = stack_load(arena, "megatron-core", &err),
+        .fabrics = fabrics_load(arena, &err),
+        .workload = {.seq_len = 128, .global_batch = 8, .precision = PRECISION_BF16},
+    };
+    assert_string_equal(err.text, "");
+    assert_true(cluster_set_nodes((struct cluster *)request.cluster, 1, &err));
+    request.parallel = (struct parallel){
+        .degree = {[AXIS_TP] = 1,
+                   [AXIS_CP] = 1,
+                   [AXIS_PP] = 1,
+                   [AXIS_DP] = 8,
+                   [AXIS_EP] = ep,
+                   [AXIS_ETP] = 1},
+        .vpp = 1,
+        .micro_batch = 1,
+        .attention = ATTENTION_FLASH,
+    };
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        if (request.parallel.degree[axis] == 0) request.parallel.degree[axis] = 1;
+    parallel_default_order(&request.parallel);
+    return request;
+}
+
+static struct routed routed(struct arena *arena, int ep, const char *routing)
+{
+    struct err err = {0};
+    struct routed out;
+    const struct evaluation_request request = question(arena, ep);
+    bool done = routed_make(arena, &request, routing, 50, 1, &out, &err);
+    assert_string_equal(err.text, "");
+    assert_true(done);
+    return out;
+}
+
+// W0: every rank as many rows, of 128 tokens a rank at two experts each, and as many bytes.
+static void the_balanced_workload_is_the_balanced_plan(void **state)
+{
+    for (int ep = 1; ep <= 4; ep *= 2) {
+        struct routed at = routed(*state, ep, "W0_balanced");
+        assert_true(at.imbalance.p50 == 1 && at.imbalance.p99 == 1);
+        assert_true(at.step_s.p99 == at.balanced_step_s);
+        assert_true(at.rows.p50 == 2 * 128);
+        assert_true(at.exchange_bytes.p50 == 2 * 128 * 512 * 2);
+        assert_true(at.unfit_ratio == 0);
+        assert_int_equal(at.layer_count, 4);
+    }
+}
+
+// W5 leaves the first half of the experts and their ranks without rows: twice the mean for others.
+static void ranks_without_rows_leave_theirs_to_others(void **state)
+{
+    struct routed two = routed(*state, 2, "W5"), one = routed(*state, 1, "W5");
+    assert_true(two.imbalance.p50 == 2 && two.imbalance.p99 == 2);
+    assert_true(two.rows.p50 == 2 * 2 * 128);
+    assert_true(two.step_s.p50 > two.balanced_step_s);
+    assert_true(one.imbalance.p99 == 1);
+    assert_true(two.replaced_step_s < two.step_s.p50);
+}
+
+// The rows of the first step are those of the workload at step 0 with this seed, of every rank.
+static void rows_are_those_of_the_public_generator(void **state)
+{
+    for (int ep = 1; ep <= 4; ep *= 2) {
+        int64_t counts[8];
+        struct routed at = routed(*state, ep, "W2_hot_rank");
+        token_routing_workload_rows(2, 8, 2, 128, 0, 1, counts);
+        for (int i = 0; i < 8; i++)
+            assert_true(at.first_rows[i] == (double)(ep * counts[i]));
+    }
+}
+
+static void steeper_shares_take_longer(void **state)
+{
+    struct routed flat = routed(*state, 4, "zipf:0"), steep = routed(*state, 4, "zipf:1.2");
+    assert_true(flat.step_s.p50 < steep.step_s.p50);
+    assert_true(steep.step_s.p50 <= steep.step_s.p90 && steep.step_s.p90 <= steep.step_s.p99);
+    assert_true(steep.capacities[0].step_s < steep.step_s.p50);
+    assert_true(steep.capacities[0].dropped_ratio > steep.capacities[3].dropped_ratio);
+}
+
+static void a_model_without_experts_is_refused(void **state)
+{
+    struct err err = {0};
+    struct routed out;
+    struct evaluation_request request = question(*state, 1);
+    request.model = model_load(*state, "gpt2", NULL, NULL, &err);
+    assert_false(routed_make(*state, &request, "W0", 5, 1, &out, &err));
+    assert_string_equal(err.text, "the model has no experts that tokens are routed to");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_balanced_workload_is_the_balanced_plan),
+        cmocka_unit_test(ranks_without_rows_leave_theirs_to_others),
+        cmocka_unit_test(rows_are_those_of_the_public_generator),
+        cmocka_unit_test(steeper_shares_take_longer),
+        cmocka_unit_test(a_model_without_experts_is_refused),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
