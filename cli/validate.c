@@ -23,7 +23,7 @@ struct arguments {
     const char *tiers;
     struct row_filter filter;
     bool coarse, blind, anchor, rates, json;
-    int list;
+    int list, large;
     const char *left_out, *plot, *headline, *headline_out, *bands_out;
 };
 
@@ -39,6 +39,7 @@ static bool answer_rows(struct arena *arena, const struct arguments *arguments,
 {
     struct rows rows;
     struct row_filter filter = arguments->filter;
+    filter.gpus_least = arguments->large;
     if (filter.stack) {
         const struct stack *stack = stack_load(arena, filter.stack, err);
         if (!stack) return false;
@@ -48,7 +49,8 @@ static bool answer_rows(struct arena *arena, const struct arguments *arguments,
     if (arguments->blind) rows_as_they_came(&rows);
     rows_keep(&rows, &filter);
     if (rows.count == 0) {
-        return err_set(err, ERR_USAGE, "%s: no row is left by --family, --device and --stack",
+        return err_set(err, ERR_USAGE,
+                       "%s: no row is left by --family, --device, --stack and --large",
                        arguments->rows);
     }
     enum question_detail detail = arguments->coarse ? QUESTION_COARSE : QUESTION_STATED;
@@ -129,6 +131,8 @@ static void print(struct arena *arena, const struct arguments *arguments,
 {
     if (arguments->json) {
         fputs(accuracy_json_text(arena, accuracy, left_out), stdout);
+    } else if (arguments->large) {
+        console_print(stdout, accuracy_large_text(arena, accuracy->trials));
     } else if (arguments->rates) {
         console_print(stdout, accuracy_rates_text(arena, accuracy->trials));
     } else {
@@ -198,6 +202,8 @@ int validate_command(int argc, char **argv, struct err *err)
         {"--list", OPTION_INT, &a.list, "and the N rows predicted worst", "N", 0, 0},
         {"--rates", OPTION_FLAG, &a.rates, "instead: FLOP/s of the rows that publish them", NULL, 0,
          0},
+        {"--large", OPTION_INT, &a.large,
+         "instead: runs on N GPUs and more, a line each, measured and predicted", "N", 1, 1e6},
         {"--json", OPTION_FLAG, &a.json, "instead: everything, with a record a row", NULL, 0, 0},
         {"--plot", OPTION_OUTPUT, &a.plot, "draw predicted over measured (needs gnuplot)",
          "FILE.svg", 0, 0},

@@ -219,6 +219,7 @@ static bool is_kept(const struct row *row, const struct row_filter *filter)
     const char *family = filter->family ? filter->family : "";
     return (!filter->tiers || strchr(filter->tiers, row->tier)) &&
            strncmp(row->family, family, strlen(family)) == 0 &&
+           row->facts.gpus >= filter->gpus_least &&
            (!filter->device || strcmp(row->device, filter->device) == 0) &&
            (!filter->stack || strcmp(row->stack, filter->stack) == 0);
 }

@@ -46,9 +46,11 @@ MUST_CHECK bool rows_parse(struct arena *arena, const char *path, const char *te
 // ERR_USAGE where the words of `--tiers` are not letters of A, B and C.
 MUST_CHECK bool rows_check_tiers(const char *tiers, struct err *err);
 
-// Rows of these tiers (letters), families (how the name begins), device and stack; NULL: all.
+// Rows of these tiers (letters), families (how the name begins), device and stack (NULL: all), on
+// at least so many GPUs.
 struct row_filter {
     const char *tiers, *family, *device, *stack;
+    int gpus_least;
 };
 // Drops all other rows, in place; the order stays.
 void rows_keep(struct rows *rows, const struct row_filter *filter);
