@@ -128,7 +128,7 @@ static bool write_plan(struct arena *arena, const struct search_request *request
     struct evaluation_request evaluation_request;
     struct evaluation evaluation;
     const struct bands *bands = bands_load(arena, err);
-    if (bands && output->anchor.used_count > 0) bands = bands_anchored(arena, bands);
+    if (bands && output->anchor.is_met) bands = bands_anchored(arena, bands);
     if (!bands || !plan_found_evaluate(arena, request, result, &candidate->parallel, bands,
                                        &evaluation_request, &evaluation, err))
         return false;

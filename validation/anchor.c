@@ -1,5 +1,6 @@
 #include "validation/anchor.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool is_full(const struct trial *trial)
@@ -50,9 +51,13 @@ bool anchor_make(struct arena *arena, struct trials *trials, struct anchor *anch
     options.fitted = used;
     if (!answer(arena, trials, used, anchor, err)) return false;
     if (!fit_trials(arena, trials, &options, &result, err)) return false;
+    anchor->is_met = true;
     for (int i = 0; i < result.prediction_count; i++) {
-        anchor->runs[i].before_s = result.predictions[i].prior_s;
-        anchor->runs[i].after_s = result.predictions[i].step_s;
+        struct anchor_run *run = &anchor->runs[i];
+        run->before_s = result.predictions[i].prior_s;
+        run->after_s = result.predictions[i].step_s;
+        run->is_met = fabs(run->after_s / run->measured_s - 1) <= ANCHOR_MET_WITHIN;
+        anchor->is_met &= run->is_met || !run->is_used;
     }
     anchor->constants = result.constants;
     anchor->constant_count = result.constant_count;

@@ -18,11 +18,17 @@ struct anchor_run {
     double measured_s;
     double before_s, after_s;  // predicted with the shipped constants and the corrected ones
     bool is_used;              // not near full memory
+    bool is_met;
 };
+
+// A run that stays further off than this after all is not met.
+#define ANCHOR_MET_WITHIN 0.1
 
 struct anchor {
     struct anchor_run *runs;
     int run_count, used_count;
+    bool is_met;  // all that are used; else something slowed them that is no constant, and the band
+                  // of anchored predictions does not hold
     struct fit_constant *constants;  // those that moved
     int constant_count;
 };

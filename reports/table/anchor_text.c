@@ -8,6 +8,8 @@
 // Constants that moved by less are not worth a line.
 static const double MOVED_LEAST = 0.005;
 enum { LINES_MAX = 6 };
+// A run that stays further off is told of: constants are not known that badly.
+static const char UNMET[] = ": the rest is no constant's (another load, data, a slow link?)";
 
 static double moved_of(const struct fit_constant *constant)
 {
@@ -49,10 +51,10 @@ char *anchor_text(struct arena *arena, const struct anchor *anchor)
         text =
             arena_print(arena, "%s  %s: measured %s, predicted %s", text, run->name,
                         units_seconds(arena, run->measured_s), units_seconds(arena, run->before_s));
-        text =
-            run->is_used
-                ? arena_print(arena, "%s, corrected %s\n", text, units_seconds(arena, run->after_s))
-                : arena_print(arena, "%s; left aside: its memory is nearly full\n", text);
+        text = run->is_used
+                   ? arena_print(arena, "%s, corrected %s%s\n", text,
+                                 units_seconds(arena, run->after_s), run->is_met ? "" : UNMET)
+                   : arena_print(arena, "%s; left aside: its memory is nearly full\n", text);
     }
     return arena_print(arena, "%s%s", text, moves_text(arena, anchor));
 }

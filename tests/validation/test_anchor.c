@@ -45,6 +45,24 @@ static void larger_runs_of_a_slower_machine_are_predicted_by_its_smallest(void *
     assert_int_equal(sweep.band.row_count, 0);  // one family shows no band
 }
 
+// Rows of tier B were fitted by nobody: what their smallest runs are worth is what
+// docs/anchoring.md says, and may not get worse unseen.
+static void unfitted_series_are_met_by_their_smallest_runs(void **state)
+{
+    struct err err = {0};
+    struct rows *rows = ARENA_NEW(*state, struct rows, 1);
+    struct trials trials;
+    struct anchor_sweep sweep;
+    assert_true(rows_read(*state, "tests/validation/published.jsonl", rows, &err));
+    rows_keep(rows, &(struct row_filter){.tiers = "B", .stack = "xla"});
+    trials_ask(*state, rows, QUESTION_STATED, &trials);
+    assert_true(trials_answer(*state, &trials, NULL, NULL, &err));
+    assert_true(anchor_sweep_make(*state, &trials, "B", "a test", &sweep, &err));
+    assert_true(sweep.row_count >= 18 && sweep.family_count == 2);
+    assert_true(sweep.before_family_mape > 0.10);
+    assert_true(sweep.family_mape < 0.04);
+}
+
 static void only_runs_on_the_fewest_gpus_anchor_a_series(void **state)
 {
     struct err err = {0};
@@ -140,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(larger_runs_of_a_slower_machine_are_predicted_by_its_smallest),
+        cmocka_unit_test(unfitted_series_are_met_by_their_smallest_runs),
         cmocka_unit_test(only_runs_on_the_fewest_gpus_anchor_a_series),
         cmocka_unit_test(a_run_at_the_memory_limit_corrects_nothing),
         cmocka_unit_test(corrected_constants_are_those_of_device_and_stack_and_say_so),
