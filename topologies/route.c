@@ -19,6 +19,7 @@ struct tally {
     int group_start, group_end;      // its ranks
     int node_end;                    // the first rank after the current node
     int ranks_in_node;
+    bool meets;                     // two ranks have shared a node: their fabric is the one used
     int size;                       // of the communicator
     const struct node_group *last;  // whose ranks are being counted
     int ranks_of_last;
@@ -227,10 +228,14 @@ static void leave_node(struct tally *tally)
     shape->node_count++;
     if (ranks > shape->ranks_per_node) shape->ranks_per_node = ranks;
     if (is_first || ranks < shape->ranks_per_node_least) shape->ranks_per_node_least = ranks;
-    if (is_first || fabric_slower(intra, &torus, shape->intra, &shape->torus)) {
+    // A fabric inside a node where no two ranks meet carries nothing of the group.
+    bool meets = ranks > 1, same = meets == tally->meets;
+    if (is_first || (meets && !tally->meets) ||
+        (same && fabric_slower(intra, &torus, shape->intra, &shape->torus))) {
         shape->intra = intra;
         shape->torus = torus;
     }
+    tally->meets |= meets;
     if (is_first || share < shape->network_bytes_per_s_per_rank) {
         shape->network_bytes_per_s_per_rank = share;
     }

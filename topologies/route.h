@@ -36,7 +36,8 @@ struct group_shape {
     int node_count;            // nodes the group touches
     int ranks_per_node;        // most ranks of the group in one node (rails it can drive)
     int ranks_per_node_least;  // fewest in one node it touches; differs when nodes do not divide
-    const struct intra_fabric *intra;  // the slowest among the nodes it touches
+    const struct intra_fabric *intra;  // the slowest among the nodes where two of its ranks meet;
+                                       // where none do among all that it touches
     const struct network *network;
     double network_bytes_per_s_per_rank;  // NIC share of one rank: nics * bandwidth / gpus of the
                                           // node, divided by oversubscription when the group spans

@@ -42,6 +42,7 @@ static struct cluster random_cluster(struct arena *arena, uint64_t *random,
             group->intra.kind = "nvlink";
             group->intra.bandwidth_bytes_per_s = 1e9 * (1 + random_below(random, 40));
             group->intra.latency_s = 1e-6 * random_below(random, 3);
+            if (group->gpus == 1) group->intra = (struct intra_fabric){.kind = ""};
             group->nics.count = 1 + random_below(random, 8);
             group->nics.bandwidth_bytes_per_s = 1e9 * (1 + random_below(random, 4));
         }
@@ -101,7 +102,17 @@ static struct group_shape brute_shape(const struct cluster *cluster, const struc
         if (i == 0 || share < shape.network_bytes_per_s_per_rank) {
             shape.network_bytes_per_s_per_rank = share;
         }
-        if (i == 0 || group->intra.bandwidth_bytes_per_s < shape.intra->bandwidth_bytes_per_s ||
+    }
+    int most = 0;
+    for (int node = 0; node < cluster->node_count; node++)
+        if (ranks_in_node[node] > most) most = ranks_in_node[node];
+    for (int i = 0; i < group_size; i++) {
+        int rank = start + rank_at(mesh, chosen, true, i);
+        const struct node_group *group = cluster_group_of(cluster, rank);
+        // Links of a node where nobody of the group meets carry nothing.
+        if (most > 1 && ranks_in_node[cluster_node_of(cluster, rank)] == 1) continue;
+        if (!shape.intra ||
+            group->intra.bandwidth_bytes_per_s < shape.intra->bandwidth_bytes_per_s ||
             (group->intra.bandwidth_bytes_per_s == shape.intra->bandwidth_bytes_per_s &&
              group->intra.latency_s > shape.intra->latency_s)) {
             shape.intra = &group->intra;
