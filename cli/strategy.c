@@ -17,6 +17,7 @@ struct asked {
     const char *file, *output;
     double time_limit_s;
     int64_t seed;
+    int workers;
     bool as_json, verbose;
 };
 
@@ -121,7 +122,7 @@ static int give(struct arena *arena, const struct asked *asked,
 
 int strategy_command(int argc, char **argv, struct err *err)
 {
-    struct asked asked = {.time_limit_s = 60, .seed = 1};
+    struct asked asked = {.time_limit_s = 60, .seed = 1, .workers = 1};
     const struct option options[] = {
         {"FILE", OPTION_TEXT, &asked.file, "problem, JSON as of the IOPDDL contest, or .json.gz",
          NULL, 0, 0},
@@ -129,6 +130,10 @@ int strategy_command(int argc, char **argv, struct err *err)
          "seconds of one core, as a budget of work: equal limits, equal answers (default 60)",
          "SECONDS", 0.01, 86400},
         {"--seed", OPTION_I64, &asked.seed, "of what is drawn (default 1)", NULL, 0, 1e9},
+        {"--workers", OPTION_INT, &asked.workers,
+         "cores that search, each for the limit, and share the best choice that any has found "
+         "(default 1)",
+         "N", 1, 64},
         {"-o", OPTION_OUTPUT, &asked.output, "write the choice as JSON", "FILE", 0, 0},
         OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &asked.as_json, "the same on standard output", NULL, 0, 0},
@@ -145,6 +150,7 @@ int strategy_command(int argc, char **argv, struct err *err)
         struct progress progress = progress_start();
         struct strategy_options how = {.time_limit_s = asked.time_limit_s,
                                        .seed = (uint64_t)asked.seed,
+                                       .workers = asked.workers,
                                        .log = asked.verbose ? print_line : show_line,
                                        .log_context = &progress};
         struct strategy_answer answer = strategy_solve(&arena, &problem, &how);

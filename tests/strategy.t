@@ -102,6 +102,10 @@ for my $case ([40, 3], [120, 6]) {
     system "gzip -kf $folder/drawn.json";
     my ($again) = judge('the same, packed,', "$folder/drawn.json.gz", $problem, 0.5);
     check('and is answered alike', ($out // '') eq ($again // ' '));
+    my ($shared) = judge('the same on two cores', "$folder/drawn.json --workers 2", $problem, 0.5);
+    my (undef, $once) = answer_of("$build/meshwright strategy $folder/drawn.json --workers 2 "
+            . '--time-limit 0.5 --json');
+    check('is answered alike, too', ($shared // '') eq ($once // ' '));
 }
 
 my $graphs = $ENV{MESHWRIGHT_GRAPHS} // '../shared/graphs';

@@ -18,6 +18,16 @@ struct dual *dual_new(struct arena *arena, const struct choice_model *model)
     return dual;
 }
 
+void dual_copy(struct dual *dual, const struct dual *from)
+{
+    const struct choice_model *model = dual->model;
+    memcpy(dual->prices, from->prices, (size_t)model->point_count * sizeof(double));
+    memcpy(dual->reduced, from->reduced, (size_t)model->choice_count * sizeof(double));
+    memcpy(dual->messages, from->messages, (size_t)model->message_count * sizeof(double));
+    dual->constant = from->constant;
+    dual->bound = from->bound;
+}
+
 // The least of `others` sums of a row and a message.
 static double least_of_row(const double *row, const double *message, int others)
 {
@@ -29,39 +39,63 @@ static double least_of_row(const double *row, const double *message, int others)
     return low;
 }
 
-// Four rows at once, whose minima do not wait for each other.
-static void least_of_rows(const double *row, const double *message, int others, double low[4])
+// Two numbers side by side, as every 64-bit processor adds and compares them at once.
+typedef double pair __attribute__((vector_size(16)));
+
+static pair pair_at(const double *numbers)
 {
-    const double *second = row + others, *third = second + others, *fourth = third + others;
-    double a = row[0] + message[0], b = second[0] + message[0];
-    double c = third[0] + message[0], d = fourth[0] + message[0];
+    pair both;
+    memcpy(&both, numbers, sizeof both);
+    return both;
+}
+
+static pair lesser(pair a, pair b)
+{
+    for (int k = 0; k < 2; k++)
+        a[k] = a[k] < b[k] ? a[k] : b[k];
+    return a;
+}
+
+// Eight columns at once: `turned` has `count` of them in a row for each of the `others` numbers.
+static void least_of_eight(const double *turned, int count, const double *message, int others,
+                           double *least)
+{
+    enum { PAIRS = 4 };
+    pair low[PAIRS];
+    for (int k = 0; k < PAIRS; k++)
+        low[k] = pair_at(turned + 2 * k) + message[0];
     for (int y = 1; y < others; y++) {
-        double in_a = row[y] + message[y], in_b = second[y] + message[y];
-        double in_c = third[y] + message[y], in_d = fourth[y] + message[y];
-        a = in_a < a ? in_a : a;
-        b = in_b < b ? in_b : b;
-        c = in_c < c ? in_c : c;
-        d = in_d < d ? in_d : d;
+        const double *at = turned + (ptrdiff_t)y * count;
+        low[0] = lesser(pair_at(at) + message[y], low[0]);
+        low[1] = lesser(pair_at(at + 2) + message[y], low[1]);
+        low[2] = lesser(pair_at(at + 4) + message[y], low[2]);
+        low[3] = lesser(pair_at(at + 6) + message[y], low[3]);
     }
-    low[0] = a;
-    low[1] = b;
-    low[2] = c;
-    low[3] = d;
+    memcpy(least, low, sizeof low);
+}
+
+static void least_of_two(const double *turned, int count, const double *message, int others,
+                         double *least)
+{
+    pair low = pair_at(turned) + message[0];
+    for (int y = 1; y < others; y++)
+        low = lesser(pair_at(turned + (ptrdiff_t)y * count) + message[y], low);
+    memcpy(least, &low, sizeof low);
 }
 
 // What comes over the edge: least[x] = min over y of cost(x, y) + messages of both ends.
 static void collect(const struct dual *dual, const struct model_arc *arc, int count, double *least)
 {
-    enum { ROWS = 4 };
     const struct choice_model *model = dual->model;
     int others = model_choices(model, arc->node), x = 0;
     const double *own = dual->messages + model->messages[2 * arc->edge + arc->side];
     const double *theirs = dual->messages + model->messages[2 * arc->edge + 1 - arc->side];
-    const double *row = arc->cost;
-    for (; x + ROWS <= count; x += ROWS, row += (ptrdiff_t)ROWS * others)
-        least_of_rows(row, theirs, others, least + x);
-    for (; x < count; x++, row += others)
-        least[x] = least_of_row(row, theirs, others);
+    for (; x + 8 <= count; x += 8)
+        least_of_eight(arc->turned + x, count, theirs, others, least + x);
+    for (; x + 2 <= count; x += 2)
+        least_of_two(arc->turned + x, count, theirs, others, least + x);
+    for (; x < count; x++)
+        least[x] = least_of_row(arc->cost + (ptrdiff_t)x * others, theirs, others);
     for (x = 0; x < count; x++)
         least[x] += own[x];
 }
@@ -75,10 +109,11 @@ static int round_node(const struct dual *dual, int node, bool onwards, const int
     for (int a = model->arc_starts[node]; a < model->arc_starts[node + 1]; a++) {
         const struct model_arc *arc = &model->arcs[a];
         if ((arc->node < node) != onwards) continue;
-        int others = model_choices(model, arc->node), other = rounded[arc->node];
+        int other = rounded[arc->node];
         const double *own = dual->messages + model->messages[2 * arc->edge + arc->side];
+        const double *costs = arc->turned + (ptrdiff_t)other * count;
         for (int x = 0; x < count; x++)
-            score[x] += arc->cost[x * others + other] + own[x];
+            score[x] += costs[x] + own[x];
     }
     for (int x = 1; x < count; x++)
         if (score[x] < score[best]) best = x;
@@ -105,7 +140,7 @@ static void sweep_node(struct dual *dual, int node, bool onwards, int *rounded)
     if (rounded) rounded[node] = round_node(dual, node, onwards, rounded);
     double low = at[0];
     for (int x = 1; x < count; x++)
-        low = fmin(low, at[x]);
+        low = at[x] < low ? at[x] : low;
     dual->constant += low;
     double share = 1.0 / (ahead > behind ? ahead : behind > 0 ? behind : 1);
     for (int x = 0; x < count; x++) {

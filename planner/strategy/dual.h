@@ -17,6 +17,8 @@ struct dual {
 };
 
 struct dual *dual_new(struct arena *arena, const struct choice_model *model);
+// Takes over what another one of the same model has come to.
+void dual_copy(struct dual *dual, const struct dual *from);
 // One pass over the nodes, onwards or back; `rounded` (may be NULL) gets a choice made on the way.
 void dual_sweep(struct dual *dual, bool onwards, int *rounded);
 // Sets prices; messages stay.

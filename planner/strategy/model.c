@@ -106,8 +106,8 @@ static void put_edges(struct arena *arena, struct choice_model *model,
         int rows = model_choices(model, a), columns = model_choices(model, b);
         const struct shelved *at = shelve(&shelf, from->cost, rows, columns);
         bool any = forbids(at->cost, rows * columns);
-        put_arc(model, a, (struct model_arc){b, edge, 0, any, at->cost}, filled);
-        put_arc(model, b, (struct model_arc){a, edge, 1, any, at->turned}, filled);
+        put_arc(model, a, (struct model_arc){b, edge, 0, any, at->cost, at->turned}, filled);
+        put_arc(model, b, (struct model_arc){a, edge, 1, any, at->turned, at->cost}, filled);
         model->messages[2 * edge] = model->message_count;
         model->messages[2 * edge + 1] = model->message_count + rows;
         model->message_count += rows + columns;

@@ -7,11 +7,12 @@
 
 // One end of an edge, as its node sees it.
 struct model_arc {
-    int node;            // at the other end
-    int edge;            // of which both ends have a message: 2 * edge + (whether the second)
-    int side;            // 0: the node is the first of the edge
-    bool forbids;        // some pair is forbidden
-    const double *cost;  // [choice of the node][choice of the other]
+    int node;              // at the other end
+    int edge;              // of which both ends have a message: 2 * edge + (whether the second)
+    int side;              // 0: the node is the first of the edge
+    bool forbids;          // some pair is forbidden
+    const double *cost;    // [choice of the node][choice of the other]
+    const double *turned;  // [choice of the other][choice of the node]
 };
 
 struct model_part {

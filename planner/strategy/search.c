@@ -53,7 +53,7 @@ void search_pool_put(struct choice_search *search, struct arena *arena, const in
 double search_merit(const struct choice_search *search, enum search_goal goal)
 {
     const struct choice_state *state = search->state;
-    if (goal == SEARCH_FEASIBLE) return state->cost;
+    if (goal != SEARCH_REPAIR) return state->cost;
     return state->cost + search->excess_price * state->excess;
 }
 

@@ -9,7 +9,7 @@
 enum search_goal {
     SEARCH_PRICED,    // cost and what memory costs at the dual's prices; no limit
     SEARCH_REPAIR,    // less excess over the limit, as cheaply as can be
-    SEARCH_FEASIBLE,  // less cost within the limit
+    SEARCH_FEASIBLE,  // less cost within the limit, and where `trade` says so less memory
 };
 
 enum { SEARCH_POOL = 48, SEARCH_ARMS = 24 };
@@ -24,9 +24,12 @@ struct choice_search {
     int pool_count;
     unsigned char *allowed;  // [choice_count]
     double excess_price;     // of a unit of excess, while repairing
-    const double *prices;    // [point_count]: of the dual
-    double *repair_priced;   // [choice_count]: some of the dual's prices, and that of excess
-                             // where the limit is exceeded
+    // What memory that is left free is worth within the limit, as a share of the dual's prices:
+    // what one window saves is there for another one, wherever it is. 0: cost alone counts.
+    double trade;
+    const double *prices;   // [point_count]: of the dual
+    double *repair_priced;  // [choice_count]: some of the dual's prices, and that of excess
+                            // where the limit is exceeded
     // Kinds of windows, drawn by what they gained for their work.
     struct search_arm {
         int size, table_cap;
@@ -61,7 +64,7 @@ int search_grow(struct choice_search *search, int size, bool has_excess);
 // Solves the window and keeps the answer where it serves the goal; what it gained.
 double search_window(struct choice_search *search, enum search_goal goal,
                      const struct search_arm *arm, int count);
-// What the goal counts, without forbidden pairs, which must never become more.
+// What the goal counts beside prices, without forbidden pairs, which must never become more.
 double search_merit(const struct choice_search *search, enum search_goal goal);
 bool search_chain(struct choice_search *search, enum search_goal goal);
 int search_draw(struct choice_search *search, int count);

@@ -100,6 +100,18 @@ static void polish(struct choice_search *search, enum search_goal goal, double p
     }
 }
 
+// What the chain's nodes are priced at, more than before it.
+static double priced_change(const struct choice_search *search)
+{
+    double sum = 0;
+    for (int i = 0; i < search->journal_count; i++) {
+        int node = search->journal_nodes[i];
+        const double *priced = search->priced + search->model->starts[node];
+        sum += priced[search->state->choice[node]] - priced[search->journal_choices[i]];
+    }
+    return sum;
+}
+
 static int first_node(struct choice_search *search, enum search_goal goal)
 {
     const struct choice_model *model = search->model;
@@ -125,9 +137,12 @@ bool search_chain(struct choice_search *search, enum search_goal goal)
     search->other_work += model->node_count / 8;
     bool ok = run_chain(search, price_ratio);
     if (ok) polish(search, goal, price_ratio);
-    ok = ok && search->state->forbidden <= forbidden && search_merit(search, goal) <= merit &&
+    double after = search_merit(search, goal);
+    if (goal == SEARCH_FEASIBLE && search->trade > 0)
+        after += search->trade * priced_change(search);
+    ok = ok && search->state->forbidden <= forbidden && after <= merit &&
          (goal != SEARCH_FEASIBLE || search->state->excess <= 0);
-    bool gains = ok && search_merit(search, goal) < merit;
+    bool gains = ok && after < merit;
     for (int i = 0; i < search->journal_count; i++)
         search->is_taken[search->journal_nodes[i]] = 0;
     if (!ok) {

@@ -120,8 +120,9 @@ static struct standing standing_of(const struct choice_search *search, enum sear
         .excess = search->state->excess,
         .forbidden = search->state->forbidden,
     };
-    standing.merit = goal == SEARCH_PRICED ? standing.cost + priced_of(search, count)
-                                           : search_merit(search, goal);
+    double ratio = goal == SEARCH_PRICED ? 1 : goal == SEARCH_FEASIBLE ? search->trade : 0;
+    standing.merit = search_merit(search, goal);
+    if (ratio > 0) standing.merit += ratio * priced_of(search, count);
     return standing;
 }
 
@@ -166,10 +167,11 @@ static double try_answer(struct choice_search *search, enum search_goal goal, in
     double over = point >= 0 ? search->state->used[point] - search->model->room[point] : 0;
     state_move(search->state, search->nodes, count, search->chosen, NULL);
     *again = goal == SEARCH_FEASIBLE;
-    if (point >= 0 && after.cost <= before.cost)
-        charge_point(search, options, point, before.cost - after.cost, over);
-    else if (options->price_ratio > 0)
-        options->price_ratio *= options->price_ratio < 0.05 ? 0 : 0.4;
+    if (point >= 0 && after.merit <= before.merit)
+        charge_point(search, options, point, before.merit - after.merit, over);
+    else if (options->price_ratio > search->trade)
+        options->price_ratio =
+            fmax(search->trade, options->price_ratio < 0.05 ? 0 : 0.4 * options->price_ratio);
     else
         *again = false;
     return 0;
@@ -186,6 +188,7 @@ double search_window(struct choice_search *search, enum search_goal goal,
         .allowed = from_pool ? search->allowed : NULL,
         .table_cap = arm->table_cap,
     };
+    if (goal == SEARCH_FEASIBLE) options.price_ratio = fmax(options.price_ratio, search->trade);
     if (goal == SEARCH_REPAIR && search_draw(search, 3) > 0) {
         options.priced = search->repair_priced;
         options.price_ratio = 1;

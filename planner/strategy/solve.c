@@ -1,38 +1,17 @@
-#include "planner/strategy/solve.h"
 #include "planner/strategy/exact.h"
-#include "planner/strategy/round.h"
-#include "planner/strategy/search.h"
+#include "planner/strategy/solver.h"
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 // Entries a second: measured, see solve.h.
 static const double STRATEGY_RATE = 3.5e8;
 // What was done before, in the same measure, for a cost of an edge.
 enum { READ_WORK = 130 };
-
-struct solver {
-    struct arena *arena, scratch;
-    const struct strategy_problem *problem;
-    const struct strategy_options *options;
-    const struct reduced *reduced;
-    const struct choice_model *model;
-    struct dual *dual;
-    struct rounding *rounding;
-    struct choice_state *state;
-    struct choice_search *search;
-    double *prices, *best_prices, *slope, *priced;
-    double best_bound, target, eta;
-    int stalled;
-    int *rounded, *best;  // the best choice of the model
-    double best_cost;     // INFINITY: none yet
-    int64_t work, budget;
-    int64_t bound;
-    bool is_cut, is_proven;
-    clock_t started;  // processor time
-};
+// Of the work, when all cores meet first.
+#define FIRST_MEETING 0.65
 
 double strategy_gap(const struct strategy_answer *answer)
 {
@@ -61,97 +40,20 @@ static void say(struct solver *solver, const char *what)
     arena_reset(&solver->scratch, mark);
 }
 
-static bool is_over(struct solver *solver, double share)
+static int cores_of(const struct solver *solver)
+{
+    return solver->options->workers > 1 ? solver->options->workers : 1;
+}
+
+bool solver_is_over(struct solver *solver, double share)
 {
     if (solver->is_proven) return true;
     if ((double)(solver->work + search_work(solver->search)) >= share * (double)solver->budget) {
         return true;
     }
     double took_s = (double)(clock() - solver->started) / CLOCKS_PER_SEC;
-    solver->is_cut = took_s > 2 * solver->options->time_limit_s + 1;
+    solver->is_cut = took_s > 2 * solver->options->time_limit_s * cores_of(solver) + 1;
     return solver->is_cut;
-}
-
-// The slope of the bound: what the rounded choice uses above the room.
-static void find_slope(struct solver *solver, double *used)
-{
-    const struct choice_model *model = solver->model;
-    memset(used, 0, (size_t)(model->point_count + 1) * sizeof(double));
-    for (int p = 0; p < model->part_count; p++) {
-        const struct model_part *part = &model->parts[p];
-        double usage = model->usages[part->usage + solver->rounded[model->part_nodes[p]]];
-        used[part->birth] += usage;
-        used[part->death] -= usage;
-    }
-    double sum = 0;
-    for (int t = 0; t < model->point_count; t++) {
-        sum += used[t];
-        double slope = sum - model->room[t];
-        if (slope < 0 && solver->prices[t] <= 0 && solver->slope[t] <= 0) slope = 0;
-        solver->slope[t] = 0.7 * solver->slope[t] + 0.3 * slope;
-        used[t] = slope;
-    }
-}
-
-// A step along the smoothed slope (Polyak), its gap kept within 0.2 to 10 % of the target.
-static void step_prices(struct solver *solver)
-{
-    const struct choice_model *model = solver->model;
-    struct arena_mark mark = arena_mark(&solver->scratch);
-    double *used = ARENA_NEW(&solver->scratch, double, model->point_count + 1);
-    find_slope(solver, used);
-    double norm = 0, target = fmax(fabs(solver->target), 1);
-    for (int t = 0; t < model->point_count; t++)
-        norm += used[t] * used[t];
-    double gap = fmin(fmax(solver->target - solver->dual->bound, 0.002 * target), 0.1 * target);
-    double step = norm > 0 ? solver->eta * gap / norm : 0;
-    for (int t = 0; t < model->point_count; t++)
-        solver->prices[t] = fmax(0, solver->prices[t] + step * solver->slope[t]);
-    dual_set_prices(solver->dual, &solver->scratch, solver->prices);
-    solver->work += 3 * (int64_t)model->choice_count + 4 * model->point_count;
-    arena_reset(&solver->scratch, mark);
-}
-
-static void keep_prices(struct solver *solver)
-{
-    const struct choice_model *model = solver->model;
-    size_t bytes = (size_t)model->point_count * sizeof(double);
-    double bound = solver->dual->bound;
-    if (bound > solver->best_bound) {
-        solver->stalled = bound > solver->best_bound + 1e-5 * fabs(bound) ? 0 : solver->stalled + 1;
-        solver->best_bound = bound;
-        if (!isfinite(solver->best_cost)) solver->target = bound + 0.05 * fabs(bound);
-        memcpy(solver->best_prices, solver->prices, bytes);
-    } else {
-        solver->stalled++;
-    }
-    bool collapsed = bound < solver->best_bound - 0.05 * fabs(solver->target);
-    if (solver->stalled < 25 && !collapsed) return;
-    solver->stalled = 0;
-    solver->eta *= 0.75;
-    if (!collapsed) return;
-    memcpy(solver->prices, solver->best_prices, bytes);
-    dual_set_prices(solver->dual, &solver->scratch, solver->prices);
-}
-
-static void run_dual(struct solver *solver, double share)
-{
-    enum { LEAST = 10 };
-    bool has_prices = solver->model->point_count > 0;
-    for (int i = 0; (i < LEAST && !solver->is_proven) || !is_over(solver, share); i++) {
-        dual_sweep(solver->dual, true, solver->rounded);
-        dual_sweep(solver->dual, false, NULL);
-        solver->work += 2 * solver->model->entry_count + 2 * solver->model->choice_count;
-        keep_prices(solver);
-        if (solver->eta < 1e-3) solver->eta = 0.5;
-        if (has_prices) step_prices(solver);
-    }
-    memcpy(solver->prices, solver->best_prices,
-           (size_t)solver->model->point_count * sizeof(double));
-    dual_set_prices(solver->dual, &solver->scratch, solver->prices);
-    dual_price_choices(solver->model, &solver->scratch, solver->prices, solver->priced);
-    solver->search->priced = solver->priced;
-    solver->search->prices = solver->prices;
 }
 
 static double priced_cost(const struct solver *solver)
@@ -211,9 +113,9 @@ static void descend(struct solver *solver, double share)
 {
     double end = fmin(share, work_share(solver) + 0.15);
     double before = priced_cost(solver);
-    while (!is_over(solver, end)) {
+    while (!solver_is_over(solver, end)) {
         double next = fmin(end, work_share(solver) + 0.02);
-        while (!is_over(solver, next))
+        while (!solver_is_over(solver, next))
             search_step(solver->search, SEARCH_PRICED);
         double after = priced_cost(solver);
         if (after > before - 0.001 * fabs(before)) break;
@@ -239,8 +141,8 @@ static void repair(struct solver *solver, double share)
     state_set(state, state->choice);
     solver->search->excess_price = first_excess_price(solver);
     double before = state->excess;
-    for (int64_t step = 1; (state->excess > 0 || state->forbidden > 0) && !is_over(solver, share);
-         step++) {
+    for (int64_t step = 1;
+         (state->excess > 0 || state->forbidden > 0) && !solver_is_over(solver, share); step++) {
         search_step(solver->search, SEARCH_REPAIR);
         if (step % search_repair_steps(solver->search)) continue;
         if (state->excess > 0.9 * before && solver->search->excess_price < 1e30)
@@ -252,13 +154,41 @@ static void repair(struct solver *solver, double share)
     keep_best(solver);
 }
 
+// Less cost until little is gained by a slice of work.
+static void lessen(struct solver *solver, double share)
+{
+    static const double SLICE = 0.01, LITTLE = 2e-4;
+    struct choice_state *state = solver->state;
+    solver->search->trade = 0;
+    for (double before = INFINITY;
+         before - state->cost > LITTLE * fabs(before) || !isfinite(before);) {
+        double next = fmin(share, work_share(solver) + SLICE);
+        before = state->cost;
+        while (!solver_is_over(solver, next))
+            search_step(solver->search, SEARCH_FEASIBLE);
+        if (solver_is_over(solver, share)) break;
+    }
+    state_set(state, state->choice);
+    keep_best(solver);
+}
+
+// Less cost, and in turn less memory where it is dear, for which other choices have use then.
 static void better(struct solver *solver, double share)
 {
-    while (!is_over(solver, share))
-        search_step(solver->search, SEARCH_FEASIBLE);
-    state_set(solver->state, solver->state->choice);
-    say(solver, "search");
-    keep_best(solver);
+    static const double SLICE = 0.01, TRADES[] = {1, 0.5, 0.75, 0.25};
+    for (int i = 0;; i++) {
+        lessen(solver, share);
+        say(solver, "search");
+        if (solver_is_over(solver, share)) break;
+        if (solver->state->cost > 1.003 * solver->best_cost) state_set(solver->state, solver->best);
+        solver->search->trade = TRADES[i % 4];
+        double next = fmin(share, work_share(solver) + SLICE);
+        while (!solver_is_over(solver, next))
+            search_step(solver->search, SEARCH_FEASIBLE);
+        state_set(solver->state, solver->state->choice);
+        say(solver, "trade");
+    }
+    if (solver->state->cost > solver->best_cost) state_set(solver->state, solver->best);
 }
 
 // Costs of edges: what reading and reducing take grows with these.
@@ -278,6 +208,7 @@ static void start(struct solver *solver)
     solver->prices = ARENA_NEW(arena, double, model->point_count);
     solver->best_prices = ARENA_NEW(arena, double, model->point_count);
     solver->slope = ARENA_NEW(arena, double, model->point_count);
+    solver->slope_squares = ARENA_NEW(arena, double, model->point_count);
     solver->priced = ARENA_NEW(arena, double, model->choice_count);
     solver->rounded = ARENA_NEW(arena, int, model->node_count);
     solver->best = ARENA_NEW(arena, int, model->node_count);
@@ -335,25 +266,135 @@ static void certify(struct solver *solver)
     if (bound > solver->bound) solver->bound = bound;
 }
 
+// Another core's search, which begins with what the first one has bounded so far.
+struct helper {
+    struct solver solver;
+    struct strategy_options options;
+    struct arena arena;
+    const struct solver *first;
+    pthread_t thread;
+};
+
+// The search of one round at the prices that are.
+static void search_round(struct solver *solver, double alone, double end)
+{
+    round_all(solver);
+    descend(solver, end);
+    repair(solver, end);
+    if (!isfinite(solver->best_cost)) return;
+    if (solver->state->excess > 0 || solver->state->forbidden > 0)
+        state_set(solver->state, solver->best);
+    search_pool_put(solver->search, solver->arena, solver->best);
+    better(solver, alone);
+}
+
+// All cores leave with the best choice that one of them has.
+static void meet(struct solver *solver)
+{
+    if (!solver->meeting) return;
+    double least = meeting_best(solver->meeting, solver->who, solver->best_cost, solver->best);
+    if (least >= solver->best_cost) return;
+    solver->best_cost = least;
+    solver->target = fmin(solver->target, least);
+    search_pool_put(solver->search, solver->arena, solver->best);
+    state_set(solver->state, solver->best);
+}
+
+// From a share of the work to its end, with a meeting after every twentieth.
+static void search_together(struct solver *solver, const struct solver *first)
+{
+    enum { MEETINGS = 8, MIXED = 2 };
+    for (int i = 1; i <= MEETINGS; i++) {
+        double share = 1 - 0.05 * (MEETINGS - i);
+        if (isfinite(solver->best_cost)) better(solver, share);
+        meet(solver);
+        if (i == 1 && first != solver) {
+            memcpy(solver->prices, first->best_prices,
+                   (size_t)solver->model->point_count * sizeof(double));
+            solver_price(solver);
+        }
+        if (i == MIXED && isfinite(solver->best_cost)) mix(solver);
+    }
+}
+
+static void *help(void *context)
+{
+    struct helper *helper = context;
+    search_round(&helper->solver, FIRST_MEETING, FIRST_MEETING);
+    search_together(&helper->solver, helper->first);
+    arena_free(&helper->solver.scratch);
+    return NULL;
+}
+
+static void start_helper(struct solver *first, struct helper *helper, int who)
+{
+    helper->options = *first->options;
+    helper->options.log = NULL;
+    helper->options.seed += (uint64_t)who * 1000003;
+    helper->first = first;
+    helper->solver = (struct solver){
+        .arena = &helper->arena,
+        .problem = first->problem,
+        .options = &helper->options,
+        .reduced = first->reduced,
+        .model = first->model,
+        .started = first->started,
+        .who = who,
+        .meeting = first->meeting,
+    };
+    struct solver *solver = &helper->solver;
+    start(solver);
+    solver->work = first->work;
+    solver->target = first->target;
+    solver->best_bound = first->best_bound;
+    memcpy(solver->prices, first->prices, (size_t)first->model->point_count * sizeof(double));
+    memcpy(solver->best_prices, first->prices, (size_t)first->model->point_count * sizeof(double));
+    dual_copy(solver->dual, first->dual);
+    solver_price(solver);
+}
+
+// The other cores begin; how many did.
+static int start_helpers(struct solver *solver, struct helper *helpers, int count)
+{
+    int started = 0;
+    if (count > 0)
+        solver->meeting = meeting_new(solver->arena, count + 1, solver->model->node_count);
+    for (int i = 0; i < count; i++)
+        start_helper(solver, &helpers[i], i + 1);
+    while (started < count &&
+           pthread_create(&helpers[started].thread, NULL, help, &helpers[started]) == 0)
+        started++;
+    for (int i = started; i < count; i++) {
+        meeting_leave(solver->meeting);
+        arena_free(&helpers[i].solver.scratch);
+    }
+    return started;
+}
+
 static void solve_model(struct solver *solver)
 {
     static const struct {
         double dual, alone, end;  // shares of the budget
-    } ROUNDS[] = {{0.15, 0.2, 0.22}, {0.5, 0.7, 1}};
+    } ROUNDS[] = {{0.15, 0.2, 0.22}, {0.5, FIRST_MEETING, 1}};
+    int count = cores_of(solver) - 1, started = 0;
+    struct helper *helpers = ARENA_NEW(solver->arena, struct helper, count);
     for (int round = 0; round < 2 && !solver->is_proven; round++) {
-        run_dual(solver, ROUNDS[round].dual);
+        solver_ascend(solver, ROUNDS[round].dual);
         say(solver, "dual");
-        round_all(solver);
-        descend(solver, ROUNDS[round].end);
-        repair(solver, ROUNDS[round].end);
-        if (!isfinite(solver->best_cost)) continue;
-        if (solver->state->excess > 0 || solver->state->forbidden > 0)
-            state_set(solver->state, solver->best);
-        search_pool_put(solver->search, solver->arena, solver->best);
-        better(solver, ROUNDS[round].alone);
+        if (round == 0) started = start_helpers(solver, helpers, count);
+        search_round(solver, ROUNDS[round].alone, ROUNDS[round].end);
+        if (round > 0 || !isfinite(solver->best_cost)) continue;
         mix(solver);
         better(solver, ROUNDS[round].end);
     }
+    search_together(solver, solver);
+    for (int i = 0; i < started; i++) {
+        pthread_join(helpers[i].thread, NULL);
+        solver->is_cut |= helpers[i].solver.is_cut;
+    }
+    for (int i = 0; i < count; i++)
+        arena_free(&helpers[i].arena);
+    if (solver->meeting) meeting_end(solver->meeting);
     if (!solver->is_proven) certify(solver);
 }
 

@@ -14,6 +14,7 @@
 struct strategy_options {
     double time_limit_s;
     uint64_t seed;
+    int workers;  // cores that search, each for the limit, and share what they find; 0 and 1: one
     void (*log)(void *context, const char *line);  // NULL: silent
     void *log_context;
 };

@@ -54,9 +54,9 @@ static void open_node(struct choice_window *window, const struct window_options 
     for (int a = model->arc_starts[node]; a < model->arc_starts[node + 1]; a++) {
         const struct model_arc *arc = &model->arcs[a];
         if (window->index_of[arc->node] >= 0) continue;
-        int others = model_choices(model, arc->node);
+        const double *costs = arc->turned + (size_t)choice[arc->node] * (size_t)count;
         for (int x = 0; x < count; x++)
-            unary[x] += arc->cost[x * others + choice[arc->node]];
+            unary[x] += costs[x];
         window->work += count;
     }
     for (int x = 0; x < count; x++) {
