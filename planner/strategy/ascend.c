@@ -4,7 +4,7 @@
 #include <string.h>
 
 // The slope of the bound: what the rounded choice uses above the room.
-static void find_slope(struct solver *solver, double *used)
+static void find_slope(struct strategy_solver *solver, double *used)
 {
     const struct choice_model *model = solver->model;
     memset(used, 0, (size_t)(model->point_count + 1) * sizeof(double));
@@ -26,7 +26,7 @@ static void find_slope(struct solver *solver, double *used)
 
 // How far a price goes for a unit of its slope: points at which little is used beside others move
 // as fast as those at which much is. `sizes` are the mean squares of slopes, the last ones most.
-static void size_steps(struct solver *solver, const double *slope, double *reach)
+static void size_steps(struct strategy_solver *solver, const double *slope, double *reach)
 {
     static const double FADES = 0.7, LEAST = 1e-3;
     int count = solver->model->point_count;
@@ -42,7 +42,7 @@ static void size_steps(struct solver *solver, const double *slope, double *reach
 }
 
 // A step along the smoothed slope (Polyak), its gap kept within 0.2 to 5 % of the target.
-static void step_prices(struct solver *solver)
+static void step_prices(struct strategy_solver *solver)
 {
     const struct choice_model *model = solver->model;
     struct arena_mark mark = arena_mark(&solver->scratch);
@@ -62,7 +62,7 @@ static void step_prices(struct solver *solver)
     arena_reset(&solver->scratch, mark);
 }
 
-static void keep_prices(struct solver *solver)
+static void keep_prices(struct strategy_solver *solver)
 {
     const struct choice_model *model = solver->model;
     size_t bytes = (size_t)model->point_count * sizeof(double);
@@ -84,7 +84,7 @@ static void keep_prices(struct solver *solver)
     dual_set_prices(solver->dual, &solver->scratch, solver->prices);
 }
 
-void solver_ascend(struct solver *solver, double share)
+void solver_ascend(struct strategy_solver *solver, double share)
 {
     enum { LEAST = 10 };
     bool has_prices = solver->model->point_count > 0;
@@ -99,12 +99,14 @@ void solver_ascend(struct solver *solver, double share)
     memcpy(solver->prices, solver->best_prices,
            (size_t)solver->model->point_count * sizeof(double));
     dual_set_prices(solver->dual, &solver->scratch, solver->prices);
-    solver_price(solver);
+    solver_price(solver, 1);
 }
 
-void solver_price(struct solver *solver)
+void solver_price(struct strategy_solver *solver, double ratio)
 {
     dual_price_choices(solver->model, &solver->scratch, solver->prices, solver->priced);
+    for (int x = 0; x < solver->model->choice_count; x++)
+        solver->priced[x] *= ratio;
     solver->search->priced = solver->priced;
     solver->search->prices = solver->prices;
 }

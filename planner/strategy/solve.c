@@ -1,3 +1,4 @@
+#include "planner/strategy/solve.h"
 #include "planner/strategy/exact.h"
 #include "planner/strategy/solver.h"
 
@@ -11,7 +12,10 @@ static const double STRATEGY_RATE = 3.5e8;
 // What was done before, in the same measure, for a cost of an edge.
 enum { READ_WORK = 130 };
 // Of the work, when all cores meet first.
-#define FIRST_MEETING 0.65
+#define FIRST_MEETING 0.75
+// What memory costs in an attempt, of its price.
+enum { RATIO_COUNT = 3 };
+static const double RATIOS[RATIO_COUNT] = {1, 1.15, 1.3};
 
 double strategy_gap(const struct strategy_answer *answer)
 {
@@ -19,7 +23,7 @@ double strategy_gap(const struct strategy_answer *answer)
     return cost > 0 ? (cost - (double)answer->bound) / cost : 0;
 }
 
-static void say(struct solver *solver, const char *what)
+static void say(struct strategy_solver *solver, const char *what)
 {
     const struct strategy_options *options = solver->options;
     if (!options->log) return;
@@ -40,12 +44,12 @@ static void say(struct solver *solver, const char *what)
     arena_reset(&solver->scratch, mark);
 }
 
-static int cores_of(const struct solver *solver)
+static int cores_of(const struct strategy_solver *solver)
 {
     return solver->options->workers > 1 ? solver->options->workers : 1;
 }
 
-bool solver_is_over(struct solver *solver, double share)
+bool solver_is_over(struct strategy_solver *solver, double share)
 {
     if (solver->is_proven) return true;
     if ((double)(solver->work + search_work(solver->search)) >= share * (double)solver->budget) {
@@ -56,7 +60,7 @@ bool solver_is_over(struct solver *solver, double share)
     return solver->is_cut;
 }
 
-static double priced_cost(const struct solver *solver)
+static double priced_cost(const struct strategy_solver *solver)
 {
     const struct choice_model *model = solver->model;
     double sum = solver->state->cost + (double)solver->state->forbidden * REDUCED_FORBIDDEN;
@@ -66,7 +70,7 @@ static double priced_cost(const struct solver *solver)
 }
 
 // Sweeps at fixed prices, now and then rounded in every order; the cheapest at these prices stays.
-static void round_all(struct solver *solver)
+static void round_all(struct strategy_solver *solver)
 {
     enum { SWEEPS = 12, EVERY = 4 };
     double least = INFINITY;
@@ -91,7 +95,7 @@ static void round_all(struct solver *solver)
     state_set(solver->state, kept);
 }
 
-static void keep_best(struct solver *solver)
+static void keep_best(struct strategy_solver *solver)
 {
     const struct choice_state *state = solver->state;
     if (state->forbidden > 0 || state->excess > 0 || state->cost >= solver->best_cost) return;
@@ -103,13 +107,13 @@ static void keep_best(struct solver *solver)
     solver->is_proven = (double)solver->bound >= state->cost;
 }
 
-static double work_share(const struct solver *solver)
+static double work_share(const struct strategy_solver *solver)
 {
     return (double)(solver->work + search_work(solver->search)) / (double)solver->budget;
 }
 
 // At the dual's prices, until little is gained.
-static void descend(struct solver *solver, double share)
+static void descend(struct strategy_solver *solver, double share)
 {
     double end = fmin(share, work_share(solver) + 0.15);
     double before = priced_cost(solver);
@@ -125,7 +129,7 @@ static void descend(struct solver *solver, double share)
 }
 
 // Of what is exceeded, at the dual's prices there: a little more than memory is worth.
-static double first_excess_price(const struct solver *solver)
+static double first_excess_price(const struct strategy_solver *solver)
 {
     const struct choice_state *state = solver->state;
     double sum = 0;
@@ -135,7 +139,7 @@ static double first_excess_price(const struct solver *solver)
     return fmax(1.5 * sum / fmax(state->excess, 1), least);
 }
 
-static void repair(struct solver *solver, double share)
+static void repair(struct strategy_solver *solver, double share)
 {
     struct choice_state *state = solver->state;
     state_set(state, state->choice);
@@ -155,7 +159,7 @@ static void repair(struct solver *solver, double share)
 }
 
 // Less cost until little is gained by a slice of work.
-static void lessen(struct solver *solver, double share)
+static void lessen(struct strategy_solver *solver, double share)
 {
     static const double SLICE = 0.01, LITTLE = 2e-4;
     struct choice_state *state = solver->state;
@@ -172,21 +176,47 @@ static void lessen(struct solver *solver, double share)
     keep_best(solver);
 }
 
-// Less cost, and in turn less memory where it is dear, for which other choices have use then.
-static void better(struct solver *solver, double share)
+// Less memory where it is dear, for which other choices have use then.
+static void trade(struct strategy_solver *solver, double ratio, double end)
+{
+    solver->search->trade = ratio;
+    while (!solver_is_over(solver, end))
+        search_step(solver->search, SEARCH_FEASIBLE);
+    state_set(solver->state, solver->state->choice);
+    say(solver, "trade");
+}
+
+// Past the limit and back: for a while as the dual's prices say, at another ratio each time, then
+// repaired. What cannot be repaired is given up.
+static void cross(struct strategy_solver *solver, double ratio, double end)
+{
+    static const double REPAIR = 0.04;
+    solver_price(solver, ratio);
+    while (!solver_is_over(solver, end))
+        search_step(solver->search, SEARCH_PRICED);
+    repair(solver, end + REPAIR);
+    solver_price(solver, 1);
+    if (solver->state->excess > 0 || solver->state->forbidden > 0)
+        state_set(solver->state, solver->best);
+}
+
+// Less cost, and in turn less memory or more than there is, to come by other choices.
+static void better(struct strategy_solver *solver, double share)
 {
     static const double SLICE = 0.01, TRADES[] = {1, 0.5, 0.75, 0.25};
+    static const double CROSSES[] = {1, 1.3, 0.8, 1.15};
+    enum { TURNS = 4, FAR = 3 };
     for (int i = 0;; i++) {
         lessen(solver, share);
         say(solver, "search");
         if (solver_is_over(solver, share)) break;
+        double end = fmin(share, work_share(solver) + SLICE);
+        search_pool_put(solver->search, solver->arena, solver->state->choice);
         if (solver->state->cost > 1.003 * solver->best_cost) state_set(solver->state, solver->best);
-        solver->search->trade = TRADES[i % 4];
-        double next = fmin(share, work_share(solver) + SLICE);
-        while (!solver_is_over(solver, next))
-            search_step(solver->search, SEARCH_FEASIBLE);
-        state_set(solver->state, solver->state->choice);
-        say(solver, "trade");
+        if (i % FAR == FAR - 1)
+            cross(solver, CROSSES[i / FAR % TURNS], end);
+        else
+            trade(solver, TRADES[i % TURNS], end);
     }
     if (solver->state->cost > solver->best_cost) state_set(solver->state, solver->best);
 }
@@ -197,7 +227,7 @@ static int64_t problem_entries(const struct strategy_problem *problem)
     return problem->edge_costs.starts[problem->edge_count];
 }
 
-static void start(struct solver *solver)
+static void start(struct strategy_solver *solver)
 {
     const struct choice_model *model = solver->model;
     struct arena *arena = solver->arena;
@@ -226,7 +256,7 @@ static void start(struct solver *solver)
 }
 
 // What GLPK can prove is not searched.
-static bool solve_exactly(struct solver *solver, struct strategy_answer *answer)
+static bool solve_exactly(struct strategy_solver *solver, struct strategy_answer *answer)
 {
     if (!exact_fits(solver->model)) return false;
     struct exact exact = exact_solve(solver->arena, solver->model);
@@ -243,7 +273,7 @@ static bool solve_exactly(struct solver *solver, struct strategy_answer *answer)
 
 // What was found this round goes into the pool and the best of all goes on: windows from the pool
 // put the better parts of both together.
-static void mix(struct solver *solver)
+static void mix(struct strategy_solver *solver)
 {
     enum { COPIES = 6 };
     for (int i = 0; i < COPIES; i++)
@@ -253,7 +283,7 @@ static void mix(struct solver *solver)
 
 // The bound of the best prices, whose messages are those of the prices that were tried last: swept
 // until they are as good, within a thirtieth of the budget.
-static void certify(struct solver *solver)
+static void certify(struct strategy_solver *solver)
 {
     enum { SHARE = 30 };
     int64_t sweep = 4 * solver->model->entry_count + 1;
@@ -268,28 +298,41 @@ static void certify(struct solver *solver)
 
 // Another core's search, which begins with what the first one has bounded so far.
 struct helper {
-    struct solver solver;
+    struct strategy_solver solver;
     struct strategy_options options;
     struct arena arena;
-    const struct solver *first;
+    const struct strategy_solver *first;
     pthread_t thread;
 };
 
-// The search of one round at the prices that are.
-static void search_round(struct solver *solver, double alone, double end)
+// A choice from the dual's messages, bettered where memory costs `ratio` of its price and brought
+// within the limit: dearer memory leaves less to repair, cheaper memory less to win back.
+static void attempt(struct strategy_solver *solver, double ratio, double end)
 {
+    static const double ALONE = 0.02;
     round_all(solver);
+    solver_price(solver, ratio);
     descend(solver, end);
     repair(solver, end);
-    if (!isfinite(solver->best_cost)) return;
-    if (solver->state->excess > 0 || solver->state->forbidden > 0)
-        state_set(solver->state, solver->best);
+    solver_price(solver, 1);
+    if (solver->state->excess > 0 || solver->state->forbidden > 0) return;
+    better(solver, fmin(end, work_share(solver) + ALONE));
     search_pool_put(solver->search, solver->arena, solver->best);
-    better(solver, alone);
+}
+
+// The search of one round at the prices that are, from the best of some attempts.
+static void search_round(struct strategy_solver *solver, const double *ratios, int count,
+                         double end)
+{
+    for (int i = 0; i < count; i++)
+        attempt(solver, ratios[i], end);
+    if (!isfinite(solver->best_cost)) return;
+    state_set(solver->state, solver->best);
+    better(solver, end);
 }
 
 // All cores leave with the best choice that one of them has.
-static void meet(struct solver *solver)
+static void meet(struct strategy_solver *solver)
 {
     if (!solver->meeting) return;
     double least = meeting_best(solver->meeting, solver->who, solver->best_cost, solver->best);
@@ -301,9 +344,9 @@ static void meet(struct solver *solver)
 }
 
 // From a share of the work to its end, with a meeting after every twentieth.
-static void search_together(struct solver *solver, const struct solver *first)
+static void search_together(struct strategy_solver *solver, const struct strategy_solver *first)
 {
-    enum { MEETINGS = 8, MIXED = 2 };
+    enum { MEETINGS = 6, MIXED = 3 };
     for (int i = 1; i <= MEETINGS; i++) {
         double share = 1 - 0.05 * (MEETINGS - i);
         if (isfinite(solver->best_cost)) better(solver, share);
@@ -311,7 +354,7 @@ static void search_together(struct solver *solver, const struct solver *first)
         if (i == 1 && first != solver) {
             memcpy(solver->prices, first->best_prices,
                    (size_t)solver->model->point_count * sizeof(double));
-            solver_price(solver);
+            solver_price(solver, 1);
         }
         if (i == MIXED && isfinite(solver->best_cost)) mix(solver);
     }
@@ -320,19 +363,19 @@ static void search_together(struct solver *solver, const struct solver *first)
 static void *help(void *context)
 {
     struct helper *helper = context;
-    search_round(&helper->solver, FIRST_MEETING, FIRST_MEETING);
+    search_round(&helper->solver, RATIOS, RATIO_COUNT, FIRST_MEETING);
     search_together(&helper->solver, helper->first);
     arena_free(&helper->solver.scratch);
     return NULL;
 }
 
-static void start_helper(struct solver *first, struct helper *helper, int who)
+static void start_helper(struct strategy_solver *first, struct helper *helper, int who)
 {
     helper->options = *first->options;
     helper->options.log = NULL;
     helper->options.seed += (uint64_t)who * 1000003;
     helper->first = first;
-    helper->solver = (struct solver){
+    helper->solver = (struct strategy_solver){
         .arena = &helper->arena,
         .problem = first->problem,
         .options = &helper->options,
@@ -342,7 +385,7 @@ static void start_helper(struct solver *first, struct helper *helper, int who)
         .who = who,
         .meeting = first->meeting,
     };
-    struct solver *solver = &helper->solver;
+    struct strategy_solver *solver = &helper->solver;
     start(solver);
     solver->work = first->work;
     solver->target = first->target;
@@ -350,11 +393,11 @@ static void start_helper(struct solver *first, struct helper *helper, int who)
     memcpy(solver->prices, first->prices, (size_t)first->model->point_count * sizeof(double));
     memcpy(solver->best_prices, first->prices, (size_t)first->model->point_count * sizeof(double));
     dual_copy(solver->dual, first->dual);
-    solver_price(solver);
+    solver_price(solver, 1);
 }
 
 // The other cores begin; how many did.
-static int start_helpers(struct solver *solver, struct helper *helpers, int count)
+static int start_helpers(struct strategy_solver *solver, struct helper *helpers, int count)
 {
     int started = 0;
     if (count > 0)
@@ -371,22 +414,24 @@ static int start_helpers(struct solver *solver, struct helper *helpers, int coun
     return started;
 }
 
-static void solve_model(struct solver *solver)
+static void solve_model(struct strategy_solver *solver)
 {
     static const struct {
-        double dual, alone, end;  // shares of the budget
-    } ROUNDS[] = {{0.15, 0.2, 0.22}, {0.5, FIRST_MEETING, 1}};
+        double dual, end;  // shares of the budget
+        const double *ratios;
+        int ratio_count;
+    } ROUNDS[] = {{0.15, 0.24, RATIOS + RATIO_COUNT - 1, 1}, {0.5, FIRST_MEETING, RATIOS, 2}};
     int count = cores_of(solver) - 1, started = 0;
     struct helper *helpers = ARENA_NEW(solver->arena, struct helper, count);
     for (int round = 0; round < 2 && !solver->is_proven; round++) {
         solver_ascend(solver, ROUNDS[round].dual);
         say(solver, "dual");
         if (round == 0) started = start_helpers(solver, helpers, count);
-        search_round(solver, ROUNDS[round].alone, ROUNDS[round].end);
-        if (round > 0 || !isfinite(solver->best_cost)) continue;
-        mix(solver);
-        better(solver, ROUNDS[round].end);
+        search_round(solver, ROUNDS[round].ratios, ROUNDS[round].ratio_count, ROUNDS[round].end);
+        if (isfinite(solver->best_cost)) mix(solver);
     }
+    // However long it takes to find any.
+    if (!isfinite(solver->best_cost)) repair(solver, 1);
     search_together(solver, solver);
     for (int i = 0; i < started; i++) {
         pthread_join(helpers[i].thread, NULL);
@@ -402,7 +447,7 @@ struct strategy_answer strategy_solve(struct arena *arena, const struct strategy
                                       const struct strategy_options *options)
 {
     struct strategy_answer answer = {0};
-    struct solver solver = {
+    struct strategy_solver solver = {
         .arena = arena, .problem = problem, .options = options, .started = clock()};
     solver.reduced = reduced_make(arena, problem);
     solver.model = model_make(arena, solver.reduced);

@@ -8,7 +8,7 @@
 
 // A solver at work: one a core. Included by planner/strategy/solve.c and ascend.c alone.
 
-struct solver {
+struct strategy_solver {
     struct arena *arena, scratch;
     const struct strategy_problem *problem;
     const struct strategy_options *options;
@@ -32,8 +32,8 @@ struct solver {
     struct meeting *meeting;
 };
 
-bool solver_is_over(struct solver *solver, double share);
+bool solver_is_over(struct strategy_solver *solver, double share);
 // Steps of the dual's prices until that share of the work; the best prices stay.
-void solver_ascend(struct solver *solver, double share);
-// What searches count at these prices.
-void solver_price(struct solver *solver);
+void solver_ascend(struct strategy_solver *solver, double share);
+// What searches count at that ratio of these prices.
+void solver_price(struct strategy_solver *solver, double ratio);
