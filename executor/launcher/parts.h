@@ -34,9 +34,17 @@ MUST_CHECK bool launch_start(const struct launch_request *request, const struct 
 // Path of mpirun on PATH; the caller frees it. NULL where there is none.
 char *launch_mpirun_path(void);
 
+// What the system says of processes; a simulation has its own.
+struct launch_processes {
+    char (*state)(void *context, pid_t pid);
+    int64_t (*ticks)(void *context, pid_t pid);
+    void *context;
+};
+
 // How long each rank here has stood still.
 struct launch_watch {
     struct heartbeat_page *page;
+    struct launch_processes processes;  // those of this host, as it begins
     int first_rank, rank_count;
     double stuck_s;
     double wait_s;    // the same where all ranks here wait, which may be for those of other nodes
@@ -46,6 +54,7 @@ struct launch_watch {
     double looked_s;
     int64_t *beats;
     double *still_s;
+    double *stopped_s;  // that its process was seen stopped without a break
 };
 void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
                         const struct launch_started *started, struct heartbeat_page *page,
@@ -54,7 +63,6 @@ void launch_watch_free(struct launch_watch *watch);
 // False, and the line in `err`, when a rank has died, failed or is stuck.
 bool launch_watch_look(struct launch_watch *watch, double now_s, struct err *err);
 bool launch_watch_all_ended(struct launch_watch *watch);
-bool launch_watch_is_stopped(const struct heartbeat *heartbeat);
 // The line of a rank whose process ended otherwise than well, or that failed; always false.
 bool launch_watch_report(struct heartbeat *heartbeat, int rank, bool is_end, struct err *err);
 bool launch_watch_report_stopped(struct heartbeat *heartbeat, int rank, double still_s,

@@ -18,6 +18,18 @@ static const double FOLLOWS_S = 1;
 // stands still says so first.
 static const double NODES_PATIENCE = 3;
 
+static char real_state(void *context, pid_t pid)
+{
+    (void)context;
+    return launch_process_state(pid);
+}
+
+static int64_t real_ticks(void *context, pid_t pid)
+{
+    (void)context;
+    return launch_process_ticks(pid);
+}
+
 void launch_watch_begin(struct launch_watch *watch, const struct launch_request *request,
                         const struct launch_started *started, struct heartbeat_page *page,
                         double now_s)
@@ -26,6 +38,7 @@ void launch_watch_begin(struct launch_watch *watch, const struct launch_request 
     assert(started->child_count > 0 && request->stuck_s > 0);
     *watch = (struct launch_watch){
         .page = page,
+        .processes = {real_state, real_ticks, NULL},
         .first_rank = started->first_rank,
         .rank_count = started->child_count,
         .stuck_s = request->stuck_s,
@@ -34,16 +47,18 @@ void launch_watch_begin(struct launch_watch *watch, const struct launch_request 
         .looked_s = now_s,
         .beats = memory_get(count * sizeof(int64_t)),
         .still_s = memory_get(count * sizeof(double)),
+        .stopped_s = memory_get(count * sizeof(double)),
     };
     memset(watch->beats, 0, count * sizeof(int64_t));
     for (size_t i = 0; i < count; i++)
-        watch->still_s[i] = 0;
+        watch->still_s[i] = watch->stopped_s[i] = 0;
 }
 
 void launch_watch_free(struct launch_watch *watch)
 {
     free(watch->beats);
     free(watch->still_s);
+    free(watch->stopped_s);
 }
 
 // Of a rank by its place here.
@@ -148,12 +163,21 @@ static bool check_events(struct launch_watch *watch, double now_s, struct err *e
 
 // While a rank starts it reads and plans, which takes as long as others leave it the cores: what it
 // computes counts as moving.
-static int64_t find_movement(const struct heartbeat *heartbeat)
+static int64_t find_movement(const struct launch_watch *watch, const struct heartbeat *heartbeat)
 {
+    const struct launch_processes *processes = &watch->processes;
     int64_t beat = atomic_load(&heartbeat->beat);
     int pid = atomic_load(&heartbeat->pid);
     bool is_starting = atomic_load(&heartbeat->state) == HEARTBEAT_STARTING;
-    return is_starting && pid ? beat + launch_process_ticks(pid) : beat;
+    return is_starting && pid ? beat + processes->ticks(processes->context, pid) : beat;
+}
+
+// Whether the rank stands still because it was stopped rather than busy or waiting.
+static bool is_stopped(const struct launch_watch *watch, const struct heartbeat *heartbeat)
+{
+    int pid = atomic_load(&heartbeat->pid);
+    char state = pid ? watch->processes.state(watch->processes.context, pid) : '\0';
+    return state == 'T' || state == 't';
 }
 
 static void count_stillness(struct launch_watch *watch, double now_s)
@@ -163,18 +187,14 @@ static void count_stillness(struct launch_watch *watch, double now_s)
     if (passed_s > LOOK_LONGEST_S) passed_s = LOOK_LONGEST_S;
     watch->looked_s = now_s;
     for (int rank = 0; rank < watch->rank_count; rank++) {
-        int64_t beat = find_movement(heartbeat_here(watch, rank));
-        watch->still_s[rank] = beat == watch->beats[rank] ? watch->still_s[rank] + passed_s : 0;
+        const struct heartbeat *heartbeat = heartbeat_here(watch, rank);
+        int64_t beat = find_movement(watch, heartbeat);
+        bool is_still = beat == watch->beats[rank];
+        watch->still_s[rank] = is_still ? watch->still_s[rank] + passed_s : 0;
+        bool stands = is_still && is_stopped(watch, heartbeat);
+        watch->stopped_s[rank] = stands ? watch->stopped_s[rank] + passed_s : 0;
         watch->beats[rank] = beat;
     }
-}
-
-// Whether the rank stands still because it was stopped rather than busy or waiting.
-bool launch_watch_is_stopped(const struct heartbeat *heartbeat)
-{
-    int pid = atomic_load(&heartbeat->pid);
-    char state = pid ? launch_process_state(pid) : '\0';
-    return state == 'T' || state == 't';
 }
 
 // How much speaks for this rank being the one that the others wait for: one that was stopped, then
@@ -183,7 +203,8 @@ static bool is_likelier(struct launch_watch *watch, int rank, int than)
 {
     if (than < 0) return true;
     struct heartbeat *a = heartbeat_here(watch, rank), *b = heartbeat_here(watch, than);
-    if (launch_watch_is_stopped(a) != launch_watch_is_stopped(b)) return launch_watch_is_stopped(a);
+    bool a_is_stopped = watch->stopped_s[rank] > 0;
+    if (a_is_stopped != (watch->stopped_s[than] > 0)) return a_is_stopped;
     if (is_waiting(a) != is_waiting(b)) return !is_waiting(a);
     if (!is_waiting(a)) return watch->still_s[rank] > watch->still_s[than];
     int a_step = atomic_load(&a->step), b_step = atomic_load(&b->step);
@@ -204,8 +225,8 @@ static bool report_stuck(struct launch_watch *watch, int at, struct err *err)
     int rank = watch->first_rank + at;
     double still_s = watch->still_s[at];
     char place[160], full[256];
-    if (launch_watch_is_stopped(heartbeat))
-        return launch_watch_report_stopped(heartbeat, rank, still_s, err);
+    if (watch->stopped_s[at] > 0)
+        return launch_watch_report_stopped(heartbeat, rank, watch->stopped_s[at], err);
     describe_place(heartbeat, place, sizeof place);
     if (!is_waiting(heartbeat) &&
         launch_memory_is_full(atomic_load(&heartbeat->pid), rank, full, sizeof full))
@@ -234,7 +255,11 @@ static bool check_stuck(struct launch_watch *watch, struct err *err)
     }
     if (likeliest < 0) return true;
     const struct heartbeat *heartbeat = heartbeat_here(watch, likeliest);
-    if (!launch_watch_is_stopped(heartbeat)) {
+    // One that waited long and was stopped a moment ago may go on, and who waits for it waits for
+    // that.
+    bool was_stopped = watch->stopped_s[likeliest] > 0;
+    if (was_stopped && watch->stopped_s[likeliest] < watch->stuck_s) return true;
+    if (!was_stopped) {
         // A long task is no fault while nobody waits for it, nor is waiting while another computes.
         if (somebody_moves && !(somebody_waits && !is_waiting(heartbeat))) return true;
         if (is_waiting(heartbeat) && watch->still_s[likeliest] < watch->wait_s) return true;

@@ -148,7 +148,38 @@ static void who_was_stopped_while_waiting_is_named(void **state)
     bench_close(&bench);
 }
 
-// The launcher was stopped itself, with all its job: nobody stood still for its sake.
+static char told_state(void *context, pid_t pid)
+{
+    (void)pid;
+    return *(const char *)context;
+}
+
+static void who_was_stopped_for_a_moment_may_go_on(void **state)
+{
+    (void)state;
+    struct launch_watch_bench bench;
+    struct err err = {0};
+    char letter = 'S';
+    bench_open(&bench);
+    bench.watch.processes.state = told_state;
+    bench.watch.processes.context = &letter;
+    set(&bench, 0, HEARTBEAT_WORKING, 7, 4);
+    set(&bench, 1, HEARTBEAT_WAITING, 7, 4);
+    set(&bench, 2, HEARTBEAT_WAITING, 7, 4);
+    atomic_store(&heartbeat_of(bench.page, 2)->pid, 1);
+    // It has waited long for one that moves.
+    assert_true(pass(&bench, 2 * STUCK_S, 0, &err));
+    letter = 'T';
+    assert_true(pass(&bench, STUCK_S - 1, 0, &err));
+    letter = 'S';
+    assert_true(pass(&bench, 1, 0, &err));
+    letter = 'T';
+    assert_true(pass(&bench, STUCK_S - 1, 0, &err));
+    assert_false(pass(&bench, 2, 0, &err));
+    assert_string_equal(err.text, "rank 2 was stopped for 10 s in step 7, waiting at task 4");
+    bench_close(&bench);
+}
+
 // Those of this node may wait for one of another, whose launcher looks after it.
 static void ranks_of_one_node_of_several_wait_longer(void **state)
 {
@@ -198,6 +229,7 @@ static void who_was_stopped_is_named_though_others_move(void **state)
     bench_close(&bench);
 }
 
+// The launcher was stopped itself, with all its job: nobody stood still for its sake.
 static void a_late_look_blames_nobody(void **state)
 {
     (void)state;
@@ -372,6 +404,7 @@ int main(void)
         cmocka_unit_test(who_works_long_while_nobody_waits_is_not_stuck),
         cmocka_unit_test(ranks_that_all_wait_are_told_from_each_other),
         cmocka_unit_test(who_was_stopped_while_waiting_is_named),
+        cmocka_unit_test(who_was_stopped_for_a_moment_may_go_on),
         cmocka_unit_test(ranks_of_one_node_of_several_wait_longer),
         cmocka_unit_test(who_was_stopped_is_named_though_others_move),
         cmocka_unit_test(a_late_look_blames_nobody),

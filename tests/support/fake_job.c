@@ -11,6 +11,8 @@
 #include <signal.h>
 
 enum { RANKS_MOST = 3, STEPS_MOST = 12, KEEP = 2, TICKS_MOST = 100000 };
+enum { STOP_TICKS_MOST = 90 };  // less than what counts as stuck
+enum { NOBODY = 0x40000000 };   // no process has so large a number
 static const double STUCK_S = 10, NOTICED_S = 30;
 
 enum rank_mode { STARTS, COMPUTES, WAITS, FINISHES, STANDS, IS_OVER };
@@ -23,6 +25,8 @@ struct sim_rank {
     int64_t saved_step;
     int writes;  // ticks until the thread is done
     double fault_s;
+    double continues_s;   // stopped until then; 0: it is not, INFINITY: for good
+    int64_t ticks_taken;  // of the processor, while it starts
 };
 
 struct sim {
@@ -202,10 +206,16 @@ static void kill_rank(struct sim *sim, int rank, bool is_fault)
 static void tick_rank(struct sim *sim, int rank)
 {
     struct sim_rank *of = &sim->ranks[rank];
+    if (of->continues_s > 0 && sim->now_s < of->continues_s) return;
+    of->continues_s = 0;
     tick_thread(sim, rank);
     bool moves = of->mode == STARTS || of->mode == COMPUTES;
     if (!moves) return;
-    set_state(sim, rank, of->mode == STARTS ? HEARTBEAT_STARTING : HEARTBEAT_WORKING);
+    // Who starts is seen to work by the processor that it takes.
+    if (of->mode == STARTS)
+        of->ticks_taken++;
+    else
+        set_state(sim, rank, HEARTBEAT_WORKING);
     if (of->ticks-- > 0) return;
     if (of->mode == COMPUTES) of->step++;
     of->mode = WAITS;
@@ -252,6 +262,18 @@ static void draw_kill(struct sim *sim)
     sim->kill_s = sim->now_s - sim->pace->mtbf_s * log(uniform);
 }
 
+// By SIGSTOP, in whatever it does, and its thread with it; SIGCONT may come in time.
+static void stop_rank(struct sim *sim, int rank, bool is_for_good, bool *is_sick)
+{
+    struct sim_rank *of = &sim->ranks[rank];
+    if (of->mode == IS_OVER || of->mode == STANDS || of->continues_s > 0) return;
+    of->continues_s = sim->now_s + FAKE_TICK_S * (1 + (double)draw(sim, STOP_TICKS_MOST));
+    if (!is_for_good) return;
+    of->continues_s = INFINITY;
+    of->fault_s = sim->now_s;
+    *is_sick = true;
+}
+
 // What befalls ranks while they run.
 static void befall(struct sim *sim, bool *is_sick)
 {
@@ -272,10 +294,11 @@ static void befall(struct sim *sim, bool *is_sick)
         kill_rank(sim, rank, true);
         *is_sick = true;
     } else if (draw(sim, 600) == 0 && sim->ranks[rank].mode == COMPUTES) {
-        // One that waits and is stopped is told from the others by its state in /proc alone.
         sim->ranks[rank].mode = STANDS;
         sim->ranks[rank].fault_s = sim->now_s;
         *is_sick = true;
+    } else if (draw(sim, 300) == 0) {
+        stop_rank(sim, rank, draw(sim, 2), is_sick);
     } else if (draw(sim, 500) == 0) {
         sim->is_asked = true;
     }
@@ -284,7 +307,7 @@ static void befall(struct sim *sim, bool *is_sick)
 static bool all_wait(const struct sim *sim)
 {
     for (int r = 0; r < sim->count; r++) {
-        if (sim->ranks[r].mode != WAITS) return false;
+        if (sim->ranks[r].mode != WAITS || sim->ranks[r].continues_s > 0) return false;
     }
     return true;
 }
@@ -299,6 +322,13 @@ static void check_blame(struct sim *sim, const struct err *err)
         sim->wrong = "a fault is noticed late";
 }
 
+static bool look(struct sim *sim, struct err *err)
+{
+    for (int r = 0; r < sim->count && sim->planted == COUNTS_NO_STOP; r++)
+        if (sim->watch.stopped_s[r] > 0) sim->watch.stopped_s[r] = sim->watch.still_s[r];
+    return launch_watch_look(&sim->watch, sim->now_s, err);
+}
+
 // One start of the ranks; true when all have ended well.
 static bool run_job(struct sim *sim, bool *is_sick)
 {
@@ -311,7 +341,7 @@ static bool run_job(struct sim *sim, bool *is_sick)
         for (int r = 0; r < sim->count; r++)
             tick_rank(sim, r);
         if (all_wait(sim)) exchange(sim);
-        is_well = launch_watch_look(&sim->watch, sim->now_s, &err);
+        is_well = look(sim, &err);
         is_over = launch_watch_all_ended(&sim->watch);
     }
     if (!is_well) check_blame(sim, &err);
@@ -321,16 +351,41 @@ static bool run_job(struct sim *sim, bool *is_sick)
     return is_well && is_over;
 }
 
-static bool start_job(struct sim *sim, bool *is_sick)
+static const struct sim_rank *rank_of(const struct sim *sim, pid_t pid)
+{
+    return &sim->ranks[pid - NOBODY];
+}
+
+static char state_of(void *context, pid_t pid)
+{
+    const struct sim *sim = context;
+    bool is_stopped = rank_of(sim, pid)->continues_s > 0;
+    return is_stopped && sim->planted != SEES_NO_STOP ? 'T' : 'S';
+}
+
+static int64_t ticks_of(void *context, pid_t pid)
+{
+    return rank_of(context, pid)->ticks_taken;
+}
+
+static void open_watch(struct sim *sim)
 {
     struct err err = {0};
-    bool done = false;
-    *is_sick = true;
     const struct launch_request request = {.rank_count = sim->count, .stuck_s = STUCK_S};
     const struct launch_started started = {.child_count = sim->count};
     sim->page = heartbeat_page_create(sim->count, &err);
     assert_non_null(sim->page);
     launch_watch_begin(&sim->watch, &request, &started, sim->page, sim->now_s);
+    sim->watch.processes = (struct launch_processes){state_of, ticks_of, sim};
+    for (int r = 0; r < sim->count; r++)
+        atomic_store(&heartbeat_of(sim->page, r)->pid, NOBODY + r);
+}
+
+static bool start_job(struct sim *sim, bool *is_sick)
+{
+    bool done = false;
+    *is_sick = true;
+    open_watch(sim);
     bool is_open = open_job(sim);
     if (sim->disk_fails) fake_disk_fail_one_in(sim->fake, 25);
     if (is_open && !sim->wrong) done = run_job(sim, is_sick);

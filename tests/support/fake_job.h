@@ -5,9 +5,10 @@
 
 // A job and its launcher from the first start to the end, in a world made of a seed: ranks compute,
 // meet behind every step, write, commit and go on from checkpoints, are slow, stand still for good,
-// or are killed at any moment, also within a write; the disk is full now and then, power goes
-// between two starts, SIGTERM comes. Heartbeats are judged by launcher/watch.c, checkpoints decided
-// on by checkpoint/commit.c and kept by checkpoint/store.c, restarts by launcher/restart.c.
+// are stopped at any moment, for good or for a while, or are killed, also within a write; the disk
+// is full now and then, power goes between two starts, SIGTERM comes. Heartbeats are judged by
+// launcher/watch.c, checkpoints decided on by checkpoint/commit.c and kept by checkpoint/store.c,
+// restarts by launcher/restart.c.
 
 // Faults in the protocol, planted to see them found.
 enum planted {
@@ -17,6 +18,8 @@ enum planted {
     SYNCS_NOTHING,    // files and folders are not synced
     NEVER_DROPS,      // a rank that dies again and again is started again and again
     RESTARTS_TWICE,   // a restart costs half of one
+    SEES_NO_STOP,     // who was stopped is not told from who waits
+    COUNTS_NO_STOP,   // who waited long counts as stopped for as long
     PLANTED_COUNT
 };
 
