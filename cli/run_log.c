@@ -118,6 +118,7 @@ static void take(struct run_log *log, const struct run_result *result, struct st
         .step_s = step_s,
         .predicted_step_s = predicted->step_s,
         .data_wait_s = result->data_wait_s[at],
+        .between_s = result->between_s[at],
         .tokens = tokens * (double)step,
         .tokens_per_s = tokens / step_s,
         // The same work on the same device in another time.

@@ -4,6 +4,7 @@
 #include "cli/plan_question.h"
 #include "cli/run_replan.h"
 #include "core/console.h"
+#include "core/units.h"
 #include "executor/checkpoint/store.h"
 #include "executor/launcher/restart.h"
 
@@ -75,6 +76,10 @@ struct restart {
     struct run_replan replan;
     bool is_signalled, is_moved;
     int failed_rank;
+    struct launch_times times;  // of the last start
+    double ended_s;             // of the one before; 0: there was none, or it never ran a step
+    double restarts_s;          // from those ends to the first steps behind, all together
+    int restart_count;          // that came so far
 };
 
 // No rank works any more where this one did.
@@ -121,6 +126,7 @@ static void prepare(struct restart *restart)
     struct launch_request *request = restart->request;
     request->is_signalled = &restart->is_signalled;
     request->failed_rank = &restart->failed_rank;
+    request->times = &restart->times;
     request->left_out = restart->left_out;
     restart->replan =
         (struct run_replan){.arena = restart->arena, .arguments = &restart->arguments};
@@ -165,10 +171,37 @@ static bool start_again(struct restart *restart, int *status, struct err *err)
     return true;
 }
 
+// What a restart takes is known when its first step begins; one that is cut short counts with the
+// next.
+static void count_restart(struct restart *restart)
+{
+    const struct launch_times *times = &restart->times;
+    if (times->first_step_s == 0) return;
+    if (restart->ended_s > 0) {
+        restart->restarts_s += times->first_step_s - restart->ended_s;
+        restart->restart_count++;
+    }
+    restart->ended_s = times->ended_s;
+}
+
+static void say_restarts(const struct restart *restart)
+{
+    if (restart->restart_count == 0) return;
+    struct arena scratch = {0};
+    console_printf(stderr,
+                   "meshwright run: %d restart%s: %s%s from the end of the ranks to the next step, "
+                   "the checkpoint read\n",
+                   restart->restart_count, restart->restart_count == 1 ? "" : "s",
+                   units_seconds(&scratch, restart->restarts_s / restart->restart_count),
+                   restart->restart_count == 1 ? "" : " in the mean");
+    arena_free(&scratch);
+}
+
 // One start of the ranks. True when the job is over, with its *status.
 static bool start(struct restart *restart, int *status, struct err *err)
 {
     bool is_well = launch_job(restart->request, status, err);
+    count_restart(restart);
     // Who was to save and could not goes over by the checkpoint before.
     bool moves = restart->is_moved && restart->replan.plan && !restart->is_signalled &&
                  (is_well ? *status == ERR_SYSTEM : err->kind == ERR_SYSTEM);
@@ -199,5 +232,6 @@ int run_restart(struct arena *arena, const struct run_arguments *given,
     prepare(&restart);
     while (!start(&restart, &status, err))
         restart.is_moved = false;
+    say_restarts(&restart);
     return status;
 }

@@ -139,8 +139,11 @@ struct run_result {
     double *gradient_norm;  // not finite: in fp16 a gradient had no room, and no weight was
                             // changed; 0 where nobody asks for it (step_takes_norm)
     double *learning_rate;
-    double *validation_loss;     // behind the step; NaN: none was taken
-    double *data_wait_s;         // for how long this rank waited for its data
+    double *validation_loss;  // behind the step; NaN: none was taken
+    double *data_wait_s;      // for how long this rank waited for its data
+    double *between_s;  // from the end of the step before, on the slowest rank, to the beginning of
+                        // this one, without waits for data, copies of checkpoints and validation;
+                        // NaN: there was none before
     struct straggler straggler;  // what the last step showed; on the first rank alone
     enum run_skip *skip;         // why no weight was changed: fp16 had no room, or it was a spike
     double *loss_scale;  // by which gradients were multiplied while they were made; 1 but in fp16

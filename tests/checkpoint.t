@@ -168,6 +168,9 @@ my $again = text_of("$folder/err");
 check('--restarts starts the ranks again', $? == 0 && $again =~
       /^meshwright run: rank 1 was killed.+: starts again from the last .+, restart 1 of 2$/m
       && $again =~ /: goes on behind step \d+, /, $again);
+check('and says what that took', $again =~
+      /^meshwright run: 1 restart: [\d.]+ m?s from the end of the ranks to the next step, /m,
+      $again);
 my $resumed = -e "$folder/again.json" ? $json->decode(text_of("$folder/again.json")) : {};
 ($all) = losses('pair', 400, '');
 check('and ends with the losses of a run that was left alone', @{ $resumed->{loss} // [] } > 0

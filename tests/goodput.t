@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # The goodput of a real run whose ranks are killed at random moments, against what `plan` says of
 # such a run. It takes minutes and is a matter of luck: it asks for MESHWRIGHT_GOODPUT_STEPS=4000.
-# With the rate of the kills and what step, storing and restart were measured to take in that run in
-# the cluster's file, `plan` predicts. MESHWRIGHT_GOODPUT_SEED
+# With the rate of the kills and what step, storing and restart took, as the run says itself, in the
+# cluster's file, `plan` predicts. MESHWRIGHT_GOODPUT_SEED
 # gives other moments, MESHWRIGHT_GOODPUT_MTBF_S other seconds between them in the mean.
 use strict;
 use warnings;
@@ -67,40 +67,32 @@ sub mean { my $sum = 0; $sum += $_ / @_ for @_; return $sum }
 plan_with({ gpu_mtbf_h => 1 });
 
 # Moments of kills are of a Poisson process, restarts included. Ranks take turns, so that none is
-# taken to be gone for good. A restart lasts from the kill to the first step behind it: then the
-# lines of steps that are run again have gone, and one is there.
+# taken to be gone for good.
 my $job = start($steps);
 sleep 0.01 until last_step() >= 1 || waitpid($job, 1);
-my ($began, $kills, $at, $is_cut, $killed, @restart_s) = (time, 0, 0, 0);
+my ($began, $kills) = (time, 0);
 my $next = $began - $mtbf_s * log(1 - rand);
 while (waitpid($job, 1) == 0) {
     sleep 0.002;
-    if (defined $killed) {
-        my $last = last_step();
-        ($is_cut, $at) = (1, $last) if !$is_cut && $last < $at;
-        if ($last > $at) {
-            push @restart_s, time - $killed;
-            undef $killed;
-        }
-    }
     next if time < $next;
     my @ranks = children_of($job);
     next if @ranks < 2;
-    ($at, $is_cut) = (last_step(), 0);
     kill 'KILL', $ranks[$kills++ % 2];
-    $killed = time;
     $next -= $mtbf_s * log(1 - rand);
 }
 my $status = $? >> 8;
 my $took_s = time - $began;
 my $said   = text_of("$folder/err");
 die "the run failed: $said" if $status;
-my @own    = map { $json->decode($_)->{step_s} } split /\n/, text_of($lines);
+my @rows   = map { $json->decode($_) } split /\n/, text_of($lines);
 my $stored = $json->decode(text_of("$folder/out"))->{checkpoints};
-my $step_s = mean(@own);
+my ($restarts, $number, $unit) = $said =~ /(\d+) restarts?: ([\d.]+) (m?s)\b/;
+my $restart_s = $number * ($unit eq 'ms' ? 1e-3 : 1);
+# From the beginning of one to that of the next.
+my $step_s = mean(map { $_->{step_s} } @rows)
+           + mean(grep { defined } map { $_->{between_s} } @rows);
 
 # `plan` adds the time of loading to a restart: that of storing.
-my $restart_s = mean(@restart_s) - $step_s;
 sub predicted {
     my ($between_s) = @_;
     return plan_with({
@@ -111,14 +103,14 @@ sub predicted {
 }
 my $goodput = ($steps - 1) * $step_s / $took_s;
 my $wanted  = predicted($mtbf_s);
-printf "# step %.1f ms, %d bytes stored in %.1f ms, pause %.3f ms, a restart %.0f ms\n",
-    1e3 * $step_s, $stored->{bytes}, 1e3 * $stored->{write_s}, 1e3 * $stored->{pause_s},
+printf "# step %.1f ms, %d bytes stored in %.1f ms, pause %.3f ms, %d restarts of %.0f ms\n",
+    1e3 * $step_s, $stored->{bytes}, 1e3 * $stored->{write_s}, 1e3 * $stored->{pause_s}, $restarts,
     1e3 * $restart_s;
 printf "# seed %d: %d kills in %.1f s, one in %.2f s (%.2f s wanted): goodput %.1f %%, "
     . "predicted %.1f %%, of the kills that came %.1f %%\n", $seed, $kills, $took_s,
     $took_s / ($kills || 1), $mtbf_s, 1e2 * $goodput, 1e2 * $wanted,
     1e2 * predicted($took_s / ($kills || 1));
-check('the run ends, with all of its ranks', @own == $steps
+check('the run ends, with all of its ranks', @rows == $steps
       && $said !~ /planned anew/, $said);
 check('its goodput is within 10 % of what is predicted',
       abs($goodput / $wanted - 1) < 0.1, "$goodput $wanted");

@@ -60,6 +60,7 @@ check('each step has its line', 3 == (() = $out =~ /$step_line/g), $out);
 for my $line ('a step, all ranks +count  predicted  measured +ratio', 'tasks', '  F +32 ',
               '  send F +16 ', 'operators', '  attention +\d+ ', 'collectives',
               '  tp all-reduce +\d+ ', 'peak memory of a rank +\S+ \S+ +\S+ \S+ +1\.00',
+              'between two steps +- +\S+ \S+ +-\s',
               'Loss \d\.\d{4} at step 1, \d\.\d{4} at step 3\.', 'cpu, .+, 4 ranks over host',
               "Wrote \Q$folder/run.json and $folder/t.json\E") {
     check("the table has: $line", $out =~ /^$line/m, $out);

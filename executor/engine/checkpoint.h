@@ -28,6 +28,8 @@ void save_tell(struct engine *engine, int64_t mine[SAVE_COUNT]);
 MUST_CHECK bool save_step(struct engine *engine, const int64_t *all, double step_s, bool *stops);
 // What became of checkpoints so far.
 struct run_saved save_account(const struct engine *engine);
+// How long this rank stood while it copied a checkpoint behind the step under way; 0: it did not.
+double save_paused_s(const struct engine *engine);
 // Behind the last step: the last checkpoint is there when it returns.
 MUST_CHECK bool save_finish(struct engine *engine, struct run_result *result);
 

@@ -351,7 +351,10 @@ static bool validates(struct engine *engine, int step, double *loss)
     *loss = NAN;
     if (options->validate_every == 0) return true;
     bool is_due = (step + 1) % options->validate_every == 0 || step + 1 == options->steps;
-    return !is_due || validate(engine, loss);
+    double began_s = clock_s();
+    bool done = !is_due || validate(engine, loss);
+    engine->step_over_s += clock_s() - began_s;
+    return done;
 }
 
 // What is no number has a sign that hangs on the machine, and is printed with it: "-nan".
@@ -375,10 +378,14 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     if (!engine_ok(engine, -1, fault)) return false;
     if (!measure_start_step(engine)) return false;
     double began_s = clock_s();
+    double between_s = began_s - engine->step_over_s - result->data_wait_s[at];
+    result->between_s[at] = at > 0 ? fmax(between_s, 0) : NAN;
     if (!run_tasks(engine)) return false;
     int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9);
     double step_s;
     if (!end_step(engine, took_ns, result, &step_s, stops)) return false;
+    // All ranks began the step together, and the slowest ends it.
+    engine->step_over_s = began_s + step_s + save_paused_s(engine);
     task_add_losses(engine);
     double loss = engine->loss_sum / engine_step_tokens(engine);
     if (!engine_ok(engine, -1, engine->transport->host_sum(engine->world, &loss, 1))) return false;
@@ -427,6 +434,7 @@ bool run_steps(struct arena *arena, const struct run_request *request, struct ru
                                   .learning_rate = ARENA_NEW(arena, double, steps),
                                   .validation_loss = ARENA_NEW(arena, double, steps),
                                   .data_wait_s = ARENA_NEW(arena, double, steps),
+                                  .between_s = ARENA_NEW(arena, double, steps),
                                   .skip = ARENA_NEW(arena, enum run_skip, steps)};
     bool done = memory_limit(&engine, result) && open_engine(&engine);
     if (done) {

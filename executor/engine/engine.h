@@ -104,7 +104,8 @@ struct engine {
     struct value_end *ends;
     int end_count, next_end;
     struct measure *measure;
-    int64_t work_ns;  // of the last step that was measured, without waiting; 0: none was
+    int64_t work_ns;     // of the last step that was measured, without waiting; 0: none was
+    double step_over_s;  // when the step before was over, and what behind it is counted elsewhere
     double slow_began_s, slow_owed_s;  // of a rank that is made slow
     struct stragglers *stragglers;     // of the rank that speaks for all; NULL: of another
     int *ran;                          // [task] of this step; see engine/tasks.c

@@ -338,6 +338,13 @@ bool save_settle(struct engine *engine)
     return true;
 }
 
+double save_paused_s(const struct engine *engine)
+{
+    const struct save *save = engine->save;
+    bool was_copied = save && save->is_under_way && save->last_step == engine->step + 1;
+    return was_copied ? (double)save->pause_ns * 1e-9 : 0;
+}
+
 struct run_saved save_account(const struct engine *engine)
 {
     struct run_saved saved = {0};

@@ -24,8 +24,9 @@ struct job {
     bool is_asked;         // to end: the ranks save and do
     bool is_moved;         // and that by request->moves
     int slow_known;
-    double began_s, start_s;  // of the ranks; until their first step, 0: it is not there yet
-    double ended_s;           // when all ranks had ended; 0: they have not
+    double began_s;  // the ranks
+    struct launch_times times;
+    double ended_s;  // when all ranks had ended; 0: they have not
 };
 
 void launch_signals(sigset_t *signals)
@@ -89,16 +90,21 @@ static bool ask_ranks(struct job *job)
     return true;
 }
 
+static void look_for_first_step(struct job *job, double now_s)
+{
+    const struct launch_watch *watch = &job->watch;
+    bool is_there = atomic_load(&heartbeat_of(job->page, watch->first_rank)->step) > 0;
+    if (job->times.first_step_s == 0 && is_there) job->times.first_step_s = now_s;
+}
+
 // What the first rank says of a slow one is passed on, to whoever may want to leave for that.
-static void look_for_slow(struct job *job, double now_s)
+static void look_for_slow(struct job *job)
 {
     struct launch_slow slow;
     const struct launch_request *request = job->request;
     if (!request->moves || job->is_asked) return;
-    if (job->start_s == 0 && atomic_load(&heartbeat_of(job->page, 0)->step) > 0)
-        job->start_s = now_s - job->began_s;
     if (!heartbeat_slow(job->page, &job->slow_known, &slow)) return;
-    slow.start_s = job->start_s;
+    slow.start_s = job->times.first_step_s - job->began_s;
     if (!request->moves(request->context, &slow)) return;
     // First: who ends says why.
     heartbeat_page_move(job->page, true);
@@ -120,7 +126,8 @@ static bool look(struct job *job, int signal, bool *is_over, struct err *err)
     // Ends are noted before the watch looks, so that a rank that died is not taken for one that is
     // stuck.
     double now_s = clock_s();
-    look_for_slow(job, now_s);
+    look_for_first_step(job, now_s);
+    look_for_slow(job);
     if (!launch_watch_look(&job->watch, now_s, err)) return false;
     bool all_ended = launch_watch_all_ended(&job->watch);
     if (job->request->rendezvous) {
@@ -138,12 +145,17 @@ static bool look(struct job *job, int signal, bool *is_over, struct err *err)
 
 static bool watch_job(struct job *job, const sigset_t *signals, struct err *err)
 {
-    struct timespec pause = {0, 50000000};
+    // Until the first step, which is timed, looks are closer together.
+    const struct timespec often = {0, 5000000}, pause = {0, 50000000};
     bool is_over = false;
     job->began_s = clock_s();
     launch_watch_begin(&job->watch, job->request, &job->started, job->page, job->began_s);
-    while (!is_over && look(job, sigtimedwait(signals, NULL, &pause), &is_over, err)) {
-    }
+    do {
+        bool has_begun = job->times.first_step_s > 0;
+        int signal = sigtimedwait(signals, NULL, has_begun ? &pause : &often);
+        if (!look(job, signal, &is_over, err)) break;
+    } while (!is_over);
+    job->times.ended_s = clock_s();
     launch_watch_free(&job->watch);
     return !err->kind;
 }
@@ -185,6 +197,7 @@ bool launch_job(const struct launch_request *request, int *exit_code, struct err
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *exit_code = ERR_SYSTEM;
     bool is_well = run_job(&job, &signals, &before, exit_code, err);
+    if (request->times) *request->times = job.times;
     if (request->failed_rank) *request->failed_rank = is_well ? -1 : job.watch.failed_rank;
     if (job.signal && request->is_signalled) *request->is_signalled = true;
     if (request->is_moved) *request->is_moved = job.is_moved && !job.signal;

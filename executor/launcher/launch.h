@@ -99,6 +99,12 @@ MUST_CHECK bool launch_enter(const struct launch_place *place, struct heartbeat_
                              int *exit_code, struct err *err);
 
 struct rendezvous_request;
+// On the launcher's clock (core/progress.h).
+struct launch_times {
+    double first_step_s;  // when the first rank here was seen in its first step; 0: it never was
+    double ended_s;       // when it was seen that the job had ended, or had to
+};
+
 struct launch_request {
     int rank_count;     // of the job
     char *const *argv;  // of this command; the ranks run it again, argv[0] replaced by this binary
@@ -112,7 +118,8 @@ struct launch_request {
     int local_node;      // among the launchers of its host, whose nodes are neighbours
     bool *is_signalled;  // NULL; else set where a signal to this process ended the job, and no rank
     int *failed_rank;    // NULL; else set to the rank whose line `err` is, -1: of none
-    double silent_s;     // a node whose launcher says nothing for so long is gone; 0: 30 s
+    struct launch_times *times;  // NULL; else set
+    double silent_s;             // a node whose launcher says nothing for so long is gone; 0: 30 s
     // Places of this host that no rank takes, ascending: `local_rank` passes them by. One node.
     const int *left_out;
     int left_out_count;

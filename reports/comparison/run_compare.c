@@ -121,6 +121,14 @@ static double median_step(struct arena *arena, const struct run_result *result)
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
+static double mean_between(const struct run_result *result)
+{
+    double sum_s = 0;
+    for (int i = 1; i < result->step_count && result->between_s; i++)
+        sum_s += result->between_s[i];
+    return result->step_count > 1 ? sum_s / (result->step_count - 1) : 0;
+}
+
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
                                     const struct ledger *ledger, struct run_memory memory,
@@ -140,6 +148,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
     assert(compare.row_count <= rows_max);
     compare.predicted_step_s = evaluation->prediction.step_s;
     compare.measured_step_s = median_step(arena, result);
+    compare.between_s = mean_between(result);
     const struct workload *workload = &request->workload;
     if (compare.measured_step_s > 0)
         compare.tokens_per_s =

@@ -29,7 +29,8 @@ struct run_compare {
     struct run_row *rows;  // tasks, operators, collectives
     int row_count;
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
-    double tokens_per_s;                       // measured
+    double between_s;     // steps, mean of the same: run_result's; 0: there was no second one
+    double tokens_per_s;  // measured
     struct run_memory predicted;
     struct input_price input;  // predicted, of a run on files; no readers: of another
     double pause_s, write_s;   // predicted, of a checkpoint where the run writes any; else 0

@@ -95,6 +95,13 @@ static void add_saved(struct arena *arena, struct table *table, const struct run
     }
 }
 
+// What lies between two steps is no task of the plan: lines of the log, what ranks tell each other.
+static void add_between(struct arena *arena, struct table *table, const struct run_compare *compare)
+{
+    const char *cells[] = {"between two steps", "-", units_seconds(arena, compare->between_s), "-"};
+    if (compare->between_s > 0) table_row(table, cells);
+}
+
 // What reading the files took, and handing rows on to ranks that read none.
 static void add_input(struct arena *arena, struct table *table, const struct run_compare *compare)
 {
@@ -153,6 +160,7 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         table_row(&table, rows[i]);
+    add_between(arena, &table, compare);
     add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
               result->host_peak_bytes);
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);

@@ -26,6 +26,7 @@ char *metrics_line(struct arena *arena, const struct step_metrics *metrics)
     put(&writer, "step_s", metrics->step_s);
     put(&writer, "predicted_step_s", metrics->predicted_step_s);
     put(&writer, "data_wait_s", metrics->data_wait_s);
+    put(&writer, "between_s", metrics->between_s);
     put(&writer, "tokens", metrics->tokens);
     put(&writer, "tokens_per_s", metrics->tokens_per_s);
     put(&writer, "mfu_ratio", metrics->mfu_ratio);

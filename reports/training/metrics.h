@@ -10,7 +10,7 @@ struct step_metrics {
     double loss, gradient_norm, learning_rate;
     double validation_loss;  // NaN: none was taken behind this step
     double loss_scale;       // 1 but in fp16
-    double step_s, predicted_step_s, data_wait_s;
+    double step_s, predicted_step_s, data_wait_s, between_s;
     double tokens;  // of all steps so far
     double tokens_per_s;
     double mfu_ratio;  // NaN: the plan is for another device than it runs on
