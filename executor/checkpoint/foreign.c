@@ -197,8 +197,12 @@ static bool add_entry(struct folder *folder, struct checkpoint_index *index,
     if (!found) found = find_array(folder, name);
     if (!found || (found->is_code && !codes.bits))
         return err_set(err, ERR_INPUT, "%s: no array %s for %s", folder->path, name, piece.name);
-    bool is_same = found->rank == view.rank && found->shape[0] == view.shape[0] &&
-                   (view.rank == 1 || found->shape[1] == view.shape[1]);
+    // Megatron pads the vocabulary, to what its tensor parallel ranks can share.
+    bool is_padded = folder->names == NAMES_MEGATRON && piece.vocab_dim == 0;
+    bool is_same =
+        found->rank == view.rank &&
+        (found->shape[0] == view.shape[0] || (is_padded && found->shape[0] > view.shape[0])) &&
+        (view.rank == 1 || found->shape[1] == view.shape[1]);
     if (!is_same && !codes.bits)
         return err_set(err, ERR_INPUT,
                        "%s: %s is %" PRId64 " x %" PRId64 ", expected %" PRId64 " x %" PRId64,
@@ -233,6 +237,18 @@ struct checkpoint_piece foreign_whole(const struct checkpoint_piece *piece, int6
     return whole;
 }
 
+// Of the rows of an array the first whose array is there; else the first.
+static const struct foreign_row *choose_row(const struct folder *folder, const char *family,
+                                            const char *name, int *layer)
+{
+    const struct foreign_row *first = foreign_find(folder->names, family, name, NULL, layer);
+    for (const struct foreign_row *row = first; row;
+         row = foreign_find(folder->names, family, name, row, layer)) {
+        if (find_array(folder, foreign_name(folder->arena, row, *layer, 0))) return row;
+    }
+    return first;
+}
+
 bool foreign_open(struct arena *arena, const struct disk *disk, const char *path,
                   const char *family, const struct checkpoint_pieces *arrays, int64_t vocab,
                   struct checkpoint_source *source, struct err *err)
@@ -253,10 +269,11 @@ bool foreign_open(struct arena *arena, const struct disk *disk, const char *path
     for (int i = 0; i < arrays->count; i++) {
         int layer = 0;
         struct checkpoint_piece whole = foreign_whole(&arrays->items[i], vocab);
-        const struct foreign_row *row = foreign_find(family, whole.name, &layer);
+        const struct foreign_row *row = choose_row(&folder, family, whole.name, &layer);
         if (!row)
-            return err_set(err, ERR_USAGE, "no name is known for %s of family %s", whole.name,
-                           family);
+            return err_set(
+                err, ERR_USAGE, "no name is known for %s of family %s%s", whole.name, family,
+                folder.names == NAMES_MEGATRON ? " in checkpoints of Megatron-Core" : "");
         int experts = foreign_has_experts(row) ? (int)whole.whole[0] : 1;
         for (int e = 0; e < experts; e++) {
             struct checkpoint_piece part = whole;

@@ -6,18 +6,33 @@
 // and columns; there the matrix stands as it is or transposed, sometimes one of several that are
 // one array, one behind another or their rows in turn. Families without rows are refused.
 
+// Where those stand that are one array there.
+enum foreign_slots {
+    SLOTS_ROWS,     // one behind another by our rows
+    SLOTS_COLUMNS,  // by our columns
+    SLOTS_GROUPS  // Megatron-Core's linear_qkv: in turn the queries that share a head of keys, its
+                  // keys and its values
+};
+
 struct foreign_row {
     const char *families;  // " llama qwen2 "
     const char *ours;      // without the place in the model
     const char *theirs;    // "{layer}" and "{expert}" are numbers
     int row_dims;          // dims that are rows, behind that of experts; 0: one; -1: a vector
     bool is_transposed;
-    int slot, slots;  // which one of those that are one array there, by rows
+    int slot, slots;  // which one of those that are one array there
+    enum foreign_slots by;
 };
 
+// Whose names: those of `transformers`, or those of Megatron-Core.
+enum foreign_names { NAMES_HUGGINGFACE, NAMES_MEGATRON };
+
 bool foreign_knows(const char *family);
-// NULL: no row says where it is. *layer: counted as they do.
-const struct foreign_row *foreign_find(const char *family, const char *name, int *layer);
+// The first row behind `after` (NULL: of all) that says where it is; NULL: none does. *layer:
+// counted as they do.
+const struct foreign_row *foreign_find(enum foreign_names names, const char *family,
+                                       const char *name, const struct foreign_row *after,
+                                       int *layer);
 char *foreign_name(struct arena *arena, const struct foreign_row *row, int layer, int expert);
 bool foreign_has_experts(const struct foreign_row *row);
 // Where elements of a whole array, or of one expert's, stand in theirs; its shape. `all`: the

@@ -86,6 +86,25 @@ static bool fold_view(const struct fold *fold, const struct checkpoint_piece *pi
     return view->rotary_dims <= view->each;
 }
 
+// Of those that stand in turn in one array, by groups: one for each head of keys.
+static bool group_view(const struct foreign_row *row, const struct checkpoint_piece *piece,
+                       const struct checkpoint_pieces *all, struct foreign_view *view)
+{
+    static const char *const WEIGHTS[] = {"attention.q.weight", "attention.k.weight",
+                                          "attention.v.weight"};
+    const struct checkpoint_piece *keys = find_beside(all, piece, WEIGHTS[1]);
+    int64_t groups = keys ? keys->whole[0] : 0;
+    for (int i = 0; i < 3; i++) {
+        const struct checkpoint_piece *one = find_beside(all, piece, WEIGHTS[i]);
+        int64_t rows = one ? product(one, 0, 2) : 0;
+        if (rows == 0 || rows % groups != 0) return false;
+        if (i < row->slot) view->base += rows / groups * view->row_stride;
+        if (i == row->slot) view->each = rows / groups;
+        view->each_there += rows / groups;
+    }
+    return true;
+}
+
 bool foreign_view_of(const struct foreign_row *row, const struct checkpoint_piece *piece,
                      const struct checkpoint_pieces *all, struct foreign_view *view)
 {
@@ -95,17 +114,20 @@ bool foreign_view_of(const struct foreign_row *row, const struct checkpoint_piec
     for (int i = begin; i < piece->rank; i++)
         *(i < split ? &rows : &columns) *= piece->count[i];
     *view = (struct foreign_view){.columns = columns};
-    int64_t there = row->slots * rows;
-    view->row_stride = row->is_transposed ? 1 : columns;
+    int64_t there = row->by == SLOTS_ROWS ? row->slots * rows : rows;
+    int64_t wide = row->by == SLOTS_COLUMNS ? row->slots * columns : columns;
+    view->row_stride = row->is_transposed ? 1 : wide;
     const struct fold *fold = find_fold(row);
     if (fold && !fold_view(fold, piece, split, all, view)) return false;
+    if (row->by == SLOTS_GROUPS && !group_view(row, piece, all, view)) return false;
     if (view->each) there = there / view->each * view->each_there;
     if (view->folds_columns || view->swaps) there = rows;
     view->column_stride = row->is_transposed ? there : 1;
-    view->base += row->slot * rows * view->row_stride;
+    if (row->by == SLOTS_ROWS) view->base += row->slot * rows * view->row_stride;
+    if (row->by == SLOTS_COLUMNS) view->base += row->slot * columns * view->column_stride;
     view->rank = row->row_dims < 0 ? 1 : 2;
-    view->shape[0] = row->is_transposed ? columns : there;
-    view->shape[1] = row->is_transposed ? there : columns;
+    view->shape[0] = row->is_transposed ? wide : there;
+    view->shape[1] = row->is_transposed ? there : wide;
     return true;
 }
 

@@ -48,7 +48,8 @@ static bool add_parts(struct outgoing_parts *parts, const struct checkpoint_sour
     int layer = 0;
     const struct checkpoint_facts *facts = &source->index.facts;
     struct checkpoint_piece whole = foreign_whole(piece, facts->vocab);
-    const struct foreign_row *row = foreign_find(facts->family, piece->name, &layer);
+    const struct foreign_row *row =
+        foreign_find(NAMES_HUGGINGFACE, facts->family, piece->name, NULL, &layer);
     if (!row)
         return err_set(err, ERR_USAGE, "no name is known for %.200s of family %s", piece->name,
                        facts->family);
