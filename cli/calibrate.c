@@ -1,5 +1,6 @@
 #include "executor/calibrate/calibrate.h"
 #include "cli/calibrate_job.h"
+#include "cli/calibrate_restart.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -67,17 +68,21 @@ static bool write_folder(struct arena *arena, const char *folder, const struct l
     return true;
 }
 
-// The same file with the storage for checkpoints, which is measured when the ranks are done.
+// The same file with the storage for checkpoints and what a restart takes, which are measured when
+// the ranks are done.
 static char *add_disk(struct arena *arena, const char *folder, const struct local_key *key,
                       char *text, struct err *err)
 {
     struct local local = {0};
-    double bytes_per_s = 0;
+    double bytes_per_s = 0, restart_s = 0;
     if (!calibrate_disk(folder, &bytes_per_s, err)) return NULL;
     if (!local_parse(arena, text, key, &local, err)) return NULL;
+    if (!calibrate_restart(arena, folder, &local, key, &restart_s, err)) return NULL;
     local.cluster->failures.host_checkpoint_bytes_per_s = bytes_per_s;
-    console_printf(stdout, "checkpoints are stored in %s at %s\n", plain_copy(arena, folder),
-                   units_bytes_per_s(arena, bytes_per_s));
+    local.cluster->failures.restart_s = restart_s;
+    console_printf(stdout, "checkpoints are stored in %s at %s\nranks are started again in %s\n",
+                   plain_copy(arena, folder), units_bytes_per_s(arena, bytes_per_s),
+                   units_seconds(arena, restart_s));
     return local_text(arena, key, &local);
 }
 
@@ -126,8 +131,9 @@ int calibrate_command(int argc, char **argv, struct err *err)
         {"--plan", OPTION_TEXT, &arguments.plan,
          "the GEMMs and attention of this plan as well, whatever they take", "PLAN", 0, 0},
         {"--disk", OPTION_TEXT, &disk,
-         "how fast checkpoints are stored there as well, for what `run` predicts of them", "DIR", 0,
-         0},
+         "how fast checkpoints are stored there as well, and what a restart takes, for what `plan` "
+         "and `run` predict of them",
+         "DIR", 0, 0},
         {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
         {"--short", OPTION_FLAG, &arguments.is_short,
          "small kernels and messages only: quick and not to be trusted", NULL, 0, 0},

@@ -49,8 +49,11 @@ my ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --rank
     "-o $folder/files --disk $folder");
 my ($rate) = text_of("$folder/cache/meshwright/local-2.json") =~
     /"host_checkpoint_bytes_per_s": ([0-9.e+]+)/;
-check('how fast checkpoints are stored is measured', $status == 0 && ($rate // 0) > 0
+my ($restart_s) = text_of("$folder/cache/meshwright/local-2.json") =~ /"restart_s": ([0-9.e-]+)/;
+check('how fast checkpoints are stored is measured, and what a restart takes', $status == 0
+    && ($rate // 0) > 0 && ($restart_s // 0) > 0
     && $out =~ /^checkpoints are stored in \Q$folder\E at \S+ [kMGT]B\/s$/m
+    && $out =~ /^ranks are started again in \S+ m?s$/m
     && !glob("$folder/meshwright-disk-*"), $out . $errors);
 check('device, cluster, stack and kernels are written', $status == 0
     && 4 == grep { -s "$folder/files/$_.json" } qw(device cluster stack kernels),
