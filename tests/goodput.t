@@ -73,6 +73,17 @@ my $calibrated = $json->decode(text_of("$folder/cache/meshwright/local-2.json"))
 
 plan_with({ gpu_mtbf_h => 1 });
 
+# By its rank; none where the process is gone, or has not become a rank yet.
+sub process_of {
+    my ($job, $rank) = @_;
+    for my $pid (children_of($job)) {
+        open my $file, '<', "/proc/$pid/environ" or next;
+        local $/;
+        return $pid if "\0" . (<$file> // '') =~ /\0MESHWRIGHT_RANK=$rank\0/;
+    }
+    return;
+}
+
 # Moments of kills are of a Poisson process, restarts included. Ranks take turns, so that none is
 # taken to be gone for good.
 my $job = start($steps);
@@ -82,9 +93,9 @@ my $next = $began - $mtbf_s * log(1 - rand);
 while (waitpid($job, 1) == 0) {
     sleep 0.002;
     next if time < $next;
-    my @ranks = children_of($job);
-    next if @ranks < 2;
-    kill 'KILL', $ranks[$kills++ % 2];
+    my $rank = process_of($job, $kills % 2) // next;
+    kill 'KILL', $rank;
+    $kills++;
     $next -= $mtbf_s * log(1 - rand);
 }
 my $status = $? >> 8;
@@ -107,7 +118,8 @@ sub predicted {
         checkpoint_interval_s => $every * $step_s,
     })->{goodput_ratio};
 }
-my %told = (restart_s => $restart_s - $stored->{write_s},
+my $load_s = $stored->{write_s} < $restart_s ? $stored->{write_s} : $restart_s;
+my %told = (restart_s => $restart_s - $load_s,
             checkpoint_bytes_per_s => $stored->{bytes} / $stored->{write_s});
 my %known = map { $_ => $calibrated->{$_} } qw(restart_s host_checkpoint_bytes_per_s);
 my $goodput = ($steps - 1) * $step_s / $took_s;
