@@ -218,10 +218,12 @@ static void follow_operator(struct reading *reading, int step, const struct inst
     add_after(reading, step, reading->inner_of[op]);
     reading->inner_of[op] = step;
     if (instr->collective != COLLECTIVE_ALL_REDUCE) return;
-    // It reads on when that is done.
+    // It reads on when that is done, and writes on, what nobody reads as well.
     const struct block_step *around = &reading->steps->steps[op];
     for (int i = 0; i < around->read_count; i++)
         add_read(reading, step, around->reads[i]);
+    for (int i = 0; i < around->write_count; i++)
+        add_read(reading, step, around->writes[i]);
 }
 
 static void gather(struct reading *reading, int step, const struct instr *instr, int n)
