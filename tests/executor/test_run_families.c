@@ -37,6 +37,8 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"olmo3\", " LLAMA_LIKE ", \"sliding_window\": 3, \"layer_types\": "
     "[\"sliding_attention\", \"full_attention\"]}",
     "{\"model_type\": \"olmoe\", " LLAMA_LIKE ", " EXPERTS "}",
+    "{\"model_type\": \"baichuan\", " LLAMA_LIKE ", \"max_position_embeddings\": 8}",
+    "{\"model_type\": \"baichuan\", " LLAMA_LIKE ", \"model_max_length\": 8}",
     "{\"model_type\": \"cohere\", " LLAMA_LIKE "}",
     "{\"model_type\": \"cohere2\", " LLAMA_LIKE
     ", \"sliding_window\": 3, \"sliding_window_pattern\": 2}",

@@ -22,6 +22,11 @@ enum { SEQ = 8, BATCH = 4 };
     "\"intermediate_size\": 8, \"mamba_num_heads\": 4, \"mamba_head_dim\": 4, " \
     "\"ssm_state_size\": 6, \"chunk_size\": 4"
 
+#define HYBRID                                                                     \
+    "\"vocab_size\": 40, \"num_attention_heads\": 4, "                             \
+    "\"num_key_value_heads\": 2, \"intermediate_size\": 8, \"mamba_n_heads\": 4, " \
+    "\"mamba_d_state\": 6, \"mamba_chunk_size\": 4, \"mamba_n_groups\": "
+
 static const char *const MODELS[] = {
     MAMBA2 ", \"n_groups\": 1, \"tie_word_embeddings\": true}",
     MAMBA2 ", \"n_groups\": 2}",
@@ -31,6 +36,18 @@ static const char *const MODELS[] = {
                "\"moe_shared_expert_intermediate_size\": 8}",
     NEMOTRON_H ", \"n_groups\": 1, \"hybrid_override_pattern\": \"M-*\", \"mlp_bias\": true}",
     MAMBA2 ", \"n_groups\": 2, \"use_conv_bias\": false, \"conv_kernel\": 1}",
+    "{\"model_type\": \"falcon_h1\", \"hidden_size\": 8, \"num_hidden_layers\": 2, "
+    "\"mamba_d_ssm\": 16, "
+    "\"head_dim\": 4, \"key_multiplier\": 0.5, \"lm_head_multiplier\": 0.25, "
+    "\"embedding_multiplier\": 2, " HYBRID "2}",
+    "{\"model_type\": \"bamba\", \"hidden_size\": 16, \"num_hidden_layers\": 3, "
+    "\"attn_layer_indices\": [1], "
+    "\"mlp_bias\": true, " HYBRID "1}",
+    "{\"model_type\": \"granitemoehybrid\", \"hidden_size\": 8, \"num_hidden_layers\": 2, "
+    "\"layer_types\": [\"mamba\", \"attention\"], \"num_local_experts\": 4, "
+    "\"num_experts_per_tok\": 2, \"shared_intermediate_size\": 8, "
+    "\"embedding_multiplier\": 3, \"attention_multiplier\": 0.25, "
+    "\"residual_multiplier\": 0.5, \"logits_scaling\": 2, " HYBRID "1}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

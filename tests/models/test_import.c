@@ -122,12 +122,16 @@ static const struct {
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
-     "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, bart, bert, bloom, cohere, "
+     "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, baichuan, bamba, bart, "
+     "bert, bloom, "
+     "cohere, "
      "cohere2, dbrx, "
      "deepseek_v2, "
-     "deepseek_v3, distilbert, ernie4_5, ernie4_5_moe, evoformer, exaone4, falcon, gemma, gemma2, "
+     "deepseek_v3, distilbert, ernie4_5, ernie4_5_moe, evoformer, exaone4, falcon, falcon_h1, "
+     "gemma, gemma2, "
      "gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, granite, "
-     "granitemoe, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, hunyuan_v1_moe, "
+     "granitemoe, granitemoehybrid, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, "
+     "hunyuan_v1_moe, "
      "internlm2, kimi_k2, llama, llama4_text, mamba2, mbart, minimax_m2, ministral3, mistral, "
      "mixtral, mpt, mt5, nemotron, nemotron_h, olmo, olmo2, olmo3, olmoe, operators, opt, phi, "
      "phi3, "
