@@ -6,6 +6,7 @@
 #include "core/progress.h"
 #include "cost_models/input.h"
 #include "reports/page/gnuplot.h"
+#include "reports/table/model_text.h"
 #include "reports/training/metrics.h"
 
 #include <errno.h>
@@ -180,10 +181,10 @@ static void say(const struct run_log *log, const struct step_metrics *of)
     const char *norm = arena_print(&scratch, "  norm %.4f", of->gradient_norm);
     if (!step_takes_norm(&log->job->request.workload)) norm = "";
     const char *line = arena_print(
-        &scratch, "step %4lld  loss %.4f%s  rate %.3g  %s, predicted %s  %s tokens/s  %s",
+        &scratch, "step %4lld  loss %.4f%s  rate %.3g  %s, predicted %s  %s %s  %s",
         (long long)of->step, of->loss, norm, of->learning_rate, units_seconds(&scratch, of->step_s),
         units_seconds(&scratch, of->predicted_step_s), units_count(&scratch, of->tokens_per_s),
-        units_bytes(&scratch, (double)of->peak_bytes));
+        model_rate_text(log->job->evaluation.graph), units_bytes(&scratch, (double)of->peak_bytes));
     if (!isnan(of->mfu_ratio))
         line = arena_print(&scratch, "%s  MFU %s", line, units_ratio(&scratch, of->mfu_ratio));
     if (of->left_s > 0)

@@ -176,6 +176,15 @@ enum op_class {
 };
 const char *op_class_name(enum op_class class);
 
+// Which operator of ONNX an imported one is, of those that have kernels: the lines of
+// models/imported.inc.
+enum imported_kind {
+    IMPORTED_NONE,
+#define IMPORTED(id, name) IMPORTED_##id,
+#include "models/imported.inc"
+    IMPORTED_COUNT
+};
+
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_COUNT };
 
 // What an operator of an imported graph does for one sample, where dims do not say it.
@@ -185,7 +194,9 @@ struct op_work {
     double flop, backward_flop;            // OP_OPERATOR
     unsigned kept;  // OP_OPERATOR: what backward reads, as saves of its rule (models/op.h)
     enum places places;
-    struct window windows[WINDOW_DIMS];  // of PLACES_WINDOW and PLACES_TURNED: height, width
+    struct window windows[WINDOW_DIMS];  // of what slides: height, width
+    enum imported_kind type;                  // NONE: no back end has a kernel
+    double scalar;                       // of its kernel, see models/imported.inc
 };
 
 struct op {

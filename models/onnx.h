@@ -55,6 +55,7 @@ struct onnx_node {
     const int *inputs, *outputs;
     int input_count, output_count;
     double flop;
+    double scalar;  // of its kernel (models/imported.inc); NaN: attributes that kernels have not
     const struct window *windows;  // of height and width, where it is one that slides; else NULL
 };
 

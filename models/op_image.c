@@ -1,6 +1,26 @@
 #include "models/op_image.h"
 
 #include <assert.h>
+#include <string.h>
+
+static const char *const IMPORTED_NAMES[IMPORTED_COUNT] = {
+#define IMPORTED(id, name) [IMPORTED_##id] = name,
+#include "models/imported.inc"
+};
+
+const char *imported_name(enum imported_kind type)
+{
+    assert(type > IMPORTED_NONE && type < IMPORTED_COUNT);
+    return IMPORTED_NAMES[type];
+}
+
+enum imported_kind imported_find(const char *name)
+{
+    for (int i = IMPORTED_NONE + 1; i < IMPORTED_COUNT; i++) {
+        if (strcmp(name, IMPORTED_NAMES[i]) == 0) return (enum imported_kind)i;
+    }
+    return IMPORTED_NONE;
+}
 
 const char *places_name(enum places places)
 {

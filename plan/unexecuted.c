@@ -1,6 +1,8 @@
 #include "plan/unexecuted.h"
 #include "plan/passes.h"
 
+#include <string.h>
+
 static bool takes_norms(enum optimizer optimizer)
 {
     return optimizer == OPTIMIZER_LAMB || optimizer == OPTIMIZER_LARS;
@@ -28,12 +30,6 @@ static bool overlaps_experts(const struct workload *workload, const struct paral
     return overlaps(parallel, AXIS_EP, OVERLAP_EP) || overlaps(parallel, AXIS_ETP, OVERLAP_EP);
 }
 
-static bool splits_images(const struct workload *workload, const struct parallel *parallel)
-{
-    (void)workload;
-    return parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1;
-}
-
 static bool trains_adapters(const struct workload *workload, const struct parallel *parallel)
 {
     (void)workload;
@@ -41,7 +37,6 @@ static bool trains_adapters(const struct workload *workload, const struct parall
 }
 
 static const struct unexecuted ROWS[] = {
-    {"--sp-h or --sp-w above 1", "no back end exchanges the halos of images", splits_images},
     {"--lora", "no back end keeps weights that are not trained", trains_adapters},
     {"--offload optimizer with --optimizer lamb or lars",
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms},
@@ -79,17 +74,24 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
     return err_set(err, ERR_USAGE, "%s is not executed, because %s", row->what, row->why);
 }
 
-bool unexecuted_check_graph(const struct graph *graph, struct err *err)
+bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)
 {
+    bool is_elsewhere = device && strcmp(device, "cpu") != 0;
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         for (int o = 0; o < block->op_count; o++) {
-            enum op_kind kind = block->ops[o].kind;
-            if (kind != OP_PRODUCT && kind != OP_OPERATOR) continue;
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_PRODUCT && op->kind != OP_OPERATOR) continue;
+            if (is_elsewhere && op->work.type)
+                return err_set(err, ERR_USAGE,
+                               "%s is not executed on a %s, because CPUs alone have a kernel for "
+                               "its operator %s",
+                               graph->name, device, op->name);
+            if (op->work.type) continue;
             return err_set(err, ERR_USAGE,
-                           "a model of imported operators (%s) is not executed, because no back "
-                           "end has kernels for them",
-                           graph->name);
+                           "%s is not executed, because no back end has a kernel for its operator "
+                           "%s",
+                           graph->name, op->name);
         }
     }
     return true;

@@ -299,7 +299,8 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
     if (!stack_check_executed(stack, workload, parallel, err)) return false;
-    if (stack_is_executed(stack) && !unexecuted_check_graph(graph, err)) return false;
+    const char *device = request->cluster->nodes[0].device->kind;
+    if (stack_is_executed(stack) && !unexecuted_check_graph(graph, device, err)) return false;
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);
     struct program *program =

@@ -1,6 +1,7 @@
 #include "executor/contraction.h"
 #include "executor/cpu/array.h"
 #include "executor/cpu/attend.h"
+#include "executor/cpu/image.h"
 #include "executor/scan_call.h"
 
 // One call: its checks, experts one after another, and results that are added.
@@ -40,6 +41,9 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_CONV_BACKWARD] = {cpu_conv_backward, 6, false},
     [OP_SCAN] = {cpu_scan, 0, false},
     [OP_SCAN_BACKWARD] = {cpu_scan_backward, 60, false},
+    [OP_PRODUCT] = {cpu_product, 1, false},
+    [OP_OPERATOR] = {cpu_operator, 1, false},
+    [OP_OPERATOR_BACKWARD] = {cpu_operator_backward, 63, false},
 };
 
 const char *cpu_can_run(const struct kernel_call *call)

@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "executor/data/feed.h"
+#include "executor/engine/images.h"
 #include "executor/engine/readers.h"
 #include "executor/engine/reals.h"
 #include "executor/number.h"
@@ -369,8 +370,10 @@ static void fill_reals(struct engine *engine, const struct slot_ids *slot,
             rest /= held->count[i];
         }
         uint64_t sample = by_batch < 0 ? 0 : first + (uint64_t)index[by_batch];
-        double value = reals_at(engine->request->graph, engine->request->options->seed,
-                                (uint64_t)engine->step * batch + sample, tensor, index);
+        const struct graph *graph = engine->request->graph;
+        double value = (images_are_read(graph) ? images_at : reals_at)(
+            graph, engine->request->options->seed, (uint64_t)engine->step * batch + sample, tensor,
+            index);
         if (is_label) engine->data->host[slot->first + e] = (int64_t)value;
         if (!is_label) number_put(number, engine->data->host + slot->first, e, value);
     }
@@ -382,7 +385,7 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
     const struct tensor *tensor = &block->block->tensors[block->buffers[slot->buffer].tensor];
     struct held held = held_of_buffer(engine->program, block, slot->buffer, engine->rank);
     int64_t first = program_first_sequence(engine->program, engine->rank, slot->micro_batch);
-    if (reals_are_known(tensor->name)) {
+    if (images_are_read(engine->request->graph) || reals_are_known(tensor->name)) {
         fill_reals(engine, slot, tensor, &held);
         return true;
     }

@@ -4,6 +4,7 @@
 #include "executor/engine/expert_rows.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 // Instructions that change a layout. What a rank gives and takes follows from the boxes that the
 // members of the group hold before and after; the transport moves flat parts. Of ragged tensors
@@ -219,6 +220,54 @@ static bool exchange_all(struct box_exchange *x)
     return true;
 }
 
+static bool is_halo(const struct instr *instr)
+{
+    return instr->collective == COLLECTIVE_SEND_RECV;
+}
+
+// Of an image's strips what members have of another: `sums` adds what they made of it.
+static bool copy_strip(struct box_exchange *x, const struct held *strip, const char *from,
+                       const struct held *target, char *to, bool sums)
+{
+    if (strip->elements == 0) return true;
+    struct box_copy copy = held_copy(strip, strip, from, target, to, x->element, x->element_bytes);
+    copy.combine = sums ? BOX_ADD : BOX_SET;
+    return copy_box(x, &copy);
+}
+
+// Neighbours hand over what the others hold afterwards and do not hold now, or what belongs to
+// them and is added there.
+static bool exchange_strips(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    int64_t *sent = ARENA_NEW(engine->scratch, int64_t, x->group->count);
+    int64_t *received = ARENA_NEW(engine->scratch, int64_t, x->group->count);
+    char *leaves = engine_staging(engine, x->of->stream, 0), *at = leaves;
+    char *comes = engine_staging(engine, x->of->stream, 1);
+    if (!copy_part(x, &x->before, x->from, &x->after, x->to)) return false;
+    for (int j = 0; j < x->group->count; j++) {
+        if (j == x->group->index) continue;
+        struct held theirs = held(x, x->output, j), source = held(x, x->input, j);
+        struct held part = held_overlap(&x->before, &theirs);
+        sent[j] = part.elements;
+        received[j] = held_overlap(&source, &x->after).elements;
+        if (!copy_part(x, &x->before, x->from, &part, at)) return false;
+        at += sent[j] * x->element_bytes;
+        traffic_to(engine, x->group->ranks[j], sent[j] * x->element_bytes);
+    }
+    const char *fault = engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
+                                                      leaves, sent, comes, received);
+    if (!engine_ok(engine, x->task, fault)) return false;
+    for (int j = 0; j < x->group->count; j++) {
+        if (received[j] == 0) continue;
+        struct held source = held(x, x->input, j);
+        struct held part = held_overlap(&source, &x->after);
+        if (!copy_strip(x, &part, comes, &x->after, x->to, x->instr->combine != 0)) return false;
+        comes += received[j] * x->element_bytes;
+    }
+    return true;
+}
+
 static bool reduce(struct box_exchange *x)
 {
     struct engine *engine = x->engine;
@@ -334,6 +383,7 @@ static bool scatter_units(struct engine *engine, int task)
 static int64_t payload(const struct box_exchange *x)
 {
     int64_t before = elements_in(x, &x->before), after = elements_in(x, &x->after);
+    if (is_halo(x->instr)) return llabs(before - after) * x->element_bytes;
     bool is_larger = x->instr->collective == COLLECTIVE_REDUCE_SCATTER ||
                      (x->instr->collective == COLLECTIVE_ALL_TO_ALL && before > after);
     return (is_larger ? before : after) * x->element_bytes;
@@ -380,6 +430,8 @@ bool exchange_run(struct engine *engine, int task)
         return exchange_all(&x);
     case COLLECTIVE_ALL_REDUCE:
         return reduce(&x);
+    case COLLECTIVE_SEND_RECV:
+        return exchange_strips(&x);
     case COLLECTIVE_SLICE:
         return copy_part(&x, &x.before, x.from, &x.after, x.to);
     default:

@@ -11,7 +11,7 @@ struct held held_of(const struct program *program, const struct tensor *tensor,
     for (int i = 0; i < tensor->rank; i++) {
         int64_t size = extent_size(&tensor->extents[i], batch, program->workload.seq_len);
         struct slice slice =
-            layout_slice(layout, &program->mesh, tensor->extents[i].dim, size, rank);
+            layout_held(layout, &program->mesh, tensor->extents[i].dim, size, rank);
         held.first[i] = slice.first;
         held.count[i] = slice.count;
         held.elements *= slice.count;

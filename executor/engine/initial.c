@@ -7,10 +7,12 @@
 #include "executor/number.h"
 #include "executor/random.h"
 
+#include <math.h>
+
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
-// 2019, GPT-2) and taps, ones for what norms and the skips of scans scale by, zeros for what is
-// added and for the logarithms of a scan's rates. Drawn by (seed, name, index
-// in the whole), so that every plan begins with the same.
+// 2019, GPT-2) and taps, another for those of imported products (deviation_of), ones for what norms
+// and the skips of scans scale by, zeros for what is added and for the logarithms of a scan's
+// rates. Drawn by (seed, name, index in the whole), so that every plan begins with the same.
 
 static const double DEVIATION = 0.02;
 
@@ -25,6 +27,8 @@ static enum start start_of(const struct block *block, int tensor)
             if (op->inputs[i] != tensor) continue;
             if (op->kind == OP_NORM) return i == 1 ? START_ONE : START_ZERO;
             if (op->kind == OP_CONTRACT || op->kind == OP_GATHER) return START_NORMAL;
+            if (op->kind == OP_PRODUCT) return START_NORMAL;
+            if (op->kind == OP_OPERATOR) return i == 1 ? START_ONE : START_ZERO;
             if (op->kind == OP_CONV) return i == 1 ? START_NORMAL : START_ZERO;
             if (op->kind == OP_SCAN) return i == 5 ? START_ONE : START_ZERO;
             return START_ZERO;
@@ -47,10 +51,23 @@ static int first_extent_of(const struct block *block, int tensor)
     return 0;
 }
 
+// Behind a function that is zero for half of its numbers an imported product keeps how far they
+// spread (He et al. 2015, section 2.2).
+static double deviation_of(const struct block *block, int tensor)
+{
+    for (int o = 0; o < block->op_count; o++) {
+        const struct op *op = &block->ops[o];
+        bool reads = op->kind == OP_PRODUCT && op->inputs[1] == tensor;
+        if (reads) return sqrt(2 / (double)op->work.depth);
+    }
+    return DEVIATION;
+}
+
 struct filling {
     struct engine *engine;
     uint64_t key;
     enum start start;
+    double deviation;
     const struct tensor *tensor;
     int first_extent;
     struct held held;
@@ -79,7 +96,7 @@ static double value_at(const struct filling *filling, int64_t element)
     }
     if (filling->start == START_ONE) return 1;
     if (filling->start == START_ZERO) return 0;
-    return DEVIATION * random_normal(random_at(filling->key, (uint64_t)flat));
+    return filling->deviation * random_normal(random_at(filling->key, (uint64_t)flat));
 }
 
 // Weights that are on the host or below, rounded there.
@@ -166,6 +183,7 @@ static bool fill(struct engine *engine, int parameter, int threads, double *valu
         .engine = engine,
         .key = random_key(engine->request->options->seed, 1),
         .start = start_of(block, known->tensor),
+        .deviation = deviation_of(block, known->tensor),
         .tensor = &block->tensors[known->tensor],
         .first_extent = first_extent_of(block, known->tensor),
         .held = state_held(engine, parameter, engine->rank),

@@ -1,12 +1,28 @@
+#include "executor/array.h"
 #include "executor/engine/engine.h"
 #include "executor/number.h"
-#include "models/op.h"
+#include "models/op_image.h"
 
 // One task: what a slot of the schedule is made of. What happens once a step is in engine_update.c.
 
 static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)
 {
     return &engine_block(engine, task)->instrs[task->instr];
+}
+
+// What an operator over images exchanges: all of its statistics behind one another.
+static struct kernel_array statistics_of(const struct block *block, const struct kernel_call *call)
+{
+    struct kernel_array all = {.rank = 1, .element = ELEMENT_FP32, .dims = {DIM_FLAT}};
+    const struct op *op = call->op;
+    for (int i = 0; i < call->input_count + call->output_count; i++) {
+        bool is_input = i < call->input_count;
+        int at = is_input ? i : i - call->input_count;
+        if (!op_is_statistic(block, op, is_input ? op->inputs[at] : op->outputs[at])) continue;
+        all.sizes[0] += array_elements(is_input ? &call->inputs[at] : &call->outputs[at]);
+    }
+    all.whole[0] = all.sizes[0];
+    return all;
 }
 
 // Exchange n of an operator: filled by it, exchanged, taken in.
@@ -20,7 +36,10 @@ static bool run_inner(struct engine *engine, int task)
     struct kernel_array inner = call.outputs[0];
     // Of each row that a norm is taken over, or of each loss, one number.
     bool is_loss = call.op->kind == OP_LOSS;
-    if (!is_loss) {
+    bool is_norm = call.op->kind == OP_NORM || call.op->kind == OP_NORM_BACKWARD;
+    if (!is_loss && !is_norm) {
+        inner = statistics_of(engine_block(engine, of)->block, &call);
+    } else if (is_norm) {
         inner.rank -= op_norm_rank(engine_block(engine, of)->block, call.op);
         inner.row_stride = 0;
         inner.element = ELEMENT_FP32;
@@ -61,10 +80,25 @@ static bool run_instr(struct engine *engine, int task)
 // of it (DeepSeek-V3, section 4.2, first ten trillion tokens).
 static const double PREDICTION_WEIGHT = 0.3;
 
+// Losses of each of its places: those of an image, where scores are of its parts.
+static double answers_of(const struct graph *graph)
+{
+    static const enum dim IMAGE[] = {DIM_DEPTH, DIM_HEIGHT, DIM_WIDTH};
+    const struct block *head = &graph->blocks[graph->sequence[graph->sequence_count - 1]];
+    const struct tensor *loss = &head->tensors[head->outputs[0]];
+    double answers = 1;
+    for (size_t i = 0; i < sizeof IMAGE / sizeof *IMAGE; i++) {
+        int at = tensor_find_dim(loss, IMAGE[i]);
+        if (at >= 0) answers *= (double)loss->extents[at].size;
+    }
+    return answers;
+}
+
 double engine_step_tokens(const struct engine *engine)
 {
     const struct workload *workload = &engine->program->workload;
-    return (double)workload->global_batch * (double)workload->seq_len;
+    double places = answers_of(engine->request->graph);
+    return (double)workload->global_batch * (double)workload->seq_len * places;
 }
 
 // The host's end of what a task copies in every step, for all of its operands. They are of reals.

@@ -1,6 +1,6 @@
 #include "models/builder.h"
 #include "models/families/family.h"
-#include "models/op.h"
+#include "models/op_image.h"
 
 #include <string.h>
 
@@ -46,9 +46,9 @@ static const struct json_field TENSOR_FIELDS[] = {
 };
 
 struct operator_text {
-    const char *name, *kind, *places;
+    const char *name, *kind, *places, *type;
     int64_t groups, rows, columns, depth, kept;
-    double flop, backward_flop;
+    double flop, backward_flop, scalar;
 };
 static const struct json_field OPERATOR_FIELDS[] = {
     {JSON_TEXT(struct operator_text, name)},
@@ -62,6 +62,8 @@ static const struct json_field OPERATOR_FIELDS[] = {
     {JSON_OPT_I64(struct operator_text, kept, 0, 1 << 12)},
     {JSON_OPT_TEXT(struct operator_text, places)},
     {JSON_OPT_ANY("windows")},
+    {JSON_OPT_TEXT(struct operator_text, type)},
+    {JSON_OPT_F64(struct operator_text, scalar, -1e30, 1e30)},
     {JSON_OPT_F64(struct operator_text, flop, 0, 1e30)},
     {JSON_OPT_F64(struct operator_text, backward_flop, 0, 1e30)},
     {0},
@@ -229,8 +231,12 @@ static bool read_operator(struct reading *r, const struct json *object)
                                .depth = text.depth,
                                .flop = text.flop,
                                .backward_flop = text.backward_flop,
-                               .kept = (unsigned)text.kept};
+                               .kept = (unsigned)text.kept,
+                               .type = text.type ? imported_find(text.type) : IMPORTED_NONE,
+                               .scalar = text.scalar};
     if (r->err->kind || !read_places(r, object, text.places, &op.work)) return false;
+    if (text.type && !op.work.type)
+        return json_fail(object, r->err, "type: \"%s\" is no operator with kernels", text.type);
     bool has_places = op.kind == OP_PRODUCT || op.kind == OP_OPERATOR;
     if ((op.work.places && !has_places) || !fits_windows(r->builder.block, &op))
         return json_fail(object, r->err, "places or windows that its images have not");

@@ -134,6 +134,13 @@ static void put_answer_dims(const struct blocks_graph *b, struct dims *dims)
     }
 }
 
+// The classes of what is added to the scores have the name that those have there.
+static bool is_answer_bias(const struct blocks_graph *b, int tensor)
+{
+    int maker = b->maker[b->logits];
+    return maker >= 0 && b->operators[maker].bias == tensor;
+}
+
 // Names of dimensions by place, as images have them: batch, channel, depth, height, width.
 static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool has_batch,
                      bool is_weight, bool is_logits)
@@ -150,6 +157,9 @@ static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool h
     if (is_logits) {
         put_answer_dims(s->b, &dims);
         put_dim(&dims, "vocab", tensor->dims[1]);
+    } else if (is_weight && rank == 1 &&
+               is_answer_bias(s->b, (int)(tensor - s->b->graph->tensors))) {
+        put_dim(&dims, "vocab", tensor->dims[0]);
     } else if (is_weight && rank >= 2) {
         int64_t taps = 1;
         for (int i = 2; i < rank; i++)
@@ -248,8 +258,7 @@ static void put_list(struct segment *s, const char *key, const char *const *name
 // Whole is what is not said.
 static void put_places(struct json_writer *writer, const struct blocks_operator *op)
 {
-    if (op->places == PLACES_WHOLE) return;
-    json_put_text(writer, "places", places_name(op->places));
+    if (op->places != PLACES_WHOLE) json_put_text(writer, "places", places_name(op->places));
     if (op->places != PLACES_WINDOW && op->places != PLACES_TURNED) return;
     json_open(writer, "windows", '[');
     for (int d = 0; d < WINDOW_DIMS; d++) {
@@ -262,6 +271,14 @@ static void put_places(struct json_writer *writer, const struct blocks_operator 
         json_close(writer, '}');
     }
     json_close(writer, ']');
+}
+
+static void put_kernel(struct segment *s, const struct blocks_operator *op)
+{
+    const char *kernel = blocks_kernel(s->b, op);
+    if (!kernel) return;
+    json_put_text(s->writer, "type", kernel);
+    if (op->node->scalar != 0) json_put_f64(s->writer, "scalar", op->node->scalar);
 }
 
 static void put_operator(struct segment *s, const struct blocks_operator *op)
@@ -295,6 +312,7 @@ static void put_operator(struct segment *s, const struct blocks_operator *op)
         json_put_f64(s->writer, "backward_flop", op->backward_flop);
     }
     put_places(s->writer, op);
+    put_kernel(s, op);
     json_close(s->writer, '}');
     if (op->bias < 0) return;
     const char *const terms[] = {unbiased(s, op), name_of(s, op->bias)};

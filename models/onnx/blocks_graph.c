@@ -103,7 +103,8 @@ static enum blocks_kind kind_of(const struct blocks_graph *b, const struct block
     const struct onnx_node *node = op->node;
     if (strcmp(node->type, "cross_entropy") == 0) return BLOCKS_LOSS;
     if (is_product(node) && op->input_count >= 2) return BLOCKS_PRODUCT;
-    bool is_sum = strcmp(node->type, "Add") == 0 && op->input_count == 2;
+    bool adds = strcmp(node->type, "Add") == 0 || strcmp(node->type, "Sum") == 0;
+    bool is_sum = adds && op->input_count == 2;
     for (int i = 0; i < 2 && is_sum; i++) {
         is_sum = !b->is_trained[op->inputs[i]] &&
                  blocks_elements(b, op->inputs[i]) == blocks_elements(b, b->root[node->outputs[0]]);
@@ -211,6 +212,7 @@ bool blocks_read(struct blocks_graph *b)
     struct names names = {0};
     b->root = ARENA_NEW(b->arena, int, tensors);
     b->is_trained = ARENA_NEW(b->arena, bool, tensors);
+    b->is_turned = ARENA_NEW(b->arena, bool, tensors);
     b->maker = ARENA_NEW(b->arena, int, tensors);
     b->last_reader = ARENA_NEW(b->arena, int, tensors);
     b->reader_count = ARENA_NEW(b->arena, int, tensors);
@@ -226,7 +228,9 @@ bool blocks_read(struct blocks_graph *b)
         const struct onnx_node *node = &b->graph->nodes[n];
         if (node->pass != ONNX_FORWARD || node->output_count == 0) continue;
         if (is_view(b, node)) {
+            bool turns = strcmp(node->type, "Transpose") == 0;
             b->root[node->outputs[0]] = b->root[node->inputs[0]];
+            b->is_turned[node->outputs[0]] = b->is_turned[node->inputs[0]] != turns;
         } else if (!take_node(b, n, &names)) {
             return false;
         }

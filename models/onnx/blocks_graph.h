@@ -26,6 +26,7 @@ struct blocks_graph {
     int logits;     // what the loss reads
     int *root;      // of a tensor: whose memory it is another view of
     bool *is_trained;
+    bool *is_turned;  // a view of a matrix whose rows are the columns of what it views
     int *maker, *last_reader, *reader_count;  // of a tensor, among the operators
     struct blocks_operator *operators;
     int operator_count;
@@ -37,5 +38,7 @@ bool blocks_fail(const struct blocks_graph *blocks, const struct onnx_node *node
 bool blocks_has_places(const struct blocks_graph *blocks);
 // What an operator does over the places of an image; models/onnx/blocks_places.c
 enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
+// The name of its kernel (models/imported.inc); NULL: there is none. models/onnx/blocks_kernel.c
+const char *blocks_kernel(const struct blocks_graph *blocks, const struct blocks_operator *op);
 // Elements of one sample.
 int64_t blocks_elements(const struct blocks_graph *blocks, int tensor);

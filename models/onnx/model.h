@@ -50,6 +50,7 @@ struct onnx_value {
 
 struct onnx_call {
     const char *name, *type;
+    const char *mode;  // of a call that stands for a chain (chains.h): that of struct onnx_node
     const Onnx__NodeProto *proto;
     const struct onnx_operator *row;
     const int *inputs, *outputs;  // values; -1: left out

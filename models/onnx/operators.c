@@ -91,6 +91,19 @@ enum {
         type, shape_reduce, 1, 2, 1, X1, 0, 0, 1, reads \
     }
 
+// The gradient of what is read goes back through all steps, that of weights is a product over them.
+// Of states and lengths that are given there is none.
+#define RECURRENT(type, inputs, outputs)                                 \
+    {                                                                    \
+        type, shape_recurrent, 3, inputs, outputs, 0, 0, SAVED_GATES, 0, \
+        {                                                                \
+            {"input_gradient", X0, X1 | X2, Y0 | Y3, SCALED},            \
+            {                                                            \
+                "weight_gradient", X1 | X2 | X3, X0, Y0 | Y3, SCALED     \
+            }                                                            \
+        }                                                                \
+    }
+
 // Flops of element-wise functions are one for each arithmetic operation and one for each
 // transcendental: no machine is kept busy by them, their bytes count.
 static const struct onnx_operator OPERATORS[] = {
@@ -111,6 +124,10 @@ static const struct onnx_operator OPERATORS[] = {
      SAVED_SUMS,
      0,
      {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3, Y0 | Y1, GRADIENT_AGAIN}}},
+
+    RECURRENT("LSTM", 8, 3),
+    RECURRENT("GRU", 6, 2),
+    RECURRENT("RNN", 6, 2),
 
     {"MaxPool", shape_pool, 1, 1, 2, 0, 0, SAVED_INDICES, 0, {{"gradient", X0, 0, Y1, 0}}},
     {"AveragePool", shape_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},
@@ -351,6 +368,9 @@ static const struct onnx_operator OPERATORS[] = {
     {"Shape", shape_shape, 1, 1, 1, X0, 0, 0, 0, NO_GRADIENT},
     {"Size", shape_size, 1, 1, 1, X0, 0, 0, 0, NO_GRADIENT},
     {"Range", shape_range, 3, 3, 1, X0 | X1 | X2, 0, 0, 0, NO_GRADIENT},
+    {"RandomUniformLike", shape_same, 1, 1, 1, 0, 0, 0, 10, NO_GRADIENT},
+    {"RandomNormalLike", shape_same, 1, 1, 1, 0, 0, 0, 20, NO_GRADIENT},
+    {"Bernoulli", shape_same, 1, 1, 1, 0, 0, 0, 10, NO_GRADIENT},
     {"OneHot", shape_one_hot, 3, 3, 1, X1 | X2, 0, 0, 0, NO_GRADIENT},
 };
 

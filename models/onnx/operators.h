@@ -21,6 +21,7 @@ enum onnx_saved {
     SAVED_ROWS,      // outputs 1 and 2: mean and inverse deviation of each row, float
     SAVED_PLANES,    // outputs 1 and 2: of each channel of each sample, float
     SAVED_GROUPS,    // outputs 1 and 2: of each group of each sample, float
+    SAVED_GATES,     // output 3: of each step its gates, and of an LSTM its cell
     SAVED_SUMS,      // output 1: log-sum-exp of each row of scores, float
 };
 

@@ -1,6 +1,8 @@
 #include "models/onnx/program.h"
 
 #include "models/onnx/operators.h"
+#include "models/onnx/scalar.h"
+#include "models/onnx/shape.h"
 
 #include <assert.h>
 #include <string.h>
@@ -101,6 +103,11 @@ static int saved_dims(const struct onnx_model *model, const struct onnx_call *ca
         return 4;
     case SAVED_INDICES:
         return 8;
+    case SAVED_GATES:
+        memcpy(dims, output->dims, (size_t)output->rank * sizeof *dims);
+        *rank = output->rank;
+        dims[*rank - 1] *= recurrent_gates(call->type) + (strcmp(call->type, "RNN") != 0);
+        return element_bytes(output->element);
     case SAVED_SUMS:
         *rank = input->rank - 1;
         return 4;
@@ -114,8 +121,9 @@ static void save(struct onnx_program *program, int index, int *outputs, int *cou
 {
     const struct onnx_call *call = &program->model->calls[index];
     enum onnx_saved kind = call->row->saved;
-    int first = kind == SAVED_CHANNELS ? 3 : 1;
-    bool is_one = kind == SAVED_MASK || kind == SAVED_INDICES || kind == SAVED_SUMS;
+    int first = kind == SAVED_CHANNELS || kind == SAVED_GATES ? 3 : 1;
+    bool is_one =
+        kind == SAVED_MASK || kind == SAVED_INDICES || kind == SAVED_SUMS || kind == SAVED_GATES;
     int last = is_one ? first : first + 1;
     for (int i = first; i <= last; i++) {
         bool is_there = i < call->output_count && call->outputs[i] >= 0;
@@ -155,6 +163,7 @@ static void set_sharing(struct onnx_program *program, int index, int node)
 // What a reader of the graph has to know of the attributes.
 static const char *mode_of(const struct onnx_call *call)
 {
+    if (call->mode) return call->mode;
     if (attribute_is(call, "approximate", "tanh")) return "tanh";
     bool is_attention = strcmp(call->type, "Attention") == 0;
     return is_attention && attribute_int(call, "is_causal", 0) ? "causal" : NULL;
@@ -190,6 +199,7 @@ static void add_forward(struct onnx_program *program, int index)
         program_node(program, ONNX_FORWARD, call->name, printable(program->scratch, call->type),
                      inputs, input_count, outputs, output_count, flop);
     program->nodes[node].mode = mode_of(call);
+    program->nodes[node].scalar = scalar_of(model, call);
     bool slides = call->windows[0].taps > 0 || call->windows[1].taps > 0;
     if (slides) {
         struct window *windows = ARENA_NEW(program->arena, struct window, WINDOW_DIMS);

@@ -2,6 +2,7 @@
 
 #include "core/file.h"
 #include "core/zip.h"
+#include "models/onnx/chains.h"
 #include "models/onnx/fold.h"
 #include "models/onnx/model.h"
 #include "models/onnx/names.h"
@@ -315,7 +316,9 @@ static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *graph)
     for (int i = 0; i < model->call_count; i++) {
         if (!link_call(model, &model->calls[i], &names)) return false;
     }
-    return order_calls(model) && infer(model) && mark_live(model, graph, &names);
+    if (!order_calls(model) || !infer(model)) return false;
+    chains_join(model);
+    return mark_live(model, graph, &names);
 }
 
 // Which opset it is does not matter here: what differs between them is looked for in both places.

@@ -16,6 +16,9 @@ shape_function shape_matmul, shape_gemm, shape_reduce, shape_arg, shape_einsum, 
     shape_batch_norm, shape_top_k;
 // Fused attention: shape_attention.c
 shape_function shape_attention;
+// Recurrent networks, and how many products a step of one is: shape_recurrent.c
+shape_function shape_recurrent;
+int recurrent_gates(const char *type);
 // Windows over images: shape_window.c
 shape_function shape_conv, shape_conv_transpose, shape_pool, shape_global_pool, shape_resize;
 // Moving data: shape_move.c and shape_cut.c

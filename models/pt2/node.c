@@ -253,6 +253,14 @@ void pt2_put_ints(const struct pt2_node *node, Onnx__NodeProto *proto, const cha
     made->n_ints = (size_t)count;
 }
 
+void pt2_put_float(const struct pt2_node *node, Onnx__NodeProto *proto, const char *name,
+                   double number)
+{
+    Onnx__AttributeProto *made = attribute_new(node->program, proto, name);
+    made->has_f = 1;
+    made->f = (float)number;
+}
+
 void pt2_put_text(const struct pt2_node *node, Onnx__NodeProto *proto, const char *name,
                   const char *text)
 {

@@ -72,6 +72,8 @@ void pt2_put_output(const struct pt2_node *node, Onnx__NodeProto *proto, const c
 void pt2_put_int(const struct pt2_node *node, Onnx__NodeProto *proto, const char *name, int64_t i);
 void pt2_put_ints(const struct pt2_node *node, Onnx__NodeProto *proto, const char *name,
                   const int64_t *ints, int count);
+void pt2_put_float(const struct pt2_node *node, Onnx__NodeProto *proto, const char *name,
+                   double number);
 void pt2_put_text(const struct pt2_node *node, Onnx__NodeProto *proto, const char *name,
                   const char *text);
 

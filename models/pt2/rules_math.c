@@ -7,6 +7,8 @@
             (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)), \
             (const char *const[]){__VA_ARGS__})
 
+static const double NORM_EPSILON = 1e-5;  // of batch and group norm where nothing is said
+
 static bool is_clean(const struct pt2_node *node)
 {
     return !node->program->err->kind;
@@ -59,9 +61,47 @@ bool pt2_gelu(struct pt2_node *node, const char *type)
     return is_clean(node);
 }
 
+// Functions with a number of their own, under ATen's name for it and under ONNX's.
+static bool put_bent(struct pt2_node *node, const char *type, const char *name,
+                     const char *attribute, double fallback)
+{
+    const struct pt2_value *x = pt2_first(node);
+    if (!x) return false;
+    Onnx__NodeProto *proto = PUT(node, type, pt2_output(node, 0), x->name);
+    pt2_put_float(node, proto, attribute, pt2_number(node, name, fallback));
+    return is_clean(node);
+}
+
+bool pt2_leaky(struct pt2_node *node, const char *type)
+{
+    return put_bent(node, type, "negative_slope", "alpha", 0.01);
+}
+
+bool pt2_elu(struct pt2_node *node, const char *type)
+{
+    return put_bent(node, type, "alpha", "alpha", 1);
+}
+
+bool pt2_softplus(struct pt2_node *node, const char *type)
+{
+    return put_bent(node, type, "beta", "beta", 1);
+}
+
+// relu6 has its bounds in its name, hardtanh has 1 on either side where it says nothing.
 bool pt2_clip(struct pt2_node *node, const char *type)
 {
-    return pt2_unary(node, type ? type : "Clip");
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    if (!x) return false;
+    Onnx__NodeProto *proto = PUT(node, "Clip", pt2_output(node, 0), x->name);
+    bool is_six = strstr(node->target, "relu6") != NULL;
+    bool is_tanh = strstr(node->target, "hardtanh") != NULL;
+    const char *low = is_tanh ? "min_val" : "min", *high = is_tanh ? "max_val" : "max";
+    if (is_six || is_tanh || pt2_has(node, low))
+        pt2_put_float(node, proto, "min", is_six ? 0 : pt2_number(node, low, -1));
+    if (is_six || is_tanh || pt2_has(node, high))
+        pt2_put_float(node, proto, "max", is_six ? 6 : pt2_number(node, high, 1));
+    return is_clean(node);
 }
 
 // The element type that two operands are computed in: floats before whole numbers before truths,
@@ -156,6 +196,12 @@ bool pt2_linear(struct pt2_node *node, const char *type)
     const struct pt2_value *bias = pt2_tensor(node, "bias");
     if (!x || !weight || !is_clean(node))
         return is_clean(node) ? pt2_fail(node, "there is no weight") : false;
+    if (x->rank == 2 && weight->rank == 2) {
+        const char *const inputs[] = {x->name, weight->name, bias ? bias->name : NULL};
+        pt2_put_int(node, pt2_put(node, "Gemm", pt2_output(node, 0), bias ? 3 : 2, inputs),
+                    "transB", 1);
+        return is_clean(node);
+    }
     const char *turned = pt2_between(node), *product = bias ? pt2_between(node) : NULL;
     PUT(node, "Transpose", turned, weight->name);
     PUT(node, "MatMul", bias ? product : pt2_output(node, 0), x->name, turned);
@@ -228,6 +274,7 @@ bool pt2_dropout(struct pt2_node *node, const char *type)
     bool drops = pt2_bool(node, "train", false) && pt2_number(node, "p", 0) > 0;
     Onnx__NodeProto *proto =
         PUT(node, drops ? "Dropout" : "Identity", pt2_output(node, 0), x->name);
+    if (drops) pt2_put_float(node, proto, "ratio", pt2_number(node, "p", 0));
     if (drops && node->output_count > 1) pt2_put_output(node, proto, pt2_output(node, 1));
     return is_clean(node);
 }
@@ -310,7 +357,8 @@ bool pt2_batch_norm(struct pt2_node *node, const char *type)
         }
         inputs[i + 1] = value ? value->name : channels.name;
     }
-    pt2_put(node, "BatchNormalization", pt2_output(node, 0), 5, inputs);
+    Onnx__NodeProto *proto = pt2_put(node, "BatchNormalization", pt2_output(node, 0), 5, inputs);
+    pt2_put_float(node, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
     return is_clean(node);
 }
 
@@ -322,10 +370,10 @@ bool pt2_group_norm(struct pt2_node *node, const char *type)
     if (!x || !weight || !bias)
         return is_clean(node) ? pt2_fail(node, "there is no weight or no bias") : false;
     int64_t groups = pt2_int(node, pt2_has(node, "num_groups") ? "num_groups" : "group", 1);
-    pt2_put_int(
-        node,
-        PUT(node, "GroupNormalization", pt2_output(node, 0), x->name, weight->name, bias->name),
-        "num_groups", groups);
+    Onnx__NodeProto *proto =
+        PUT(node, "GroupNormalization", pt2_output(node, 0), x->name, weight->name, bias->name);
+    pt2_put_int(node, proto, "num_groups", groups);
+    pt2_put_float(node, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
     return is_clean(node);
 }
 

@@ -80,6 +80,10 @@ bool pt2_pool(struct pt2_node *node, const char *type)
     pt2_put_ints(node, proto, "dilations", dilation, rank);
     put_pads(node, proto, padding, rank);
     pt2_put_int(node, proto, "ceil_mode", pt2_bool(node, "ceil_mode", false));
+    bool is_mean = strcmp(type, "AveragePool") == 0;
+    if (is_mean)
+        pt2_put_int(node, proto, "count_include_pad", pt2_bool(node, "count_include_pad", true));
+    if (pt2_has(node, "divisor_override")) pt2_put_int(node, proto, "divisor_override", 1);
     if (node->output_count > 1) pt2_put_output(node, proto, pt2_output(node, 1));
     return is_clean(node);
 }
@@ -117,6 +121,10 @@ bool pt2_resize(struct pt2_node *node, const char *type)
     if (!x || !out) return is_clean(node) ? pt2_fail(node, "nothing is said of its result") : false;
     const char *sizes = pt2_put_list(node, out->dims, out->rank);
     const char *const inputs[] = {x->name, NULL, NULL, sizes};
-    pt2_put(node, "Resize", out->name, 4, inputs);
-    return true;
+    Onnx__NodeProto *proto = pt2_put(node, "Resize", out->name, 4, inputs);
+    bool is_nearest = strstr(node->target, "nearest2d") != NULL;
+    pt2_put_text(node, proto, "mode", is_nearest ? "nearest" : "linear");
+    pt2_put_text(node, proto, "coordinate_transformation_mode", "asymmetric");
+    pt2_put_text(node, proto, "nearest_mode", "floor");
+    return is_clean(node);
 }

@@ -1,5 +1,6 @@
 #include "plan/layout/strategy.h"
 
+#include "models/op_image.h"
 #include "models/op_scan.h"
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
@@ -395,10 +396,15 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
     const struct tensor *tensor = &block->tensors[op->outputs[output]];
     struct layout layout =
         split_layout(mesh, strategy, tensor, whole_keys(block, op, true, output));
-    for (int i = 0; i < mesh->axis_count; i++) {
+    // Statistics are those of the samples that a rank has; over parts of an image they are whole,
+    // and what each rank adds to the gradient of a factor is not.
+    bool is_statistic = op_is_statistic(block, op, op->outputs[output]);
+    bool is_of_all = op->kind == OP_OPERATOR_BACKWARD && tensor->role == TENSOR_PARAMETER_GRADIENT;
+    for (int i = 0; i < mesh->axis_count && !is_statistic; i++) {
         enum dim dim = strategy->of[i];
         if (dim == DIM_NONE || layout.of[i] != LAYOUT_WHOLE) continue;
-        if (makes_partial(block, op, dim)) layout.of[i] = LAYOUT_SUM;
+        bool is_read = is_of_all && op_has_dim(block, op, dim);
+        if (is_read || makes_partial(block, op, dim)) layout.of[i] = LAYOUT_SUM;
     }
     spatial_halos(mesh, block, op, true, output, &layout);
     return layout;

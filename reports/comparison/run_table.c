@@ -1,6 +1,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "reports/comparison/run_compare.h"
+#include "reports/table/model_text.h"
 
 static const char *ratio_text(struct arena *arena, double measured, double predicted)
 {
@@ -151,7 +152,8 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
         {"step", units_seconds(arena, compare->predicted_step_s),
          units_seconds(arena, compare->measured_step_s),
          ratio_text(arena, compare->measured_step_s, compare->predicted_step_s)},
-        {"tokens/s", units_count(arena, tokens / compare->predicted_step_s),
+        {model_rate_text(compare->evaluation->graph),
+         units_count(arena, tokens / compare->predicted_step_s),
          units_count(arena, compare->tokens_per_s),
          ratio_text(arena, compare->tokens_per_s, tokens / compare->predicted_step_s)},
         {"peak memory of a rank", units_bytes(arena, (double)compare->predicted.peak_bytes),

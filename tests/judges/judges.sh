@@ -1,7 +1,7 @@
 #!/bin/bash
 # Puts 200 drawn exports of every target through the target's own parser, holds the tables of
-# exchange/options/ against the parsers, checks what launchers are given, and reads weights with
-# `transformers`: judges.sh BUILD.
+# exchange/options/ against the parsers, checks what launchers are given, reads weights with
+# `transformers`, and trains images beside PyTorch: judges.sh BUILD.
 # Installs what they need of the Python package index into BUILD/judges, 5 GB (docs/exchange.md).
 set -euo pipefail
 build=$1
@@ -21,7 +21,7 @@ install_torch() {
         torchtitan==0.2.2 deepspeed==0.19.8 accelerate==1.15.0 megatron-bridge==0.3.1
     $pip install --no-cache-dir 'transformers<5' datasets omegaconf hydra-core==1.3.2 tyro tomli \
         hjson py-cpuinfo msgpack einops pydantic psutil pyyaml packaging regex rich six numpy \
-        tensorboard ninja sympy networkx jinja2 kubernetes-validate wheel 'setuptools>=77' \
+        tensorboard ninja sympy networkx jinja2 kubernetes-validate wheel onnx 'setuptools>=77' \
         2>/dev/null
     # What NeMo is imported with; what else it asks for is stood in for.
     $pip install --no-cache-dir --no-deps lightning==2.4.0 pytorch-lightning==2.4.0 \
@@ -76,6 +76,7 @@ export NEMO_PATH=$sources PYTHONDONTWRITEBYTECODE=1
 export BUILD=$(realpath "$build")
 status=0
 "$torch" "$judges/shown.py" "$build/meshwright" "$exports" || status=1
+"$torch" "$judges/images.py" "$build/meshwright" || status=1
 
 # python_for TARGET: its interpreter and where its sources are.
 python_for() {

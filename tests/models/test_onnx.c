@@ -133,7 +133,7 @@ static void shapes_agree_with_those_of_onnx(void **state)
         assert_int_equal(tensor->element_bytes, sizes[atoi(element)]);
         count++;
     }
-    assert_int_equal(count, 76);
+    assert_int_equal(count, 84);
     check_program(arena, graph);
 }
 
@@ -247,6 +247,30 @@ static void matrix_products_take_twice_their_flops_backward(void **state)
     assert_float_equal(forward->flop, 2.0 * 3 * 6 * 16 * 64, 0);
     assert_float_equal(find_node(graph, "up.input_gradient")->flop, forward->flop, 0);
     assert_float_equal(find_node(graph, "up.weight_gradient")->flop, forward->flop, 0);
+}
+
+// Written out in four ways, forward and backward are those of a file that has the function itself:
+// its backward reads what it was given, as PyTorch's, and nothing in between.
+static void gelu_written_out_is_gelu(void **state)
+{
+    const struct onnx_graph *whole = load_good(*state, "gelus", 4, true);
+    const struct onnx_graph *chains = load_good(*state, "gelus_written_out", 4, true);
+    assert_int_equal(chains->node_count, whole->node_count);
+    int gelus = 0;
+    for (int i = 0; i < whole->node_count; i++) {
+        const struct onnx_node *a = &whole->nodes[i], *b = &chains->nodes[i];
+        assert_string_equal(a->type, b->type);
+        assert_int_equal(a->input_count, b->input_count);
+        assert_true(a->flop == b->flop);
+        assert_int_equal(a->mode != NULL, b->mode != NULL);
+        for (int k = 0; k < a->input_count; k++)
+            assert_int_equal(whole->tensors[a->inputs[k]].bytes,
+                             chains->tensors[b->inputs[k]].bytes);
+        bool is_backward = strcmp(a->type, "Gelu.gradient") == 0;
+        gelus += is_backward;
+        if (is_backward) assert_int_equal(a->input_count, 2);
+    }
+    assert_int_equal(gelus, 4);
 }
 
 static void bad_models_get_one_line(void **state)
@@ -364,6 +388,7 @@ int main(void)
         cmocka_unit_test(every_trained_parameter_is_updated_in_place),
         cmocka_unit_test(a_tied_weight_has_one_gradient_and_one_update),
         cmocka_unit_test(matrix_products_take_twice_their_flops_backward),
+        cmocka_unit_test(gelu_written_out_is_gelu),
         cmocka_unit_test(bad_models_get_one_line),
         cmocka_unit_test(damaged_files_end_with_a_graph_or_a_line),
         cmocka_unit_test(resnet50_keeps_the_bytes_of_a_hand_count),

@@ -280,10 +280,17 @@ static void normalise_together(struct machine_case *m, const struct instr *instr
         struct machine_range own = buffer_range(m, instr->outputs[o], rank);
         struct machine_range whole = joint_range(m, instr->outputs[o], rank);
         double *to = local_array(m, rank, instr->outputs[o]);
+        // Of a gradient that is partial one rank has all, and the others nothing.
+        const struct layout *layout = &m->program->buffers[instr->outputs[o]].layout;
+        bool is_first = true;
+        for (int other = 0; other < rank; other++)
+            is_first = is_first && !is_same_group(m->mesh, axes, rank, other);
+        bool has_it = is_first || !(layout_partial_axes(layout) & axes);
         for (int64_t i = 0; i < own.elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
             index_of(&own, i, index);
-            to[i] = m->local.values[op->outputs[o]][place_of(&whole, index)];
+            double value = m->local.values[op->outputs[o]][place_of(&whole, index)];
+            to[i] = has_it ? value : 0;
         }
     }
 }

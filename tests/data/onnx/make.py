@@ -101,6 +101,10 @@ ROWS = [
     ("Dropout", ["tokens"], 2, {}),
     ("OneHot", ["ids", "depth", "values"], 1, dict(axis=0)),
     ("Trilu", ["tokens"], 1, {}),
+    ("LSTM", ["tokens", "wl", "rl", "bl"], 3, dict(hidden_size=3)),
+    ("GRU", ["tokens", "wg2", "rg2"], 2, dict(hidden_size=2, direction="bidirectional")),
+    ("RNN", ["tokens", "wr", "rr"], 2, dict(hidden_size=3)),
+    ("RandomUniformLike", ["tokens"], 1, {}),
 ]
 
 
@@ -118,6 +122,8 @@ def shapes():
         ("axes", ints(0, -1)), ("parts", ints(2, 3)), ("starts", ints(-1, 1)),
         ("ends", ints(-2**63, 2**63 - 1)), ("axes12", ints(1, 2)), ("steps", ints(-2, 3)),
         ("to_expand", ints(2, 1, 6)), ("pads", ints(0, 1, -2, 0, 2, 1)), ("repeats", ints(2, 1, 3)),
+        ("wl", weight(1, 12, 8)), ("rl", weight(1, 12, 3)), ("bl", weight(1, 24)),
+        ("wg2", weight(2, 6, 8)), ("rg2", weight(2, 6, 2)), ("wr", weight(1, 3, 8)), ("rr", weight(1, 3, 3)),
         ("depth", ints(6)), ("values", np.array([0, 1], np.float32))]
     nodes, outputs = [], []
     for i, (kind, names, count, attributes) in enumerate(ROWS):
@@ -202,8 +208,8 @@ def residual():
         ("w2", weight(4, 4, 3, 3)), ("w3", weight(64, 10)), ("b3", weight(10))])
 
 
-def unet():
-    """Two levels down and up again, joined by skips, and a class for every place (1024 x 768)."""
+def unet(file="unet", height=1024, width=768):
+    """Two levels down and up again, joined by skips, and a class for every place."""
     n, weights = h.make_node, []
 
     def double(x, name, into, out):
@@ -236,7 +242,57 @@ def unet():
     e = double(twice(d, "v", 8, a), "e", 8, 4)
     weights.extend([("last.w", weight(5, 4, 1, 1)), ("last.b", weight(5))])
     nodes.append(n("Conv", [e, "last.w", "last.b"], ["classes"]))
-    save("unet", nodes, [("image", F, [1, 3, 1024, 768])], ["classes"], weights)
+    save(file, nodes, [("image", F, [1, 3, height, width])], ["classes"], weights)
+
+
+def parts():
+    """Small images through one of each operator that has kernels, residual blocks among them."""
+    n, weights, nodes = h.make_node, [], []
+
+    def conv(x, name, into, out, size, bias=False, groups=1, kind="Conv", **attributes):
+        shape = (out, into // groups) if kind == "Conv" else (into, out // groups)
+        weights.append((name + ".w", weight(*shape, *size)))
+        if bias:
+            weights.append((name + ".b", weight(out)))
+        nodes.append(n(kind, [x, name + ".w"] + [name + ".b"] * bias, [name], group=groups, **attributes))
+        return name
+
+    def norm(x, name, channels, kind="BatchNormalization", statistics="mv"):
+        names = [f"{name}.{v}" for v in "sb" + statistics]
+        weights.extend((each, weight(channels)) for each in names)
+        nodes.append(n(kind, [x] + names, [name], epsilon=1e-3))
+        return name
+
+    def step(kind, x, name, **attributes):
+        nodes.append(n(kind, x if isinstance(x, list) else [x], [name], **attributes))
+        return name
+
+    x = conv("image", "stem", 3, 8, (7, 5), strides=[2, 1], pads=[3, 2, 3, 2])
+    x = step("Relu", norm(x, "stem.n", 8), "stem.r")
+    x = step("MaxPool", x, "stem.p", kernel_shape=[3, 3], strides=[1, 2], pads=[1, 1, 1, 1])
+    for i, (low, alpha) in enumerate((("LeakyRelu", 0.2), ("Elu", 0.7), ("Elu", 0.7))):
+        at = f"block{i}"
+        y = conv(x, at + ".a", 8, 8, (3, 3), groups=4, pads=[2, 2, 2, 2], dilations=[2, 2])
+        y = step(low, norm(y, at + ".n", 8), at + ".l", alpha=alpha)
+        y = conv(y, at + ".c", 8, 8, (1, 3), bias=True, pads=[0, 1, 0, 1])
+        x = step("Relu", step("Add", [x, y], at + ".s"), at)
+    x = conv(x, "down", 8, 12, (3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])
+    x = step("HardSwish", norm(x, "down.n", 12, "InstanceNormalization", ""), "down.h")
+    gate = step("GlobalAveragePool", x, "gate.p")
+    gate = step("Softplus", conv(gate, "gate.a", 12, 3, (1, 1), bias=True), "gate.s")
+    gate = step("Sigmoid", conv(gate, "gate.b", 3, 12, (1, 1), bias=True), "gate.g")
+    x = step("Mul", [x, gate], "gated")
+    x = conv(x, "up", 12, 6, (4, 2), kind="ConvTranspose", groups=2, strides=[2, 2], pads=[1, 0, 1, 0])
+    x = step("Tanh", x, "up.t")
+    x = step("AveragePool", x, "mean", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    other = step("Mish", conv(x, "other", 6, 4, (1, 1)), "other.m")
+    x = step("Concat", [x, other], "both", axis=1)
+    x = conv(x, "wide", 10, 8, (3, 3), bias=True, pads=[1, 1, 1, 1])
+    x = step("Flatten", step("GlobalAveragePool", x, "all"), "flat")
+    weights.extend([("fc.w", weight(16, 8)), ("fc.b", weight(16)), ("last.w", weight(16, 5))])
+    x = step("Gelu", step("Gemm", [x, "fc.w", "fc.b"], "fc", transB=1), "fc.g", approximate="tanh")
+    step("MatMul", [x, "last.w"], "classes")
+    save("parts", nodes, [("image", F, [1, 3, 24, 16])], ["classes"], weights, opset=20)
 
 
 def volume():
@@ -253,6 +309,37 @@ def volume():
     save("volume", nodes, [("scan", F, [1, 1, 32, 48, 64])], ["classes"], [
         ("w1", weight(4, 1, 3, 3, 3)), ("s", weight(4)), ("m", weight(4)), ("w2", weight(8, 4, 3, 3, 3)),
         ("w3", weight(8, 4, 2, 2, 2)), ("w4", weight(3, 4, 1, 1, 1))])
+
+
+def gelus(file, is_whole):
+    """Four ways in which exporters write GELU, or the function itself in each place."""
+    n, nodes, weights = h.make_node, [], [("w", weight(8, 8))]
+    numbers = dict(root=2**0.5, part=0.5**0.5, one=1, half=0.5, two=2, three=3, cubic=0.044715, pi=0.7978845608)
+    weights.extend((name, np.array(value, np.float32)) for name, value in numbers.items())
+
+    def op(kind, *inputs, **attributes):
+        name = f"{kind.lower()}{len(nodes)}"
+        nodes.append(n(kind, list(inputs), [name], **attributes))
+        return name
+
+    def erf(x, is_halved):
+        bent = op("Add", op("Erf", op("Mul", x, "part") if is_halved else op("Div", x, "root")), "one")
+        return op("Mul", op("Mul", x, "half"), bent) if is_halved else op("Mul", op("Mul", x, bent), "half")
+
+    def tanh(x, is_product):
+        cube = op("Mul", op("Mul", x, x), x) if is_product else op("Pow", x, "three")
+        inner = op("Add", x, op("Mul", "cubic", cube))
+        bent = op("Add", op("Tanh", op("Mul", "pi", inner)), "one")
+        return op("Mul", op("Div", x, "two") if is_product else op("Mul", "half", x), bent)
+
+    x = "x"
+    for function in (erf, tanh):
+        for variant in (False, True):
+            y = op("MatMul", x, "w")
+            attributes = dict(approximate="tanh") if function is tanh else {}
+            x = op("Gelu", y, **attributes) if is_whole else function(y, variant)
+    x = op("MatMul", x, "w")
+    save(file, nodes, [("x", F, [4, 8])], [x], weights, opset=20)
 
 
 def outputs():
@@ -288,6 +375,10 @@ attention()
 batch_one()
 residual()
 unet()
+unet("unet_small", 16, 24)
+parts()
 volume()
+gelus("gelus", True)
+gelus("gelus_written_out", False)
 outputs()
 bad()

@@ -1,0 +1,86 @@
+#include "models/onnx/blocks_graph.h"
+
+#include <math.h>
+#include <string.h>
+
+// Which operators are calls that kernels of back ends know: by what of them is left in a block, its
+// tensors and one number. Volumes, constants that are not trained and operands that are there twice
+// are not.
+
+static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
+{
+    return &b->graph->tensors[tensor];
+}
+
+static bool has_rank(const struct blocks_graph *b, int tensor, int least, int most)
+{
+    int rank = tensor_at(b, tensor)->rank;
+    return rank >= least && rank <= most;
+}
+
+// A weight is read as it lies: whether by columns depends on how often it was turned on the way.
+static const char *matrix_name(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    bool is_turned = strcmp(op->node->type, "Gemm") == 0 && op->node->scalar != 0;
+    is_turned = is_turned != b->is_turned[op->node->inputs[1]];
+    bool is_one =
+        op->groups == 1 && b->is_trained[op->inputs[1]] && tensor_at(b, op->inputs[1])->rank == 2;
+    return !is_one ? NULL : is_turned ? "Gemm" : "MatMul";
+}
+
+// x, scale and bias of each channel, and what is kept of them.
+static bool is_norm(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_tensor *x = tensor_at(b, op->inputs[0]);
+    if (op->input_count != 3 || op->node->output_count != 3 || x->rank > 4) return false;
+    for (int i = 1; i < 3; i++) {
+        const struct onnx_tensor *factor = tensor_at(b, op->inputs[i]);
+        bool is_each = b->is_trained[op->inputs[i]] && factor->rank == 1 && x->rank > 1 &&
+                       factor->dims[0] == x->dims[1];
+        if (!is_each) return false;
+    }
+    return true;
+}
+
+// Two operands of the same rank: kernels repeat what is 1, and no weight.
+static bool is_of_two(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
+    if (op->input_count != 2 || op->node->input_count != 2 || y->rank > 4) return false;
+    for (int i = 0; i < 2; i++) {
+        const struct onnx_tensor *x = tensor_at(b, op->inputs[i]);
+        if (b->is_trained[op->inputs[i]] || x->rank != y->rank || x->dims[0] != y->dims[0])
+            return false;
+    }
+    return true;
+}
+
+static bool is_whole_input(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    bool is_all = op->input_count == op->node->input_count;
+    for (int i = 0; i < op->input_count; i++)
+        is_all = is_all && !b->is_trained[op->inputs[i]] && has_rank(b, op->inputs[i], 2, 4);
+    return is_all;
+}
+
+const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const char *type = op->node->type;
+    if (isnan(op->node->scalar)) return NULL;
+    if (op->kind == BLOCKS_PRODUCT) {
+        bool slides = strcmp(type, "Conv") == 0 || strcmp(type, "ConvTranspose") == 0;
+        if (!slides) return matrix_name(b, op);
+        return has_rank(b, op->inputs[0], 3, 4) && b->is_trained[op->inputs[1]] ? type : NULL;
+    }
+    if (op->kind != BLOCKS_OPERATOR) return NULL;
+    if (strstr(type, "Normalization")) return is_norm(b, op) ? type : NULL;
+    if (strcmp(type, "Mul") == 0) return is_of_two(b, op) ? type : NULL;
+    if (strcmp(type, "Upsample") == 0) type = "Resize";
+    // A mean over all places, as others write that pool.
+    if (strcmp(type, "ReduceMean") == 0) {
+        if (op->places != PLACES_EACH) return NULL;
+        type = "GlobalAveragePool";
+    }
+    bool is_known = has_rank(b, op->node->outputs[0], 2, 4) && is_whole_input(b, op);
+    return is_known ? type : NULL;
+}

@@ -1,0 +1,150 @@
+#include "models/onnx/scalar.h"
+
+#include "models/onnx/operators.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef double reads_scalar(const struct onnx_model *model, const struct onnx_call *call);
+
+static double none(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    (void)call;
+    return 0;
+}
+
+static double epsilon(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    return attribute_float(call, "epsilon", 1e-5);
+}
+
+static double slope_below(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    return attribute_float(call, "alpha", 0.01);
+}
+
+// Of ATen's elu the scales of the input and of the result have no place in ONNX.
+static double depth_below(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    return attribute_float(call, "alpha", 1);
+}
+
+// ATen's softplus of beta x, over beta.
+static double unit_softplus(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    return attribute_float(call, "beta", 1) == 1 ? 0 : (double)NAN;
+}
+
+static double by_tanh(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    return call->mode || attribute_is(call, "approximate", "tanh");
+}
+
+// A bound stands in an input, or in an attribute as old opsets have it.
+static double bound(const struct onnx_model *model, const struct onnx_call *call, int input,
+                    const char *name)
+{
+    const struct onnx_value *value = call_input(model, call, input);
+    if (attribute_has(call, name)) return attribute_float(call, name, 0);
+    return value && value->numbers && value->elements == 1 ? value->numbers[0] : (double)NAN;
+}
+
+// In an input since opset 12, which may be left out as the attribute may.
+static double dropped(const struct onnx_model *model, const struct onnx_call *call)
+{
+    bool is_there = attribute_has(call, "ratio") || call_input(model, call, 1);
+    return is_there ? bound(model, call, 1, "ratio") : 0.5;
+}
+
+static double highest(const struct onnx_model *model, const struct onnx_call *call)
+{
+    double low = bound(model, call, 1, "min"), high = bound(model, call, 2, "max");
+    return low == 0 && high > 0 ? high : (double)NAN;
+}
+
+// Factors that are multiplied by a number, and a first one that is turned, have no kernel.
+static double plain_product(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    bool is_plain = attribute_int(call, "transA", 0) == 0 &&
+                    attribute_float(call, "alpha", 1) == 1 && attribute_float(call, "beta", 1) == 1;
+    return is_plain ? (double)(attribute_int(call, "transB", 0) != 0) : (double)NAN;
+}
+
+// Whether padding counts. Where the last window may reach past it, what counts is not known here.
+static double counts_padding(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    bool counts = attribute_int(call, "count_include_pad", 0) != 0;
+    if (attribute_has(call, "divisor_override")) return (double)NAN;
+    return counts && attribute_int(call, "ceil_mode", 0) ? (double)NAN : (double)counts;
+}
+
+static double joins_channels(const struct onnx_model *model, const struct onnx_call *call)
+{
+    int64_t axis = attribute_int(call, "axis", 0);
+    const struct onnx_value *first = call_input(model, call, 0);
+    return axis == 1 || (first && axis + first->rank == 1) ? 0 : (double)NAN;
+}
+
+// The nearest place in front of it, as torch.nn.Upsample has it, and whole multiples alone.
+static double takes_before(const struct onnx_model *model, const struct onnx_call *call)
+{
+    const struct onnx_value *from = call_input(model, call, 0);
+    const struct onnx_value *to = &model->values[call->outputs[0]];
+    bool is_nearest = !attribute_has(call, "mode") || attribute_is(call, "mode", "nearest");
+    bool is_before = attribute_is(call, "coordinate_transformation_mode", "asymmetric") ||
+                     strcmp(call->type, "Upsample") == 0;
+    for (int i = 0; from && i < from->rank; i++)
+        is_before = is_before && from->dims[i] > 0 && to->dims[i] % from->dims[i] == 0;
+    bool is_floored = attribute_is(call, "nearest_mode", "floor") || strcmp(call->type, "Resize");
+    return is_nearest && is_before && is_floored ? 0 : (double)NAN;
+}
+
+static const struct scalar_row {
+    const char *type;
+    reads_scalar *read;
+} ROWS[] = {
+    {"Conv", none},
+    {"ConvTranspose", none},
+    {"MatMul", none},
+    {"Gemm", plain_product},
+    {"MaxPool", none},
+    {"AveragePool", counts_padding},
+    {"GlobalAveragePool", none},
+    {"BatchNormalization", epsilon},
+    {"InstanceNormalization", epsilon},
+    {"GroupNormalization", epsilon},
+    {"Concat", joins_channels},
+    {"Resize", takes_before},
+    {"Upsample", takes_before},
+    {"Mul", none},
+    {"Dropout", dropped},
+    {"ReduceMean", none},
+    {"Relu", none},
+    {"LeakyRelu", slope_below},
+    {"Elu", depth_below},
+    {"Clip", highest},
+    {"Sigmoid", none},
+    {"Tanh", none},
+    {"Gelu", by_tanh},
+    {"Swish", none},
+    {"HardSwish", none},
+    {"Softplus", unit_softplus},
+    {"Mish", none},
+};
+
+double scalar_of(const struct onnx_model *model, const struct onnx_call *call)
+{
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        bool is_it = strcmp(ROWS[i].type, call->type) == 0 && call->outputs[0] >= 0;
+        if (is_it) return ROWS[i].read(model, call);
+    }
+    return (double)NAN;
+}

@@ -1,0 +1,6 @@
+#pragma once
+#include "models/onnx/model.h"
+
+// The number that a kernel of this call wants beside its tensors (struct op_work). NaN: what the
+// call says is done by no kernel, or it has attributes that kernels do not know.
+double scalar_of(const struct onnx_model *model, const struct onnx_call *call);

@@ -1,0 +1,146 @@
+#include "tests/support/test.h"
+
+#include "core/json_write.h"
+#include "models/import.h"
+#include "plan/unexecuted.h"
+#include "tests/support/run_case.h"
+#include "tests/support/tiny_models.h"
+
+#include <math.h>
+
+// Imported networks on several ranks, each plan against one rank that does it all, in double
+// precision: losses, weights, gradients, what ranks exchanged and what they held. What one rank
+// computes is held against PyTorch by tests/judges/images.py.
+
+#define PARTS "tests/data/onnx/parts.onnx"
+#define UNET "tests/data/onnx/unet_small.onnx"
+
+static const double TOLERANCE = 1e-11;
+enum { BATCH = 8 };
+
+static const char *text_of(struct arena *arena, const char *path)
+{
+    struct err err = {0};
+    struct json_writer writer = {.arena = arena};
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    json_put_copy(&writer, NULL, &config->config);
+    return writer.text;
+}
+
+struct layout_case {
+    int sp_h, sp_w, dp, pp, zero;
+    enum recompute recompute;
+};
+
+static struct run_case case_of(struct arena *arena, const char *path)
+{
+    struct run_case of = run_case_new(text_of(arena, path), 1, BATCH);
+    of.parallel.micro_batch = 2;
+    // Gradients that are nothing but rounding, of a bias in front of a norm, stay so.
+    of.optimizer = OPTIMIZER_SGD;
+    return of;
+}
+
+// A rank's micro-batch is 2 samples in each of them, which is what batch norms are taken over.
+static void equals_one_rank(struct arena *arena, const char *path, const struct layout_case *layout)
+{
+    struct err why = {0};
+    struct run_case one = case_of(arena, path), many = one;
+    struct parallel *parallel = &many.parallel;
+    parallel->degree[AXIS_SP_H] = layout->sp_h;
+    parallel->degree[AXIS_SP_W] = layout->sp_w;
+    parallel->degree[AXIS_DP] = layout->dp;
+    parallel->degree[AXIS_PP] = layout->pp;
+    parallel->zero = layout->zero;
+    parallel->recompute = layout->recompute;
+    if (layout->recompute) parallel->recompute_layers = -1;
+    struct run_outcome *expected = run_case_done(arena, &one);
+    struct run_outcome *found = run_case_run(arena, &many, &why);
+    if (!found || !found->done) {
+        fail_msg("%s: %s", run_case_text(arena, &many), found ? found->error : why.text);
+        return;
+    }
+    const char *difference = run_outcome_difference(arena, expected, found, TOLERANCE);
+    // Windows whose strides reach to one side alone: the fullest rank, of which plans speak, gets
+    // a strip, and the other none.
+    bool is_even = strcmp(path, UNET) == 0 || layout->sp_h * layout->sp_w == 1;
+    if (!difference && is_even && layout->sp_h < 4) difference = run_outcome_traffic(arena, found);
+    double planned = (double)run_outcome_planned_bytes(found);
+    if (!difference && fabs((double)found->peak_bytes - planned) > 0.01 * planned)
+        difference = "held bytes are not those planned";
+    if (difference) fail_msg("%s: %s", run_case_text(arena, &many), difference);
+    assert_true(found->loss[0] > 0);
+    assert_true(found->loss[found->step_count - 1] != found->loss[0]);
+}
+
+static const struct layout_case PLANS[] = {
+    {2, 2, 1, 1, 0, RECOMPUTE_NONE}, {2, 1, 1, 1, 0, RECOMPUTE_NONE},
+    {1, 2, 1, 1, 0, RECOMPUTE_FULL}, {2, 1, 2, 1, 1, RECOMPUTE_NONE},
+    {1, 2, 2, 1, 3, RECOMPUTE_FULL}, {1, 1, 4, 1, 2, RECOMPUTE_NONE},
+    {1, 1, 1, 2, 0, RECOMPUTE_NONE}, {1, 2, 1, 2, 0, RECOMPUTE_NONE},
+};
+
+static void classifiers_equal_one_rank(void **state)
+{
+    for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++)
+        equals_one_rank(*state, PARTS, &PLANS[i]);
+}
+
+static void segmentation_equals_one_rank(void **state)
+{
+    static const struct layout_case FOUR = {4, 2, 1, 1, 0, RECOMPUTE_NONE};
+    for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++)
+        equals_one_rank(*state, UNET, &PLANS[i]);
+    equals_one_rank(*state, UNET, &FOUR);
+}
+
+// Strips of the two convolutions at full size on 2 x 2 ranks, of one micro-batch: the second reads
+// 4 channels; a rank with 8 x 12 places gets a row of 12 and then a column of 8 + 1.
+static void strips_are_radius_times_edge_times_channels(void **state)
+{
+    struct run_case of = case_of(*state, UNET);
+    of.parallel.degree[AXIS_SP_H] = of.parallel.degree[AXIS_SP_W] = 2;
+    struct run_outcome *found = run_case_done(*state, &of);
+    const struct block_program *second = found->program->blocks[1];
+    int64_t rows = 0, columns = 0;
+    for (int i = 0; i < second->instr_count; i++) {
+        const struct instr *instr = &second->instrs[i];
+        bool is_strip = instr->collective == COLLECTIVE_SEND_RECV && instr->phase == PHASE_FORWARD;
+        if (is_strip && instr->dim == DIM_HEIGHT && !rows) rows = instr->bytes;
+        if (is_strip && instr->dim == DIM_WIDTH && !columns) columns = instr->bytes;
+    }
+    enum { SAMPLES = 2, CHANNELS = 4, BYTES = 4 };
+    assert_int_equal(rows, SAMPLES * CHANNELS * BYTES * 12);
+    assert_int_equal(columns, SAMPLES * CHANNELS * BYTES * (8 + 1));
+    assert_null(run_outcome_traffic(*state, found));
+}
+
+// The first operator without a kernel is named, by who plans and by who runs.
+static void operators_without_kernels_are_named(void **state)
+{
+    struct err err = {0};
+    const struct import_options options = {0};
+    struct graph *whole = tiny_graph(*state, text_of(*state, PARTS), &options);
+    assert_true(unexecuted_check_graph(whole, NULL, &err));
+    assert_true(unexecuted_check_graph(whole, "cpu", &err));
+    assert_false(unexecuted_check_graph(whole, "gpu", &err));
+    assert_non_null(strstr(err.text, "is not executed on a gpu, because CPUs alone have a kernel"));
+    err = (struct err){0};
+    struct graph *volume =
+        tiny_graph(*state, text_of(*state, "tests/data/onnx/volume.onnx"), &options);
+    assert_false(unexecuted_check_graph(volume, "cpu", &err));
+    assert_non_null(strstr(err.text, "is not executed, because no back end has a kernel for"));
+    assert_int_equal(err.kind, ERR_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classifiers_equal_one_rank),
+        cmocka_unit_test(segmentation_equals_one_rank),
+        cmocka_unit_test(strips_are_radius_times_edge_times_channels),
+        cmocka_unit_test(operators_without_kernels_are_named),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
