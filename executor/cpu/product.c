@@ -7,7 +7,9 @@
 // reads; and both sides make the weight's gradient. A weight has (narrow channel, wide channel of
 // its group, tap) in each case.
 //
-// What is added to one number is added in the same order wherever it lies: channels, then taps.
+// Where the narrow side lies row by row it is a product of matrices: of the weight and a matrix
+// that has a row for each channel and tap of the wide side, and a column for each place of some
+// rows of the narrow one. Elsewhere (scores) places are gone through one tap after the other.
 
 enum makes { MAKES_NARROW, MAKES_WIDE, MAKES_WEIGHT };
 
@@ -99,7 +101,117 @@ static const char *slide_read(const struct kernel_call *call, const struct kerne
     return fits ? NULL : "the weight of a convolution does not fit its images";
 }
 
-static const char *run_slide(const struct kernel_call *call)
+// Whether places follow one another, and channels these.
+static bool is_in_rows(const struct planes *p)
+{
+    return p->column_stride == 1 && p->row_stride == p->width &&
+           p->channel_stride == p->height * p->width;
+}
+
+// Rows of the narrow side that are worked on at once, and the matrix that goes with them.
+struct unfolded {
+    int64_t sample, group, first_row, rows;
+    int64_t depth, places;  // of the matrix
+    REAL *matrix;
+};
+
+// Between the matrix and the wide side, one channel and tap: fills it, or adds it up there.
+static void unfold_tap(const struct slide *s, const struct unfolded *u, int64_t other, int64_t tap)
+{
+    const struct planes *n = &s->narrow, *w = &s->wide;
+    int64_t tap_row = tap / s->width.taps, tap_column = tap % s->width.taps;
+    struct window_run rows =
+        window_run(&s->height, tap_row, n->row + u->first_row, u->rows, w->row, w->height);
+    struct window_run columns =
+        window_run(&s->width, tap_column, n->column, n->width, w->column, w->width);
+    REAL *line = u->matrix + (other * s->height.taps * s->width.taps + tap) * u->places;
+    REAL *plane = image_plane(w, u->sample, u->group * s->wide_channels + other);
+    int64_t count = columns.end - columns.first, step = s->width.stride * w->column_stride;
+    int64_t first = columns.first * s->width.stride - s->width.pad + s->width.dilation * tap_column;
+    bool adds = s->makes == MAKES_WIDE;
+    if (!adds) memset(line, 0, (size_t)u->places * sizeof(REAL));
+    for (int64_t row = rows.first; row < rows.end && count > 0; row++) {
+        int64_t wide_row = row * s->height.stride - s->height.pad + s->height.dilation * tap_row;
+        REAL *narrow = line + (row - n->row - u->first_row) * n->width + columns.first - n->column;
+        REAL *wide =
+            plane + (wide_row - w->row) * w->row_stride + (first - w->column) * w->column_stride;
+        for (int64_t i = 0; i < count; i++) {
+            if (adds) wide[i * step] += narrow[i];
+            if (!adds) narrow[i] = wide[i * step];
+        }
+    }
+}
+
+static void unfold(const struct slide *s, const struct unfolded *u)
+{
+    int64_t taps = s->height.taps * s->width.taps;
+    for (int64_t i = 0; i < s->wide_channels * taps; i++)
+        unfold_tap(s, u, i / taps, i % taps);
+}
+
+static void multiply_unfolded(const struct slide *s, const struct unfolded *u)
+{
+    REAL *narrow = image_plane(&s->narrow, u->sample, u->group * s->narrow_channels) +
+                   u->first_row * s->narrow.width;
+    REAL *weight = s->weight + u->group * s->narrow_channels * u->depth;
+    int64_t stride = s->narrow.channel_stride, channels = s->narrow_channels;
+    struct cpu_matmul product = {.rows = channels,
+                                 .columns = u->places,
+                                 .inner = u->depth,
+                                 .alpha = 1,
+                                 .beta = 1,
+                                 .a = weight,
+                                 .b = u->matrix,
+                                 .c = narrow,
+                                 .a_stride = u->depth,
+                                 .b_stride = u->places,
+                                 .c_stride = stride};
+    if (s->makes == MAKES_WIDE) {
+        product.is_a_turned = true;
+        product.rows = u->depth;
+        product.inner = channels;
+        product.beta = 0;
+        product.b = narrow;
+        product.c = u->matrix;
+        product.b_stride = stride;
+        product.c_stride = u->places;
+    } else if (s->makes == MAKES_WEIGHT) {
+        product.is_b_turned = true;
+        product.columns = u->depth;
+        product.inner = u->places;
+        product.a = narrow;
+        product.c = weight;
+        product.a_stride = stride;
+        product.c_stride = u->depth;
+    }
+    if (s->makes != MAKES_WIDE) unfold(s, u);
+    cpu_multiply(&product);
+    if (s->makes == MAKES_WIDE) unfold(s, u);
+}
+
+static const char *run_unfolded(struct cpu_device *device, const struct slide *s)
+{
+    enum { ELEMENTS_MOST = 1 << 20 };  // of the matrix, unless one row needs more
+    struct unfolded u = {.depth = s->wide_channels * s->height.taps * s->width.taps};
+    int64_t each = u.depth * s->narrow.width, most = each > 0 ? ELEMENTS_MOST / each : 0;
+    if (most < 1) most = 1;
+    if (most > s->narrow.height) most = s->narrow.height;
+    u.matrix = cpu_scratch(device, SCRATCH_A, most * each * (int64_t)sizeof(REAL) + 1);
+    if (!u.matrix) return cpu_no_memory(device);
+    for (u.sample = 0; u.sample < s->narrow.batch; u.sample++) {
+        for (u.group = 0; u.group < s->groups; u.group++) {
+            for (u.first_row = 0; u.first_row < s->narrow.height; u.first_row += u.rows) {
+                int64_t left = s->narrow.height - u.first_row;
+                u.rows = left < most ? left : most;
+                u.places = u.rows * s->narrow.width;
+                if (u.places > 0) multiply_unfolded(s, &u);
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *run_slide(struct cpu_device *device, const struct kernel_call *call)
 {
     bool is_turned = call->op->work.type == IMPORTED_CONV_TURNED;
     bool is_first = call->op->phase == PHASE_FORWARD;
@@ -120,6 +232,7 @@ static const char *run_slide(const struct kernel_call *call)
         slide_read(call, is_turned ? read : result, is_turned ? result : read, weight, &s);
     if (fault || !made->data) return fault;
     call_begin_sum(call, 0);
+    if (is_in_rows(&s.narrow) && s.narrow_channels > 1) return run_unfolded(device, &s);
     for (int64_t sample = 0; sample < s.narrow.batch; sample++) {
         for (int64_t channel = 0; channel < s.narrow.channels; channel++) {
             for (int64_t other = 0; other < s.wide_channels; other++)
@@ -175,8 +288,7 @@ static const char *run_matrix(const struct kernel_call *call)
 
 const char *cpu_product(struct cpu_device *device, const struct kernel_call *call)
 {
-    (void)device;
     enum imported_kind type = call->op->work.type;
     bool slides = type == IMPORTED_CONV || type == IMPORTED_CONV_TURNED;
-    return slides ? run_slide(call) : run_matrix(call);
+    return slides ? run_slide(device, call) : run_matrix(call);
 }
