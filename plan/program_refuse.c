@@ -5,26 +5,6 @@
 
 // What no plan of a model, or for a cluster, can have: asked before there is any.
 
-bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
-                           struct err *err)
-{
-    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
-                   offload->parameters == TIER_NVME;
-    if (offload_moves_parameters(offload) && offload->optimizer == TIER_DEVICE)
-        return err_set(err, ERR_USAGE,
-                       "--offload parameters: what updates them has to be off the device as well; "
-                       "--offload optimizer,parameters would run");
-    for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
-        const struct host *host = &cluster->nodes[i].host;
-        if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;
-        return err_set(err, ERR_USAGE,
-                       "--offload: the hosts of %s have no NVMe; where they do, their cluster file "
-                       "gives nvme_bytes and nvme_bytes_per_s",
-                       cluster->name);
-    }
-    return true;
-}
-
 bool program_check_seq_len(const struct graph *graph, const struct workload *workload,
                            struct err *err)
 {
