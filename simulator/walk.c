@@ -184,7 +184,8 @@ static void add_span(struct walk *walk, int stage, enum stream stream, struct ta
 }
 
 // What forward saves goes down behind the layers that made it, and comes up before those that read
-// it; gradients that are kept on the host go down behind B and come up before it: the trace shows all copies of a task as one span, against the end of F, from the start of B.
+// it; gradients that are kept on the host go down behind B and come up before it: the trace shows
+// all copies of a task as one span, against the end of its slot, or from the start of B.
 static void add_copies(struct walk *walk, int stage, const struct slot *slot, int64_t start_ns,
                        int64_t end_ns)
 {
