@@ -527,7 +527,7 @@ bench: deps
 # Man pages and completions are made by what was built, from its own tables of options. What of
 # them is installed is listed once, so that uninstall takes the same away.
 MAN_PAGES = $(BUILD)/man/meshwright.1 $(patsubst %,$(BUILD)/man/meshwright-%.1,$(COMMANDS))
-COMMANDS = $(sort $(shell sed -n 's/^    {"\([a-z]*\)", .*_command,.*/\1/p' cli/commands.c))
+COMMANDS = $(sort $(shell sed -n 's/^    {"\([a-z-]*\)", .*_command,.*/\1/p' cli/commands.c))
 $(BUILD)/man/meshwright.1: $(BUILD)/meshwright
 	@mkdir -p $(@D)
 	$< man > $@.part && mv $@.part $@

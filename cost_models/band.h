@@ -28,11 +28,11 @@ struct band {
     const char *device, *stack;  // "*" = any
     const char *kind;  // "dense", "dense-low-precision" (fp8, fp4) or "mixture" (of experts)
     enum confidence confidence;  // of predictions that take this row
-    bool was_datasheet;          // before it was anchored
     double low_ratio, high_ratio;
     int row_count, family_count;  // measured runs of this device, stack and kind, and how many
                                   // sources they came from; both may be 0
     const char *source;
+    bool was_datasheet;  // before it was anchored
 };
 
 // Plans of one published sweep err alike, so which of two is faster is known better than how fast

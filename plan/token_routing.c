@@ -1,6 +1,7 @@
 #include "plan/token_routing.h"
 #include "core/file.h"
 #include "core/random.h"
+#include "core/real.h"
 #include "core/units.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static bool read_zipf(const char *text, struct token_routing *routing, struct er
     if (!(exponent >= 0 && exponent <= 10))
         return err_set(err, ERR_USAGE, "zipf:S: expected 0 to 10, found %s", text);
     for (int i = 0; i < routing->expert_count; i++)
-        routing->share[i] = pow(i + 1, -exponent);
+        routing->share[i] = real_power(i + 1, -exponent);
     routing->is_shuffled = true;
     return true;
 }

@@ -22,8 +22,8 @@ if (system('python3 -c "" 2>/dev/null') != 0) {
 }
 
 # All is pinned that shapes hang on: a search would go where no kernel of the stand-in's time is.
-my $asked = 'llama-3-8b dgx-h100 --nodes 2 --stack megatron --seq-len 4096 --global-batch 64 --tp 2 '
-    . '--sp on --cp 1 --pp 1 --micro-batch 1 --recompute none';
+my $asked = 'llama-3-8b dgx-h100 --nodes 2 --stack megatron --seq-len 4096 --global-batch 64 '
+    . '--tp 2 --sp on --cp 1 --pp 1 --micro-batch 1 --recompute none';
 my ($status, $out, $errors) =
     meshwright("measure-next $asked --count 8 -o $folder/measure.py --json");
 my $answer = eval { JSON::PP->new->decode($out) } // {};

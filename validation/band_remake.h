@@ -13,7 +13,7 @@ struct memory_band *memory_bands_make(struct arena *arena, const struct trials *
                                       const char *tiers, const char *source, int *count);
 
 // Bands anew from what an earlier fit predicted without each row's family and device: steps, pairs,
-// selection, memory and anchored runs (anchor.h; of tiers A and B). ERR_INPUT where `left_out` knows
+// selection, memory and anchored runs (anchor.h; tiers A and B). ERR_INPUT where `left_out` knows
 // none of the rows' devices left out.
 MUST_CHECK const struct bands *bands_remake(struct arena *arena, const struct trials *trials,
                                             const char *tiers, const struct left_out *left_out,

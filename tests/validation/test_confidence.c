@@ -6,15 +6,15 @@
 // What a prediction says that it rests on, and in which words.
 
 static struct band ROWS[] = {
-    {"*", "*", "dense", CONFIDENCE_DATASHEET, false, 0.5, 2, 90, 9, "a test"},
-    {"*", "*", "dense", CONFIDENCE_EXTRAPOLATED, false, 0.7, 1.5, 90, 9, "a test"},
-    {"a100-sxm4-80g", "*", "dense", CONFIDENCE_EXTRAPOLATED, false, 0.8, 1.25, 60, 3, "a test"},
-    {"a100-sxm4-80g", "megatron-core", "dense", CONFIDENCE_VALIDATED, false, 0.9, 1.1, 30, 2,
-     "a test"},
-    {"h100-sxm5-80g", "megatron-core", "dense", CONFIDENCE_VALIDATED, false, 0.9, 1.2, 30, 2,
-     "a test"},
-    {"h100-sxm5-80g", "*", "dense", CONFIDENCE_EXTRAPOLATED, false, 0.8, 1.3, 30, 2, "a test"},
-    {"*", "*", "dense-low-precision", CONFIDENCE_DATASHEET, false, 0.4, 2, 9, 2, "a test"},
+    {"*", "*", "dense", CONFIDENCE_DATASHEET, 0.5, 2, 90, 9, "a test", false},
+    {"*", "*", "dense", CONFIDENCE_EXTRAPOLATED, 0.7, 1.5, 90, 9, "a test", false},
+    {"a100-sxm4-80g", "*", "dense", CONFIDENCE_EXTRAPOLATED, 0.8, 1.25, 60, 3, "a test", false},
+    {"a100-sxm4-80g", "megatron-core", "dense", CONFIDENCE_VALIDATED, 0.9, 1.1, 30, 2, "a test",
+     false},
+    {"h100-sxm5-80g", "megatron-core", "dense", CONFIDENCE_VALIDATED, 0.9, 1.2, 30, 2, "a test",
+     false},
+    {"h100-sxm5-80g", "*", "dense", CONFIDENCE_EXTRAPOLATED, 0.8, 1.3, 30, 2, "a test", false},
+    {"*", "*", "dense-low-precision", CONFIDENCE_DATASHEET, 0.4, 2, 9, 2, "a test", false},
 };
 static struct band_pairs PAIRS[] = {{0.05, 40, 0.6, "a test"}, {0, 70, 0.9, "a test"}};
 static const struct bands BANDS = {
