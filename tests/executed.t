@@ -70,6 +70,9 @@ my %KEYS = (
         lora => [{value => 8, refused => '--lora is not executed, because'}],
         cp_kind => [(map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)),
                     map { {value => 'axial', '--cp' => 2, model => $_} } qw(video protein)],
+        # Run by tests/executor/test_run_images.c on CPUs, which alone have kernels for images.
+        (map { $_ => [{value => 2, file => 'tests/data/onnx/unet_small.onnx', '--seq-len' => 1,
+                       refused => 'is not executed on a gpu'}] } qw(sp_h sp_w)),
         sp => [map { {value => $_, '--tp' => 2} } qw(on off)],
         vpp => [{@PIPE, value => 2, '--schedule' => 'interleaved'}],
         micro_batch => [{value => 2, '--dp' => 2}],
@@ -118,7 +121,7 @@ sub plan_of {
     $words{option_of($key)} = $of->{value} if exists $of->{value};
     my $model = $of->{model} // 'dense';
     my @words = map { ($_, "'$words{$_}'") } sort keys %words;
-    my $planned = answer('plan', "$folder/$model.json", $of->{cluster} // 'dgx-a100-80g', @words,
+    my $planned = answer('plan', $of->{file} // "$folder/$model.json", $of->{cluster} // 'dgx-a100-80g', @words,
                          '-o', "$folder/p.json", '--force');
     return $planned if $planned->{status} || ref $of->{patch} ne 'ARRAY';
     my $plan = $json->decode(text_of("$folder/p.json"));
