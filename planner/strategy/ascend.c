@@ -59,6 +59,7 @@ static void step_prices(struct strategy_solver *solver)
         solver->prices[t] = fmax(0, solver->prices[t] + step * reach[t] * solver->slope[t]);
     dual_set_prices(solver->dual, &solver->scratch, solver->prices);
     solver->work += 3 * (int64_t)model->choice_count + 8 * model->point_count;
+    solver->work += solver->pricing_work;
     arena_reset(&solver->scratch, mark);
 }
 

@@ -246,6 +246,9 @@ static void start(struct strategy_solver *solver)
     solver->best_bound = -INFINITY;
     solver->bound = INT64_MIN;
     solver->eta = 1;
+    for (int p = 0; p < model->part_count; p++)
+        solver->pricing_work += model_choices(model, model->part_nodes[p]);
+    if (solver->pricing_work <= 2 * model->entry_count) solver->pricing_work = 0;
     // However short the limit, a tenth of it is searched.
     double whole = solver->options->time_limit_s * STRATEGY_RATE;
     double read = (double)(READ_WORK * problem_entries(solver->problem));
@@ -428,7 +431,8 @@ static void solve_model(struct strategy_solver *solver)
         say(solver, "dual");
         if (round == 0) started = start_helpers(solver, helpers, count);
         search_round(solver, ROUNDS[round].ratios, ROUNDS[round].ratio_count, ROUNDS[round].end);
-        if (isfinite(solver->best_cost)) mix(solver);
+        // What is not within the limit yet is nearer to it than any rounding.
+        mix(solver);
     }
     // However long it takes to find any.
     if (!isfinite(solver->best_cost)) repair(solver, 1);

@@ -25,6 +25,7 @@ struct strategy_solver {
     int *rounded, *best;  // the best choice of the model
     double best_cost;     // INFINITY: none yet
     int64_t work, budget;
+    int64_t pricing_work;  // of a step: usages to be priced where they outnumber what is swept
     int64_t bound;
     bool is_cut, is_proven;
     clock_t started;  // processor time, of all cores
