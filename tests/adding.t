@@ -116,16 +116,16 @@ my @gpt2  = ('gpt2', 'dgx-h100', '--seq-len', 512, '--global-batch', 64);
 my @fixed = qw(--tp 1 --cp 1 --pp 1 --micro-batch 2 --zero 0 --recompute none);
 
 # Baichuan 7B: 7,000,559,616 parameters.
-my %baichuan = (model_type => 'baichuan', vocab_size => 64000, hidden_size => 4096,
+my %xverse = (model_type => 'xverse', vocab_size => 64000, hidden_size => 4096,
     intermediate_size => 11008, num_hidden_layers => 32, num_attention_heads => 32,
     max_position_embeddings => 4096, tie_word_embeddings => JSON::PP::false);
-my $config = spill("$tmp/config.json", $json->encode(\%baichuan));
+my $config = spill("$tmp/config.json", $json->encode(\%xverse));
 my $plan = plan('a config of the new family is planned', $config, 'dgx-h100', '--seq-len', 4096,
                 '--global-batch', 64, '--tp', 1, '--pp', 1, '--micro-batch', 1);
 ok(($plan->{model}{parameter_count} // 0) == 7000559616, 'and is as large as it is',
    $plan->{model}{parameter_count});
 
-$config = spill("$tmp/swish.json", $json->encode({ %baichuan, hidden_act => 'hard_swish' }));
+$config = spill("$tmp/swish.json", $json->encode({ %xverse, hidden_act => 'hard_swish' }));
 plan('a config names the new operator', $config, 'dgx-h100', '--seq-len', 4096, '--global-batch',
      64, '--tp', 1, '--pp', 1, '--micro-batch', 1);
 my @symbols = `nm '$copy/build/executor/cpu/elementwise.fp32.o'`;

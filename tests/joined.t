@@ -58,7 +58,8 @@ sub draw_plan {
     $of{'--micro-batch'} = one_of(1, 2);
     $of{'--recompute'} = one_of('none', 'selective', 'full', 'norm,activation', 'mlp');
     $of{'--offload'} = one_of('none', 'none', 'optimizer', 'activations', 'attention,mlp:1',
-                              'optimizer@nvme', 'optimizer,other', 'activations@nvme');
+                              'optimizer@nvme', 'optimizer,other', 'activations@nvme',
+                              'optimizer,gradients');
     $of{'--optimizer'} = one_of(qw(adamw adamw adam sgd lamb lars));
     $of{'--bucket-bytes'} = one_of(1024, 16384) if rand() < 0.4;
     $of{'--clip'} = 'off' if rand() < 0.3;

@@ -211,7 +211,12 @@ static const char *flag_text(struct arena *arena, const char *ability)
     if (strcmp(ability, "recompute=selective") == 0) return "(by the classes)";
     if (strcmp(ability, "offload=classes") == 0) return "--offload (a list of classes)";
     if (strcmp(ability, "stages") == 0) return "--stages (layers of each)";
-    if (!value) return arena_print(arena, "--%s {}", ability);
+    if (!value) {
+        char *option = arena_print(arena, "--%s {}", ability);
+        for (char *c = option; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        return option;
+    }
     return arena_print(arena, "--%.*s %s", (int)(value - ability), ability, value + 1);
 }
 

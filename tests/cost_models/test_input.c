@@ -18,8 +18,11 @@ static struct priced *gpt2(struct arena *arena)
     of->workload.global_batch = SEQUENCES;
     of->workload.seq_len = ROW - READERS_IDS_AHEAD;
     // Stages of a replica stand together.
-    of->parallel.order[2] = AXIS_PP;
-    of->parallel.order[3] = AXIS_DP;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        enum axis axis = of->parallel.order[i];
+        if (axis == AXIS_PP || axis == AXIS_DP)
+            of->parallel.order[i] = axis == AXIS_PP ? AXIS_DP : AXIS_PP;
+    }
     priced_finish(of);
     return of;
 }
