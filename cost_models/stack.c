@@ -485,15 +485,6 @@ unsigned stack_joins(const struct stack *stack)
     return joins | (unsigned)stack->merge_contractions << JOIN_MERGED;
 }
 
-bool stack_check_precision(const struct stack *stack, enum precision precision, struct err *err)
-{
-    bool has_none = (precision == PRECISION_FP8 && !stack->fp8_gemms) ||
-                    (precision == PRECISION_FP4 && !stack->fp4_gemms);
-    if (!has_none) return true;
-    return err_set(err, ERR_USAGE, "--precision %s: stack %s runs no GEMMs in it",
-                   precision_name(precision), stack->name);
-}
-
 unsigned stack_low_precision_gemms(const struct stack *stack, enum precision precision)
 {
     if (precision == PRECISION_FP8) return stack->fp8_gemms;

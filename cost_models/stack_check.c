@@ -231,3 +231,12 @@ bool stack_can_run(const struct stack *stack, const struct parallel *parallel, s
     if (why) *why = first;
     return !first;
 }
+
+bool stack_check_precision(const struct stack *stack, enum precision precision, struct err *err)
+{
+    bool has_none = (precision == PRECISION_FP8 && !stack->fp8_gemms) ||
+                    (precision == PRECISION_FP4 && !stack->fp4_gemms);
+    if (!has_none) return true;
+    return err_set(err, ERR_USAGE, "--precision %s: stack %s runs no GEMMs in it",
+                   precision_name(precision), stack->name);
+}

@@ -145,6 +145,16 @@ bool adapters_reach(const struct graph *graph, struct adapters adapters)
     return false;
 }
 
+bool adapters_fit(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int o = 0; o < graph->blocks[b].op_count; o++) {
+            if (graph->blocks[b].ops[o].kind == OP_SCAN) return false;
+        }
+    }
+    return true;
+}
+
 struct adapting {
     struct builder builder;
     const struct block *from;

@@ -195,7 +195,7 @@ struct op_work {
     unsigned kept;  // OP_OPERATOR: what backward reads, as saves of its rule (models/op.h)
     enum places places;
     struct window windows[WINDOW_DIMS];  // of what slides: height, width
-    enum imported_kind type;                  // NONE: no back end has a kernel
+    enum imported_kind type;             // NONE: no back end has a kernel
     double scalar;                       // of its kernel, see models/imported.inc
 };
 

@@ -95,7 +95,7 @@ void family_check_experts(struct family_reader *reader, const struct decoder *de
 const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, unsigned parts);
 // Reads between what steps of a scan are held, and checks that its heads are a multiple of its
 // groups: models/families/scan_keys.c.
-void family_check_scan(struct family_reader *reader, struct decoder *decoder,
-                       const char *head_key, const char *group_key);
+void family_check_scan(struct family_reader *reader, struct decoder *decoder, const char *head_key,
+                       const char *group_key);
 // The decoder, or NULL after an error: the end of every `read`.
 const void *family_decoder(struct family_reader *reader, const struct decoder *decoder);

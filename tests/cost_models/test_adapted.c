@@ -133,6 +133,10 @@ static void split_adapters_compute_what_whole_ones_do(void **state)
             tiny_graph(*state, TINY_MODELS[draw_int(&draw, 0, model_count - 1)], &options);
         struct adapters adapters = {(int)draw_int(&draw, 1, 3),
                                     (unsigned)draw_int(&draw, 1, (int)ADAPTERS_ALL)};
+        if (!adapters_fit(graph)) {
+            arena_reset(*state, mark);
+            continue;
+        }
         adapters_add(*state, graph, adapters);
         struct parallel parallel = {
             .degree = {[0 ... AXIS_COUNT - 1] = 1}, .vpp = 1, .micro_batch = 2};

@@ -301,7 +301,8 @@ static void what_cannot_run_says_why(void **state)
     call.inputs[1] = (struct kernel_array){.rank = 1, .dims = {DIM_HIDDEN}, .sizes = {4}};
     assert_string_equal(world.backend->can_run(&call), "a dim of a GEMM has two sizes");
     op.kind = OP_ATTENTION;
-    assert_string_equal(world.backend->can_run(&call), "attention wants (batch, ..., keys, head, width)");
+    assert_string_equal(world.backend->can_run(&call),
+                        "attention wants (batch, ..., keys, head, width)");
     op.kind = OP_KIND_COUNT;
     assert_string_equal(world.backend->can_run(&call), "no kernel for this operator");
     op.kind = OP_ELEMENTWISE;

@@ -16,7 +16,7 @@ static void pin_values(struct pins *pins, const struct parallel *plan)
 static void a_plan_of_other_stages_lies_in_its_best_order(void **state)
 {
     struct question_words words =
-        proof_words("gpt-oss-20b", "ascend-910b-x2", "megatron-deepspeed", 4096, 2048);
+        proof_words("gpt-oss-20b", "dgx-a100-80g-x3", "megatron-deepspeed", 4096, 2048);
     words.workload.precision = PRECISION_FP32;
     words.workload.capacity_factor = 1.1;
     struct proof_question question = proof_make(*state, &words);
