@@ -52,6 +52,6 @@ struct adapters adapters_of_value(int64_t value);
 void adapters_add(struct arena *arena, struct graph *graph, struct adapters adapters);
 // Whether the graph has any projection that is meant. A graph of imported operators has none.
 bool adapters_reach(const struct graph *graph, struct adapters adapters);
-// Whether adapters can stand beside what the graph has: not where there are scans, whose layers with
-// frozen weights do not compute yet what they do without.
+// Whether adapters can stand beside what the graph has: not where there are scans, whose layers
+// with frozen weights do not compute yet what they do without.
 bool adapters_fit(const struct graph *graph);

@@ -122,7 +122,8 @@ sub plan_of {
     my $model = $of->{model} // 'dense';
     my @words = map { ($_, "'$words{$_}'") } sort keys %words;
     my $planned = answer('plan', $of->{file} // "$folder/$model.json",
-                         $of->{cluster} // 'dgx-a100-80g', @words, '-o', "$folder/p.json", '--force');
+                         $of->{cluster} // 'dgx-a100-80g', @words, '-o', "$folder/p.json",
+                         '--force');
     return $planned if $planned->{status} || ref $of->{patch} ne 'ARRAY';
     my $plan = $json->decode(text_of("$folder/p.json"));
     $plan->{parallel}{$key} = $of->{patch};

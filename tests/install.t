@@ -116,7 +116,7 @@ rename "$folder/plugins", "$tree/lib/meshwright" or die $!;
 
 # Manual pages: one a command and one of all, each with every option that --help has.
 my ($overview) = (moved('man'))[1];
-my @commands = $overview =~ /^\.BR meshwright\\-([a-z]+) /mg;
+my @commands = map { s/\\//gr } $overview =~ /^\.BR meshwright\\-([a-z\\-]+) /mg;
 for my $name (@commands) {
     my $page = text_of("$tree/share/man/man1/meshwright-$name.1");
     my ($help) = (moved("help $name"))[1];

@@ -135,14 +135,14 @@ my $ran = run_of('ran',
     [0, 'compute', 0, 0, 100], [1, 'compute', 0, 0, 100],
     [0, 'tp', 0, 55, 60], [1, 'tp', 0, 40, 60],
     [0, 'compute', 1, 100, 250], [1, 'compute', 1, 100, 300],
-    [0, 'dp', 16, 250, 310], [1, 'dp', 16, 300, 310],
-    [0, 'compute', 18, 310, 330], [1, 'compute', 18, 310, 340]);
+    [0, 'dp', 18, 250, 310], [1, 'dp', 18, 300, 310],
+    [0, 'compute', 20, 310, 330], [1, 'compute', 20, 310, 340]);
 run("meshwright plan $plan_of_two --tp 1 --pp 2 -o $tmp/piped.json");
 run_of('piped',
     [0, 'compute', 0, 0, 100], [0, 'pp', 8, 100, 105], [1, 'pp', 9, 0, 103],
-    [1, 'compute', 0, 103, 203], [1, 'compute', 1, 203, 303], [1, 'pp', 28, 303, 306],
-    [0, 'pp', 29, 105, 305], [0, 'compute', 1, 305, 405], [0, 'compute', 18, 405, 415],
-    [1, 'compute', 18, 303, 313]);
+    [1, 'compute', 0, 103, 203], [1, 'compute', 1, 203, 303], [1, 'pp', 30, 303, 306],
+    [0, 'pp', 31, 105, 305], [0, 'compute', 1, 305, 405], [0, 'compute', 20, 405, 415],
+    [1, 'compute', 20, 303, 313]);
 
 # A PATH without gnuplot.
 my $bin = "$tmp/bin";
@@ -288,7 +288,7 @@ for my $plan (@plans) {
     ($status, $out) =
         run("meshwright report $tmp/ran.json --no-scaling -o - --run $tmp/untraced.json");
     ok($status == 0 && $out =~ /The run has no trace/, 'a run without a trace has no ranks');
-    $ran->{trace} = [[0, 'compute', 20, 0, 1]];
+    $ran->{trace} = [[0, 'compute', 22, 0, 1]];
     spill("$tmp/beyond.json", $json->encode($ran));
     $ran->{trace} = [[0, 'tape', 0, 0, 1]];
     spill("$tmp/stream.json", $json->encode($ran));
@@ -359,7 +359,7 @@ for my $case (
     ["$tmp/one.json --gpus 0..4", 2, qr/--gpus/],
     ["$tmp/ran.json --run $tmp/piped_run.json", 3, qr/hash: a run of another plan: expected fnv/],
     ["$tmp/ran.json --run $tmp/ran.json", 3, qr/expected a run.json as `meshwright run` writes/],
-    ["$tmp/ran.json --run $tmp/beyond.json", 3, qr/trace\[0\]\[2\]: the plan has no task 20/],
+    ["$tmp/ran.json --run $tmp/beyond.json", 3, qr/trace\[0\]\[2\]: the plan has no task 22/],
     ["$tmp/ran.json --run $tmp/stream.json", 3, qr/trace\[0\]\[1\]: expected a stream/],
     ["$tmp/broken.json", 3, qr/broken.json:1:/],
     ["$tmp/absent.json", 3, qr/absent.json/],

@@ -105,13 +105,22 @@ sub schedule_of {
     return $words =~ /interleaved/ && ($row->{vpp} // 1) > 1 ? 'interleaved' : '1f1b';
 }
 
+# Of the release that the row ran, where the stack tells it apart.
+sub stack_of {
+    my ($row) = @_;
+    my $stack   = eval { $json->decode(text_of("cost_models/stacks/$row->{stack}.json")) };
+    my %is_kept = map { $_->{name} => 1 } @{ $stack->{releases} // [] };
+    my ($of) = grep { $is_kept{$_} } map { m/^mbridge-(\d+\.\d+(?:\.\d+)?)/ ? $1 : () } $row->{id};
+    return defined $of ? "$row->{stack}\@$of" : $row->{stack};
+}
+
 sub flags_of {
     my ($row) = @_;
     my $recipe = lc($row->{precision} // '');
     my $precision = $recipe =~ /nvfp4/ ? 'fp4' : $recipe =~ /fp8/ ? 'fp8'
                   : $recipe =~ /bf16/ ? 'bf16' : $recipe =~ /fp16/ ? 'fp16' : 'bf16';
     my @flags = ('--seq-len', $row->{seq_len}, '--global-batch', $row->{global_batch},
-                 '--precision', $precision, '--stack', $row->{stack});
+                 '--precision', $precision, '--stack', stack_of($row));
     push @flags, "--$_", $row->{$_} || 1 for qw(tp pp cp ep dp);
     push @flags, '--micro-batch', $row->{micro_batch} if $row->{micro_batch};
     push @flags, '--vpp', $row->{vpp} if ($row->{vpp} // 1) > 1;
