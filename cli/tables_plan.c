@@ -8,6 +8,7 @@
 #include "core/table.h"
 #include "reports/tables/plan_text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -179,6 +180,7 @@ static int find_fewest(struct arena *arena, const struct arguments *arguments, s
     enum { MOST_GPUS = 4096, TIERS_COUNT = sizeof TIERS / sizeof *TIERS };
     struct place_request request;
     if (!read_request(arena, arguments, &request, err)) return exit_status(err);
+    assert(request.model && request.cluster);
     struct json_writer writer = {.arena = arena};
     struct table table = table_new(arena, "lrrrrr");
     table_row(&table, (const char *[]){"tables on", "fewest GPUs", "samples/s", "step", "batch",

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const IMPORTED_NAMES[IMPORTED_COUNT] = {
-#define IMPORTED(id, name) [IMPORTED_##id] = name,
+#define IMPORTED(id, name) [IMPORTED_##id] = (name),
 #include "models/imported.inc"
 };
 

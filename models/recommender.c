@@ -77,7 +77,7 @@ int recommender_layers(const struct recommender *model, struct dense_layer layer
 
 int64_t recommender_dense_parameters(const struct recommender *model)
 {
-    struct dense_layer layers[DENSE_LAYERS_MAX];
+    struct dense_layer layers[DENSE_LAYERS_MAX] = {{0}};
     int count = recommender_layers(model, layers);
     int64_t parameters = 0;
     for (int i = 0; i < count; i++)
@@ -87,7 +87,7 @@ int64_t recommender_dense_parameters(const struct recommender *model)
 
 double recommender_forward_flop(const struct recommender *model)
 {
-    struct dense_layer layers[DENSE_LAYERS_MAX];
+    struct dense_layer layers[DENSE_LAYERS_MAX] = {{0}};
     int count = recommender_layers(model, layers);
     double flop = 0;
     for (int i = 0; i < count; i++)

@@ -415,7 +415,7 @@ static bool check_replicas(const struct question *question, struct err *err)
     return err_set(err, ERR_USAGE,
                    "--replica-batches: %lld micro-batches of %d are %lld sequences; the global "
                    "batch is %lld",
-                   (long long)sum, parallel->micro_batch, (long long)(sum * parallel->micro_batch),
+                   (long long)sum, parallel->micro_batch, (long long)sum * parallel->micro_batch,
                    (long long)batch);
 }
 

@@ -37,7 +37,7 @@ static struct pool pool_of(int first, int step, int count, int expert_count)
 // from itself and those behind it; all places but the last draw.
 static void add_token(struct mersenne *state, const struct pool *pool, int top_k, int64_t *counts)
 {
-    int order[EXPERTS_MAX];
+    int order[EXPERTS_MAX] = {0};
     for (int i = 0; i < pool->count; i++)
         order[i] = i;
     for (int i = 0; i < pool->count - 1; i++) {

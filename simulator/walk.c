@@ -175,6 +175,7 @@ static void add_span(struct walk *walk, int stage, enum stream stream, struct ta
                      int64_t start_ns, int64_t end_ns)
 {
     if (!walk->spans) return;
+    assert(walk->lane);
     const struct lane_stage *ranks = &walk->lane->stages[stage];
     for (int i = 0; i < ranks->shown_count; i++) {
         struct span span = {ranks->shown[i], stream, task_number(&walk->price->shape, &id),

@@ -28,9 +28,8 @@ static const struct onnx_call *made_by(const struct chains *c, int value, const 
     int maker = c->maker[value];
     const struct onnx_call *call = maker < 0 ? NULL : &c->model->calls[maker];
     bool is_it = call && strcmp(call->type, type) == 0 && !call->is_folded;
-    return is_it && call->input_count == (strcmp(type, "Erf") && strcmp(type, "Tanh") ? 2 : 1)
-               ? call
-               : NULL;
+    bool is_unary = strcmp(type, "Erf") == 0 || strcmp(type, "Tanh") == 0;
+    return is_it && call->input_count == (is_unary ? 1 : 2) ? call : NULL;
 }
 
 // What is beside a number in a sum, product or quotient; -1: it is none of these.

@@ -103,7 +103,8 @@ static double takes_before(const struct onnx_model *model, const struct onnx_cal
                      strcmp(call->type, "Upsample") == 0;
     for (int i = 0; from && i < from->rank; i++)
         is_before = is_before && from->dims[i] > 0 && to->dims[i] % from->dims[i] == 0;
-    bool is_floored = attribute_is(call, "nearest_mode", "floor") || strcmp(call->type, "Resize");
+    bool is_floored =
+        attribute_is(call, "nearest_mode", "floor") || strcmp(call->type, "Resize") != 0;
     return is_nearest && is_before && is_floored ? 0 : (double)NAN;
 }
 

@@ -6,6 +6,7 @@
 #include "models/onnx/read.h"
 #include "models/pt2/rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 // The text of a graph: as much as a document may have.
@@ -283,6 +284,7 @@ static bool read_node(struct pt2_program *program, const struct json *object)
     if (moves && !rule) return pt2_fail(&node, "an operator that we do not know");
     if (moves) return rule->make(&node, rule->type) && !err->kind;
     for (int i = 0; i < node.output_count; i++) {
+        assert(node.outputs[i]);  // read_results has found them
         int index = names_find(&program->names, node.outputs[i]->name);
         program->values[index].is_fixed = true;
         pt2_put_unknown(program, &program->values[index]);

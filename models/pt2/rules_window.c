@@ -25,7 +25,7 @@ static bool extents(const struct pt2_node *node, const char *name, int rank, int
 static void put_pads(const struct pt2_node *node, Onnx__NodeProto *proto, const int64_t *padding,
                      int rank)
 {
-    int64_t pads[2 * RANK_MOST];
+    int64_t pads[2 * RANK_MOST] = {0};
     for (int i = 0; i < rank; i++)
         pads[i] = pads[rank + i] = padding[i];
     pt2_put_ints(node, proto, "pads", pads, 2 * rank);

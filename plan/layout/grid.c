@@ -59,6 +59,7 @@ struct tp_grid grid_of(const struct parallel *parallel)
 
 static int64_t gcd(int64_t a, int64_t b)
 {
+    assert(a > 0 && b >= 0);
     return b == 0 ? a : gcd(b, a % b);
 }
 
