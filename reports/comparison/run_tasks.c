@@ -63,8 +63,8 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
     // The graph counts the micro-batches of the replicas with most.
     const struct parallel *parallel = &program->parallel;
     if (is_chunk && of->is_repeated && parallel->replica_count > 0) {
-        double all = (double)(program->workload.global_batch / parallel->micro_batch);
-        row->predicted_count *= all;
+        int64_t all = program->workload.global_batch / parallel->micro_batch;
+        row->predicted_count *= (double)all;
         row->predicted_count /=
             (double)parallel->degree[AXIS_DP] * program->shape.micro_batch_count;
     }
