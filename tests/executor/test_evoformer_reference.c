@@ -249,9 +249,10 @@ static double value(const struct reference *r, const char *name, int width, int 
                     int j)
 {
     const struct graph graph = {.frames = S, .places = R, .is_protein = true};
-    struct tensor tensor = {.name = name,
-                            .rank = 4,
-                            .extents = {{DIM_MSA, S}, {DIM_RES_I, R}, {DIM_RES_J, R}, {DIM_TABLE}}};
+    struct tensor tensor = {
+        .name = name,
+        .rank = 4,
+        .extents = {{DIM_MSA, S}, {DIM_RES_I, R}, {DIM_RES_J, R}, {DIM_TABLE, 0}}};
     tensor.extents[3].size = width;
     const int64_t index[TENSOR_RANK_MAX] = {s, i, j, last};
     return reals_at(&graph, SEED, r->sample, &tensor, index);

@@ -42,8 +42,10 @@ static void groups_of_a_fat_tree_by_hand(void **state)
         // A block of the second tier, one rank a node: 4 nodes in a block of the first; of the 15
         // other nodes 12 are outside.
         {16, 8, 2.0 / 4, 2 * 12.0 / 15, 2.0 / 4},
-        // All nodes: 16 in a block, of 63 others 48 outside, 60 outside of the smaller one.
-        {64, 8, fmax(2.0 / 4, 8.0 / 16), 8 * 48.0 / 63, 8.0 / 16},
+        // All nodes: 16 in a block, of 63 others 48 outside, 60 outside of the smaller one; of 2 /
+        // 4
+        // and 8 / 16 the larger.
+        {64, 8, 0.5, 8 * 48.0 / 63, 8.0 / 16},
         // All ranks: of those outside of the node the same shares; of 128 ranks one sends on.
         {512, 1, 0.5, 8 * 48.0 / 63, 8.0 / 128},
         // One node of each block of the first tier; one of each block of the second.
