@@ -46,7 +46,7 @@ static void put_world(struct settings *settings)
     settings_find(settings, "trainer.num_nodes")->is_used = true;
     settings_find(settings, "trainer.devices")->is_used = true;
     settings_read(settings, "mesh.world",
-                  arena_print(settings->arena, "%lld", (long long)(nodes * each)), 0);
+                  arena_print(settings->arena, "%lld", (long long)nodes * each), 0);
     settings_find(settings, "mesh.world")->is_used = true;
 }
 

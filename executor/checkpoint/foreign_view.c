@@ -97,7 +97,7 @@ static bool group_view(const struct foreign_row *row, const struct checkpoint_pi
     for (int i = 0; i < 3; i++) {
         const struct checkpoint_piece *one = find_beside(all, piece, WEIGHTS[i]);
         int64_t rows = one ? product(one, 0, 2) : 0;
-        if (rows == 0 || rows % groups != 0) return false;
+        if (rows == 0 || groups == 0 || rows % groups != 0) return false;
         if (i < row->slot) view->base += rows / groups * view->row_stride;
         if (i == row->slot) view->each = rows / groups;
         view->each_there += rows / groups;

@@ -364,7 +364,7 @@ static void fill_reals(struct engine *engine, const struct slot_ids *slot,
     enum number number = is_label ? NUMBER_DOUBLE : number_of(engine->backend, tensor->element);
     int by_batch = tensor_find_dim(tensor, DIM_BATCH);
     for (int64_t e = 0; e < held->elements; e++) {
-        int64_t index[TENSOR_RANK_MAX], rest = e;
+        int64_t index[TENSOR_RANK_MAX] = {0}, rest = e;
         for (int i = held->rank - 1; i >= 0; i--) {
             index[i] = held->first[i] + rest % held->count[i];
             rest /= held->count[i];
@@ -393,7 +393,7 @@ static bool fill_slot(struct engine *engine, const struct slot_ids *slot)
     if (!row) return err_set(engine->err, ERR_SYSTEM, "no data is called %s", tensor->name);
     int64_t *ids = engine->data->host + slot->first;
     for (int64_t e = 0; e < held.elements; e++) {
-        int64_t index[TENSOR_RANK_MAX], rest = e;
+        int64_t index[TENSOR_RANK_MAX] = {0}, rest = e;
         for (int i = held.rank - 1; i >= 0; i--) {
             index[i] = held.first[i] + rest % held.count[i];
             rest /= held.count[i];

@@ -224,9 +224,12 @@ static void join(struct range_pool *pool, const struct range_set *a, const struc
     joined->count = 0;
     if (joined->room < a->count + b->count) grow(pool, joined, a->count + b->count);
     struct byte_range *ranges = joined->ranges;
+    if (a->count + b->count == 0) return;
+    assert(ranges);
     int place = 0, count = 0;
     for (int i = 0; i <= b->count; i++) {
         int next = i < b->count ? seek(a, place, b->ranges[i].lower) : a->count;
+        assert(next <= a->count && (a->ranges || a->count <= 0));
         if (next > place)
             memcpy(&ranges[count], &a->ranges[place], (size_t)(next - place) * sizeof *ranges);
         count += next - place;
@@ -237,7 +240,7 @@ static void join(struct range_pool *pool, const struct range_set *a, const struc
             range.lower = ranges[--count].lower;
             if (range.upper < ranges[count].upper) range.upper = ranges[count].upper;
         }
-        for (; place < a->count && a->ranges[place].lower <= range.upper; place++) {
+        for (; a->ranges && place < a->count && a->ranges[place].lower <= range.upper; place++) {
             if (range.lower > a->ranges[place].lower) range.lower = a->ranges[place].lower;
             if (range.upper < a->ranges[place].upper) range.upper = a->ranges[place].upper;
         }

@@ -38,7 +38,7 @@ bool pt2_conv(struct pt2_node *node, const char *type)
     if (!x || !weight || x->rank != weight->rank || x->rank < 3)
         return is_clean(node) ? pt2_fail(node, "a batch of images and a weight are wanted") : false;
     int rank = x->rank - 2;
-    int64_t stride[RANK_MOST], padding[RANK_MOST], dilation[RANK_MOST], extra[RANK_MOST];
+    int64_t stride[RANK_MOST], padding[RANK_MOST] = {0}, dilation[RANK_MOST], extra[RANK_MOST];
     const char *same = pt2_text(node, "padding");
     bool is_turned = type || pt2_bool(node, "transposed", false);
     if (!extents(node, "stride", rank, 1, stride) ||
@@ -64,7 +64,7 @@ bool pt2_pool(struct pt2_node *node, const char *type)
     if (!x || x->rank < 3)
         return is_clean(node) ? pt2_fail(node, "a batch of images is wanted") : false;
     int rank = x->rank - 2, count = 0;
-    int64_t kernel[RANK_MOST], stride[RANK_MOST], padding[RANK_MOST], dilation[RANK_MOST];
+    int64_t kernel[RANK_MOST], stride[RANK_MOST], padding[RANK_MOST] = {0}, dilation[RANK_MOST];
     if (!extents(node, "kernel_size", rank, 1, kernel) ||
         !extents(node, "padding", rank, 0, padding) ||
         !extents(node, "dilation", rank, 1, dilation))
