@@ -258,38 +258,52 @@ static void add_spreads(struct work *work, const double *rows, struct routed *ro
     routed->reserved_bytes = spread_of(bytes, draws);
 }
 
-bool routed_make(struct arena *arena, const struct evaluation_request *request, const char *routing,
-                 int draw_count, int64_t seed, struct routed *routed, struct err *err)
+// What is drawn, of a plan whose balanced step was evaluated.
+static void fill(struct work *work, const struct evaluation *evaluation, int64_t seed,
+                 struct routed *routed)
 {
-    struct evaluation evaluation = {0};
-    struct work work = {.arena = arena, .request = request, .draws = draw_count};
-    *routed = (struct routed){.draw_count = draw_count};
-    if (!evaluate(arena, &work.scratch, request, &evaluation, err)) return false;
-    const struct graph *graph = evaluation.graph;
-    work.layers = mixture_layers(graph);
-    if (work.layers == 0)
-        return err_set(err, ERR_USAGE, "the model has no experts that tokens are routed to");
-    work.ranks = request->parallel.degree[AXIS_EP];
-    work.tokens = group_tokens(request);
-    bool done = token_routing_read(arena, routing, (int)graph->expert_count, (int)graph->top_k,
-                                   &work.routing, err) &&
-                make_curve(&work, routed, err);
-    if (!done) return false;
-    const double *rows = draw_all(&work, seed);
+    const double *rows = draw_all(work, seed);
     routed->first_rows = rows;
-    routed->layer_count = work.layers;
-    routed->expert_count = work.routing.expert_count;
-    routed->rank_count = work.ranks;
-    routed->tokens = work.tokens;
-    routed->balanced_step_s = work.curve.step_s[0];
-    add_spreads(&work, rows, routed);
-    double mean_rows = work.tokens * (double)graph->top_k / work.ranks;
-    double row_bytes = 2 * (double)graph->hidden;
+    routed->layer_count = work->layers;
+    routed->expert_count = work->routing.expert_count;
+    routed->rank_count = work->ranks;
+    routed->tokens = work->tokens;
+    routed->balanced_step_s = work->curve.step_s[0];
+    add_spreads(work, rows, routed);
+    double mean_rows = work->tokens * (double)evaluation->graph->top_k / work->ranks;
+    double row_bytes = 2 * (double)evaluation->graph->hidden;
     const struct routed_spread x = routed->imbalance;
     routed->rows = (struct routed_spread){x.p50 * mean_rows, x.p90 * mean_rows, x.p99 * mean_rows};
     routed->exchange_bytes = (struct routed_spread){
         routed->rows.p50 * row_bytes, routed->rows.p90 * row_bytes, routed->rows.p99 * row_bytes};
-    add_remedies(&work, rows, &evaluation, routed);
+    add_remedies(work, rows, evaluation, routed);
+}
+
+static bool make(struct work *work, const char *routing, int64_t seed, struct routed *routed,
+                 struct err *err)
+{
+    const struct evaluation_request *request = work->request;
+    struct evaluation evaluation = {0};
+    if (!evaluate(work->arena, &work->scratch, request, &evaluation, err)) return false;
+    const struct graph *graph = evaluation.graph;
+    work->layers = mixture_layers(graph);
+    if (work->layers == 0)
+        return err_set(err, ERR_USAGE, "the model has no experts that tokens are routed to");
+    work->ranks = request->parallel.degree[AXIS_EP];
+    work->tokens = group_tokens(request);
+    bool done = token_routing_read(work->arena, routing, (int)graph->expert_count,
+                                   (int)graph->top_k, &work->routing, err) &&
+                make_curve(work, routed, err);
+    if (done) fill(work, &evaluation, seed, routed);
+    return done;
+}
+
+bool routed_make(struct arena *arena, const struct evaluation_request *request, const char *routing,
+                 int draw_count, int64_t seed, struct routed *routed, struct err *err)
+{
+    struct work work = {.arena = arena, .request = request, .draws = draw_count};
+    *routed = (struct routed){.draw_count = draw_count};
+    bool done = make(&work, routing, seed, routed, err);
     arena_free(&work.scratch);
-    return true;
+    return done;
 }
