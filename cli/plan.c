@@ -416,12 +416,10 @@ int plan_command(int argc, char **argv, struct err *err)
     // The table ends with a row of zeros.
     assert((size_t)count + sizeof rows / sizeof *rows < sizeof options / sizeof *options);
     memcpy(options + count, rows, sizeof rows);
-    int status = 0;
-    if (!options_help(argc, argv, options)) {
-        bool is_read = options_parse(options, argc, argv, err) &&
-                       output_take_stdout(&output.path, err) && check_json(&output, err);
-        status = is_read ? run(&arena, &arguments, &output, err) : exit_status(err);
-    }
+    bool is_asked = !options_help(argc, argv, options);
+    bool is_read = is_asked && options_parse(options, argc, argv, err) &&
+                   output_take_stdout(&output.path, err) && check_json(&output, err);
+    int status = is_read ? run(&arena, &arguments, &output, err) : is_asked ? exit_status(err) : 0;
     arena_free(&arena);
     return status;
 }
