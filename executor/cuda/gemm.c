@@ -233,7 +233,8 @@ const char *gemm_run(struct cuda_device *device, enum stream stream, const struc
     if (!workspace) return CUDA_NO_MEMORY;
     const char *fault = find(device->gemm, &key, &plan);
     if (!fault) fault = fault_of(set_pointers(plan, gemm));
-    if (!fault && !plan->is_refused && !plan->is_chosen) {
+    if (fault) return fault;
+    if (!plan->is_refused && !plan->is_chosen) {
         cublasStatus_t status = gemm_choose(device, stream, plan, gemm, workspace);
         plan->is_refused = status == CUBLAS_STATUS_NOT_SUPPORTED;
         fault = fault_of(status);
