@@ -17,7 +17,7 @@ struct gradients {
 
 FAST static REAL dot(int64_t count, const REAL *a, const REAL *b)
 {
-    return SUM(i, 0, count, a[i] * b[i]);
+    return sum_of_products(count, a, b);
 }
 
 static void read_means(const struct attend *a, const struct head *head, const struct tile *tile,
@@ -191,7 +191,7 @@ static const char *read_gradients(struct cpu_device *device, const struct attend
 const char *cpu_attention_backward(struct cpu_device *device, const struct kernel_call *call)
 {
     struct attend a;
-    struct gradients g;
+    struct gradients g = {0};
     struct kernel_call folded = *call;
     const char *fault = call_fold_attention(&folded, 1);
     if (!fault) fault = attend_read(&a, &folded, 1);

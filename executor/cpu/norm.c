@@ -21,6 +21,13 @@ moments_of(const struct op *op, const REAL *x, int64_t width)
                                  1 / (REAL)sqrt((double)(squares / (REAL)width) + op->scalar)};
 }
 
+// The gradient of a normalized value.
+static inline __attribute__((always_inline)) REAL slope(const REAL *d, const REAL *weight,
+                                                        int64_t i)
+{
+    return weight ? d[i] * weight[i] : d[i];
+}
+
 FAST static void norm_row(const struct op *op, int64_t width, const REAL *x, const REAL *weight,
                           const REAL *bias, REAL *y)
 {
@@ -87,22 +94,31 @@ static REAL known_mean(const struct parts *p, const struct known *known)
     return p->op->function == FUNCTION_LAYER_NORM ? known->of[KNOWN_MEAN] : 0;
 }
 
+FAST static REAL square_sum(int64_t width, const REAL *x, REAL mean)
+{
+    return SUM(i, 0, width, (x[i] - mean) * (x[i] - mean));
+}
+
+FAST static REAL product_sum(int64_t width, const REAL *d, const REAL *weight, const REAL *x,
+                             REAL mean)
+{
+    return SUM(i, 0, width, slope(d, weight, i) * (x[i] - mean));
+}
+
 static REAL term_sum(const struct parts *p, enum term term, int64_t row)
 {
     const REAL *x = p->x + row * p->width, *weight = p->weight;
     const REAL *d = p->d ? p->d + row * p->width : NULL;
     struct known known = known_of(p, row);
-    REAL mean = term == TERM_VALUE ? 0 : known_mean(p, &known);
     switch (term) {
     case TERM_VALUE:
         return SUM(i, 0, p->width, x[i]);
     case TERM_SQUARE:
-        return SUM(i, 0, p->width, (x[i] - mean) * (x[i] - mean));
+        return square_sum(p->width, x, known_mean(p, &known));
     case TERM_GRADIENT:
-        return SUM(i, 0, p->width, weight ? d[i] * weight[i] : d[i]);
+        return SUM(i, 0, p->width, slope(d, weight, i));
     default:
-        return known.of[KNOWN_INVERSE] *
-               SUM(i, 0, p->width, (weight ? d[i] * weight[i] : d[i]) * (x[i] - mean));
+        return known.of[KNOWN_INVERSE] * product_sum(p->width, d, weight, x, known_mean(p, &known));
     }
 }
 
@@ -137,7 +153,7 @@ static void finish_row(const struct parts *p, const struct kernel_call *call,
     REAL *d_weight = call->output_count > 1 ? call->outputs[1].data : NULL;
     REAL *d_bias = call->output_count > 2 ? call->outputs[2].data : NULL;
     for (int64_t i = 0; i < width; i++) {
-        REAL n = (x[i] - mean) * inverse, g = weight ? d[i] * weight[i] : d[i];
+        REAL n = (x[i] - mean) * inverse, g = slope(d, weight, i);
         if (d_weight) d_weight[i] += d[i] * n;
         if (d_bias) d_bias[i] += d[i];
         y[i] = inverse * (g - n * mean_gn - mean_g);
@@ -241,14 +257,13 @@ FAST static void input_backward(const struct backward *b, struct norm_moments m,
 {
     int64_t width = b->width;
     const REAL *weight = b->weight;
-    REAL sum_g = SUM(i, 0, width, weight ? d[i] * weight[i] : d[i]);
-    REAL sum_gn =
-        SUM(i, 0, width, (weight ? d[i] * weight[i] : d[i]) * ((x[i] - m.mean) * m.inverse));
+    REAL sum_g = SUM(i, 0, width, slope(d, weight, i));
+    REAL sum_gn = SUM(i, 0, width, slope(d, weight, i) * ((x[i] - m.mean) * m.inverse));
     REAL mean_g = b->op->function == FUNCTION_LAYER_NORM ? sum_g / (REAL)width : 0;
     REAL mean_gn = sum_gn / (REAL)width;
     VECTOR for (int64_t i = 0; i < width; i++)
     {
-        REAL n = (x[i] - m.mean) * m.inverse, g = weight ? d[i] * weight[i] : d[i];
+        REAL n = (x[i] - m.mean) * m.inverse, g = slope(d, weight, i);
         d_x[i] = m.inverse * (g - n * mean_gn - mean_g);
     }
 }

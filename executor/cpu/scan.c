@@ -56,7 +56,7 @@ FAST static void read_state(const struct scan_call *s, REAL d, const REAL *x, co
 {
     for (int64_t p = 0; p < s->width; p++) {
         const REAL *row = h + p * s->state;
-        y[p] = SUM(n, 0, s->state, row[n] * c[n]) + d * x[p];
+        y[p] = sum_of_products(s->state, row, c) + d * x[p];
     }
 }
 
@@ -133,8 +133,8 @@ FAST static void token_backward(const struct scan_call *s, const struct scan_gra
             d_c[n] += out * row[n];
             d_b[n] += input * slope[n];
         }
-        REAL d_input = SUM(n, 0, s->state, slope[n] * b[n]);
-        d_decay += SUM(n, 0, s->state, slope[n] * from[n]);
+        REAL d_input = sum_of_products(s->state, slope, b);
+        d_decay += sum_of_products(s->state, slope, from);
         d_x[p] = step * d_input + d * out;
         d_step += x[p] * d_input;
         d_d += out * x[p];

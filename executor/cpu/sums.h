@@ -41,6 +41,13 @@ enum { LANES = 32 };
     })
 #define SUM(i, first, end, term) SUM_AS(REAL, i, first, end, term)
 
+// Part of a function of its own or of a FAST one, which gives it its vector code.
+static inline __attribute__((always_inline)) REAL sum_of_products(int64_t count, const REAL *a,
+                                                                  const REAL *b)
+{
+    return SUM(i, 0, count, a[i] * b[i]);
+}
+
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define LARGEST(i, first, end, start, term)                                     \
     __extension__({                                                             \
