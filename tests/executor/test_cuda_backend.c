@@ -218,6 +218,11 @@ static const char LLAMA[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 37, \"hidden_size\": 16, \"intermediate_size\": "
     "24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
     "\"head_dim\": 4, \"tie_word_embeddings\": false}";
+// Rows that threads cannot hold whole: the norm behind a residual adds and reads them in turn.
+static const char WIDE[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 37, \"hidden_size\": 1044, \"intermediate_size\": "
+    "24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"head_dim\": 4, \"tie_word_embeddings\": false}";
 static const char GPT2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 37, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": 4, "
     "\"n_positions\": 16, \"attn_pdrop\": 0.1, \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1}";
@@ -225,12 +230,13 @@ static const char GPT2[] =
 // The engine on memory that is not the host's: losses, weights and gradients of a few steps.
 static void whole_runs_are_those_of_the_cpu(void **state)
 {
-    const char *models[] = {LLAMA, GPT2};
-    for (int m = 0; m < 2; m++) {
+    const char *models[] = {LLAMA, WIDE, GPT2};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         struct run_case of = run_case_new(models[m], 16, 4);
         struct err err = {0};
         of.steps = 2;
         of.dropout = true;
+        of.poison = models[m] != WIDE;  // which keeps operators apart
         of.backend = "cpu-fp64";
         struct run_outcome *expected = run_case_run(*state, &of, &err);
         assert_string_equal(err.text, "");
@@ -244,7 +250,7 @@ static void whole_runs_are_those_of_the_cpu(void **state)
         }
         // The bias of keys has no gradient but rounding, which Adam makes a step of full length.
         const char *difference =
-            m == 0 ? run_outcome_difference(*state, expected, found, 1e-3) : NULL;
+            models[m] != GPT2 ? run_outcome_difference(*state, expected, found, 1e-3) : NULL;
         if (difference) fail_msg("%s", difference);
     }
 }
