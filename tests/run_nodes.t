@@ -248,8 +248,10 @@ rm -f "$folder"/[01].*
 node 1 whole --steps 1000000 &
 node 0 whole --steps 1000000 &
 soon steps 0
-# The launcher of node 1 is the parent of its ranks: the last of those is rank 3.
-victim=$(pgrep -f -- "-o $folder/1.run" | tail -n 1)
+# Rank 3 says so itself: numbers of processes begin anew after the largest.
+victim=$(for each in $(pgrep -f -- "-o $folder/1.run"); do
+    tr '\0' '\n' 2>/dev/null <"/proc/$each/environ" | grep -qx MESHWRIGHT_RANK=3 && echo "$each"
+done)
 check "a job to kill runs" kill -KILL "$victim"
 soon test -s "$folder/0.status" && soon test -s "$folder/1.status"
 for k in 0 1; do
