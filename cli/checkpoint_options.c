@@ -20,7 +20,8 @@ int checkpoint_options(struct checkpoint_arguments *a,
          "|auto", 0, 0},
         {"--restarts", OPTION_INT, &a->restarts,
          "start the ranks again so many times, from the last good one, when one has died; one that "
-         "dies again before the next checkpoint is gone, and the others are planned for",
+         "dies again before a step, or a third time before the next checkpoint, is gone, and the "
+         "others are planned for",
          NULL, 1, 1e6},
         {"--ranks-left", OPTION_INT, &a->ranks_left,
          "so many of the plan's ranks are left: plans for them first", NULL, 1, 1e6},

@@ -154,6 +154,7 @@ static bool start_again(struct restart *restart, int *status, struct err *err)
         .may_help = err->kind == ERR_SYSTEM && !restart->is_signalled,
         .failed_rank = restart->failed_rank,
         .rank_count = restart->request->rank_count,
+        .has_begun = restart->times.first_step_s > 0,
         .is_fixed = restart->request->rendezvous != NULL,
         .last_step = checkpoint->folder ? last_step(checkpoint->folder) : 0,
     };
@@ -226,7 +227,7 @@ int run_restart(struct arena *arena, const struct run_arguments *given,
                               .request = request,
                               .whole = whole,
                               .left_out = ARENA_NEW(arena, int, request->rank_count),
-                              .rule = {given->checkpoint.restarts, -1, 0},
+                              .rule = {given->checkpoint.restarts, -1, 0, 0},
                               .failed_rank = -1};
     int status = 0;
     prepare(&restart);

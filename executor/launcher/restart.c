@@ -6,7 +6,9 @@ enum restart_next restart_next(struct restart_rule *rule, const struct restart_e
     rule->left--;
     bool is_again = end->failed_rank >= 0 && rule->died_rank == end->failed_rank &&
                     rule->died_behind == end->last_step;
-    bool is_gone = is_again && end->rank_count > 1 && !end->is_fixed;
+    rule->deaths = is_again ? rule->deaths + 1 : 1;
+    bool is_gone = is_again && (!end->has_begun || rule->deaths == RESTART_DEATHS) &&
+                   end->rank_count > 1 && !end->is_fixed;
     // Ranks are numbered anew without it.
     rule->died_rank = is_gone ? -1 : end->failed_rank;
     rule->died_behind = end->last_step;

@@ -1,4 +1,5 @@
 #include "cost_models/goodput.h"
+#include "executor/launcher/restart.h"
 #include "tests/support/fake_job.h"
 #include "tests/support/test.h"
 
@@ -90,10 +91,38 @@ static void goodput_is_as_predicted(void **state)
         arena_free(&arena);
     }
 }
+// How a job of two ranks ends.
+static enum restart_next after(struct restart_rule *rule, int rank, bool has_begun, int64_t last)
+{
+    const struct restart_end end = {true, rank, 2, has_begun, false, last};
+    return restart_next(rule, &end);
+}
+
+static void a_rank_is_gone_that_dies_at_once_or_three_times(void **state)
+{
+    (void)state;
+    struct restart_rule rule = {100, -1, 0, 0};
+    // Twice between two checkpoints, but it worked: by chance.
+    assert_int_equal(after(&rule, 1, true, 20), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 1, true, 20), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 1, true, 40), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 0, true, 40), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 1, true, 40), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 1, true, 40), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 1, true, 40), RESTART_WITHOUT);
+    // The one that is left has the number 0, and is another than the one before.
+    assert_int_equal(after(&rule, 0, false, 40), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 0, false, 40), RESTART_WITHOUT);
+    // Once before a step, with a checkpoint since: another fault.
+    assert_int_equal(after(&rule, 0, true, 60), RESTART_AGAIN);
+    assert_int_equal(after(&rule, 0, false, 80), RESTART_AGAIN);
+    assert_int_equal(rule.left, 89);
+}
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_is_gone_that_dies_at_once_or_three_times),
         cmocka_unit_test(whatever_befalls_it_goes_on),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(goodput_is_as_predicted),

@@ -44,7 +44,7 @@ struct sim {
     int64_t steps, every;
     double now_s, fault_s;
     int64_t committed, begun;
-    bool is_under_way, is_asked, stops, disk_fails;
+    bool is_under_way, is_asked, stops, disk_fails, has_begun;
     int64_t last_begun;
     const char *wrong;
 };
@@ -391,6 +391,7 @@ static bool start_job(struct sim *sim, bool *is_sick)
     if (is_open && !sim->wrong) done = run_job(sim, is_sick);
     if (!is_open) sim->watch.failed_rank = 0;
     fake_disk_fail_one_in(sim->fake, 0);
+    sim->has_begun = atomic_load(&heartbeat_of(sim->page, 0)->step) > 0;
     launch_watch_free(&sim->watch);
     heartbeat_page_close(sim->page);
     return done;
@@ -399,8 +400,8 @@ static bool start_job(struct sim *sim, bool *is_sick)
 // Started again as often as it may be; what each start was followed by is kept apart, to judge by.
 static void live(struct sim *sim, int restarts)
 {
-    struct restart_rule rule = {restarts, -1, 0};
-    int died = -1, starts = 0;
+    struct restart_rule rule = {restarts, -1, 0, 0};
+    int died = -1, starts = 0, lives = 0;
     int64_t died_behind = -1;
     bool is_sick;
     while (!sim->wrong) {
@@ -412,15 +413,18 @@ static void live(struct sim *sim, int restarts)
         if (done && !sim->disk_fails && last != (sim->stops ? sim->ranks[0].step : sim->steps))
             sim->wrong = "the last step has no checkpoint";
         if (done) return;
-        struct restart_end end = {true, sim->watch.failed_rank, sim->count, sim->pace, last};
+        struct restart_end end = {
+            true, sim->watch.failed_rank, sim->count, sim->has_begun, sim->pace, last};
         enum restart_next next = restart_next(&rule, &end);
-        bool is_again = died == end.failed_rank && died_behind == last && sim->count > 1;
-        is_again = is_again && !end.is_fixed;
+        bool is_same = died == end.failed_rank && died_behind == last;
+        lives = is_same && end.failed_rank >= 0 ? lives + 1 : 0;
+        bool is_gone =
+            (lives == 2 || (lives == 1 && !sim->has_begun)) && sim->count > 1 && !end.is_fixed;
         if (sim->planted == NEVER_DROPS && next == RESTART_WITHOUT) next = RESTART_AGAIN;
         if (sim->planted == RESTARTS_TWICE && starts % 2) rule.left++;
         if ((starts > restarts) != (next == RESTART_NOT)) sim->wrong = "restarts are not counted";
         if (next == RESTART_NOT) return;
-        if ((next == RESTART_WITHOUT) != is_again) sim->wrong = "a rank is dropped, or is not";
+        if ((next == RESTART_WITHOUT) != is_gone) sim->wrong = "a rank is dropped, or is not";
         died = next == RESTART_WITHOUT ? -1 : end.failed_rank;
         died_behind = last;
         if (next == RESTART_WITHOUT && end.failed_rank == sim->bad_rank) sim->bad_rank = -1;
