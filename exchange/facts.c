@@ -97,19 +97,3 @@ void facts_clean(struct facts *facts)
     }
     facts->count = kept;
 }
-
-static const char *one_sided(const struct facts *a, const struct facts *b)
-{
-    for (int i = 0; i < a->count; i++) {
-        const char *name = a->items[i].name, *other = facts_get(b, name);
-        bool is_same = other ? strcmp(a->items[i].value, other) == 0 : facts_is_neutral(a, name);
-        if (!is_same) return name;
-    }
-    return NULL;
-}
-
-const char *facts_difference(const struct facts *a, const struct facts *b)
-{
-    const char *name = one_sided(a, b);
-    return name ? name : one_sided(b, a);
-}

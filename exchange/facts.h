@@ -38,8 +38,6 @@ bool facts_is_neutral(const struct facts *facts, const char *name);
 bool facts_matters(const struct facts *facts, const char *name);
 // Takes away what means nothing.
 void facts_clean(struct facts *facts);
-// The first fact that differs, by name; NULL: they are equal but for what is neutral.
-const char *facts_difference(const struct facts *a, const struct facts *b);
 
 struct facts_request {
     const struct model_config *model;

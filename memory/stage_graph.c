@@ -484,13 +484,6 @@ static struct stage_graph *make(struct arena *arena, const struct program *progr
     return made;
 }
 
-struct stage_graph *stage_graph_make(struct arena *arena, const struct program *program,
-                                     const struct stack *stack, int stage, struct err *err)
-{
-    struct stage_slots slots = stage_slots_make(arena, program, stage);
-    return make(arena, program, stack, stage, &slots, err);
-}
-
 struct stage_graph *stage_graph_of(struct arena *arena, const struct program *program,
                                    const struct stack *stack, int stage, int micro_batches,
                                    struct err *err)

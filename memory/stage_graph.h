@@ -43,10 +43,7 @@ struct stage_work {
     int *tensors;    // by value; -1: nothing of the stage uses it
     int *operators;  // by step
 };
-MUST_CHECK struct stage_graph *stage_graph_make(struct arena *arena, const struct program *program,
-                                                const struct stack *stack, int stage,
-                                                struct err *err);
-// The same with this many micro-batches, which must be legal and at most those of the step.
+// With this many micro-batches, which must be legal and at most those of the step.
 MUST_CHECK struct stage_graph *stage_graph_of(struct arena *arena, const struct program *program,
                                               const struct stack *stack, int stage,
                                               int micro_batches, struct err *err);

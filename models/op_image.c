@@ -8,12 +8,6 @@ static const char *const IMPORTED_NAMES[IMPORTED_COUNT] = {
 #include "models/imported.inc"
 };
 
-const char *imported_name(enum imported_kind type)
-{
-    assert(type > IMPORTED_NONE && type < IMPORTED_COUNT);
-    return IMPORTED_NAMES[type];
-}
-
 enum imported_kind imported_find(const char *name)
 {
     for (int i = IMPORTED_NONE + 1; i < IMPORTED_COUNT; i++) {

@@ -18,6 +18,5 @@ double op_image_share(const struct block *block, const struct op *op,
 // Whether an input or output of the op holds statistics over all places (PLACES_STATISTICS), which
 // ranks that have parts of the image add up.
 bool op_is_statistic(const struct block *block, const struct op *op, int tensor);
-// The name in ONNX of an operator that has kernels, and the operator of a name; NONE: it has none.
-const char *imported_name(enum imported_kind type);
+// The operator of a name in ONNX; NONE: it has no kernels.
 enum imported_kind imported_find(const char *name);

@@ -116,13 +116,6 @@ const char *pass_name(enum pass pass)
     return PASSES[pass];
 }
 
-bool cp_kind_from_name(const char *name, enum cp_kind *kind)
-{
-    int found = find_name(name, CP_KINDS, CP_KIND_COUNT);
-    if (found >= 0) *kind = (enum cp_kind)found;
-    return found >= 0;
-}
-
 bool recompute_from_name(const char *name, enum recompute *recompute)
 {
     int found = find_name(name, RECOMPUTES, RECOMPUTE_COUNT);

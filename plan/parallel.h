@@ -81,7 +81,6 @@ const char *schedule_name(enum schedule_kind kind);  // plan/schedule.c
 const char *cp_kind_name(enum cp_kind kind);
 const char *tp_kind_name(enum tp_kind kind);
 const char *pass_name(enum pass pass);
-bool cp_kind_from_name(const char *name, enum cp_kind *kind);
 bool recompute_from_name(const char *name, enum recompute *recompute);
 bool attention_from_name(const char *name, enum attention *attention);
 bool optimizer_from_name(const char *name, enum optimizer *optimizer);

@@ -17,11 +17,6 @@ static const char *const EXPRESSIONS[WORDS_PATTERN_COUNT] = {
                     "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
 };
 
-const char *words_expression(enum words_pattern pattern)
-{
-    return EXPRESSIONS[pattern];
-}
-
 enum words_pattern words_find(const char *expression)
 {
     int pattern = 0;

@@ -6,8 +6,7 @@
 
 enum words_pattern { WORDS_GPT2, WORDS_LLAMA3, WORDS_QWEN2, WORDS_PATTERN_COUNT };
 
-// The expression; WORDS_PATTERN_COUNT: none of those that are known.
-const char *words_expression(enum words_pattern pattern);
+// Of an expression; WORDS_PATTERN_COUNT: none of those that are known.
 enum words_pattern words_find(const char *expression);
 
 // The bytes of the word that begins at `text`, of `bytes` > 0 bytes of UTF-8 (core/plain.h has

@@ -27,14 +27,6 @@ const char *placement_policy_name(enum placement_policy policy)
     return NAMES[policy];
 }
 
-int64_t placement_all_bytes(const struct placement_problem *problem)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < problem->chunk_count; i++)
-        bytes += problem->chunks[i].bytes;
-    return bytes;
-}
-
 int64_t placed_moment_bytes(const struct placement_problem *problem, int moment)
 {
     const struct placed_moment *at = &problem->moments[moment];

@@ -74,8 +74,6 @@ struct placed_intervals placed_intervals_make(struct arena *arena,
 
 // The least that any moment of the device needs: no placement fits into less.
 int64_t placement_least_bytes(const struct placement_problem *problem);
-// Bytes of all chunks.
-int64_t placement_all_bytes(const struct placement_problem *problem);
 
 // Static: a chunk is on the device for good, those first whose stay saves most copies a
 // byte and moment, or comes for each access and goes again. Least recently used: whatever does not
