@@ -11,8 +11,9 @@ our @EXPORT = qw(check checked skipped answer_of run_into text_of write_text);
 my $number = 0;
 my $folder = tempdir(CLEANUP => 1);
 
-# Whether it is so; where not, why goes to stderr.
-sub check {
+# Whether it is so; where not, why goes to stderr. The prototype asks each for one value: a match
+# that fails would be an empty list, and the reason would stand in its place.
+sub check($$;$) {
     my ($name, $ok, $why) = @_;
     $number++;
     print $ok ? 'ok' : 'not ok', " $number - $name\n";

@@ -6,25 +6,11 @@ use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
 use Schema;
+use Script qw(check checked text_of);
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
-my $number = 0;
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<:raw', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 my @shipped = (
     ['topologies/*.json',         'topologies/schema/cluster.schema.json'],
@@ -93,4 +79,4 @@ my $breach = $pins ? Schema::breach($json->decode($pins),
 check('what is imported is as its schema says', $breach eq '', $breach);
 $broken->{memory}{stages}[0]{peak_bytes} = 'many';
 check('a schema can say no', Schema::breach($broken, $reports, '$') =~ /peak_bytes: no integer/);
-print "1..$number\n";
+checked();

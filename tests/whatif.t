@@ -7,27 +7,13 @@ use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
 use Schema;
+use Script qw(check checked text_of);
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
 my $json   = JSON::PP->new;
-my $number = 0;
 $ENV{NO_COLOR} = 1;
 delete $ENV{COLUMNS};
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-}
-
-sub text_of {
-    my ($path) = @_;
-    open my $file, '<:raw', $path or return '';
-    local $/;
-    return scalar <$file> // '';
-}
 
 sub meshwright {
     my ($words) = @_;
@@ -164,4 +150,4 @@ for my $form ('', '--json', '--csv', '--deadline 30d', '--tokens 1T', "-o $folde
     check('and the command', index($asked, "meshwright $command") > 0);
 }
 
-print "1..$number\n";
+checked();

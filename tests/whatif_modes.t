@@ -7,20 +7,12 @@ use warnings;
 use File::Temp 'tempdir';
 use JSON::PP;
 use lib 'tests';
-use Script qw(text_of write_text);
+use Script qw(check checked text_of write_text);
 
 my $build  = $ENV{BUILD} // 'build';
 my $folder = tempdir(CLEANUP => 1);
-my $number = 0;
 $ENV{NO_COLOR} = 1;
 delete $ENV{COLUMNS};
-
-sub check {
-    my ($name, $ok, $why) = @_;
-    $number++;
-    print $ok ? 'ok' : 'not ok', " $number - $name\n";
-    print STDERR "# $_\n" for $ok ? () : split /\n/, $why // '';
-}
 
 open my $file, '>', "$folder/measured.csv" or die $!;
 print $file "gpus,tokens_per_s_per_gpu\n8,100000\n";
@@ -182,4 +174,4 @@ for my $case (@refused) {
     check("refused: $words", $code == 2 && $out eq '' && $said eq "meshwright whatif: $wanted\n",
           "$code $said");
 }
-print "1..$number\n";
+checked();
