@@ -135,6 +135,8 @@ sub plan_of {
 sub differences {
     my ($run) = @_;
     my $wrong = join '', map { $_->{matches} ? '' : $json->encode($_) . "\n" } @{ $run->{tasks} };
+    $wrong .= $json->encode($_) . "\n"
+        for grep { $_->{predicted_count} != $_->{count} } @{ $run->{kinds} };
     for my $pair (['peak_bytes', 'predicted_peak_bytes'],
                   ['host_peak_bytes', 'predicted_host_peak_bytes'],
                   ['nvme_bytes', 'predicted_nvme_bytes']) {

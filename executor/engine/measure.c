@@ -187,6 +187,19 @@ static bool begins_slot(const struct engine *engine, int task)
     return true;
 }
 
+// Where a slot makes the weights' gradients as well it is of B, whatever its order has first.
+static struct task_id slot_id(const struct engine *engine, int task)
+{
+    const struct script_task *tasks = engine->script->tasks;
+    struct task_id id = script_task_id(engine->script, task);
+    int last = end_of_slot(engine, task);
+    for (int t = task; t <= last; t++) {
+        if (is_work(engine, t) && (int)tasks[t].slot_kind < (int)id.kind)
+            id.kind = tasks[t].slot_kind;
+    }
+    return id;
+}
+
 static bool open_events(struct engine *engine)
 {
     struct measure *measure = engine->measure;
@@ -283,7 +296,7 @@ static void add_step(struct engine *engine)
         } else if (begins_slot(engine, t)) {
             int last = end_of_slot(engine, t);
             double taken_s = measure->ends[last] - measure->starts[t] - inside_s(engine, t, last);
-            add(measure, script_task_id(engine->script, t).kind, 1, taken_s, 0);
+            add(measure, slot_id(engine, t).kind, 1, taken_s, 0);
         }
     }
     measure->measured_steps++;
@@ -369,7 +382,7 @@ static int64_t own_spans(struct engine *engine, int64_t *numbers)
             instr && instr->collective != COLLECTIVE_NONE && instr->collective != COLLECTIVE_SLICE;
         if (is_inside && !is_collective) continue;
         if (engine->script->tasks[t].kind == TASK_LOSS) continue;
-        struct task_id id = script_task_id(engine->script, t);
+        struct task_id id = is_slot ? slot_id(engine, t) : script_task_id(engine->script, t);
         int last = is_slot ? end_of_slot(engine, t) : t;
         int stream = is_slot ? STREAM_COMPUTE : (int)engine->script->tasks[t].stream;
         if (numbers) {

@@ -48,7 +48,8 @@ static int ranks_of_stage(const struct evaluation *evaluation)
 static void add_predicted_slots(struct run_compare *compare)
 {
     const struct trace *trace = &compare->evaluation->simulation->trace;
-    double ranks = ranks_of_stage(compare->evaluation);
+    double ranks =
+        ranks_of_stage(compare->evaluation) * run_replica_share(compare->evaluation->program);
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->spans[i];
         int kind = task_id_of(&compare->evaluation->program->shape, span->task).kind;

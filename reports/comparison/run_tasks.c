@@ -42,6 +42,14 @@ static bool is_routed(const struct program *program, const struct graph_task *ta
     return task->is_ragged && !(is_kernel && keeps_all);
 }
 
+double run_replica_share(const struct program *program)
+{
+    const struct parallel *parallel = &program->parallel;
+    if (parallel->replica_count == 0) return 1;
+    int64_t all = program->workload.global_batch / parallel->micro_batch;
+    return (double)all / ((double)parallel->degree[AXIS_DP] * program->shape.micro_batch_count);
+}
+
 static void join_task(struct joining *joining, struct run_join *join, int place, int task,
                       const struct run_result *result)
 {
@@ -60,14 +68,7 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
         .is_routed = is_routed(program, of),
         .predicted_count = ranks * step_graph_count(joining->graph, place, task),
     };
-    // The graph counts the micro-batches of the replicas with most.
-    const struct parallel *parallel = &program->parallel;
-    if (is_chunk && of->is_repeated && parallel->replica_count > 0) {
-        int64_t all = program->workload.global_batch / parallel->micro_batch;
-        row->predicted_count *= (double)all;
-        row->predicted_count /=
-            (double)parallel->degree[AXIS_DP] * program->shape.micro_batch_count;
-    }
+    if (is_chunk && of->is_repeated) row->predicted_count *= run_replica_share(program);
 
     row->predicted_bytes = row->predicted_count * bytes_of(joining, &of->bytes);
     row->predicted_s = row->predicted_count * joining->prices->s[task];
