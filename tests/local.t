@@ -99,7 +99,7 @@ check('other clusters have no ranks to set', $status == 2 && $errors =~ /--ranks
 check('a CPU has no bf16', $status == 2 && $errors =~ /bf16/, "$status $errors");
 # Plans that this machine cannot measure, in one line and with nothing written.
 for my $wrong (
-    ['', 'p.json: its stack meshwright runs products that share an input as one'],
+    ['', 'p.json: its stack megatron-core runs GEMMs that share an input as one'],
     ["--stack $folder/files/stack.json --precision bf16",
         'p.json: it computes in bf16, which the back end cpu does not'],
 ) {

@@ -72,7 +72,7 @@ if (-e "$build/exec_cuda.so" && -e "$build/tests/sdpa_shapes") {
     without("$build/tests/sdpa_shapes", "$folder/sdpa_shapes", 'libcudnn.so.9');
     ($status, $out, $errors) = answer_of("$folder/sdpa_shapes", '</dev/null');
     check('which library is missing is one line', $status == 2 && $out eq ''
-          && $errors =~ /\Ano libnonenn[^\n]*cannot open[^\n]*\n\z/, "$status $errors");
+          && $errors =~ /\Ano libnonen[^\n]*cannot open[^\n]*\n\z/, "$status $errors");
 } else {
     check('no back end with cuDNN here # SKIP', 1) for 1 .. 3;
 }

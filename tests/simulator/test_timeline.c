@@ -275,7 +275,7 @@ static const struct timeline_case CASES[] = {
     {"gpt2", "megatron-core", 2, 2, 2, 1, 1, 0, SCHEDULE_1F1B, false, false, true, false, 2,
      0xddd420f964c49a30},
     {"gpt2", "megatron-core", 1, 4, 2, 1, 1, 1, SCHEDULE_1F1B, false, false, false, true, 5,
-     0x22e9a64e11adc5b5},
+     0x9ae2c50c60413449},
     {"gpt2", "fsdp", 1, 1, 8, 1, 1, 3, SCHEDULE_1F1B, true, true, false, false, 2,
      0x21bd31bae21cf783},
     {"mixtral-8x7b", "megatron-core", 1, 2, 4, 4, 1, 1, SCHEDULE_1F1B, false, true, false, false, 3,
