@@ -16,6 +16,7 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->memo = memo;
     composer->request = memo_request(memo);
     composer->divisions.arena = composer->balances.arena = composer->moments.arena = arena;
+    composer->answers.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
     composer->recompute_values[0] = recompute_value(RECOMPUTE_NONE, 0);
     composer->recompute_count = 1;

@@ -1,6 +1,7 @@
 #pragma once
 #include "planner/balance.h"
 #include "planner/compose.h"
+#include "planner/keep_memo.h"
 #include "planner/moments.h"
 #include "simulator/closed_form.h"
 
@@ -55,6 +56,7 @@ struct composer {
     struct index onces;
     struct moments moments;
     struct balances balances;
+    struct keep_memo answers;
     // of the group
     const struct graph *graph;
     int tied;  // program_tied_position of the graph

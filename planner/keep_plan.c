@@ -347,7 +347,8 @@ bool keep_plan_find(struct composer *composer, const struct keep_question *quest
     double found_s = INFINITY;
     bool is_answered = false;
     for (int round = 0; round < ROUNDS && !is_answered; round++) {
-        struct keep_result result = keep_solve(arena, &plan->problem, &options);
+        struct keep_result result =
+            keep_memo_solve(&composer->answers, arena, &plan->problem, &options);
         struct parallel chosen = keep_plan_chosen(plan, &result);
         round_up(composer, &chosen);
         if (!may_run(composer, &chosen) || composer_host_shortfall(composer, &chosen) > 0) break;

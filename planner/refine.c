@@ -1,6 +1,7 @@
 #include "planner/refine.h"
 
 #include "planner/keep_plan.h"
+#include "planner/scan_tail.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,13 +48,30 @@ static bool may_keep_all(const struct space_tail *tail)
     return false;
 }
 
-void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail)
+// States on NVMe beside activations anywhere ask the program what states on the host ask it, but of
+// a slower step, where the host has room for both.
+static bool is_dominated(struct scan *scan, const struct parallel *first,
+                         const struct space_tail *tail, int move)
+{
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct offload *offload = &tail->moves[m].offload;
+        bool is_most = offload->activations == TIER_NVME &&
+                       offload->optimizer == tail->moves[move].offload.optimizer;
+        if (is_most)
+            return offload->optimizer == TIER_NVME && tail_host_twin(scan, tail, first, m) >= 0;
+    }
+    return false;
+}
+
+void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail,
+                 enum tier settled)
 {
     if (!scan->request->bases || !may_keep_all(tail)) return;
     const struct ranking *ranking = &scan->result.ranking;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
         if (offload_moves_activations(&move->offload)) continue;
+        if (move->offload.optimizer >= settled || is_dominated(scan, first, tail, m)) continue;
         struct refine_base base = {.kept = {.parallel = *first}, .tail = tail};
         struct parallel *kept = &base.kept.parallel;
         kept->offload = move->offload;

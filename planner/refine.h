@@ -24,9 +24,10 @@ struct refine_bases {
     int count, capacity;
 };
 
-// While the tail is scanned; `first` is a plan of it. Does nothing where scan->request->bases is
-// NULL.
-void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail);
+// While the tail is scanned; `first` is a plan of it. With states at `settled` or behind it nothing
+// is faster than the best of the tail. Does nothing where scan->request->bases is NULL.
+void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail,
+                 enum tier settled);
 
 struct refine_result {
     double layers_s;  // the best of the space

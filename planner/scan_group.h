@@ -33,6 +33,31 @@ struct scan_group {
     const int *balance;     // balanced stages; NULL: the even ones are best, or pinned
 };
 
+static inline bool scan_is_exhaustive(const struct scan *scan)
+{
+    return scan->request->search->exhaustive;
+}
+
+static inline bool scan_time_decides(const struct scan *scan)
+{
+    return scan->request->objective != OBJECTIVE_MEMORY;
+}
+
+// Where W stands apart the closed form replays the schedule, which takes longer, and, as of any
+// list schedule, longer tasks may end it a little earlier (Graham 1969). There nothing is
+// recomputed that has room, and of whole layers the fewest that meet the limit: that is what the
+// space means by a tail.
+static inline bool scan_is_replayed(const struct parallel *parallel)
+{
+    return !schedule_row(parallel->schedule)->backward_fused;
+}
+
+// Whether device and hosts have room. Neither holds more with more layers recomputed.
+bool scan_meets(struct scan *scan, const struct parallel *parallel, int64_t limit_bytes);
+// Recomputed in so many layers of each stage.
+void scan_set_recompute(struct parallel *parallel, const struct space_recompute *recompute,
+                        int layers);
+
 // Whether a plan with these lower limits could still be taken in; in an exhaustive scan always.
 bool scan_may_take(const struct scan *scan, double step_s, int64_t reserved_bytes);
 // Makes the group the one that the composer is asked about, and balances its stages.

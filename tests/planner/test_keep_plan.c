@@ -2,9 +2,11 @@
 
 #include "memory/plan_chunk.h"
 #include "planner/choice.h"
+#include "planner/keep_memo.h"
 #include "planner/plan_keep.h"
 #include "planner/space.h"
 #include "tests/support/draw.h"
+#include "tests/support/keep_problems.h"
 #include "tests/support/random_search.h"
 #include "tests/support/test.h"
 
@@ -291,9 +293,36 @@ static void the_gradients_of_a_stage_are_in_chunks(void **state)
     arena_free(&scratch);
 }
 
+// What is found again is what was asked; a byte more is another question.
+static void a_program_is_asked_once(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("keep memo", 5);
+    struct keep_memo memo = {.arena = arena};
+    const struct milp_options options = {0};
+    for (int i = 0; i < 20; i++) {
+        struct keep_drawn drawn;
+        keep_draw(&draw, &drawn);
+        struct keep_problem *problem = &drawn.problem;
+        int before = memo.count;
+        for (int more = 0; more < 2; more++) {
+            problem->device_bytes += more;
+            struct keep_result own = keep_solve(arena, problem, &options);
+            for (int again = 0; again < 2; again++) {
+                struct keep_result found = keep_memo_solve(&memo, arena, problem, &options);
+                assert_int_equal(found.status, own.status);
+                assert_memory_equal(found.layers, own.layers, sizeof own.layers);
+                assert_true(found.added_s == own.added_s && found.recompute == own.recompute);
+                assert_int_equal(memo.count, before + 1 + more);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_is_asked_once),
         cmocka_unit_test(answers_come_to_what_plans_are_priced_at),
         cmocka_unit_test(what_is_found_fits),
         cmocka_unit_test(the_planned_arena_is_kept_under_its_capacity),

@@ -1,0 +1,22 @@
+#pragma once
+#include "planner/scan_group.h"
+
+// The plans of one tail: ways to recompute beside what is moved off the device. Families of them
+// are bounded before their members are priced:
+//
+// - Beside states in one place nothing is faster than keeping all else on the device. Where that
+//   has room, or is too slow already, nothing else with the states there or behind it is asked.
+// - NVMe is no faster than the host, and spares the device no more: it is asked of only where the
+//   host lacks room for the most that a place behind it could take.
+// - What cannot be faster than the best of the tail so far is not priced further.
+//
+// An exhaustive scan asks for all of them.
+
+// Offers the best plan of the tail to the ranking. `even` and `balanced` are plans of it with the
+// two ways to divide its stages; NULL where there is no second.
+void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
+               const struct parallel *balanced);
+// The move that has on the host what this one has on NVMe, where no plan of this one can be faster
+// than one of that; -1 where there is none. `parallel` is any plan with the stages at hand.
+int tail_host_twin(struct scan *scan, const struct space_tail *ways,
+                   const struct parallel *parallel, int move);

@@ -1,0 +1,96 @@
+#include "planner/choice.h"
+#include "planner/ranking.h"
+#include "planner/search.h"
+#include "tests/support/random_search.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+// Families of what is moved off the device are left out without a look at each of their plans. The
+// plans that are found are those of a search that asks for every one.
+
+// Few small devices, with hosts that often have too little memory for all that could be moved to
+// them, and slow or fast drives behind them.
+static void draw_hosts(struct arena *arena, struct draw *draw, struct search_request *request)
+{
+    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
+    *cluster = *request->cluster;
+    cluster->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    memcpy(cluster->nodes, request->cluster->nodes,
+           (size_t)cluster->node_group_count * sizeof *cluster->nodes);
+    struct err err = {0};
+    int most = draw_int(draw, 0, 1) ? 1 : cluster->rank_count < 4 ? cluster->rank_count : 4;
+    assert_true(cluster_take_gpus(cluster, draw_int(draw, 1, most), &err));
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        struct host *host = &cluster->nodes[i].host;
+        if (draw_int(draw, 0, 2)) host->memory_bytes = (int64_t)draw_int(draw, 16, 600) << 20;
+        host->nvme_bytes = (int64_t)draw_int(draw, 0, 40) << 30;
+        host->nvme_bytes_per_s = draw_int(draw, 1, 40) * 1e9;
+    }
+    struct device *device = ARENA_NEW(arena, struct device, 1);
+    *device = *cluster->nodes[0].device;
+    device->memory_bytes = (int64_t)draw_int(draw, 800, 3000) << 20;
+    cluster->nodes[0].device = device;
+    request->cluster = cluster;
+}
+
+// What was moved where in plans that came out first, so that no place is left out unseen.
+struct moved_to {
+    int optimizer[TIER_COUNT], activations[TIER_COUNT], nothing_fits;
+};
+
+static void compare_searches(struct search_request *request, struct moved_to *places)
+{
+    struct arena arena = {0};
+    struct search_result pruned = {0}, whole = {0};
+    struct err err_pruned = {0}, err_whole = {0};
+    bool ok = search_plans(&arena, request, &pruned, &err_pruned);
+    request->exhaustive = true;
+    assert_int_equal(ok, search_plans(&arena, request, &whole, &err_whole));
+    assert_string_equal(err_pruned.text, err_whole.text);
+    assert_int_equal(pruned.status, whole.status);
+    assert_int_equal(pruned.best_count, whole.best_count);
+    assert_true(pruned.considered_count == whole.considered_count);
+    assert_int_equal(step_ns(pruned.layers_s), step_ns(whole.layers_s));
+    places->nothing_fits += pruned.best_count == 0;
+    for (int k = 0; k < pruned.best_count; k++) {
+        const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
+        assert_int_equal(candidate_compare(OBJECTIVE_TIME, a, b), 0);
+        assert_int_equal(step_ns(a->closed_form_s), step_ns(b->closed_form_s));
+        assert_true(a->memory.reserved_bytes == b->memory.reserved_bytes);
+        places->optimizer[a->parallel.offload.optimizer]++;
+        places->activations[a->parallel.offload.activations]++;
+    }
+    arena_free(&arena);
+}
+
+static void what_is_left_out_is_never_better(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("MESHWRIGHT_CASES");
+    int cases = wanted ? atoi(wanted) : 60;
+    struct draw draw = draw_start("moves", 24);
+    struct moved_to places = {0};
+    for (int i = 0; i < cases; i++) {
+        struct arena arena = {0};
+        struct search_request request = random_search(&arena, &draw);
+        draw_hosts(&arena, &draw, &request);
+        request.pins.search_offload = true;
+        // Who recomputes nothing has to move more.
+        if (draw_int(&draw, 0, 2)) pins_set(&request.pins, CHOICE_RECOMPUTE, 0, 0);
+        request.nothing = SEARCH_FITS_ONLY;
+        request.top = 4;
+        if (request.stack->copy_ratio > 0) compare_searches(&request, &places);
+        arena_free(&arena);
+    }
+    for (enum tier tier = TIER_HOST; tier < TIER_COUNT && cases >= 60; tier++)
+        assert_true(places.optimizer[tier] + places.activations[tier] > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_out_is_never_better),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
