@@ -71,7 +71,7 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
         if (offload_moves_activations(&move->offload)) continue;
-        if (move->offload.optimizer >= settled || is_dominated(scan, first, tail, m)) continue;
+        if (move->offload.optimizer >= settled) continue;
         struct refine_base base = {.kept = {.parallel = *first}, .tail = tail};
         struct parallel *kept = &base.kept.parallel;
         kept->offload = move->offload;
@@ -85,6 +85,7 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
         base.kept.cost.step_s = base.kept.closed_form_s = kept_s;
         bool is_slow = ranking->count > 0 && kept_s >= ranking->items[0].closed_form_s;
         if (is_slow || has_room(scan, kept) || !makes_room(scan, kept, tail)) continue;
+        if (is_dominated(scan, first, tail, m)) continue;
         bases_add(scan->request->bases, &base);
     }
 }

@@ -10,8 +10,8 @@ struct tail {
     struct scan *scan;
     const struct space_tail *ways;
     struct pick pick;
+    bool is_bounded;                     // by time, of several places for what is moved
     enum tier settled;                   // states there and behind it leave nothing to ask
-    bool host_holds[TIER_COUNT];         // [states]: all activations as well
     double unfit_count[SPACE_MOVE_MAX];  // of one way to divide its stages
     // [states][way to recompute]: beside activations that are moved no more layers are recomputed,
     // since that is no faster than what was asked without
@@ -33,8 +33,8 @@ static void price(struct tail *tail, struct candidate *plan)
     if (!same_ways(&plan->parallel, &tail->priced.parallel)) {
         tail->priced.parallel = plan->parallel;
         tail->priced.cost = composer_cost(tail->scan->composer, &plan->parallel);
-        tail->scan->result.priced_count++;
     }
+    tail->scan->result.priced_count++;
     plan->cost = tail->priced.cost;
     plan->closed_form_s = plan->cost.step_s;
 }
@@ -65,8 +65,7 @@ static void take(struct tail *tail, const struct candidate *plan)
 // Whether a plan of the tail is faster whatever this one needs.
 static bool loses(const struct tail *tail, double step_s)
 {
-    const struct scan *scan = tail->scan;
-    if (!tail->pick.found || scan_is_exhaustive(scan) || !scan_time_decides(scan)) return false;
+    if (!tail->pick.found || !tail->is_bounded) return false;
     return step_ns(step_s) > step_ns(tail->pick.plan.cost.step_s);
 }
 
@@ -159,7 +158,7 @@ static int consider_fewest(struct tail *tail, struct parallel *parallel, int low
             continue;
         }
         first = middle + 1;
-        if (by_time && !any_may_be_fast(tail, parallel, first, high)) break;
+        if (tail->is_bounded && !any_may_be_fast(tail, parallel, first, high)) break;
     }
     scan->unfit_count += first - low;
     if (first < meeting) return first - 1;
@@ -214,8 +213,7 @@ static enum settled settles(struct tail *tail, const struct parallel *parallel)
 // may end a replayed schedule a little earlier.
 static bool prunes(const struct tail *tail, const struct parallel *parallel)
 {
-    return scan_time_decides(tail->scan) && !scan_is_exhaustive(tail->scan) &&
-           !scan_is_replayed(parallel);
+    return tail->is_bounded && !scan_is_replayed(parallel);
 }
 
 static double recompute_plan_count(const struct space_tail *tail, int move)
@@ -360,18 +358,14 @@ static int past_host(struct tail *tail, const struct parallel *parallel,
     return first;
 }
 
-// The move that has on the host what this one has on NVMe, where the stack does the one beside what
-// it does the other; else -1.
-static int host_twin(const struct pins *pins, const struct space_tail *ways, int move)
+// The move of these places, where the stack does it beside what it does the other; else -1.
+static int find_twin(const struct scan *scan, const struct space_tail *ways, int move,
+                     enum tier activations, enum tier optimizer)
 {
-    if (pins->forbidden_count > 0) return -1;
-    struct offload wanted = ways->moves[move].offload;
-    if (wanted.activations == TIER_NVME) wanted.activations = TIER_HOST;
-    if (wanted.optimizer == TIER_NVME) wanted.optimizer = TIER_HOST;
+    if (scan->request->search->pins.forbidden_count > 0) return -1;
     for (int m = 0; m < move; m++) {
         const struct offload *offload = &ways->moves[m].offload;
-        if (offload->activations != wanted.activations || offload->optimizer != wanted.optimizer)
-            continue;
+        if (offload->activations != activations || offload->optimizer != optimizer) continue;
         for (int r = 0; r < ways->recompute_count; r++) {
             unsigned moves = ways->recomputes[r].moves;
             if (moves >> move & 1 && !(moves >> m & 1)) return -1;
@@ -394,7 +388,7 @@ static void consider_activations(struct tail *tail, struct parallel *parallel, i
         return;
     }
     bool is_behind = move.offload.activations == TIER_NVME && prunes(tail, parallel);
-    if (is_behind && host_twin(&tail->scan->request->search->pins, ways, m) >= 0)
+    if (is_behind && find_twin(tail->scan, ways, m, TIER_HOST, move.offload.optimizer) >= 0)
         move.layers_low = past_host(tail, parallel, &move);
     for (int i = 0; i < ways->recompute_count && move.layers_low <= move.layers_high; i++) {
         if (!(ways->recomputes[i].moves >> m & 1)) continue;
@@ -428,7 +422,10 @@ static void consider_move(struct tail *tail, struct parallel *parallel, int m)
 int tail_host_twin(struct scan *scan, const struct space_tail *ways,
                    const struct parallel *parallel, int move)
 {
-    int twin = host_twin(&scan->request->search->pins, ways, move);
+    struct offload wanted = ways->moves[move].offload;
+    if (wanted.activations == TIER_NVME) wanted.activations = TIER_HOST;
+    if (wanted.optimizer == TIER_NVME) wanted.optimizer = TIER_HOST;
+    int twin = find_twin(scan, ways, move, wanted.activations, wanted.optimizer);
     if (twin < 0) return -1;
     struct parallel most = *parallel;
     most.offload = space_moved(&ways->moves[twin], ways->moves[twin].layers_high);
@@ -442,7 +439,6 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
 {
     struct scan *scan = tail->scan;
     struct parallel parallel = *first;
-    bool is_bounded = scan_time_decides(scan) && !scan_is_exhaustive(scan);
     double sum = 0;
     tail->settled = TIER_COUNT;
     for (int i = 0; i < TIER_COUNT * tail->ways->recompute_count; i++) {
@@ -451,7 +447,7 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
     }
     for (int m = 0; m < tail->ways->move_count; m++) {
         if (tail->ways->moves[m].offload.optimizer >= tail->settled) continue;
-        int twin = is_bounded ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
+        int twin = tail->is_bounded ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
         scan->unfit_count = 0;
         if (twin < 0) consider_move(tail, &parallel, m);
         tail->unfit_count[m] = twin < 0 ? scan->unfit_count : tail->unfit_count[twin];
@@ -464,7 +460,8 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
                const struct parallel *balanced)
 {
-    struct tail tail = {.scan = scan, .ways = ways};
+    bool is_bounded = ways->move_count > 1 && scan_time_decides(scan) && !scan_is_exhaustive(scan);
+    struct tail tail = {.scan = scan, .ways = ways, .is_bounded = is_bounded};
     consider_moves(&tail, even);
     double unfit_count = scan->unfit_count;
     if (balanced) {
