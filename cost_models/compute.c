@@ -414,6 +414,8 @@ struct compute_cost compute_price(const struct compute_context *context,
         return price_product(context, instr);
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
+    case OP_DELTA:
+    case OP_DELTA_BACKWARD:
         return scan_price(context, program, instr);
     default:
         return price_streaming(context, program, instr);

@@ -1,5 +1,5 @@
 #include "cost_models/scan.h"
-#include "models/op_scan.h"
+#include "models/op_delta.h"
 
 #include <math.h>
 
@@ -12,10 +12,15 @@ static double passing_bytes(const struct scan_shape *shape, bool is_forward)
     return 2 * states * sizeof(float) * (is_forward ? 1 : 2);
 }
 
+static bool is_forward_kind(enum op_kind kind)
+{
+    return kind == OP_SCAN || kind == OP_DELTA;
+}
+
 static struct scan_shape shape_of(const struct block_program *program, const struct instr *instr)
 {
     const struct op *op = &program->block->ops[instr->op];
-    bool is_forward = instr->kind == OP_SCAN;
+    bool is_forward = is_forward_kind(instr->kind);
     const struct tensor *b = &program->block->tensors[op->inputs[is_forward ? 2 : 3]];
     int state = tensor_find_dim(b, DIM_STATE);
     int64_t chunk = op->chunk > 0 && op->chunk < instr->seq ? op->chunk : instr->seq;
@@ -33,11 +38,13 @@ static struct scan_shape shape_of(const struct block_program *program, const str
 struct compute_cost scan_price(const struct compute_context *context,
                                const struct block_program *program, const struct instr *instr)
 {
-    bool is_forward = instr->kind == OP_SCAN;
+    bool is_forward = is_forward_kind(instr->kind);
+    bool is_delta = instr->kind == OP_DELTA || instr->kind == OP_DELTA_BACKWARD;
     const struct scan_shape shape = shape_of(program, instr);
     struct compute_context wide = *context;
     struct scan_gemm gemms[SCAN_GEMM_MAX];
-    int count = op_scan_gemms(&shape, is_forward, gemms);
+    int count = is_delta ? op_delta_gemms(&shape, is_forward, gemms)
+                         : op_scan_gemms(&shape, is_forward, gemms);
     double launch_s = context->device->launch_latency_s, longest_s = 0;
     wide.precision = wide_precision(context->device, context->precision);
     struct compute_cost cost = {.s =

@@ -4,17 +4,41 @@
 // Questions about the calls of convolutions and scans (models/op_scan.h), alike for all back ends:
 // NULL, or what is wrong with the inputs from x on.
 
-static inline const char *call_check_scan(const struct kernel_call *call, int first_input)
+static inline bool call_is_by_head(const struct kernel_array *array)
 {
-    const struct kernel_array *x = &call->inputs[first_input], *dt = x + 1, *b = x + 2, *c = x + 3;
-    bool are_heads = array_is_of_heads(x, DIM_HEAD) && dt->rank == 3 && dt->dims[2] == DIM_HEAD &&
-                     array_is_of_heads(b, DIM_KV_HEAD) && array_is_of_heads(c, DIM_KV_HEAD);
+    return array->rank == 3 && array->dims[2] == DIM_HEAD;
+}
+
+// The first inputs of both recurrences are alike.
+static inline const char *call_check_heads(const struct kernel_call *call, int first_input)
+{
+    const struct kernel_array *x = &call->inputs[first_input], *b = x + 2, *c = x + 3;
+    bool are_heads = array_is_of_heads(x, DIM_HEAD) && array_is_of_heads(b, DIM_KV_HEAD) &&
+                     array_is_of_heads(c, DIM_KV_HEAD);
     if (!are_heads) return "a scan wants (batch, seq, head, width) and a step for each head";
     if (call_is_apart(call)) return "a scan wants rows that follow one another";
     if (x->sizes[1] != x->whole[1]) return "a scan wants its sequence whole";
     if (b->whole[2] <= 0 || x->whole[2] % b->whole[2] != 0)
         return "heads of a scan are no multiple of its groups";
     return NULL;
+}
+
+static inline const char *call_check_scan(const struct kernel_call *call, int first_input)
+{
+    bool has_step = call_is_by_head(&call->inputs[first_input + 1]);
+    if (!has_step) return "a scan wants (batch, seq, head, width) and a step for each head";
+    return call_check_heads(call, first_input);
+}
+
+// The gated delta rule (models/op_delta.h).
+static inline const char *call_check_delta(const struct kernel_call *call, int first_input)
+{
+    const struct kernel_array *v = &call->inputs[first_input], *dt = v + 1, *k = v + 2;
+    bool by_channel = array_is_of_heads(dt, DIM_HEAD) && dt->sizes[3] == k->sizes[3];
+    if (!call_is_by_head(dt) && !by_channel)
+        return "a delta rule wants a step for each head, or for each channel of its keys";
+    if (!call_is_by_head(v + 5)) return "a delta rule wants a beta for each head";
+    return call_check_heads(call, first_input);
 }
 
 static inline const char *call_check_conv(const struct kernel_call *call, int first_input)

@@ -2,6 +2,7 @@
 
 #include "models/attended.h"
 #include "models/op.h"
+#include "models/op_delta.h"
 #include "models/op_scan.h"
 
 #include <assert.h>
@@ -261,6 +262,7 @@ static double attention_flop(const struct graph *graph, const struct block *bloc
 // chunks is no work of the model.
 static double scan_flop(const struct block *block, const struct op *op, int64_t seq)
 {
+    if (op->kind == OP_DELTA) return op_delta_model_flop(block, op) * (double)seq;
     return op->kind == OP_SCAN ? op_scan_model_flop(block, op) * (double)seq : 0;
 }
 

@@ -150,6 +150,8 @@ enum op_kind {
     OP_CONV_BACKWARD,  // d_out, x, weight(, bias) -> d_x, d_weight(, d_bias)
     OP_SCAN,           // a recurrence along seq whose decay depends on the token: models/op_scan.h
     OP_SCAN_BACKWARD,  // d_out, inputs -> a gradient for each of them
+    OP_DELTA,          // a scan that corrects what its state says of a key: models/op_delta.h
+    OP_DELTA_BACKWARD,
     OP_KIND_COUNT
 };
 
@@ -221,7 +223,7 @@ struct op {
     bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)
     int64_t groups;  // OP_NORM: in so many groups of heads, each by itself; 0: all is one, which
                      // stays whole
-    int64_t chunk;   // OP_SCAN: tokens that a kernel works on as one matrix
+    int64_t chunk;   // OP_SCAN, OP_DELTA: tokens that a kernel works on as one matrix
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
     int top_k;       // OP_ROUTE

@@ -2,6 +2,7 @@
 
 #include "models/op_attention.h"
 #include "models/op_concat.h"
+#include "models/op_delta.h"
 #include "models/op_image.h"
 #include "models/op_scan.h"
 
@@ -323,6 +324,8 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_CONV_BACKWARD] = {"conv_backward", op_conv_split, op_conv_flop, saves_none, false},
     [OP_SCAN] = {"scan", op_scan_split, op_scan_flop, saves_inputs, false},
     [OP_SCAN_BACKWARD] = {"scan_backward", op_scan_split, op_scan_flop, saves_none, false},
+    [OP_DELTA] = {"delta", op_delta_split, op_delta_flop, saves_inputs, false},
+    [OP_DELTA_BACKWARD] = {"delta_backward", op_delta_split, op_delta_flop, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)

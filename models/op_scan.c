@@ -37,22 +37,31 @@ static int64_t chunk_of(int64_t chunk, int64_t seq)
     return chunk > 0 && chunk < seq ? chunk : seq;
 }
 
-double op_scan_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
+struct scan_shape op_scan_shape(const struct op *op, const int64_t size[DIM_COUNT])
 {
-    (void)block;
-    const struct scan_shape shape = {.batch = size[DIM_BATCH],
-                                     .seq = size[DIM_SEQ],
-                                     .heads = size[DIM_HEAD],
-                                     .groups = size[DIM_KV_HEAD],
-                                     .head_dim = size[DIM_HEAD_DIM],
-                                     .state = size[DIM_STATE],
-                                     .chunk = chunk_of(op->chunk, size[DIM_SEQ])};
-    struct scan_gemm gemms[SCAN_GEMM_MAX];
-    int count = op_scan_gemms(&shape, op->phase == PHASE_FORWARD, gemms);
+    return (struct scan_shape){.batch = size[DIM_BATCH],
+                               .seq = size[DIM_SEQ],
+                               .heads = size[DIM_HEAD],
+                               .groups = size[DIM_KV_HEAD],
+                               .head_dim = size[DIM_HEAD_DIM],
+                               .state = size[DIM_STATE],
+                               .chunk = chunk_of(op->chunk, size[DIM_SEQ])};
+}
+
+double op_scan_gemms_flop(const struct scan_gemm *gemms, int count)
+{
     double flop = 0;
     for (int i = 0; i < count; i++)
         flop += gemms[i].share * gemm_flop(&gemms[i].gemm);
     return flop;
+}
+
+double op_scan_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
+{
+    (void)block;
+    const struct scan_shape shape = op_scan_shape(op, size);
+    struct scan_gemm gemms[SCAN_GEMM_MAX];
+    return op_scan_gemms_flop(gemms, op_scan_gemms(&shape, op->phase == PHASE_FORWARD, gemms));
 }
 
 double op_scan_model_flop(const struct block *block, const struct op *op)
@@ -65,19 +74,18 @@ double op_scan_model_flop(const struct block *block, const struct op *op)
            (double)b->extents[state].size;
 }
 
-static int64_t chunk_count(const struct scan_shape *shape)
+int64_t op_scan_chunks(const struct scan_shape *shape)
 {
-    return (shape->seq + shape->chunk - 1) / shape->chunk;
+    return shape->batch * ((shape->seq + shape->chunk - 1) / shape->chunk);
 }
 
-// The last chunk of a sequence that chunks do not divide is padded, as kernels do.
 int op_scan_gemms(const struct scan_shape *shape, bool is_forward,
                   struct scan_gemm gemms[SCAN_GEMM_MAX])
 {
     assert(shape->chunk > 0 && shape->chunk <= shape->seq && shape->groups > 0);
     static const double WHOLE = 1, CAUSAL = 0.5;
     int64_t q = shape->chunk, p = shape->head_dim, n = shape->state;
-    int64_t chunks = shape->batch * chunk_count(shape);
+    int64_t chunks = op_scan_chunks(shape);
     int64_t heads = chunks * shape->heads, groups = chunks * shape->groups;
     const struct scan_gemm forward[] = {
         {{groups, q, q, n}, WHOLE},  // scores: C B^T
@@ -105,5 +113,5 @@ int op_scan_gemms(const struct scan_shape *shape, bool is_forward,
 
 int64_t op_scan_states(const struct scan_shape *shape)
 {
-    return shape->batch * chunk_count(shape) * shape->heads * shape->head_dim * shape->state;
+    return op_scan_chunks(shape) * shape->heads * shape->head_dim * shape->state;
 }

@@ -15,7 +15,7 @@
 static inline bool op_mixes_tokens(enum op_kind kind)
 {
     return kind == OP_CONV || kind == OP_CONV_BACKWARD || kind == OP_SCAN ||
-           kind == OP_SCAN_BACKWARD;
+           kind == OP_SCAN_BACKWARD || kind == OP_DELTA || kind == OP_DELTA_BACKWARD;
 }
 
 // Sequences are whole in both: a state, or the last tokens, would have to come from the ranks in
@@ -36,12 +36,18 @@ struct scan_shape {
 };
 // The GEMMs as which chunks of the sequence are worked on (the same paper, section 6), of which
 // `share` is computed: half of what a causal mask leaves half of. Returns how many there are.
-enum { SCAN_GEMM_MAX = 10 };
+enum { SCAN_GEMM_MAX = 28 };
 struct scan_gemm {
     struct gemm gemm;
     double share;
 };
 int op_scan_gemms(const struct scan_shape *shape, bool is_forward,
                   struct scan_gemm gemms[SCAN_GEMM_MAX]);
+// Chunks of all sequences; the last of one that they do not divide is padded, as kernels do.
+int64_t op_scan_chunks(const struct scan_shape *shape);
 // Numbers of the states between chunks.
 int64_t op_scan_states(const struct scan_shape *shape);
+// The shape of an op whose dims have these sizes.
+struct scan_shape op_scan_shape(const struct op *op, const int64_t size[DIM_COUNT]);
+// The work of that many of the GEMMs.
+double op_scan_gemms_flop(const struct scan_gemm *gemms, int count);

@@ -81,13 +81,14 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         const struct block *block = &graph->blocks[b];
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
-            if (op->kind != OP_PRODUCT && op->kind != OP_OPERATOR) continue;
-            if (is_elsewhere && op->work.type)
+            bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
+            if (!is_imported && op->kind != OP_DELTA) continue;
+            if (is_elsewhere && (!is_imported || op->work.type))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "
                                "its operator %s",
                                graph->name, device, op->name);
-            if (op->work.type) continue;
+            if (!is_imported || op->work.type) continue;
             return err_set(err, ERR_USAGE,
                            "%s is not executed, because no back end has a kernel for its operator "
                            "%s",

@@ -110,6 +110,8 @@ const char *cpu_conv(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_conv_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_scan(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_scan_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_delta(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_delta_backward(struct cpu_device *device, const struct kernel_call *call);
 
 // executor/cpu/run.c: the call as a whole, checks and `adds` included.
 const char *cpu_run(struct device *device, enum stream stream, const struct kernel_call *call);

@@ -41,6 +41,8 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_CONV_BACKWARD] = {cpu_conv_backward, 6, false},
     [OP_SCAN] = {cpu_scan, 0, false},
     [OP_SCAN_BACKWARD] = {cpu_scan_backward, 60, false},
+    [OP_DELTA] = {cpu_delta, 0, false},
+    [OP_DELTA_BACKWARD] = {cpu_delta_backward, 28, false},
     [OP_PRODUCT] = {cpu_product, 1, false},
     [OP_OPERATOR] = {cpu_operator, 1, false},
     [OP_OPERATOR_BACKWARD] = {cpu_operator_backward, 63, false},
@@ -65,6 +67,9 @@ const char *cpu_can_run(const struct kernel_call *call)
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
         return call_check_scan(call, kind == OP_SCAN ? 0 : 1);
+    case OP_DELTA:
+    case OP_DELTA_BACKWARD:
+        return call_check_delta(call, kind == OP_DELTA ? 0 : 1);
     case OP_CONV:
     case OP_CONV_BACKWARD:
         return call_check_conv(call, kind == OP_CONV ? 0 : 1);

@@ -231,6 +231,8 @@ int layers_attend(struct layers *layers, struct heads heads, int64_t window)
     const struct decoder *d = layers->decoder;
     bool is_fused = layers->options.flash && (d->relative.bucket_count == 0 || heads.name);
     int context = is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
+    if (heads.gate)
+        context = layers_gate(layers, "attention.gated", *heads.gate, context, FUNCTION_SIGMOID, 1);
     struct extent width = last_extent(layers, context);
     struct projection out = {
         .name = named(layers, heads, "out"),
@@ -243,8 +245,13 @@ int layers_attend(struct layers *layers, struct heads heads, int64_t window)
 
 int layers_attention(struct layers *layers, int input, int64_t window)
 {
-    if (layers->decoder->latent.kv_rank > 0) return layers_latent_attention(layers, input, window);
-    return layers_attend(layers, make_heads(layers, input, window), window);
+    const struct decoder *d = layers->decoder;
+    if (d->latent.kv_rank > 0) return layers_latent_attention(layers, input, window);
+    struct heads heads = make_heads(layers, input, window);
+    if (!d->attention_gate) return layers_attend(layers, heads, window);
+    int gate = project_heads(layers, input, "attention.gate", DIM_HEAD, d->head_count, 1);
+    heads.gate = &gate;
+    return layers_attend(layers, heads, window);
 }
 
 // Keys and values share their input, queries share theirs with nothing.

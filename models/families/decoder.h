@@ -57,8 +57,15 @@ struct relative {
     int64_t distance;      // keys as far away as this or more are in one bucket
 };
 
-// Layers that scan (Mamba-2): head_count 0 = none does.
+// Layers that scan: head_count 0 = none does. By the gated delta rule the groups are heads of
+// queries and keys, and `state` is their width.
+enum scan_rule {
+    SCAN_MAMBA2,
+    SCAN_DELTA,
+    SCAN_DELTA_CHANNELS,  // a decay for each channel of keys, gates and steps by way of a low rank
+};
 struct scan_sizes {
+    enum scan_rule rule;
     int64_t head_count, head_dim, group_count, state;
     int64_t taps;          // of the convolution in front of it
     int64_t chunk;         // tokens that kernels work on as one matrix
@@ -127,6 +134,7 @@ struct decoder {
     const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
                                     // a second attention of queries; NULL = none
     int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
+    bool attention_gate;  // what attention makes, times sigmoid of a projection (qwen3_next)
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
 
     bool tied;

@@ -20,6 +20,16 @@ static int lower(struct layers *layers, int input, const char *name, enum dim di
     return layers_project(layers, input, down);
 }
 
+// Their norms have the epsilon of their class, whatever rms_norm_eps says.
+static int norm_low(struct layers *layers, const char *name, int input)
+{
+    static const double EPSILON = 1e-6;
+    int output = layers_norm(layers, name, input, FUNCTION_RMS_NORM);
+    struct block *block = layers->builder.block;
+    block->ops[block->op_count - 1].scalar = EPSILON;
+    return output;
+}
+
 // To the heads, from whatever the last dim of `input` is.
 static int raise(struct layers *layers, int input, const char *name, struct extent width, int merge)
 {
@@ -38,6 +48,7 @@ static int raise(struct layers *layers, int input, const char *name, struct exte
 static int rotate(struct layers *layers, const char *name, int input, int64_t first)
 {
     const struct decoder *d = layers->decoder;
+    if (d->rope_theta <= 0) return input;
     int output = layers_function(layers, name, input, FUNCTION_ROPE, d->rope_theta);
     struct block *block = layers->builder.block;
     struct op *op = &block->ops[block->op_count - 1];
@@ -64,7 +75,7 @@ static int make_queries(struct layers *layers, int input)
         return rotate(layers, "attention.q_rope", query, latent->nope_dim);
     }
     int low = lower(layers, input, "attention.q_a", DIM_RANK, latent->q_rank);
-    low = layers_norm(layers, "attention.q_a_norm", low, FUNCTION_RMS_NORM);
+    low = norm_low(layers, "attention.q_a_norm", low);
     int first_op = layers->builder.block->op_count;
     int query = raise(layers, low, "attention.q_b", width, 0);
     query = rotate(layers, "attention.q_rope", query, latent->nope_dim);
@@ -84,7 +95,7 @@ int layers_latent_attention(struct layers *layers, int input, int64_t window)
     struct heads heads = {.query = make_queries(layers, input)};
     int low = lower(layers, input, "attention.kv_a", DIM_RANK, latent->kv_rank);
     int shared = lower(layers, input, "attention.k_shared", DIM_HEAD_DIM, latent->rope_dim);
-    low = layers_norm(layers, "attention.kv_a_norm", low, FUNCTION_RMS_NORM);
+    low = norm_low(layers, "attention.kv_a_norm", low);
     int first_op = layers->builder.block->op_count;
     int key = raise(layers, low, "attention.k_b", nope, MERGE_UP);
     heads.value = raise(layers, low, "attention.v_b", value, MERGE_UP);

@@ -68,6 +68,7 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 struct heads {
     int query, key, value;
     const char *name;  // NULL = "attention", of a sequence to itself; else of one to another
+    const int *gate;   // what the result is multiplied with, through a sigmoid; NULL = nothing
 };
 // From there to the output projection, fused or as the chain. Ops are called "attention.out" and so
 // on, or as `heads.name` says.
@@ -100,3 +101,10 @@ int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as t
 int layers_latent_attention(struct layers *layers, int input, int64_t window);
 // models/families/scan.c: from the normed input to the projection out.
 int layers_scan(struct layers *layers, int input);
+// A projection of the input to what mixes tokens, and the causal convolution of what it makes.
+int layers_scan_project(struct layers *layers, int input, const char *name, struct shape output);
+int layers_scan_convolve(struct layers *layers, const char *name, int input);
+// softplus(projection + bias), for each head or each of its channels: how far it steps at a token.
+int layers_scan_steps(struct layers *layers, int projected);
+// models/families/delta.c: the same by the gated delta rule.
+int layers_delta(struct layers *layers, int input);

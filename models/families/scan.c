@@ -22,7 +22,7 @@ static struct shape by_group(const struct scan_sizes *scan)
                  {DIM_STATE, scan->state});
 }
 
-static int project_in(struct layers *layers, int input, const char *name, struct shape output)
+int layers_scan_project(struct layers *layers, int input, const char *name, struct shape output)
 {
     const struct decoder *d = layers->decoder;
     struct shape weight = SHAPE({DIM_HIDDEN, d->hidden}, output.extents[2], output.extents[3]);
@@ -34,7 +34,7 @@ static int project_in(struct layers *layers, int input, const char *name, struct
     return layers_project(layers, input, projection);
 }
 
-static int convolve(struct layers *layers, const char *name, int input)
+int layers_scan_convolve(struct layers *layers, const char *name, int input)
 {
     const struct scan_sizes *scan = &layers->decoder->scan;
     struct shape shape = builder_shape(&layers->builder, input);
@@ -57,15 +57,13 @@ static int convolve(struct layers *layers, const char *name, int input)
     return op.outputs[0];
 }
 
-// dt = softplus(projection + bias): how far each head steps at a token.
-static int steps(struct layers *layers, int input)
+int layers_scan_steps(struct layers *layers, int projected)
 {
     const struct scan_sizes *scan = &layers->decoder->scan;
-    struct shape heads = SHAPE({DIM_HEAD, scan->head_count});
-    int dt = project_in(layers, input, "scan.dt",
-                        SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count}));
-    int bias = layers_parameter(layers, "scan.step", "bias", heads, NULL);
-    int shifted = layers_add(layers, "scan.shifted", dt, bias);
+    struct shape shape = builder_shape(&layers->builder, projected);
+    int bias = layers_parameter(layers, "scan.step", "bias",
+                                SHAPE(shape.extents[2], shape.extents[3]), NULL);
+    int shifted = layers_add(layers, "scan.shifted", projected, bias);
     double least = scan->step_min > 0 ? scan->step_min : -1;
     return layers_function(layers, "scan.steps", shifted, FUNCTION_SOFTPLUS, least);
 }
@@ -104,14 +102,16 @@ int layers_scan(struct layers *layers, int input)
     const struct decoder *d = layers->decoder;
     const struct scan_sizes *scan = &d->scan;
     assert(scan->head_count % scan->group_count == 0);
-    int z = project_in(layers, input, "scan.z", by_head(scan));
-    int x = project_in(layers, input, "scan.x", by_head(scan));
-    int b = project_in(layers, input, "scan.b", by_group(scan));
-    int c = project_in(layers, input, "scan.c", by_group(scan));
-    int dt = steps(layers, input);
-    x = convolve(layers, "scan.x_conv", x);
-    b = convolve(layers, "scan.b_conv", b);
-    c = convolve(layers, "scan.c_conv", c);
+    if (scan->rule != SCAN_MAMBA2) return layers_delta(layers, input);
+    int z = layers_scan_project(layers, input, "scan.z", by_head(scan));
+    int x = layers_scan_project(layers, input, "scan.x", by_head(scan));
+    int b = layers_scan_project(layers, input, "scan.b", by_group(scan));
+    int c = layers_scan_project(layers, input, "scan.c", by_group(scan));
+    struct shape by_token = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count});
+    int dt = layers_scan_steps(layers, layers_scan_project(layers, input, "scan.dt", by_token));
+    x = layers_scan_convolve(layers, "scan.x_conv", x);
+    b = layers_scan_convolve(layers, "scan.b_conv", b);
+    c = layers_scan_convolve(layers, "scan.c_conv", c);
     int y = scan_over(layers, x, dt, b, c);
     y = layers_gate(layers, "scan.gate", z, y, FUNCTION_SILU, 1);
     if (scan->norm_groups > 0) y = group_norm(layers, y);

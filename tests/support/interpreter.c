@@ -275,6 +275,8 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_CONV_BACKWARD] = interpreter_conv,
     [OP_SCAN] = interpreter_scan,
     [OP_SCAN_BACKWARD] = interpreter_scan,
+    [OP_DELTA] = interpreter_delta,
+    [OP_DELTA_BACKWARD] = interpreter_delta,
 };
 
 void interpreter_run(struct interpreter *in, int first, int last)

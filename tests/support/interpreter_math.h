@@ -23,6 +23,8 @@ void interpreter_operator(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_scan.c
 void interpreter_conv(struct interpreter *in, const struct op *op);
 void interpreter_scan(struct interpreter *in, const struct op *op);
+// tests/support/interpreter_delta.c
+void interpreter_delta(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_experts.c
 void interpreter_route(struct interpreter *in, const struct op *op);
 void interpreter_dispatch(struct interpreter *in, const struct op *op);
