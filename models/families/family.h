@@ -91,6 +91,14 @@ void family_check_heads(struct family_reader *reader, struct decoder *decoder, c
 // Checks that a token can go to top_k of the experts and that all of them together can be counted.
 void family_check_experts(struct family_reader *reader, const struct decoder *decoder,
                           const char *count_key, const char *top_k_key);
+// What each layer consists of, by its name in the list of `key`, which has one for each layer;
+// `types` ends with an empty row.
+struct family_layer_type {
+    const char *name;
+    unsigned parts;  // enum layer_part
+};
+const uint8_t *family_layer_parts(struct family_reader *reader, const char *key,
+                                  int64_t layer_count, const struct family_layer_type *types);
 // Layers that all have these parts (enum layer_part).
 const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, unsigned parts);
 // Reads between what steps of a scan are held, and checks that its heads are a multiple of its

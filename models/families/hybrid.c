@@ -252,28 +252,14 @@ static const void *read_bamba(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-// Which layers attend, by the names of both ages.
-static const uint8_t *read_types(struct family_reader *reader, const char *key, int64_t layer_count)
-{
-    uint8_t *parts = ARENA_NEW(reader->arena, uint8_t, layer_count);
-    struct json list = json_get(reader->object, key, reader->err);
-    int count = json_count(&list, reader->err);
-    if (!reader->err->kind && count != layer_count)
-        json_fail(&list, reader->err, "%d layers; num_hidden_layers has %lld", count,
-                  (long long)layer_count);
-    for (int i = 0; i < count && !reader->err->kind; i++) {
-        struct json item = json_item(&list, i);
-        const char *text = json_text(&item, reader->err);
-        if (!text) return NULL;
-        bool scans = strcmp(text, "mamba") == 0 || strcmp(text, "linear_attention") == 0;
-        bool attends = strcmp(text, "attention") == 0 || strcmp(text, "full_attention") == 0;
-        if (!scans && !attends)
-            json_fail(&item, reader->err, "unknown layer type \"%s\"; known: mamba, attention",
-                      text);
-        parts[i] = (uint8_t)(LAYER_MLP | (scans ? LAYER_SCAN : LAYER_ATTENTION));
-    }
-    return parts;
-}
+// What layers are, by the names of both ages.
+static const struct family_layer_type TYPES[] = {
+    {"mamba", LAYER_SCAN | LAYER_MLP},
+    {"attention", LAYER_ATTENTION | LAYER_MLP},
+    {"linear_attention", LAYER_SCAN | LAYER_MLP},
+    {"full_attention", LAYER_ATTENTION | LAYER_MLP},
+    {0},
+};
 
 static void set_granite_experts(struct family_reader *reader, const struct hybrid *record,
                                 struct decoder *decoder)
@@ -314,7 +300,7 @@ static const void *read_granite_hybrid(struct family_reader *reader)
     if (!family_complete(reader)) return NULL;
     record.mamba_d_ssm = record.head_dim = 0;  // not among its keys
     struct decoder decoder = describe(reader, "granitemoehybrid", &record);
-    decoder.parts = read_types(reader, key, decoder.layer_count);
+    decoder.parts = family_layer_parts(reader, key, decoder.layer_count, TYPES);
     decoder.score_factor = record.attention_multiplier;
     decoder.residual_scale = other_than_one(record.residual_multiplier);
     decoder.logit_scale = 1 / record.logits_scaling;

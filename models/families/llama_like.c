@@ -171,8 +171,10 @@ static void note_absent(struct family_reader *reader, const struct llama_like *r
     struct arena *arena = reader->arena;
     const struct family_keys keys = {
         .dimensions = join(arena,
-                           "vocab_size hidden_size intermediate_size num_hidden_layers "
-                           "num_attention_heads",
+                           record->lacks_ffn ? "vocab_size hidden_size num_hidden_layers "
+                                               "num_attention_heads"
+                                             : "vocab_size hidden_size intermediate_size "
+                                               "num_hidden_layers num_attention_heads",
                            record->dimensions),
         .dimensions_or_null = record->dimensions_or_null,
         .optional = join(arena,
@@ -212,7 +214,8 @@ void llama_like_read(struct family_reader *reader, struct llama_like *record)
     if (family_is_null(reader, "attn_logit_softcapping")) record->attn_logit_softcapping = 0;
     if (family_is_null(reader, "final_logit_softcapping")) record->final_logit_softcapping = 0;
     read_rope(reader, record);
-    record->is_local = read_layer_types(reader, record->num_hidden_layers);
+    if (!record->has_own_types)
+        record->is_local = read_layer_types(reader, record->num_hidden_layers);
     note_absent(reader, record);
 }
 

@@ -11,6 +11,8 @@ struct llama_like {
     int64_t max_position_embeddings, sliding_window, max_window_layers;
     int64_t sliding_window_pattern;  // of so many layers the last has no window
     bool has_own_pattern;            // the family reads that key by itself
+    bool has_own_types;              // and layer_types
+    bool lacks_ffn;                  // all layers have experts, of a width of their own
     int64_t no_rope_layer_interval;  // of so many layers the last does not rotate
     const char *hidden_act, *hidden_activation;
     bool tie_word_embeddings, attention_bias, mlp_bias, use_bias, qkv_bias, use_sliding_window;

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <string.h>
+
 // What the families with layers that scan ask of their keys.
 
 const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, unsigned parts)
@@ -8,6 +10,44 @@ const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, u
     for (int64_t i = 0; i < layer_count; i++)
         alike[i] = (uint8_t)parts;
     return alike;
+}
+
+static unsigned parts_called(const struct family_layer_type *types, const char *name)
+{
+    int at = 0;
+    while (types[at].name && strcmp(types[at].name, name) != 0)
+        at++;
+    return types[at].parts;
+}
+
+static const char *names_of(struct arena *arena, const struct family_layer_type *types)
+{
+    const char *list = "";
+    for (int i = 0; types[i].name; i++)
+        list = arena_print(arena, "%s%s%s", list, i ? ", " : "", types[i].name);
+    return list;
+}
+
+const uint8_t *family_layer_parts(struct family_reader *reader, const char *key,
+                                  int64_t layer_count, const struct family_layer_type *types)
+{
+    if (reader->err->kind) return NULL;
+    uint8_t *parts = ARENA_NEW(reader->arena, uint8_t, layer_count);
+    struct json list = json_get(reader->object, key, reader->err);
+    int count = json_count(&list, reader->err);
+    if (!reader->err->kind && count != layer_count)
+        json_fail(&list, reader->err, "%d layers; num_hidden_layers has %lld", count,
+                  (long long)layer_count);
+    for (int i = 0; i < count && !reader->err->kind; i++) {
+        struct json item = json_item(&list, i);
+        const char *text = json_text(&item, reader->err);
+        if (!text) return NULL;
+        parts[i] = (uint8_t)parts_called(types, text);
+        if (parts[i]) continue;
+        json_fail(&item, reader->err, "unknown layer type \"%s\"; known: %s", text,
+                  names_of(reader->arena, types));
+    }
+    return parts;
 }
 
 // All published models have steps without an upper limit, which json writes in several ways.

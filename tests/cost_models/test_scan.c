@@ -1,7 +1,9 @@
 #include "tests/support/priced.h"
 #include "tests/support/test.h"
 
-#include "models/op_scan.h"
+#include "models/op_delta.h"
+
+#include <math.h>
 
 // The work of a scan, by hand, and its price as the GEMMs of its chunks.
 
@@ -29,6 +31,41 @@ static void the_work_of_chunks_is_counted_by_hand(void **state)
     assert_int_equal(op_scan_states(&shape), 2 * 3 * 4 * 3 * 5);
 }
 
+// The same shape by the delta rule. Below the diagonal of 4 x 4, a half of it: of each of 24 chunks
+// and heads the system and the scores 4 x 4 x 5, W 4 x 5 x 4, U and what is inside the chunk
+// 4 x 3 x 4; whole: what is added, what is left and what the state says 4 x 3 x 5; the inverse is a
+// sixth of 4 x 4 x 4.
+static void the_delta_rule_is_counted_by_hand(void **state)
+{
+    (void)state;
+    const struct scan_shape shape = {
+        .batch = 2, .seq = 10, .heads = 4, .groups = 2, .head_dim = 3, .state = 5, .chunk = 4};
+    struct scan_gemm gemms[SCAN_GEMM_MAX];
+    double forward = 24 * (2 * 40 + 40 + 2 * 24 + 3 * 60 + 64.0 / 6);
+    double flop = op_scan_gemms_flop(gemms, op_delta_gemms(&shape, true, gemms));
+    assert_true(fabs(flop - 2 * forward) < 1e-9);
+    // System, inverse, W, U, what is added, states and scores again; 1 inside and 1 through the
+    // state for what is added, 2 of states, 3 through them; scores' gradient and its 2 ways; of T
+    // 1 from W and 1 from U, to keys 1 and values 1; of the system 2 triangles, and 2 to keys.
+    double again = 24 * (2 * 40 + 40 + 24 + 2 * 60 + 64.0 / 6);
+    double back =
+        24 * (24 + 60 + 2 * 60 + 3 * 60 + 24 + 2 * 40 + 40 + 24 + 40 + 24 + 2 * 64.0 / 6 + 2 * 40);
+    flop = op_scan_gemms_flop(gemms, op_delta_gemms(&shape, false, gemms));
+    assert_true(fabs(flop - 2 * (again + back)) < 1e-9);
+}
+
+// Of 48 layers 36 have states of 32 heads, 128 x 128, which are read for the key, written and read
+// for the query; 12 attend with 16 heads of 256 to half of the tokens.
+static void model_flops_of_the_delta_rule(void **state)
+{
+    struct priced of = priced_start(*state, "qwen3-next-80b-a3b", "dgx-h100", "megatron-core");
+    double matrices = (double)graph_matmul_parameter_count(of.graph);
+    double states = 36.0 * 32 * 128 * 128 * 6 * 3, pairs = 12.0 * 16 * 256 * 4096 * 2 * 3;
+    double flop = graph_model_flop(of.graph, 4096) / 4096;
+    assert_true(fabs(flop / (6 * matrices + states + pairs) - 1) < 1e-12);
+    assert_int_equal(of.graph->active_parameter_count, INT64_C(3874929408));
+}
+
 // Matrices: 2560 to 2 x 5120 + 2 x 128 + 80 and back from 5120 in 64 layers, and the head. A number
 // of the state is written and read by a multiplication and an addition each, three times with
 // backward.
@@ -47,9 +84,16 @@ struct found {
     double forward_kernels, backward_kernels;
 };
 
-static struct found find(struct arena *arena, int64_t seq_len, enum precision precision)
+static bool is_scan(enum op_kind kind)
 {
-    struct priced of = priced_start(arena, "mamba2-2.7b", "dgx-h100", "megatron-core");
+    return kind == OP_SCAN || kind == OP_SCAN_BACKWARD || kind == OP_DELTA ||
+           kind == OP_DELTA_BACKWARD;
+}
+
+static struct found find(struct arena *arena, const char *model, int64_t seq_len,
+                         enum precision precision)
+{
+    struct priced of = priced_start(arena, model, "dgx-h100", "megatron-core");
     struct found found = {0};
     of.workload.seq_len = seq_len;
     of.workload.precision = precision;
@@ -57,10 +101,9 @@ static struct found find(struct arena *arena, int64_t seq_len, enum precision pr
     const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
     for (int i = 0; i < layer->instr_count; i++) {
         const struct instr *instr = &layer->instrs[i];
-        if (instr->collective || (instr->kind != OP_SCAN && instr->kind != OP_SCAN_BACKWARD))
-            continue;
+        if (instr->collective || !is_scan(instr->kind)) continue;
         struct compute_cost cost = compute_price(&of.context.compute, layer, instr);
-        bool is_forward = instr->kind == OP_SCAN;
+        bool is_forward = instr->kind == OP_SCAN || instr->kind == OP_DELTA;
         *(is_forward ? &found.forward_s : &found.backward_s) += cost.s;
         *(is_forward ? &found.forward_flop : &found.backward_flop) += instr->flop;
         *(is_forward ? &found.forward_kernels : &found.backward_kernels) += cost.kernel_count;
@@ -71,13 +114,15 @@ static struct found find(struct arena *arena, int64_t seq_len, enum precision pr
     return found;
 }
 
-static void a_scan_costs_what_its_gemms_do(void **state)
+static void check_costs(struct arena *arena, const char *model, int forward_kernels,
+                        int backward_kernels)
 {
-    struct found some = find(*state, 4096, PRECISION_BF16);
-    struct found more = find(*state, 8192, PRECISION_BF16);
-    struct found narrow = find(*state, 4096, PRECISION_FP8);
+    struct found some = find(arena, model, 4096, PRECISION_BF16);
+    struct found more = find(arena, model, 8192, PRECISION_BF16);
+    struct found narrow = find(arena, model, 4096, PRECISION_FP8);
     // A kernel a GEMM and one that passes the states on.
-    assert_true(some.forward_kernels == 5 && some.backward_kernels == 11);
+    assert_true(some.forward_kernels == forward_kernels &&
+                some.backward_kernels == backward_kernels);
     // Work and, but for the launches, time grow with the sequence, not with its square.
     assert_true(more.forward_flop == 2 * some.forward_flop);
     assert_true(more.backward_flop == 2 * some.backward_flop);
@@ -86,9 +131,17 @@ static void a_scan_costs_what_its_gemms_do(void **state)
     assert_true(narrow.forward_s == some.forward_s && narrow.backward_s == some.backward_s);
 }
 
+static void a_scan_costs_what_its_gemms_do(void **state)
+{
+    check_costs(*state, "mamba2-2.7b", 5, 11);
+    check_costs(*state, "qwen3.5-9b", 10, 26);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_delta_rule_is_counted_by_hand),
+        cmocka_unit_test(model_flops_of_the_delta_rule),
         cmocka_unit_test(the_work_of_chunks_is_counted_by_hand),
         cmocka_unit_test(model_flops_are_those_of_matrices_and_states),
         cmocka_unit_test(a_scan_costs_what_its_gemms_do),

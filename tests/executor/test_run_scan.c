@@ -1,6 +1,8 @@
 #include "tests/support/test.h"
 
+#include "plan/unexecuted.h"
 #include "tests/support/run_case.h"
+#include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
 
 // Models with layers that scan: on one rank what plain loops over the whole model compute,
@@ -27,6 +29,34 @@ enum { SEQ = 8, BATCH = 4 };
     "\"num_key_value_heads\": 2, \"intermediate_size\": 8, \"mamba_n_heads\": 4, " \
     "\"mamba_d_state\": 6, \"mamba_chunk_size\": 4, \"mamba_n_groups\": "
 
+// By the gated delta rule, each other layer or each but the last: kernels of CPUs alone.
+#define QWEN3_NEXT                                                               \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_attention_heads\": 4, "       \
+    "\"num_key_value_heads\": 2, \"head_dim\": 4, \"linear_num_key_heads\": 2, " \
+    "\"linear_num_value_heads\": 4, \"linear_key_head_dim\": 6, "                \
+    "\"linear_value_head_dim\": 4"
+#define QWEN3_NEXT_EXPERTS                                                           \
+    "\"num_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 4, " \
+    "\"shared_expert_intermediate_size\": 8"
+
+static const char *const DELTA_MODELS[] = {
+    "{\"model_type\": \"qwen3_next\", \"num_hidden_layers\": 3, \"intermediate_size\": 8, "
+    "\"attention_bias\": true, \"mlp_only_layers\": [2], \"layer_types\": [\"linear_attention\", "
+    "\"full_attention\", \"linear_attention\"], " QWEN3_NEXT ", " QWEN3_NEXT_EXPERTS "}",
+    "{\"model_type\": \"qwen3_5_text\", \"num_hidden_layers\": 2, \"intermediate_size\": 8, "
+    "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN3_NEXT "}",
+    "{\"model_type\": \"qwen3_5_moe_text\", \"num_hidden_layers\": 2, "
+    "\"full_attention_interval\": 2, " QWEN3_NEXT ", " QWEN3_NEXT_EXPERTS "}",
+    "{\"model_type\": \"kimi_linear\", \"vocab_size\": 40, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": 8, "
+    "\"q_lora_rank\": null, \"num_key_value_heads\": null, \"kv_lora_rank\": 6, "
+    "\"qk_nope_head_dim\": 4, \"qk_rope_head_dim\": 2, \"v_head_dim\": 3, "
+    "\"num_experts\": 4, \"num_experts_per_token\": 2, \"num_shared_experts\": 1, "
+    "\"moe_intermediate_size\": 4, \"linear_num_heads\": 4, \"linear_head_dim\": 6, "
+    "\"layer_types\": [\"linear_attention\", \"full_attention\"]}",
+};
+enum { DELTA_COUNT = sizeof DELTA_MODELS / sizeof *DELTA_MODELS };
+
 static const char *const MODELS[] = {
     MAMBA2 ", \"n_groups\": 1, \"tie_word_embeddings\": true}",
     MAMBA2 ", \"n_groups\": 2}",
@@ -51,16 +81,21 @@ static const char *const MODELS[] = {
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
+static const char *model_at(int m)
+{
+    return m < MODEL_COUNT ? MODELS[m] : DELTA_MODELS[m - MODEL_COUNT];
+}
+
 static void one_rank_computes_what_plain_loops_do(void **state)
 {
-    for (int m = 0; m < MODEL_COUNT; m++) {
+    for (int m = 0; m < MODEL_COUNT + DELTA_COUNT; m++) {
         struct arena_mark mark = arena_mark(*state);
-        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
+        struct run_case of = run_case_new(model_at(m), SEQ, BATCH);
         of.steps = 1;
         of.clip_norm = of.learning_rate = 0;
         struct run_outcome *found = run_case_done(*state, &of);
         const char *difference = whole_model_difference(*state, &of, found, TOLERANCE);
-        if (difference) fail_msg("%s: %s", MODELS[m], difference);
+        if (difference) fail_msg("%s: %s", model_at(m), difference);
         arena_reset(*state, mark);
     }
 }
@@ -99,12 +134,12 @@ static struct run_case shared(const char *config, const struct way *way)
 static void several_ranks_compute_what_one_does(void **state)
 {
     int runs = 0;
-    for (int m = 0; m < MODEL_COUNT; m++) {
+    for (int m = 0; m < MODEL_COUNT + DELTA_COUNT; m++) {
         struct arena_mark mark = arena_mark(*state);
-        struct run_case alone = run_case_new(MODELS[m], SEQ, BATCH);
+        struct run_case alone = run_case_new(model_at(m), SEQ, BATCH);
         struct run_outcome *expected = run_case_done(*state, &alone);
         for (int w = 0; w < WAY_COUNT; w++) {
-            struct run_case of = shared(MODELS[m], &WAYS[w]);
+            struct run_case of = shared(model_at(m), &WAYS[w]);
             struct err why = {0};
             struct run_outcome *found = run_case_run(*state, &of, &why);
             // A group whose norm is its own is whole on a rank.
@@ -117,7 +152,7 @@ static void several_ranks_compute_what_one_does(void **state)
         }
         arena_reset(*state, mark);
     }
-    assert_true(runs >= 24);
+    assert_true(runs >= 45);
 }
 
 // The kernels of CUDA, on their emulation, in fp32.
@@ -137,10 +172,26 @@ static void the_kernels_of_cuda_compute_it_too(void **state)
     }
 }
 
+// On a GPU it is refused, in the planner's words and in the back end's.
+static void no_other_device_has_a_kernel_of_the_delta_rule(void **state)
+{
+    struct run_case of = shared(DELTA_MODELS[1], &WAYS[0]);
+    struct err why = {0};
+    of.backend = "cuda";
+    struct run_outcome *found = run_case_run(*state, &of, &why);
+    assert_false(found->done);
+    assert_non_null(strstr(found->error, "scan.core: no kernel for this operator"));
+    struct graph *graph = tiny_graph(*state, DELTA_MODELS[1], &(struct import_options){0});
+    assert_true(unexecuted_check_graph(graph, "cpu", &why));
+    assert_false(unexecuted_check_graph(graph, "gpu", &why));
+    assert_non_null(strstr(why.text, "CPUs alone have a kernel for its operator scan.core"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernels_of_cuda_compute_it_too),
+        cmocka_unit_test(no_other_device_has_a_kernel_of_the_delta_rule),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(several_ranks_compute_what_one_does),
     };

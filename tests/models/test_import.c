@@ -73,7 +73,7 @@ static int check_counts(const char *table, const char *folder)
 static void shipped_models_have_the_parameters_that_transformers_counts(void **state)
 {
     (void)state;
-    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 110);
+    assert_true(check_counts("tests/data/param_counts.tsv", "models/zoo") >= 121);
 }
 
 static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(void **state)
@@ -81,7 +81,7 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
     (void)state;
     int checked =
         check_counts("tests/data/param_counts_variants.tsv", "tests/data/config_variants");
-    assert_true(checked >= 586);
+    assert_true(checked >= 747);
 }
 
 static const struct {
@@ -118,6 +118,8 @@ static const struct {
     {"hidden", "1:40: $.hidden_size: must be between 1 and 1000000, found 0"},
     {"kv_heads", "4:26: $.num_key_value_heads: 5 key-value heads do not divide 32 heads"},
     {"layer_count", "1:65: $.layer_types: 1 entries for 3 layers"},
+    {"layer_parts", "1:327: $.layer_types[1]: unknown layer type \"mamba\"; known: "
+                    "full_attention, linear_attention"},
     {"layer_types", "1:84: $.layer_types[1]: unknown layer type \"round\"; known: "
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
@@ -132,11 +134,13 @@ static const struct {
      "gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, granite, "
      "granitemoe, granitemoehybrid, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, "
      "hunyuan_v1_moe, "
-     "internlm2, kimi_k2, llama, llama4_text, mamba2, mbart, minimax_m2, ministral3, mistral, "
+     "internlm2, kimi_k2, kimi_linear, llama, llama4_text, mamba2, mbart, minimax_m2, ministral3, "
+     "mistral, "
      "mixtral, mpt, mt5, nemotron, nemotron_h, olmo, olmo2, olmo3, olmoe, operators, opt, phi, "
      "phi3, "
      "qwen2, qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, "
-     "qwen3_moe, qwen3_vl_moe_text, qwen3_vl_text, roberta, seed_oss, smollm3, starcoder2, "
+     "qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_text, "
+     "roberta, seed_oss, smollm3, starcoder2, "
      "switch_transformers, t5, vit, whisper, "
      "xlm-roberta"},
     {"nul", "1:24: a NUL byte"},
