@@ -1,7 +1,8 @@
 #include "models/families/llama_like.h"
 
 // GLM-4.5: ordinary attention, the first layers dense, experts chosen by sigmoid scores beside
-// shared ones, and a multi-token prediction module.
+// shared ones, and a multi-token prediction module. dots.llm1 and Solar Open have such experts and
+// no module.
 
 struct glm_moe {
     int64_t n_routed_experts, num_experts_per_tok, n_shared_experts, moe_intermediate_size;
@@ -96,5 +97,72 @@ static const void *read_glm4_moe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+static const struct family_keys DOTS1_KEYS = {
+    .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size "
+                  "first_k_dense_replace",
+    .optional = "routed_scaling_factor norm_topk_prob"};
+static const struct family_keys SOLAR_KEYS = {
+    .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size",
+    .optional = "routed_scaling_factor norm_topk_prob"};
+
+// The rest of reading of both.
+static struct decoder read_plain(struct family_reader *reader, const char *model_type,
+                                 struct llama_like *record, struct glm_moe *experts,
+                                 const struct family_keys *keys)
+{
+    llama_like_read(reader, record);
+    if (!reader->err->kind) family_read(reader, FIELDS, experts);
+    family_absent(reader, FIELDS, experts, keys);
+    struct decoder decoder = llama_like_decoder(reader, model_type, record);
+    decoder.qkv_bias = record->attention_bias;
+    set_experts(reader, experts, &decoder);
+    decoder.experts.choice_bias = true;
+    return decoder;
+}
+
+// Norms of heads; windows from max_window_layers on, where there are any.
+static const void *read_dots1(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048,
+                                .max_window_layers = 62,
+                                .dimensions_or_null = "num_key_value_heads sliding_window",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
+    struct glm_moe experts = {.routed_scaling_factor = 1};
+    struct decoder decoder = read_plain(reader, "dots1", &record, &experts, &DOTS1_KEYS);
+    if (reader->err->kind) return NULL;
+    decoder.out_bias = record.attention_bias;
+    decoder.head_norms = true;
+    decoder.window = record.sliding_window;
+    bool *is_local = ARENA_NEW(reader->arena, bool, decoder.layer_count);
+    for (int64_t i = record.max_window_layers; i < decoder.layer_count; i++)
+        is_local[i] = true;
+    decoder.has_window =
+        llama_like_windows(reader, &record, is_local, "sliding from max_window_layers on");
+    return family_decoder(reader, &decoder);
+}
+
+// All layers have experts.
+static const void *read_solar_open(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .max_position_embeddings = 131072,
+                                .lacks_ffn = true,
+                                .dimensions = "head_dim",
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias "
+                                            "partial_rotary_factor"};
+    struct glm_moe experts = {.routed_scaling_factor = 1, .norm_topk_prob = true};
+    record.rms_norm_eps = 1e-5;
+    record.rope_theta = 1e6;
+    struct decoder decoder = read_plain(reader, "solar_open", &record, &experts, &SOLAR_KEYS);
+    if (reader->err->kind) return NULL;
+    decoder.experts.is_dense = NULL;  // what first_k_dense_replace says is not heeded
+    decoder.ffn = decoder.experts.ffn;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_DOTS1 = {"dots1", read_dots1, decoder_graph, "Dots1Config"};
+const struct model_family FAMILY_SOLAR_OPEN = {"solar_open", read_solar_open, decoder_graph,
+                                               "SolarOpenConfig"};
 const struct model_family FAMILY_GLM4_MOE = {"glm4_moe", read_glm4_moe, decoder_graph,
                                              "Glm4MoeConfig"};

@@ -74,6 +74,29 @@ static const void *read_internlm2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Llama with windows, but for the first of four layers (Code World Model).
+static const void *read_cwm(struct family_reader *reader)
+{
+    enum { PATTERN = 4 };
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions = "head_dim",
+                                .dimensions_or_null = "num_key_value_heads sliding_window",
+                                .optional = "hidden_act rms_norm_eps mlp_bias"};
+    record.rms_norm_eps = 1e-5;
+    record.rope_theta = 1e6;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "cwm", &record);
+    if (reader->err->kind) return NULL;
+    bool *is_local = ARENA_NEW(reader->arena, bool, decoder.layer_count);
+    for (int64_t i = 0; i < decoder.layer_count; i++)
+        is_local[i] = i % PATTERN != 0;
+    decoder.mlp_bias = record.mlp_bias;
+    decoder.window = record.sliding_window;
+    decoder.has_window = llama_like_windows(reader, &record, is_local, "1 in 4 full");
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_CWM = {"cwm", read_cwm, decoder_graph, "CwmConfig"};
 const struct model_family FAMILY_ARCEE = {"arcee", read_arcee, decoder_graph, "ArceeConfig"};
 const struct model_family FAMILY_INTERNLM2 = {"internlm2", read_internlm2, decoder_graph,
                                               "InternLM2Config"};

@@ -27,6 +27,9 @@ enum { SEQ = 8, BATCH = 4 };
     "\"num_attention_heads\": 2, \"intermediate_size\": 6, "             \
     "\"max_position_embeddings\": 10, \"type_vocab_size\": 1"
 #define EXPERTS "\"num_experts\": 4, \"num_experts_per_tok\": 2"
+#define SIGMOID_EXPERTS                                                              \
+    "\"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"n_shared_experts\": 1, " \
+    "\"moe_intermediate_size\": 4"
 #define FACTORS                                                    \
     "\"embedding_multiplier\": 3, \"attention_multiplier\": 0.4, " \
     "\"residual_multiplier\": 0.5, \"logits_scaling\": 2"
@@ -68,6 +71,10 @@ static const char *const MODELS[] = {
     "\"residual_dropout\": 0}",
     "{\"model_type\": \"internlm2\", " LLAMA_LIKE "}",
     "{\"model_type\": \"ministral3\", " LLAMA_LIKE ", \"head_dim\": 4}",
+    "{\"model_type\": \"dots1\", " LLAMA_LIKE ", " SIGMOID_EXPERTS ", \"head_dim\": 4, "
+    "\"first_k_dense_replace\": 1, \"sliding_window\": 3, \"max_window_layers\": 1}",
+    "{\"model_type\": \"solar_open\", " LLAMA_LIKE ", " SIGMOID_EXPERTS ", \"head_dim\": 4}",
+    "{\"model_type\": \"cwm\", " LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3}",
     "{\"model_type\": \"roberta\", " BERT_LIKE "}",
     "{\"model_type\": \"distilbert\", " BERT_LIKE ", \"hidden_dim\": 6}",
 };
