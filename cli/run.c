@@ -38,10 +38,10 @@ static const double RENDEZVOUS_S = 120;
 // What all nodes must have been given alike, besides the plan.
 static uint64_t options_key(struct arena *arena, const struct run_arguments *arguments)
 {
-    const char *text =
-        arena_print(arena, "%s %s %s %d %lld %d %d", arguments->backend, arguments->transport,
-                    training_key(arena, &arguments->training), arguments->steps,
-                    (long long)arguments->seed, arguments->poison, arguments->dump != NULL);
+    const char *text = arena_print(arena, "%s %s %s %d %lld %d %d %d", arguments->backend,
+                                   arguments->transport, training_key(arena, &arguments->training),
+                                   arguments->steps, (long long)arguments->seed, arguments->poison,
+                                   arguments->dump != NULL, arguments->logits != NULL);
     return hash_bytes(HASH_START, text, strlen(text));
 }
 
@@ -125,9 +125,10 @@ static bool check_options(const struct run_arguments *arguments, struct err *err
     if (arguments->epochs > 0 && arguments->steps != DEFAULTS.steps)
         return err_set(err, ERR_USAGE, "--epochs: --steps says how many already");
     if (arguments->replay_rank >= 0 &&
-        (arguments->spawn || arguments->rendezvous || arguments->dump))
-        return err_set(err, ERR_USAGE,
-                       "--replay-rank goes with none of --spawn, --rendezvous and --dump");
+        (arguments->spawn || arguments->rendezvous || arguments->dump || arguments->logits))
+        return err_set(
+            err, ERR_USAGE,
+            "--replay-rank goes with none of --spawn, --rendezvous, --dump and --logits");
     if (arguments->replay_rank >= 0 && training_readers(&arguments->training) != READERS_RANK)
         return err_set(err, ERR_USAGE, "--readers: a rank alone reads for itself");
     if (!checkpoint_options_check(&arguments->checkpoint, err)) return false;
@@ -228,6 +229,7 @@ static bool check_data(struct arena *arena, const struct run_arguments *argument
     enum run_data data = training_data(&arguments->training);
     struct corpus corpus;
     if (!run_check_data(job->evaluation.graph, data, err)) return false;
+    if (arguments->logits && !run_check_logits(job->evaluation.graph, err)) return false;
     if (data != DATA_CORPUS || place->is_launched) return true;
     if (!training_open(arena, &arguments->training, job->evaluation.graph, &job->request.workload,
                        arguments->seed, true, &corpus, err))
@@ -437,6 +439,9 @@ int run_command(int argc, char **argv, struct err *err)
         {"-o", OPTION_OUTPUT, &arguments.output, "write all that was measured", "FILE", 0, 0},
         {"--trace", OPTION_OUTPUT, &arguments.trace,
          "write predicted above measured for Perfetto or chrome://tracing", "FILE", 0, 0},
+        {"--logits", OPTION_OUTPUT, &arguments.logits,
+         "write the scores behind the last step, of its sequences, without dropout, in safetensors",
+         "FILE", 0, 0},
         OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print what -o writes instead of the table", NULL,
          0, 0},

@@ -8,7 +8,7 @@
 // What `run` and its ranks know of a plan: cli/run*.c share this.
 
 struct run_arguments {
-    const char *plan, *output, *trace, *backend, *dump, *nvme, *kernels;
+    const char *plan, *output, *trace, *backend, *dump, *logits, *nvme, *kernels;
     int steps;
     double epochs;  // of the files in place of steps; 0: not said
     int64_t seed;

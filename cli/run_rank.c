@@ -294,6 +294,7 @@ static struct run_options options_of(const struct run_arguments *arguments,
         .clip_norm = job->clip_norm,
         .poison = arguments->poison,
         .dump_path = arguments->dump,
+        .logits_path = arguments->logits,
     };
 }
 

@@ -78,6 +78,8 @@ struct run_options {
     double slow_ratio;            // back end that works beside the host none is made slow
     int64_t device_memory_bytes;  // that a rank's device has at most; 0: as much as it has
     const char *nvme;             // folder for what the plan moves to NVMe; NULL: not said
+    const char *logits_path;      // NULL, or the scores behind the last step are written there, in
+                                  // safetensors
     const char *dump_path;  // NULL, or weights and gradients of the last step, by name and whole,
                             // are written there (tests)
 };
@@ -173,6 +175,9 @@ MUST_CHECK bool run_check_data(const struct graph *graph, enum run_data data, st
 
 MUST_CHECK bool run_steps(struct arena *arena, const struct run_request *request,
                           struct run_result *result, struct err *err);
+
+// Whether the model has scores of a vocabulary, to write. ERR_USAGE.
+MUST_CHECK bool run_check_logits(const struct graph *graph, struct err *err);
 
 // Of a run whose corpus is not DOCUMENTS_JOINED; ERR_USAGE where attention cannot heed documents.
 MUST_CHECK bool run_check_documents(const struct backend *backend, const struct program *program,

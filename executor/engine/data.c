@@ -208,8 +208,7 @@ static void draw_text(const struct engine *engine, uint64_t key, int64_t *row)
         row[i] = (unsigned char)executor_text[(at + (uint64_t)i) % length];
 }
 
-// The sequence with this number within the step.
-static const int64_t *row_of(struct engine *engine, int64_t sequence)
+const int64_t *data_row(struct engine *engine, int64_t sequence)
 {
     struct data *data = engine->data;
     if (data->rows) return data->rows + sequence * engine->request->options->corpus->row_stride;
@@ -302,7 +301,7 @@ static double draw_pixel(struct engine *engine, int64_t sequence, const struct t
     at = at * (uint64_t)tensor->extents[2].size + (uint64_t)index[2];
     uint64_t noise = random_key(seed, 4), pattern = random_key(seed, 5);
     noise = random_key(noise, (uint64_t)(engine->step * batch + sequence));
-    pattern = random_key(pattern, (uint64_t)row_of(engine, sequence)[1]);
+    pattern = random_key(pattern, (uint64_t)data_row(engine, sequence)[1]);
     return random_unit(random_at(noise, at)) + random_unit(random_at(pattern, at)) - 1;
 }
 
@@ -334,7 +333,7 @@ static double given_at(struct engine *engine, const struct block *block,
     int64_t sequence = by_batch < 0 ? 0 : first + index[by_batch];
     switch (row->given) {
     case GIVEN_TOKEN:
-        return (double)row_of(engine, sequence)[place + row->ahead];
+        return (double)data_row(engine, sequence)[place + row->ahead];
     case GIVEN_PLACE:
         return (double)place;
     case GIVEN_ZERO:

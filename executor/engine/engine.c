@@ -398,6 +398,9 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     result->step_count++;
     result->saved = save_account(engine);
     if (!measure_step(engine, step_s) || !resume_after_spikes(engine)) return false;
+    const struct run_options *options = engine->request->options;
+    bool is_last = step + 1 == options->steps;
+    if (options->logits_path && is_last && !logits_write(engine)) return false;
     if (!validates(engine, step, &result->validation_loss[at])) return false;
     if (engine->request->report) engine->request->report(engine->request->report_context, result);
     return poison_check(engine, loss);

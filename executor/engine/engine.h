@@ -198,6 +198,8 @@ MUST_CHECK bool joins_run(struct engine *engine, int task);
 // engine_task.c
 MUST_CHECK bool task_run(struct engine *engine, int task);
 void task_add_losses(struct engine *engine);  // of the step, when all streams are done
+// Whether of the ranks that hold the same of a value this is the one that counts it.
+bool task_counts_tokens(const struct engine *engine, const struct layout *layout);
 // engine_offload.c: what leaves for the host and comes back.
 MUST_CHECK bool offload_run(struct engine *engine, int task);
 // engine_dump.c
@@ -291,8 +293,15 @@ MUST_CHECK bool data_step(struct engine *engine, double *waited_s);
 MUST_CHECK bool data_held_out(struct engine *engine, int batch);
 // At the end, of all ranks: what the files took.
 MUST_CHECK bool data_finish(struct engine *engine, struct run_result *result);
+// The ids of a sequence of the step, by its number there.
+const int64_t *data_row(struct engine *engine, int64_t sequence);
 // engine_validate.c: the mean loss of the held-out batches.
 MUST_CHECK bool validate(struct engine *engine, double *loss);
+// The forward tasks on what data there is, without dropout; `see` is shown each before it runs.
+typedef bool forward_see(struct engine *engine, int task, void *context);
+MUST_CHECK bool forward_run(struct engine *engine, forward_see *see, void *context);
+// engine/logits.c: to the file that was asked for, behind the last step.
+MUST_CHECK bool logits_write(struct engine *engine);
 // engine_poison.c
 int64_t poison_guard_bytes(const struct engine *engine);
 void poison_prepare(struct engine *engine);

@@ -141,8 +141,7 @@ static bool seed(struct engine *engine, int task)
     return true;
 }
 
-// Whether of the ranks with the same tokens this is the one that counts them.
-static bool counts_tokens(const struct engine *engine, const struct layout *layout)
+bool task_counts_tokens(const struct engine *engine, const struct layout *layout)
 {
     const struct mesh *mesh = &engine->program->mesh;
     for (int a = 0; a < mesh->axis_count; a++) {
@@ -159,7 +158,7 @@ static bool take_loss(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
     const struct buffer *buffer = &block->buffers[of->inputs[0].buffer];
-    if (!counts_tokens(engine, &buffer->layout)) return true;
+    if (!task_counts_tokens(engine, &buffer->layout)) return true;
     struct held held = held_of_buffer(engine->program, block, of->inputs[0].buffer, engine->rank);
     enum element element = engine_element(engine, of, &of->inputs[0]);
     char *host = host_room(engine, task);

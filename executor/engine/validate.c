@@ -24,7 +24,7 @@ static bool is_forward(const struct script_task *task)
     }
 }
 
-static bool run_forward(struct engine *engine)
+static bool run_forward(struct engine *engine, forward_see *see, void *context)
 {
     int slot = -1;
     for (int t = 0; t < engine->script->task_count; t++) {
@@ -34,11 +34,20 @@ static bool run_forward(struct engine *engine)
         slot = task->slot;
         engine_beat(engine, t);
         struct arena_mark mark = arena_mark(engine->scratch);
-        bool done = streams_begin(engine, t) && task_run(engine, t) && streams_end(engine, t);
+        bool done = streams_begin(engine, t) && (!see || see(engine, t, context)) &&
+                    task_run(engine, t) && streams_end(engine, t);
         arena_reset(engine->scratch, mark);
         if (!done) return false;
     }
     return streams_settle(engine);
+}
+
+bool forward_run(struct engine *engine, forward_see *see, void *context)
+{
+    engine->is_validating = true;
+    bool done = streams_settle(engine) && run_forward(engine, see, context);
+    engine->is_validating = false;
+    return done;
 }
 
 bool validate(struct engine *engine, double *loss)
@@ -50,7 +59,8 @@ bool validate(struct engine *engine, double *loss)
     engine->is_validating = true;
     bool done = true;
     for (int batch = 0; done && batch < options->validate_batches; batch++) {
-        done = data_held_out(engine, batch) && streams_settle(engine) && run_forward(engine);
+        done = data_held_out(engine, batch) && streams_settle(engine) &&
+               run_forward(engine, NULL, NULL);
         if (done) task_add_losses(engine);
     }
     engine->is_validating = false;

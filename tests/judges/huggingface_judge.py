@@ -1,5 +1,6 @@
-"""Weights that were exported load in `transformers` and give our loss, and what it writes is read
-back to the bit: after 20 steps on one sequence, in fp64. Its rotary angles are fp32."""
+"""Weights that were exported load in `transformers` and give our loss and our scores, and what it
+writes is read back to the bit and gives its scores: after 20 steps on one sequence, in fp64. Its
+rotary angles are fp32."""
 import json
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import tempfile
 
 import numpy
+import safetensors.numpy
 import torch
 import transformers
 
@@ -64,7 +66,7 @@ def compare_codes():
     return max(apart.values()) < 1e-5
 
 
-def their_loss(folder, dtype):
+def their_logits(folder, dtype):
     ids = numpy.load('data.npy')
     model, loading = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, output_loading_info=True, attn_implementation='eager',
@@ -75,8 +77,17 @@ def their_loss(folder, dtype):
         logits = model.eval()(torch.tensor(ids[None, :LENGTH].astype('int64'))).logits[0]
     if dtype == torch.float64:
         model.save_pretrained('theirs')
-    labels = torch.tensor(ids[1:LENGTH + 1].astype('int64'))
+    return logits
+
+
+def their_loss(folder, dtype):
+    labels = torch.tensor(numpy.load('data.npy')[1:LENGTH + 1].astype('int64'))
+    logits = their_logits(folder, dtype)
     return torch.nn.functional.cross_entropy(logits.double(), labels).item()
+
+
+def our_logits(path):
+    return safetensors.numpy.load_file(path)['logits'][0]
 
 
 def compare(family):
@@ -88,17 +99,22 @@ def compare(family):
     call(f'plan model.json dgx-a100-80g --gpus 1 --precision fp32 --seq-len {LENGTH} --global-batch'
          ' 1 --micro-batch 1 --stack meshwright -o plan.json')
     run = 'run plan.json --spawn --backend cpu-fp64 --data data.npy --learning-rate 0.02'
-    call(f'{run} --steps {STEPS} --checkpoint ck --checkpoint-every {STEPS}')
+    call(f'{run} --steps {STEPS} --checkpoint ck --checkpoint-every {STEPS} --logits logits')
     call('reshard ck --to huggingface -o out')
     os.rename('model.json', 'out/config.json')
     ours = json.loads(call(f'{run} --steps {STEPS + 1} --checkpoint ck --resume --json'))['loss'][0]
     apart = abs(their_loss('out', torch.float64) - ours)
+    theirs = their_logits('out', torch.float64).numpy()
+    scores = abs(our_logits('logits') - theirs).max()
     call('reshard theirs --to plan.json -o in')
     call('reshard in --to huggingface -o back')
+    # A rate of nothing: what was read is what gives the scores.
+    call(f'{run.replace("0.02", "0")} --steps 1 --checkpoint in --resume --logits imported')
+    imported = abs(our_logits('imported') - theirs).max()
     is_same = read('out/model.safetensors') == read('back/model.safetensors')
-    print(f'{family}: loss {ours:.4f}, {apart:.1e} apart, read back '
-          + ('to the bit' if is_same else 'with differences'))
-    return is_same and apart < 1e-7
+    print(f'{family}: loss {ours:.4f}, {apart:.1e} apart, scores {scores:.1e}, imported '
+          f'{imported:.1e}, read back ' + ('to the bit' if is_same else 'with differences'))
+    return is_same and apart < 1e-7 and max(scores, imported) < 1e-5
 
 
 def main():
