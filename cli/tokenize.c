@@ -119,7 +119,7 @@ int tokenize_command(int argc, char **argv, struct err *err)
     struct tokenizing of = {.tokenizer_name = "bytes", .output = "data.tokens"};
     const struct option options[] = {
         {"--tokenizer", OPTION_TEXT, &of.tokenizer_name,
-         "a tokenizer.json of Hugging Face (byte-level BPE), or bytes: a token a byte (the "
+         "a tokenizer.json of Hugging Face (BPE), or bytes: a token a byte (the "
          "default)",
          "FILE", 0, 0},
         {"--append-eod", OPTION_TEXT, &of.end_of_document,

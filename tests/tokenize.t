@@ -62,14 +62,19 @@ check('it says what there is',
 # What is refused: one line, its place, and no file.
 my $sound = JSON::PP->new->utf8->decode(text_of('tests/data/tokenizer_gpt2.json'));
 my %wrong = (
-    normalizer => [sub { $_[0]{normalizer} = {type => 'NFC'} }, '$.normalizer: is not known here'],
+    normalizer => [sub { $_[0]{normalizer} = {type => 'NFKC'} },
+                   '$.normalizer.type: found "NFKC", wanted NFC, Replace or Prepend'],
+    metaspace  => [sub { $_[0]{pre_tokenizer} = {type => 'Metaspace', replacement => ''} },
+                   '$.pre_tokenizer.replacement: found nothing in place of spaces'],
+    unknown    => [sub { $_[0]{pre_tokenizer} = undef; $_[0]{model}{unk_token} = '<none>' },
+                   '$.model.unk_token: is no token'],
     unigram    => [sub { $_[0]{model}{type} = 'Unigram' },
                    '$.model.type: found "Unigram", wanted "BPE"'],
     merge      => [sub { push @{ $_[0]{model}{merges} }, 'q zz' }, 'merges what is no token'],
     made       => [sub { push @{ $_[0]{model}{merges} }, 'q q' }, 'makes what is no token'],
     byte       => [sub { delete $_[0]{model}{vocab}{'!'} }, 'no token for byte 33'],
-    words      => [sub { $_[0]{pre_tokenizer} = {type => 'Whitespace'} },
-                   '$.pre_tokenizer.type: found "Whitespace", wanted "ByteLevel"'],
+    words      => [sub { $_[0]{pre_tokenizer} = {type => 'Punctuation'} },
+                   '$.pre_tokenizer.type: found "Punctuation", wanted "ByteLevel"'],
     strip      => [sub { $_[0]{added_tokens}[0]{lstrip} = JSON::PP::true },
                    '$.added_tokens[0].lstrip: found true, wanted false'],
 );

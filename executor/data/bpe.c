@@ -1,8 +1,10 @@
 #include "executor/data/bpe.h"
 
 #include "core/hash.h"
+#include "core/plain.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 // Tables are open-addressed and at most half full.
@@ -50,6 +52,9 @@ struct bpe {
     const char **texts;  // [id] of tokens, for what merges make
     int64_t *lengths;
     int32_t id_room;
+    bool is_of_characters, is_fused;
+    int32_t unknown;
+    int32_t named_bytes[256];  // "<0x00>" and so on; -1: none
 };
 
 static uint64_t mask_for(int count)
@@ -111,6 +116,18 @@ void bpe_add(struct bpe *bpe, const char *text, int64_t bytes, int32_t id)
     bpe->lengths[id] = bytes;
 }
 
+void bpe_of_characters(struct bpe *bpe, bool has_bytes, int32_t unknown, bool fused)
+{
+    bpe->is_of_characters = true;
+    bpe->is_fused = fused;
+    bpe->unknown = unknown;
+    for (int byte = 0; byte < 256; byte++) {
+        char name[8];
+        int length = snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        bpe->named_bytes[byte] = has_bytes ? bpe_find(bpe, name, length) : -1;
+    }
+}
+
 int32_t bpe_find(const struct bpe *bpe, const char *text, int64_t bytes)
 {
     const struct token *token = token_at(bpe, text, bytes);
@@ -169,7 +186,8 @@ static struct pair pop(struct bpe *bpe)
 static void make_room(struct bpe *bpe, int64_t bytes)
 {
     if (bytes <= bpe->room) return;
-    bpe->room = 2 * bytes;
+    // Words of a whole text do not come again larger.
+    bpe->room = bytes < (1 << 20) ? 2 * bytes : bytes;
     bpe->symbols = ARENA_NEW(bpe->arena, struct symbol, bpe->room);
     // A pair a symbol, and two for each merge, of which there are fewer than symbols.
     bpe->heap = ARENA_NEW(bpe->arena, struct pair, 3 * bpe->room);
@@ -194,20 +212,55 @@ static void merge_all(struct bpe *bpe)
     }
 }
 
+static void add_symbol(struct bpe *bpe, int64_t *count, int32_t id)
+{
+    int32_t at = (int32_t)(*count)++;
+    bpe->symbols[at] = (struct symbol){.id = id, .before = at - 1, .next = -1};
+    if (at > 0) bpe->symbols[at - 1].next = at;
+}
+
+static bool add_named_bytes(struct bpe *bpe, int64_t *count, const char *text, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i++)
+        if (bpe->named_bytes[(unsigned char)text[i]] < 0) return false;
+    for (int64_t i = 0; i < bytes; i++)
+        add_symbol(bpe, count, bpe->named_bytes[(unsigned char)text[i]]);
+    return true;
+}
+
+// What is unknown is added when it is known to be over, which is not behind named bytes: there
+// `tokenizers` puts it behind them.
+static int64_t add_characters(struct bpe *bpe, const char *word, int64_t bytes)
+{
+    int64_t count = 0;
+    bool has_unknown = false;
+    for (int64_t at = 0, step; at < bytes; at += step) {
+        step = (int64_t)plain_utf8_length(word + at);
+        int32_t id = bpe_find(bpe, word + at, step);
+        if (id < 0 && add_named_bytes(bpe, &count, word + at, step)) continue;
+        if (has_unknown && (id >= 0 || !bpe->is_fused)) add_symbol(bpe, &count, bpe->unknown);
+        if (id >= 0) add_symbol(bpe, &count, id);
+        has_unknown = id < 0 && bpe->unknown >= 0;
+    }
+    if (has_unknown) add_symbol(bpe, &count, bpe->unknown);
+    return count;
+}
+
 static int64_t encode(struct bpe *bpe, const char *word, int64_t bytes, int32_t *ids)
 {
+    int64_t symbols = 0, count = 0;
     make_room(bpe, bytes);
     bpe->heap_count = 0;
-    for (int64_t i = 0; i < bytes; i++) {
+    if (bpe->is_of_characters) symbols = add_characters(bpe, word, bytes);
+    for (int64_t i = 0; i < bytes && !bpe->is_of_characters; i++) {
         int32_t id = bpe->bytes[(unsigned char)word[i]];
         assert(id >= 0 && "every byte is a token");
-        bpe->symbols[i] = (struct symbol){
-            .id = id, .before = (int32_t)(i - 1), .next = i + 1 < bytes ? (int32_t)(i + 1) : -1};
+        add_symbol(bpe, &symbols, id);
     }
-    for (int64_t i = 0; i + 1 < bytes; i++)
+    if (symbols == 0) return 0;
+    for (int64_t i = 0; i + 1 < symbols; i++)
         push(bpe, (int32_t)i);
     merge_all(bpe);
-    int64_t count = 0;
     for (int32_t at = 0; at >= 0; at = bpe->symbols[at].next)
         ids[count++] = bpe->symbols[at].id;
     return count;

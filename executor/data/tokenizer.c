@@ -23,7 +23,7 @@ int32_t tokenizer_vocab(const struct tokenizer *tokenizer)
 int32_t tokenizer_added(const struct tokenizer *tokenizer, const char *text)
 {
     for (int i = 0; i < tokenizer->added_count; i++) {
-        if (strcmp(tokenizer->added[i].text, text) == 0) return tokenizer->added[i].id;
+        if (strcmp(tokenizer->added[i].name, text) == 0) return tokenizer->added[i].id;
     }
     return -1;
 }
@@ -51,19 +51,105 @@ static void put_word(struct tokenizer *tokenizer, const char *word, int64_t byte
     sink.put(sink.context, tokenizer->ids, count);
 }
 
-static void put_words(struct tokenizer *tokenizer, const char *text, int64_t bytes,
-                      struct tokenizer_sink sink)
+// Where the next `literal` begins, or the end.
+static int64_t literal_at(const struct tokenizer *tokenizer, const char *text, int64_t from,
+                          int64_t bytes)
 {
-    if (tokenizer->adds_prefix_space && bytes > 0 && *text != ' ') {
-        char *spaced = ARENA_NEW(tokenizer->arena, char, bytes + 1);
-        spaced[0] = ' ';
-        memcpy(spaced + 1, text, (size_t)bytes);
-        text = spaced;
-        bytes++;
+    if (from >= bytes) return bytes;
+    const char *literal = tokenizer->literal;
+    const char *found = memmem(text + from, (size_t)(bytes - from), literal, strlen(literal));
+    return found ? found - text : bytes;
+}
+
+// At every `literal`, which goes to the word before it, the one behind it, neither, or is one.
+static void put_cut(struct tokenizer *tokenizer, enum cut cut, const char *text, int64_t bytes,
+                    struct tokenizer_sink sink)
+{
+    int64_t length = (int64_t)strlen(tokenizer->literal), begun = 0;
+    for (int64_t at = 0; at < bytes;) {
+        int64_t found = literal_at(tokenizer, text, at, bytes);
+        int64_t behind = found < bytes ? found + length : bytes;
+        int64_t end = cut == CUT_BEHIND ? behind : found;
+        if (end > begun) put_word(tokenizer, text + begun, end - begun, sink);
+        if (cut == CUT_APART && behind > found)
+            put_word(tokenizer, text + found, behind - found, sink);
+        begun = cut == CUT_BEFORE ? found : behind;
+        at = behind;
     }
+    bool is_left = cut == CUT_BEFORE && begun < bytes;
+    if (is_left) put_word(tokenizer, text + begun, bytes - begun, sink);
+}
+
+static void put_metaspace(struct tokenizer *tokenizer, const char *text, int64_t bytes,
+                          struct tokenizer_sink sink)
+{
+    struct arena scratch = {0};
+    const char *literal = tokenizer->literal;
+    size_t length = strlen(literal);
+    bool is_first = text == tokenizer->begin;
+    const struct normal_step steps[] = {{NORMAL_REPLACE, " ", literal},
+                                        {NORMAL_PREPEND, NULL, literal}};
+    text = normal_apply(&scratch, steps, 1, text, &bytes);
+    bool has_mark = bytes >= (int64_t)length && memcmp(text, literal, length) == 0;
+    bool is_due =
+        tokenizer->prefix == PREFIX_ALWAYS || (tokenizer->prefix == PREFIX_FIRST && is_first);
+    if (is_due && !has_mark) text = normal_apply(&scratch, steps + 1, 1, text, &bytes);
+    if (tokenizer->is_joined)
+        put_word(tokenizer, text, bytes, sink);
+    else
+        put_cut(tokenizer, CUT_BEFORE, text, bytes, sink);
+    arena_free(&scratch);
+}
+
+static void put_pattern(struct tokenizer *tokenizer, const char *text, int64_t bytes,
+                        struct tokenizer_sink sink)
+{
+    static const struct normal_step SPACE = {NORMAL_PREPEND, NULL, " "};
+    struct arena scratch = {0};
+    if (tokenizer->adds_prefix_space && *text != ' ')
+        text = normal_apply(&scratch, &SPACE, 1, text, &bytes);
     for (int64_t at = 0, length; at < bytes; at += length) {
         length = words_next(tokenizer->pattern, text + at, bytes - at);
         put_word(tokenizer, text + at, length, sink);
+    }
+    arena_free(&scratch);
+}
+
+static void put_between(struct tokenizer *tokenizer, const char *text, int64_t bytes,
+                        struct tokenizer_sink sink)
+{
+    bool cuts = tokenizer->cut == CUT_WORDS;
+    for (int64_t at = 0, skipped = 0, length; at < bytes; at += length) {
+        length = words_between_spaces(text + at, bytes - at, cuts, &skipped);
+        at += skipped;
+        if (length > 0) put_word(tokenizer, text + at, length, sink);
+    }
+}
+
+static void put_words(struct tokenizer *tokenizer, const char *text, int64_t bytes,
+                      struct tokenizer_sink sink)
+{
+    if (bytes == 0) return;
+    switch (tokenizer->cut) {
+    case CUT_PATTERN:
+        put_pattern(tokenizer, text, bytes, sink);
+        break;
+    case CUT_NOTHING:
+        put_word(tokenizer, text, bytes, sink);
+        break;
+    case CUT_METASPACE:
+        put_metaspace(tokenizer, text, bytes, sink);
+        break;
+    case CUT_SPACES:
+    case CUT_WORDS:
+        put_between(tokenizer, text, bytes, sink);
+        break;
+    case CUT_BEHIND:
+    case CUT_BEFORE:
+    case CUT_OUT:
+    case CUT_APART:
+        put_cut(tokenizer, tokenizer->cut, text, bytes, sink);
+        break;
     }
 }
 
@@ -81,7 +167,25 @@ static const struct added_token *added_at(const struct tokenizer *tokenizer, con
     return best;
 }
 
-// Between added tokens of the first turn those of the second are looked for, between them words.
+static void put_turn(struct tokenizer *tokenizer, const char *text, int64_t bytes, int turn,
+                     struct tokenizer_sink sink);
+
+static void put_between_turns(struct tokenizer *tokenizer, const char *text, int64_t bytes,
+                              int turn, struct tokenizer_sink sink)
+{
+    struct arena scratch = {0};
+    bool is_begin = text == tokenizer->begin;
+    if (turn == 1 && bytes > 0 && tokenizer->normal_count > 0) {
+        text = normal_apply(&scratch, tokenizer->normal, tokenizer->normal_count, text, &bytes);
+        tokenizer->begin = is_begin ? text : NULL;
+    }
+    put_turn(tokenizer, text, bytes, turn, sink);
+    if (turn == 1) tokenizer->begin = NULL;
+    arena_free(&scratch);
+}
+
+// Between added tokens of the first turn those of the second are looked for, in a text as it is
+// normalized, between them words.
 static void put_turn(struct tokenizer *tokenizer, const char *text, int64_t bytes, int turn,
                      struct tokenizer_sink sink)
 {
@@ -101,12 +205,12 @@ static void put_turn(struct tokenizer *tokenizer, const char *text, int64_t byte
             at++;
             continue;
         }
-        put_turn(tokenizer, text + begun, at - begun, turn + 1, sink);
+        put_between_turns(tokenizer, text + begun, at - begun, turn + 1, sink);
         sink.put(sink.context, &added->id, 1);
         at += added->bytes;
         begun = at;
     }
-    put_turn(tokenizer, text + begun, bytes - begun, turn + 1, sink);
+    put_between_turns(tokenizer, text + begun, bytes - begun, turn + 1, sink);
 }
 
 // The first byte that is no UTF-8; -1: all is. A character that is cut off by the end is none.
@@ -136,6 +240,7 @@ bool tokenizer_encode(struct tokenizer *tokenizer, const char *text, int64_t byt
         return true;
     }
     *fault = fault_of(text, bytes);
+    tokenizer->begin = text;
     if (*fault < 0) put_turn(tokenizer, text, bytes, 0, sink);
     return *fault < 0;
 }

@@ -3,12 +3,14 @@
 
 #include <stdint.h>
 
-// Text to token ids: bytes as they are, or byte-level BPE from a tokenizer.json of Hugging Face's
+// Text to token ids: bytes as they are, or BPE from a tokenizer.json of Hugging Face's
 // `tokenizers`, with the same ids (that library without special tokens put around a text).
 //
-// Of tokenizer.json what gpt2, llama-3 and their kin have is known: model BPE, pre-tokenizer
-// ByteLevel, alone or behind a Split by one of the patterns of executor/data/words.c, added tokens,
-// no normalizer. All else is refused where it stands.
+// Of tokenizer.json known are: model BPE; normalizers NFC, Prepend, Replace of a text, and rows of
+// them; pre-tokenizers ByteLevel, alone or behind a Split by one of the patterns of
+// executor/data/words.c (gpt2, llama-3, qwen2), and over characters Metaspace, Whitespace,
+// WhitespaceSplit, Split at a text, or none (llama-2, mistral, gemma), with unknown characters as
+// bytes, as one token or left out; added tokens. All else is refused where it stands.
 
 struct tokenizer;
 

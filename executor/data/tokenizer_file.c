@@ -37,8 +37,7 @@ static int64_t bytes_of(const char *text, size_t length, char *bytes)
     return count;
 }
 
-// A member that has to be absent, null, false, or "".
-static bool is_unset(const struct json *object, const char *key, struct err *err)
+bool tokenizer_is_unset(const struct json *object, const char *key, struct err *err)
 {
     struct json member = json_find(object, key);
     if (!json_has(object, key)) return true;
@@ -49,6 +48,12 @@ static bool is_unset(const struct json *object, const char *key, struct err *err
     if (json_is_object(&member) || json_is_array(&member) || json_is_number(&member))
         return json_fail(&member, err, "is not known here: wanted null");
     return !json_bool(&member, err) || json_fail(&member, err, "found true, wanted false");
+}
+
+static int64_t take_text(const char *text, size_t length, char *to)
+{
+    memcpy(to, text, length);
+    return (int64_t)length;
 }
 
 static bool read_vocab(struct tokenizer *tokenizer, const struct json *model, int merge_count,
@@ -64,15 +69,15 @@ static bool read_vocab(struct tokenizer *tokenizer, const struct json *model, in
         int32_t id = (int32_t)json_i64(&item, 0, (1 << 30) - 1, err);
         if (err->kind) return false;
         char *bytes = ARENA_NEW(tokenizer->arena, char, strlen(key) + 1);
-        int64_t length = bytes_of(key, strlen(key), bytes);
+        int64_t length = tokenizer->is_of_bytes ? bytes_of(key, strlen(key), bytes)
+                                                : take_text(key, strlen(key), bytes);
         if (length > 0) bpe_add(tokenizer->bpe, bytes, length, id);
         if (id >= tokenizer->vocab) tokenizer->vocab = id + 1;
     }
-    for (int byte = 0; byte < 256; byte++) {
+    for (int byte = 0; byte < 256 && tokenizer->is_of_bytes; byte++) {
         char text = (char)byte;
         if (bpe_find(tokenizer->bpe, &text, 1) < 0)
-            return json_fail(&vocab, err, "no token for byte %d: only byte-level BPE is known",
-                             byte);
+            return json_fail(&vocab, err, "no token for byte %d", byte);
     }
     return true;
 }
@@ -81,7 +86,8 @@ static int32_t find(const struct tokenizer *tokenizer, const char *text, size_t 
 {
     struct arena_mark mark = arena_mark(tokenizer->arena);
     char *bytes = ARENA_NEW(tokenizer->arena, char, length + 1);
-    int64_t count = bytes_of(text, length, bytes);
+    int64_t count =
+        tokenizer->is_of_bytes ? bytes_of(text, length, bytes) : take_text(text, length, bytes);
     int32_t id = count > 0 ? bpe_find(tokenizer->bpe, bytes, count) : -1;
     arena_reset(tokenizer->arena, mark);
     return id;
@@ -110,10 +116,26 @@ static bool read_merge(struct tokenizer *tokenizer, const struct json *merge, st
            json_fail(merge, err, "makes what is no token");
 }
 
+// What becomes of characters that are no token; of byte-level BPE there are none.
+static bool read_unknown(struct tokenizer *tokenizer, const struct json *model, struct err *err)
+{
+    struct json token = json_find(model, "unk_token"), fuse = json_find(model, "fuse_unk");
+    struct json fallback = json_find(model, "byte_fallback");
+    bool has_bytes = json_has(model, "byte_fallback") && json_bool(&fallback, err);
+    bool is_fused = json_has(model, "fuse_unk") && json_bool(&fuse, err);
+    const char *name = json_has(model, "unk_token") ? json_data_text(&token, err) : NULL;
+    if (err->kind) return false;
+    if (tokenizer->is_of_bytes) return true;
+    int32_t id = name ? bpe_find(tokenizer->bpe, name, (int64_t)strlen(name)) : -1;
+    if (name && id < 0) return json_fail(&token, err, "is no token");
+    bpe_of_characters(tokenizer->bpe, has_bytes, id, is_fused);
+    return true;
+}
+
 static bool read_model(struct tokenizer *tokenizer, const struct json *model, struct err *err)
 {
-    static const char *const UNSET[] = {"dropout", "unk_token", "continuing_subword_prefix",
-                                        "end_of_word_suffix", "byte_fallback"};
+    static const char *const UNSET[] = {"dropout", "continuing_subword_prefix",
+                                        "end_of_word_suffix"};
     struct json type = json_find(model, "type"), merges = json_get(model, "merges", err);
     int count = json_count(&merges, err);
     if (err->kind) return false;
@@ -122,71 +144,17 @@ static bool read_model(struct tokenizer *tokenizer, const struct json *model, st
     if (strcmp(name, "BPE") != 0)
         return json_fail(&type, err, "found \"%s\", wanted \"BPE\"", name);
     for (size_t i = 0; i < sizeof UNSET / sizeof *UNSET; i++) {
-        if (!is_unset(model, UNSET[i], err)) return false;
+        if (!tokenizer_is_unset(model, UNSET[i], err)) return false;
     }
     struct json ignore = json_find(model, "ignore_merges");
     if (json_has(model, "ignore_merges")) tokenizer->takes_whole = json_bool(&ignore, err);
     if (err->kind || !read_vocab(tokenizer, model, count, err)) return false;
+    if (!read_unknown(tokenizer, model, err)) return false;
     for (int i = 0; i < count; i++) {
         struct json merge = json_item(&merges, i);
         if (!read_merge(tokenizer, &merge, err)) return false;
     }
     return true;
-}
-
-static bool is_type(const struct json *object, const char *wanted, struct err *err)
-{
-    struct json type = json_get(object, "type", err);
-    const char *name = json_text(&type, err);
-    return name && (strcmp(name, wanted) == 0 ||
-                    json_fail(&type, err, "found \"%s\", wanted \"%s\"", name, wanted));
-}
-
-static bool read_split(struct tokenizer *tokenizer, const struct json *split, struct err *err)
-{
-    struct json pattern = json_get(split, "pattern", err), regex = json_get(&pattern, "Regex", err);
-    struct json behaviour = json_get(split, "behavior", err);
-    const char *expression = json_text(&regex, err), *word = json_text(&behaviour, err);
-    if (err->kind || !is_unset(split, "invert", err)) return false;
-    if (strcmp(word, "Isolated") != 0)
-        return json_fail(&behaviour, err, "found \"%s\", wanted \"Isolated\"", word);
-    tokenizer->pattern = words_find(expression);
-    return tokenizer->pattern != WORDS_PATTERN_COUNT ||
-           json_fail(&regex, err,
-                     "a pattern that is not known: those of gpt2, llama-3 and qwen2 "
-                     "are");
-}
-
-static bool read_byte_level(struct tokenizer *tokenizer, const struct json *level, bool has_split,
-                            struct err *err)
-{
-    if (!is_type(level, "ByteLevel", err)) return false;
-    struct json regex = json_find(level, "use_regex"), space = json_find(level, "add_prefix_space");
-    bool cuts = json_has(level, "use_regex") ? json_bool(&regex, err) : true;
-    bool adds = json_has(level, "add_prefix_space") ? json_bool(&space, err) : true;
-    if (cuts && has_split) return json_fail(&regex, err, "found true behind a Split, wanted false");
-    if (!cuts && !has_split) return json_fail(&regex, err, "found false, and no Split before it");
-    if (adds && has_split) return json_fail(&space, err, "found true behind a Split, wanted false");
-    if (!has_split) tokenizer->pattern = WORDS_GPT2;
-    tokenizer->adds_prefix_space = adds;
-    return !err->kind;
-}
-
-// ByteLevel, or a Sequence of Split and ByteLevel.
-static bool read_words(struct tokenizer *tokenizer, const struct json *root, struct err *err)
-{
-    struct json before = json_get(root, "pre_tokenizer", err);
-    struct json type = json_get(&before, "type", err);
-    const char *name = json_text(&type, err);
-    if (!name) return false;
-    if (strcmp(name, "Sequence") != 0) return read_byte_level(tokenizer, &before, false, err);
-    struct json parts = json_get(&before, "pretokenizers", err);
-    int count = json_count(&parts, err);
-    if (err->kind) return false;
-    if (count != 2) return json_fail(&parts, err, "found %d, wanted Split and ByteLevel", count);
-    struct json split = json_item(&parts, 0), level = json_item(&parts, 1);
-    return is_type(&split, "Split", err) && read_split(tokenizer, &split, err) &&
-           read_byte_level(tokenizer, &level, true, err);
 }
 
 static bool read_added(struct tokenizer *tokenizer, const struct json *root, struct err *err)
@@ -202,11 +170,15 @@ static bool read_added(struct tokenizer *tokenizer, const struct json *root, str
         added->text = json_text(&content, err);
         added->id = (int32_t)json_i64(&id, 0, (1 << 30) - 1, err);
         for (size_t u = 0; u < sizeof UNSET / sizeof *UNSET && !err->kind; u++)
-            (void)!is_unset(&item, UNSET[u], err);
+            (void)!tokenizer_is_unset(&item, UNSET[u], err);
         if (json_has(&item, "normalized")) added->is_normalized = json_bool(&normalized, err);
         if (err->kind) return false;
         if (!*added->text) return json_fail(&content, err, "an added token without text");
+        added->name = added->text;
         added->bytes = (int64_t)strlen(added->text);
+        if (added->is_normalized)
+            added->text = normal_apply(tokenizer->arena, tokenizer->normal, tokenizer->normal_count,
+                                       added->text, &added->bytes);
         if (added->id >= tokenizer->vocab) tokenizer->vocab = added->id + 1;
     }
     return !err->kind;
@@ -218,6 +190,6 @@ bool tokenizer_read(struct tokenizer *tokenizer, const char *path, struct err *e
     tokenizer->vocab = 0;
     if (!json_load(tokenizer->arena, path, &document, err)) return false;
     struct json root = json_root(&document), model = json_get(&root, "model", err);
-    return !err->kind && is_unset(&root, "normalizer", err) && read_words(tokenizer, &root, err) &&
+    return !err->kind && tokenizer_read_cuts(tokenizer, &root, err) &&
            read_model(tokenizer, &model, err) && read_added(tokenizer, &root, err);
 }

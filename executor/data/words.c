@@ -35,6 +35,10 @@ static const struct code_range LETTERS[] = {
 static const struct code_range NUMBERS[] = {
 #include "executor/data/numbers.inc"
 };
+// \w past ASCII, as it is there.
+static const struct code_range WORD_CHARACTERS[] = {
+#include "executor/data/word_characters.inc"
+};
 static const struct code_range SPACES[] = {{0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
                                            {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
                                            {0x205f, 0x205f}, {0x3000, 0x3000}};
@@ -178,4 +182,26 @@ int64_t words_next(enum words_pattern pattern, const char *text, int64_t bytes)
     struct text of = {text, bytes};
     if (pattern == WORDS_GPT2) return gpt2_word(&of);
     return llama_word(&of, pattern == WORDS_LLAMA3 ? 3 : 1);
+}
+
+static bool is_of_words(const struct text *text, int64_t from, enum kind kind, int64_t length)
+{
+    const char *at = text->at + from;
+    if (length == 1) return kind == KIND_LETTER || kind == KIND_NUMBER || *at == '_';
+    return IS_AMONG(WORD_CHARACTERS, plain_code(at, (size_t)length));
+}
+
+int64_t words_between_spaces(const char *text, int64_t bytes, bool cuts, int64_t *skipped)
+{
+    struct text of = {text, bytes};
+    int64_t length, start = run_end(&of, 0, KIND_SPACE, INT64_MAX), end = start;
+    enum kind kind = kind_at(&of, start, &length);
+    bool is_word = length > 0 && is_of_words(&of, start, kind, length);
+    *skipped = start;
+    while (length > 0 && kind != KIND_SPACE &&
+           (!cuts || is_of_words(&of, end, kind, length) == is_word)) {
+        end += length;
+        kind = kind_at(&of, end, &length);
+    }
+    return end - start;
 }
