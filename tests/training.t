@@ -194,4 +194,18 @@ check('a loss that is no number is said once', 1 == (() = $errors =~
       /^meshwright run: step \d+: the loss is no number any more: training has diverged; /mg),
       $errors);
 check('and has no sign', $out =~ /^step +\d+  loss nan  norm nan  /m && $out !~ /-nan/, $out);
+# Both ends of a tie exchange in every step, for more steps than there is room for groups of ranks.
+write_text("$folder/short.json", $json->encode({%gpt2, n_embd => 8, n_head => 2, n_layer => 2}));
+my @tied;
+for my $choices ('--gpus 1', '--gpus 2 --pp 2') {
+    ($status, $out, $errors) = meshwright(
+        "plan $folder/short.json dgx-a100-80g --precision fp32 --seq-len 4 --global-batch 2",
+        "--micro-batch 1 --stack meshwright $choices -o $folder/tied.json");
+    die $errors if $status;
+    ($status, $out, $errors) = meshwright(
+        "run $folder/tied.json --spawn --backend cpu-fp64 --steps 150 --json");
+    push @tied, $status ? [$errors] : $json->decode($out)->{loss};
+}
+check('tied stages train on past step 128', @{$tied[1]} == 150
+      && abs($tied[0][149] - $tied[1][149]) < 1e-9, "$tied[0][-1] $tied[1][-1]");
 checked();

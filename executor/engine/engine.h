@@ -82,6 +82,8 @@ struct engine {
     struct member_group **groups;
     int group_count;
     struct group *world;
+    struct group *tied;  // with the other stage of a tie; NULL: not yet
+    int tied_rank;       // there
     struct prepared *prepared;
     struct data *data;
     struct sent_bytes *traffic;

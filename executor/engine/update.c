@@ -126,21 +126,30 @@ static bool small_reduce(struct engine *engine, int task)
     return true;
 }
 
-// Both ends of a tie: this rank and the one in its place on the other stage.
+// Both ends of a tie: this rank and the one in its place on the other stage. Made once: a transport
+// has room for so many groups, whatever the steps.
+static bool open_tied(struct engine *engine, int task, int other)
+{
+    int ranks[2] = {engine->rank, other};
+    if (engine->tied) {
+        assert(engine->tied_rank == other && "a model has one tie");
+        return true;
+    }
+    if (other < engine->rank) ranks[0] = other, ranks[1] = engine->rank;
+    engine->tied_rank = other;
+    return engine_ok(engine, task, engine_rank_group(engine, ranks, 2, "tied", &engine->tied));
+}
+
 static bool tied_reduce(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     int other = engine_rank_at_stage(engine, of->peer_stage);
-    int ranks[2] = {engine->rank, other};
-    if (other < engine->rank) ranks[0] = other, ranks[1] = engine->rank;
-    struct member_group pair = {.count = 2};
-    const char *fault = engine_rank_group(engine, ranks, 2, "tied", &pair.group);
-    if (!engine_ok(engine, task, fault)) return false;
+    if (!open_tied(engine, task, other)) return false;
     struct part part = bucket_gradients(engine, of->bucket);
     measure_bytes(engine, task, part.count * engine->real_bytes);
     traffic_to(engine, other, part.count * engine->real_bytes);
     return engine_ok(engine, task,
-                     engine->transport->all_reduce(pair.group, of->stream, ELEMENT_FP32,
+                     engine->transport->all_reduce(engine->tied, of->stream, ELEMENT_FP32,
                                                    gradient_at(engine, part.first), part.count,
                                                    COMBINE_SUM));
 }
