@@ -109,7 +109,8 @@ for my $wrong (['{"shape": "x", "algorithm": "00"}', 's'],
     ($status, $out, $errors) = meshwright('emulated/meshwright',
         "$run --kernels $folder/wrong.json");
     check("a wrong choice is one line and 3: $says", $status == 3
-        && $errors =~ /\A(?:meshwright run: cuda on [^\n]*\n)?meshwright run: [^\n]*wrong.json:\d+:\d+[^\n]*$says[^\n]*\n\z/,
+        && $errors =~ /\A(?:meshwright\ run:\ cuda\ on\ [^\n]*\n)?
+                      meshwright\ run:\ [^\n]*wrong\.json:\d+:\d+[^\n]*\Q$says\E[^\n]*\n\z/x,
         "$status $errors");
 }
 
