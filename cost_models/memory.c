@@ -201,7 +201,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
         assert(use->count == 1);
         return hold_head(program, stack, block, bytes, holding);
     }
-    bytes->saved += memory_kept_bytes(stack, program->workload.precision, block) * use->count;
+    bytes->saved += memory_held_bytes(program, stack, block) * use->count;
     if (block->block->role == BLOCK_LAYER) {
         holding->linear_elements += (double)block->linear_elements * use->count;
         move_layers(program, stack, use, bytes, holding);
@@ -493,8 +493,8 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
                        live_bytes + parts.buffers_bytes;
-    parts.reserve_bytes =
-        stack->reserve_bytes + (int64_t)((double)live_bytes * stack->reserve_ratio);
+    double slack = stack_reserve_ratio(stack, program->shape.stage_count);
+    parts.reserve_bytes = stack->reserve_bytes + (int64_t)((double)live_bytes * slack);
     parts.reserved_bytes = parts.peak_bytes + parts.reserve_bytes;
     return parts;
 }

@@ -31,6 +31,11 @@ struct memory_parts memory_of_stage(const struct program *program, const struct 
 // (1 << enum op_class), narrow ones in proportion.
 double memory_kept_bytes(const struct stack *stack, enum precision precision,
                          const struct block_program *block);
+// The same in this plan, which may drop what tp gathered, and the least that any plan keeps.
+double memory_held_bytes(const struct program *program, const struct stack *stack,
+                         const struct block_program *block);
+double memory_least_kept_bytes(const struct stack *stack, enum precision precision,
+                               const struct block_program *block);
 double memory_class_bytes(const struct stack *stack, enum precision precision,
                           const struct block_program *block, unsigned classes);
 // Of the gradients that go to a host together.

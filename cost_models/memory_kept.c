@@ -23,6 +23,30 @@ double memory_kept_bytes(const struct stack *stack, enum precision precision,
     return stack->keeps_gathers && is_layer ? bytes + (double)block->gathered_bytes : bytes;
 }
 
+double memory_least_kept_bytes(const struct stack *stack, enum precision precision,
+                               const struct block_program *block)
+{
+    if (stack->regathers_between_nodes) return saved_bytes(stack, precision, block);
+    return memory_kept_bytes(stack, precision, block);
+}
+
+// Of nanotron's published sweep (tp_recompute_allgather, which its rows do not state) the peaks of
+// pipelines whose tensor groups no node holds have no room for what was gathered; others have.
+static bool regathers(const struct program *program, const struct stack *stack)
+{
+    if (!stack->regathers_between_nodes || program->shape.stage_count == 1) return false;
+    int rank_count = mesh_size(&program->mesh, mesh_axes_of(&program->mesh, AXIS_TP));
+    return rank_count > program->cluster->nodes[0].gpus;
+}
+
+double memory_held_bytes(const struct program *program, const struct stack *stack,
+                         const struct block_program *block)
+{
+    enum precision precision = program->workload.precision;
+    if (regathers(program, stack)) return saved_bytes(stack, precision, block);
+    return memory_kept_bytes(stack, precision, block);
+}
+
 double memory_class_bytes(const struct stack *stack, enum precision precision,
                           const struct block_program *block, unsigned classes)
 {

@@ -93,6 +93,8 @@ struct stack {
     bool adapters;        // it can train adapters alone (models/adapters.h)
     bool stages_by_flop;  // layers go to stages as plan/stages.h says of such software, and no
                           // otherwise
+    bool fills_pipeline;  // a step has no fewer micro-batches than stages behind the first; with
+                          // fewer the software ends (nanotron, PipelineEngine)
     unsigned overlap;     // mask of enum overlap it can do
     unsigned overlap_default;
     unsigned exposed_zero_stages;    // ZeRO stages whose gradients are reduced behind the last
@@ -175,6 +177,7 @@ struct stack {
                                   // beside it
     double contention_ratio;      // slow-down of compute by communication beside it
     double network_scale;         // on the fabric's efficiency
+    double network_fall_ratio;    // between n nodes the same over 1 + this * log2 n; 0 = no less
     double copy_ratio;            // of the bandwidth between device and host (or NVMe) that copies
                                   // of pinned memory reach; 0 = it moves nothing
     double host_update_ratio;     // of the host's memory bandwidth that an update there reaches
@@ -213,10 +216,14 @@ struct stack {
     double reduce_buffer_bytes;       // of a gradient element once more, where ranks reduce; 0
     double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     double left_logits_bytes;         // and of the micro-batch before, where there is one; 0
-    bool keeps_gathers;     // what tp gathers for a layer that is not recomputed stays for backward
-    int64_t reserve_bytes;  // context, communicators, workspaces; not part of "allocated"
-    double reserve_ratio;   // allocator slack over activations, not part of "allocated"
-    const char *flags_joined;  // what stands between the words of one flag; NULL: a blank
+    bool keeps_gathers;  // what tp gathers for a layer that is not recomputed stays for backward
+    bool regathers_between_nodes;   // but not in a pipeline whose tensor groups no node holds:
+                                    // there it is gathered once more
+    int64_t reserve_bytes;          // context, communicators, workspaces; not part of "allocated"
+    double reserve_ratio;           // allocator slack over activations, not part of "allocated"
+    double pipeline_reserve_ratio;  // the same in a pipeline, where activations of several
+                                    // micro-batches come and go between each other; 0 = the same
+    const char *flags_joined;       // what stands between the words of one flag; NULL: a blank
     const char *flags_of;      // the program and version whose flags these are; NULL: not known
     struct stack_flag *flags;  // none, or one for every ability
     int flag_count;
@@ -307,6 +314,12 @@ double stack_state_bytes(const struct stack *stack, enum optimizer optimizer,
 double stack_host_state_bytes(const struct stack *stack, enum optimizer optimizer,
                               enum precision precision);
 
+// Allocator slack over activations in a pipeline of so many stages.
+double stack_reserve_ratio(const struct stack *stack, int stage_count);
+
+// network_scale of a communicator that touches so many nodes.
+double stack_network_scale(const struct stack *stack, int node_count);
+
 // The bytes in which gradients are reduced, and moved, piece by piece over so many ranks.
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
                           int rank_count);
@@ -314,6 +327,10 @@ double stack_bucket_bytes(const struct stack *stack, const struct parallel *para
 // struct parallel's `accumulates`: with a single micro-batch there is nothing to add up.
 bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
                        int64_t global_batch);
+
+// Whether the software takes so few micro-batches a step. ERR_USAGE.
+MUST_CHECK bool stack_check_rounds(const struct stack *stack, int stage_count,
+                                   int64_t micro_batch_count, struct err *err);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3". Without `why` nothing is worded, and `arena` may be

@@ -217,6 +217,16 @@ bool stack_check_executed(const struct stack *stack, const struct workload *work
     return !stack_is_executed(stack) || unexecuted_check(workload, parallel, err);
 }
 
+bool stack_check_rounds(const struct stack *stack, int stage_count, int64_t micro_batch_count,
+                        struct err *err)
+{
+    if (!stack->fills_pipeline || micro_batch_count >= stage_count - 1) return true;
+    return err_set(err, ERR_USAGE,
+                   "--pp %d: stack %s takes no fewer micro-batches a step than stages behind the "
+                   "first; this plan has %lld",
+                   stage_count, stack->name, (long long)micro_batch_count);
+}
+
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
                    const char **why)
 {

@@ -30,11 +30,11 @@ static double group_s(const struct price_context *context, const struct group_sh
     };
     double each_bytes = message->bytes / message->count;
     const struct stack *stack = context->compute.stack;
+    double scale = stack_network_scale(stack, group->node_count);
     struct collective_cost cost =
         message->entry == ENTRY_GATHER && stack->owned_tensors
-            ? broadcast_price(context->fabrics, group, each_bytes, stack->network_scale)
-            : collective_price(context->fabrics, group, message->collective, each_bytes,
-                               stack->network_scale);
+            ? broadcast_price(context->fabrics, group, each_bytes, scale)
+            : collective_price(context->fabrics, group, message->collective, each_bytes, scale);
     double all_s = message->count * cost.s;
     if (!context->ledger) return all_s;
     struct ledger_line line = {

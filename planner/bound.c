@@ -257,7 +257,8 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
     double parts =
         space_sample_ranks(mesh) / (splits_input(request, group) ? 1.0 : mesh->degree[AXIS_TP]);
     double input_bytes = facts->layer_input_elements * group->micro_batch / parts *
-                         precision_bytes(request->workload.precision) * (1 + stack->reserve_ratio);
+                         precision_bytes(request->workload.precision) *
+                         (1 + stack_reserve_ratio(stack, stages));
     double layers = 0;
     for (int stage = 0; stage < stages; stage++) {
         double held = bound_held(tails, stages - stage, micro_batches);

@@ -132,7 +132,8 @@ static int64_t room_bytes(const struct composer *composer, const struct keep_pla
     const struct stack *stack = composer->request->stack;
     int64_t else_bytes = parts->peak_bytes - live_bytes(plan, parts) + stack->reserve_bytes;
     int64_t left_bytes = cluster_device_bytes(composer->request->cluster) - else_bytes;
-    return (int64_t)floor((double)left_bytes / (1 + stack->reserve_ratio));
+    double slack = 1 + stack_reserve_ratio(stack, plan->base.degree[AXIS_PP]);
+    return (int64_t)floor((double)left_bytes / slack);
 }
 
 static double layers_bytes(const struct keep_plan *plan, int stage, const int64_t *saved_bytes)

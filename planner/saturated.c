@@ -57,7 +57,7 @@ static struct layer layer_of(struct memo *memo, const struct space *space, int k
     double parted_bytes = (double)block->light->parted_transient_bytes;
     return (struct layer){
         {all_s / sequences, chain_s / sequences},
-        {memory_kept_bytes(request->stack, precision, block->light) / sequences,
+        {memory_least_kept_bytes(request->stack, precision, block->light) / sequences,
          fmin(backward_bytes, parted_bytes) / sequences},
         (double)block->light->linear_elements,
     };
@@ -193,7 +193,7 @@ static void find_rooms(const struct saturated_question *question, struct stage_r
     int stages = mesh->degree[AXIS_PP], size = question->group->micro_batch;
     int micro_batches = (int)(request->workload.global_batch / mesh->degree[AXIS_DP] / size);
     double ranks = space_sample_ranks(mesh);
-    double slack = 1 + stack->reserve_ratio;
+    double slack = 1 + stack_reserve_ratio(stack, stages);
     struct stage_share share = {.room_bytes =
                                     (double)(question->limit_bytes - stack->reserve_bytes),
                                 .weight_bytes = layer_bytes(question),

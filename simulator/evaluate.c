@@ -296,6 +296,9 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     struct graph *graph = evaluation_graph(arena, request->model, stack, parallel);
     if (!program_check_lora(graph, parallel->lora, err)) return false;
     if (!program_check(graph, request->cluster, workload, parallel, err)) return false;
+    int stages = parallel->degree[AXIS_PP];
+    int64_t rounds = parallel_micro_batch_count(parallel, workload->global_batch);
+    if (!stack_check_rounds(stack, stages, rounds, err)) return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
     if (!stack_check_executed(stack, workload, parallel, err)) return false;

@@ -44,7 +44,7 @@ static const struct {
     {"gradient_passes", MEASURE_MEMORY},
     {"launch_latency_s", MEASURE_LAUNCHES},
     {"host_", MEASURE_LAUNCHES},
-    {"network_scale", MEASURE_NETWORK},
+    {"network_", MEASURE_NETWORK},
     {"grouped_gemm_ratio", MEASURE_EXPERTS},
     {"permute_passes", MEASURE_EXPERTS},
     {"route_kernels", MEASURE_EXPERTS},

@@ -15,9 +15,10 @@ static void assert_close(double found, double wanted)
     fail();
 }
 
-static struct priced start(struct arena *arena, const char *model, struct stack *stack)
+static struct priced start(struct arena *arena, const char *model, const char *cluster,
+                           struct stack *stack)
 {
-    struct priced of = priced_start(arena, model, "dgx-h100", "nanotron");
+    struct priced of = priced_start(arena, model, cluster, "nanotron");
     *stack = *of.stack;
     of.stack = stack;
     return of;
@@ -53,7 +54,7 @@ static const struct instr *find(const struct block_program *program, enum op_kin
 static void a_loss_moves_the_bytes_that_the_stack_says(void **state)
 {
     struct stack stack;
-    struct priced of = start(*state, "gpt2", &stack);
+    struct priced of = start(*state, "gpt2", "dgx-h100", &stack);
     priced_finish(&of);
     const struct block_program *head = priced_block(&of, BLOCK_HEAD);
     const struct instr *loss = find(head, OP_LOSS), *backward = find(head, OP_LOSS_BACKWARD);
@@ -74,7 +75,7 @@ static void a_loss_moves_the_bytes_that_the_stack_says(void **state)
 static void sums_of_gradients_are_work_of_the_last_phase(void **state)
 {
     struct stack stack;
-    struct priced of = start(*state, "gpt2", &stack);
+    struct priced of = start(*state, "gpt2", "dgx-h100", &stack);
     stack.accumulate_bytes = 0;
     stack.host_op_s = 0;
     priced_finish(&of);
@@ -93,7 +94,7 @@ static void some_zero_stages_reduce_behind_backward(void **state)
 {
     for (int zero = 0; zero < 2; zero++) {
         struct stack stack;
-        struct priced of = start(*state, "gpt2", &stack);
+        struct priced of = start(*state, "gpt2", "dgx-h100", &stack);
         of.parallel.zero = zero;
         priced_finish(&of);
         assert_true(of.parallel.overlap & OVERLAP_GRAD_REDUCE);
@@ -110,7 +111,7 @@ static void what_tensor_parallelism_gathers_may_stay(void **state)
     int64_t held[2];
     for (int keeps = 0; keeps < 2; keeps++) {
         struct stack stack;
-        struct priced of = start(*state, "llama-2-7b", &stack);
+        struct priced of = start(*state, "llama-2-7b", "dgx-h100", &stack);
         stack.keeps_gathers = keeps;
         of.parallel.degree[AXIS_TP] = 2;
         of.parallel.sp = true;
@@ -120,7 +121,7 @@ static void what_tensor_parallelism_gathers_may_stay(void **state)
     }
     assert_int_equal(held[1] - held[0], (int64_t)32 * 2 * 2048 * 4096 * 2);
     struct stack stack;
-    struct priced of = start(*state, "llama-2-7b", &stack);
+    struct priced of = start(*state, "llama-2-7b", "dgx-h100", &stack);
     of.parallel.degree[AXIS_TP] = 2;
     of.parallel.sp = true;
     of.parallel.recompute = RECOMPUTE_FULL;
@@ -133,7 +134,7 @@ static void what_tensor_parallelism_gathers_may_stay(void **state)
 static void buffers_of_reduction_and_left_logits_are_held(void **state)
 {
     struct stack stack;
-    struct priced of = start(*state, "gpt2", &stack);
+    struct priced of = start(*state, "gpt2", "dgx-h100", &stack);
     of.workload.global_batch = 8 * 2;
     priced_finish(&of);
     struct memory_parts all = memory_of_stage(of.program, &stack, 0);
@@ -154,6 +155,92 @@ static void buffers_of_reduction_and_left_logits_are_held(void **state)
     assert_int_equal(all.logits_bytes, bare.logits_bytes);
 }
 
+static int64_t activation_bytes(struct arena *arena, int tp, int pp, bool regathers)
+{
+    struct stack stack;
+    struct priced of = start(arena, "llama-2-7b", "dgx-h100-x4", &stack);
+    stack.regathers_between_nodes = regathers;
+    of.parallel.degree[AXIS_TP] = tp;
+    of.parallel.degree[AXIS_PP] = pp;
+    of.parallel.sp = true;
+    priced_finish(&of);
+    return memory_of_stage(of.program, &stack, 0).activations_bytes;
+}
+
+// Two stages of 16 layers hold two micro-batches in front, of each layer two gathers of 2048 tokens
+// of 4,096 numbers.
+static void gathers_go_where_tensor_groups_of_a_pipeline_span_nodes(void **state)
+{
+    int64_t kept = activation_bytes(*state, 16, 2, false);
+    int64_t dropped = activation_bytes(*state, 16, 2, true);
+    assert_int_equal(kept - dropped, (int64_t)2 * 16 * 2 * 2048 * 4096 * 2);
+    assert_int_equal(activation_bytes(*state, 8, 2, true), activation_bytes(*state, 8, 2, false));
+    assert_int_equal(activation_bytes(*state, 16, 1, true), activation_bytes(*state, 16, 1, false));
+}
+
+static void the_allocator_has_more_slack_in_a_pipeline(void **state)
+{
+    for (int pp = 1; pp <= 2; pp++) {
+        struct stack stack;
+        struct priced of = start(*state, "llama-2-7b", "dgx-h100", &stack);
+        stack.reserve_ratio = 0.25;
+        stack.pipeline_reserve_ratio = 0.5;
+        of.parallel.degree[AXIS_PP] = pp;
+        priced_finish(&of);
+        struct memory_parts parts = memory_of_stage(of.program, &stack, 0);
+        int64_t live = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
+        assert_int_equal(parts.reserve_bytes - stack.reserve_bytes, live * pp / 4);
+        stack.pipeline_reserve_ratio = 0;
+        parts = memory_of_stage(of.program, &stack, 0);
+        assert_int_equal(parts.reserve_bytes - stack.reserve_bytes, live / 4);
+    }
+}
+
+static void some_software_wants_a_micro_batch_for_every_stage_behind_the_first(void **state)
+{
+    struct stack stack;
+    start(*state, "gpt2", "dgx-h100", &stack);
+    struct err err = {0};
+    assert_true(stack_check_rounds(&stack, 4, 3, &err));
+    assert_true(stack_check_rounds(&stack, 1, 1, &err));
+    assert_false(stack_check_rounds(&stack, 4, 2, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, "--pp 4: stack nanotron takes no fewer micro-batches a step than "
+                                  "stages behind the first; this plan has 2");
+    struct err none = {0};
+    stack.fills_pipeline = false;
+    assert_true(stack_check_rounds(&stack, 4, 2, &none));
+}
+
+static void bandwidth_between_nodes_falls_with_their_number(void **state)
+{
+    (void)state;
+    struct stack stack = {.network_scale = 0.9};
+    assert_true(stack_network_scale(&stack, 32) == 0.9);
+    stack.network_fall_ratio = 0.2;
+    assert_true(stack_network_scale(&stack, 1) == 0.9);
+    assert_close(stack_network_scale(&stack, 2), 0.9 / 1.2);
+    assert_close(stack_network_scale(&stack, 32), 0.9 / 2);
+}
+
+// Slow NICs are what gradients wait for: between four nodes half as much arrives a second.
+static void what_falls_is_what_gradients_wait_for(void **state)
+{
+    static const char *const CLUSTERS[] = {"dgx-h100", "dgx-h100-x4"};
+    double reduce_s[2][2];
+    for (int i = 0; i < 4; i++) {
+        struct stack stack;
+        struct priced of = start(*state, "gpt2", CLUSTERS[i / 2], &stack);
+        of.cluster->nodes[0].nics.bandwidth_bytes_per_s = 1e9;
+        stack.network_fall_ratio = i % 2 ? 0.5 : 0;
+        priced_finish(&of);
+        reduce_s[i / 2][i % 2] = of.price->classes[0].gradient_reduce_s;
+    }
+    assert_true(reduce_s[0][0] == reduce_s[0][1]);
+    double ratio = reduce_s[1][1] / reduce_s[1][0];
+    assert_true(ratio > 1.95 && ratio <= 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +250,11 @@ int main(void)
         cmocka_unit_test(some_zero_stages_reduce_behind_backward),
         cmocka_unit_test(what_tensor_parallelism_gathers_may_stay),
         cmocka_unit_test(buffers_of_reduction_and_left_logits_are_held),
+        cmocka_unit_test(gathers_go_where_tensor_groups_of_a_pipeline_span_nodes),
+        cmocka_unit_test(the_allocator_has_more_slack_in_a_pipeline),
+        cmocka_unit_test(some_software_wants_a_micro_batch_for_every_stage_behind_the_first),
+        cmocka_unit_test(bandwidth_between_nodes_falls_with_their_number),
+        cmocka_unit_test(what_falls_is_what_gradients_wait_for),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
