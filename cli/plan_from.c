@@ -127,10 +127,12 @@ const char *plan_from_head(struct arena *arena, const struct plan_from *from)
         text =
             arena_print(arena, "%s      priced without its overlap of %s, which stack %s lacks\n",
                         text, from->unpriced, imported->stack->name);
+    if (unknown == 0) return text;
     return arena_print(arena,
-                       "%s      %d of its options say nothing of a plan: meshwright import "
+                       "%s      %d of its options %s nothing of a plan: meshwright import "
                        "%s lists them\n",
-                       text, unknown, plain_shell(arena, from->path));
+                       text, unknown, unknown == 1 ? "says" : "say",
+                       plain_shell(arena, from->path));
 }
 
 const char *plan_from_foot(struct arena *arena, const struct plan_from *from,

@@ -120,6 +120,13 @@ static void put_workload(struct facts *facts, const struct workload *workload)
     facts_put(facts, "capacity", arena_print(facts->arena, "%g", workload->capacity_factor));
 }
 
+// Programs refuse a sequence with fewer positions than tokens: it is trained with as many.
+static void cover_sequence(struct facts *facts, int64_t seq_len)
+{
+    if (facts_number(facts, "model.positions", seq_len) < seq_len)
+        facts_put(facts, "model.positions", number(facts->arena, seq_len));
+}
+
 struct facts *facts_make(struct arena *arena, const struct facts_request *request, struct err *err)
 {
     const struct parallel *parallel = request->parallel;
@@ -150,6 +157,7 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
     facts_put(facts, "layouts", number(arena, parallel->layout_count));
     put_workload(facts, request->workload);
     if (!model_facts_put(facts, request->model, graph, err)) return NULL;
+    cover_sequence(facts, request->workload->seq_len);
     facts_clean(facts);
     return facts;
 }

@@ -263,6 +263,13 @@ static const char *more_chunks(struct arena *arena, const struct facts *facts, c
 }
 const struct exchange_form MORE_CHUNKS_FORM = {more_chunks, more_chunks};
 
+static const char *two_neighbours(struct arena *arena, const struct facts *facts, const char *value)
+{
+    (void)arena;
+    return facts_number(facts, "pp", 1) > 2 ? value : NULL;
+}
+const struct exchange_form NEIGHBOURS_FORM = {two_neighbours, two_neighbours};
+
 static const char *whole(struct arena *arena, const struct facts *facts, const char *value)
 {
     (void)arena;

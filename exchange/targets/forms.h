@@ -14,6 +14,7 @@ extern const struct exchange_form CLASSES_FORM;      // "norm,mlp" as "layernorm
 extern const struct exchange_form BUCKET_FORM;       // bytes as elements of 4 bytes
 extern const struct exchange_form ONE_CHUNK_FORM;    // stays itself where a stage has one chunk
 extern const struct exchange_form MORE_CHUNKS_FORM;  // and where it has several
+extern const struct exchange_form NEIGHBOURS_FORM;   // and where the next is not the one before
 extern const struct exchange_form UNREAD_FORM;       // neither written nor read: names an option
 extern const struct exchange_form READ_FORM;         // read as it is, never written
 extern const struct exchange_form WHOLE_FORM;        // where tp and cp are one, else it cannot be

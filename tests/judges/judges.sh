@@ -11,6 +11,7 @@ torch=$folder/torch/bin/python
 mindspore=$folder/mindspore/bin/python
 weights=$folder/weights/bin/python
 sources=$folder/sources
+megatron_lm=$folder/megatron_lm
 
 # torch asks for 4 GB of NVIDIA's libraries that no judge calls: stand-ins take their place, and
 # nothing that depends on torch may be installed with its dependencies.
@@ -58,12 +59,24 @@ unpack_sources() {
     tar -xzf "$sources"/colossalai-0.5.0.tar.gz -C "$sources"
 }
 
-if [ ! -e "$folder/complete" ]; then
+# The first package of Megatron-Core that carries Megatron-LM's command line: asked for with the
+# Python that it is built for, though nothing of it is compiled that its command line needs.
+unpack_megatron_lm() {
+    local pip="$folder/torch/bin/pip -q --disable-pip-version-check"
+    $pip download --no-cache-dir --no-deps --python-version 3.12 --only-binary :all: \
+        --platform manylinux_2_28_x86_64 -d "$megatron_lm" megatron-core==0.17.1
+    "$torch" -m zipfile -e "$megatron_lm"/*.whl "$megatron_lm"
+}
+
+# A folder that another version of this script filled is completed: what it has is kept.
+wanted=$(declare -f | cksum)
+if [ "$(cat "$folder/complete" 2>/dev/null)" != "$wanted" ]; then
     install_torch
     install_mindspore
     install_weights
     unpack_sources
-    touch "$folder/complete"
+    unpack_megatron_lm
+    echo "$wanted" >"$folder/complete"
 fi
 exports=$(mktemp -d)
 trap 'rm -rf "$exports"' EXIT
@@ -84,6 +97,7 @@ python_for() {
         mindspore) PYTHONPATH=$sources "$mindspore" "${@:2}" ;;
         huggingface) "$weights" "${@:2}" ;;
         colossalai) PYTHONPATH=$sources/colossalai-0.5.0 "$torch" "${@:2}" ;;
+        megatron_lm) PYTHONPATH=$megatron_lm "$torch" "${@:2}" ;;
         nemo) PYTHONPATH=$sources "$torch" "${@:2}" ;;
         *) "$torch" "${@:2}" ;;
     esac
@@ -97,7 +111,7 @@ done
 for table in exchange/options/*-*.tsv; do
     name=$(basename "$table" .tsv)
     target=${name%-*}
-    # Parsers of Megatron-LM and Megatron-DeepSpeed are in no package.
+    # The parsers of these releases of Megatron-LM and Megatron-DeepSpeed are in no package.
     [ "$target" != megatron ] && [ "$target" != megatron-deepspeed ] || continue
     (cd "$exports" && python_for "$target" "$judges/option_tables.py" "$target" "$name.tsv" \
         >/dev/null 2>&1) || status=1

@@ -1,11 +1,12 @@
 """Exports of three models to every target: shown.py MESHWRIGHT FOLDER.
 
-Keeps the options in FOLDER for the judges, holds what is imported of them against the plan, and
-checks what launchers are given: bash, shellcheck where it is installed, and the schema of
-Kubernetes."""
+Keeps the options in FOLDER for the judges, holds what is imported of them against the plan, the
+time and the memory of what was imported against the plan's, and checks what launchers are given:
+bash, shellcheck where it is installed, and the schema of Kubernetes."""
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,14 +29,48 @@ def call(*command, **named):
     return subprocess.run(command, capture_output=True, text=True, **named)
 
 
-def differences(plan, read):
-    """What the import says otherwise than the plan."""
+# What is not told where it is so; kinds and schedules mean nothing where there is one rank.
+UNTOLD = {'tp': [1], 'cp': [1], 'ep': [1], 'etp': [1], 'pp': [1], 'tp_kind': ['1d'], 'sp': [False],
+          'vpp': [1], 'zero_group': [0], 'in_flight': [0], 'bucket_bytes': [0],
+          'recompute_layers': [-1]}
+IDLE = {'cp_kind': 'cp', 'schedule': 'pp'}
+# What the launcher's GPUs or the script say, and no option of the program's.
+ELSEWHERE = {'megatron-bridge': 'dp', 'nemo': 'dp', 'colossalai': 'dp', 'accelerate': 'micro_batch'}
+REFUSED = [('deepseek-v3', 'megatron-deepspeed')]  # it has no latent attention
+
+
+def is_told(parallel, key, target):
+    if key == ELSEWHERE.get(target):
+        return False
+    if key in IDLE:
+        return parallel[IDLE[key]] > 1
+    # Passes are those of the software.
+    return key != 'passes' and parallel[key] not in UNTOLD.get(key, [])
+
+
+def differences(plan, read, target):
+    """What the import says otherwise than the plan, or does not say."""
+    for key in plan['parallel']:
+        if key not in read['parallel'] and is_told(plan['parallel'], key, target):
+            yield f'{key}: {plan["parallel"][key]} was not imported'
     for key, value in read['parallel'].items():
         if key in plan['parallel'] and plan['parallel'][key] != value:
             yield f'{key}: {plan["parallel"][key]} was imported as {value}'
     for key, value in read['workload'].items():
         if plan['workload'].get(key, value) != value:
             yield f'{key}: {plan["workload"][key]} was imported as {value}'
+
+
+def priced(plan, path, cluster):
+    """Whether what is imported is priced as the plan is."""
+    model = ['--seq-len', str(plan['workload']['seq_len'])]
+    text = call(MESHWRIGHT, 'plan', '--from', path, cluster, '--top', '1', *model, '-o',
+                os.path.join(FOLDER, 'priced.json'), '--force').stdout
+    found = re.search(r': (\S+) s a step, (\S+) GiB', text)
+    wanted = plan['prediction']['step_s'], plan['memory']['peak_bytes'] / 2**30
+    if not found or any(abs(float(text) / number - 1) > 1e-3
+                        for text, number in zip(found.groups(), wanted)):
+        yield 'priced as %s, not %.4g s and %.1f GiB' % (found and found[0], *wanted)
 
 
 def launched(plan, target):
@@ -64,14 +99,15 @@ def show(model, target, number):
         if done.returncode != 1:
             break
     if done.returncode in (1, 2) and not os.path.exists(plan):
-        return True, 'no plan: ' + done.stderr.strip().splitlines()[-1][:160]
+        return (model, target) in REFUSED, 'no plan: ' + done.stderr.strip().splitlines()[-1][:160]
     folder = os.path.join(FOLDER, 'shown', target, model)
     done = call(MESHWRIGHT, 'export', plan, '--to', target, '-o', folder)
     if done.returncode:
         return False, done.stderr.strip()
     path, = glob.glob(os.path.join(folder, FILES[target]))
     read = json.loads(call(MESHWRIGHT, 'import', path, '--json').stdout)
-    wrong = list(differences(json.load(open(plan)), read))
+    made = json.load(open(plan))
+    wrong = list(differences(made, read, target)) + list(priced(made, path, cluster))
     world = sum(1 for _ in open(os.path.join(folder, 'rank-map.csv'))) - 1
     shutil.copy(path, os.path.join(FOLDER, f'{target}-{number}-{world}-{os.path.basename(path)}'))
     if model == MODELS[0]:
