@@ -49,6 +49,21 @@ static void check_options(struct arena *arena, const struct exchange_target *tar
     }
 }
 
+static long long number_of(const struct settings *settings, const char *key)
+{
+    const struct setting *setting = settings_find(settings, key);
+    return setting ? strtoll(setting->value, NULL, 10) : 0;
+}
+
+// What validate_args of Megatron-LM asks of options together, as far as drawn plans were refused.
+static void check_together(const struct settings *settings)
+{
+    long long positions = number_of(settings, "--max-position-embeddings");
+    assert_true(positions == 0 || positions >= number_of(settings, "--seq-length"));
+    bool waits = settings_find(settings, "--no-overlap-p2p-communication") != NULL;
+    assert_true(!waits || number_of(settings, "--pipeline-model-parallel-size") > 2);
+}
+
 // Whether an option that the target is given is about it: of what none is, nothing can come back.
 static bool tells(const struct exchange_target *target, const char *fact)
 {
@@ -138,6 +153,7 @@ static void what_is_exported_is_imported_as_it_was(void **state)
                 continue;
             exported[j]++;
             check_options(&arena, TARGETS[j], &drawn.settings);
+            check_together(&drawn.settings);
             check_round_trip(&arena, TARGETS[j], drawn.facts, &drawn.settings);
             if (folder) keep(&arena, TARGETS[j], exported[j], &drawn, folder);
         }
