@@ -6,6 +6,7 @@
 #include "core/table.h"
 #include "exchange/model_facts.h"
 #include "exchange/python_part.h"
+#include "exchange/shell.h"
 #include "exchange/syntax.h"
 #include "exchange/values.h"
 
@@ -127,8 +128,9 @@ static bool find_model(struct arena *arena, const char *path, struct imported *i
     return !err->kind;
 }
 
-// The file that an option of the first one names. Often it is made when the program starts: where
-// it is not there, what it would say stays open, and the option is listed.
+// The file that an option of the first one names. Often it is made when the program starts: then it
+// is what the script writes to it. Where there is neither, what it would say stays open, and the
+// option is listed.
 static bool read_beside(struct arena *arena, const char *first, struct imported *imported,
                         struct err *err)
 {
@@ -144,9 +146,14 @@ static bool read_beside(struct arena *arena, const char *first, struct imported 
     struct err absent = {0};
     size_t bytes = 0;
     const char *text = file_read(arena, path, BYTES_MAX, &bytes, &absent);
+    const struct setting *document =
+        settings_find(&imported->settings, arena_print(arena, SHELL_DOCUMENT "%s", named->value));
+    if (document) text = document->value;
     if (!text) return true;
     struct settings settings = {.arena = arena};
     if (!beside->syntax->read(plain_copy(arena, path), text, &settings, err)) return false;
+    for (int i = 0; i < settings.count && document; i++)
+        settings.items[i].line += document->line;
     target_join(imported->target, &settings, &imported->settings);
     return true;
 }

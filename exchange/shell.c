@@ -4,13 +4,14 @@
 #include "reports/page/markup.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool is_active(const struct shell *shell)
 {
     for (int i = 0; i < shell->depth; i++) {
-        if (!shell->active[i]) return false;
+        if (!shell->blocks[i].is_active) return false;
     }
     return true;
 }
@@ -174,12 +175,68 @@ static int test_of(const char *const *words, int count)
     return strcmp(sign, "-ne") == 0 ? a != b : -1;
 }
 
-static bool begin_branch(struct shell *shell, const char *const *words, int count)
+// A branch, where none before it was taken.
+static void set_branch(struct shell_block *block, bool holds)
 {
-    enum { MOST = sizeof shell->active / sizeof *shell->active };
+    block->is_active = holds && !block->is_taken;
+    block->is_taken = block->is_taken || holds;
+}
+
+static bool holds(const char *const *words, int count)
+{
     bool has_bracket = count > 1 && (!strcmp(words[0], "[") || !strcmp(words[0], "[["));
-    if (shell->depth == MOST) return false;
-    shell->active[shell->depth++] = has_bracket && test_of(words + 1, count - 2) == 1;
+    return has_bracket && test_of(words + 1, count - 2) == 1;
+}
+
+static struct shell_block *open_block(struct shell *shell, const char *word)
+{
+    enum { MOST = sizeof shell->blocks / sizeof *shell->blocks };
+    if (shell->depth == MOST) return NULL;
+    shell->blocks[shell->depth] = (struct shell_block){.word = word};
+    return &shell->blocks[shell->depth++];
+}
+
+static struct shell_block *top_block(struct shell *shell)
+{
+    return shell->depth ? &shell->blocks[shell->depth - 1] : NULL;
+}
+
+// "a|b)" in front of a branch of a case. Where "esac" stands there is none.
+static void read_patterns(struct shell *shell)
+{
+    struct shell_block *block = top_block(shell);
+    bool is_one = false;
+    skip_blanks(shell, true);
+    block->is_active = false;
+    if (strncmp(shell->at, "esac", 4) == 0) return;
+    if (*shell->at == '(') shell->at++;
+    for (;;) {
+        skip_blanks(shell, false);
+        const char *raw = raw_word(shell);
+        is_one = is_one || (raw && fnmatch(expanded(shell, raw), block->word, 0) == 0);
+        skip_blanks(shell, false);
+        if (*shell->at != '|') break;
+        shell->at++;
+    }
+    if (*shell->at == ')') shell->at++;
+    set_branch(block, is_one);
+}
+
+// Words that open, change and close a block, with all words of the command.
+static bool take_block(struct shell *shell, const char *const *words, int count)
+{
+    struct shell_block *top = top_block(shell), *opened;
+    const char *word = words[0];
+    if (strcmp(word, "if") == 0) {
+        opened = open_block(shell, NULL);
+        if (opened) set_branch(opened, holds(words + 1, count - 1));
+    } else if (strcmp(word, "case") == 0 && count == 3 && strcmp(words[2], "in") == 0) {
+        if (open_block(shell, words[1])) read_patterns(shell);
+    } else if (strcmp(word, "elif") == 0 && top) {
+        set_branch(top, holds(words + 1, count - 1));
+    } else {
+        return false;
+    }
     return true;
 }
 
@@ -188,28 +245,21 @@ static bool take_keyword(struct shell *shell, const char *const **words, int *co
 {
     if (*count == 0) return false;
     const char *word = (*words)[0];
-    bool *top = shell->depth ? &shell->active[shell->depth - 1] : NULL;
-    if (strcmp(word, "if") == 0) {
-        begin_branch(shell, *words + 1, *count - 1);
+    struct shell_block *top = top_block(shell);
+    if (take_block(shell, *words, *count)) {
         *count = 0;
-    } else if (strcmp(word, "elif") == 0 && top) {
-        bool was = *top;
-        shell->depth--;
-        begin_branch(shell, *words + 1, *count - 1);
-        if (was) *top = false;
-        *count = 0;
-    } else if (strcmp(word, "else") == 0 && top) {
-        *top = !*top;
-    } else if (strcmp(word, "fi") == 0 && top) {
+        return true;
+    }
+    if (strcmp(word, "else") == 0 && top) {
+        set_branch(top, true);
+    } else if ((strcmp(word, "fi") == 0 || strcmp(word, "esac") == 0) && top) {
         shell->depth--;
     } else if (strcmp(word, "then") != 0 && strcmp(word, "do") != 0 &&
                strcmp(word, "export") != 0) {
         return false;
     }
-    if (*count > 0) {
-        ++*words;
-        --*count;
-    }
+    ++*words;
+    --*count;
     return true;
 }
 
@@ -239,6 +289,69 @@ static void read_other(struct shell *shell, const char *name)
     shell->nested--;
 }
 
+// Arguments that the script itself is started with, "$@" and "${@:2}".
+static bool is_arguments(const char *raw)
+{
+    raw += *raw == '"';
+    if (*raw++ != '$') return false;
+    raw += *raw == '{';
+    return *raw == '@' || *raw == '*';
+}
+
+// "2>": which output goes elsewhere.
+static bool is_stream(const struct shell *shell, const char *raw)
+{
+    return strspn(raw, "0123456789") == strlen(raw) && (*shell->at == '>' || *shell->at == '<');
+}
+
+// Where the line that holds `end` alone begins, behind tabs where these are left out; the end of
+// the text where there is none.
+static const char *document_end(struct shell *shell, const char *end, bool has_tabs)
+{
+    for (const char *at = shell->at; *at;) {
+        const char *line = at + (has_tabs ? strspn(at, "\t") : 0);
+        size_t length = strcspn(line, "\n");
+        if (length == strlen(end) && strncmp(line, end, length) == 0) return at;
+        at = line + length + (line[length] == '\n');
+    }
+    return shell->at + strlen(shell->at);
+}
+
+// "<<END > FILE" and the lines up to END, which are no commands.
+static void read_document(struct shell *shell)
+{
+    enum { MOST = sizeof shell->documents / sizeof *shell->documents };
+    const char *start = shell->at;
+    while (start > shell->text && start[-1] != '\n')
+        start--;
+    shell->at += 2;
+    bool has_tabs = *shell->at == '-', is_plain;
+    shell->at += has_tabs;
+    skip_blanks(shell, false);
+    is_plain = *shell->at == '"' || *shell->at == '\'' || *shell->at == '\\';
+    const char *raw = raw_word(shell), *file = NULL;
+    const char *end = raw ? expanded(shell, raw + (*raw == '\\')) : "";
+    struct shell line = *shell;
+    line.at = memchr(start, '>', strcspn(start, "\n"));
+    if (line.at) {
+        line.at += strspn(line.at, "> ");
+        file = raw_word(&line);
+    }
+    shell->at += strcspn(shell->at, "\n");
+    shell->at += *shell->at == '\n';
+    const char *last = document_end(shell, end, has_tabs);
+    size_t length = (size_t)(last - shell->at);
+    if (file && is_active(shell) && shell->document_count < MOST)
+        shell->documents[shell->document_count++] = (struct shell_variable){
+            expanded(shell, file),
+            is_plain ? arena_print(shell->arena, "%.*s", (int)length, shell->at)
+                     : shell_expand_text(shell, shell->at, length),
+            shell->line};
+    for (shell->line++; shell->at < last; shell->at++)
+        shell->line += *shell->at == '\n';
+    shell->at += strcspn(shell->at, "\n");
+}
+
 // One command up to the end of its line.
 static void read_command(struct shell *shell)
 {
@@ -250,9 +363,14 @@ static void read_command(struct shell *shell)
         skip_blanks(shell, false);
         const char *raw = raw_word(shell);
         if (!raw) break;
+        if (is_stream(shell, raw)) break;
+        if (is_arguments(raw)) continue;
+        if (is_active(shell)) shell_assign_defaults(shell, raw);
         if (count == 0) line = shell->line;
         if (may_assign && assignment(shell, raw)) continue;
         if (count < WORD_MAX) words[count++] = expanded(shell, raw);
+        // What follows is patterns.
+        if (count == 3 && strcmp(words[0], "case") == 0) break;
         const char *const *front = words;
         int one = count;
         static const char *const OPEN[] = {"then", "else", "do", "export", "fi"};
@@ -305,6 +423,13 @@ static void read_commands(struct shell *shell)
 {
     while (*shell->at) {
         read_command(shell);
+        struct shell_block *top = top_block(shell);
+        if (strncmp(shell->at, "<<", 2) == 0 && shell->at[2] != '<') read_document(shell);
+        if (strncmp(shell->at, ";;", 2) == 0 && top && top->word) {
+            shell->at += 2;
+            read_patterns(shell);
+            continue;
+        }
         // What ends a command, or what no command begins with.
         shell->line += *shell->at == '\n';
         if (*shell->at) shell->at++;
@@ -321,4 +446,10 @@ void shell_read(struct shell *shell)
     for (int i = 0; is_empty && i < shell->variable_count; i++)
         shell_options(shell, shell->variables[i].value, shell->variables[i].line);
     find_world(shell);
+    for (int i = 0; i < shell->document_count; i++) {
+        const struct shell_variable *document = &shell->documents[i];
+        const char *key = arena_print(shell->arena, SHELL_DOCUMENT "%s", document->name);
+        settings_read(shell->settings, key, document->value, document->line);
+        settings_find(shell->settings, key)->is_used = true;
+    }
 }

@@ -157,19 +157,20 @@ static const char *dollar(const struct shell *shell, const char *text, size_t *l
     return NULL;
 }
 
-const char *shell_expand(const struct shell *shell, const char *text, size_t length)
+static const char *expand(const struct shell *shell, const char *text, size_t length,
+                          const char *quotes)
 {
     struct markup result = {.arena = shell->arena};
     const char *end = text + length;
     markup_put(&result, "");
     for (const char *at = text; at < end;) {
         size_t plain = 0;
-        while (at + plain < end && at[plain] != '$' && at[plain] != '"' && at[plain] != '\'')
+        while (at + plain < end && at[plain] != '$' && !strchr(quotes, at[plain]))
             plain++;
         if (plain) markup_print(&result, "%.*s", (int)plain, at);
         at += plain;
         if (at >= end) break;
-        if (*at == '"' || *at == '\'') {
+        if (*at != '$') {
             at++;
             continue;
         }
@@ -184,4 +185,26 @@ const char *shell_expand(const struct shell *shell, const char *text, size_t len
         at += 1 + used;
     }
     return result.text ? result.text : "";
+}
+
+const char *shell_expand(const struct shell *shell, const char *text, size_t length)
+{
+    return expand(shell, text, length, "\"'");
+}
+
+const char *shell_expand_text(const struct shell *shell, const char *text, size_t length)
+{
+    return expand(shell, text, length, "");
+}
+
+void shell_assign_defaults(struct shell *shell, const char *word)
+{
+    for (const char *at = word; (at = strstr(at, "${")); at += 2) {
+        size_t length = bracket_length(at + 1, '{', '}'), name = name_length(at + 2);
+        const char *sign = at + 2 + name;
+        if (name == 0 || strncmp(sign, ":=", 2) != 0 || length < name + 4) continue;
+        const char *key = arena_print(shell->arena, "%.*s", (int)name, at + 2);
+        const char *value = braces(shell, at + 2, length - 2);
+        if (value) shell_assign(shell, key, value, false);
+    }
 }
