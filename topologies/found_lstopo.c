@@ -6,7 +6,10 @@
 
 // hwloc's XML. GPUs are PCI devices of class 03 (or 12, AMD's) and of a vendor of GPUs; links are
 // the matrix NVLinkBandwidth in MB/s, whose rows of GPUs sum to what a GPU has, whether it goes to
-// other GPUs or to switches.
+// other GPUs or to switches. hwloc can also say what a pair reaches through switches ("lstopo
+// --distances-transform closure"): such rows sum to more than any GPU has links for.
+
+enum { LINKS_MOST_MB_PER_S = 18 * 50000 };  // of NVLink 5
 
 enum { OBJECTS_MAX = 256, VALUES_MAX = 65536, GPUS_MAX = 64 };
 
@@ -104,12 +107,19 @@ static void sum_links(struct reader *reader)
 {
     int count = reader->object_count;
     if (count == 0 || reader->value_count != count * count) return;
-    double most = 0;
+    double most = 0, pair = 0;
     for (int i = 0; i < count; i++) {
         double sum = 0;
-        for (int j = 0; j < count && is_gpu(reader, reader->objects[i]); j++)
-            if (i != j) sum += reader->values[i * count + j];
+        for (int j = 0; j < count && is_gpu(reader, reader->objects[i]); j++) {
+            double value = i == j ? 0 : reader->values[i * count + j];
+            sum += value;
+            if (value > pair) pair = value;
+        }
         if (sum > most) most = sum;
+    }
+    if (most > LINKS_MOST_MB_PER_S) {
+        reader->is_switched = true;
+        most = pair;
     }
     reader->found->intra_bytes_per_s = most * 1e6;
 }
