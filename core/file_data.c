@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +30,38 @@ static void find_binary(char folder[PATH_MAX])
     if (slash) *slash = '\0';
 }
 
-// Beside PREFIX/bin, wherever the tree was moved to; PREFIX as it was built for where only the
-// binary was.
+// The folder of the library that this is a part of, links resolved; "" where it is in no library.
+static void find_library(char folder[PATH_MAX])
+{
+    Dl_info own;
+    folder[0] = '\0';
+    if (!dladdr(SUFFIX, &own) || !own.dli_fname || !realpath(own.dli_fname, folder))
+        folder[0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = '\0';
+}
+
+// The data beside a folder of this name; NULL where there is none.
+static const char *beside(struct arena *arena, char *folder, const char *name)
+{
+    char *slash = strrchr(folder, '/');
+    if (!slash || strcmp(slash, name) != 0) return NULL;
+    *slash = '\0';
+    const char *data = arena_print(arena, "%s/share/meshwright", folder);
+    return file_exists(data) ? data : NULL;
+}
+
+// Beside PREFIX/bin, or PREFIX/lib of the library in another program, wherever the tree was moved
+// to; PREFIX as it was built for where only the binary was.
 static const char *find_installed(struct arena *arena)
 {
     char folder[PATH_MAX];
     find_binary(folder);
-    char *slash = strrchr(folder, '/');
-    if (slash && strcmp(slash, "/bin") == 0) {
-        *slash = '\0';
-        const char *beside = arena_print(arena, "%s/share/meshwright", folder);
-        if (file_exists(beside)) return beside;
-    }
-    return PREFIX "/share/meshwright";
+    const char *data = beside(arena, folder, "/bin");
+    if (data) return data;
+    find_library(folder);
+    data = beside(arena, folder, "/lib");
+    return data ? data : PREFIX "/share/meshwright";
 }
 
 // Where MESHWRIGHT_DATA says, whoever runs it; else in the source tree, the nearest parent of the

@@ -23,7 +23,7 @@ extern "C" {
 // Handles share nothing: each may be used by one thread at a time.
 //
 // Data (models, clusters, devices, stacks) are found as by the command: in the folder that
-// MESHWRIGHT_DATA names, else in PREFIX/share/meshwright.
+// MESHWRIGHT_DATA names, else in share/meshwright beside the lib that the library lies in.
 //
 // Names carry the version MESHWRIGHT_0.1 each; within 0.x a name that is there keeps its meaning,
 // and structs grow at their end, which `struct_bytes` tells.
