@@ -253,8 +253,9 @@ const char *model_facts_config(struct arena *arena, const struct facts *facts, c
     const struct model_row *row = NULL;
     for (int i = 0; i < FAMILY_COUNT && !row; i++)
         row = has_features(&FAMILIES[i], facts) ? &FAMILIES[i] : NULL;
-    *lacks = "model.family";
-    if (!row) return NULL;
+    const char *open = facts_get(facts, "model.open");
+    *lacks = open ? open : "model.family";
+    if (!row || open) return NULL;
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "model_type", row->type);
@@ -275,6 +276,7 @@ static bool agrees(const struct facts *said, const struct facts *shipped)
         for (size_t j = 0; j < sizeof free / sizeof *free; j++)
             is_free = is_free || strcmp(free[j], name) == 0;
         const char *value = facts_get(shipped, name), *asked = said->items[i].value;
+        if (strcmp(name, "model.open") == 0) value = facts_get(shipped, asked) ? asked : NULL;
         bool is_none = !value && strcmp(asked, "0") == 0;
         if (!is_free && !is_none && (!value || strcmp(value, asked) != 0)) return false;
     }

@@ -169,7 +169,8 @@ static void mark(const struct exchange_row *row, const struct settings *settings
     }
 }
 
-// Whether a plan can hold the value, as far as it is a number there: "$TP" and "N" are none.
+// Whether a plan can hold the value, as far as it is a number there: "$TP" and "N" are none, and
+// what nobody knows is no value of anything.
 static bool holds(const char *fact, const char *value)
 {
     static const char *const NUMBERS[] = {"world", "global_batch", "seq_len"};
@@ -177,6 +178,7 @@ static bool holds(const char *fact, const char *value)
     enum choice choice;
     int64_t number;
     char *end = NULL;
+    if (strchr(value, '$')) return false;
     if (choice_find(fact, &choice) && choice_is_number(choice))
         return choice_parse(choice, value, &number, &unread);
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
@@ -224,6 +226,8 @@ static void import_fact(const struct exchange_row *first, const struct settings 
         }
         if (has_own(row, settings)) odd = row;
     }
+    // A model whose option nobody can read is not the model without it.
+    if (odd && is_model(first->fact)) facts_put(facts, "model.open", first->fact);
     for (const struct exchange_row *row = first; odd && row->fact; row++) {
         if (strcmp(row->fact, first->fact) == 0) mark(row, settings, true, true);
     }

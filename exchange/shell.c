@@ -240,6 +240,16 @@ static bool take_block(struct shell *shell, const char *const *words, int count)
     return true;
 }
 
+// What may stand in front of an assignment.
+static bool is_declaration(const char *word)
+{
+    static const char *const WORDS[] = {"export", "readonly", "declare", "local", "typeset"};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        if (strcmp(word, WORDS[i]) == 0) return true;
+    }
+    return false;
+}
+
 // Words of the shell itself at the front of a command; returns whether there was one.
 static bool take_keyword(struct shell *shell, const char *const **words, int *count)
 {
@@ -254,8 +264,7 @@ static bool take_keyword(struct shell *shell, const char *const **words, int *co
         set_branch(top, true);
     } else if ((strcmp(word, "fi") == 0 || strcmp(word, "esac") == 0) && top) {
         shell->depth--;
-    } else if (strcmp(word, "then") != 0 && strcmp(word, "do") != 0 &&
-               strcmp(word, "export") != 0) {
+    } else if (strcmp(word, "then") != 0 && strcmp(word, "do") != 0 && !is_declaration(word)) {
         return false;
     }
     ++*words;
@@ -358,11 +367,12 @@ static void read_command(struct shell *shell)
     enum { WORD_MAX = 4096 };
     const char **words = ARENA_NEW(shell->arena, const char *, WORD_MAX);
     int count = 0, line = shell->line;
-    bool may_assign = true;
+    bool may_assign = true, declares = false;
     for (;;) {
         skip_blanks(shell, false);
         const char *raw = raw_word(shell);
         if (!raw) break;
+        if (declares && *raw == '-') continue;  // "declare -i"
         if (is_stream(shell, raw)) break;
         if (is_arguments(raw)) continue;
         if (is_active(shell)) shell_assign_defaults(shell, raw);
@@ -373,15 +383,14 @@ static void read_command(struct shell *shell)
         if (count == 3 && strcmp(words[0], "case") == 0) break;
         const char *const *front = words;
         int one = count;
-        static const char *const OPEN[] = {"then", "else", "do", "export", "fi"};
-        may_assign = false;
-        for (size_t i = 0; one == 1 && i < sizeof OPEN / sizeof *OPEN; i++) {
-            if (strcmp(words[0], OPEN[i]) != 0) continue;
-            take_keyword(shell, &front, &one);
-            may_assign = true;
-            count = 0;
-            break;
-        }
+        static const char *const OPEN[] = {"then", "else", "do", "fi"};
+        declares = one == 1 && is_declaration(words[0]);
+        may_assign = declares;
+        for (size_t i = 0; one == 1 && i < sizeof OPEN / sizeof *OPEN; i++)
+            may_assign = may_assign || strcmp(words[0], OPEN[i]) == 0;
+        if (!may_assign) continue;
+        take_keyword(shell, &front, &one);
+        count = 0;
     }
     const char *const *front = words;
     while (take_keyword(shell, &front, &count))

@@ -59,6 +59,16 @@ static void a_case_takes_its_first_pattern(void **state)
            "--b", "4");
 }
 
+static void declarations_assign(void **state)
+{
+    static const char *const WORDS[] = {"export", "readonly", "declare -ri", "local", "typeset -x"};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        const char *text = arena_print(*state, "%s A=1 B=${C:-2}\nrun --b $B\n", WORDS[i]);
+        expect(*state, text, "--b", "2");
+    }
+    expect(*state, "declare -a A=(--x 1\n --y 2)\nrun ${A[@]}\n", "--y", "2");
+}
+
 static void defaults_are_assigned_where_there_is_no_value(void **state)
 {
     expect(*state, ": ${TP:=4}\nrun --tp $TP\n", "--tp", "4");
@@ -98,6 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_branch_of_a_block_is_read),
         cmocka_unit_test(a_case_takes_its_first_pattern),
+        cmocka_unit_test(declarations_assign),
         cmocka_unit_test(defaults_are_assigned_where_there_is_no_value),
         cmocka_unit_test(output_and_arguments_are_no_values),
         cmocka_unit_test(what_a_script_writes_is_kept),
