@@ -16,7 +16,8 @@ def accept(path, world):
                  pp=p.pipeline_parallel_degree, ep=p.expert_parallel_degree,
                  etp=p.expert_tensor_parallel_degree, world_size=world)
     get_schedule_class(p.pipeline_parallel_schedule)
-    assert config.activation_checkpoint.mode in ('none', 'full'), config.activation_checkpoint.mode
+    kept = config.activation_checkpoint
+    assert kept.mode in ('none', 'full') or kept.selective_ac_option == 'op', kept
     copies = world // (p.context_parallel_degree * p.tensor_parallel_degree
                        * p.pipeline_parallel_degree)
     batch, local = config.training.global_batch_size, config.training.local_batch_size
