@@ -15,7 +15,7 @@
 // Drawn plans through each target: what can be exported is imported as it was, and every option
 // that is written stands in the target's table of options, with a value of its type.
 
-enum { DRAWN = 200, DRAWN_MOST = 1000, TARGET_MOST = 64 };
+enum { DRAWN = 200, DRAWN_MOST = 2000, TARGET_MOST = 64 };
 
 static const struct syntax_head HEAD = {.nodes = 1, .gpus_per_node = 1};
 
