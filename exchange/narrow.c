@@ -89,12 +89,14 @@ static bool is_beyond(struct arena *arena, const struct exchange_target *target,
     return is_asked;
 }
 
-// What the target cannot run beside compute for this model, as far as copies alone tell.
+// What the target cannot run beside compute for this model, as far as copies alone tell; of
+// exchanges of experts, which copies alone have none of, as far as their ranks do.
 static void narrow_overlap(struct arena *arena, const struct exchange_target *target,
                            const struct search_request *request, struct stack *stack)
 {
     for (unsigned bit = 1; bit <= stack->overlap; bit <<= 1) {
-        struct parallel parallel = split_over(request->stack, AXIS_DP, 2);
+        enum axis axis = bit == OVERLAP_EP ? AXIS_EP : AXIS_DP;
+        struct parallel parallel = split_over(request->stack, axis, 2);
         parallel.overlap = bit;
         const char *fact = arena_print(arena, "overlap.%s", overlap_text(arena, bit));
         if (!(stack->overlap & bit) || !refuses(arena, target, request, &parallel, fact)) continue;
