@@ -172,6 +172,41 @@ check('weights alone, in bf16', $status == 0 && $bytes < keys(%$arrays) / 3 * 2 
     check('and give the loss of the run', abs(($there->[0] // 9) - $stayed->[1]) < 1e-12);
 }
 
+# Nor does it keep the pages that it has read: of a checkpoint of 230 MB in two files less than half
+# is ever in memory.
+{
+    my $place = tempdir(CLEANUP => 1);
+    write_text("$folder/tiny.json", $json->encode(
+        {model_type => 'gpt2', n_embd => 512, n_head => 8, n_layer => 3, n_positions => 8,
+         vocab_size => 64}));
+    my $work = '--precision fp32 --seq-len 8 --global-batch 2 --micro-batch 1 --stack meshwright';
+    for my $case (['two', '--gpus 2 --dp 2 --zero 1'], ['halves', '--gpus 2 --tp 2']) {
+        my ($status, undef, $errors) = meshwright("plan $folder/tiny.json dgx-a100-80g $work",
+                                                  "$case->[1] -o $folder/$case->[0].json");
+        die $errors if $status;
+    }
+    losses('two', 1, "--checkpoint $place/large --checkpoint-every 1");
+    my $bytes = 0;
+    $bytes += -s for glob "$place/large/step-00000001/rank-*.safetensors";
+    my ($job, $peak_kib) = (fork // die, 0);
+    if (!$job) {
+        open STDOUT, '>', "$folder/out" or die;
+        exec "$build/meshwright", 'reshard', "$place/large", '--to', "$folder/halves.json", '-o',
+            "$place/cut" or die;
+    }
+    while (waitpid($job, 1) == 0) {
+        my ($kib) = text_of("/proc/$job/status") =~ /^VmHWM:\s+(\d+) kB/m;
+        $peak_kib = $kib if ($kib // 0) > $peak_kib;
+        select undef, undef, undef, 0.002;
+    }
+    my $ended = $?;
+    my $has_own = system("grep -q __asan_init $build/meshwright") == 0;
+    check('a large one is cut', $ended == 0 && $bytes > 2e8 && $peak_kib > 1000,
+          "$ended $bytes $peak_kib");
+    check('with little of it in memory', $has_own || 1024 * $peak_kib < $bytes / 2,
+          "$peak_kib KiB of $bytes bytes");
+}
+
 # What is refused.
 sub refused {
     my ($name, $wanted, $pattern, $words) = @_;

@@ -137,6 +137,12 @@ static void unmap_file(void *context, struct disk_map *map)
     *map = (struct disk_map){.bytes = ""};
 }
 
+static void rest_file(void *context, const struct disk_map *map)
+{
+    (void)context;
+    if (map->own) madvise(map->own, (size_t)map->size, MADV_DONTNEED);
+}
+
 const struct disk DISK_REAL = {.make_folder = make_folder,
                                .create = create,
                                .write = put,
@@ -146,4 +152,5 @@ const struct disk DISK_REAL = {.make_folder = make_folder,
                                .remove = remove_path,
                                .list = list,
                                .map = map_file,
-                               .unmap = unmap_file};
+                               .unmap = unmap_file,
+                               .rest = rest_file};

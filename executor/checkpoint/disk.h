@@ -34,7 +34,13 @@ struct disk {
     // The whole of a file, to read; unmap in any case where it returned 0.
     int (*map)(void *context, const char *path, struct disk_map *map);
     void (*unmap)(void *context, struct disk_map *map);
+    // What was read of it need not stay in memory: it is read again where it is wanted again. NULL:
+    // it stays.
+    void (*rest)(void *context, const struct disk_map *map);
 };
+
+// So many bytes are read between two rests, so that a process holds no file whole.
+enum { DISK_REST_BYTES = 16 << 20 };
 
 // Says that `path` cannot be read, of what `map` returned; false. One that is not there, or no
 // file, is wrong (ERR_INPUT). Whatever else keeps it from being read, an error of the drive, a

@@ -15,10 +15,11 @@ bool checkpoint_load(const struct disk *disk, struct arena *arena, const char *p
     return done;
 }
 
-static bool check(const struct checkpoint_index *index, int number, const char *path,
-                  const struct disk_map *map, struct err *err)
+static bool check(const struct disk *disk, const struct checkpoint_index *index, int number,
+                  const char *path, const struct disk_map *map, struct err *err)
 {
     const struct checkpoint_file *file = &index->files[number];
+    int64_t read_bytes = 0;
     if (map->size != file->bytes)
         return err_set(err, ERR_INPUT, "%s: %" PRId64 " bytes, its index says %" PRId64, path,
                        map->size, file->bytes);
@@ -31,6 +32,10 @@ static bool check(const struct checkpoint_index *index, int number, const char *
         if (checkpoint_checksum(bytes, entry->bytes) != entry->checksum)
             return err_set(err, ERR_INPUT, "%s: %s of %.200s is damaged", path,
                            checkpoint_kind_name(entry->kind), entry->piece.name);
+        read_bytes += entry->bytes;
+        if (read_bytes < DISK_REST_BYTES) continue;
+        if (disk->rest) disk->rest(disk->context, map);
+        read_bytes = 0;
     }
     return true;
 }
@@ -46,7 +51,7 @@ bool checkpoint_verify(const struct disk *disk, const char *path,
     if (error) {
         disk_fail_read(name, error, err);
     } else {
-        done = check(index, file, name, &map, err);
+        done = check(disk, index, file, name, &map, err);
         disk->unmap(disk->context, &map);
     }
     arena_free(&arena);

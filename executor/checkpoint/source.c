@@ -117,6 +117,18 @@ static bool fail_shape(const struct checkpoint_source *source, const struct chec
                    here->name, shapes[0], shapes[1]);
 }
 
+// Of a file, or of all that chunks of it are in.
+static void count_read(struct checkpoint_source *source, int64_t bytes)
+{
+    source->read_bytes += bytes;
+    if (source->read_bytes < DISK_REST_BYTES) return;
+    for (int f = 0; f < source->index.file_count; f++) {
+        if (source->is_open[f] && source->disk->rest)
+            source->disk->rest(source->disk->context, &source->maps[f]);
+    }
+    source->read_bytes = 0;
+}
+
 bool checkpoint_source_read(struct checkpoint_source *source, const struct checkpoint_piece *piece,
                             enum checkpoint_kind kind, double *values, struct err *err)
 {
@@ -135,7 +147,9 @@ bool checkpoint_source_read(struct checkpoint_source *source, const struct check
         const char *arrays =
             source->maps[entry->file].bytes + source->index.files[entry->file].header_bytes;
         struct reading reading = {arrays, arrays + entry->at_bytes, entry, values, source->maps, 0};
-        found += checkpoint_overlap(&entry->piece, piece, read_run, &reading);
+        int64_t read = checkpoint_overlap(&entry->piece, piece, read_run, &reading);
+        count_read(source, read * checkpoint_number_bytes(entry->number));
+        found += read;
     }
     // What pads the vocabulary may be there, too; nothing else is there twice.
     if (found < wanted)

@@ -10,6 +10,7 @@ struct checkpoint_source {
     struct checkpoint_index index;
     struct disk_map *maps;  // [file]; without bytes: not opened yet
     bool *is_open;
+    int64_t read_bytes;  // since the files rested
 };
 
 // The files have been verified, or a file that is not as long as the index says is ERR_INPUT.
