@@ -188,6 +188,10 @@ static void grids_are_searched_as_recorded(void **state)
         assert_non_null(answer.choice);
         assert_true(answer.value.is_valid);
         assert_true(answer.bound <= least && least <= answer.value.cost);
+        if (answer.is_cut) {
+            arena_free(&arena);
+            continue;
+        }
         hash = hash_bytes(hash, answer.choice, NODES * sizeof *answer.choice);
         if (hash != wanted->hash) print_error("case %zu: 0x%" PRIx64 "\n", i, hash);
         assert_int_equal(least, wanted->least);
@@ -206,6 +210,7 @@ static void cores_that_meet_end_with_the_best_of_all(void **state)
     (void)state;
     struct draw draw = {424242};
     int64_t alone = 0, together = 0;
+    bool is_any_cut = false;
     for (size_t i = 0; i < sizeof RECORDED / sizeof *RECORDED; i++) {
         struct arena arena = {0};
         const struct recorded *wanted = &RECORDED[i];
@@ -221,14 +226,19 @@ static void cores_that_meet_end_with_the_best_of_all(void **state)
         assert_true(answers[0].value.is_valid);
         assert_in_range(answers[0].value.cost, wanted->least, INT64_MAX);
         assert_true(answers[0].bound <= wanted->least);
-        assert_memory_equal(answers[0].choice, answers[1].choice,
-                            NODES * sizeof *answers[0].choice);
-        assert_int_equal(answers[0].bound, answers[1].bound);
-        alone += wanted->cost;
-        together += answers[0].value.cost;
+        // With sanitizers, beside other work, the clock may end a search.
+        bool is_cut = answers[0].is_cut || answers[1].is_cut;
+        if (!is_cut) {
+            assert_memory_equal(answers[0].choice, answers[1].choice,
+                                NODES * sizeof *answers[0].choice);
+            assert_int_equal(answers[0].bound, answers[1].bound);
+            alone += wanted->cost;
+            together += answers[0].value.cost;
+        }
+        is_any_cut |= is_cut;
         arena_free(&arena);
     }
-    assert_true(together < alone);
+    assert_true(is_any_cut || together < alone);
 }
 
 int main(void)
