@@ -71,6 +71,8 @@ static void random_plans_in_16_bits_compute_what_one_rank_does(void **state)
         of.precision = DRAW_ONE(&draw, PRECISIONS);
         of.backend = draw_int(&draw, 0, 1) ? "cuda" : "cpu-half";
         of.steps = 1;
+        // The largest one leaves no room for the gradients of some models in the first step.
+        if (of.precision == PRECISION_FP16) of.loss_scale = 1024;
         struct err why = {0};
         struct run_outcome *found = run_case_run(arena, &of, &why);
         if (!found) {

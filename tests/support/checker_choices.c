@@ -67,7 +67,8 @@ static void check_stack(const cJSON *plan, struct checker_result *result)
     if (checker_number(parallel, "pp", 1) > 1) {
         check_number(stack, "zero_stages_with_pipeline", zero, result);
     }
-    bool is_plain = strcmp(recompute, "selective") == 0 || strcmp(recompute, "full") == 0;
+    bool is_plain = strcmp(recompute, "selective") == 0 || strcmp(recompute, "full") == 0 ||
+                    strcmp(recompute, "per-op") == 0;
     check_words(stack, is_plain ? "recompute" : "recompute_classes", recompute, result);
     if (checker_number(parallel, "cp", 1) > 1) {
         check_words(stack, "cp_kinds", checker_word(parallel, "cp_kind"), result);
