@@ -171,8 +171,10 @@ static void say_straggler(const struct straggler *of, int64_t step)
     else
         console_printf(stderr,
                        "meshwright run: rank %d is slow and all wait for it: since step %lld its "
-                       "own work takes %.1f times that of the other ranks of its stage\n",
-                       of->rank, (long long)of->since_step, of->ratio);
+                       "own work takes %.1f times %s\n",
+                       of->rank, (long long)of->since_step, of->ratio,
+                       of->is_alone ? "what is predicted for its stage, as the others keep to it"
+                                    : "that of the other ranks of its stage");
 }
 
 static void say(const struct run_log *log, const struct step_metrics *of)

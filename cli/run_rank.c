@@ -212,6 +212,23 @@ static bool is_planned_device(const struct rank *rank)
     return (strcmp(device->kind, "cpu") == 0) == rank->backend->is_host;
 }
 
+// What a rank of each stage works in a step, as it is simulated; NULL: on another machine.
+static const double *stage_work(struct arena *arena, const struct rank *rank)
+{
+    const struct evaluation *evaluation = &rank->job->evaluation;
+    const struct schedule_shape *shape = &evaluation->program->shape;
+    const struct trace *trace = &evaluation->simulation->trace;
+    double *work_s = ARENA_NEW(arena, double, shape->stage_count);
+    if (!is_planned_device(rank)) return NULL;
+    for (int64_t i = 0; i < trace->span_count; i++) {
+        const struct span *span = &trace->spans[i];
+        bool is_slot = task_id_of(shape, span->task).kind < SLOT_KIND_COUNT;
+        if (is_slot && span->stream == STREAM_COMPUTE && span->rank < shape->stage_count)
+            work_s[span->rank] += 1e-9 * (double)(span->end_ns - span->start_ns);
+    }
+    return work_s;
+}
+
 // How long documents are follows from the files, which the plan did not know.
 static bool price_masks(struct arena *arena, struct rank *rank, struct err *err)
 {
@@ -394,6 +411,7 @@ int run_rank(struct arena *arena, const struct run_arguments *arguments, const s
         if (page) atomic_store(&heartbeat_of(page, place->rank)->saves, 1);
     }
     done = done && open_rank(arena, &rank, place, err) && open_training(arena, &rank, err);
+    if (done) options.stage_work_s = stage_work(arena, &rank);
     const struct run_request request = {
         .backend = rank.backend,
         .device = rank.device,

@@ -73,6 +73,8 @@ struct run_options {
     bool poison;           // fills what is not alive with NaN and checks guards round the arena;
                            // NaN of gradients without room in fp16 is taken for it
     const struct run_checkpoint *checkpoint;  // NULL: none are written
+    // [stage]: what a rank of it is predicted to work in a step; NULL: that is not of this machine.
+    const double *stage_work_s;
     int slow_rank;  // its own work takes `slow_ratio` as long as it does; a ratio of 0 or 1: none.
                     // On a
     double slow_ratio;            // back end that works beside the host none is made slow

@@ -135,6 +135,22 @@ system "cp -r $folder/slow/step-*" . ($moved // 'none') . " $folder/by-hand-2";
                           . "$folder/by-hand-2 --checkpoint-every 1000000 --resume");
 check('with the losses of that plan resumed by hand, to the bit',
       @$found > 0 && "@$found" eq "@$by_hand", $why);
+# Of a pipeline alone each stage has one rank, which is held against what is predicted.
+my ($failed, undef, $why_not) = meshwright("plan $folder/tiny.json local --gpus 2 --pp 2 --force",
+    '--schedule 1f1b --precision fp32 --seq-len 16 --global-batch 8 --micro-batch 1',
+    "--stack meshwright-cpu -o $folder/line.json");
+die $why_not if $failed;
+for my $case (['--slow-rank 1=100 --replan', 1], ['', 0]) {
+    remove_tree("$folder/line");
+    ($ended, undef, $said) = meshwright("run $folder/line.json --spawn --backend cpu --steps 300",
+        "$case->[0] --checkpoint $folder/line --checkpoint-every 1000000 --json");
+    my $start = 'meshwright run: rank 1 is slow and all wait for it: since step';
+    my $named = () = $said =~ /^$start [23] its own work takes \S+ times what is predicted for /mg;
+    my $all   = () = $said =~ /is slow/g;
+    my $moved = () = $said =~ /: goes over; the plan is /g;
+    check('a slow stage is named and worked around, and one that is not slow is not', $ended == 0
+          && $named == $case->[1] && $all == $case->[1] && $moved == $case->[1], $said);
+}
 refused('a rank to be made slow that is not there', '--slow-rank: must be between 0 and 3, found 4',
         '--slow-rank 4=2');
 refused('a factor that is none',

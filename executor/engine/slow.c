@@ -20,7 +20,8 @@ void slow_open(struct engine *engine)
     int *stages = ARENA_NEW(engine->arena, int, mesh->rank_count);
     for (int r = 0; r < mesh->rank_count; r++)
         stages[r] = stage_of(mesh, r);
-    engine->stragglers = stragglers_new(engine->arena, stages, mesh->rank_count);
+    engine->stragglers = stragglers_new(engine->arena, stages,
+                                        engine->request->options->stage_work_s, mesh->rank_count);
 }
 
 struct straggler slow_take(struct engine *engine, const int64_t *worked_ns, double step_s)

@@ -1,6 +1,8 @@
 #include "executor/straggler.h"
 #include "tests/support/test.h"
 
+#include <math.h>
+
 // Who is slow, and from when on: steps of two seconds, so that 20 of them decide.
 
 enum { RANKS = 6 };
@@ -30,7 +32,7 @@ static void one_that_lasts_is_named_once(void **state)
     static const int64_t EVEN[] = {100, 104, 102, 96}, SLOW[] = {100, 104, 150, 96};
     struct arena arena = {0};
     int when = 0;
-    struct stragglers *of = stragglers_new(&arena, STAGES, RANKS);
+    struct stragglers *of = stragglers_new(&arena, STAGES, NULL, RANKS);
     assert_int_equal(play(of, 1, 100, EVEN, &when).rank, -1);
     struct straggler found = play(of, 101, 300, SLOW, &when);
     assert_int_equal(found.rank, 2);
@@ -51,7 +53,7 @@ static void what_does_not_last_is_not(void **state)
                          LITTLE[] = {100, 119, 100, 100};
     struct arena arena = {0};
     int when = 0;
-    struct stragglers *of = stragglers_new(&arena, STAGES, RANKS);
+    struct stragglers *of = stragglers_new(&arena, STAGES, NULL, RANKS);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(play(of, 20 * i, 20 * i + 18, SLOW, &when).rank, -1);
         assert_int_equal(play(of, 20 * i + 19, 20 * i + 19, EVEN, &when).rank, -1);
@@ -72,7 +74,7 @@ static void two_are_both_named(void **state)
 {
     (void)state;
     struct arena arena = {0};
-    struct stragglers *of = stragglers_new(&arena, STAGES, RANKS);
+    struct stragglers *of = stragglers_new(&arena, STAGES, NULL, RANKS);
     const int64_t works_ns[RANKS] = {300, 100, 400, 100, 1, 1};
     for (int step = 1; step < STRAGGLER_STEPS; step++)
         assert_int_equal(stragglers_take(of, step, works_ns, STEP_S).rank, -1);
@@ -91,7 +93,7 @@ static void of_two_the_slower_is_named(void **state)
     (void)state;
     static const int PAIR[] = {3, 3};
     struct arena arena = {0};
-    struct stragglers *of = stragglers_new(&arena, PAIR, 2);
+    struct stragglers *of = stragglers_new(&arena, PAIR, NULL, 2);
     const int64_t works_ns[] = {130, 100}, unknown_ns[] = {130, 0};
     int named = 0;
     for (int step = 1; step < 100; step++) {
@@ -104,6 +106,35 @@ static void of_two_the_slower_is_named(void **state)
     arena_free(&arena);
 }
 
+// Stages of 10, 20, 30 and 40 predicted seconds, the second with two ranks. Beside 100, 200 and 390
+// the third works 650 in place of 300: 650 / 30 is 2.17 times the lower median of 10, 10 and 9.75.
+static void one_that_is_alone_is_held_against_what_is_predicted(void **state)
+{
+    (void)state;
+    static const int FOUR[] = {0, 1, 1, 2, 3};
+    static const double WORK_S[] = {10, 20, 30, 40};
+    static const int64_t SLOW[] = {100, 200, 200, 650, 390}, FAST[] = {100, 200, 200, 590, 390};
+    struct arena arena = {0};
+    struct stragglers *of = stragglers_new(&arena, FOUR, WORK_S, 5);
+    for (int step = 1; step <= 100; step++)
+        assert_int_equal(stragglers_take(of, step, FAST, STEP_S).rank, -1);
+    struct straggler found = {.rank = -1};
+    for (int step = 101; step <= 100 + STRAGGLER_STEPS; step++) {
+        assert_int_equal(found.rank, -1);
+        found = stragglers_take(of, step, SLOW, STEP_S);
+    }
+    assert_int_equal(found.rank, 3);
+    assert_true(found.is_alone && !found.is_over && found.since_step == 101);
+    assert_true(fabs(found.ratio - 650.0 / 30 / 10) < 1e-9);
+    found = stragglers_take(of, 200, FAST, STEP_S);
+    assert_true(found.rank == 3 && found.is_over && found.is_alone);
+    // Without what is predicted nobody is judged.
+    of = stragglers_new(&arena, FOUR, NULL, 5);
+    for (int step = 1; step <= 100; step++)
+        assert_int_equal(stragglers_take(of, step, SLOW, STEP_S).rank, -1);
+    arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +142,7 @@ int main(void)
         cmocka_unit_test(what_does_not_last_is_not),
         cmocka_unit_test(two_are_both_named),
         cmocka_unit_test(of_two_the_slower_is_named),
+        cmocka_unit_test(one_that_is_alone_is_held_against_what_is_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
