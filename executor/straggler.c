@@ -94,7 +94,8 @@ static void judge_alone(struct stragglers *stragglers, int64_t step, double step
     for (int i = 0; i < count; i++) {
         double predicted_s = stragglers->stage_work_s[stages[i].works->stage];
         if (predicted_s <= 0) return;
-        stages[i].pace = (double)stages[i].works[(stages[i].count - 1) / 2].ns / predicted_s;
+        const struct work *median = &stages[i].works[(stages[i].count - 1) / 2];
+        stages[i].pace = (double)median->ns / predicted_s;
     }
     qsort(stages, (size_t)count, sizeof *stages, by_pace);
     for (int i = 0; i < count && count > 1; i++) {
