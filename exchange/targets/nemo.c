@@ -58,9 +58,11 @@ static void prepare(struct settings *settings)
     recipe_prepare(SECTIONS, settings);
 }
 
+// What is never there is so of every recipe; what a plan has and cannot use is not told.
 static bool matters(const struct facts *facts, const char *name)
 {
-    if (strcmp(name, "overlap.ep") != 0) return true;
+    const char *overlap = facts_get(facts, "overlap.ep");
+    if (strcmp(name, "overlap.ep") != 0 || (overlap && strcmp(overlap, "off") == 0)) return true;
     const char *recompute = facts_get(facts, "recompute");
     bool is_whole = recompute && strncmp(recompute, "full", 4) == 0;
     return !is_whole && (facts_is_neutral(facts, "pp") || !facts_is_neutral(facts, "vpp"));
