@@ -40,9 +40,9 @@ static const struct recipe_section SECTIONS[] = {
 static const struct exchange_row ROWS[] = {
     {"+", NULL, OVERLAP "_target_=megatron.bridge.training.comm_overlap.CommOverlapConfig",
      "made anew where the recipe has none", NULL},
-#include "exchange/targets/bridge_rows.inc"
     {"overlap.ep", "on", TP_OVERLAP "overlap_moe_expert_parallel_comm=true",
      "exchanges of experts beside the other half of a micro-batch", NULL},
+#include "exchange/targets/bridge_rows.inc"
     {"+seq_len", NULL, "dataset.seq_length={}", NULL, NULL},
     {"+", NULL, TP_OVERLAP "tp_comm_overlap=false", NULL, &NO_OVERLAP_FORM},
     {"precision", "bf16", "mixed_precision=bf16_mixed", "precision", NULL},
