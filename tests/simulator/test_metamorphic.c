@@ -194,11 +194,29 @@ static void the_order_of_node_entries_is_no_matter(void **state)
     }
 }
 
+// Rooms that gradients and weights of a bucket pass may be more than the states that leave, where
+// a rank has so few of them that all fit into one bucket: by so much a stage may need more.
+static int64_t rooms_beyond(const struct random_question *before,
+                            const struct random_question *after)
+{
+    int64_t most = 0;
+    for (int s = 0; s < before->evaluation.program->shape.stage_count; s++) {
+        const struct memory_parts *a = &before->evaluation.stage_memory[s];
+        const struct memory_parts *b = &after->evaluation.stage_memory[s];
+        int64_t more =
+            b->buffers_bytes - a->buffers_bytes - (a->optimizer_bytes - b->optimizer_bytes);
+        most = more > most ? more : most;
+    }
+    return most;
+}
+
 static void check_not_larger(const char *what, const struct random_question *before,
                              const struct random_question *after)
 {
     const struct prediction *a = &before->evaluation.prediction, *b = &after->evaluation.prediction;
-    if (b->peak_bytes <= a->peak_bytes && b->reserved_bytes <= a->reserved_bytes) return;
+    int64_t rooms = rooms_beyond(before, after);
+    if (b->peak_bytes <= a->peak_bytes + rooms && b->reserved_bytes <= a->reserved_bytes + rooms)
+        return;
     random_question_print(before);
     print_error("%s: allocated %lld -> %lld, reserved %lld -> %lld\n", what,
                 (long long)a->peak_bytes, (long long)b->peak_bytes, (long long)a->reserved_bytes,
