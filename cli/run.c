@@ -15,11 +15,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { STEPS_MAX = 1000000000 };
 
@@ -222,6 +224,18 @@ static int replay(struct arena *arena, const struct run_arguments *arguments,
     return exit_status(err);
 }
 
+// The scores are written behind the last step: a folder that is not there is found in front.
+static bool check_logits(const char *path, const struct graph *graph, struct err *err)
+{
+    char folder[PATH_MAX];
+    if (!path) return true;
+    if (!run_check_logits(graph, err)) return false;
+    if ((size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder)
+        return err_set(err, ERR_USAGE, "--logits: its name is too long");
+    if (access(dirname(folder), W_OK) == 0) return true;
+    return err_set(err, ERR_SYSTEM, "--logits %s: %s", path, strerror(errno));
+}
+
 // Before the first rank is started; those that were look for themselves.
 static bool check_data(struct arena *arena, const struct run_arguments *arguments,
                        const struct run_job *job, const struct launch_place *place, struct err *err)
@@ -229,7 +243,7 @@ static bool check_data(struct arena *arena, const struct run_arguments *argument
     enum run_data data = training_data(&arguments->training);
     struct corpus corpus;
     if (!run_check_data(job->evaluation.graph, data, err)) return false;
-    if (arguments->logits && !run_check_logits(job->evaluation.graph, err)) return false;
+    if (!check_logits(arguments->logits, job->evaluation.graph, err)) return false;
     if (data != DATA_CORPUS || place->is_launched) return true;
     if (!training_open(arena, &arguments->training, job->evaluation.graph, &job->request.workload,
                        arguments->seed, true, &corpus, err))

@@ -81,6 +81,7 @@ write_text("$folder/mine", "not ours\n");
 check('what is not ours stays', $status == 2 && text_of("$folder/mine") eq "not ours\n", $errors);
 ($status, $out, $errors) =
     meshwright("run $folder/plan.json $run --steps 1 --logits $folder/none/scores");
-check('a missing folder is one line', $status == 4
-      && index($errors, "none/scores.partial: No such file or directory\n") >= 0, $errors);
+check('a missing folder is one line, before any step', $status == 4 && $out eq ''
+      && $errors =~ m{^meshwright run: --logits \S+/none/scores: No such file or directory\n\z},
+      $errors);
 checked();
