@@ -1,7 +1,7 @@
 # make          builds build/meshwright
 # make demo     plans and simulates one shipped model, from a bare Debian on
 # make test     unit, transcript and style tests, from a bare Debian on
-# make check    test under sanitizers, clang, clang-tidy, clang-format, a short fuzz
+# make check    the long tests, sanitizers, clang, clang-tidy, clang-format, a short fuzz
 # make mutants  plants faults, one at a time, and counts those that unit tests find
 # make bench    speed
 # make accuracy scores predictions against published runs; UPDATE=1 accepts the figures
@@ -85,8 +85,8 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: deb wheel all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle \
         wasm install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
-        test_programs check_draws check_sanitized check_clang check_tidy check_format check_sdpa \
-        check_planted check_simulation check_fuzz check_abi FORCE
+        test_programs check_draws check_long check_sanitized sanitized check_clang check_tidy \
+        check_format check_sdpa check_planted check_simulation check_fuzz check_abi FORCE
 .SECONDARY:
 
 # Beside the planner's module: the runs that reports set beside a plan.
@@ -388,9 +388,20 @@ test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fai
                $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
                $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare $(SHADOWED) $(if $(EMCC),$(MODULE))
 
+# What takes longest is left to `make check`, which runs each of these once, most of them with
+# sanitizers: with them `make test` would take three times as long.
+LONG_SCRIPTS = adding calibrate_cuda deep device_memory executed gpu_run install io_fail \
+               io_fail_runs joined local malloc_fail names planted report reshard restart run \
+               run_nodes schema schemas strategy terminal trace training validate whatif \
+               whatif_modes
+LONG_PROGRAMS = anchor calibrate_device communicator_mpi cuda_sdpa default_stack exchange fit \
+                fusion index_sets metamorphic offload place_fewest proof proof_drawn reference \
+                run_bits run_experts run_families run_grid run_half run_half_bits run_nccl \
+                run_offload run_random run_scan run_video search streams whatif_between
+LONG = $(LONG_SCRIPTS:%=tests/%.t) $(LONG_PROGRAMS:%=$(BUILD)/tests/test_%)
 test: deps
 	@$(QUIET_MAKE) test_programs
-	@$(PROVE) $(TESTS) $(SCRIPTS)
+	@$(PROVE) $(filter-out $(LONG),$(TESTS) $(SCRIPTS))
 
 # Plants single-line faults and counts those that a unit test finds; MUTANTS='--count 500 --seed 1'
 # and other options: tests/mutants.pl.
@@ -410,20 +421,29 @@ mutant_judges:
 	@CC='$(CC)' COMPILE='$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS))' \
 	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
-check: check_deps accuracy check_format check_clang check_tidy check_sdpa check_planted \
+check: check_deps check_long accuracy check_format check_clang check_tidy check_sdpa check_planted \
        check_draws check_abi check_sanitized check_fuzz
+
+# The long tests that sanitizers do not run.
+check_long: check_deps
+	@$(QUIET_MAKE) test_programs
+	@$(PROVE) $(filter-out $(SANITIZED),$(LONG))
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
 	    $(wildcard $(addsuffix /*.[ch],$(FOLDERS) wasm) \
 	               $(addsuffix /*/*.[ch],$(FOLDERS) tests)) $(CUDA_KERNELS)
 
+# Without nvcc, which has compiled the kernels: clang reads them as C, as the emulation does.
+CUDA_FOR_CLANG = $(if $(HAVE_NVCC),$(CUDA_SOURCES:%.c=build/clang/%.cuda.o)) \
+                 $(if $(HAVE_NCCL),$(NCCL_SOURCES:%.c=build/clang/%.cuda.o))
 check_clang: check_deps
-	@$(QUIET_MAKE) BUILD=build/clang CC=clang test_programs bench_programs
+	@$(QUIET_MAKE) BUILD=build/clang CC=tests/clang_warns.sh HAVE_NVCC= HAVE_NCCL= \
+	    test_programs bench_programs $(CUDA_FOR_CLANG)
 
-# The analyzer gives a function up after so many states: a third of clang's default, for a third of
-# the time. TIDY_STATES=225000 is the default.
-TIDY_STATES ?= 75000
+# The analyzer gives a function up after so many states: an eighth of clang's default, for a fifth
+# of the time. TIDY_STATES=225000 is the default.
+TIDY_STATES ?= 30000
 TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -I$(GENERATED) \
              -Xclang -analyzer-config -Xclang max-nodes=$(TIDY_STATES)
 # $(1): what its compiler is told beside these; $(2): further options of clang-tidy.
@@ -468,14 +488,22 @@ check_draws: check_deps
 	@MESHWRIGHT_CASES=40 $(PROVE) $(DRAWN:%=$(BUILD)/tests/test_%)
 	@MESHWRIGHT_CASES=1500 $(PROVE) $(DRAWN_OFTEN:%=$(BUILD)/tests/test_%)
 
-# Of the scripts those that run the binary in ways that no other does: not what reads sources, looks
-# at pages, installs or asks the same code once more. Warnings are those of the plain builds: with
-# sanitizers gcc has false ones.
-UNSANITIZED = adding cuda_resources gpu_bundle install kernels_account layers links names no_cuda \
-              output readme report schemas terminal tidy validate wasm what_if whatif_modes
+# Everything that is read, kept in memory or run by ranks; not what reads sources, looks at pages,
+# installs, asks the same code once more or counts for long in one loop. Warnings are those of the
+# plain builds: with sanitizers gcc has false ones.
+UNSANITIZED_SCRIPTS = adding calibrate_cuda cuda_resources gpu_bundle gpu_run install joined \
+                      kernels_account layers links local names no_cuda output readme report \
+                      restart run_nodes schema schemas strategy terminal tidy validate wasm \
+                      what_if whatif whatif_modes
+UNSANITIZED_PROGRAMS = anchor cuda_sdpa fit fusion index_sets metamorphic proof_drawn \
+                       whatif_between
+SANITIZED = $(filter-out $(UNSANITIZED_SCRIPTS:%=tests/%.t) \
+                $(UNSANITIZED_PROGRAMS:%=$(BUILD)/tests/test_%),$(TESTS) $(SCRIPTS))
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' \
-	    CFLAGS='-O1 -g' WARNINGS=-w SCRIPTS='$(filter-out $(UNSANITIZED:%=tests/%.t),$(SCRIPTS))' test
+	    CFLAGS='-O1 -g1' WARNINGS=-w sanitized
+sanitized: test_programs
+	@$(PROVE) $(SANITIZED)
 
 # Start-up, heartbeats, checkpoints and restarts in worlds made of 100,000 seeds each (75 s of one
 # core); a failure prints its seed, and `build/tests/test_X SEED` runs that one again.
@@ -487,7 +515,7 @@ check_simulation: $(SIMULATED)
 FUZZ_SHARE = $$(($(FUZZ_SECONDS) / $(words $(FUZZERS)) + 1))
 FUZZ_SEEDS = tests/data topologies models/zoo cost_models/stacks
 check_fuzz: check_deps
-	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang $(FUZZERS) \
+	@$(QUIET_MAKE) BUILD=build/fuzz CC=clang CFLAGS='-O1 -g1' $(FUZZERS) \
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
 	@for fuzzer in $(FUZZERS); do \
 	    mkdir -p $$fuzzer.corpus && echo $$fuzzer && \

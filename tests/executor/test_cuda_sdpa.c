@@ -15,7 +15,7 @@
 // check`, which sets MESHWRIGHT_CASES. Where CUDA or cuDNN is not installed there is nothing to
 // ask.
 
-enum { SHAPE_MAX = 512, SEQ = 2048, CASES = 2 };
+enum { SHAPE_MAX = 512, SEQ = 2048, CASES = 2, PART_MAX = 16 };
 
 struct sdpa_case {
     char name[96];
@@ -77,30 +77,47 @@ static void read_zoo(struct arena *arena, struct shapes *shapes)
     }
 }
 
-// Writes the questions to a file, asks, and reads the answers.
-static void ask(const char *folder, const struct shapes *shapes)
+// A process that asks a part of the questions, which it reads from a file.
+struct asked {
+    char questions[64];
+    int count;
+    FILE *answers;
+};
+
+// Every parts-th shape of those that are asked, from the part-th on.
+static void write_questions(struct asked *asked, const struct shapes *shapes, int part, int parts)
 {
-    char command[3 * PATH_MAX], path[] = "/tmp/meshwright_shapes_XXXXXX", line[256];
-    int file = mkstemp(path), lines = 0, missing = 0;
-    FILE *questions = fdopen(file, "w");
-    assert_non_null(questions);
+    snprintf(asked->questions, sizeof asked->questions, "/tmp/meshwright_shapes_XXXXXX");
+    FILE *file = fdopen(mkstemp(asked->questions), "w");
+    assert_non_null(file);
     const char *wanted = getenv("MESHWRIGHT_CASES");
     int cases = wanted ? atoi(wanted) : CASES;
-    int step = shapes->count > cases ? shapes->count / cases : 1, asked = 0;
-    for (int i = 0; i < shapes->count; i += step, asked++) {
+    int step = shapes->count > cases ? shapes->count / cases : 1;
+    for (int i = part * step; i < shapes->count; i += parts * step, asked->count++) {
         const struct sdpa_case *s = &shapes->at[i];
-        fprintf(questions, "%d 1 %lld %lld %d %d %lld %lld %d\n", i, (long long)s->heads,
+        fprintf(file, "%d 1 %lld %lld %d %d %lld %lld %d\n", i, (long long)s->heads,
                 (long long)s->kv_heads, SEQ, SEQ, (long long)s->width, (long long)s->value_width,
                 s->causal);
     }
-    fclose(questions);
+    fclose(file);
+}
+
+static void start_asking(struct asked *asked, const char *folder)
+{
+    char command[3 * PATH_MAX];
     snprintf(command, sizeof command,
              "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "  // cuDNN keeps what it has made
              "LD_LIBRARY_PATH=%s/stub:$LD_LIBRARY_PATH %s/sdpa_shapes <%s",
-             folder, folder, path);
-    FILE *answers = popen(command, "r");
-    assert_non_null(answers);
-    for (int index, is_made; fgets(line, sizeof line, answers); lines++) {
+             folder, folder, asked->questions);
+    asked->answers = popen(command, "r");
+    assert_non_null(asked->answers);
+}
+
+static void read_answers(struct asked *asked, const struct shapes *shapes)
+{
+    char line[256];
+    int lines = 0, missing = 0;
+    for (int index, is_made; fgets(line, sizeof line, asked->answers); lines++) {
         char direction[16];
         assert_int_equal(sscanf(line, "%d %15s %d", &index, direction, &is_made), 3);
         const struct sdpa_case *s = &shapes->at[index];
@@ -111,11 +128,26 @@ static void ask(const char *folder, const struct shapes *shapes)
         }
         missing += !is_made;
     }
-    int status = pclose(answers);
-    unlink(path);
+    int status = pclose(asked->answers);
+    unlink(asked->questions);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
-    assert_int_equal(lines, 4 * asked);  // dense and packed
+    assert_int_equal(lines, 4 * asked->count);  // dense and packed
     assert_int_equal(missing, 0);
+}
+
+// The shapes are shared out among as many processes as there are cores.
+static void ask(const char *folder, const struct shapes *shapes)
+{
+    struct asked asked[PART_MAX] = {0};
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN), parts = cores < PART_MAX ? cores : PART_MAX;
+    assert_true(parts > 0);
+    for (int i = 0; i < parts; i++) {
+        write_questions(&asked[i], shapes, i, parts);
+        start_asking(&asked[i], folder);
+    }
+    for (int i = 0; i < parts; i++) {
+        read_answers(&asked[i], shapes);
+    }
 }
 
 static void cudnn_makes_plans_for_the_attention_of_the_zoo(void **state)
