@@ -17,6 +17,9 @@ delete $ENV{COLUMNS};
 
 write_text("$folder/dense.json", $json->encode({model_type => 'gpt2', n_embd => 32, n_head => 4,
     n_layer => 4, n_positions => 32, vocab_size => 512}));
+# Parts of its MLP are 11, 11, 11 and 9 wide on four ranks.
+write_text("$folder/odd.json", $json->encode({model_type => 'gpt2', n_embd => 32, n_head => 4,
+    n_layer => 2, n_positions => 32, n_inner => 42, vocab_size => 512}));
 write_text("$folder/moe.json", $json->encode({model_type => 'mixtral', vocab_size => 512,
     hidden_size => 32, intermediate_size => 32, num_hidden_layers => 2, num_attention_heads => 4,
     num_key_value_heads => 2, num_local_experts => 8, num_experts_per_tok => 2}));
@@ -58,7 +61,8 @@ my %KEYS = (
         capacity_factor => [map { {value => $_, %moe} } 0.5, 1.25],
     },
     parallel => {
-        tp => [{value => 2}], cp => [{value => 2}], dp => [{value => 2}],
+        tp => [{value => 2}, {value => 4, model => 'odd', '--gpus' => 4, '--dp' => 1}],
+        cp => [{value => 2}], dp => [{value => 2}],
         pp => [{@PIPE, value => 2}],
         ep => [{%moe, value => 2, '--expert-imbalance' => 4}],
         etp => [{%moe, value => 2, '--ep' => 2, '--expert-imbalance' => 4}],

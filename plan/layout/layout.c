@@ -76,6 +76,47 @@ int64_t layout_local_elements(const struct layout *layout, const struct mesh *me
     return layout_local_size(layout, mesh, DIM_FLAT, elements);
 }
 
+static struct slice part_of(int64_t size, int64_t parts, int64_t part)
+{
+    int64_t each = divide_up(size, parts);
+    int64_t first = part * each < size ? part * each : size;
+    return (struct slice){first, each < size - first ? each : size - first};
+}
+
+static struct slice with_halo(struct slice own, struct halo halo, int64_t size)
+{
+    int64_t first = own.first > halo.lo ? own.first - halo.lo : 0;
+    int64_t end = own.first + own.count + halo.hi;
+    return (struct slice){first, (end < size ? end : size) - first};
+}
+
+static double mean_size(const struct layout *layout, const struct mesh *mesh, enum dim dim,
+                        int64_t size)
+{
+    int64_t parts = 1, held = 0;
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (layout->of[i] == (int8_t)dim) parts *= mesh->axes[i].size;
+    }
+    struct halo halo = halo_of(layout, dim);
+    if (parts == 1 || halo.lo + halo.hi == 0) return (double)size / (double)parts;
+    for (int64_t part = 0; part < parts; part++)
+        held += with_halo(part_of(size, parts, part), halo, size).count;
+    return (double)held / (double)parts;
+}
+
+double layout_mean_elements(const struct layout *layout, const struct mesh *mesh,
+                            const struct tensor *tensor, int64_t batch, int64_t seq)
+{
+    double elements = 1;
+    assert(tensor->density <= 0 && !layout_axes_on(layout, DIM_FLAT));
+    // Axes that part one dim part no other: the mean of the product is that of the means.
+    for (int i = 0; i < tensor->rank; i++) {
+        const struct extent *extent = &tensor->extents[i];
+        elements *= mean_size(layout, mesh, extent->dim, extent_size(extent, batch, seq));
+    }
+    return elements;
+}
+
 // Of tokens tx owns the outer digit and ty or tz, which are gathered and scattered within it, the
 // inner one; of features tx, over which stored parameters are gathered, the inner one.
 static bool is_outer_on_grid(enum dim dim, enum grid_axis a, enum grid_axis b)
@@ -120,9 +161,7 @@ struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, 
         part += weight * mesh_coordinate(mesh, i, rank);
         parts *= mesh->axes[i].size;
     }
-    int64_t each = divide_up(size, parts);
-    int64_t first = part * each < size ? part * each : size;
-    return (struct slice){first, each < size - first ? each : size - first};
+    return part_of(size, parts, part);
 }
 
 struct slice layout_held(const struct layout *layout, const struct mesh *mesh, enum dim dim,
@@ -131,9 +170,7 @@ struct slice layout_held(const struct layout *layout, const struct mesh *mesh, e
     struct slice own = layout_slice(layout, mesh, dim, size, rank);
     struct halo halo = halo_of(layout, dim);
     if (!layout_axes_on(layout, dim)) return own;
-    int64_t first = own.first > halo.lo ? own.first - halo.lo : 0;
-    int64_t end = own.first + own.count + halo.hi;
-    return (struct slice){first, (end < size ? end : size) - first};
+    return with_halo(own, halo, size);
 }
 
 const char *collective_name(enum collective collective)

@@ -38,10 +38,14 @@ unsigned layout_partial_axes(const struct layout *layout);
 // the rank that has most of one: of two ranks neither has neighbours on both sides.
 int64_t layout_local_size(const struct layout *layout, const struct mesh *mesh, enum dim dim,
                           int64_t size);
-// Elements one rank holds on average, of a ragged tensor those that exist; axes on DIM_FLAT divide
-// the product of the others.
+// Elements that the rank with most of them holds, of a ragged tensor those that exist on the mean
+// rank; axes on DIM_FLAT divide the product of the others.
 int64_t layout_local_elements(const struct layout *layout, const struct mesh *mesh,
                               const struct tensor *tensor, int64_t batch, int64_t seq);
+
+// Elements that the mean rank holds: no tensor with ragged rows, and no layout on DIM_FLAT.
+double layout_mean_elements(const struct layout *layout, const struct mesh *mesh,
+                            const struct tensor *tensor, int64_t batch, int64_t seq);
 
 // What a rank holds of a dim of `size`: the last ranks get less, or nothing, when it does not
 // divide.

@@ -1,5 +1,7 @@
 #include "plan/script/graph.h"
 
+#include <math.h>
+
 struct building {
     struct arena *arena;
     const struct program *program;
@@ -54,17 +56,23 @@ static bool is_in_state(const struct program *program, const struct block_progra
     return tensor->role == TENSOR_PARAMETER_GRADIENT && !program->storage[kind].gradient_axes;
 }
 
+// A tensor as its layout has it, element by element.
+static bool is_plain(const struct block_program *block, int b)
+{
+    const struct buffer *buffer = &block->buffers[b];
+    return buffer->tensor >= 0 && !buffer->packed && !buffer->cast && !is_ragged(block, b);
+}
+
 // Of what is streamed past the kernel that works on it all, though memory holds two pieces.
 static double buffer_bytes(const struct program *program, const struct block_program *block, int b)
 {
     const struct buffer *buffer = &block->buffers[b];
-    if (buffer->tensor < 0 || buffer->packed || buffer->cast || is_ragged(block, b))
-        return (double)buffer->bytes;
+    if (!is_plain(block, b)) return (double)buffer->bytes;
     const struct tensor *tensor = &block->block->tensors[buffer->tensor];
     const struct parallel *parallel = &program->parallel;
     int64_t batch = (int64_t)parallel->micro_batch * parallel->degree[AXIS_DP];
-    return (double)layout_local_elements(&buffer->layout, &program->mesh, tensor, batch,
-                                         program->workload.seq_len) *
+    return layout_mean_elements(&buffer->layout, &program->mesh, tensor, batch,
+                                program->workload.seq_len) *
            (double)lower_element_bytes(tensor->element, program->workload.precision);
 }
 
@@ -112,11 +120,24 @@ static double choice_bytes(const struct program *program, const struct block_pro
     return (double)words * sizeof(int64_t) * mesh_size(&program->mesh, axes);
 }
 
+// Payload of the mean rank, where that of the fullest is known: a last part may be smaller than the
+// others, and an image's first and last strip have one neighbour.
+static double mean_payload(const struct program *program, const struct block_program *block,
+                           const struct instr *instr)
+{
+    int from = instr->inputs[0], to = instr->outputs[0];
+    bool is_box = instr->inner == 0 && is_plain(block, from) && is_plain(block, to);
+    if (!is_box || instr->collective == COLLECTIVE_ALL_TO_ALL) return (double)instr->bytes;
+    double before = buffer_bytes(program, block, from), after = buffer_bytes(program, block, to);
+    if (instr->collective == COLLECTIVE_SEND_RECV) return fabs(before - after);
+    return instr->collective == COLLECTIVE_ALL_GATHER ? after : before;
+}
+
 // Payload as the engine counts it: of what is streamed the parts that are handed on.
 static void add_payload(const struct program *program, const struct block_program *block,
                         const struct instr *instr, struct graph_task *task)
 {
-    double bytes = (double)instr->bytes;
+    double bytes = mean_payload(program, block, instr);
     int from = instr->inputs[0];
     bool is_flat = block->buffers[from].tensor < 0;
     bool is_reduced = is_flat && instr->parameter && !instr_gathers(instr);

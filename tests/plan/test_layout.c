@@ -2,6 +2,8 @@
 
 #include "plan/layout/layout.h"
 
+#include <math.h>
+
 // Beside the table of the design, a simulation by brute force: every rank holds counters of a small
 // tensor, the changes that layout_change names are carried out on them, and each rank must then
 // hold what the wanted layout says, every partial sum added exactly once.
@@ -314,6 +316,29 @@ static void local_sizes_round_up(void **state)
     assert_int_equal(layout_local_elements(&flat, &mesh, &tensor, 1, 1), 1);
 }
 
+// Of 13 in six parts the ranks hold 3, 3, 3, 3, 1 and nothing, of 5 in two parts 3 and 2. With one
+// row more on each side they hold 4, 5, 5, 5, 2 and, of the last one's neighbour, 1.
+static void the_mean_rank_holds_what_all_hold_shared_out(void **state)
+{
+    (void)state;
+    struct mesh mesh = small_mesh();
+    struct tensor tensor = {.rank = 2, .extents = {{DIM_SEQ, 0}, {DIM_HIDDEN, 5}}};
+    struct layout layout = {.of = {DIM_SEQ, DIM_SEQ, DIM_HIDDEN}};
+    double mean = layout_mean_elements(&layout, &mesh, &tensor, 1, 13);
+    assert_true(fabs(mean - 13.0 / 6 * 5 / 2) < 1e-12);
+    assert_int_equal(layout_local_elements(&layout, &mesh, &tensor, 1, 13), 3 * 3);
+
+    struct tensor rows = {.rank = 1, .extents = {{DIM_HEIGHT, 13}}};
+    struct layout strips = {.of = {DIM_HEIGHT, DIM_HEIGHT, LAYOUT_WHOLE}};
+    *layout_halo(&strips, DIM_HEIGHT) = (struct halo){.lo = 1, .hi = 1};
+    int64_t held = 0;
+    for (int rank = 0; rank < RANKS; rank++)
+        held += layout_held(&strips, &mesh, DIM_HEIGHT, 13, rank).count;
+    assert_int_equal(held, RANKS / 6 * (4 + 5 + 5 + 5 + 2 + 1));
+    mean = layout_mean_elements(&strips, &mesh, &rows, 1, 1);
+    assert_true(fabs(mean - (double)held / RANKS) < 1e-12);
+}
+
 static void slices_of_all_ranks_cover_a_dim_once(void **state)
 {
     (void)state;
@@ -343,6 +368,7 @@ int main(void)
         cmocka_unit_test(what_joins_a_dim_last_is_its_inner_digit),
         cmocka_unit_test(slices_come_first_and_gathers_last),
         cmocka_unit_test(local_sizes_round_up),
+        cmocka_unit_test(the_mean_rank_holds_what_all_hold_shared_out),
         cmocka_unit_test(slices_of_all_ranks_cover_a_dim_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
