@@ -61,6 +61,8 @@ static int put_pins(struct plan_arguments *a, struct option *options)
 {
     const struct option rows[] = {
         {"--stages", OPTION_TEXT, &a->stages, "layers of each stage", "10,12,12,10", 0, 0},
+        {"--stage-tp", OPTION_TEXT, &a->stage_tp,
+         "tp of each stage, where stages have meshes of their own (auto: searched)", "4,2,2", 0, 0},
         {"--replica-batches", OPTION_TEXT, &a->replica_batches,
          "micro-batches of each replica (rank of dp), where they differ", "5,5,3,3", 0, 0},
         {"--forbid", OPTION_TEXTS, &a->forbid, "exclude a value, may be repeated", "KEY=VALUE", 0,
@@ -181,6 +183,11 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
     }
     if (arguments->stages && !read_numbers(arena, "--stages", arguments->stages, 0,
                                            &pins->stage_layers, &pins->stage_layers_count, err))
+        return false;
+    pins->search_stage_tp = arguments->stage_tp && strcmp(arguments->stage_tp, "auto") == 0;
+    if (arguments->stage_tp && !pins->search_stage_tp &&
+        !read_numbers(arena, "--stage-tp", arguments->stage_tp, 1, &pins->stage_tp,
+                      &pins->stage_tp_count, err))
         return false;
     return !arguments->replica_batches ||
            read_numbers(arena, "--replica-batches", arguments->replica_batches, 1,

@@ -6,6 +6,7 @@
 // What ranks look at. Micro-batches are alike, so that sequences of one say all.
 struct wants {
     const struct input_request *request;
+    const struct program *seen;       // as the stage of the rank sees it
     int64_t batch;                    // sequences of a micro-batch of all ranks
     bool *has_any;                    // [block] whether a rank that runs it looks at any
     int *by_rank, *by_host, *by_all;  // [batch] the last rank or host, from 1, that wants it
@@ -28,7 +29,7 @@ static void want(int *marks, int mark, int64_t sequence, int64_t *count)
 static void want_buffer(struct wants *wants, const struct block_program *block, int buffer,
                         int rank, int host)
 {
-    const struct program *program = wants->request->program;
+    const struct program *program = wants->seen;
     const struct buffer *of = &block->buffers[buffer];
     const struct tensor *tensor = &block->block->tensors[of->tensor];
     // Places in a sequence are of no sequence.
@@ -59,19 +60,13 @@ static void want_block(struct wants *wants, const struct block_program *block, i
     }
 }
 
-static int stage_of(const struct program *program, int rank)
-{
-    for (int axis = 0; axis < program->mesh.axis_count; axis++) {
-        if (program->mesh.axes[axis].parent == AXIS_PP)
-            return mesh_coordinate(&program->mesh, axis, rank);
-    }
-    return 0;
-}
-
 static void want_rank(struct wants *wants, int rank, int host)
 {
     const struct program *program = wants->request->program;
-    int chunks = program->shape.chunk_count, first = stage_of(program, rank) * chunks;
+    struct program room;
+    int stage = program_stage_of(program, rank);
+    int chunks = program->shape.chunk_count, first = stage * chunks;
+    wants->seen = program_at(program, stage, &room);
     wants->rank_count = 0;
     for (int i = first; i < first + chunks; i++) {
         const struct program_chunk *chunk = &program->chunks[program->class_of[i]];

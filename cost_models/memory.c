@@ -3,6 +3,7 @@
 #include "plan/passes.h"
 
 #include <assert.h>
+#include <math.h>
 
 enum { SHAPE_MAX = 64 };
 
@@ -39,11 +40,6 @@ struct logits {
     double gradient_bytes;
     bool saved;
 };
-
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
 
 static double larger(double a, double b)
 {
@@ -293,7 +289,7 @@ static void add_heaviest(const struct program *program, const struct chunk_bytes
         const struct schedule_in_flight *moment = &in_flight.moments[i * chunk_count];
         struct chunk_bytes found = weigh(&weights, moment, chunk_count);
         double moved = moves ? moved_at(bytes, moment, chunk_count) : 0;
-        double transit = smaller(room, moved);
+        double transit = fmin(room, moved);
         holding->moved_bytes = larger(holding->moved_bytes, moved);
         if (found.saved + found.logits + transit <= worst.saved + worst.logits + worst_transit)
             continue;
@@ -340,9 +336,11 @@ static struct holding holding_of(const struct program *program, const struct sta
     return holding;
 }
 
-void memory_of_chunks(const struct program *program, const struct stack *stack, int stage,
+void memory_of_chunks(const struct program *of, const struct stack *stack, int stage,
                       struct memory_in_flight *in_flight)
 {
+    struct program room;
+    const struct program *program = program_at(of, stage, &room);
     for (int i = 0; i < program->shape.chunk_count; i++) {
         int class = program->class_of[stage * program->shape.chunk_count + i];
         const struct program_chunk *chunk = &program->chunks[class];
@@ -445,7 +443,7 @@ static void offload_parts(const struct program *program, const struct stack *sta
     tier_bytes[offload->optimizer] += states * host_state_bytes;
     if (offload->optimizer != TIER_DEVICE) {
         double gradient_bytes = stack_gradient_bytes(stack, precision);
-        double bucket = smaller(memory_bucket_bytes(program, stack) / gradient_bytes, states);
+        double bucket = fmin(memory_bucket_bytes(program, stack) / gradient_bytes, states);
         bool here = !offload_moves_gradients(offload);
         // Those that stay on the host come up with their block alone.
         double weight_bytes = offload->parameters ? 0 : parameter_weight_bytes(precision);
@@ -469,10 +467,11 @@ static void offload_parts(const struct program *program, const struct stack *sta
     parts->nvme_bytes = (int64_t)tier_bytes[TIER_NVME];
 }
 
-struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
-                                    int stage)
+struct memory_parts memory_of_stage(const struct program *of, const struct stack *stack, int stage)
 {
-    assert(stage >= 0 && stage < program->shape.stage_count);
+    assert(stage >= 0 && stage < of->shape.stage_count);
+    struct program room;
+    const struct program *program = program_at(of, stage, &room);
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
     const struct parameter_sums *sums = &holding.sums;

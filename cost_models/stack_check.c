@@ -201,6 +201,10 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     if (parallel->layout_count > 0 && !stack_lays_out(stack)) {
         return refusal(arena, "stack %s lays no operator out by itself", stack->name);
     }
+    if (parallel_has_meshes(parallel) && !stack_is_executed(stack)) {
+        return refusal(arena, "stack %s gives all stages one mesh; meshwright runs unlike ones",
+                       stack->name);
+    }
     unsigned overlap = parallel->overlap & ~stack->overlap;
     if (overlap) {
         return refusal(arena, "stack %s cannot overlap %s", stack->name,

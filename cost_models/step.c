@@ -3,6 +3,7 @@
 #include "cost_models/ledger.h"
 #include "cost_models/offload.h"
 #include "cost_models/parameters.h"
+#include "plan/boundary.h"
 #include "plan/passes.h"
 
 #include <assert.h>
@@ -224,11 +225,12 @@ void step_add_host(const struct stack *stack, int stage_count, struct chunk_pric
     chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
 }
 
-static struct chunk_price price_chunk(const struct price_context *context,
-                                      const struct program *program,
+static struct chunk_price price_chunk(const struct price_context *context, const struct program *of,
                                       const struct program_chunk *chunk,
                                       const struct block_price *blocks)
 {
+    struct program room;
+    const struct program *program = program_of_chunk(of, chunk, &room);
     struct chunk_price price = once_a_step(context, program, chunk);
     double window_s = 0;
     if (precision_bytes(context->compute.precision) < 2) {
@@ -279,6 +281,32 @@ static double output_hop_s(const struct price_context *context, const struct mes
     return messages_s(context, mesh, &send) + messages_s(context, mesh, &gather);
 }
 
+// Between stages of unlike meshes: pieces one after another, of the rank that has most of them.
+static double reshard_s(const struct price_context *context, const struct program *program,
+                        double longest_s)
+{
+    int count = program->shape.stage_count * program->shape.chunk_count;
+    struct message longest = {.entry = ENTRY_HOP};
+    struct price_context quiet = *context;
+    quiet.ledger = NULL;
+    if (!parallel_has_meshes(&program->parallel)) return longest_s;
+    for (int v = 0; v + 1 < count; v++) {
+        for (int back = 0; back < 2; back++) {
+            struct boundary_sum sum = boundary_sum_behind(program, v, back);
+            struct message message = {ENTRY_HOP, COLLECTIVE_SEND_RECV,
+                                      mesh_axes_of(&program->mesh, AXIS_PP), (double)sum.bytes,
+                                      sum.count};
+            double one_s = messages_s(&quiet, &program->mesh, &message);
+            if (one_s <= longest_s) continue;
+            longest_s = one_s;
+            longest = message;
+        }
+    }
+    if (longest.bytes > 0 && context->ledger)
+        longest_s = messages_s(context, &program->mesh, &longest);
+    return longest_s;
+}
+
 // Every hop is as long as that of the largest output, which alone is written down.
 static double hop_s(const struct price_context *context, const struct program *program)
 {
@@ -293,13 +321,17 @@ static double hop_s(const struct price_context *context, const struct program *p
         worst_s = one_s;
         worst = program->blocks[i];
     }
+    double longest_s = reshard_s(context, program, worst_s);
+    if (longest_s > worst_s) return longest_s;
     if (worst && context->ledger) worst_s = output_hop_s(context, mesh, worst);
     return worst_s;
 }
 
 // The first and the last stage add up their halves of a gradient, all other ranks of them at once.
-static double tied_reduce_s(const struct price_context *context, const struct program *program)
+static double tied_reduce_s(const struct price_context *context, const struct program *of)
 {
+    struct program room;
+    const struct program *program = program_at(of, of->tied.first_stage, &room);
     const struct mesh *mesh = &program->mesh;
     unsigned stages = mesh_axes_of(mesh, AXIS_PP);
     if (program->tied.elements == 0 || !stages) return 0;

@@ -146,6 +146,13 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
                 "software gives all replicas the same; --stack meshwright runs them");
         return NULL;
     }
+    if (parallel_has_meshes(parallel)) {
+        err_set(
+            err, ERR_USAGE,
+            "stages with meshes of their own cannot be expressed: other software gives all stages "
+            "the same; --stack meshwright runs them");
+        return NULL;
+    }
     if (!put_pieces(facts, graph, parallel, err)) return NULL;
     put_recompute(facts, parallel);
     put_offload(facts, parallel);

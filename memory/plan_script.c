@@ -216,7 +216,7 @@ static void find_peer(const struct script_writing *writing, int chunk, int direc
     task->channel = 2 * receiver + (task->slot_kind != TASK_FORWARD);
 }
 
-static struct script_spot boundary_of(const struct script_writing *writing, int slot, bool arrives)
+static struct script_spot edge_spot(const struct script_writing *writing, int slot, bool arrives)
 {
     const struct stage_slot *of = &writing->slots.slots[slot];
     bool is_low = (of->kind == TASK_FORWARD) == arrives;
@@ -236,7 +236,7 @@ static const int *boundary_values(const struct script_writing *writing, int slot
 // What a slot gets: a message, or the seed of the loss's gradient.
 static void put_arrival(struct script_writing *writing, enum task_kind kind, int slot)
 {
-    struct script_spot spot = boundary_of(writing, slot, true);
+    struct script_spot spot = edge_spot(writing, slot, true);
     const int *values = boundary_values(writing, slot, &spot, true);
     struct script_task *task = put(writing, kind, &spot, 0, BLOCK_EDGES);
     for (int i = 0; i < BLOCK_EDGES; i++) {
@@ -248,7 +248,7 @@ static void put_arrival(struct script_writing *writing, enum task_kind kind, int
 
 static void put_departure(struct script_writing *writing, int slot)
 {
-    struct script_spot spot = boundary_of(writing, slot, false);
+    struct script_spot spot = edge_spot(writing, slot, false);
     const int *values = boundary_values(writing, slot, &spot, false);
     bool is_forward = writing->slots.slots[slot].kind == TASK_FORWARD;
     bool is_loss = is_forward && !writing->graph->chunks[spot.chunk].behind.exists;
@@ -268,7 +268,7 @@ static bool belongs_to(const struct script_writing *writing, int operator, int s
         of->micro_batch != graph->micro_batch[operator])
         return false;
     bool arrives = graph->kind[operator] != TASK_SEND;
-    struct script_spot spot = boundary_of(writing, slot, arrives);
+    struct script_spot spot = edge_spot(writing, slot, arrives);
     const int *values = boundary_values(writing, slot, &spot, arrives);
     const struct memory_operator *of_graph = &graph->graph->operators[operator];
     int tensor = arrives ? of_graph->outputs[0] : of_graph->inputs[0];
@@ -369,11 +369,12 @@ static int count_tasks(const struct script_writing *writing)
     return count;
 }
 
-struct script *plan_script_stage(struct arena *arena, const struct program *program,
+struct script *plan_script_stage(struct arena *arena, const struct program *of,
                                  const struct stage_graph *graph, int stage, const int *order,
                                  const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
                                  const struct step_rules *rules)
 {
+    const struct program *program = program_at(of, stage, ARENA_NEW(arena, struct program, 1));
     int rounds = program->shape.micro_batch_count / graph->micro_batches;
     assert(rounds * graph->micro_batches == program->shape.micro_batch_count);
     assert((rounds == 1 || program->shape.stage_count == 1) && "places are held");

@@ -33,9 +33,11 @@ static bool check_count(const struct program *program, struct err *err)
 
 // Flat collectives inside micro-batches take all parameters of a kind for copies along the axes of
 // its storage.
-static bool check_storage(const struct program *program, struct err *err)
+static bool check_storage(const struct program *of, struct err *err)
 {
-    for (int b = 0; b < program->block_count; b++) {
+    for (int b = 0; b < of->block_count; b++) {
+        struct program room;
+        const struct program *program = program_of_block(of, b, &room);
         const struct block_program *block = program->blocks[b];
         for (int i = 0; i < block->parameter_count; i++) {
             const struct parameter *parameter = &block->parameters[i];

@@ -441,10 +441,11 @@ static void add_state(struct building *building, const struct stack *stack)
     draft_tensor_add(&building->draft, &tensor);
 }
 
-static struct stage_graph *make(struct arena *arena, const struct program *program,
+static struct stage_graph *make(struct arena *arena, const struct program *of,
                                 const struct stack *stack, int stage,
                                 const struct stage_slots *slots, struct err *err)
 {
+    const struct program *program = program_at(of, stage, ARENA_NEW(arena, struct program, 1));
     unsigned overlap = passes_overlap(&program->parallel);
     struct building building = {
         .draft = {.arena = arena, .slots = slots},

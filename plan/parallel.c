@@ -192,9 +192,36 @@ struct parallel parallel_copy(struct arena *arena, const struct parallel *parall
 {
     struct parallel copy = *parallel;
     copy.stage_layers = copy_numbers(arena, copy.stage_layers, copy.stage_layers_count);
+    copy.stage_tp = copy_numbers(arena, copy.stage_tp, copy.stage_tp_count);
     copy.replica_micro_batches =
         copy_numbers(arena, copy.replica_micro_batches, copy.replica_count);
     return copy;
+}
+
+int parallel_stage_tp(const struct parallel *parallel, int stage)
+{
+    if (parallel->stage_tp_count == 0) return parallel->degree[AXIS_TP];
+    assert(stage >= 0 && stage < parallel->stage_tp_count);
+    return parallel->stage_tp[stage];
+}
+
+struct parallel parallel_at_tp(const struct parallel *parallel, int tp)
+{
+    struct parallel at = *parallel;
+    int ranks = parallel->degree[AXIS_TP] * parallel->degree[AXIS_DP];
+    int sequences = parallel->degree[AXIS_DP] * parallel->micro_batch;
+    assert(ranks % tp == 0 && sequences % (ranks / tp) == 0);
+    at.degree[AXIS_TP] = tp;
+    at.degree[AXIS_DP] = ranks / tp;
+    at.micro_batch = sequences / at.degree[AXIS_DP];
+    return at;
+}
+
+bool parallel_has_meshes(const struct parallel *parallel)
+{
+    for (int stage = 1; stage < parallel->stage_tp_count; stage++)
+        if (parallel->stage_tp[stage] != parallel->stage_tp[0]) return true;
+    return false;
 }
 
 int64_t parallel_rank_count(const struct parallel *parallel)

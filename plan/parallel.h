@@ -134,6 +134,12 @@ struct parallel {
     int order_count;
     int stage_layers_count;   // 0 = as even as possible (plan/stages.h)
     const int *stage_layers;  // layers (BLOCK_LAYER) of each stage, when pinned or searched
+    // Ranks of tp of each stage, where stages have meshes of their own: the widest is the degree of
+    // tp. In a stage with fewer what tp leaves is dp: it splits the sequences of a micro-batch, so
+    // that stages have as many ranks and take the same sequences at a time. 0 = the same
+    // everywhere.
+    int stage_tp_count;
+    const int *stage_tp;
     // Micro-batches of each replica (rank of dp), where they are not all the same: replicas of
     // faster devices take more. 0 = the same everywhere.
     int replica_count;
@@ -144,6 +150,12 @@ struct parallel {
 
 // With numbers of stages and replicas of its own, in `arena`; layouts of operators stay shared.
 struct parallel parallel_copy(struct arena *arena, const struct parallel *parallel);
+// Ranks of tp of a stage, and the plan as its ranks see it: tp, dp and the sequences that a rank of
+// dp takes at a time are the stage's own.
+int parallel_stage_tp(const struct parallel *parallel, int stage);
+struct parallel parallel_at_tp(const struct parallel *parallel, int tp);
+// Whether stages have meshes of their own.
+bool parallel_has_meshes(const struct parallel *parallel);
 // The default order: tp, cp, dp, pp, innermost first.
 void parallel_default_order(struct parallel *parallel);
 // Puts the axes that an order lacks behind those that precede them in the default one.

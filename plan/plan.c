@@ -99,6 +99,12 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
             json_put_i64(writer, NULL, parallel->replica_micro_batches[i]);
         json_close(writer, ']');
     }
+    if (parallel->stage_tp_count > 0) {
+        json_open_flat(writer, "stage_tp", '[');
+        for (int i = 0; i < parallel->stage_tp_count; i++)
+            json_put_i64(writer, NULL, parallel->stage_tp[i]);
+        json_close(writer, ']');
+    }
     if (parallel->layout_count > 0) layout_rules_write(writer, "layouts", parallel);
     json_close(writer, '}');
 }
@@ -179,12 +185,13 @@ static bool read_layouts(struct arena *arena, const struct json *object, struct 
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
 {
-    struct json_field fields[CHOICE_COUNT + 5] = {{0}};
+    struct json_field fields[CHOICE_COUNT + 6] = {{0}};
     choice_fields(fields);
     fields[CHOICE_COUNT] = (struct json_field){JSON_ANY("order")};
     fields[CHOICE_COUNT + 1] = (struct json_field){JSON_OPT_ANY("stages")};
     fields[CHOICE_COUNT + 2] = (struct json_field){JSON_OPT_ANY("replica_batches")};
     fields[CHOICE_COUNT + 3] = (struct json_field){JSON_OPT_ANY("layouts")};
+    fields[CHOICE_COUNT + 4] = (struct json_field){JSON_OPT_ANY("stage_tp")};
     json_read(object, fields, parallel, err);
     choices_read(arena, object, parallel, err);
     if (err->kind) return false;
@@ -192,6 +199,7 @@ bool parallel_read(struct arena *arena, const struct json *object, struct parall
         read_numbers(arena, object, "stages", &parallel->stage_layers_count, err);
     parallel->replica_micro_batches =
         read_numbers(arena, object, "replica_batches", &parallel->replica_count, err);
+    parallel->stage_tp = read_numbers(arena, object, "stage_tp", &parallel->stage_tp_count, err);
     return read_order(arena, object, parallel, err) && read_layouts(arena, object, parallel, err) &&
            !err->kind;
 }

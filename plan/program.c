@@ -10,18 +10,40 @@ struct building {
     struct arena *arena;
     struct program *program;
     unsigned joins;
-    int *variants;  // [block kind * VARIANT_COUNT + recomputed]: block program, or -1
+    int *variants;  // of variant_at: block program, or -1
 };
 
-static int variant_of(struct building *building, int kind, bool recomputed)
+// The first stage with a mesh like this one's.
+static int mesh_number(const struct parallel *parallel, int stage)
 {
-    struct program *program = building->program;
-    int *variant = &building->variants[kind * VARIANT_COUNT + recomputed];
+    int first = 0;
+    while (parallel_stage_tp(parallel, first) != parallel_stage_tp(parallel, stage))
+        first++;
+    return first;
+}
+
+static int mesh_count(const struct parallel *parallel)
+{
+    return parallel->stage_tp_count > 0 ? parallel->stage_tp_count : 1;
+}
+
+static int *variant_at(const struct building *building, int kind, int stage)
+{
+    const struct program *program = building->program;
+    int mesh = mesh_number(&program->parallel, stage);
+    return &building->variants[(mesh * program->graph->block_count + kind) * VARIANT_COUNT];
+}
+
+static int variant_of(struct building *building, int kind, bool recomputed, int stage)
+{
+    struct program *program = building->program, room;
+    int *variant = &variant_at(building, kind, stage)[recomputed];
     if (*variant >= 0) return *variant;
+    const struct program *seen = program_at(program, stage, &room);
     struct lower_request request = {
         .block = &program->graph->blocks[kind],
-        .mesh = &program->mesh,
-        .parallel = &program->parallel,
+        .mesh = &seen->mesh,
+        .parallel = &seen->parallel,
         .recompute = recomputed ? program->parallel.recompute : RECOMPUTE_NONE,
         .seq_len = program->workload.seq_len,
         .precision = program->workload.precision,
@@ -32,13 +54,14 @@ static int variant_of(struct building *building, int kind, bool recomputed)
         .differentiated = &program->gradients->blocks[kind],
     };
     *variant = program->block_count++;
+    program->block_tp[*variant] = seen->parallel.degree[AXIS_TP];
     program->blocks[*variant] = lower_block(building->arena, &request);
     return *variant;
 }
 
 // `layers_before` counts the layers of this stage's earlier chunks, and grows by those of this one.
-static struct program_chunk describe_chunk(struct building *building, struct chunk_span span,
-                                           int *layers_before)
+static struct program_chunk describe_chunk(struct building *building, int stage,
+                                           struct chunk_span span, int *layers_before)
 {
     const struct program *program = building->program;
     const struct graph *graph = program->graph;
@@ -51,7 +74,7 @@ static struct program_chunk describe_chunk(struct building *building, struct chu
                           (limit < 0 || *layers_before < limit);
         unsigned moved = is_layer ? offload_classes(&program->parallel.offload, *layers_before) : 0;
         *layers_before += is_layer;
-        int variant = variant_of(building, kind, recomputed);
+        int variant = variant_of(building, kind, recomputed, stage);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
         if (last && last->block_program == variant && last->moved == moved) {
             last->count++;
@@ -68,7 +91,30 @@ static struct program_chunk describe_chunk(struct building *building, struct chu
 static bool is_same_chunk(const struct program_chunk *a, const struct program_chunk *b)
 {
     if (a->first != b->first || a->last != b->last || a->use_count != b->use_count) return false;
+    if (a->tp != b->tp || a->tp_before != b->tp_before || a->tp_behind != b->tp_behind)
+        return false;
     return memcmp(a->uses, b->uses, (size_t)a->use_count * sizeof *a->uses) == 0;
+}
+
+static int tp_of_virtual(const struct program *program, int v)
+{
+    const struct schedule_shape *shape = &program->shape;
+    if (v < 0 || v >= shape->stage_count * shape->chunk_count) return 0;
+    int stage = schedule_row(program->parallel.schedule)->stage_of(shape, v);
+    return parallel_stage_tp(&program->parallel, stage);
+}
+
+static void add_meshes(const struct program *program, int stage, int c, struct program_chunk *chunk)
+{
+    const struct schedule_shape *shape = &program->shape;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    int tp = parallel_stage_tp(&program->parallel, stage), v = 0;
+    chunk->tp = chunk->tp_before = chunk->tp_behind = tp;
+    if (program->parallel.stage_tp_count == 0) return;
+    while (row->stage_of(shape, v) != stage || row->chunk_of(shape, v) != c)
+        v++;
+    chunk->tp_before = tp_of_virtual(program, v - 1);
+    chunk->tp_behind = tp_of_virtual(program, v + 1);
 }
 
 static void classify_chunks(struct building *building)
@@ -83,7 +129,8 @@ static void classify_chunks(struct building *building)
         for (int c = 0; c < shape.chunk_count; c++) {
             int at = stage * shape.chunk_count + c, class = 0;
             struct program_chunk chunk =
-                describe_chunk(building, program->spans[at], &layers_before);
+                describe_chunk(building, stage, program->spans[at], &layers_before);
+            add_meshes(program, stage, c, &chunk);
             while (class < program->chunk_class_count &&
                    !is_same_chunk(&program->chunks[class], &chunk)) {
                 class ++;
@@ -161,9 +208,9 @@ static void find_tied(struct building *building)
     int first_stage = stage_at(program, 0), last_stage = stage_at(program, position);
     if (first_stage == last_stage) return;
     const struct block_program *first =
-        program->blocks[variant_of(building, graph->sequence[0], false)];
+        program->blocks[variant_of(building, graph->sequence[0], false, first_stage)];
     // Recompute changes no parameter: whichever variant the stage holds will do.
-    const int *variants = &building->variants[graph->sequence[position] * VARIANT_COUNT];
+    const int *variants = variant_at(building, graph->sequence[position], last_stage);
     const struct block_program *last =
         program->blocks[variants[0] >= 0 ? variants[0] : variants[1]];
     program->tied.first_stage = first_stage;
@@ -196,8 +243,10 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
         .parallel = *parallel,
         .mesh = mesh_make(parallel, graph->kv_head_count),
         .gradients = graph_differentiate(arena, graph),
-        .blocks = ARENA_NEW(arena, struct block_program *, graph->block_count * VARIANT_COUNT),
     };
+    int variant_count = graph->block_count * VARIANT_COUNT * mesh_count(parallel);
+    program->blocks = ARENA_NEW(arena, struct block_program *, variant_count);
+    program->block_tp = ARENA_NEW(arena, int, variant_count);
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program->storage[kind] =
             program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
@@ -212,13 +261,57 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     assert(fits && "program_check comes first");
     (void)fits;
 
-    int variant_count = graph->block_count * VARIANT_COUNT;
     struct building building = {arena, program, joins, ARENA_NEW(arena, int, variant_count)};
     for (int i = 0; i < variant_count; i++)
         building.variants[i] = -1;
     classify_chunks(&building);
     find_tied(&building);
     return program;
+}
+
+const struct program *program_at_tp(const struct program *program, int tp, struct program *room)
+{
+    if (program->parallel.degree[AXIS_TP] == tp) return program;
+    *room = *program;
+    room->parallel = parallel_at_tp(&program->parallel, tp);
+    room->mesh = mesh_at_tp(&program->mesh, tp);
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        room->storage[kind] =
+            program_storage(&room->mesh, &room->parallel, (enum parameter_kind)kind);
+    return room;
+}
+
+const struct program *program_at(const struct program *program, int stage, struct program *room)
+{
+    if (program->parallel.stage_tp_count == 0) return program;
+    return program_at_tp(program, parallel_stage_tp(&program->parallel, stage), room);
+}
+
+const struct program *program_of_chunk(const struct program *program,
+                                       const struct program_chunk *chunk, struct program *room)
+{
+    if (program->parallel.stage_tp_count == 0) return program;
+    return program_at_tp(program, chunk->tp, room);
+}
+
+const struct program *program_of_block(const struct program *program, int block,
+                                       struct program *room)
+{
+    if (program->parallel.stage_tp_count == 0) return program;
+    return program_at_tp(program, program->block_tp[block], room);
+}
+
+bool program_is_same(const struct program *a, const struct program *b)
+{
+    return a == b || (a->class_of == b->class_of && a->blocks == b->blocks);
+}
+
+int program_stage_of(const struct program *program, int rank)
+{
+    for (int a = 0; a < program->mesh.axis_count; a++)
+        if (program->mesh.axes[a].parent == AXIS_PP)
+            return mesh_coordinate(&program->mesh, a, rank);
+    return 0;
 }
 
 int program_replica(const struct program *program, int rank)

@@ -17,7 +17,10 @@ struct block_use {
 struct program_chunk {       // one class
     struct block_use *uses;  // in order
     int use_count;
-    bool first, last;            // holds the embedding / the head
+    bool first, last;  // holds the embedding / the head
+    // Where stages have meshes of their own: ranks of tp, and those of the chunks that work in
+    // front of it and behind it; 0 = there is none. Else all the degree of tp.
+    int tp, tp_before, tp_behind;
     int64_t parameter_elements;  // local, of all its blocks
 };
 
@@ -51,6 +54,9 @@ struct stage_in_flight {
     int count;
 };
 
+// Parallel, mesh and storage are those of the ranks of the stages with most ranks of tp. Where
+// stages have meshes of their own (struct parallel, stage_tp) what is asked about a stage, a chunk
+// or a block is asked of the program as its ranks see it: program_at and the like.
 struct program {
     const struct graph *graph;
     const struct cluster *cluster;
@@ -60,6 +66,7 @@ struct program {
     struct storage storage[PARAMETER_KIND_COUNT];
     struct block_program **blocks;
     int block_count;
+    int *block_tp;                 // [block]: ranks of tp that it is lowered for
     struct program_chunk *chunks;  // classes
     int chunk_class_count;
     int *class_of;  // [stage * vpp + chunk]
@@ -70,6 +77,19 @@ struct program {
                                               // memory model asks the schedule (slower)
     const struct graph_gradients *gradients;
 };
+
+// The program as the ranks of a stage, a chunk or a block see it: itself where that is how it is,
+// else a copy in `room` with mesh, storage and degrees of theirs.
+const struct program *program_at(const struct program *program, int stage, struct program *room);
+const struct program *program_of_chunk(const struct program *program,
+                                       const struct program_chunk *chunk, struct program *room);
+const struct program *program_of_block(const struct program *program, int block,
+                                       struct program *room);
+const struct program *program_at_tp(const struct program *program, int tp, struct program *room);
+// Whether two are views of one.
+bool program_is_same(const struct program *a, const struct program *b);
+// The stage that a rank is of.
+int program_stage_of(const struct program *program, int rank);
 
 // The replica that a rank is of: its place in dp.
 int program_replica(const struct program *program, int rank);

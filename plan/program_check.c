@@ -3,6 +3,7 @@
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
 #include "plan/scan_check.h"
+#include "plan/stage_meshes.h"
 #include "plan/video_check.h"
 
 #include <assert.h>
@@ -491,6 +492,7 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
            check_batch(&question, err) && check_zero_group(&question, err) &&
            check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
            check_schedule(&question, err) && layout_rules_check(graph, workload, parallel, err) &&
+           stage_meshes_check(graph, workload, parallel, err) &&
            program_check_offload(cluster, &parallel->offload, err) &&
            program_check_gradients(parallel, err);
 }

@@ -181,6 +181,12 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
     return false;
 }
 
+// Our executor alone gives stages meshes of their own.
+static bool asks_meshes(const struct pins *pins)
+{
+    return pins->stage_tp_count > 0 || pins->search_stage_tp;
+}
+
 static bool asks_layouts(const struct pins *pins)
 {
     return pins->layout_count > 0 || pins->per_operator;
@@ -207,6 +213,8 @@ static bool can_train(struct arena *arena, const struct stack *stack,
     if (question->is_video && !stack_has_videos(stack)) return false;
     *why = "lays no operator out by itself";
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
+    *why = "gives all stages one mesh";
+    if (asks_meshes(question->pins) && !stack_is_executed(stack)) return false;
     *why = "cannot split over ep";
     if (question->has_experts && !(stack->axes >> AXIS_EP & 1)) return false;
     *why = "has no measured run with experts";
@@ -277,7 +285,8 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     int taken = 0;
     while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
         // Layouts of operators are ours alone: not all that was never measured is told.
-        bool is_told = !asks_layouts(question->pins) || entries[taken].run_count > 0;
+        bool is_told = !(asks_layouts(question->pins) || asks_meshes(question->pins)) ||
+                       entries[taken].run_count > 0;
         if (is_told)
             passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,
                                  entries[taken].run_count, why);

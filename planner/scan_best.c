@@ -16,6 +16,7 @@ struct candidate candidate_copy(struct arena *arena, const struct candidate *pla
     struct parallel *parallel = &copy.parallel;
     parallel->stage_layers =
         copy_numbers(arena, parallel->stage_layers, parallel->stage_layers_count);
+    parallel->stage_tp = copy_numbers(arena, parallel->stage_tp, parallel->stage_tp_count);
     parallel->replica_micro_batches =
         copy_numbers(arena, parallel->replica_micro_batches, parallel->replica_count);
     return copy;

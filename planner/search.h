@@ -38,6 +38,11 @@ struct pins {
     int stage_layers_count;
     const int *replica_micro_batches;  // planner/unlike.h; search_plans does not look at them
     int replica_count;
+    // Ranks of tp of each stage (planner/meshes.h); search_plans does not look at them. Or every
+    // one that may be better than one mesh for all.
+    const int *stage_tp;
+    int stage_tp_count;
+    bool search_stage_tp;
     const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
     int layout_count;
     bool per_operator;  // the best plans get layouts of their own (planner/per_operator.h)

@@ -259,6 +259,8 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
 {
     struct search_request own = *request;
     *answer = (struct uneven_answer){0};
+    if (meshes_are_asked(&request->pins))
+        return meshes_search(arena, request, result, &answer->meshes, err);
     if (!check_pinned(request, err)) return false;
     pin_replicas(&own);
     bool is_uneven = own.pins.replica_count > 0 || !cluster_has_one_device(own.cluster);

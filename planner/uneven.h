@@ -1,4 +1,5 @@
 #pragma once
+#include "planner/meshes.h"
 #include "planner/search.h"
 
 // Plans whose replicas and stages are as unlike as the devices that they lie on: faster replicas
@@ -7,7 +8,8 @@
 // share the ranks out between replicas and stages the best plan of the search, with the axes in
 // either order and smaller micro-batches too, is split by the speed of the devices, and the best
 // few of these are then changed a micro-batch and a layer at a time as long as that helps. Nothing
-// is proven of the answer. Every stage has the same mesh.
+// is proven of the answer. Every stage has the same mesh, but where others are asked for
+// (planner/meshes.h).
 
 struct uneven_alone {  // the nodes of one kind by themselves
     const struct cluster *cluster;
@@ -24,6 +26,7 @@ struct uneven_answer {
     struct uneven_alone *alone;  // [device kind]; more than one
     int alone_count;
     int played_count;
+    struct meshes_answer meshes;
 };
 
 // As search_plans, where pins may hold micro-batches of each replica. Lives in `arena`.

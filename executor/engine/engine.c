@@ -166,7 +166,7 @@ static int64_t staging_wanted(const struct engine *engine, enum stream stream)
         if (engine->backend->is_asynchronous && task->stream != stream) continue;
         int64_t wanted = task->kind == TASK_INSTR        ? exchange_staging(engine, t)
                          : task_kind_is_once(task->kind) ? update_staging(engine, t)
-                                                         : 0;
+                                                         : message_staging(engine, t);
         if (wanted > most) most = wanted;
     }
     return most;

@@ -243,6 +243,10 @@ MUST_CHECK bool initial_weights(struct engine *engine);
 // engine_exchange.c: instructions that communicate, and slices.
 MUST_CHECK bool exchange_run(struct engine *engine, int task);
 int64_t exchange_staging(const struct engine *engine, int task);  // bytes wanted
+
+// executor/engine/message.c: to and from other stages
+bool message_run(struct engine *engine, int task);
+int64_t message_staging(const struct engine *engine, int task);  // bytes wanted
 // engine_experts.c: which rows of ragged tensors there are.
 struct expert_rows;
 void experts_prepare(struct engine *engine);

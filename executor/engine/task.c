@@ -184,32 +184,6 @@ void task_add_losses(struct engine *engine)
     }
 }
 
-static bool message(struct engine *engine, int task)
-{
-    const struct script_task *of = &engine->script->tasks[task];
-    const struct transport *transport = engine->transport;
-    struct communicator *with = engine->request->communicator;
-    int peer = engine_rank_at_stage(engine, of->peer_stage), channel = of->channel;
-    bool sends = of->kind == TASK_SEND;
-    int count = sends ? of->input_count : of->output_count;
-    for (int i = 0; i < count; i++) {
-        const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
-        struct held held = held_of_buffer(engine->program, engine_block(engine, of),
-                                          operand->buffer, engine->rank);
-        char *data = engine_address(engine, of, operand);
-        enum element element = engine_element(engine, of, operand);
-        int64_t reals = held.elements;
-        int64_t bytes = reals * engine_element_bytes(engine, element);
-        measure_bytes(engine, task, bytes);
-        if (sends) traffic_to(engine, peer, bytes);
-        const char *fault =
-            sends ? transport->send(with, of->stream, element, peer, channel, data, reals)
-                  : transport->receive(with, of->stream, element, peer, channel, data, reals);
-        if (!engine_ok(engine, task, fault)) return false;
-    }
-    return true;
-}
-
 bool task_run(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -224,7 +198,7 @@ bool task_run(struct engine *engine, int task)
         return offload_run(engine, task);
     case TASK_SEND:
     case TASK_RECEIVE:
-        return message(engine, task);
+        return message_run(engine, task);
     case TASK_LOSS:
         return take_loss(engine, task);
     default:

@@ -139,6 +139,8 @@ static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
         bool is_larger = axis_digit(x->parent) > axis_digit(y->parent);
         return is_larger != (is_head || dim == DIM_EXPERT);
     }
+    // What tp lends to dp lies inside of the rest of dp, wherever its ranks are.
+    if (dim == DIM_BATCH && x->is_lent != y->is_lent) return y->is_lent;
     if (x->grid != y->grid) return is_outer_on_grid(dim, x->grid, y->grid);
     // tp.1 is the inner part of tp, dp.0 that of dp: positions in the mesh say which. cp.0 is the
     // inner part too, but splits the kv heads.

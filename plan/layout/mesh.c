@@ -90,6 +90,52 @@ static struct factors factors_of(const struct parallel *parallel, enum axis axis
                            : (struct factors){split, rest, false};
 }
 
+enum { TP_CUT_MAX = 16 };
+
+// Adds a cut in its place; false where there is no room.
+static bool add_cut(int *cuts, int *count, int cut)
+{
+    int at = 0;
+    while (at < *count && cuts[at] < cut)
+        at++;
+    if (at < *count && cuts[at] == cut) return true;
+    if (*count == TP_CUT_MAX) return false;
+    for (int i = (*count)++; i > at; i--)
+        cuts[i] = cuts[i - 1];
+    cuts[at] = cut;
+    return true;
+}
+
+// tp in a line, cut where the factors of each stage end.
+static bool add_line(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
+                     int64_t kv_head_count, int64_t *stage_ranks)
+{
+    int ends[TP_CUT_MAX] = {1}, count = 1, stages = parallel->stage_tp_count;
+    for (int s = 0; s < (stages > 0 ? stages : 1); s++) {
+        struct parallel own = *parallel;
+        own.degree[AXIS_TP] = parallel_stage_tp(parallel, s);
+        struct factors factors = factors_of(&own, AXIS_TP, kv_head_count);
+        bool has_room = add_cut(ends, &count, factors.inner) &&
+                        add_cut(ends, &count, factors.inner * factors.outer);
+        if (!has_room) return false;
+    }
+    for (int i = 1; i < count; i++) {
+        if (ends[i] % ends[i - 1] != 0) return false;
+        struct mesh_axis piece = {
+            .parent = AXIS_TP, .size = ends[i] / ends[i - 1], .is_lent = true};
+        if (!add_pieces(mesh, cuts, piece, stage_ranks)) return false;
+    }
+    return true;
+}
+
+static int part_count(const struct mesh *mesh, enum axis parent)
+{
+    int count = 0;
+    for (int i = 0; i < mesh->axis_count; i++)
+        count += mesh->axes[i].parent == parent;
+    return count;
+}
+
 static const char *name_of(const struct mesh_axis *axis, bool is_alone)
 {
     static const char *const GRID_NAMES[GRID_COUNT][PART_MAX] = {
@@ -183,12 +229,18 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
         // The experts' mesh lies over the ranks of one stage.
         const struct cuts *at = is_pipeline ? &none : &cuts;
         int64_t *counted = is_pipeline ? &alone : &stage_ranks;
+        if (axis == AXIS_TP && !is_grid) {
+            if (!add_line(mesh, parallel, at, kv_head_count, counted)) return false;
+            continue;
+        }
         if (!add_pieces(mesh, at, inner, counted) || !add_pieces(mesh, at, outer, counted)) {
             return false;
         }
         if (is_grid && !add_grid(mesh, parallel, at, counted)) return false;
     }
     if (stage_ranks % cuts.ep != 0) return false;
+    int lent = parallel_has_meshes(parallel) ? part_count(mesh, AXIS_TP) : 0;
+    if (lent + part_count(mesh, AXIS_DP) > PART_MAX) return false;
     name_parts(mesh);
     bool has_experts = cuts.ep > 1;
     return !has_experts || leaves_in_order(mesh, parallel);
@@ -207,6 +259,20 @@ struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
     assert(folds && mesh.rank_count == parallel_rank_count(parallel));
     (void)folds;
     return mesh;
+}
+
+struct mesh mesh_at_tp(const struct mesh *mesh, int tp)
+{
+    struct mesh at = *mesh;
+    int ranks = 1;
+    for (int i = 0; i < at.axis_count; i++) {
+        struct mesh_axis *axis = &at.axes[i];
+        if (!axis->is_lent) continue;
+        ranks *= axis->size;
+        axis->parent = ranks <= tp ? AXIS_TP : AXIS_DP;
+    }
+    name_parts(&at);
+    return at;
 }
 
 unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent)

@@ -11,6 +11,11 @@
 // mesh too, but no layout uses it: stages are programs of their own. As a grid (plan/layout/grid.h)
 // tp is ty innermost, which splits the kv heads, then tz and tx.
 //
+// Where stages have meshes of their own (struct parallel, stage_tp) tp is cut at the ranks that
+// each of them gives it. All stages then have the same finer axes; the outer ones of tp are of dp
+// in a stage with fewer ranks of tp, inside of its other dp, so that what a rank has of the batch
+// lies inside of what it has in a stage with more.
+//
 // Experts see the same ranks of a stage as another mesh: etp innermost, then ep, the rest is their
 // own data parallelism (Megatron-Core's folding). The finer axes are cut at the boundaries of both,
 // so each has a parent in the dense mesh and a role in the experts' one.
@@ -49,6 +54,7 @@ struct mesh_axis {
     int part;          // 0 of "dp.0"; which of the finer axes of its parent this is
     enum axis expert;  // its role inside experts: AXIS_EP, AXIS_ETP, or AXIS_DP for the rest
     bool replica;      // outside the ZeRO shard group
+    bool is_lent;      // of tp in the widest stage, whatever its parent is here
 };
 
 struct mesh {
@@ -61,11 +67,15 @@ struct mesh {
 // order_count of 0 is the default order. With experts the boundaries must nest: see mesh_folds.
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
+// The mesh as a stage with so many ranks of tp has it.
+struct mesh mesh_at_tp(const struct mesh *mesh, int tp);
+
 // Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
 // be multiples of every boundary of the dense axes in their order, and divide dp * cp * tp. Where
 // cp and tp both split seq, cp must not leave it before tp on the way into the experts (with sp, no
 // etp on tp beside ep on cp), nor may etp take ranks of Ulysses' cp: slices would not be
-// contiguous.
+// contiguous. Of stages with meshes of their own: whether the ranks that share a kv head are
+// neighbours in all of them.
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count);
 
 // Bit i = axes[i]. All finer axes of a named axis; of ep and etp those with that role.

@@ -230,7 +230,7 @@ static bool read_external(const struct check_flow *flow, const struct instr *ins
     if (!layout_equal(&parameter->layout, &block->program->buffers[operand->buffer].layout))
         return check_fail(flow->checking, flow->stage, "%s is read in another layout than stored",
                           name);
-    if (!storage_gathers(&flow->checking->program->storage[parameter->kind])) {
+    if (!storage_gathers(&flow->stage->script->program->storage[parameter->kind])) {
         if (operand->place == PLACE_WEIGHT)
             return check_old_weight(flow->checking, flow->stage, operand->parameter) &&
                    check_use_parameter(flow->checking, flow->stage, flow->stage->weight_uses,
@@ -311,7 +311,7 @@ static bool write_gradient(const struct check_flow *flow, const struct instr *in
         return check_fail(flow->checking, flow->stage, "%s is another parameter's", name);
     flow->work->added[index]++;
     enum parameter_kind kind = block->program->parameters[index].kind;
-    if (!flow->checking->program->storage[kind].gradient_axes) {
+    if (!flow->stage->script->program->storage[kind].gradient_axes) {
         if (operand->place != PLACE_GRADIENT)
             return check_fail(flow->checking, flow->stage, "%s is not in the state", name);
         return check_first(flow->checking, flow->stage, parameter, operand) &&
@@ -355,7 +355,7 @@ static bool add_again(const struct check_flow *flow, int buffer)
     const struct check_block *block = flow->block;
     int index = check_gradient_of(block, block->program->buffers[buffer].tensor);
     enum parameter_kind kind = index < 0 ? PARAMETER_DENSE : block->program->parameters[index].kind;
-    if (index < 0 || flow->checking->program->storage[kind].gradient_axes) return true;
+    if (index < 0 || flow->stage->script->program->storage[kind].gradient_axes) return true;
     int parameter = check_parameter(flow->stage, flow->task, index);
     int unit = flow->stage->script->parameters[parameter].unit;
     flow->stage->adds_left[check_stored(flow->stage->script, unit)]++;  // the operator counted

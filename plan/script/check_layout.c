@@ -48,9 +48,11 @@ static int64_t strips_of(const struct layout *layout, enum dim dim, int64_t part
 }
 
 // Rows of experts and blocks that pass by have room of their own.
-static bool check_sizes(const struct checking *checking, const struct check_block *block)
+static bool check_sizes(const struct checking *checking, int index)
 {
-    const struct program *program = checking->program;
+    struct program room;
+    const struct check_block *block = &checking->blocks[index];
+    const struct program *program = program_of_block(checking->program, index, &room);
     const struct mesh *mesh = &program->mesh;
     int64_t batch =
         (int64_t)program->parallel.micro_batch * mesh_size(mesh, mesh_axes_of(mesh, AXIS_DP));
@@ -163,49 +165,74 @@ static bool check_changes(const struct checking *checking, const struct check_bl
     return true;
 }
 
-// What one block hands to the next is one tensor in one layout, both ways.
-static bool is_same(const struct block_program *a, int buffer_a, const struct block_program *b,
+// The parts that a layout cuts a tensor of a block into.
+static int64_t parts_of(const struct program *program, const struct buffer *buffer)
+{
+    int64_t parts = 1;
+    for (int a = 0; a < program->mesh.axis_count; a++) {
+        if (buffer->layout.of[a] < 0) return 0;
+        if (buffer->layout.of[a] > 0) parts *= program->mesh.axes[a].size;
+    }
+    return parts;
+}
+
+bool check_is_resharded(const struct checking *checking, int block_a, const struct buffer *a,
+                        int block_b, const struct buffer *b)
+{
+    const struct program *program = checking->program;
+    int64_t parts_a = parts_of(program, a), parts_b = parts_of(program, b);
+    if (program->parallel.stage_tp_count == 0) return false;
+    return program->block_tp[block_a] != program->block_tp[block_b] && parts_a > 0 && parts_b > 0 &&
+           a->bytes * parts_a == b->bytes * parts_b;
+}
+
+// What one block hands to the next is one tensor in one layout, both ways; where the meshes of two
+// stages are unlike, one tensor.
+static bool is_same(const struct checking *checking, int block_a, int buffer_a, int block_b,
                     int buffer_b)
 {
+    const struct block_program *a = checking->program->blocks[block_a];
+    const struct block_program *b = checking->program->blocks[block_b];
     if (buffer_a < 0 || buffer_b < 0) return buffer_a == buffer_b;
     const struct buffer *left = &a->buffers[buffer_a], *right = &b->buffers[buffer_b];
     const struct tensor *x = &a->block->tensors[left->tensor];
     const struct tensor *y = &b->block->tensors[right->tensor];
-    bool is_same = left->bytes == right->bytes && layout_equal(&left->layout, &right->layout) &&
-                   x->rank == y->rank && x->element == y->element;
+    bool is_same = x->rank == y->rank && x->element == y->element;
+    bool is_kept = left->bytes == right->bytes && layout_equal(&left->layout, &right->layout);
+    if (!is_kept) is_same = is_same && check_is_resharded(checking, block_a, left, block_b, right);
     for (int i = 0; i < x->rank && is_same; i++)
         is_same =
             x->extents[i].dim == y->extents[i].dim && x->extents[i].size == y->extents[i].size;
     return is_same;
 }
 
-static const struct block_program *block_at(const struct checking *checking, int position)
+static int block_at(const struct checking *checking, int position)
 {
     const struct program *program = checking->program;
     for (int s = 0; s < program->shape.stage_count; s++) {
         for (int c = 0; c < program->shape.chunk_count; c++) {
             const struct chunk_span *span = &program->spans[s * program->shape.chunk_count + c];
             if (position < span->first || position >= span->first + span->count) continue;
-            int block = checking->stages[s].block_at[c][position - span->first];
-            return program->blocks[block];
+            return checking->stages[s].block_at[c][position - span->first];
         }
     }
-    return NULL;
+    return -1;
 }
 
 static bool check_boundaries(const struct checking *checking)
 {
     for (int p = 0; p + 1 < checking->program->graph->sequence_count; p++) {
-        const struct block_program *front = block_at(checking, p),
-                                   *back = block_at(checking, p + 1);
-        if (!front || !back)
+        int at = block_at(checking, p), next = block_at(checking, p + 1);
+        if (at < 0 || next < 0)
             return err_set(checking->err, ERR_INPUT, "position %d of the model is on no stage",
-                           front ? p + 1 : p);
+                           at >= 0 ? p + 1 : p);
+        const struct block_program *front = checking->program->blocks[at];
+        const struct block_program *back = checking->program->blocks[next];
         for (int k = 0; k < BLOCK_EDGES; k++) {
-            if (!is_same(front, front->outputs[k], back, back->inputs[k]))
+            if (!is_same(checking, at, front->outputs[k], next, back->inputs[k]))
                 return fail(checking, front, front->outputs[k] >= 0 ? front->outputs[k] : 0,
                             "is handed on in another layout than it is taken");
-            if (!is_same(front, front->output_gradients[k], back, back->input_gradients[k]))
+            if (!is_same(checking, at, front->output_gradients[k], next, back->input_gradients[k]))
                 return fail(checking, back,
                             back->input_gradients[k] >= 0 ? back->input_gradients[k] : 0,
                             "is handed back in another layout than it is taken");
@@ -218,7 +245,7 @@ bool check_layouts(const struct checking *checking)
 {
     for (int b = 0; b < checking->program->block_count; b++) {
         const struct check_block *block = &checking->blocks[b];
-        if (!check_sizes(checking, block) || !check_changes(checking, block)) return false;
+        if (!check_sizes(checking, b) || !check_changes(checking, block)) return false;
     }
     return check_boundaries(checking);
 }

@@ -20,7 +20,7 @@ static bool check_axes(const struct checking *checking, const struct check_stage
                        const struct parameter *parameter)
 {
     const struct script_unit *of = &stage->script->units[unit];
-    const struct storage *whole = &checking->program->storage[parameter->kind];
+    const struct storage *whole = &stage->script->program->storage[parameter->kind];
     unsigned partial = parameter->gradient_partial_axes;
     unsigned split = splitting(parameter, whole->optimizer_axes);
     bool is_stored = of->storage.weight_axes == (whole->weight_axes & ~split) &&

@@ -146,6 +146,9 @@ int check_gradient_of(const struct check_block *block, int tensor);
 // plan/script/check_layout.c: sizes and layouts of all buffers and of the collectives between them,
 // and of what blocks hand to each other.
 bool check_layouts(const struct checking *checking);
+// Whether two stages of unlike meshes hold all of a tensor, each in parts of its own.
+bool check_is_resharded(const struct checking *checking, int block_a, const struct buffer *a,
+                        int block_b, const struct buffer *b);
 
 // plan/script/check_state.c
 bool check_state(const struct checking *checking);  // parameters, units and buckets

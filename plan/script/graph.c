@@ -1,5 +1,7 @@
 #include "plan/script/graph.h"
 
+#include "plan/boundary.h"
+
 #include <math.h>
 
 struct building {
@@ -225,8 +227,8 @@ static void put_copies(struct building *building, const struct block_use *use, i
 }
 
 // What crosses the boundaries of a chunk in a forward (group 0) or a backward (group 1).
-static void put_message(struct building *building, const struct block_use *use, int u,
-                        enum task_kind kind, bool is_backward, const int *buffers)
+static struct graph_task *put_message(struct building *building, const struct block_use *use, int u,
+                                      enum task_kind kind, bool is_backward, const int *buffers)
 {
     const struct block_program *block = building->program->blocks[use->block_program];
     struct graph_task *task = put(building, kind);
@@ -236,6 +238,30 @@ static void put_message(struct building *building, const struct block_use *use, 
     task->is_repeated = true;
     for (int i = 0; i < (kind == TASK_LOSS ? 1 : BLOCK_EDGES); i++) {
         if (buffers[i] >= 0) add_buffer(building->program, block, buffers[i], task);
+    }
+    return task;
+}
+
+// Where the meshes of two stages are unlike a rank sends what it has in common with ranks of the
+// other; what it gets is all of a tensor that it holds, as elsewhere.
+static void put_send(struct building *building, const struct program_chunk *chunk,
+                     const struct block_use *use, int u, bool is_backward, const int *buffers)
+{
+    const struct program *program = building->program;
+    const struct block_program *block = program->blocks[use->block_program];
+    struct graph_task *task = put_message(building, use, u, TASK_SEND, is_backward, buffers);
+    int there = is_backward ? chunk->tp_before : chunk->tp_behind;
+    if (there == 0 || there == chunk->tp) return;
+    task->bytes = (struct task_bytes){0};
+    for (int edge = 0; edge < BLOCK_EDGES; edge++) {
+        struct boundary boundary;
+        struct graph_task one = {.count = 1};
+        if (!boundary_of_class(program, chunk, is_backward, edge, &boundary)) continue;
+        double ratio = boundary_sent_ratio(&boundary);
+        add_buffer(program, block, buffers[edge], &one);
+        task->bytes.compute += ratio * one.bytes.compute;
+        task->bytes.reals += ratio * one.bytes.reals;
+        task->bytes.plain += ratio * one.bytes.plain;
     }
 }
 
@@ -261,9 +287,9 @@ static void put_messages(struct building *building, const struct program_chunk *
     const struct block_program *first_block = program->blocks[front->block_program];
     const struct block_program *last_block = program->blocks[behind->block_program];
     put_message(building, front, 0, TASK_RECEIVE, false, first_block->inputs);
-    put_message(building, behind, last, TASK_SEND, false, last_block->outputs);
+    put_send(building, chunk, behind, last, false, last_block->outputs);
     put_message(building, behind, last, TASK_RECEIVE, true, last_block->output_gradients);
-    put_message(building, front, 0, TASK_SEND, true, first_block->input_gradients);
+    put_send(building, chunk, front, 0, true, first_block->input_gradients);
     put_message(building, behind, last, TASK_SEED, true, last_block->output_gradients);
     put_message(building, behind, last, TASK_LOSS, false, last_block->outputs);
     part_losses(program, &building->graph->tasks[building->graph->task_count - 1]);
@@ -340,7 +366,10 @@ static void put_group(struct building *building, const struct step_group *group,
 static void put_class(struct building *building, const struct program_chunk *chunk, int *use_first,
                       const struct step_rules *rules)
 {
-    const struct program *program = building->program;
+    struct program room;
+    const struct program *whole = building->program;
+    const struct program *program = program_of_chunk(whole, chunk, &room);
+    building->program = program;
     for (int u = 0; u < chunk->use_count; u++) {
         const struct block_program *block = program->blocks[chunk->uses[u].block_program];
         use_first[u] = building->graph->task_count;
@@ -357,6 +386,7 @@ static void put_class(struct building *building, const struct program_chunk *chu
         struct task_bytes all = {.reals = small->elements / parts(program, small->gradient_axes)};
         put_of_group(building, TASK_SMALL_REDUCE, s, small->count, all);
     }
+    building->program = whole;
 }
 
 // Norms of weights and steps of the parameters of a stage.

@@ -163,11 +163,25 @@ static int instr_exchanges(const struct script *script, const struct script_task
     return 1;
 }
 
-static int64_t message_bytes(const struct script_task *task)
+struct boundary_message script_message(const struct script *script, const struct script_task *task)
 {
+    bool is_backward = task->slot_kind != TASK_FORWARD;
+    if (task->kind == TASK_SEND)
+        return (struct boundary_message){script->stage, task->chunk, task->peer_stage,
+                                         task->peer_chunk, is_backward};
+    return (struct boundary_message){task->peer_stage, task->peer_chunk, script->stage, task->chunk,
+                                     is_backward};
+}
+
+static int64_t message_bytes(const struct script *script, const struct script_task *task)
+{
+    const struct boundary_message message = script_message(script, task);
     int64_t bytes = 0;
-    for (int i = 0; i < task->input_count; i++)
-        bytes += task->inputs[i].bytes;
+    for (int i = 0; i < task->input_count; i++) {
+        struct boundary boundary = boundary_of_operand(script->program, &message, i);
+        double ratio = boundary_is_plain(&boundary) ? 1 : boundary_sent_ratio(&boundary);
+        bytes += (int64_t)(ratio * (double)task->inputs[i].bytes);
+    }
     return bytes;
 }
 
@@ -180,7 +194,8 @@ int script_exchanges(const struct script *script, int task,
     case TASK_INSTR:
         return instr_exchanges(script, of, exchanges);
     case TASK_SEND:
-        exchanges[0] = (struct script_exchange){COLLECTIVE_SEND_RECV, 0, message_bytes(of), 0};
+        exchanges[0] =
+            (struct script_exchange){COLLECTIVE_SEND_RECV, 0, message_bytes(script, of), 0};
         return 1;
     case TASK_SMALL_REDUCE:
         exchanges[0] = small_exchange(script, of);

@@ -1,5 +1,6 @@
 #pragma once
 #include "core/trace.h"
+#include "plan/boundary.h"
 #include "plan/script/graph.h"
 
 // The script of a stage: one step of every rank of it, task by task in the order in which they are
@@ -175,6 +176,8 @@ struct script_exchange {
     int64_t bytes;     // of instructions and messages
     int64_t elements;  // of step-level work, however wide they are reduced
 };
+// What a message crosses (plan/boundary.h).
+struct boundary_message script_message(const struct script *script, const struct script_task *task);
 int script_exchanges(const struct script *script, int task,
                      struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX]);
 // Elements of the weights that are cast once a step (plan/lower/casts.h), for each of which a rank

@@ -1,4 +1,5 @@
 #include "reports/page/traffic.h"
+#include "plan/boundary.h"
 #include "simulator/breakdown.h"
 #include "simulator/unlike.h"
 
@@ -85,6 +86,23 @@ static void set_stage(const struct mesh *mesh, unsigned axes, int stage, int *ra
     }
 }
 
+// A message between stages of unlike meshes goes to each peer in pieces.
+static void count_pieces(const struct counting *counting, const struct boundary_message *message,
+                         int rank)
+{
+    struct arena scratch = {0};
+    for (int edge = 0; edge < BLOCK_EDGES; edge++) {
+        struct boundary boundary;
+        struct boundary_piece *pieces;
+        if (!boundary_of(counting->program, message, edge, &boundary)) continue;
+        double bytes = (double)boundary_element_bytes(&boundary) * rounds_of(counting, rank);
+        int piece_count = boundary_pieces(&scratch, &boundary, rank, true, &pieces);
+        for (int i = 0; i < piece_count; i++)
+            count(counting, rank, pieces[i].peer, bytes * (double)pieces[i].part.elements);
+    }
+    arena_free(&scratch);
+}
+
 // Over each boundary between virtual stages an activation one way and a gradient the other, of
 // every micro-batch.
 static void count_hops(const struct counting *counting, double bytes, int rank, int stage)
@@ -97,6 +115,15 @@ static void count_hops(const struct counting *counting, double bytes, int rank, 
     for (int at = 0; at + 1 < virtual_count; at++) {
         int from = row->stage_of(shape, at), to = row->stage_of(shape, at + 1);
         if (from == to || (from != stage && to != stage)) continue;
+        const struct boundary_message there = {from, row->chunk_of(shape, at), to,
+                                               row->chunk_of(shape, at + 1), false};
+        const struct boundary_message back = {there.to_stage, there.to_chunk, from,
+                                              there.from_chunk, true};
+        if (parallel_stage_tp(&program->parallel, from) !=
+            parallel_stage_tp(&program->parallel, to)) {
+            count_pieces(counting, from == stage ? &there : &back, rank);
+            continue;
+        }
         int other = rank;
         set_stage(&program->mesh, axes, from == stage ? to : from, &other);
         count(counting, rank, other, bytes * rounds_of(counting, rank));

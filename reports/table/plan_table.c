@@ -68,6 +68,15 @@ static const char *batches_text(struct arena *arena, const struct parallel *para
     return text;
 }
 
+// "stage-tp4,2,2"
+static const char *meshes(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = "stage-tp";
+    for (int s = 0; s < parallel->stage_tp_count; s++)
+        text = arena_print(arena, "%s%s%d", text, s ? "," : "", parallel->stage_tp[s]);
+    return text;
+}
+
 const char *parallel_text(struct arena *arena, const struct parallel *parallel)
 {
     const char *text = arena_print(arena, "%smb%d z%d", degrees_text(arena, parallel),
@@ -94,6 +103,8 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     }
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
     text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
+    if (parallel_has_meshes(parallel))
+        text = arena_print(arena, "%s %s", text, meshes(arena, parallel));
     if (parallel->layout_count > 0) text = arena_print(arena, "%s laid-out", text);
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }

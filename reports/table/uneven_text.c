@@ -94,6 +94,16 @@ static const char *against(struct arena *arena, double step_s, double best_s)
                        100 * (step_s / best_s - 1));
 }
 
+// What one mesh for all stages would take.
+static const char *meshes_text(struct arena *arena, const struct meshes_answer *answer,
+                               double best_s)
+{
+    if (!answer->has_alike) return "Instead: one mesh for all stages: no plan fits\n";
+    return arena_print(arena, "Instead: one mesh for all stages: %s, %s\n",
+                       against(arena, answer->alike_s, best_s),
+                       parallel_text(arena, &answer->alike));
+}
+
 const char *uneven_text(struct arena *arena, const struct search_request *request,
                         const struct search_result *result, const struct uneven_answer *answer,
                         const struct evaluation *best)
@@ -102,6 +112,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     const struct cluster *cluster = program->cluster;
     double best_s = best->prediction.step_s;
     const char *text = "", *gap = "Devices: ";
+    if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, best_s);
     if (!answer->is_asked || result->best_count == 0) return text;
     for (int g = 0; g < cluster->node_group_count; g++) {
         const char *held =

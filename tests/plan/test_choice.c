@@ -145,6 +145,10 @@ static void put_layout(struct json_writer *writer)
     put_numbers(writer, "stages", "layers of each stage, where they are not even", 0);
     put_numbers(writer, "replica_batches",
                 "micro-batches of each replica (data parallel rank), where they are not even", 1);
+    put_numbers(writer, "stage_tp",
+                "tensor parallel ranks of each stage, where stages have meshes of their own; the "
+                "largest is tp, and in a stage with fewer the rest is data parallel",
+                1);
     put_rules(writer);
 }
 

@@ -1,0 +1,200 @@
+#include "plan/boundary.h"
+
+#include <assert.h>
+
+static const struct block_use *use_at(const struct program *program, int stage, int chunk,
+                                      bool is_last)
+{
+    int class = program->class_of[stage * program->shape.chunk_count + chunk];
+    const struct program_chunk *of = &program->chunks[class];
+    return &of->uses[is_last ? of->use_count - 1 : 0];
+}
+
+bool boundary_of(const struct program *program, const struct boundary_message *message, int edge,
+                 struct boundary *boundary)
+{
+    bool is_backward = message->is_backward;
+    int from_block =
+        use_at(program, message->from_stage, message->from_chunk, !is_backward)->block_program;
+    int to_block =
+        use_at(program, message->to_stage, message->to_chunk, is_backward)->block_program;
+    const struct block_program *from = program->blocks[from_block], *to = program->blocks[to_block];
+    *boundary = (struct boundary){
+        .program = program,
+        .from = {message->from_stage, from_block,
+                 is_backward ? from->input_gradients[edge] : from->outputs[edge]},
+        .to = {message->to_stage, to_block,
+               is_backward ? to->output_gradients[edge] : to->inputs[edge]},
+    };
+    return boundary->from.buffer >= 0 && boundary->to.buffer >= 0;
+}
+
+struct boundary boundary_of_operand(const struct program *program,
+                                    const struct boundary_message *message, int n)
+{
+    struct boundary boundary = {.program = program};
+    for (int edge = 0; edge < BLOCK_EDGES; edge++) {
+        if (boundary_of(program, message, edge, &boundary) && n-- == 0) break;
+    }
+    assert(n < 0 && "a message has an operand for each tensor");
+    return boundary;
+}
+
+bool boundary_of_class(const struct program *program, const struct program_chunk *chunk,
+                       bool is_backward, int edge, struct boundary *boundary)
+{
+    const struct schedule_shape *shape = &program->shape;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    int count = shape->stage_count * shape->chunk_count;
+    for (int v = 0; v < count; v++) {
+        int stage = row->stage_of(shape, v), c = row->chunk_of(shape, v);
+        int to = v + (is_backward ? -1 : 1);
+        if (&program->chunks[program->class_of[stage * shape->chunk_count + c]] != chunk) continue;
+        if (to < 0 || to >= count) continue;
+        const struct boundary_message message = {stage, c, row->stage_of(shape, to),
+                                                 row->chunk_of(shape, to), is_backward};
+        return boundary_of(program, &message, edge, boundary);
+    }
+    return false;
+}
+
+static const struct buffer *buffer_of(const struct boundary *boundary,
+                                      const struct boundary_end *end)
+{
+    return &boundary->program->blocks[end->block]->buffers[end->buffer];
+}
+
+bool boundary_is_plain(const struct boundary *boundary)
+{
+    const struct program *program = boundary->program;
+    if (program->parallel.stage_tp_count == 0) return true;
+    return program->block_tp[boundary->from.block] == program->block_tp[boundary->to.block];
+}
+
+struct held boundary_held(const struct boundary *boundary, bool sends, int rank)
+{
+    const struct boundary_end *end = sends ? &boundary->from : &boundary->to;
+    struct program room;
+    const struct program *seen = program_of_block(boundary->program, end->block, &room);
+    return held_of_buffer(seen, seen->blocks[end->block], end->buffer, rank);
+}
+
+// The axes on which sender and receiver may be in other places: those that the sender splits.
+static unsigned varying(const struct boundary *boundary)
+{
+    const struct mesh *mesh = &boundary->program->mesh;
+    const struct layout *layout = &buffer_of(boundary, &boundary->from)->layout;
+    unsigned axes = 0;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        assert(layout->of[a] >= 0 && "what is handed on is no partial sum");
+        if (layout->of[a] > 0) axes |= 1u << a;
+    }
+    return axes;
+}
+
+// The n-th rank of a stage that differs from `rank` on these axes alone, ascending.
+static int peer_at(const struct mesh *mesh, unsigned axes, int rank, int stage, int n)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const struct mesh_axis *axis = &mesh->axes[a];
+        int own = mesh_coordinate(mesh, a, rank), other = own;
+        if (axis->parent == AXIS_PP) {
+            other = stage;
+        } else if (axes >> a & 1) {
+            other = n % axis->size;
+            n /= axis->size;
+        }
+        rank += (other - own) * axis->stride;
+    }
+    return rank;
+}
+
+int boundary_pieces(struct arena *arena, const struct boundary *boundary, int rank, bool sends,
+                    struct boundary_piece **pieces)
+{
+    const struct mesh *mesh = &boundary->program->mesh;
+    unsigned axes = varying(boundary);
+    int peers = mesh_size(mesh, axes), count = 0, capacity = 0;
+    int stage = sends ? boundary->to.stage : boundary->from.stage;
+    struct held own = boundary_held(boundary, sends, rank);
+    *pieces = NULL;
+    for (int n = 0; n < peers; n++) {
+        int peer = peer_at(mesh, axes, rank, stage, n);
+        struct held other = boundary_held(boundary, !sends, peer);
+        struct held part = held_overlap(&own, &other);
+        if (part.elements == 0) continue;
+        ARENA_GROW(arena, *pieces, count, capacity);
+        (*pieces)[count++] = (struct boundary_piece){peer, part};
+    }
+    return count;
+}
+
+int64_t boundary_element_bytes(const struct boundary *boundary)
+{
+    const struct block_program *block = boundary->program->blocks[boundary->from.block];
+    const struct tensor *tensor =
+        &block->block->tensors[block->buffers[boundary->from.buffer].tensor];
+    return lower_element_bytes(tensor->element, boundary->program->workload.precision);
+}
+
+// The first rank of a stage: that in the first place on all other axes.
+static int first_rank(const struct mesh *mesh, int stage)
+{
+    return peer_at(mesh, 0, 0, stage, 0);
+}
+
+static int64_t elements_of(const struct boundary_piece *pieces, int count)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < count; i++)
+        elements += pieces[i].part.elements;
+    return elements;
+}
+
+double boundary_sent_ratio(const struct boundary *boundary)
+{
+    struct arena scratch = {0};
+    struct boundary_piece *pieces;
+    int rank = first_rank(&boundary->program->mesh, boundary->from.stage);
+    int count = boundary_pieces(&scratch, boundary, rank, true, &pieces);
+    double sent = (double)elements_of(pieces, count);
+    arena_free(&scratch);
+    return sent / (double)boundary_held(boundary, true, rank).elements;
+}
+
+struct boundary_sum boundary_sum_of(const struct program *program,
+                                    const struct boundary_message *message)
+{
+    struct arena scratch = {0};
+    struct boundary_sum ends[2] = {{0, 0}, {0, 0}};
+    for (int edge = 0; edge < BLOCK_EDGES; edge++) {
+        struct boundary boundary;
+        if (!boundary_of(program, message, edge, &boundary)) continue;
+        for (int sends = 0; sends < 2; sends++) {
+            struct boundary_piece *pieces;
+            int stage = sends ? message->from_stage : message->to_stage;
+            int rank = first_rank(&program->mesh, stage);
+            int count = boundary_pieces(&scratch, &boundary, rank, sends, &pieces);
+            ends[sends].count += count;
+            ends[sends].bytes += elements_of(pieces, count) * boundary_element_bytes(&boundary);
+        }
+    }
+    arena_free(&scratch);
+    return (struct boundary_sum){
+        .bytes = ends[0].bytes > ends[1].bytes ? ends[0].bytes : ends[1].bytes,
+        .count = ends[0].count > ends[1].count ? ends[0].count : ends[1].count,
+    };
+}
+
+struct boundary_sum boundary_sum_behind(const struct program *program, int v, bool is_backward)
+{
+    const struct schedule_shape *shape = &program->shape;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    int from = v + is_backward, to = v + !is_backward;
+    const struct boundary_message message = {row->stage_of(shape, from), row->chunk_of(shape, from),
+                                             row->stage_of(shape, to), row->chunk_of(shape, to),
+                                             is_backward};
+    bool is_alike = parallel_stage_tp(&program->parallel, message.from_stage) ==
+                    parallel_stage_tp(&program->parallel, message.to_stage);
+    return is_alike ? (struct boundary_sum){0, 0} : boundary_sum_of(program, &message);
+}

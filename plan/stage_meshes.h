@@ -1,0 +1,13 @@
+#pragma once
+#include "models/graph.h"
+#include "plan/parallel.h"
+
+// Stages with meshes of their own (struct parallel, stage_tp): which can be. Each stage has as many
+// ranks, shared out between tp and dp; tp of one divides that of another, so that all are made of
+// the same finer axes and what crosses is cut in even pieces (plan/boundary.h).
+//
+// Refused are axes beside tp and dp whose finer ones hang on tp (ep and etp, Ulysses' heads, a grid
+// of tp), layouts of operators, which name axes that not all stages have, unlike replicas, groups
+// of ZeRO, and tied parameters that would lie in two layouts. ERR_USAGE, with what would do.
+MUST_CHECK bool stage_meshes_check(const struct graph *graph, const struct workload *workload,
+                                   const struct parallel *parallel, struct err *err);

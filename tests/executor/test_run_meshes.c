@@ -1,0 +1,119 @@
+#include "tests/support/test.h"
+
+#include "plan/boundary.h"
+#include "tests/support/run_draw.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Plans whose stages have meshes of their own, on up to eight ranks, each against one rank that
+// does it all, in double precision: losses, weights, gradients, what ranks exchanged and what they
+// held. MESHWRIGHT_CASES runs more of them.
+
+static const double TOLERANCE = 1e-12;
+
+enum { OTHERWISE_CASES = 12 };
+
+static const char *difference_of(struct arena *arena, const struct run_outcome *expected,
+                                 const struct run_outcome *found)
+{
+    const char *difference = run_outcome_difference(arena, expected, found, TOLERANCE);
+    if (!difference) difference = run_outcome_traffic(arena, found);
+    if (difference) return difference;
+    double planned = (double)run_outcome_planned_bytes(found);
+    if (fabs((double)found->peak_bytes - planned) <= 0.01 * planned) return NULL;
+    return arena_print(arena, "%lld bytes held, %.0f planned", (long long)found->peak_bytes,
+                       planned);
+}
+
+static int divisor(struct draw *draw, int of)
+{
+    int less = draw_int(draw, 1, of);
+    while (of % less != 0)
+        less--;
+    return less;
+}
+
+// Degrees of the draw that leave no room for stages and tp are others; the rest stays as drawn.
+static void add_meshes(struct arena *arena, struct draw *draw, struct run_case *of)
+{
+    static const int DEGREES[][3] = {{2, 2, 1}, {2, 2, 2}, {4, 2, 1}, {2, 3, 1}, {2, 4, 1}};
+    struct parallel *parallel = &of->parallel;
+    const int *degrees = DEGREES[draw_int(draw, 0, 4)];
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        parallel->degree[axis] = 1;
+    parallel->degree[AXIS_TP] = degrees[0];
+    parallel->degree[AXIS_PP] = degrees[1];
+    parallel->degree[AXIS_DP] = degrees[2];
+    if (draw_int(draw, 0, 3) == 0 && degrees[0] * degrees[1] * degrees[2] <= 4) {
+        parallel->degree[AXIS_CP] = 2;
+        parallel->cp_kind = draw_int(draw, 0, 1) ? CP_RING : CP_ALL_GATHER;
+    }
+    parallel->stage_layers_count = 0;
+    parallel->stage_layers = NULL;
+    parallel->zero_group = 0;
+    int *tps = ARENA_NEW(arena, int, degrees[1]);
+    for (int s = 0; s < degrees[1]; s++)
+        tps[s] = divisor(draw, degrees[0]);
+    tps[draw_int(draw, 0, degrees[1] - 1)] = degrees[0];
+    parallel->stage_tp = tps;
+    parallel->stage_tp_count = degrees[1];
+    parallel->micro_batch = degrees[0] * draw_int(draw, 1, 2);
+}
+
+static const char *tps_text(struct arena *arena, const struct parallel *parallel)
+{
+    const char *text = "tp of stages";
+    for (int s = 0; s < parallel->stage_tp_count; s++)
+        text = arena_print(arena, "%s %d", text, parallel->stage_tp[s]);
+    return text;
+}
+
+static void unlike_meshes_compute_what_one_rank_does(void **state)
+{
+    struct draw draw = draw_start("runs with meshes", 2026);
+    struct run_outcome *known[DRAWN_MODEL_COUNT][2] = {0};
+    struct arena scratch = {0};
+    const char *more = getenv("MESHWRIGHT_CASES");
+    int wanted = more ? atoi(more) : OTHERWISE_CASES, ran = 0, failed = 0, refused = 0;
+    while (ran < wanted) {
+        int model;
+        struct draw seed = draw;
+        struct run_case of = run_draw(&draw, &scratch, &model);
+        add_meshes(&scratch, &draw, &of);
+        struct err why = {0};
+        bool is_asked = parallel_has_meshes(&of.parallel);
+        struct run_outcome *found = is_asked ? run_case_run(&scratch, &of, &why) : NULL;
+        if (!found) {
+            if (is_asked && why.kind != ERR_USAGE) fail_msg("%s", why.text);
+            if (more && is_asked) print_message("# refused: %s\n", why.text);
+            arena_free(&scratch);
+            assert_in_range(++refused, 0, 100 * wanted + 100);
+            continue;
+        }
+        struct run_outcome **expected = &known[model][of.dropout];
+        struct run_case one = run_case_new(run_draw_config(model), DRAWN_SEQ, DRAWN_BATCH);
+        one.dropout = of.dropout;
+        if (!*expected) *expected = run_case_done(*state, &one);
+        ran++;
+        const char *difference =
+            found->done ? difference_of(&scratch, *expected, found) : found->error;
+        if (difference) {
+            failed++;
+            print_error("# MESHWRIGHT_SEED=%llu, model %d, %s: %s: %s\n",
+                        (unsigned long long)seed.state, model, tps_text(&scratch, &of.parallel),
+                        run_case_text(&scratch, &of), difference);
+        }
+        arena_free(&scratch);
+    }
+    print_message("# %d plans ran, %d drawn were refused or had none\n", ran, refused);
+    assert_int_equal(failed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unlike_meshes_compute_what_one_rank_does),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,369 @@
+#include "tests/support/test.h"
+
+#include "models/import.h"
+#include "plan/boundary.h"
+#include "plan/program.h"
+#include "tests/support/draw.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Stages with meshes of their own: what can be, what crosses between them by hand, and on drawn
+// degrees element by element against places that are worked out here alone.
+
+struct plan_case {
+    struct graph *graph;
+    struct cluster *cluster;
+    struct workload workload;
+    struct parallel parallel;
+    int stage_tp[8];
+};
+
+enum { SEQ = 4096, HIDDEN = 4096 };
+
+// llama-3-8b, 32 heads and 8 kv heads, 32 layers, on 16 GPUs: tp 4, pp 2, dp 2.
+static struct plan_case base(struct arena *arena, const char *model)
+{
+    struct err err = {0};
+    struct plan_case plan = {.workload = {.seq_len = SEQ,
+                                          .global_batch = 16,
+                                          .precision = PRECISION_BF16,
+                                          .optimizer = OPTIMIZER_ADAMW}};
+    struct model_config *config = model_load(arena, model, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    plan.graph =
+        model_graph(arena, config, &(struct import_options){.flash = true, .vocab_multiple = 1024});
+    plan.cluster = cluster_load(arena, "dgx-h100-x2", &err);
+    assert_string_equal(err.text, "");
+    plan.parallel = (struct parallel){.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                      .vpp = 1,
+                                      .micro_batch = 2,
+                                      .schedule = SCHEDULE_1F1B,
+                                      .recompute_layers = -1};
+    plan.parallel.degree[AXIS_TP] = 4;
+    plan.parallel.degree[AXIS_PP] = 2;
+    plan.parallel.degree[AXIS_DP] = 2;
+    parallel_default_order(&plan.parallel);
+    return plan;
+}
+
+static void set_meshes(struct plan_case *plan, int count, const int *tps)
+{
+    memcpy(plan->stage_tp, tps, (size_t)count * sizeof *tps);
+    plan->parallel.stage_tp = plan->stage_tp;
+    plan->parallel.stage_tp_count = count;
+}
+
+static struct program *lower(struct arena *arena, const struct plan_case *plan)
+{
+    struct err err = {0};
+    bool fine = program_check(plan->graph, plan->cluster, &plan->workload, &plan->parallel, &err);
+    assert_string_equal(err.text, "");
+    assert_true(fine);
+    return program_lower(arena, plan->graph, plan->cluster, &plan->workload, &plan->parallel, 0);
+}
+
+static void check_error(struct plan_case plan, int count, const int *tps, const char *text)
+{
+    struct err err = {0};
+    set_meshes(&plan, count, tps);
+    assert_false(program_check(plan.graph, plan.cluster, &plan.workload, &plan.parallel, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, text);
+}
+
+static void a_stage_has_a_mesh_of_its_own(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    set_meshes(&plan, 2, (const int[]){4, 2});
+    struct program *program = lower(*state, &plan), room;
+    const struct program *wide = program_at(program, 0, &room);
+    assert_ptr_equal(wide, program);
+    const struct program *narrow = program_at(program, 1, &room);
+    assert_int_equal(narrow->parallel.degree[AXIS_TP], 2);
+    assert_int_equal(narrow->parallel.degree[AXIS_DP], 4);
+    assert_int_equal(narrow->parallel.micro_batch, 1);
+    assert_int_equal(mesh_size(&narrow->mesh, mesh_axes_of(&narrow->mesh, AXIS_TP)), 2);
+    assert_int_equal(mesh_size(&narrow->mesh, mesh_axes_of(&narrow->mesh, AXIS_DP)), 4);
+    assert_int_equal(program->mesh.rank_count, 16);
+    // A layer of the narrow stage holds twice the weights and reduces them over four ranks.
+    const struct block_use *front = &program->chunks[program->class_of[0]].uses[1];
+    const struct block_use *back = &program->chunks[program->class_of[1]].uses[0];
+    const struct block_program *a = program->blocks[front->block_program];
+    const struct block_program *b = program->blocks[back->block_program];
+    assert_ptr_equal(a->block, b->block);
+    assert_ptr_not_equal(a, b);
+    for (int i = 0; i < a->parameter_count; i++) {
+        const struct parameter *x = &a->parameters[i], *y = &b->parameters[i];
+        bool is_norm = a->block->tensors[x->tensor].rank == 1;
+        assert_int_equal(y->elements, is_norm ? x->elements : 2 * x->elements);
+        assert_int_equal(mesh_size(&program->mesh, x->gradient_partial_axes), 2);
+        assert_int_equal(mesh_size(&program->mesh, y->gradient_partial_axes), 4);
+    }
+    assert_true(program_is_same(program, narrow));
+}
+
+// Without sp a rank of the wide stage holds both sequences, one of the narrow stage the one: it is
+// sent that by the rank in its place. Back come two gradients of a sequence each.
+static void what_crosses_is_worked_out_by_hand(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    set_meshes(&plan, 2, (const int[]){4, 2});
+    struct program *program = lower(*state, &plan);
+    enum { SEQUENCE = SEQ * HIDDEN * 2 };  // bytes
+    struct boundary_sum there = boundary_sum_behind(program, 0, false);
+    struct boundary_sum back = boundary_sum_behind(program, 0, true);
+    assert_int_equal(there.bytes, SEQUENCE);
+    assert_int_equal(there.count, 1);
+    assert_int_equal(back.bytes, 2 * SEQUENCE);
+    assert_int_equal(back.count, 2);
+    struct boundary boundary;
+    struct boundary_piece *pieces;
+    const struct boundary_message forward = {0, 0, 1, 0, false}, backward = {1, 0, 0, 0, true};
+    assert_true(boundary_of(program, &forward, 0, &boundary));
+    assert_false(boundary_is_plain(&boundary));
+    assert_true(boundary_sent_ratio(&boundary) == 0.5);
+    // Stage 0 is ranks 0 to 7, four of each replica; rank 2 of it has the place of rank 10.
+    assert_int_equal(boundary_pieces(*state, &boundary, 2, true, &pieces), 1);
+    assert_int_equal(pieces[0].peer, 10);
+    assert_int_equal(pieces[0].part.first[0], 1);
+    assert_int_equal(pieces[0].part.count[0], 1);
+    assert_true(boundary_of(program, &backward, 0, &boundary));
+    assert_true(boundary_sent_ratio(&boundary) == 2);
+    assert_int_equal(boundary_pieces(*state, &boundary, 2, false, &pieces), 2);
+    assert_int_equal(pieces[0].peer, 8);
+    assert_int_equal(pieces[1].peer, 10);
+    assert_int_equal(pieces[1].part.first[0], 1);
+}
+
+// With sp a rank holds 1/4 of the tokens of two sequences, or half of those of one: half of what
+// each holds goes to, or comes from, each of two.
+static void pieces_of_sequences_cross_with_sp(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    plan.parallel.sp = true;
+    set_meshes(&plan, 2, (const int[]){4, 2});
+    struct program *program = lower(*state, &plan);
+    for (int is_back = 0; is_back < 2; is_back++) {
+        struct boundary_sum sum = boundary_sum_behind(program, 0, is_back);
+        assert_int_equal(sum.bytes, SEQ / 2 * HIDDEN * 2);
+        assert_int_equal(sum.count, 2);
+    }
+}
+
+static void what_cannot_be_is_refused_with_the_reason(void **state)
+{
+    static const int HALF[] = {4, 2};
+    const struct plan_case fine = base(*state, "llama-3-8b");
+    check_error(fine, 3, (const int[]){4, 2, 2},
+                "--stage-tp: 3 numbers for --pp 2; one a stage is wanted");
+    check_error(fine, 2, (const int[]){4, 3}, "--stage-tp: 3 for stage 1 does not divide --tp 4");
+    check_error(fine, 2, (const int[]){2, 2},
+                "--stage-tp: the largest is 2, and --tp 4; they are one");
+    struct plan_case plan = fine;
+    plan.parallel.micro_batch = 1;
+    check_error(plan, 2, HALF,
+                "--stage-tp: stage 1 splits the 1 sequences of --micro-batch by 2, which does not "
+                "divide them");
+    plan = fine;
+    plan.parallel.zero = 1;
+    plan.parallel.zero_group = 1;
+    check_error(plan, 2, HALF, "--stage-tp: not with --zero-group");
+    plan = base(*state, "gpt2");
+    plan.parallel.micro_batch = 4;
+    plan.workload.seq_len = 1024;
+    check_error(plan, 2, HALF,
+                "--stage-tp: stages 0 and 1 share tied embeddings, which lie in one layout; give "
+                "both as many ranks of tp, not 4 and 2");
+}
+
+static int coordinate(const struct parallel *parallel, enum axis wanted, int rank)
+{
+    for (int i = 0; i < parallel->order_count; i++) {
+        enum axis axis = parallel->order[i];
+        if (axis == wanted) return rank % parallel->degree[axis];
+        rank /= parallel->degree[axis];
+    }
+    fail_msg("%s is in no order", axis_name(wanted));
+    return 0;
+}
+
+// Where a rank of a stage is. Of a micro-batch of all ranks it
+// has sequences and, split by cp and with sp by tp, tokens.
+struct rank_place {
+    int stage, sequence_first, sequence_count, token_first, token_count;
+};
+
+static struct rank_place place_of(const struct parallel *parallel, int rank, bool is_of_seq)
+{
+    int tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
+    struct rank_place place = {.stage = coordinate(parallel, AXIS_PP, rank)};
+    int own = parallel->stage_tp[place.stage], rests = tp / own;
+    int t = coordinate(parallel, AXIS_TP, rank), c = coordinate(parallel, AXIS_CP, rank);
+    int d = coordinate(parallel, AXIS_DP, rank);
+    place.sequence_count = parallel->micro_batch / rests;
+    place.sequence_first = (d * rests + t / own) * place.sequence_count;
+    int parts = cp * (is_of_seq ? own : 1), part = is_of_seq ? c * own + t % own : c;
+    place.token_count = SEQ / parts;
+    place.token_first = part * place.token_count;
+    return place;
+}
+
+static bool holds(const struct rank_place *place, int64_t sequence, int64_t token)
+{
+    return sequence >= place->sequence_first &&
+           sequence < place->sequence_first + place->sequence_count &&
+           token >= place->token_first && token < place->token_first + place->token_count;
+}
+
+enum { GRAIN = 64 };  // tokens that nothing cuts apart
+
+// What of a receiver's tokens does not come once, from a rank that has it; NULL: all does.
+static const char *wrong_of(const struct parallel *parallel, int rank,
+                            const struct boundary_piece *pieces, int count)
+{
+    struct rank_place own = place_of(parallel, rank, parallel->sp);
+    for (int s = own.sequence_first; s < own.sequence_first + own.sequence_count; s++) {
+        for (int t = own.token_first; t < own.token_first + own.token_count; t += GRAIN) {
+            int came = 0;
+            for (int p = 0; p < count; p++) {
+                const struct held *part = &pieces[p].part;
+                struct rank_place from = place_of(parallel, pieces[p].peer, parallel->sp);
+                bool is_in = s >= part->first[0] && s < part->first[0] + part->count[0] &&
+                             t >= part->first[1] && t < part->first[1] + part->count[1];
+                if (is_in && !holds(&from, s, t)) return "comes from who has not got it";
+                came += is_in;
+            }
+            if (came != 1) return came ? "comes more than once" : "does not come";
+        }
+    }
+    return NULL;
+}
+
+// Every planted fault of the pieces has to be seen.
+static void check_faults(const struct parallel *parallel, int rank, struct boundary_piece *pieces,
+                         int count)
+{
+    struct boundary_piece whole[64];
+    assert_in_range(count, 1, 63);
+    memcpy(whole, pieces, (size_t)count * sizeof *pieces);
+    assert_non_null(wrong_of(parallel, rank, whole, count - 1));
+    whole[count] = whole[0];
+    assert_non_null(wrong_of(parallel, rank, whole, count + 1));
+    whole[0].part.first[0] += 1;
+    assert_non_null(wrong_of(parallel, rank, whole, count));
+}
+
+static int64_t all_elements(const struct boundary_piece *pieces, int count)
+{
+    int64_t all = 0;
+    for (int i = 0; i < count; i++)
+        all += pieces[i].part.elements;
+    return all;
+}
+
+// The n-th rank of a stage.
+static int rank_at(const struct parallel *parallel, int stage, int n)
+{
+    int rank = 0;
+    while (coordinate(parallel, AXIS_PP, rank) != stage || n-- > 0)
+        rank++;
+    return rank;
+}
+
+static void check_message(struct arena *arena, const struct program *program,
+                          const struct boundary_message *message)
+{
+    struct boundary boundary;
+    const struct parallel *parallel = &program->parallel;
+    int each = program->mesh.rank_count / program->shape.stage_count;
+    assert_true(boundary_of(program, message, 0, &boundary));
+    int64_t sent = 0, received = 0;
+    int sent_count = 0, received_count = 0;
+    for (int i = 0; i < each; i++) {
+        struct boundary_piece *in, *out;
+        int receiver = rank_at(parallel, message->to_stage, i);
+        int sender = rank_at(parallel, message->from_stage, i);
+        int in_count = boundary_pieces(arena, &boundary, receiver, false, &in);
+        int out_count = boundary_pieces(arena, &boundary, sender, true, &out);
+        assert_int_equal(place_of(parallel, in[0].peer, false).stage, message->from_stage);
+        const char *wrong = wrong_of(parallel, receiver, in, in_count);
+        if (wrong) fail_msg("rank %d: a part %s", receiver, wrong);
+        check_faults(parallel, receiver, in, in_count);
+        sent += all_elements(out, out_count);
+        received += all_elements(in, in_count);
+        sent_count += out_count;
+        received_count += in_count;
+        // All ranks send alike.
+        assert_int_equal(all_elements(out, out_count) * each * (i + 1), sent * each);
+        for (int p = 0; p < out_count; p++) {
+            struct boundary_piece *theirs;
+            int count = boundary_pieces(arena, &boundary, out[p].peer, false, &theirs), at = 0;
+            while (at < count && theirs[at].peer != sender)
+                at++;
+            assert_in_range(at, 0, count - 1);
+            assert_true(held_equal(&theirs[at].part, &out[p].part));
+        }
+    }
+    assert_int_equal(sent, received);
+    assert_int_equal(sent_count, received_count);
+}
+
+static void all_that_a_rank_holds_comes_once(void **state)
+{
+    enum { CASES = 24 };
+    struct draw draw = draw_start("stage meshes", 22);
+    struct arena scratch = {0};
+    for (int ran = 0; ran < CASES;) {
+        static const int TPS[] = {2, 4, 8};
+        struct plan_case plan = base(&scratch, "llama-3-8b");
+        int tp = DRAW_ONE(&draw, TPS), pp = 2, tps[4];
+        if (tp <= 4 && draw_int(&draw, 0, 1)) pp = 16 / tp > 4 ? 4 : 16 / tp;
+        int left = 16 / tp / pp;
+        if (left > 1 && draw_int(&draw, 0, 1)) {
+            plan.parallel.degree[AXIS_CP] = 2;
+            plan.parallel.cp_kind = CP_ALL_GATHER;
+            left /= 2;
+        }
+        plan.parallel.degree[AXIS_TP] = tp;
+        plan.parallel.degree[AXIS_PP] = pp;
+        plan.parallel.degree[AXIS_DP] = left;
+        if (draw_int(&draw, 0, 1)) {
+            static const enum axis ORDER[] = {AXIS_DP, AXIS_PP, AXIS_CP, AXIS_TP};
+            memcpy(plan.parallel.order, ORDER, sizeof ORDER);
+            plan.parallel.order_count = 4;
+            parallel_complete_order(&plan.parallel);
+        }
+        plan.parallel.sp = draw_int(&draw, 0, 1);
+        plan.parallel.micro_batch = tp * draw_int(&draw, 1, 2);
+        plan.workload.global_batch = (int64_t)plan.parallel.micro_batch * left * 4;
+        for (int s = 0; s < pp; s++)
+            tps[s] = tp >> draw_int(&draw, 0, tp == 2 ? 1 : 2);
+        tps[draw_int(&draw, 0, pp - 1)] = tp;
+        set_meshes(&plan, pp, tps);
+        if (!parallel_has_meshes(&plan.parallel)) continue;
+        ran++;
+        struct program *program = lower(&scratch, &plan);
+        for (int s = 0; s + 1 < pp; s++) {
+            const struct boundary_message forward = {s, 0, s + 1, 0, false};
+            const struct boundary_message backward = {s + 1, 0, s, 0, true};
+            check_message(&scratch, program, &forward);
+            check_message(&scratch, program, &backward);
+        }
+        arena_free(&scratch);
+        scratch = (struct arena){0};
+    }
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stage_has_a_mesh_of_its_own),
+        cmocka_unit_test(what_crosses_is_worked_out_by_hand),
+        cmocka_unit_test(pieces_of_sequences_cross_with_sp),
+        cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(all_that_a_rank_holds_comes_once),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}

@@ -1,0 +1,149 @@
+#include "planner/meshes.h"
+#include "tests/support/test.h"
+
+#include "planner/choice.h"
+#include "planner/uneven_split.h"
+
+#include <math.h>
+
+// Meshes of stages: what is pinned is kept and split as the best of all splits, what is searched is
+// never worse than one mesh for all, and is better where the links ask for it.
+
+// Four GPUs on fast links and four on slow ones, all alike.
+static struct search_request request_of(struct arena *arena, const char *model)
+{
+    struct err err = {0};
+    struct search_request request = {.pins = pins_none(), .top = 3, .nothing = SEARCH_FITS_ONLY};
+    struct cluster *cluster = cluster_load(arena, "h100-a100-mixed", &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(cluster->node_group_count, 2);
+    for (int i = 0; i < 2; i++) {
+        cluster->nodes[i].gpus = cluster->nodes[i].gpus_per_host = 4;
+        cluster->nodes[i].device = cluster->nodes[1].device;
+    }
+    cluster->nodes[1].intra.bandwidth_bytes_per_s = 12e9;
+    cluster->rank_count = 8;
+    request.cluster = cluster;
+    request.model = model_load(arena, model, NULL, NULL, &err);
+    request.stack = stack_load(arena, "meshwright", &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload = (struct workload){.seq_len = 4096,
+                                         .global_batch = 32,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    return request;
+}
+
+static struct search_result search(struct arena *arena, const struct search_request *request,
+                                   struct meshes_answer *answer)
+{
+    struct err err = {0};
+    struct search_result result = {0};
+    bool done = meshes_search(arena, request, &result, answer, &err);
+    assert_string_equal(err.text, "");
+    assert_true(done && result.best_count > 0 && answer->is_asked);
+    assert_int_equal(result.status, SEARCH_FEASIBLE);
+    assert_true(result.bound_s == 0);
+    return result;
+}
+
+static void pinned_meshes_have_the_layers_of_the_best_of_all_splits(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-7b");
+    request.pins.stage_tp = (const int[]){4, 2};
+    request.pins.stage_tp_count = 2;
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 2, 2);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    struct meshes_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    struct parallel best = result.best[0].parallel;
+    assert_true(parallel_has_meshes(&best));
+    assert_int_equal(best.stage_tp[0], 4);
+    assert_int_equal(best.stage_tp[1], 2);
+    assert_int_equal(best.degree[AXIS_TP], 4);
+    assert_int_equal(best.degree[AXIS_PP], 2);
+    struct uneven_split split = {*state, &request, 0};
+    double best_s = INFINITY;
+    for (int first = 8; first < 28; first++) {
+        struct candidate played;
+        best.stage_layers = (const int[]){first, 32 - first};
+        best.stage_layers_count = 2;
+        if (uneven_play(&split, &best, &played)) best_s = fmin(best_s, played.cost.step_s);
+    }
+    assert_true(result.best[0].cost.step_s <= best_s * (1 + 1e-9));
+    // One mesh for both lets the slow links sum over four ranks.
+    assert_true(answer.has_alike && answer.alike_s > result.best[0].cost.step_s);
+}
+
+static void a_search_of_meshes_is_never_worse(void **state)
+{
+    struct search_request request = request_of(*state, "gpt2-large"), with = request;
+    struct err err = {0};
+    struct search_result alike = {0};
+    struct meshes_answer answer;
+    with.pins.search_stage_tp = true;
+    request.workload.seq_len = with.workload.seq_len = 1024;
+    assert_true(search_plans(*state, &request, &alike, &err));
+    struct search_result result = search(*state, &with, &answer);
+    assert_true(result.best[0].cost.step_s <= alike.best[0].cost.step_s * (1 + 1e-9));
+}
+
+static void slow_links_get_less_of_tp(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-13b");
+    struct meshes_answer answer;
+    request.pins.search_stage_tp = true;
+    pins_set(&request.pins, CHOICE_TP, 2, 8);
+    struct search_result result = search(*state, &request, &answer);
+    const struct parallel *best = &result.best[0].parallel;
+    assert_true(parallel_has_meshes(best));
+    assert_true(best->stage_tp[best->stage_tp_count - 1] < best->stage_tp[0]);
+    assert_true(answer.has_alike);
+    assert_true(answer.alike_s > 1.03 * result.best[0].cost.step_s);
+}
+
+static void check_error(struct search_request request, int count, const int *tps, const char *text)
+{
+    struct arena arena = {0};
+    struct search_result result = {0};
+    struct meshes_answer answer;
+    struct err err = {0};
+    request.pins.stage_tp = tps;
+    request.pins.stage_tp_count = count;
+    assert_false(meshes_search(&arena, &request, &result, &answer, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, text);
+    arena_free(&arena);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-7b");
+    check_error(request, 2, (const int[]){4, 3},
+                "--stage-tp: 3 for stage 1 does not divide 4, the largest");
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    check_error(request, 2, (const int[]){4, 2},
+                "--stage-tp: the largest is 4, which --tp does not allow; they are one");
+    pins_clear(&request.pins, CHOICE_TP);
+    pins_set(&request.pins, CHOICE_PP, 4, 4);
+    check_error(request, 2, (const int[]){4, 2},
+                "--stage-tp: 2 numbers, which --pp does not allow; one a stage");
+    struct err err = {0};
+    request.stack = stack_load(*state, "megatron-core", &err);
+    check_error(
+        request, 2, (const int[]){4, 2},
+        "--stage-tp: stack megatron-core gives all stages one mesh; --stack meshwright runs "
+        "unlike ones");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pinned_meshes_have_the_layers_of_the_best_of_all_splits),
+        cmocka_unit_test(a_search_of_meshes_is_never_worse),
+        cmocka_unit_test(slow_links_get_less_of_tp),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
