@@ -486,13 +486,14 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     if (!program_check_seq_len(graph, workload, err)) return false;
     if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
     if (!check_gpus(&question, cluster->rank_count, err)) return false;
+    if (!stage_meshes_check_numbers(parallel, err)) return false;
     if (!spatial_check(graph, parallel, err)) return false;
     return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
            scan_check_cp(graph, parallel, err) && check_ulysses(&question, err) &&
            check_batch(&question, err) && check_zero_group(&question, err) &&
            check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
-           check_schedule(&question, err) && layout_rules_check(graph, workload, parallel, err) &&
-           stage_meshes_check(graph, workload, parallel, err) &&
+           check_schedule(&question, err) && stage_meshes_check(graph, workload, parallel, err) &&
+           layout_rules_check(graph, workload, parallel, err) &&
            program_check_offload(cluster, &parallel->offload, err) &&
            program_check_gradients(parallel, err);
 }

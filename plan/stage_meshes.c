@@ -6,8 +6,9 @@
 
 #include <assert.h>
 
-static bool check_numbers(const struct parallel *parallel, struct err *err)
+bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err)
 {
+    if (parallel->stage_tp_count == 0) return true;
     int count = parallel->stage_tp_count, stages = parallel->degree[AXIS_PP], most = 0;
     int tp = parallel->degree[AXIS_TP];
     if (count != stages)
@@ -37,7 +38,6 @@ static const char *hindrance(const struct parallel *parallel)
         return "--sp-h or --sp-w above 1";
     if (parallel->replica_count > 0) return "--replica-batches";
     if (parallel->zero_group > 0) return "--zero-group";
-    if (parallel->layout_count > 0) return "layouts of operators";
     return NULL;
 }
 
@@ -90,7 +90,6 @@ bool stage_meshes_check(const struct graph *graph, const struct workload *worklo
                         const struct parallel *parallel, struct err *err)
 {
     if (parallel->stage_tp_count == 0) return true;
-    if (!check_numbers(parallel, err)) return false;
     if (!parallel_has_meshes(parallel)) return true;
     const char *why = hindrance(parallel);
     if (why) return err_set(err, ERR_USAGE, "--stage-tp: not with %s", why);

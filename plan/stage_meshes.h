@@ -6,8 +6,12 @@
 // ranks, shared out between tp and dp; tp of one divides that of another, so that all are made of
 // the same finer axes and what crosses is cut in even pieces (plan/boundary.h).
 //
-// Refused are axes beside tp and dp whose finer ones hang on tp (ep and etp, Ulysses' heads, a grid
-// of tp), layouts of operators, which name axes that not all stages have, unlike replicas, groups
-// of ZeRO, and tied parameters that would lie in two layouts. ERR_USAGE, with what would do.
+// Layouts of operators (plan/layout/rules.h) hold in all stages for what they have of tp, and are
+// checked in each. Refused are axes beside tp and dp whose finer ones hang on tp (ep and etp,
+// Ulysses' heads, a grid of tp), unlike replicas, groups of ZeRO, and tied parameters that would
+// lie in two layouts. ERR_USAGE, with what would do.
+//
+// Numbers come first: what they have to be for there to be meshes at all.
+MUST_CHECK bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err);
 MUST_CHECK bool stage_meshes_check(const struct graph *graph, const struct workload *workload,
                                    const struct parallel *parallel, struct err *err);

@@ -223,20 +223,20 @@ static bool check_block(struct question *question, struct lying ties[TIE_MAX], i
     return check_outputs(question) && check_parameters(question, ties, tie_count);
 }
 
-bool layout_rules_check(const struct graph *graph, const struct workload *workload,
-                        const struct parallel *parallel, struct err *err)
+// As the ranks of stages with so much of tp see them.
+static bool check_at(const struct graph *graph, const struct workload *workload,
+                     const struct parallel *parallel, const struct mesh *mesh, struct err *err)
 {
-    if (parallel->layout_count == 0 || parallel->degree[AXIS_TP] == 1) return true;
     struct arena spare = {0};
     struct lying ties[TIE_MAX];
     int tie_count = 0;
     bool ok = true;
-    for (int b = 0; b < graph->block_count && ok; b++) {
+    for (int b = 0; b < graph->block_count && ok && parallel->degree[AXIS_TP] > 1; b++) {
         const struct block *block = &graph->blocks[b];
         struct question question = {
             .workload = workload,
             .parallel = parallel,
-            .mesh = mesh_make(parallel, graph->kv_head_count),
+            .mesh = *mesh,
             .block = block,
             .strategies = ARENA_NEW(&spare, struct strategy, block->op_count),
             .err = err,
@@ -244,5 +244,20 @@ bool layout_rules_check(const struct graph *graph, const struct workload *worklo
         ok = check_block(&question, ties, &tie_count);
     }
     arena_free(&spare);
+    return ok;
+}
+
+bool layout_rules_check(const struct graph *graph, const struct workload *workload,
+                        const struct parallel *parallel, struct err *err)
+{
+    if (parallel->layout_count == 0 || parallel->degree[AXIS_TP] == 1) return true;
+    struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
+    bool ok = check_at(graph, workload, parallel, &mesh, err);
+    for (int s = 0; s < parallel->stage_tp_count && ok; s++) {
+        int tp = parallel->stage_tp[s];
+        struct parallel own = parallel_at_tp(parallel, tp);
+        struct mesh seen = mesh_at_tp(&mesh, tp);
+        ok = tp == parallel->degree[AXIS_TP] || check_at(graph, workload, &own, &seen, err);
+    }
     return ok;
 }

@@ -1,7 +1,9 @@
 #include "tests/support/test.h"
 
 #include "plan/boundary.h"
+#include "tests/support/layout_rules_draw.h"
 #include "tests/support/run_draw.h"
+#include "tests/support/tiny_models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,6 +63,16 @@ static void add_meshes(struct arena *arena, struct draw *draw, struct run_case *
     parallel->micro_batch = degrees[0] * draw_int(draw, 1, 2);
 }
 
+// Layouts of single operators, which are of tp in each stage.
+static void add_rules(struct arena *arena, struct draw *draw, int model, struct run_case *of)
+{
+    const struct import_options options = {.flash = of->parallel.attention == ATTENTION_FLASH};
+    struct graph *graph = tiny_graph(arena, run_draw_config(model), &options);
+    struct drawn_rules drawn = layout_rules_draw(arena, draw, graph, draw_int(draw, 2, 8));
+    of->parallel.layouts = drawn.rules;
+    of->parallel.layout_count = drawn.count;
+}
+
 static const char *tps_text(struct arena *arena, const struct parallel *parallel)
 {
     const char *text = "tp of stages";
@@ -81,6 +93,7 @@ static void unlike_meshes_compute_what_one_rank_does(void **state)
         struct draw seed = draw;
         struct run_case of = run_draw(&draw, &scratch, &model);
         add_meshes(&scratch, &draw, &of);
+        if (draw_int(&draw, 0, 2) == 0) add_rules(&scratch, &draw, model, &of);
         struct err why = {0};
         bool is_asked = parallel_has_meshes(&of.parallel);
         struct run_outcome *found = is_asked ? run_case_run(&scratch, &of, &why) : NULL;
@@ -100,9 +113,9 @@ static void unlike_meshes_compute_what_one_rank_does(void **state)
             found->done ? difference_of(&scratch, *expected, found) : found->error;
         if (difference) {
             failed++;
-            print_error("# MESHWRIGHT_SEED=%llu, model %d, %s: %s: %s\n",
+            print_error("# MESHWRIGHT_SEED=%llu, model %d, %s, %d layouts: %s: %s\n",
                         (unsigned long long)seed.state, model, tps_text(&scratch, &of.parallel),
-                        run_case_text(&scratch, &of), difference);
+                        of.parallel.layout_count, run_case_text(&scratch, &of), difference);
         }
         arena_free(&scratch);
     }

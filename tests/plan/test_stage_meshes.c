@@ -157,6 +157,7 @@ static void what_cannot_be_is_refused_with_the_reason(void **state)
     const struct plan_case fine = base(*state, "llama-3-8b");
     check_error(fine, 3, (const int[]){4, 2, 2},
                 "--stage-tp: 3 numbers for --pp 2; one a stage is wanted");
+    check_error(fine, 2, (const int[]){4, 0}, "--stage-tp: 0 for stage 1 does not divide --tp 4");
     check_error(fine, 2, (const int[]){4, 3}, "--stage-tp: 3 for stage 1 does not divide --tp 4");
     check_error(fine, 2, (const int[]){2, 2},
                 "--stage-tp: the largest is 2, and --tp 4; they are one");
