@@ -49,6 +49,23 @@ static double end_s(const struct replay *replay, int task)
     return 0;
 }
 
+// Messages in which the tensors of a task come: one a tensor, but between stages of unlike meshes.
+static int messages_of(const struct replay *replay, const struct script_task *task)
+{
+    const struct boundary_message message = script_message(replay->script, task);
+    struct arena scratch = {0};
+    int count = 0;
+    for (int i = 0; i < task->output_count; i++) {
+        struct boundary boundary = boundary_of_operand(replay->script->program, &message, i);
+        struct boundary_piece *pieces;
+        count += boundary_is_plain(&boundary)
+                     ? 1
+                     : boundary_pieces(&scratch, &boundary, replay->rank, false, &pieces);
+    }
+    arena_free(&scratch);
+    return count;
+}
+
 struct communicator_delays *replay_delays(struct arena *arena, const struct replay *replay)
 {
     const struct script *script = replay->script;
@@ -57,7 +74,7 @@ struct communicator_delays *replay_delays(struct arena *arena, const struct repl
     int count = 0;
     *kept = *replay;
     for (int t = 0; t < script->task_count; t++)
-        count += script->tasks[t].kind == TASK_RECEIVE ? script->tasks[t].output_count : 0;
+        count += script->tasks[t].kind == TASK_RECEIVE ? messages_of(replay, &script->tasks[t]) : 0;
     double *arrival_s = ARENA_NEW(arena, double, count);
     *delays = (struct communicator_delays){.exchange_s = exchange_s,
                                            .context = kept,
@@ -66,7 +83,7 @@ struct communicator_delays *replay_delays(struct arena *arena, const struct repl
     for (int t = 0; t < script->task_count; t++) {
         if (script->tasks[t].kind != TASK_RECEIVE) continue;
         double arrives_s = end_s(replay, t);
-        for (int i = 0; i < script->tasks[t].output_count; i++)
+        for (int i = messages_of(replay, &script->tasks[t]); i > 0; i--)
             arrival_s[delays->arrival_count++] = arrives_s;
     }
     return delays;
