@@ -17,6 +17,8 @@ struct giving {
     const struct pins *asked;  // `split.request` has no pins of meshes
     struct ranking ranking;
     struct meshes_answer *answer;
+    struct err refused;  // why the first plan with the pinned meshes cannot be
+    bool has_size;       // some micro-batch can be split by all stages
 };
 
 bool meshes_are_asked(const struct pins *pins)
@@ -65,6 +67,21 @@ static void offer(struct giving *giving, const struct parallel *parallel)
     if (is_wanted) (void)ranking_offer(&giving->ranking, &played);
 }
 
+// What is pinned is refused with the reason where no plan can have it.
+static void find_reason(struct giving *giving, const struct parallel *parallel)
+{
+    const struct search_request *request = giving->split.request;
+    struct arena work = {0};
+    if (!giving->has_size && !giving->asked->search_stage_tp) {
+        const struct graph *graph =
+            evaluation_graph(&work, request->model, request->stack, parallel);
+        (void)!program_check(graph, request->cluster, &request->workload, parallel,
+                             &giving->refused);
+    }
+    giving->has_size = true;
+    arena_free(&work);
+}
+
 // With the layers as they are, and as the stages are fast.
 static void try_layers(struct giving *giving, const struct parallel *parallel)
 {
@@ -88,7 +105,9 @@ static void try_meshes(struct giving *giving, const struct parallel *seed, const
         bool is_legal = each % sizes[i] == 0 && (i == 0 || sizes[1] != sizes[0]) &&
                         pins_allow(giving->asked, CHOICE_MICRO_BATCH, sizes[i]);
         parallel.micro_batch = sizes[i];
-        if (is_legal) try_layers(giving, &parallel);
+        if (!is_legal) continue;
+        find_reason(giving, &parallel);
+        try_layers(giving, &parallel);
     }
 }
 
@@ -248,5 +267,11 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
         take_best(&giving, request, result);
         return true;
     }
-    return err_set(err, ERR_USAGE, "--stage-tp: no plan of these meshes fits");
+    if (giving.refused.kind) return err_set(err, ERR_USAGE, "%s", giving.refused.text);
+    return err_set(
+        err, ERR_USAGE,
+        giving.has_size || result->best_count == 0
+            ? "--stage-tp: no plan of these meshes fits"
+            : "--stage-tp: no micro-batch that all of these stages can split divides the "
+              "sequences of a replica");
 }

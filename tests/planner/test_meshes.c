@@ -122,6 +122,15 @@ static void what_cannot_be_is_refused(void **state)
     struct search_request request = request_of(*state, "llama-2-7b");
     check_error(request, 2, (const int[]){4, 3},
                 "--stage-tp: 3 for stage 1 does not divide 4, the largest");
+    struct search_request other = request;
+    pins_set(&other.pins, CHOICE_ZERO, 1, 1);
+    pins_set(&other.pins, CHOICE_ZERO_GROUP, 1, 1);
+    check_error(other, 2, (const int[]){4, 2}, "--stage-tp: not with --zero-group");
+    other = request;
+    other.workload.global_batch = 31;
+    check_error(other, 2, (const int[]){4, 2},
+                "--stage-tp: no micro-batch that all of these stages can split divides the "
+                "sequences of a replica");
     pins_set(&request.pins, CHOICE_TP, 2, 2);
     check_error(request, 2, (const int[]){4, 2},
                 "--stage-tp: the largest is 4, which --tp does not allow; they are one");
