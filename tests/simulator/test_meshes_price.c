@@ -1,0 +1,104 @@
+#include "simulator/closed_form.h"
+#include "simulator/engine.h"
+#include "tests/support/priced.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Stages with meshes of their own, priced: what crosses, what each reduces, and the two ways to
+// time a step.
+
+enum { SEQ = 2048, HIDDEN = 4096 };
+
+static struct priced price_of(struct arena *arena, const int *tps, bool sp)
+{
+    struct priced of = priced_start(arena, "llama-3-8b", "dgx-a100-80g-x2", "meshwright");
+    of.parallel.degree[AXIS_TP] = 4;
+    of.parallel.degree[AXIS_PP] = 2;
+    of.parallel.micro_batch = 2;
+    of.parallel.sp = sp;
+    of.parallel.stage_tp = tps;
+    of.parallel.stage_tp_count = tps ? 2 : 0;
+    priced_finish(&of);
+    return of;
+}
+
+// Pieces one after another over the link between the stages.
+static double pieces_s(const struct priced *of, int count, double each_bytes)
+{
+    const struct mesh *mesh = &of->program->mesh;
+    struct group_shape group = mesh_group(mesh, of->cluster, mesh_axes_of(mesh, AXIS_PP));
+    double scale = stack_network_scale(of->stack, group.node_count);
+    return count * collective_price(of->fabrics, &group, COLLECTIVE_SEND_RECV, each_bytes, scale).s;
+}
+
+static void is_near(double found, double wanted)
+{
+    if (fabs(found - wanted) <= 1e-12 * wanted) return;
+    print_error("found %.12g, wanted %.12g\n", found, wanted);
+    fail();
+}
+
+static void a_hop_takes_its_pieces_one_after_another(void **state)
+{
+    double sequence = 2.0 * SEQ * HIDDEN;  // bytes
+    struct priced alike = price_of(*state, NULL, false);
+    is_near(alike.price->hop_s, pieces_s(&alike, 1, 2 * sequence));
+    // Two gradients of a sequence each are longer than the two sequences of an alike hop in one.
+    struct priced unlike = price_of(*state, (const int[]){4, 2}, false);
+    is_near(unlike.price->hop_s, pieces_s(&unlike, 2, sequence));
+    assert_true(unlike.price->hop_s > alike.price->hop_s);
+    struct priced parted = price_of(*state, (const int[]){4, 2}, true);
+    is_near(parted.price->hop_s, pieces_s(&parted, 2, sequence / 4));
+}
+
+static const struct chunk_price *chunk_of(const struct priced *of, int stage)
+{
+    return &of->price->classes[of->price->class_of[stage]];
+}
+
+// The stage with tp 2 reduces twice the gradients over four ranks in place of two, and sums nothing
+// over more than two within a micro-batch.
+static void each_stage_reduces_over_its_own_ranks(void **state)
+{
+    struct priced alike = price_of(*state, NULL, false);
+    struct priced unlike = price_of(*state, (const int[]){4, 2}, false);
+    is_near(chunk_of(&unlike, 0)->gradient_reduce_s, chunk_of(&alike, 0)->gradient_reduce_s);
+    assert_true(chunk_of(&unlike, 1)->gradient_reduce_s >
+                2 * chunk_of(&alike, 1)->gradient_reduce_s);
+    assert_true(chunk_of(&unlike, 1)->phase_s[PHASE_FORWARD][PART_TP] <
+                chunk_of(&alike, 1)->phase_s[PHASE_FORWARD][PART_TP]);
+    is_near(chunk_of(&unlike, 0)->phase_s[PHASE_FORWARD][PART_TP],
+            chunk_of(&alike, 0)->phase_s[PHASE_FORWARD][PART_TP]);
+}
+
+static void the_closed_form_agrees_with_the_events(void **state)
+{
+    static const int MESHES[][2] = {{4, 2}, {2, 4}, {4, 1}, {1, 4}};
+    for (int i = 0; i < 8; i++) {
+        struct arena scratch = {0};
+        struct priced of = priced_start(*state, "llama-3-8b", "dgx-a100-80g-x2", "meshwright");
+        of.parallel.degree[AXIS_TP] = 4;
+        of.parallel.degree[AXIS_PP] = 2;
+        of.parallel.micro_batch = 4;
+        of.parallel.sp = i % 2;
+        of.parallel.stage_tp = MESHES[i / 2];
+        of.parallel.stage_tp_count = 2;
+        priced_finish(&of);
+        const struct simulation *events =
+            simulate_step(*state, &scratch, of.price, &(struct engine_options){0});
+        struct cost formula = closed_form(of.price);
+        assert_true(fabs(formula.step_s / events->cost.step_s - 1) < 0.01);
+        arena_free(&scratch);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hop_takes_its_pieces_one_after_another),
+        cmocka_unit_test(each_stage_reduces_over_its_own_ranks),
+        cmocka_unit_test(the_closed_form_agrees_with_the_events),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
