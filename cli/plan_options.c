@@ -50,8 +50,8 @@ static int put_workload(struct plan_arguments *a, struct option *options)
          "rows an expert has room for in a sequence over the mean (default 0: no token is dropped)",
          "X", 0, 1e6},
         {"--clip", OPTION_CHOICE, &a->clip,
-         "gradients by their global norm; off: each bucket of them is updated as it comes",
-         "on|off", 0, 0},
+         "gradients by their global norm; off or 0: each bucket of them is updated as it comes",
+         "on|off|0", 0, 0},
     };
     memcpy(options, rows, sizeof rows);
     return sizeof rows / sizeof *rows;
@@ -246,7 +246,7 @@ struct inquiry plan_asked(const struct plan_arguments *arguments)
     inquiry.tokens = arguments->tokens;
     inquiry.expert_imbalance = arguments->expert_imbalance;
     inquiry.capacity_factor = arguments->capacity_factor;
-    inquiry.unclipped = arguments->clip && strcmp(arguments->clip, "off") == 0;
+    inquiry.unclipped = arguments->clip && strcmp(arguments->clip, "on") != 0;
     inquiry.precision = arguments->precision;
     inquiry.optimizer = arguments->optimizer;
     inquiry.objective = plan_objective(arguments->objective);
