@@ -99,8 +99,10 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
         .cluster = request->cluster,
     };
     struct int_range offload = pins_get(&request->pins, CHOICE_OFFLOAD);
-    memo->parameters =
-        offload.set ? offload_of_value(offload.low).parameters : request->pins.search_parameters;
+    // What a stack never moves has no price, though a bound asks before the pin is refused.
+    if (request->stack->copy_ratio > 0)
+        memo->parameters = offload.set ? offload_of_value(offload.low).parameters
+                                       : request->pins.search_parameters;
     memo->layouts.key_bytes = memo->lowered.key_bytes = sizeof(struct lower_key);
     memo->priced.key_bytes = sizeof(struct price_key);
     return memo;
