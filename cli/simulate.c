@@ -8,6 +8,7 @@
 #include "core/console.h"
 #include "core/units.h"
 #include "memory/plan_script.h"
+#include "plan/unexecuted.h"
 #include "reports/table/ablation_table.h"
 #include "reports/table/explain_table.h"
 #include "reports/table/inject_table.h"
@@ -98,6 +99,9 @@ static bool verify(struct arena *arena, struct arena *scratch, const struct stac
     const struct memory_options options = {.method = MEMORY_GREEDY, .alignment = ALIGNMENT};
     bool is_planned;
     const struct program *program = evaluation->program;
+    const struct unexecuted *row = unexecuted_of(&program->workload, &program->parallel);
+    if (row && !row->is_scripted)
+        return err_set(err, ERR_USAGE, "--verify: %s", unexecuted_text(arena, row));
     struct script **scripts =
         plan_scripts_make(arena, scratch, program, stack, schedule, &options, &is_planned, err);
     if (!scripts) return false;

@@ -345,7 +345,8 @@ static void read_all(struct reading *reading, unsigned moved)
         add_step(reading, TASK_INSTR, i);
     place_boundaries(reading);
     make_rooms(reading);
-    for (int i = 0; i < block->instr_count; i++) {
+    // Forward may be all that there is: of an embedding whose table is not trained.
+    for (int i = 0; i <= block->instr_count; i++) {
         if (i == block->phase_first[PHASE_BACKWARD]) {
             for (int k = 0; k < BLOCK_EDGES; k++)
                 steps->outputs[k] = newest(reading, block->outputs[k]);
@@ -353,7 +354,7 @@ static void read_all(struct reading *reading, unsigned moved)
             gather_count = 0;
             move_saved(reading, moved);
         }
-        read_instr(reading, i, &gather_count);
+        if (i < block->instr_count) read_instr(reading, i, &gather_count);
     }
     for (int k = 0; k < BLOCK_EDGES; k++)
         steps->input_gradients[k] = newest(reading, block->input_gradients[k]);

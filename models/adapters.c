@@ -149,7 +149,8 @@ bool adapters_fit(const struct graph *graph)
 {
     for (int b = 0; b < graph->block_count; b++) {
         for (int o = 0; o < graph->blocks[b].op_count; o++) {
-            if (graph->blocks[b].ops[o].kind == OP_SCAN) return false;
+            enum op_kind kind = graph->blocks[b].ops[o].kind;
+            if (kind == OP_SCAN || kind == OP_DELTA) return false;
         }
     }
     return true;

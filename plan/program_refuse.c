@@ -20,8 +20,8 @@ bool program_check_lora(const struct graph *graph, struct adapters lora, struct 
     if (lora.rank == 0) return true;
     if (!adapters_fit(graph))
         return err_set(err, ERR_USAGE,
-                       "--lora: %s has scans (state-space layers), which are not planned with "
-                       "frozen weights",
+                       "--lora: %s has scans (state-space layers, the delta rule), which are not "
+                       "planned with frozen weights",
                        graph->name);
     if (adapters_reach(graph, lora)) return true;
     return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);

@@ -37,13 +37,14 @@ static bool trains_adapters(const struct workload *workload, const struct parall
 }
 
 static const struct unexecuted ROWS[] = {
-    {"--lora", "no back end keeps weights that are not trained", trains_adapters},
+    {"--lora", "no back end keeps weights that are not trained", trains_adapters, false},
     {"--offload optimizer with --optimizer lamb or lars",
-     "the norms of parameters and steps are taken where the device has them", moves_layer_norms},
+     "the norms of parameters and steps are taken where the device has them", moves_layer_norms,
+     true},
     {"--overlap tp with --tp above 1",
-     "what tensor parallel ranks exchange is waited for where it stands", overlaps_tensor},
+     "what tensor parallel ranks exchange is waited for where it stands", overlaps_tensor, true},
     {"--overlap ep with --ep or --etp above 1",
-     "what ranks exchange of experts is waited for where it stands", overlaps_experts},
+     "what ranks exchange of experts is waited for where it stands", overlaps_experts, true},
 };
 
 const struct unexecuted *unexecuted_rows(int *count)

@@ -11,6 +11,7 @@ struct unexecuted {
     const char *what;  // as on the command line
     const char *why;
     bool (*holds)(const struct workload *workload, const struct parallel *parallel);
+    bool is_scripted;  // there are scripts of it nonetheless, which can be verified
 };
 // The rows; `count` of them.
 const struct unexecuted *unexecuted_rows(int *count);

@@ -1,4 +1,7 @@
+#include "core/file.h"
 #include "models/adapters.h"
+#include "models/autodiff.h"
+#include "models/import.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_models.h"
 
@@ -132,6 +135,36 @@ static void imported_operators_have_no_projections(void **state)
                                 words("4:gate")));
 }
 
+// Every shipped model, beside one of its projections and beside all: what is not refused is
+// differentiated as it stands.
+static void shipped_models_have_adapters_or_are_refused(void **state)
+{
+    int count = 0, refused = 0;
+    const char **names = file_list_data(*state, "models/zoo", &count);
+    assert_true(count > 50);
+    for (int i = 0; i < count; i++) {
+        struct arena arena = {0};
+        struct err err = {0};
+        struct import_options options = {.flash = true};
+        struct model_config *config = model_load(&arena, names[i], NULL, NULL, &err);
+        assert_string_equal(err.text, "");
+        for (int all = 0; all < 2; all++) {
+            struct graph *graph = model_graph(&arena, config, &options);
+            int64_t before = graph->parameter_count;
+            refused += !adapters_fit(graph);
+            if (!adapters_fit(graph) || !adapters_reach(graph, words(all ? "8" : "8:q"))) continue;
+            adapters_add(&arena, graph, words(all ? "8" : "8:q"));
+            assert_true(graph->parameter_count > before);
+            for (int b = 0; b < graph->block_count; b++) {
+                struct block_gradients gradients;
+                assert_non_null(autodiff_block(&arena, &graph->blocks[b], &gradients));
+            }
+        }
+        arena_free(&arena);
+    }
+    assert_true(refused > 0 && refused < count);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +174,7 @@ int main(void)
         cmocka_unit_test(experts_have_adapters_each),
         cmocka_unit_test(model_flops_leave_out_frozen_gradients),
         cmocka_unit_test(imported_operators_have_no_projections),
+        cmocka_unit_test(shipped_models_have_adapters_or_are_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
