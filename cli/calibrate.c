@@ -86,8 +86,31 @@ static char *add_disk(struct arena *arena, const char *folder, const struct loca
     return local_text(arena, key, &local);
 }
 
-static int run(struct arena *arena, struct calibrate_arguments *arguments, const char *disk,
-               struct err *err)
+// And with the drive for what plans keep on NVMe.
+static char *add_drive(struct arena *arena, const char *folder, const struct local_key *key,
+                       char *text, struct err *err)
+{
+    struct local local = {0};
+    double bytes_per_s = 0;
+    int64_t bytes = 0;
+    if (!calibrate_drive(arena, folder, &bytes_per_s, &bytes, err)) return NULL;
+    if (!local_parse(arena, text, key, &local, err)) return NULL;
+    struct host *host = &local.cluster->nodes[0].host;
+    host->nvme_bytes_per_s = bytes_per_s;
+    host->nvme_bytes = bytes;
+    console_printf(stdout, "a file in %s is read and written at %s, %s are free there\n",
+                   plain_copy(arena, folder), units_bytes_per_s(arena, bytes_per_s),
+                   units_bytes(arena, (double)bytes));
+    return local_text(arena, key, &local);
+}
+
+// Folders of drives that are measured as well; NULL: none.
+struct drives {
+    const char *disk, *nvme;
+};
+
+static int run(struct arena *arena, struct calibrate_arguments *arguments,
+               const struct drives *drives, struct err *err)
 {
     struct launch_place place = launch_place_find();
     if (arguments->folder && !arguments->force && !place.is_launched &&
@@ -99,7 +122,8 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, const
     if (!local_key_find(arena, arguments->backend, arguments->ranks, &key, err))
         return exit_status(err);
     char *text = calibrate_job(arguments, arena, &key, err);
-    if (text && disk) text = add_disk(arena, disk, &key, text, err);
+    if (text && drives->disk) text = add_disk(arena, drives->disk, &key, text, err);
+    if (text && drives->nvme) text = add_drive(arena, drives->nvme, &key, text, err);
     if (!text) return exit_status(err);
     const char *path = arguments->into ? arguments->into : local_path(arena, &key);
     if (!path && !arguments->folder) {
@@ -120,7 +144,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments, const
 int calibrate_command(int argc, char **argv, struct err *err)
 {
     struct calibrate_arguments arguments = calibrate_arguments_default();
-    const char *disk = NULL;
+    struct drives drives = {0};
     const struct option options[] = {
         {"--ranks", OPTION_INT, &arguments.ranks,
          "ranks that measure at once (default: as many as cores, or GPUs)", "N", 1, 4096},
@@ -130,9 +154,12 @@ int calibrate_command(int argc, char **argv, struct err *err)
          "to measure for, at most (default 15, of GPUs 60)", "S", 0.1, 90},
         {"--plan", OPTION_TEXT, &arguments.plan,
          "the GEMMs and attention of this plan as well, whatever they take", "PLAN", 0, 0},
-        {"--disk", OPTION_TEXT, &disk,
+        {"--disk", OPTION_TEXT, &drives.disk,
          "how fast checkpoints are stored there as well, and what a restart takes, for what `plan` "
          "and `run` predict of them",
+         "DIR", 0, 0},
+        {"--nvme", OPTION_TEXT, &drives.nvme,
+         "how fast files are read and written there as well, for plans with --offload ...@nvme",
          "DIR", 0, 0},
         {"--long", OPTION_FLAG, &arguments.is_long, "a line for every kernel", NULL, 0, 0},
         {"--short", OPTION_FLAG, &arguments.is_short,
@@ -156,7 +183,7 @@ int calibrate_command(int argc, char **argv, struct err *err)
     }
     if (!output_take_stdout(&arguments.into, err)) return exit_status(err);
     struct arena arena = {0};
-    int status = run(&arena, &arguments, disk, err);
+    int status = run(&arena, &arguments, &drives, err);
     arena_free(&arena);
     return status;
 }

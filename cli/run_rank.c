@@ -134,14 +134,22 @@ static bool open_transport(struct rank *rank, const struct launch_place *place, 
     return rank->transport != NULL;
 }
 
+// Whether a plan for other devices runs on processors.
+static bool is_elsewhere(const struct rank *rank)
+{
+    const struct evaluation_request *request = &rank->job->request;
+    const struct device *device =
+        cluster_slowest_device(request->cluster, request->workload.precision);
+    return strcmp(device->kind, "cpu") != 0 && rank->backend->is_host;
+}
+
 // What the prediction is of, where that is not what runs.
 static void say_difference(const struct rank *rank, const struct launch_place *place)
 {
     const struct evaluation_request *request = &rank->job->request;
     const struct device *device =
         cluster_slowest_device(request->cluster, request->workload.precision);
-    bool is_host = strcmp(device->kind, "cpu") == 0;
-    if (!is_host && rank->backend->is_host) {
+    if (is_elsewhere(rank)) {
         console_printf(stderr, "meshwright run: predicted for %s, run on %s\n", device->name,
                        rank->backend->name);
         // The launcher could not know that these would be ranks of processors.
@@ -373,6 +381,8 @@ static bool answer(struct arena *arena, struct rank *rank, const struct run_resu
     const char *refusal = run_attention_refusal(arena, &compare);
     if (refusal) console_printf(stderr, "meshwright run: %s\n", refusal);
     rank->is_unmatched |= refusal != NULL;
+    const char *slow = run_drive_text(arena, &compare, arguments->nvme);
+    if (slow && !is_elsewhere(rank)) console_printf(stderr, "meshwright run: %s\n", slow);
     if (output && !file_write(output, text, strlen(text), err)) return false;
     if (arguments->trace) {
         struct arena scratch = {0};

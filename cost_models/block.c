@@ -2,6 +2,7 @@
 #include "cost_models/host.h"
 #include "cost_models/ledger.h"
 #include "cost_models/losses.h"
+#include "cost_models/offload.h"
 
 #include <assert.h>
 #include <math.h>
@@ -53,6 +54,7 @@ struct tally {
     struct ring rings[2];        // of first and of recomputed work
     double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
     double fetch_s;              // parameters from the host
+    double read_s;               // of it what reading a drive takes beyond the copy
     double hiding_s;             // of the phase that these are hidden behind
     double kernel_count;
     double host_s;  // beside launching kernels
@@ -128,6 +130,8 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
                                                 exchange->axes, exchange->bytes);
     double s = cost.s;
     note_exchange(memo, exchange, 1, &cost, s);
+    if (exchange->kind == EXCHANGE_FETCH && exchange->deep)
+        tally->read_s += s - exchange->bytes / offload_bytes_per_s(memo->context, TIER_HOST);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
       : exchange->kind == EXCHANGE_FETCH   ? &tally->fetch_s
@@ -206,10 +210,15 @@ static double overlap_fetches(const struct stack *stack, unsigned overlap, struc
                               int first, int last)
 {
     double window_s = 0, fetch_s = tallies[first].fetch_s;
-    if (!(overlap & OVERLAP_PARAM_GATHER) || fetch_s <= 0) return 0;
+    if (fetch_s <= 0) return 0;
     for (int phase = first; phase <= last; phase++)
         window_s += window_of(stack, &tallies[phase]) - tallies[phase].hiding_s;
     if (window_s <= 0) return 0;
+    // Copies wait, but a thread reads a drive ahead of them.
+    if (!(overlap & OVERLAP_PARAM_GATHER)) {
+        (void)hide(&tallies[first].fetch_s, fmin(window_s, tallies[first].read_s));
+        return 0;
+    }
     for (int phase = first; phase <= last; phase++) {
         struct tally *tally = &tallies[phase];
         double left_s = window_of(stack, tally) - tally->hiding_s;

@@ -38,8 +38,17 @@ static double compute_s(const double part_s[PART_COUNT])
     return part_s[PART_COMPUTE] + part_s[PART_RECOMPUTE];
 }
 
-struct copy_window copy_window(const struct block_price *price)
+// A rank of a processor does one thing after another; a thread of its host reads and writes NVMe
+// beside it.
+static bool is_host(const struct price_context *context)
 {
+    return strcmp(context->compute.device->kind, "cpu") == 0;
+}
+
+struct copy_window copy_window(const struct price_context *context, enum tier tier,
+                               const struct block_price *price)
+{
+    if (is_host(context) && tier != TIER_NVME) return (struct copy_window){0};
     return (struct copy_window){compute_s(price->phase_s[PHASE_FORWARD]),
                                 fmax(0, compute_s(price->phase_s[PHASE_BACKWARD]) +
                                             compute_s(price->phase_s[PHASE_WEIGHT]) -
@@ -55,9 +64,13 @@ struct copy_price copy_price(const struct price_context *context, enum tier tier
     struct copy_price copy = {.bytes = memory_class_bytes(stack, precision, block, moved)};
     if (copy.bytes <= 0) return copy;
     copy.copy_s = copy.bytes / offload_bytes_per_s(context, tier);
-    struct copy_window window = copy_window(price);
+    struct copy_window window = copy_window(context, tier, price);
     copy.forward_s = copy_exposed_s(copy.copy_s, window.forward_s);
     copy.backward_s = copy_exposed_s(copy.copy_s, window.backward_s);
+    // To and from the room that a thread writes and reads.
+    double room_s = is_host(context) ? copy.bytes / offload_bytes_per_s(context, TIER_HOST) : 0;
+    copy.forward_s = fmax(copy.forward_s, room_s);
+    copy.backward_s = fmax(copy.backward_s, room_s);
     return copy;
 }
 
@@ -94,13 +107,6 @@ void copy_add(const struct price_context *context, const struct program *program
     chunk->phase_s[PHASE_BACKWARD][PART_OFFLOAD] += use->count * copy.backward_s;
     chunk->copy_s += use->count * copy.copy_s;
     write_copies(context, &copy, use->count);
-}
-
-// A rank of a processor updates with the same kernels wherever the states are, and does one thing
-// after another.
-static bool is_host(const struct price_context *context)
-{
-    return strcmp(context->compute.device->kind, "cpu") == 0;
 }
 
 static void write_gradients(const struct price_context *context, enum phase phase, double s,
@@ -224,18 +230,38 @@ struct host_update host_update(const struct price_context *context, const struct
     return update;
 }
 
-// Of what is not the longest one bucket is waited for.
 static void write_update(const struct price_context *context, const struct host_update *update,
-                         const char *what, double s, double *longest_s)
+                         const char *what, double s, double exposed_s)
 {
-    struct ledger_line line = {.entry = ENTRY_UPDATE,
-                               .what = what,
-                               .count = update->bucket_count,
-                               .s = s,
-                               .exposed_s = s == *longest_s ? s : s / update->bucket_count,
-                               .bound = BOUND_MEMORY};
-    if (s == *longest_s) *longest_s = -1;
+    const struct ledger_line line = {
+        .entry = ENTRY_UPDATE,
+        .what = what,
+        .count = update->bucket_count,
+        .s = s,
+        .exposed_s = exposed_s,
+        .bound = BOUND_MEMORY,
+        .part = s == update->host_s ? PART_COMPUTE : PART_OFFLOAD,
+    };
     ledger_add(context->ledger, &line);
+}
+
+// Of what is not the longest one bucket is waited for; where one thing is done after another, all
+// but what the drive takes meanwhile.
+static void write_updates(const struct price_context *context, const struct host_update *update)
+{
+    static const char *const WHAT[] = {"host optimizer", "grads to host", "params to GPU",
+                                       "NVMe states"};
+    const double s[] = {update->host_s, update->down_s, update->up_s, update->nvme_s};
+    enum { COUNT = sizeof s / sizeof *s, NVME = COUNT - 1 };
+    int longest = 0;
+    for (int i = 1; i < COUNT; i++)
+        longest = s[i] > s[longest] ? i : longest;
+    double in_turn_s = s[0] + s[1] + s[2];
+    for (int i = 0; i < COUNT; i++) {
+        double exposed_s = i == longest ? s[i] : s[i] / update->bucket_count;
+        if (is_host(context)) exposed_s = i == NVME ? fmax(0, update->s - in_turn_s) : s[i];
+        write_update(context, update, WHAT[i], s[i], exposed_s);
+    }
 }
 
 static void add_squares(const struct price_context *context, const struct program *program,
@@ -252,13 +278,9 @@ void host_update_add(const struct price_context *context, const struct program *
                      double elements, double away, struct chunk_price *chunk)
 {
     struct host_update update = host_update(context, program, elements, away);
-    double longest_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
     chunk->update_s = update.s;
     chunk->update_copy_s[0] = update.down_s;
     chunk->update_copy_s[1] = update.up_s;
     add_squares(context, program, elements, chunk);
-    write_update(context, &update, "host optimizer", update.host_s, &longest_s);
-    write_update(context, &update, "grads to host", update.down_s, &longest_s);
-    write_update(context, &update, "params to GPU", update.up_s, &longest_s);
-    write_update(context, &update, "NVMe states", update.nvme_s, &longest_s);
+    write_updates(context, &update);
 }

@@ -32,13 +32,18 @@ double copy_exposed_s(double copy_s, double compute_s);
 // Parameters: the copies of a block run beside what the block in front of it computes where the
 // plan gathers ahead (overlap param-gather), else they are waited for (cost_models/block.c); in
 // backward, where they take the same way as activations that come back, those have what they leave.
+// From NVMe a thread reads the next block's into a room of the host in any case, beside what this
+// one computes: of a fetch that is waited for, that is hidden, and the copy out of the room is not.
 
 // Compute of one micro-batch through a block, beside which its copies run. Where W is a task of its
 // own it runs before the next B all the same.
 struct copy_window {
     double forward_s, backward_s;
 };
-struct copy_window copy_window(const struct block_price *price);
+// Where the device is the host's processor it copies between its kernels, to and from NVMe alike:
+// there a thread reads and writes beside them.
+struct copy_window copy_window(const struct price_context *context, enum tier tier,
+                               const struct block_price *price);
 
 // One layer and micro-batch of a block of which these classes are moved.
 struct copy_price {

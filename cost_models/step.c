@@ -245,7 +245,7 @@ static struct chunk_price price_chunk(const struct price_context *context, const
         }
         ledger_turn_to_part(context->ledger, u, -1);
         copy_add(context, program, &chunk->uses[u], block, &price);
-        window_s += chunk->uses[u].count * copy_window(block).backward_s;
+        window_s += chunk->uses[u].count * copy_window(context, TIER_HOST, block).backward_s;
     }
     ledger_turn_to_part(context->ledger, -1, -1);
     gradient_copies_add(context, program, chunk, window_s, &price);

@@ -1,5 +1,7 @@
 #include "executor/nvme.h"
 
+#include "core/progress.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 enum { QUEUE = 64, FAULT_BYTES = 512 };
+// So much is written before it is waited for until the drive has it.
+enum { UNSYNCED_BYTES = 4 << 20 };
 
 struct request {
     enum nvme_way way;
@@ -23,8 +27,10 @@ struct nvme {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct request queue[QUEUE];
-    int64_t asked, done;  // requests so far
+    int64_t asked, done;     // requests so far
+    int64_t unsynced_bytes;  // the thread's own: written, and perhaps not on the drive yet
     bool ends;
+    struct nvme_moved moved;
     char fault[FAULT_BYTES];  // of the first that failed; those behind it are not done
 };
 
@@ -37,13 +43,29 @@ static void tell(struct nvme *nvme, enum nvme_way way, int number)
              number ? strerror(number) : "it ends too early");
 }
 
+// What the system keeps of the file in memory is not what a plan counts as memory, and a write that
+// a drive refuses behind our back is forgotten by it: pages are read as they were before. So all
+// that was written goes to the drive now, and no copy of it stays.
+static bool flush(struct nvme *nvme)
+{
+    enum { ALL = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER };
+    if (nvme->unsynced_bytes == 0) return true;
+    int fault = sync_file_range(nvme->file, 0, 0, ALL) == 0 ? 0 : errno;
+    if (fault == ENOSYS || fault == ESPIPE) fault = fdatasync(nvme->file) == 0 ? 0 : errno;
+    if (fault) tell(nvme, NVME_WRITE, fault);
+    nvme->unsynced_bytes = 0;
+    (void)posix_fadvise(nvme->file, 0, 0, POSIX_FADV_DONTNEED);
+    return !fault;
+}
+
 // The system may move less than it is asked for.
 static void serve(struct nvme *nvme, const struct request *request)
 {
     if (request->way == NVME_SYNC) {
-        if (fdatasync(nvme->file) != 0) tell(nvme, request->way, errno);
+        if (flush(nvme) && fdatasync(nvme->file) != 0) tell(nvme, request->way, errno);
         return;
     }
+    if (request->way == NVME_READ && !flush(nvme)) return;
     for (int64_t moved = 0; moved < request->bytes;) {
         char *memory = request->memory + moved;
         size_t rest = (size_t)(request->bytes - moved);
@@ -57,6 +79,12 @@ static void serve(struct nvme *nvme, const struct request *request)
         }
         moved += got;
     }
+    if (request->way == NVME_READ) {
+        (void)posix_fadvise(nvme->file, request->at, request->bytes, POSIX_FADV_DONTNEED);
+        return;
+    }
+    nvme->unsynced_bytes += request->bytes;
+    if (nvme->unsynced_bytes >= UNSYNCED_BYTES) (void)flush(nvme);
 }
 
 static void *work(void *of)
@@ -70,8 +98,12 @@ static void *work(void *of)
         struct request request = nvme->queue[nvme->done % QUEUE];
         bool is_fine = !nvme->fault[0];
         pthread_mutex_unlock(&nvme->lock);
+        double began_s = clock_s();
         if (is_fine) serve(nvme, &request);
+        double took_s = clock_s() - began_s;
         pthread_mutex_lock(&nvme->lock);
+        nvme->moved.s += took_s;
+        nvme->moved.bytes += (double)request.bytes;
         nvme->done++;
         pthread_cond_broadcast(&nvme->changed);
     }
@@ -148,4 +180,12 @@ const char *nvme_wait(struct nvme *nvme, int64_t number)
     const char *fault = nvme->fault[0] ? nvme->fault : NULL;
     pthread_mutex_unlock(&nvme->lock);
     return fault;
+}
+
+struct nvme_moved nvme_moved(struct nvme *nvme)
+{
+    pthread_mutex_lock(&nvme->lock);
+    struct nvme_moved moved = nvme->moved;
+    pthread_mutex_unlock(&nvme->lock);
+    return moved;
 }

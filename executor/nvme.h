@@ -6,7 +6,9 @@
 
 // What does not fit into a host's memory: a file in a directory of a fast drive, read and written
 // by a thread of its own beside the work. The file has no name once it is open, so that nothing is
-// left of it however a run ends. Requests are done in the order in which they are made.
+// left of it however a run ends. Requests are done in the order in which they are made. The host's
+// memory holds no copy of the file: what is written is on the drive before anything is read, and
+// what the drive refuses is told by the next wait, never lost.
 
 struct nvme;
 
@@ -22,3 +24,8 @@ enum nvme_way { NVME_READ, NVME_WRITE, NVME_SYNC };
 int64_t nvme_start(struct nvme *nvme, enum nvme_way way, void *memory, int64_t bytes, int64_t at);
 // Waits for a request and all before it. NULL, or what went wrong first with any, good until close.
 const char *nvme_wait(struct nvme *nvme, int64_t number);
+// What was read and written so far, and for how long the thread was at it.
+struct nvme_moved {
+    double bytes, s;
+};
+struct nvme_moved nvme_moved(struct nvme *nvme);

@@ -156,6 +156,10 @@ struct run_result {
     int64_t arena_bytes, arena_used_bytes, state_bytes, staging_bytes;  // of this rank; used: the
                                                                         // highest byte written
     int64_t host_peak_bytes, nvme_bytes;  // of the ranks with most: what the plan moves there
+    double moved_s;  // a step, of the rank with most: waited for what is moved there and back, mean
+                     // over the steps after the first; 0 where copies run beside the work
+    double nvme_bytes_per_s;  // at which the slowest rank's files were read and written, while they
+                              // were; 0: there are none
     int64_t device_limit_bytes, device_peak_bytes;  // where device memory is limited: to how much,
                                                     // and the most that a rank had taken of it
     int64_t replay_count;  // of this rank: runs of operators that were replayed as one launch

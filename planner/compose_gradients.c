@@ -7,12 +7,12 @@ static void add_window(struct composer *composer, const struct parallel *paralle
                        const struct block_use *use, const struct memo_block *block,
                        double *window_s, struct chunk_price *price)
 {
-    *window_s += use->count * copy_window(&block->price).backward_s;
+    const struct price_context *context = memo_context(composer->memo);
+    *window_s += use->count * copy_window(context, TIER_HOST, &block->price).backward_s;
     if (!use->moved) return;
-    price->copy_s +=
-        use->count * copy_price(memo_context(composer->memo), parallel->offload.activations,
-                                block->light, &block->price, use->moved)
-                         .copy_s;
+    price->copy_s += use->count * copy_price(context, parallel->offload.activations, block->light,
+                                             &block->price, use->moved)
+                                      .copy_s;
 }
 
 void composing_add_gradients(struct composer *composer, const struct parallel *parallel)

@@ -16,11 +16,20 @@ struct layer {
     double seconds;  // with all that is waited for
 };
 
+// The program has one window for both tiers: the larger one, which bounds what is waited for.
+static enum tier window_tier(const struct cluster *cluster)
+{
+    for (int i = 0; i < cluster->node_group_count; i++)
+        if (cluster->nodes[i].host.nvme_bytes_per_s > 0) return TIER_NVME;
+    return TIER_HOST;
+}
+
 static void add_layer(const struct composer *composer, const struct memo_block *block, double share,
                       struct layer *mean)
 {
     enum precision precision = composer->request->workload.precision;
-    struct copy_window window = copy_window(&block->price);
+    enum tier tier = window_tier(composer->request->cluster);
+    struct copy_window window = copy_window(memo_context(composer->memo), tier, &block->price);
     mean->window.forward_s += share * window.forward_s;
     mean->window.backward_s += share * window.backward_s;
     for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++)

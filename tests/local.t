@@ -46,7 +46,7 @@ for my $ranks (1, 2, 4) {
 }
 
 my ($status, $out, $errors) = meshwright("calibrate --short --seconds 0.1 --ranks 2 --quiet",
-    "-o $folder/files --disk $folder");
+    "-o $folder/files --disk $folder --nvme $folder");
 my ($rate) = text_of("$folder/cache/meshwright/local-2.json") =~
     /"host_checkpoint_bytes_per_s": ([0-9.e+]+)/;
 my ($restart_s) = text_of("$folder/cache/meshwright/local-2.json") =~ /"restart_s": ([0-9.e-]+)/;
@@ -58,14 +58,46 @@ check('how fast checkpoints are stored is measured, and what a restart takes', $
 check('device, cluster, stack and kernels are written', $status == 0
     && 4 == grep { -s "$folder/files/$_.json" } qw(device cluster stack kernels),
     "$status $out $errors");
+my ($drive) = text_of("$folder/files/cluster.json") =~ /"nvme_bytes_per_s": ([0-9.e+]+)/;
+my ($free)  = text_of("$folder/files/cluster.json") =~ /"nvme_bytes": ([0-9.e+]+)/;
+check('how fast files are read and written is measured', ($drive // 0) > 0 && ($free // 0) > 0
+    && $out =~ /^a file in \Q$folder\E is read and written at \S+ [kMGT]B\/s, .* are free there$/m
+    && !glob("$folder/meshwright-[^d]*"), $out . $errors);
+
+# A plan that keeps its states there says how fast the drive was; a drive that is far slower than
+# the plan counts on is told, and nothing else changes.
+sub run_on_drive {
+    my ($name) = @_;
+    my ($failed, undef, $why) = meshwright("plan $folder/tiny.json $folder/$name.json $work",
+        "--stack $folder/files/stack.json --offload optimizer\@nvme -o $folder/p.json --force");
+    return (-1, '', $why, {}) if $failed;
+    my ($ended, $said, $lines) = meshwright("run $folder/p.json --backend cpu --steps 2",
+        "--nvme $folder -o $folder/r.json --force");
+    return ($ended, $said, $lines, eval { $json->decode(text_of("$folder/r.json")) } // {});
+}
+my $cluster = text_of("$folder/files/cluster.json");
+write_text("$folder/asis.json", $cluster =~ s/("nvme_bytes_per_s": )[0-9.e+]+/${1}1000/r);
+write_text("$folder/fast.json", $cluster =~ s/("nvme_bytes_per_s": )[0-9.e+]+/${1}1e14/r);
+my ($ended, $said, $lines, $kept) = run_on_drive('asis');
+check('a run says what it waited for and how fast its drive was', $ended == 0
+    && $said =~ /^waited for what is moved +\S+ \S+ +\S+ \S+ +\S+$/m
+    && $said =~ /^rate of NVMe +\S+ \S+ +\S+ \S+ +\S+$/m && $lines !~ /the drive of/
+    && $kept->{compare}{measured_moved_s} > 0 && $kept->{compare}{predicted_moved_s} > 0
+    && $kept->{compare}{measured_nvme_bytes_per_s} > 0, "$said$lines");
+my $same;
+($ended, $said, $lines, $same) = run_on_drive('fast');
+check('a slow drive is one line', $ended == 0 && "@{$same->{loss}}" eq "@{$kept->{loss}}"
+    && 1 == (() = $lines =~ /^meshwright run: the drive of \Q$folder\E gave a rank .*$/mg), $lines);
+
 ($status, $out, $errors) = meshwright("plan $folder/tiny.json $folder/files/cluster.json $work",
     "--stack $folder/files/stack.json -o $folder/p.json");
 check('and planned with', $status == 0 && -s "$folder/p.json", "$status $out $errors");
-my ($left, $runs, $said) = meshwright("run $folder/p.json --backend cpu --steps 2",
+my ($left, $runs, $said_behind) = meshwright("run $folder/p.json --backend cpu --steps 2",
     "--checkpoint $folder/ck --checkpoint-every 1 -o $folder/r.json --force");
 my $saved = (eval { $json->decode(text_of("$folder/r.json")) } // {})->{checkpoints} // {};
 check('what checkpoints cost is predicted where failures are not known', $left == 0
-    && ($saved->{predicted_pause_s} // 0) > 0 && ($saved->{predicted_write_s} // 0) > 0, $said);
+    && ($saved->{predicted_pause_s} // 0) > 0 && ($saved->{predicted_write_s} // 0) > 0,
+    $said_behind);
 my $own = "calibrate --short --seconds 0.1 --ranks 2 --quiet -o $folder/own";
 ($status, $out, $errors) = meshwright("$own --plan $folder/p.json");
 check('the products of this plan are measured', $status == 0, "$status $out $errors");

@@ -99,6 +99,13 @@ MUST_CHECK bool calibrate(struct arena *arena, const struct calibrate_request *r
 // cannot; nothing is left there.
 MUST_CHECK bool calibrate_disk(const char *folder, double *bytes_per_s, struct err *err);
 
+// executor/calibrate/drive.c: bytes a second at which a rank moves what a plan keeps on NVMe
+// between this host's memory and the folder's drive, through the file that a run makes
+// (executor/nvme.h): as much is written as read; the middle of three rounds. And how many bytes are
+// free there. ERR_SYSTEM where it cannot; nothing is left there.
+MUST_CHECK bool calibrate_drive(struct arena *arena, const char *folder, double *bytes_per_s,
+                                int64_t *bytes, struct err *err);
+
 // executor/launcher/bind.c: binds this process to the rank's core where there are at least
 // `rank_count` among those it may use, by hwloc. `core_count` is set in any case.
 struct binding {

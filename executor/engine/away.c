@@ -76,6 +76,7 @@ bool away_open(struct engine *engine)
     away->nvme = nvme_open(engine->arena, engine->request->options->nvme, bytes, engine->err);
     if (!away->nvme) return false;
     engine->nvme_bytes += bytes;
+    engine->drives[engine->drive_count++] = away->nvme;
     engine->host_bytes += (ROOMS + 1) * widest;
     engine->away = away;
     return true;

@@ -77,6 +77,8 @@ struct engine {
     struct host_memory *host_memory;
     struct host_state *host_state;   // engine_host_state.h; NULL: states are on the device
     int64_t host_bytes, nvme_bytes;  // of what the plan moves to the host and its drives
+    struct nvme *drives[3];          // files there: states, weights, activations
+    int drive_count;
     struct state state;
     struct weight_casts *weight_casts;  // executor/engine/weight_casts.c
     struct member_group **groups;
@@ -106,7 +108,9 @@ struct engine {
     struct value_end *ends;
     int end_count, next_end;
     struct measure *measure;
-    int64_t work_ns;     // of the last step that was measured, without waiting; 0: none was
+    int64_t work_ns;        // of the last step that was measured, without waiting; 0: none was
+    double moving_began_s;  // by moving_begin
+    double moved_s, moved_sum_s;  // of this step; of all that count
     double step_over_s;  // when the step before was over, and what behind it is counted elsewhere
     double slow_began_s, slow_owed_s;  // of a rank that is made slow
     struct stragglers *stragglers;     // of the rank that speaks for all; NULL: of another
@@ -331,6 +335,11 @@ void slow_end(struct engine *engine, int task);
 bool engine_waits(const struct engine *engine, int task);
 bool measure_is_fine(const struct engine *engine);  // every task of this step is timed
 void measure_bytes(struct engine *engine, int task, int64_t bytes);
+// Between these the rank does nothing but bring something to its host or drive, or from there.
+// Where copies run beside it nothing is counted.
+void moving_begin(struct engine *engine);
+void moving_end(struct engine *engine);
+MUST_CHECK bool moving_finish(struct engine *engine, int steps, struct run_result *result);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);
 // engine/memory.c: before anything is taken of the device, how much of it there is; what this rank

@@ -289,6 +289,7 @@ static bool fetch_units(struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct state *state = &engine->state;
     char *to = engine_address(engine, of, &of->outputs[0]);
+    moving_begin(engine);
     const char *room = engine->away ? away_fetch(engine, task) : NULL, *fault = NULL;
     if (engine->away && !room) return false;
     for (int u = of->unit; u < of->unit + of->unit_count; u++) {
@@ -304,6 +305,7 @@ static bool fetch_units(struct engine *engine, int task)
     // The room is read into again.
     if (room && engine->backend->is_asynchronous)
         fault = engine->backend->synchronize(engine->device, of->stream);
+    moving_end(engine);
     return engine_ok(engine, task, fault);
 }
 

@@ -66,8 +66,10 @@ static bool open_nvme(struct engine *engine, struct host_state *host, int64_t ro
         if (!reserve(engine, room_bytes, &host->rooms[i])) return false;
     }
     host->nvme = nvme_open(engine->arena, folder, host->state_bytes, engine->err);
+    if (!host->nvme) return false;
     engine->nvme_bytes += host->state_bytes;
-    return host->nvme != NULL;
+    engine->drives[engine->drive_count++] = host->nvme;
+    return true;
 }
 
 static bool keeps_gradients(const struct engine *engine)
@@ -330,14 +332,17 @@ static bool update_of_unit(struct engine *engine, int task, int unit)
     const struct script_bucket *bucket =
         &engine->script->buckets[engine->script->units[unit].bucket];
     bool is_here = script_bucket_is_away(engine->script, bucket);
+    moving_begin(engine);
     if (!is_here && !bring_down(engine, task, unit, gradient_at, down)) return false;
-    if (!fetch(engine, task, unit, &states) ||
-        !engine_ok(engine, task, update_unit(engine, task, unit, states)))
-        return false;
+    if (!fetch(engine, task, unit, &states)) return false;
+    moving_end(engine);
+    if (!engine_ok(engine, task, update_unit(engine, task, unit, states))) return false;
+    moving_begin(engine);
     const char *weights = host->rounded ? host->rounded : states;
     int64_t weight_at = engine->state.weight_at[unit] + own.first - kept.first;
     if (!bring_up(engine, task, weights, weight_at, up)) return false;
     put_back(engine, unit);
+    moving_end(engine);
     return true;
 }
 
@@ -358,6 +363,7 @@ static bool move_gradients(struct engine *engine, int task, enum copy_kind kind)
     const struct script_task *of = &engine->script->tasks[task];
     const struct script_bucket *bucket = &engine->script->buckets[of->bucket];
     int64_t real = engine->real_bytes;
+    moving_begin(engine);
     for (int i = 0; i < bucket->unit_count; i++) {
         int unit = bucket->units[i];
         char *here = engine->host_state->gradients + engine->host_state->gradient_at[unit] * real;
@@ -369,6 +375,7 @@ static bool move_gradients(struct engine *engine, int task, enum copy_kind kind)
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, bytes);
     }
+    moving_end(engine);
     return true;
 }
 

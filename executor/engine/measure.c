@@ -111,6 +111,7 @@ bool measure_start_step(struct engine *engine)
     struct measure *measure = engine->measure;
     for (int t = 0; t < engine->script->task_count; t++)
         measure->bytes[t] = 0;
+    engine->moved_s = 0;
     tasks_start_step(engine);
     traffic_start_step(engine);
     measure->step_began_s = clock_s();
@@ -300,6 +301,7 @@ static void add_step(struct engine *engine)
         }
     }
     measure->measured_steps++;
+    engine->moved_sum_s += engine->moved_s;
     traffic_end_step(engine);
     measure->updated_steps += !engine->scale.skips;
     measure->fine_steps += measure_is_fine(engine);
@@ -459,7 +461,8 @@ static bool gather_trace(struct engine *engine, struct run_result *result)
 
 bool measure_finish(struct engine *engine, struct run_result *result)
 {
-    return sum_kinds(engine, result) && gather_trace(engine, result) &&
-           traffic_finish(engine, result) &&
+    return sum_kinds(engine, result) &&
+           moving_finish(engine, engine->measure->measured_steps, result) &&
+           gather_trace(engine, result) && traffic_finish(engine, result) &&
            tasks_finish(engine, engine->measure->updated_steps, result);
 }

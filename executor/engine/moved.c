@@ -101,6 +101,7 @@ bool moved_open(struct engine *engine)
     moved->nvme = nvme_open(engine->arena, engine->request->options->nvme, bytes, engine->err);
     if (!moved->nvme) return false;
     engine->nvme_bytes += bytes;
+    engine->drives[engine->drive_count++] = moved->nvme;
     engine->host_bytes += ROOMS * largest < bytes ? ROOMS * largest : bytes;
     engine->moved = moved;
     return true;

@@ -90,6 +90,7 @@ bool offload_run(struct engine *engine, int task)
     const struct script_operand *operands = leaves ? of->inputs : of->outputs;
     int count = leaves ? of->input_count : of->output_count;
     struct offloaded *room = NULL;
+    moving_begin(engine);
     char *host = host_side(engine, task, &room);
     if (!host) return false;
     for (int i = 0; i < count; i++) {
@@ -103,7 +104,8 @@ bool offload_run(struct engine *engine, int task)
         if (!engine_ok(engine, task, fault)) return false;
         host += room_bytes;
     }
-    if (engine->moved) return pass_on(engine, task);
+    if (engine->moved && !pass_on(engine, task)) return false;
     if (room && !leaves) room->chunk = -1;
+    moving_end(engine);
     return true;
 }

@@ -1,5 +1,6 @@
 #include "reports/comparison/run_compare.h"
 
+#include "cost_models/offload.h"
 #include "models/op.h"
 #include "plan/script/script.h"
 #include "simulator/engine.h"
@@ -130,6 +131,18 @@ static double mean_between(const struct run_result *result)
     return result->step_count > 1 ? sum_s / (result->step_count - 1) : 0;
 }
 
+static double moved_s(struct arena *arena, const struct evaluation_request *request,
+                      const struct evaluation *evaluation)
+{
+    const struct breakdown breakdown = breakdown_make(arena, arena, request, evaluation);
+    double s = 0;
+    for (int i = 0; i < breakdown.count; i++) {
+        const struct breakdown_line *line = &breakdown.lines[i];
+        s += line->price->part == PART_OFFLOAD ? line->s : 0;
+    }
+    return s;
+}
+
 struct run_compare run_compare_make(struct arena *arena, const struct evaluation_request *request,
                                     const struct evaluation *evaluation,
                                     const struct ledger *ledger, struct run_memory memory,
@@ -155,5 +168,9 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
         compare.tokens_per_s =
             (double)(workload->global_batch * workload->seq_len) / compare.measured_step_s;
     compare.predicted = memory;
+    compare.predicted_moved_s = moved_s(arena, request, evaluation);
+    const struct price_context context = evaluation_context(request);
+    if (memory.nvme_bytes > 0)
+        compare.predicted_nvme_bytes_per_s = offload_bytes_per_s(&context, TIER_NVME);
     return compare;
 }

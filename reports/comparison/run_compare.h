@@ -29,8 +29,11 @@ struct run_compare {
     struct run_row *rows;  // tasks, operators, collectives
     int row_count;
     double predicted_step_s, measured_step_s;  // the latter: median of the steps after the first
-    double between_s;     // steps, mean of the same: run_result's; 0: there was no second one
-    double tokens_per_s;  // measured
+    double between_s;          // steps, mean of the same: run_result's; 0: there was no second one
+    double tokens_per_s;       // measured
+    double predicted_moved_s;  // of the stage that works most: waited for what is moved to hosts
+                               // and drives and back; run_result's moved_s
+    double predicted_nvme_bytes_per_s;  // of a rank; 0: nothing is moved there
     struct run_memory predicted;
     struct input_price input;  // predicted, of a run on files; no readers: of another
     double pause_s, write_s;   // predicted, of a checkpoint where the run writes any; else 0
@@ -47,6 +50,8 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
 char *run_table_text(struct arena *arena, const struct run_compare *compare);
 // Of it, which way attention went; "" where there is one way.
 char *run_attention_text(struct arena *arena, const struct run_compare *compare);
+// NULL, or that a drive is much slower than the plan counts on.
+char *run_drive_text(struct arena *arena, const struct run_compare *compare, const char *folder);
 // NULL, or which attention its library should have taken and did not: the answer is no.
 char *run_attention_refusal(struct arena *arena, const struct run_compare *compare);
 

@@ -213,6 +213,12 @@ char *run_json_text(struct arena *arena, const struct run_compare *compare,
     json_put_f64(&writer, "measured_step_s", compare->measured_step_s);
     json_put_f64(&writer, "measured_tokens_per_s", compare->tokens_per_s);
     json_put_f64(&writer, "measured_between_s", compare->between_s);
+    json_put_f64(&writer, "predicted_moved_s", compare->predicted_moved_s);
+    json_put_f64(&writer, "measured_moved_s", result->moved_s);
+    if (result->nvme_bytes_per_s > 0) {
+        json_put_f64(&writer, "predicted_nvme_bytes_per_s", compare->predicted_nvme_bytes_per_s);
+        json_put_f64(&writer, "measured_nvme_bytes_per_s", result->nvme_bytes_per_s);
+    }
     json_put_i64(&writer, "predicted_peak_bytes", compare->predicted.peak_bytes);
     json_put_i64(&writer, "predicted_host_peak_bytes", compare->predicted.host_peak_bytes);
     json_put_i64(&writer, "predicted_nvme_bytes", compare->predicted.nvme_bytes);

@@ -68,6 +68,32 @@ static void add_moved(struct arena *arena, struct table *table, const char *what
     if (measured > 0 || predicted > 0) table_row(table, cells);
 }
 
+static void add_waited(struct arena *arena, struct table *table, const struct run_compare *compare)
+{
+    double predicted = compare->predicted_moved_s, measured = compare->result->moved_s;
+    const char *cells[] = {"waited for what is moved", seconds_text(arena, predicted),
+                           seconds_text(arena, measured), ratio_text(arena, measured, predicted)};
+    if (measured > 0 || predicted > 0) table_row(table, cells);
+    double planned = compare->predicted_nvme_bytes_per_s;
+    double found = compare->result->nvme_bytes_per_s;
+    const char *rate[] = {"rate of NVMe", units_bytes_per_s(arena, planned),
+                          units_bytes_per_s(arena, found), ratio_text(arena, found, planned)};
+    if (planned > 0 && found > 0) table_row(table, rate);
+}
+
+char *run_drive_text(struct arena *arena, const struct run_compare *compare, const char *folder)
+{
+    static const double MUCH = 0.5;
+    double planned = compare->predicted_nvme_bytes_per_s;
+    double found = compare->result->nvme_bytes_per_s;
+    if (found <= 0 || found >= MUCH * planned) return NULL;
+    return arena_print(arena,
+                       "the drive of %.300s gave a rank %s, and the plan counts on %s: `calibrate "
+                       "--nvme %.300s` measures it, then plan again",
+                       folder, units_bytes_per_s(arena, found), units_bytes_per_s(arena, planned),
+                       folder);
+}
+
 // What --device-memory gives, and what was taken of it: more than the plan's peak, which is without
 // the rooms that kernels and collectives have for themselves.
 static const char *limit_text(struct arena *arena, const struct run_result *result)
@@ -166,6 +192,7 @@ char *run_table_text(struct arena *arena, const struct run_compare *compare)
     add_moved(arena, &table, "moved to its host", compare->predicted.host_peak_bytes,
               result->host_peak_bytes);
     add_moved(arena, &table, "moved to NVMe", compare->predicted.nvme_bytes, result->nvme_bytes);
+    add_waited(arena, &table, compare);
     add_input(arena, &table, compare);
     add_saved(arena, &table, compare);
     return arena_print(arena, "%s%s%s\n%s\n%s%sLoss %.4f at step %d, %.4f at step %d.\n",

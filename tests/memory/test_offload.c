@@ -101,7 +101,7 @@ static void parameters_on_the_host_leave_the_blocks_under_way(void **state)
         for (int i = 0; i < 2; i++)
             price[i] = block_price(&of[i].context, &of[i].program->mesh,
                                    priced_block(&of[i], BLOCK_LAYER), of[i].parallel.overlap);
-        struct copy_window window = copy_window(&price[0]);
+        struct copy_window window = copy_window(&of[0].context, TIER_HOST, &price[0]);
         double hidden_s[2] = {ahead ? fmin(copy_s, window.forward_s) : 0,
                               ahead ? fmin(copy_s, window.backward_s) : 0};
         for (int phase = PHASE_FORWARD; phase <= PHASE_BACKWARD; phase++) {
