@@ -96,6 +96,44 @@ static struct keep_model model_of(const struct search *search, const struct memb
     return keep_model_of(problem, r > 0 ? &problem->recomputes[r] : NULL, member->tier);
 }
 
+// Proven, or so near that GLPK is not asked.
+static bool is_close(const struct milp_result *found)
+{
+    static const double NEAR_RATIO = 1e-3;
+    if (found->status != MILP_FEASIBLE) return true;
+    return found->objective - found->bound <= NEAR_RATIO * fmax(1, found->objective);
+}
+
+// GLPK is asked where the chains are too many, for what is better than what was found in them.
+static struct milp_result ask(struct arena *arena, struct search *search, struct keep_model *model,
+                              struct keep_choice *choice)
+{
+    struct milp_options options = search->options;
+    options.has_cutoff = search->best < INFINITY;
+    options.cutoff = search->best;
+    bool for_lack = search->for_lack;
+    struct milp_result found = keep_search(arena, model, for_lack, &options, choice);
+    // Who asks for a smaller tree wants a quick answer.
+    bool has_answer = found.values || search->best < INFINITY;
+    if (has_answer && options.node_cap < NODE_CAP) return found;
+    if (found.status != MILP_UNKNOWN && is_close(&found)) return found;
+    if (found.values) {
+        options.has_cutoff = true;
+        options.cutoff = found.objective;
+    }
+    struct keep_choice other = {0};
+    struct milp_result better = keep_model_solve(arena, model, for_lack, &options, &other);
+    if (better.values || !found.values) {
+        *choice = other;
+        return better;
+    }
+    if (better.status == MILP_INFEASIBLE) {
+        found.status = MILP_OPTIMAL;
+        found.bound = found.objective;
+    }
+    return found;
+}
+
 static void try_one(struct arena *arena, struct search *search, const struct member *member)
 {
     bool none_better = search->best <= 0 || member->least > search->best + KEEP_BOUND_SLACK;
@@ -103,10 +141,7 @@ static void try_one(struct arena *arena, struct search *search, const struct mem
     struct arena_mark mark = arena_mark(arena);
     struct keep_model model = model_of(search, member);
     struct keep_choice choice = {0};
-    search->options.has_cutoff = search->best < INFINITY;
-    search->options.cutoff = search->best;
-    struct milp_result found =
-        keep_model_solve(arena, &model, search->for_lack, &search->options, &choice);
+    struct milp_result found = ask(arena, search, &model, &choice);
     if (found.status == MILP_FAILED) search->has_failed = true;
     if (found.status == MILP_FEASIBLE || found.status == MILP_UNKNOWN) search->is_cut_short = true;
     search->bound = fmin(search->bound, found.bound);

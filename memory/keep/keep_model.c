@@ -329,6 +329,12 @@ static void drop_idle(const struct keep_model *model, struct keep_choice *choice
             choice->count[k] = 0;
 }
 
+void keep_model_finish(const struct keep_model *model, struct keep_choice *choice)
+{
+    drop_idle(model, choice);
+    keep_weigh(model, choice);
+}
+
 struct milp_result keep_model_solve(struct arena *arena, struct keep_model *model, bool for_lack,
                                     const struct milp_options *options, struct keep_choice *choice)
 {
@@ -343,7 +349,6 @@ struct milp_result keep_model_solve(struct arena *arena, struct keep_model *mode
         choice->count[k] = (int)lround(result.values[model->count[k]]);
     for (int k = 0; k < model->item_count; k++)
         assert(choice->count[k] >= 0 && choice->count[k] <= model->layers_most);
-    drop_idle(model, choice);
-    keep_weigh(model, choice);
+    keep_model_finish(model, choice);
     return result;
 }

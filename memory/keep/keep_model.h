@@ -48,6 +48,13 @@ struct keep_model keep_model_of(const struct keep_problem *problem,
 struct milp_result keep_model_solve(struct arena *arena, struct keep_model *model, bool for_lack,
                                     const struct milp_options *options, struct keep_choice *choice);
 
+// Takes out of the counts what moves nothing, and fills the rest of the choice.
+void keep_model_finish(const struct keep_model *model, struct keep_choice *choice);
+// memory/keep/keep_search.c: the same without GLPK, of the options the cutoff alone. FEASIBLE or
+// UNKNOWN where there were too many nodes; of what lacks least always, unless that is its bound.
+struct milp_result keep_search(struct arena *arena, struct keep_model *model, bool for_lack,
+                               const struct milp_options *options, struct keep_choice *choice);
+
 // One layer and micro-batch with a set of items (1 << index): what is kept on the device, what is
 // moved, and what it takes longer: what is recomputed, and of the copies what compute does not
 // hide.
