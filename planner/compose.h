@@ -29,6 +29,11 @@ struct memory_parts composer_stage_memory(struct composer *composer,
                                           const struct parallel *parallel, int stage);
 // What the fullest host lacks for what the plan moves to it, 0 = it has room.
 int64_t composer_host_shortfall(struct composer *composer, const struct parallel *parallel);
+// Both in one: what composer_memory says, and where that is within the limit what hosts lack; else
+// 0.
+struct memory_parts composer_memory_and_hosts(struct composer *composer,
+                                              const struct parallel *parallel, int64_t limit_bytes,
+                                              int *stage, int64_t *short_bytes);
 // Bytes that the plan needs whatever it recomputes: parameters, gradients, states, buffers and the
 // stack's reserve. Lowers nothing that composer_bound has not.
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel);

@@ -122,6 +122,24 @@ static void fill_from_heads(struct composer *composer, struct program *program,
     }
 }
 
+// What hosts lack of what the stages hold: `stages` as fill_from_heads left them, or (`are_known`
+// false) room for it.
+static int64_t shortfall_of(struct composer *composer, struct program *program,
+                            const struct division *division, bool are_known,
+                            struct memory_parts *stages)
+{
+    int64_t short_bytes = 1;
+    if (are_known) {
+        struct host_need most = hosts_need(program, stages);
+        short_bytes = hosts_shortfall(&most);
+    }
+    // Only where the most that they can hold is too much is each asked.
+    for (int stage = 0; stage < division->stage_count && short_bytes > 0; stage++)
+        stages[stage] = stage_memory(composer, program, stage);
+    struct host_need need = hosts_need(program, stages);
+    return hosts_shortfall(&need);
+}
+
 int64_t composer_host_shortfall(struct composer *composer, const struct parallel *parallel)
 {
     if (offload_is_none(&parallel->offload)) return 0;
@@ -132,16 +150,44 @@ int64_t composer_host_shortfall(struct composer *composer, const struct parallel
     struct arena_mark mark = arena_mark(composer->scratch);
     struct memory_parts *stages =
         ARENA_NEW(composer->scratch, struct memory_parts, division->stage_count);
-    int64_t short_bytes = 1;
-    if (schedule_row(parallel->schedule)->backward_fused) {
-        fill_from_heads(composer, &program, division, stages);
-        struct host_need most = hosts_need(&program, stages);
-        short_bytes = hosts_shortfall(&most);
-    }
-    // Only where the most that they can hold is too much is each asked.
-    for (int stage = 0; stage < division->stage_count && short_bytes > 0; stage++)
-        stages[stage] = stage_memory(composer, &program, stage);
-    struct host_need need = hosts_need(&program, stages);
+    bool is_fused = schedule_row(parallel->schedule)->backward_fused;
+    if (is_fused) fill_from_heads(composer, &program, division, stages);
+    int64_t short_bytes = shortfall_of(composer, &program, division, is_fused, stages);
     arena_reset(composer->scratch, mark);
-    return hosts_shortfall(&need);
+    return short_bytes;
+}
+
+struct memory_parts composer_memory_and_hosts(struct composer *composer,
+                                              const struct parallel *parallel, int64_t limit_bytes,
+                                              int *stage, int64_t *short_bytes)
+{
+    bool is_fused = schedule_row(parallel->schedule)->backward_fused;
+    *short_bytes = *stage = 0;
+    if (!is_fused || offload_is_none(&parallel->offload)) {
+        struct memory_parts parts = composer_memory(composer, parallel, stage);
+        if (parts.reserved_bytes <= limit_bytes)
+            *short_bytes = composer_host_shortfall(composer, parallel);
+        return parts;
+    }
+    const struct division *division = composer_division(composer, parallel);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division, blocks);
+    struct arena_mark mark = arena_mark(composer->scratch);
+    struct memory_parts *stages =
+        ARENA_NEW(composer->scratch, struct memory_parts, division->stage_count);
+    fill_from_heads(composer, &program, division, stages);
+    struct memory_parts worst = {.reserved_bytes = -1};
+    for (int i = 0; i < division->head_count; i++) {
+        int head = division->heads[i];
+        bool is_worse = stages[head].reserved_bytes > worst.reserved_bytes ||
+                        (stages[head].reserved_bytes == worst.reserved_bytes && head < *stage);
+        if (!is_worse) continue;
+        worst = stages[head];
+        *stage = head;
+    }
+    if (worst.reserved_bytes <= limit_bytes)
+        *short_bytes = shortfall_of(composer, &program, division, true, stages);
+    arena_reset(composer->scratch, mark);
+    return worst;
 }

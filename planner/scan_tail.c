@@ -46,8 +46,10 @@ static bool hosts_have_room(const struct scan *scan, const struct candidate *pla
 
 static bool fits(struct scan *scan, struct candidate *plan)
 {
-    plan->memory = composer_memory(scan->composer, &plan->parallel, &plan->worst_stage);
-    plan->host_short_bytes = composer_host_shortfall(scan->composer, &plan->parallel);
+    // Whose device has no room is not asked what its host has.
+    int64_t asked_bytes = scan->request->ignore_limit ? INT64_MAX : scan->limit_bytes;
+    plan->memory = composer_memory_and_hosts(scan->composer, &plan->parallel, asked_bytes,
+                                             &plan->worst_stage, &plan->host_short_bytes);
     bool ok = plan->memory.reserved_bytes <= scan->limit_bytes && hosts_have_room(scan, plan);
     if (!ok) scan->unfit_count++;
     bool may = scan_time_decides(scan) || scan_may_take(scan, 0, plan->memory.reserved_bytes);
