@@ -348,6 +348,9 @@ static int past_host(struct tail *tail, const struct parallel *parallel,
     most.recompute_classes = 0;
     most.recompute_layers = -1;
     twin.offload.activations = TIER_HOST;
+    // Most hosts have room for all.
+    most.offload = space_moved(&twin, move->layers_high);
+    if (composer_host_shortfall(tail->scan->composer, &most) == 0) return end;
     while (first < end) {
         int middle = first + (end - first) / 2;
         most.offload = space_moved(&twin, middle);

@@ -26,7 +26,7 @@ struct stage {
     double room_bytes, tier_bytes;  // of a micro-batch: kept, moved; of the first set at hand
 };
 
-struct walk {
+struct chain_walk {
     const struct keep_model *model;
     int stage_count, layer_count;
     unsigned set_count, recompute;  // the set of the recompute alone; 0: there is none
@@ -72,7 +72,7 @@ static double hull_at(const struct hull *hull, double room)
 }
 
 // All sets by bytes kept, then by cost.
-static unsigned *sorted_sets(struct arena *arena, const struct walk *walk, const double *cost)
+static unsigned *sorted_sets(struct arena *arena, const struct chain_walk *walk, const double *cost)
 {
     unsigned *sorted = ARENA_NEW(arena, unsigned, walk->set_count);
     for (unsigned set = 0; set < walk->set_count; set++) {
@@ -88,7 +88,7 @@ static unsigned *sorted_sets(struct arena *arena, const struct walk *walk, const
     return sorted;
 }
 
-static const struct hull *make_hulls(struct arena *arena, const struct walk *walk,
+static const struct hull *make_hulls(struct arena *arena, const struct chain_walk *walk,
                                      const double *cost)
 {
     struct hull *hulls = ARENA_NEW(arena, struct hull, walk->set_count);
@@ -104,7 +104,7 @@ static const struct hull *make_hulls(struct arena *arena, const struct walk *wal
     return hulls;
 }
 
-static void add_stage(struct arena *arena, struct walk *walk, struct stage *stage,
+static void add_stage(struct arena *arena, struct chain_walk *walk, struct stage *stage,
                       const struct keep_stage *of)
 {
     double *cost = ARENA_NEW(arena, double, walk->set_count);
@@ -121,7 +121,7 @@ static void add_stage(struct arena *arena, struct walk *walk, struct stage *stag
     stage->costs = ARENA_NEW(arena, double, walk->layer_count + 1);
 }
 
-static void start(struct arena *arena, struct walk *walk)
+static void start(struct arena *arena, struct chain_walk *walk)
 {
     const struct keep_model *model = walk->model;
     const struct keep_problem *problem = model->problem;
@@ -150,14 +150,14 @@ static void start(struct arena *arena, struct walk *walk)
 }
 
 // Of a rank's host or drive, kept below its limit as rows are.
-static double limit(const struct walk *walk, double bytes)
+static double limit(const struct chain_walk *walk, double bytes)
 {
     const struct keep_problem *problem = walk->model->problem;
     return bytes * keep_device_room(problem) / fmax(1, (double)problem->device_bytes);
 }
 
 // What is on its way to a drive passes the host.
-static bool passes(const struct walk *walk, double transit_bytes)
+static bool passes(const struct chain_walk *walk, double transit_bytes)
 {
     bool on_nvme = walk->model->tier == TIER_NVME;
     return !on_nvme || 2 * transit_bytes <= limit(walk, (double)walk->model->problem->host_bytes);
@@ -165,7 +165,7 @@ static bool passes(const struct walk *walk, double transit_bytes)
 
 // What is left for the layers of a stage whose first has this set, and the widest on their way so
 // much; false: nothing is.
-static bool set_room(const struct walk *walk, struct stage *stage, unsigned first,
+static bool set_room(const struct chain_walk *walk, struct stage *stage, unsigned first,
                      double transit_bytes)
 {
     const struct keep_model *model = walk->model;
@@ -181,7 +181,7 @@ static bool set_room(const struct walk *walk, struct stage *stage, unsigned firs
     return room >= 0;
 }
 
-static bool set_rooms(struct walk *walk, unsigned first)
+static bool set_rooms(struct chain_walk *walk, unsigned first)
 {
     if (!passes(walk, walk->moved_bytes[first])) return false;
     for (int s = 0; s < walk->stage_count; s++) {
@@ -197,7 +197,7 @@ static bool fits(double bytes, double room)
     return bytes <= room * (1 + ROUNDING);
 }
 
-static void push(struct walk *walk, int layer, unsigned set)
+static void push(struct chain_walk *walk, int layer, unsigned set)
 {
     walk->sets[layer] = set;
     walk->kept[layer + 1] = walk->kept[layer] + walk->kept_bytes[set];
@@ -207,7 +207,7 @@ static void push(struct walk *walk, int layer, unsigned set)
 }
 
 // The objective of a whole chain; INFINITY: it does not fit.
-static double weigh(const struct walk *walk)
+static double weigh(const struct chain_walk *walk)
 {
     unsigned first = walk->sets[0];
     double worst = 0, moves = 0;
@@ -232,7 +232,7 @@ static double weigh(const struct walk *walk)
     return worst + moves;
 }
 
-static void take(struct walk *walk)
+static void take(struct chain_walk *walk)
 {
     double objective = weigh(walk);
     if (!(objective < walk->best)) return;
@@ -242,7 +242,7 @@ static void take(struct walk *walk)
 }
 
 // What no chain that goes on with this set is below.
-static double least(const struct walk *walk, int layer, unsigned set)
+static double least(const struct chain_walk *walk, int layer, unsigned set)
 {
     double worst = 0, moves = 0;
     for (int s = 0; s < walk->stage_count; s++) {
@@ -265,7 +265,7 @@ static double least(const struct walk *walk, int layer, unsigned set)
     return worst + moves;
 }
 
-static void descend(struct walk *walk, int layer, unsigned before)
+static void descend(struct chain_walk *walk, int layer, unsigned before)
 {
     if (layer == walk->layer_count) {
         take(walk);
@@ -287,7 +287,7 @@ static void descend(struct walk *walk, int layer, unsigned before)
 
 // The fewest first layers with the larger set that leave room: more of them cost no less. For the
 // least lack the most that the tier takes.
-static void try_pair(struct walk *walk, unsigned large, unsigned small)
+static void try_pair(struct chain_walk *walk, unsigned large, unsigned small)
 {
     int low = 0, high = walk->layer_count;
     while (low < high) {
@@ -307,7 +307,7 @@ static void try_pair(struct walk *walk, unsigned large, unsigned small)
     take(walk);
 }
 
-static void try_pairs(struct walk *walk)
+static void try_pairs(struct chain_walk *walk)
 {
     for (unsigned large = 0; large < walk->set_count; large++) {
         if (!set_rooms(walk, large)) continue;
@@ -323,7 +323,7 @@ struct milp_result keep_search(struct arena *arena, struct keep_model *model, bo
                                const struct milp_options *options, struct keep_choice *choice)
 {
     enum { NODE_CAP = 100000 };
-    struct walk walk = {
+    struct chain_walk walk = {
         .model = model, .for_lack = for_lack, .best = INFINITY, .node_cap = NODE_CAP};
     struct milp_result result = {MILP_INFEASIBLE, INFINITY, INFINITY, NULL, ""};
     start(arena, &walk);
