@@ -11,6 +11,8 @@ static const struct json_field FIELDS[] = {
     {JSON_TEXT(struct stack, description)},
     {JSON_OPT_TEXT(struct stack, release)},
     {JSON_OPT_ANY("releases")},
+    {JSON_OPT_ANY("builds")},
+    {JSON_OPT_ANY("with_experts")},
     {JSON_OPT_TEXT(struct stack, fork)},
     {JSON_OPT_ANY("aliases")},
     {JSON_OPT_BOOL(struct stack, only_when_named)},

@@ -54,15 +54,27 @@ struct stack_release {
     int change_count;
 };
 
+// A way to run the same release that a user knows of: not compiled, say. It has what the newest
+// has, less what `changes` says.
+struct stack_build {
+    const char *name, *source;
+    struct stack_change *changes;
+    int change_count;
+};
+
 struct stack {
     const char *name;
     const char *description;
-    const char *release;             // which one this is; NULL: not told apart
+    const char *release;             // which one this is, or which build; NULL: not told apart
     struct stack_release *releases;  // earlier ones, of the newest; none in plan files
     int release_count;
     const struct stack *newest;  // NULL: this one
-    const char *fork;            // a stack that has schedules this one lacks; NULL: there is none
-    const char **aliases;        // other names of it: of the programs built on it
+    struct stack_build *builds;  // none in plan files
+    int build_count;
+    struct stack_change *with_experts;  // what differs where the model has experts; as builds
+    int with_experts_count;
+    const char *fork;      // a stack that has schedules this one lacks; NULL: there is none
+    const char **aliases;  // other names of it: of the programs built on it
     int alias_count;
     bool only_when_named;          // never taken unasked: a fork that few have
     bool experts_only_when_named;  // nor for experts, which no measured run of it had
@@ -232,15 +244,15 @@ struct stack {
 };
 
 // A shipped name, an alias of one, whatever their case, or a path; `NAME@RELEASE` is an earlier
-// release of it. NULL and a set `err` if it is
-// wrong; an unknown name is ERR_INPUT with the nearest one.
+// release of it or one of its builds. NULL and a set `err` if it is wrong; an unknown name is
+// ERR_INPUT with the nearest one.
 MUST_CHECK const struct stack *stack_load(struct arena *arena, const char *name, struct err *err);
 MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json *object,
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
 
-// cost_models/stack_release.c: the stack as it was at one of its releases, or `stack` itself at the
-// newest. NULL: it knows none of that name.
+// cost_models/stack_release.c: the stack as it was at one of its releases, as one of its builds, or
+// `stack` itself at the newest. NULL: it knows none of that name. Builds are of the newest release.
 const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
                                      const char *release);
 
@@ -248,7 +260,7 @@ const struct stack *stack_at_release(struct arena *arena, const struct stack *st
 bool stack_is_for(const struct stack *stack, const char *device_kind);
 
 // The stack as it runs a model with experts or one without: itself, or a copy that offers more or
-// less.
+// less, or of which numbers differ (`with_experts`).
 const struct stack *stack_for_model(struct arena *arena, const struct stack *stack,
                                     bool has_experts);
 
@@ -259,10 +271,13 @@ const char **stack_abilities(struct arena *arena, const struct stack *stack, int
 // The flag of an ability or of a setting ("micro-batch"); NULL where there is none.
 const char *stack_flag_of(const struct stack *stack, const char *ability);
 
-// The member "aliases", where there is one.
+// The members "releases", "builds" and "with_experts", where there are any.
 void stack_read_releases(struct arena *arena, const struct json *object, struct stack *stack,
                          struct err *err);
+// Changes `stack` to what it has where the model has experts.
+void stack_apply_experts(struct stack *stack);
 void stack_write_provenance(struct json_writer *writer, const struct stack *stack);
+// The member "aliases", where there is one.
 void stack_read_aliases(struct arena *arena, const struct json *object, struct stack *stack,
                         struct err *err);
 void stack_write_aliases(struct json_writer *writer, const struct stack *stack);

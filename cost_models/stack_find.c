@@ -73,6 +73,9 @@ static void fail_release(struct arena *arena, const struct stack *stack, const c
     for (int i = 0; i < stack->release_count; i++) {
         list = arena_print(arena, "%s, %s", list, stack->releases[i].name);
     }
+    for (int i = 0; i < stack->build_count; i++) {
+        list = arena_print(arena, "%s%s%s", list, *list ? ", " : "", stack->builds[i].name);
+    }
     if (!*list) {
         err_set(err, ERR_INPUT, "stack %s: its releases are not told apart, \"%s\" is none",
                 stack->name, release);

@@ -90,8 +90,10 @@ const struct stack *stack_for_model(struct arena *arena, const struct stack *sta
 {
     unsigned classes = stack->recompute_classes & ~stack->expert_recompute_classes;
     if (has_experts) classes |= stack->expert_recompute_classes;
-    if (classes == stack->recompute_classes) return stack;
+    bool differs = has_experts && stack->with_experts_count > 0;
+    if (classes == stack->recompute_classes && !differs) return stack;
     struct stack *copy = stack_copy(arena, stack);
     copy->recompute_classes = classes;
+    if (differs) stack_apply_experts(copy);
     return copy;
 }

@@ -2,13 +2,21 @@
 
 #include <string.h>
 
-// Releases of one software, as differences from the newest, which the file's other members are.
+// Releases and builds of one software, as differences from the newest, which the file's other
+// members are.
 
 static const struct json_field RELEASE_FIELDS[] = {
     {JSON_TEXT(struct stack_release, name)},
     {JSON_TEXT(struct stack_release, date)},
     {JSON_TEXT(struct stack_release, source)},
     {JSON_OPT_ANY("before")},
+    {0},
+};
+
+static const struct json_field BUILD_FIELDS[] = {
+    {JSON_TEXT(struct stack_build, name)},
+    {JSON_TEXT(struct stack_build, source)},
+    {JSON_ANY("with")},
     {0},
 };
 
@@ -21,34 +29,40 @@ static const struct json_field *field_of(const char *key)
     return NULL;
 }
 
-static void read_changes(struct arena *arena, const struct json *object,
-                         struct stack_release *release, struct err *err)
+static struct stack_change *read_changes(struct arena *arena, const struct json *object, int *count,
+                                         struct err *err)
 {
-    int count = json_count(object, err);
-    release->changes = ARENA_NEW(arena, struct stack_change, count);
-    for (int i = 0; i < count && !err->kind; i++) {
+    int limit = json_count(object, err);
+    struct stack_change *changes = ARENA_NEW(arena, struct stack_change, limit);
+    for (int i = 0; i < limit && !err->kind; i++) {
         struct json value = json_item(object, i);
         const char *key = json_key(&value);
         const struct json_field *field = field_of(key);
         if (!field) {
             json_fail(&value, err, "expected a number or a switch of the stack, found \"%s\"", key);
-            return;
+            break;
         }
         bool is_switch = field->type == JSON_TYPE_BOOL;
-        release->changes[release->change_count++] = (struct stack_change){
+        changes[(*count)++] = (struct stack_change){
             .key = field->key,
             .value =
                 is_switch ? json_bool(&value, err) : json_f64(&value, field->low, field->high, err),
         };
     }
+    return changes;
 }
 
-void stack_read_releases(struct arena *arena, const struct json *object, struct stack *stack,
-                         struct err *err)
+static struct json array_of(const struct json *object, const char *key, struct err *err)
 {
-    if (err->kind || !json_has(object, "releases")) return;
-    struct json list = json_get(object, "releases", err);
+    struct json list = json_get(object, key, err);
     if (!json_is_array(&list)) json_fail(&list, err, "expected an array");
+    return list;
+}
+
+static void read_releases(struct arena *arena, const struct json *object, struct stack *stack,
+                          struct err *err)
+{
+    struct json list = array_of(object, "releases", err);
     int count = err->kind ? 0 : json_count(&list, err);
     stack->releases = ARENA_NEW(arena, struct stack_release, count);
     for (int i = 0; i < count && !err->kind; i++) {
@@ -57,17 +71,49 @@ void stack_read_releases(struct arena *arena, const struct json *object, struct 
         json_read(&item, RELEASE_FIELDS, release, err);
         if (err->kind || !json_has(&item, "before")) continue;
         struct json before = json_get(&item, "before", err);
-        if (!err->kind) read_changes(arena, &before, release, err);
+        if (!err->kind)
+            release->changes = read_changes(arena, &before, &release->change_count, err);
     }
 }
 
-// Earlier releases are not written, nor where they come from.
+static void read_builds(struct arena *arena, const struct json *object, struct stack *stack,
+                        struct err *err)
+{
+    struct json list = array_of(object, "builds", err);
+    int count = err->kind ? 0 : json_count(&list, err);
+    stack->builds = ARENA_NEW(arena, struct stack_build, count);
+    for (int i = 0; i < count && !err->kind; i++) {
+        struct json item = json_item(&list, i);
+        struct stack_build *build = &stack->builds[stack->build_count++];
+        json_read(&item, BUILD_FIELDS, build, err);
+        struct json with = json_get(&item, "with", err);
+        if (!err->kind) build->changes = read_changes(arena, &with, &build->change_count, err);
+    }
+}
+
+void stack_read_releases(struct arena *arena, const struct json *object, struct stack *stack,
+                         struct err *err)
+{
+    if (!err->kind && json_has(object, "releases")) read_releases(arena, object, stack, err);
+    if (!err->kind && json_has(object, "builds")) read_builds(arena, object, stack, err);
+    if (err->kind || !json_has(object, "with_experts")) return;
+    struct json with = json_get(object, "with_experts", err);
+    stack->with_experts = read_changes(arena, &with, &stack->with_experts_count, err);
+}
+
+static bool is_left_out(const char *key)
+{
+    return strcmp(key, "releases") == 0 || strcmp(key, "builds") == 0 ||
+           strcmp(key, "with_experts") == 0;
+}
+
+// Earlier releases and other builds are not written, nor where they come from.
 void stack_write_provenance(struct json_writer *writer, const struct stack *stack)
 {
     struct provenance *list = ARENA_NEW(writer->arena, struct provenance, stack->provenance_count);
     int count = 0;
     for (int i = 0; i < stack->provenance_count; i++) {
-        if (strcmp(stack->provenance[i].key, "releases") != 0) list[count++] = stack->provenance[i];
+        if (!is_left_out(stack->provenance[i].key)) list[count++] = stack->provenance[i];
     }
     provenance_write(writer, list, count);
 }
@@ -80,6 +126,29 @@ static void apply(struct stack *stack, const struct stack_change *change)
         *(bool *)member = change->value != 0;
     else
         *(double *)member = change->value;
+}
+
+void stack_apply_experts(struct stack *stack)
+{
+    for (int i = 0; i < stack->with_experts_count; i++) {
+        apply(stack, &stack->with_experts[i]);
+    }
+}
+
+static const struct stack *as_build(struct arena *arena, const struct stack *stack,
+                                    const char *name)
+{
+    for (int i = 0; i < stack->build_count; i++) {
+        const struct stack_build *build = &stack->builds[i];
+        if (strcmp(build->name, name) != 0) continue;
+        struct stack *copy = stack_copy(arena, stack);
+        copy->release = build->name;
+        for (int k = 0; k < build->change_count; k++) {
+            apply(copy, &build->changes[k]);
+        }
+        return copy;
+    }
+    return NULL;
 }
 
 const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
@@ -95,5 +164,5 @@ const struct stack *stack_at_release(struct arena *arena, const struct stack *st
         copy->release = at->name;
         if (strcmp(at->name, release) == 0) return copy;
     }
-    return NULL;
+    return as_build(arena, stack, release);
 }

@@ -40,8 +40,12 @@ static void unknown_releases_are_refused_with_those_that_are_there(void **state)
     assert_non_null(strstr(err.text, "stack megatron-core has no release \"24.01\". There are: "));
     assert_non_null(strstr(err.text, ", 25.09"));
     err = (struct err){0};
+    assert_null(stack_load(*state, "internevo@2.9", &err));
+    assert_string_equal(err.text,
+                        "stack internevo: its releases are not told apart, \"2.9\" is none");
+    err = (struct err){0};
     assert_null(stack_load(*state, "fsdp2@2.9", &err));
-    assert_string_equal(err.text, "stack fsdp2: its releases are not told apart, \"2.9\" is none");
+    assert_string_equal(err.text, "stack fsdp2 has no release \"2.9\". There are: eager");
 }
 
 static void a_plan_file_holds_its_release_alone(void **state)
@@ -58,6 +62,42 @@ static void a_plan_file_holds_its_release_alone(void **state)
     assert_string_equal(read->release, "26.02");
     assert_int_equal(read->release_count, 0);
     assert_false(read->expert_graph);
+}
+
+static void a_build_has_what_the_newest_has_but_for_what_it_says(void **state)
+{
+    const struct stack *compiled = load(*state, "fsdp2"), *eager = load(*state, "titan@eager");
+    assert_string_equal(eager->name, "fsdp2");
+    assert_string_equal(eager->release, "eager");
+    assert_null(eager->newest);
+    assert_true(eager->element_wise_scale == 4 && compiled->element_wise_scale < 2);
+    assert_true(eager->gemm_scale == compiled->gemm_scale);
+    // The second of two builds takes nothing from the first.
+    const struct stack *fsdp = load(*state, "fsdp"), *slow = load(*state, "fsdp@eager");
+    assert_true(slow->attention_flop_per_s_most > fsdp->attention_flop_per_s_most);
+    assert_true(slow->element_wise_scale == 4);
+    assert_true(load(*state, "fsdp@torch.compile")->element_wise_scale < 2);
+}
+
+static void numbers_differ_where_a_model_has_experts(void **state)
+{
+    const struct stack *stack = load(*state, "automodel");
+    const struct stack *dense = stack_for_model(*state, stack, false);
+    const struct stack *mixture = stack_for_model(*state, stack, true);
+    assert_ptr_equal(dense, stack);
+    assert_true(dense->attention_flop_per_s_most > 0);
+    assert_true(mixture->attention_flop_per_s_most == 0);
+    assert_true(mixture->gemm_scale == dense->gemm_scale);
+    struct err err = {0};
+    struct json_writer writer = {.arena = *state};
+    stack_write(&writer, NULL, mixture);
+    struct json_document document;
+    assert_true(json_parse(*state, "plan", writer.text, strlen(writer.text), &document, &err));
+    struct json root = json_root(&document);
+    assert_false(json_has(&root, "with_experts"));
+    const struct stack *read = stack_read(*state, &root, &err);
+    assert_string_equal(err.text, "");
+    assert_true(read->attention_flop_per_s_most == 0);
 }
 
 static void what_no_stack_has_cannot_change(void **state)
@@ -86,6 +126,8 @@ int main(void)
         cmocka_unit_test(the_newest_release_may_be_named),
         cmocka_unit_test(unknown_releases_are_refused_with_those_that_are_there),
         cmocka_unit_test(a_plan_file_holds_its_release_alone),
+        cmocka_unit_test(a_build_has_what_the_newest_has_but_for_what_it_says),
+        cmocka_unit_test(numbers_differ_where_a_model_has_experts),
         cmocka_unit_test(what_no_stack_has_cannot_change),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
