@@ -77,6 +77,11 @@ static void a_build_has_what_the_newest_has_but_for_what_it_says(void **state)
     assert_true(slow->attention_flop_per_s_most > fsdp->attention_flop_per_s_most);
     assert_true(slow->element_wise_scale == 4);
     assert_true(load(*state, "fsdp@torch.compile")->element_wise_scale < 2);
+    // What nobody described is between software that fuses its norms and one that does not.
+    const struct stack *unknown = load(*state, "eager");
+    assert_true(unknown->element_wise_scale > fsdp->element_wise_scale &&
+                unknown->element_wise_scale < slow->element_wise_scale);
+    assert_false(stack_is_for(unknown, "gpu"));
 }
 
 static void numbers_differ_where_a_model_has_experts(void **state)
