@@ -538,7 +538,9 @@ BLIND = --headline$(if $(UPDATE),-out) $(RUNS)/later_headline.json
 BANDS = $(if $(UPDATE),cost_models,$(BUILD))/bands.json
 accuracy: deps
 	@$(QUIET_MAKE) all
-	@$(BUILD)/meshwright validate $(RUNS)/later.jsonl --blind $(BLIND)
+	@$(BUILD)/meshwright validate $(RUNS)/later.jsonl --blind $(BLIND) \
+	    $(if $(LEFT_OUT),--bands-out $(BANDS) --force)
+	@$(if $(LEFT_OUT),cmp $(BANDS) cost_models/bands.json)
 	@echo
 	@$(BUILD)/meshwright validate $(RUNS)/c21.jsonl --rates
 	@echo

@@ -11,6 +11,7 @@
 #include "reports/table/anchor_text.h"
 #include "reports/table/band_text.h"
 #include "validation/band_remake.h"
+#include "validation/band_unfitted.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,21 +94,47 @@ static int check_headline(struct arena *arena, const struct headline *headline, 
     return count > 0;
 }
 
+// Of blind rows the shipped bands with what these say of software that no constant has seen; else
+// all others anew.
+static const struct bands *bands_of(struct arena *arena, const struct arguments *arguments,
+                                    const struct trials *trials, const struct left_out *left_out,
+                                    struct err *err)
+{
+    const struct bands *shipped = bands_load(arena, err);
+    if (!shipped) return NULL;
+    struct bands *out = ARENA_NEW(arena, struct bands, 1);
+    if (arguments->blind) {
+        *out = *shipped;
+        const char *source = arena_print(arena, "validation of tier %s", arguments->tiers);
+        out->unfitted = band_unfitted_make(arena, trials, arguments->tiers, source);
+        return out;
+    }
+    if (!left_out) {
+        err_set(err, ERR_USAGE, "--bands-out: --left-out has what bands rest on, or --blind rows");
+        return NULL;
+    }
+    const struct bands *made = bands_remake(arena, trials, arguments->tiers, left_out, err);
+    if (!made) return NULL;
+    *out = *made;
+    out->unfitted = shipped->unfitted;
+    return out;
+}
+
 // What bands are made of, and their file.
 static bool answer_bands(struct arena *arena, const struct arguments *arguments,
                          const struct trials *trials, const struct left_out *left_out,
                          struct err *err)
 {
     if (!arguments->bands_out) return true;
-    if (!left_out) return err_set(err, ERR_USAGE, "--bands-out: --left-out has what bands rest on");
-    const struct bands *bands = bands_remake(arena, trials, arguments->tiers, left_out, err);
+    const struct bands *bands = bands_of(arena, arguments, trials, left_out, err);
     if (!bands) return false;
     struct json_writer writer = {.arena = arena};
     bands_write(&writer, bands);
     const char *noted = output_noted(arena, arguments->bands_out);
     if (!file_write(arguments->bands_out, writer.text, strlen(writer.text), err)) return false;
     console_print(stderr, noted);
-    console_print(arguments->json ? stderr : stdout, bands_text(arena, bands));
+    if (!arguments->blind)
+        console_print(arguments->json ? stderr : stdout, bands_text(arena, bands));
     return true;
 }
 
@@ -213,7 +240,9 @@ int validate_command(int argc, char **argv, struct err *err)
         {"--headline-out", OPTION_OUTPUT, &a.headline_out, "write the figures to this file", "FILE",
          0, 0},
         {"--bands-out", OPTION_OUTPUT, &a.bands_out,
-         "write bands of steps, memory and selection from --left-out to this file", "FILE", 0, 0},
+         "write bands of steps, memory and selection from --left-out to this file, or that of "
+         "software without a fit from --blind",
+         "FILE", 0, 0},
         OPTION_FORCE_ROW,
         {0},
     };

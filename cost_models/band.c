@@ -5,8 +5,13 @@
 #include <string.h>
 
 static const struct json_field FILE_FIELDS[] = {
-    {JSON_ANY("bands")},        {JSON_ANY("pairs")},         {JSON_OPT_ANY("memory")},
-    {JSON_OPT_ANY("anchored")}, {JSON_OPT_ANY("selection")}, {0},
+    {JSON_ANY("bands")},
+    {JSON_ANY("pairs")},
+    {JSON_OPT_ANY("memory")},
+    {JSON_OPT_ANY("anchored")},
+    {JSON_OPT_ANY("unfitted")},
+    {JSON_OPT_ANY("selection")},
+    {0},
 };
 
 static const struct json_field BAND_FIELDS[] = {

@@ -65,8 +65,8 @@ struct selection_band {
     const char *source;
 };
 
-// Of larger runs whose constants the smallest of their series had corrected, measured / predicted
-// between which 90 % fell.
+// Of larger runs whose constants the smallest of their series had corrected, or of software that
+// no constant had seen (softwares weighing alike), measured / predicted between which 90 % fell.
 struct anchored_band {
     double low_ratio, high_ratio;
     int row_count, family_count;  // 0: not known
@@ -79,6 +79,7 @@ struct bands {
     struct memory_band *memory;
     int memory_count;  // may be 0
     struct anchored_band anchored;
+    struct anchored_band unfitted;  // of software whose constants no run was fitted to
     struct selection_band selection;
     struct band *selected;     // rows as they are for a plan that was selected; as many as `rows`
     struct band_pairs *pairs;  // by difference, the unlimited one last
@@ -114,6 +115,10 @@ const struct band_pairs *bands_pairs(const struct bands *bands, double differenc
 // The band of this stack's memory; where it was never measured, the widest of all
 // (`is_own` false). NULL where bands hold none.
 const struct memory_band *bands_memory(const struct bands *bands, const char *stack, bool *is_own);
+
+// These bands for a stack whose constants no run was fitted to: no row of it is narrower than
+// `unfitted`. The same where that is not known. Lives in `arena`.
+const struct bands *bands_unfitted(struct arena *arena, const struct bands *bands);
 
 // A row of these bands for a plan that was selected among several: wider by what the measured
 // selection, one standard error to either side, does not exclude. The same where it is not known.

@@ -62,10 +62,27 @@ void bands_read_others(struct arena *arena, const struct json *root, struct band
         struct json anchored = json_get(root, "anchored", err);
         json_read(&anchored, ANCHORED_FIELDS, &bands->anchored, err);
     }
+    if (!err->kind && json_has(root, "unfitted")) {
+        struct json unfitted = json_get(root, "unfitted", err);
+        json_read(&unfitted, ANCHORED_FIELDS, &bands->unfitted, err);
+    }
     if (err->kind || !json_has(root, "selection")) return;
     struct json selection = json_get(root, "selection", err);
     json_read(&selection, SELECTION_FIELDS, &bands->selection, err);
     if (!err->kind) widen(arena, bands);
+}
+
+static void write_anchored(struct json_writer *writer, const char *key,
+                           const struct anchored_band *band)
+{
+    if (band->row_count == 0) return;
+    json_open_flat(writer, key, '{');
+    json_put_f64(writer, "low_ratio", band->low_ratio);
+    json_put_f64(writer, "high_ratio", band->high_ratio);
+    json_put_i64(writer, "row_count", band->row_count);
+    json_put_i64(writer, "family_count", band->family_count);
+    json_put_text(writer, "source", band->source);
+    json_close(writer, '}');
 }
 
 void bands_write_others(struct json_writer *writer, const struct bands *bands)
@@ -84,16 +101,8 @@ void bands_write_others(struct json_writer *writer, const struct bands *bands)
         json_close(writer, '}');
     }
     if (bands->memory_count > 0) json_close(writer, ']');
-    const struct anchored_band *anchored = &bands->anchored;
-    if (anchored->row_count > 0) {
-        json_open_flat(writer, "anchored", '{');
-        json_put_f64(writer, "low_ratio", anchored->low_ratio);
-        json_put_f64(writer, "high_ratio", anchored->high_ratio);
-        json_put_i64(writer, "row_count", anchored->row_count);
-        json_put_i64(writer, "family_count", anchored->family_count);
-        json_put_text(writer, "source", anchored->source);
-        json_close(writer, '}');
-    }
+    write_anchored(writer, "anchored", &bands->anchored);
+    write_anchored(writer, "unfitted", &bands->unfitted);
     if (selection->sweep_count == 0) return;
     json_open_flat(writer, "selection", '{');
     json_put_f64(writer, "mean_ratio", selection->mean_ratio);
@@ -136,6 +145,24 @@ const struct bands *bands_anchored(struct arena *arena, const struct bands *band
         row->high_ratio = fmin(row->high_ratio, anchored->high_ratio);
         row->was_datasheet = band_is_datasheet(row);
         row->confidence = CONFIDENCE_ANCHORED;
+    }
+    if (bands->selected) widen(arena, out);
+    return out;
+}
+
+const struct bands *bands_unfitted(struct arena *arena, const struct bands *bands)
+{
+    const struct anchored_band *unfitted = &bands->unfitted;
+    if (unfitted->row_count == 0) return bands;
+    struct bands *out = ARENA_NEW(arena, struct bands, 1);
+    *out = *bands;
+    out->rows = ARENA_NEW(arena, struct band, bands->count);
+    for (int i = 0; i < bands->count; i++) {
+        struct band *row = &out->rows[i];
+        *row = bands->rows[i];
+        row->low_ratio = fmin(row->low_ratio, unfitted->low_ratio);
+        row->high_ratio = fmax(row->high_ratio, unfitted->high_ratio);
+        row->source = unfitted->source;
     }
     if (bands->selected) widen(arena, out);
     return out;

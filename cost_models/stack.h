@@ -314,6 +314,10 @@ bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision
 double stack_gradient_bytes(const struct stack *stack, enum precision precision);
 double stack_reduce_bytes(const struct stack *stack, enum precision precision);
 
+// Whether any constant of it was fitted to runs, or measured. What none was is of software that
+// nobody compared predictions with; its band is wider.
+bool stack_is_fitted(const struct stack *stack);
+
 // Whether it is our executor, which refuses what plan/unexecuted.h lists.
 bool stack_is_executed(const struct stack *stack);
 // Whether it takes layouts of single operators (plan/layout/rules.h). Ours does.

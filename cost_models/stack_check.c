@@ -2,6 +2,7 @@
 #include "plan/passes.h"
 #include "plan/program.h"
 #include "plan/unexecuted.h"
+#include "topologies/provenance.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -253,4 +254,13 @@ bool stack_check_precision(const struct stack *stack, enum precision precision, 
     if (!has_none) return true;
     return err_set(err, ERR_USAGE, "--precision %s: stack %s runs no GEMMs in it",
                    precision_name(precision), stack->name);
+}
+
+bool stack_is_fitted(const struct stack *stack)
+{
+    for (int i = 0; i < stack->provenance_count; i++) {
+        enum provenance_kind kind = stack->provenance[i].kind;
+        if (kind == PROVENANCE_FITTED || kind == PROVENANCE_MEASURED) return true;
+    }
+    return false;
 }

@@ -83,7 +83,8 @@ static const char *measured_name(const struct device *device, enum precision pre
 // sequences, so that such a plan is like one of a stack never measured with the device; nor is one
 // over links that nobody described.
 static const struct band *find_band(const struct evaluation_request *request,
-                                    const struct graph *graph, const struct device *slowest)
+                                    const struct bands *bands, const struct graph *graph,
+                                    const struct device *slowest)
 {
     enum precision precision = request->workload.precision;
     const struct cluster *cluster = request->cluster;
@@ -94,24 +95,35 @@ static const struct band *find_band(const struct evaluation_request *request,
     for (int i = 0; i < cluster->node_group_count; i++) {
         if (strcmp(cluster->nodes[i].device->name, slowest->name) != 0) stack = "*";
     }
-    const struct band *found = bands_find(request->bands, measured_name(slowest, precision), stack,
-                                          kind, is_calibrated(slowest, precision));
+    const struct band *found = bands_find(bands, measured_name(slowest, precision), stack, kind,
+                                          is_calibrated(slowest, precision));
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct device *device = cluster->nodes[i].device;
-        const struct band *other = bands_find(request->bands, measured_name(device, precision),
-                                              stack, kind, is_calibrated(device, precision));
+        const struct band *other = bands_find(bands, measured_name(device, precision), stack, kind,
+                                              is_calibrated(device, precision));
         if (other->confidence > found->confidence) found = other;
     }
     return found;
 }
 
-static void add_band(const struct evaluation_request *request, const struct evaluation *evaluation,
-                     const struct device *device, struct prediction *out)
+// Of software that no run was compared with, the band of such software. Our own executor's kernels
+// are those that were measured.
+static const struct bands *bands_for(struct arena *arena, const struct evaluation_request *request)
 {
+    const struct stack *stack = request->stack;
+    bool is_known = stack_is_fitted(stack) || stack_is_executed(stack);
+    return is_known ? request->bands : bands_unfitted(arena, request->bands);
+}
+
+static void add_band(struct arena *arena, const struct evaluation_request *request,
+                     const struct evaluation *evaluation, const struct device *device,
+                     struct prediction *out)
+{
+    const struct bands *bands = bands_for(arena, request);
     out->bands = request->bands;
-    out->band = find_band(request, evaluation->graph, device);
+    out->band = find_band(request, bands, evaluation->graph, device);
     out->selected_count = request->selected_count;
-    if (request->selected_count > 1) out->band = bands_selected(request->bands, out->band);
+    if (request->selected_count > 1) out->band = bands_selected(bands, out->band);
     out->memory_band = bands_memory(request->bands, request->stack->name, &out->is_own_memory_band);
     double low_ratio = out->band->low_ratio, high_ratio = out->band->high_ratio;
     out->step_s_low = out->step_s * low_ratio;
@@ -233,7 +245,7 @@ static double peak_mean_flop_per_s(const struct evaluation_request *request)
     return sum / all;
 }
 
-static struct prediction predict(const struct evaluation_request *request,
+static struct prediction predict(struct arena *arena, const struct evaluation_request *request,
                                  const struct evaluation *evaluation, const struct device *device)
 {
     const struct workload *workload = &request->workload;
@@ -255,7 +267,7 @@ static struct prediction predict(const struct evaluation_request *request,
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
     out.device_bytes = stage_bytes(request, evaluation, evaluation->worst_stage);
-    if (request->bands) add_band(request, evaluation, device, &out);
+    if (request->bands) add_band(arena, request, evaluation, device, &out);
     return out;
 }
 
@@ -325,7 +337,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     evaluation->hosts = (struct host_need){0};
     if (!offload_is_none(&parallel->offload))
         evaluation->hosts = hosts_need(program, evaluation->stage_memory);
-    evaluation->prediction = predict(request, evaluation, context.compute.device);
+    evaluation->prediction = predict(arena, request, evaluation, context.compute.device);
     price_run(request, evaluation);
     return true;
 }

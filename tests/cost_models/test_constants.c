@@ -26,7 +26,8 @@ static int find_numbers(struct arena *arena, const struct constant_list *list,
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         const char *key = arena_print(arena, "%s%s", prefix, json_key(&member));
-        if (json_is_object(&member)) {
+        // What a stack changes where a model has experts are other values of those that are listed.
+        if (json_is_object(&member) && strcmp(key, "with_experts") != 0) {
             found += find_numbers(arena, list, owner, owner_name, &member,
                                   arena_print(arena, "%s.", key));
         }
