@@ -16,6 +16,7 @@ struct row_model {
     int layers, hidden, heads, kv_heads, head_dim, vocab;
     int ffn_hidden, moe_ffn_hidden;
     bool ffn_gated;
+    bool parallel_blocks;   // attention and MLP read one norm, side by side
     enum row_answer tied;   // the head is the embedding
     const char *attention;  // "mha", "gqa", "mla"
     int experts, experts_per_token, shared_experts, dense_layers, mtp_layers, sliding_window;
@@ -33,6 +34,7 @@ struct row_facts {
     struct row_lora lora;
     int gpus, gpus_per_node, nvlink_domain;
     double intra_bytes_per_s;
+    const char *intra_kind;  // of fabric (cost_models/fabrics.json); NULL: behind a switch
     double nics_per_host, nic_bytes_per_s;  // 0 = the row does not say
     int64_t seq_len, global_batch;
     int micro_batch, tp, cp, pp, ep, dp, vpp;

@@ -38,6 +38,24 @@ static void put_gpt2(struct json_writer *writer, const struct row *row)
     json_put_bool(writer, "tie_word_embeddings", model->tied != ROW_NO);
 }
 
+// Blocks side by side that read one norm.
+static void put_falcon(struct json_writer *writer, const struct row *row)
+{
+    const struct row_model *model = &row->facts.model;
+    put_type(writer, "falcon");
+    json_put_i64(writer, "hidden_size", model->hidden);
+    json_put_i64(writer, "num_hidden_layers", model->layers);
+    json_put_i64(writer, "num_attention_heads", model->heads);
+    put_count(writer, "ffn_hidden_size", model->ffn_hidden);
+    json_put_i64(writer, "vocab_size", model->vocab);
+    json_put_bool(writer, "parallel_attn", true);
+    json_put_bool(writer, "multi_query", false);
+    json_put_bool(writer, "new_decoder_architecture", false);
+    json_put_bool(writer, "bias", true);
+    json_put_bool(writer, "alibi", false);
+    json_put_bool(writer, "tie_word_embeddings", model->tied != ROW_NO);
+}
+
 static void put_latent(struct json_writer *writer, const struct row_model *model)
 {
     const struct row_latent *mla = &model->mla;
@@ -111,7 +129,10 @@ const char *question_config(struct arena *arena, const struct row *row)
     bool plain = !model->experts && !model->ffn_gated;
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
-    if (plain && model->attention && strcmp(model->attention, "mha") == 0) {
+    bool has_all_heads = model->attention && strcmp(model->attention, "mha") == 0;
+    if (plain && has_all_heads && model->parallel_blocks) {
+        put_falcon(&writer, row);
+    } else if (plain && has_all_heads) {
         put_gpt2(&writer, row);
     } else {
         put_decoder(&writer, row);
@@ -158,7 +179,7 @@ static void put_node(struct json_writer *writer, const struct row *row)
     json_put_i64(writer, "gpus_per_host",
                  domain < facts->gpus_per_node ? domain : facts->gpus_per_node);
     json_open(writer, "intra", '{');
-    json_put_text(writer, "kind", "nvswitch");
+    json_put_text(writer, "kind", facts->intra_kind ? facts->intra_kind : "nvswitch");
     json_put_f64(writer, "bandwidth_bytes_per_s", facts->intra_bytes_per_s);
     json_put_f64(writer, "latency_s", INTRA_LATENCY_S);
     json_put_bool(writer, "in_network_reduction", false);

@@ -35,7 +35,7 @@ static void every_shipped_stack_reads_and_has_the_name_of_its_file(void **state)
 {
     int count = 0;
     const char **names = file_list_data(*state, "cost_models/stacks", &count);
-    assert_int_equal(count, 18);
+    assert_int_equal(count, 19);
     for (int i = 0; i < count; i++) {
         assert_string_equal(load(*state, names[i])->name, names[i]);
     }

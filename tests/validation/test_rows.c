@@ -150,6 +150,19 @@ static void filters_keep_the_order(void **state)
     assert_int_equal(rows.count, 0);
 }
 
+static void what_joins_the_gpus_and_how_blocks_stand_is_asked(void **state)
+{
+    struct arena *arena = *state;
+    struct row row = read_one(arena, "");
+    assert_non_null(strstr(question_cluster(arena, &row), "\"kind\": \"nvswitch\""));
+    assert_non_null(strstr(question_config(arena, &row), "\"model_type\": \"gpt2\""));
+    row.facts.intra_kind = "nvlink";
+    row.facts.model.parallel_blocks = true;
+    assert_non_null(strstr(question_cluster(arena, &row), "\"kind\": \"nvlink\""));
+    assert_non_null(strstr(question_config(arena, &row), "\"parallel_attn\": true"));
+    assert_string_equal(read_one(arena, ", \"intra_kind\": \"xgmi\"").facts.intra_kind, "xgmi");
+}
+
 static void a_row_is_asked_as_it_came(void **state)
 {
     struct arena *arena = *state;
@@ -262,6 +275,7 @@ int main(void)
         cmocka_unit_test(memory_says_of_which_kind_it_is),
         cmocka_unit_test(errors_name_line_and_place),
         cmocka_unit_test(filters_keep_the_order),
+        cmocka_unit_test(what_joins_the_gpus_and_how_blocks_stand_is_asked),
         cmocka_unit_test(a_row_is_asked_as_it_came),
         cmocka_unit_test(adapters_and_failures_are_known),
         cmocka_unit_test(a_head_is_tied_where_the_row_says_so),
