@@ -143,6 +143,7 @@ static const struct stack *as_build(struct arena *arena, const struct stack *sta
         if (strcmp(build->name, name) != 0) continue;
         struct stack *copy = stack_copy(arena, stack);
         copy->release = build->name;
+        copy->newest = stack;
         for (int k = 0; k < build->change_count; k++) {
             apply(copy, &build->changes[k]);
         }

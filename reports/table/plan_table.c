@@ -287,15 +287,18 @@ static const char *memory_sentence(struct arena *arena, const struct search_requ
     return *text ? arena_print(arena, "      Memory %s\n", text) : "";
 }
 
-// "stack fsdp2 (25 measured runs on h200-sxm5-141g)"
+// "stack fsdp2 (25 measured runs on h200-sxm5-141g)", "stack fsdp2@eager (no measured run on ...)"
 static const char *stack_text(struct arena *arena, const struct search_request *request,
                               const struct prediction *prediction)
 {
-    const char *name = request->stack->name;
+    const struct stack *stack = request->stack;
+    const char *name = stack->name;
+    const char *said =
+        stack->newest ? arena_print(arena, "%s@%s", name, stack->release) : stack->name;
     // No published run is of a processor: what is known of it was measured on the spot.
     bool is_cpu = strcmp(request->cluster->nodes[0].device->kind, "cpu") == 0;
-    if (!prediction->bands || is_cpu) return arena_print(arena, "stack %s", name);
-    return arena_print(arena, "stack %s (%s)", name,
+    if (!prediction->bands || is_cpu) return arena_print(arena, "stack %s", said);
+    return arena_print(arena, "stack %s (%s)", said,
                        bands_runs_text(arena, prediction->bands, request->cluster, name));
 }
 

@@ -30,12 +30,20 @@ static const char *changes_text(struct arena *arena, const struct stack_release 
     return text;
 }
 
+static bool is_release(const struct stack *newest, const char *name)
+{
+    for (int i = 0; i < newest->release_count; i++) {
+        if (strcmp(newest->releases[i].name, name) == 0) return true;
+    }
+    return false;  // a build, which is no older
+}
+
 const char *release_text(struct arena *arena, const struct evaluation_request *request,
                          const struct evaluation *evaluation)
 {
     const struct stack *newest = request->stack->newest;
     const char *release = request->stack->release, *text = "";
-    if (!newest || !release) return "";
+    if (!newest || !release || !is_release(newest, release)) return "";
     for (int i = 0; i < newest->release_count; i++) {
         const struct stack_release *older = &newest->releases[i];
         const char *name = i == 0 ? newest->release : newest->releases[i - 1].name;
