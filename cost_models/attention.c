@@ -38,8 +38,10 @@ static struct rounds rounds_of(const struct compute_context *context,
         double result_bytes = (double)program->buffers[instr->outputs[0]].bytes;
         rounds.merge_bytes = 3 * result_bytes * streamed->stream_steps;
     }
-    bool has_window = instr->window > 0 && (double)instr->window < rounds.keys;
-    if (has_window) rounds.keys = (double)instr->window;
+    if (instr->window > 0) {
+        double seen = (double)instr->window * (instr->causal || instr->chunked ? 1 : 2);
+        rounds.keys = fmin(rounds.keys, seen);
+    }
     return rounds;
 }
 

@@ -219,7 +219,7 @@ struct op {
     int64_t rotary_dims, rotary_first;  // FUNCTION_ROPE
     bool alibi;                         // OP_ATTENTION
     bool causal;     // the whole attention core: attention, or the ops of the chain
-    int64_t window;  // sliding window in tokens, 0 = none
+    int64_t window;  // sliding window in tokens, 0 = none; on either side where not causal
     bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)
     int64_t groups;  // OP_NORM: in so many groups of heads, each by itself; 0: all is one, which
                      // stays whole

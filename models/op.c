@@ -424,11 +424,12 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
 
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys)
 {
-    if (!op->causal) return (double)queries * (double)keys;
+    double sides = op->causal ? 1 : 2;
     double window = (double)(op->window > 0 && op->window < keys ? op->window : keys);
-    if (!op->chunked) return (double)queries * (window - window * window / (2 * (double)keys));
+    if (!op->chunked)
+        return sides * (double)queries * (window - window * window / (2 * (double)keys));
     double whole = floor((double)keys / window), rest = (double)keys - whole * window;
-    return (double)queries * (whole * window * window + rest * rest) / (2 * (double)keys);
+    return sides * (double)queries * (whole * window * window + rest * rest) / (2 * (double)keys);
 }
 
 void block_saved_tensors(const struct block *block, bool *saved)

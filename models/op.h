@@ -68,7 +68,7 @@ int op_norm_rank(const struct block *block, const struct op *op);
 bool op_has_dim(const struct block *block, const struct op *op, enum dim dim);
 
 // Query-key pairs of one sequence and head that count as work: causal halved, sliding window w as
-// w * queries less its own triangle.
+// w * queries less its own triangle; twice that where queries look ahead as far as back.
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys);
 
 // Whether the function needs no forward tensor in its backward (scale, rope).

@@ -26,7 +26,7 @@ static int64_t head_of(const struct kernel_array *scores, int head, int64_t at)
 static bool is_plain(const struct kernel_call *call)
 {
     bool has_sink = call->op->kind == OP_SOFTMAX ? call->input_count > 1 : call->output_count > 1;
-    return !call->op->causal && !has_sink;
+    return !call->op->causal && call->op->window <= 0 && !has_sink;
 }
 
 static const char *check(const struct kernel_array *scores)

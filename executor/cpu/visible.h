@@ -2,9 +2,10 @@
 #include "models/graph.h"
 
 // Which keys a query attends to: all, or those up to itself, or the last `window` of these, or
-// those of its chunk, and of these those of its document. Query, first key and `document`, where
-// the query's begins (0: it is all one), are indices in the whole; the answer is a range of the
-// keys held here.
+// those of its chunk, and of these those of its document. Where queries look ahead a window is as
+// wide behind the query as in front of it, and documents are not told apart. Query, first key and
+// `document`, where the query's begins (0: it is all one), are indices in the whole; the answer is
+// a range of the keys held here.
 
 struct range {
     int64_t first, end;
@@ -14,12 +15,15 @@ static inline struct range visible(const struct op *op, int64_t query, int64_t f
                                    int64_t keys, int64_t document)
 {
     struct range range = {0, keys};
-    if (!op->causal) return range;
-    int64_t end = query - first_key + 1;
+    bool chunked = op->chunked && op->window > 0;
+    if (!op->causal && op->window <= 0) return range;
+    int64_t past = query - first_key + 1;
+    int64_t seen = chunked ? query % op->window + 1 : op->window;
+    int64_t ahead = op->causal ? 0 : op->window - (chunked ? seen : 1);
+    int64_t end = past + ahead;
     range.end = end < 0 ? 0 : end < keys ? end : keys;
-    int64_t seen = op->chunked && op->window > 0 ? query % op->window + 1 : op->window;
-    if (seen > 0 && end > seen) range.first = end - seen;
-    if (document - first_key > range.first) range.first = document - first_key;
+    if (seen > 0 && past > seen) range.first = past - seen;
+    if (op->causal && document - first_key > range.first) range.first = document - first_key;
     if (range.first > range.end) range.first = range.end;
     return range;
 }

@@ -235,7 +235,7 @@ static const char *special(const struct cuda_attend *a, int first_input, struct 
         {a->op->alibi, "it has biases of alibi"},
         {a->op->softcap > 0, "its scores are capped"},
         {a->op->dropout_ratio > 0, "it has dropout"},
-        {a->op->causal && a->op->window > 0, "it has a sliding window"},
+        {a->op->window > 0, "it has a sliding window"},
         {a->op->causal && !is_square, "queries and keys are not the same positions"},
         {!is_grouped, "heads here share keys unevenly"},
         {first_input == 1 && (call->adds & 7), "its gradients are added to others"},

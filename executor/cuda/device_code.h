@@ -323,11 +323,13 @@ struct keys {
 DEVICE struct keys keys_seen(struct sight sight, int64_t query, int64_t first_key, int64_t keys)
 {
     struct keys seen = {0, keys};
-    if (!sight.causal) return seen;
-    int64_t end = query - first_key + 1;
+    bool chunked = sight.chunked && sight.window > 0;
+    if (!sight.causal && sight.window <= 0) return seen;
+    int64_t past = query - first_key + 1;
+    int64_t most = chunked ? query % sight.window + 1 : sight.window;
+    int64_t end = past + (sight.causal ? 0 : sight.window - (chunked ? most : 1));
     seen.end = end < 0 ? 0 : end < keys ? end : keys;
-    int64_t most = sight.chunked && sight.window > 0 ? query % sight.window + 1 : sight.window;
-    if (most > 0 && end > most) seen.first = end - most;
+    if (most > 0 && past > most) seen.first = past - most;
     if (seen.first > seen.end) seen.first = seen.end;
     return seen;
 }

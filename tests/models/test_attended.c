@@ -69,6 +69,25 @@ static void chunks_and_documents_begin_anywhere_in_each_other(void **state)
     assert_true(fabs(said / mean - 1) < 1e-3);
 }
 
+// Where queries look ahead as far as back: of 4,096 tokens those nearer than 65 on either side, and
+// in chunks all of the chunk. Counted one by one; half of the query's own pair is nobody's.
+static void windows_of_both_sides_have_two_sides(void **state)
+{
+    (void)state;
+    enum { KEYS = 4096, WINDOW = 65 };
+    const struct op both = {.kind = OP_ATTENTION, .window = WINDOW};
+    double pairs = 0;
+    for (int query = 0; query < KEYS; query++) {
+        for (int key = 0; key < KEYS; key++)
+            pairs += abs(query - key) < WINDOW;
+    }
+    check_near(op_attended_pairs(&both, KEYS, KEYS), pairs + KEYS - WINDOW);
+    const struct op chunked = {.kind = OP_ATTENTION, .window = 1024, .chunked = true};
+    check_near(op_attended_pairs(&chunked, KEYS, KEYS), 4.0 * 1024 * 1024);
+    const struct op wide = {.kind = OP_ATTENTION, .window = 2 * KEYS};
+    check_near(op_attended_pairs(&wide, KEYS, KEYS), (double)KEYS * KEYS);
+}
+
 // llama-2-7b: 32 layers, in each 4 s * 4096 flops a key forward and twice that backward; documents
 // of 1,024 of 4,096 tokens leave out three quarters of s / 2 keys.
 static void model_flop_leaves_out_what_is_masked(void **state)
@@ -115,6 +134,7 @@ int main(void)
         cmocka_unit_test(documents_as_long_as_the_sequence_see_all),
         cmocka_unit_test(the_share_is_that_of_the_lengths),
         cmocka_unit_test(windows_are_cut_by_documents),
+        cmocka_unit_test(windows_of_both_sides_have_two_sides),
         cmocka_unit_test(chunks_and_documents_begin_anywhere_in_each_other),
         cmocka_unit_test(model_flop_leaves_out_what_is_masked),
         cmocka_unit_test(kernels_do_the_work_that_is_left),

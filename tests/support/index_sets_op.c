@@ -228,6 +228,7 @@ static bool is_hidden(const struct op *op, int64_t query, int64_t key)
 {
     if (op->causal && key > query) return true;
     if (op->window > 0 && op->chunked) return query / op->window != key / op->window;
+    if (op->window > 0 && key - query >= op->window) return true;
     return op->window > 0 && query - key >= op->window;
 }
 

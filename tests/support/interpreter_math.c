@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double GELU_TANH = 0.7978845608028654;  // sqrt(2 / pi)
@@ -235,12 +236,12 @@ void interpreter_norm(struct interpreter *in, const struct op *op)
 static bool is_visible(const struct interpreter *in, const struct op *op, int64_t query,
                        int64_t key)
 {
-    if (!op->causal) return true;
     query += in->offset[DIM_SEQ];
     key += in->offset[DIM_KV_SEQ];
-    if (op->chunked && op->window > 0 && query / op->window != key / op->window) return false;
-    int64_t distance = query - key;
-    return distance >= 0 && (op->window == 0 || distance < op->window);
+    if (op->causal && key > query) return false;
+    if (op->window == 0) return true;
+    if (op->chunked) return query / op->window == key / op->window;
+    return llabs(query - key) < op->window;
 }
 
 // The sink of a head, which is input `index` of the op; NULL without one.

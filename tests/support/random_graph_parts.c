@@ -61,7 +61,7 @@ int growth_attend(struct growth *g, int input)
     core.class = OP_CLASS_ATTENTION;
     core.causal = draw_int(g->draw, 0, 1);
     // A window of one key would need nothing of other ranks.
-    core.window = core.causal && draw_int(g->draw, 0, 1) ? draw_int(g->draw, 2, 4) : 0;
+    core.window = draw_int(g->draw, 0, 1) ? draw_int(g->draw, 2, 4) : 0;
     if (!g->sizes->flash) return attend_unfused(g, core, heads);
     memcpy(core.inputs, heads, sizeof heads);
     core.input_count = 3;
