@@ -19,6 +19,8 @@ static const struct {
     {"FacebookAI/xlm-roberta-large", "xlm-roberta-large"},
     {"LGAI-EXAONE/EXAONE-4.0-32B", "exaone-4.0-32b"},
     {"MiniMaxAI/MiniMax-M2", "minimax-m2"},
+    {"answerdotai/ModernBERT-base", "modernbert-base"},
+    {"answerdotai/ModernBERT-large", "modernbert-large"},
     {"allenai/OLMo-2-0325-32B", "olmo-2-32b"},
     {"allenai/OLMo-2-1124-13B", "olmo-2-13b"},
     {"allenai/OLMo-2-1124-7B", "olmo-2-7b"},

@@ -170,7 +170,8 @@ static int sequential_layer(struct layers *layers, int x, int memory, int64_t wi
     bool before = d->norm_place == NORM_BEFORE || d->norm_place == NORM_BOTH;
     bool behind = d->norm_place == NORM_RESULT || d->norm_place == NORM_BOTH;
 
-    int normed = before ? layers_norm(layers, "attention.norm", x, d->norm) : x;
+    bool is_normed = before && !layers->is_unnormed;
+    int normed = is_normed ? layers_norm(layers, "attention.norm", x, d->norm) : x;
     int branch = layers_attention(layers, normed, window);
     if (behind) branch = layers_norm(layers, "attention.post_norm", branch, d->norm);
     x = residual(layers, "attention", d->residual_after_norm ? normed : x, branch);
@@ -257,7 +258,7 @@ static int masked_transform(struct layers *layers, int x)
     struct projection dense = {.name = "head.transform",
                                .weight = SHAPE({DIM_RANK, d->hidden}, {DIM_HIDDEN, d->hidden}),
                                .output = layers_tokens(DIM_HIDDEN, d->hidden),
-                               .bias = true};
+                               .bias = !d->masked_head_is_unbiased};
     x = layers_project(layers, x, dense);
     x = layers_function(layers, "head.activation", x, d->activation, 1);
     return layers_norm(layers, "head.transform_norm", x, d->norm);
@@ -350,6 +351,7 @@ static void build_layers(struct graph *graph, struct layers start_layers)
             layers.builder = builder_new(arena, layer_kind_name(&start_layers, &kind), BLOCK_LAYER);
             layers.is_mixture = kind.is_mixture;
             layers.is_unrotated = kind.is_unrotated;
+            layers.is_unnormed = kind.is_first;
             layers.parts = kind.parts;
             kinds[count] = kind;
             kinds[count++].block = graph->block_count;

@@ -98,6 +98,7 @@ struct decoder {
     bool norm_is_plain;     // without weight and bias
     bool norm_is_unbiased;  // layer norms have a weight only (dbrx)
     bool no_final_norm;
+    bool first_is_unnormed;    // attention of the first layer has no norm in front (modernbert)
     bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
 
     bool qkv_bias, out_bias, mlp_bias;
@@ -139,7 +140,8 @@ struct decoder {
 
     bool tied;
     bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias
-    bool head_bias;    // the lm head alone has it (phi); no family scales such logits
+    bool masked_head_is_unbiased;  // its dense layer has none (modernbert)
+    bool head_bias;                // the lm head alone has it (phi); no family scales such logits
     double attention_dropout, hidden_dropout, embedding_dropout;
     double ffn_dropout;       // behind the activation of mlps
     double final_dropout;     // behind the last norm

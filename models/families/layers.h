@@ -12,6 +12,7 @@ struct layers {
     int64_t vocab_padded;
     bool is_mixture;    // experts in place of the mlp
     bool is_unrotated;  // no rope
+    bool is_unnormed;   // attention reads what the layer gets as it is
     const char *stack;  // "encoder" or "decoder" where the model has both; NULL where it has one
     unsigned parts;     // of the layer, sums of enum layer_part
 };

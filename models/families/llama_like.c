@@ -178,8 +178,10 @@ static void note_absent(struct family_reader *reader, const struct llama_like *r
                            record->dimensions),
         .dimensions_or_null = record->dimensions_or_null,
         .optional = join(arena,
-                         "max_position_embeddings rope_theta attention_dropout "
-                         "tie_word_embeddings",
+                         record->lacks_rope ? "max_position_embeddings attention_dropout "
+                                              "tie_word_embeddings"
+                                            : "max_position_embeddings rope_theta "
+                                              "attention_dropout tie_word_embeddings",
                          record->optional),
         .optional_or_null = record->optional_or_null,
     };

@@ -13,6 +13,7 @@ struct llama_like {
     bool has_own_pattern;            // the family reads that key by itself
     bool has_own_types;              // and layer_types
     bool lacks_ffn;                  // all layers have experts, of a width of their own
+    bool lacks_rope;                 // what is rotated how is under keys of the family's own
     int64_t no_rope_layer_interval;  // of so many layers the last does not rotate
     const char *hidden_act, *hidden_activation;
     bool tie_word_embeddings, attention_bias, mlp_bias, use_bias, qkv_bias, use_sliding_window;

@@ -71,6 +71,8 @@ static const struct {
     {"minimax_m2", "shared_intermediate_size", UNLESS_ZERO, NULL,
      "shared experts are not supported here"},
     {"minimax_m2", "use_qk_norm", UNLESS_TRUE, NULL, "norms of queries and keys are not optional"},
+    {"modernbert", "decoder_bias", UNLESS_TRUE, NULL,
+     "a head without a bias is not supported in modernbert"},
     {"mpt", "no_bias", UNLESS_TRUE, NULL, "biases are not supported in mpt: its class has none"},
     {"mpt", "embedding_fraction", UNLESS_ONE, NULL, "a fraction of embeddings is not supported"},
     {"nemotron_h", "moe_latent_size", UNLESS_ZERO, NULL,

@@ -50,6 +50,8 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"granitemoeshared\", " LLAMA_LIKE ", " EXPERTS
     ", \"shared_intermediate_size\": 4}",
     "{\"model_type\": \"phi\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1}",
+    "{\"model_type\": \"modernbert\", " BERT_LIKE
+    ", \"local_attention\": 4, \"global_attn_every_n_layers\": 2, \"local_rope_theta\": 100}",
     "{\"model_type\": \"smollm3\", " LLAMA_LIKE ", \"no_rope_layer_interval\": 2}",
     "{\"model_type\": \"glm\", " LLAMA_LIKE ", \"head_dim\": 4}",
     "{\"model_type\": \"glm4\", " LLAMA_LIKE ", \"head_dim\": 4}",

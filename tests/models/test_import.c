@@ -125,25 +125,16 @@ static const struct {
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
      "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, baichuan, bamba, bart, "
-     "bert, bloom, "
-     "cohere, "
-     "cohere2, cwm, dbrx, "
-     "deepseek_v2, "
-     "deepseek_v3, distilbert, dots1, ernie4_5, ernie4_5_moe, evoformer, exaone4, falcon, "
-     "falcon_h1, "
-     "gemma, gemma2, "
+     "bert, bloom, cohere, cohere2, cwm, dbrx, deepseek_v2, deepseek_v3, distilbert, dots1, "
+     "ernie4_5, ernie4_5_moe, evoformer, exaone4, falcon, falcon_h1, gemma, gemma2, "
      "gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, granite, "
      "granitemoe, granitemoehybrid, granitemoeshared, grok-1, grok1, hunyuan_v1_dense, "
-     "hunyuan_v1_moe, "
-     "internlm2, kimi_k2, kimi_linear, llama, llama4_text, mamba2, mbart, minimax_m2, ministral3, "
-     "mistral, "
-     "mixtral, mpt, mt5, nemotron, nemotron_h, olmo, olmo2, olmo3, olmoe, operators, opt, phi, "
-     "phi3, "
-     "qwen2, qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, "
-     "qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_text, "
-     "roberta, seed_oss, smollm3, solar_open, "
-     "starcoder2, "
-     "switch_transformers, t5, vit, whisper, "
+     "hunyuan_v1_moe, internlm2, kimi_k2, kimi_linear, llama, llama4_text, mamba2, mbart, "
+     "minimax_m2, ministral3, mistral, mixtral, modernbert, mpt, mt5, nemotron, nemotron_h, "
+     "olmo, olmo2, olmo3, olmoe, operators, opt, phi, phi3, qwen2, qwen2_5_vl, "
+     "qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, qwen3_5_moe_text, "
+     "qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_text, roberta, "
+     "seed_oss, smollm3, solar_open, starcoder2, switch_transformers, t5, vit, whisper, "
      "xlm-roberta"},
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
