@@ -9,7 +9,7 @@ enum err_kind { ERR_NONE = 0, ERR_USAGE = 2, ERR_INPUT = 3, ERR_SYSTEM = 4 };
 
 struct err {
     enum err_kind kind;
-    char text[1024];
+    char text[2048];
 };
 
 // Always returns false, so that `return err_set(...)` is one line.

@@ -235,7 +235,8 @@ static unsigned saves_work(const struct block *block, const struct op *op)
 
 static unsigned saves_elementwise(const struct block *block, const struct op *op)
 {
-    return function_is_linear(op->function) ? 0 : saves_inputs(block, op);
+    bool is_linear = function_is_linear(op->function) && op->input_count == 1;
+    return is_linear ? 0 : saves_inputs(block, op);
 }
 
 // The bias of a norm is not read.

@@ -88,11 +88,11 @@ static const void *read_bert(struct family_reader *reader)
 
 // Roberta numbers its tokens from 2 on, behind the padding's number: that many rows of its table
 // are for no token. Its head has gelu whatever the layers have.
-static const void *read_roberta_as(struct family_reader *reader, const char *model_type)
+static struct decoder read_roberta_decoder(struct family_reader *reader, const char *model_type)
 {
     enum { FIRST_POSITION = 2 };
     struct decoder decoder = read_as(reader, model_type);
-    if (reader->err->kind) return NULL;
+    if (reader->err->kind) return decoder;
     decoder.seq_len_max = decoder.position_count - FIRST_POSITION;
     if (decoder.seq_len_max < 1) {
         family_fail(reader, "max_position_embeddings",
@@ -100,6 +100,12 @@ static const void *read_roberta_as(struct family_reader *reader, const char *mod
     } else if (decoder.activation != FUNCTION_GELU) {
         family_fail(reader, "hidden_act", "must be \"gelu\" for %s, whose head has it", model_type);
     }
+    return decoder;
+}
+
+static const void *read_roberta_as(struct family_reader *reader, const char *model_type)
+{
+    struct decoder decoder = read_roberta_decoder(reader, model_type);
     return family_decoder(reader, &decoder);
 }
 
@@ -113,8 +119,54 @@ static const void *read_xlm_roberta(struct family_reader *reader)
     return read_roberta_as(reader, "xlm-roberta");
 }
 
+static const void *read_camembert(struct family_reader *reader)
+{
+    return read_roberta_as(reader, "camembert");
+}
+
+static const void *read_data2vec_text(struct family_reader *reader)
+{
+    return read_roberta_as(reader, "data2vec-text");
+}
+
+static const void *read_ernie(struct family_reader *reader)
+{
+    struct decoder decoder = read_as(reader, "ernie");
+    return family_decoder(reader, &decoder);
+}
+
+// Norms in front of what they were behind: nothing norms the embedding, and one norm is last.
+static void norm_before(struct decoder *decoder)
+{
+    decoder->embedding_norm = decoder->no_final_norm = false;
+    decoder->norm_place = NORM_BEFORE;
+}
+
+static const void *read_megatron_bert(struct family_reader *reader)
+{
+    struct decoder decoder = read_as(reader, "megatron-bert");
+    norm_before(&decoder);
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_xlm_roberta_xl(struct family_reader *reader)
+{
+    struct decoder decoder = read_roberta_decoder(reader, "xlm-roberta-xl");
+    norm_before(&decoder);
+    return family_decoder(reader, &decoder);
+}
+
 const struct model_family FAMILY_BERT = {"bert", read_bert, decoder_graph, "BertConfig"};
 const struct model_family FAMILY_ROBERTA = {"roberta", read_roberta, decoder_graph,
                                             "RobertaConfig"};
 const struct model_family FAMILY_XLM_ROBERTA = {"xlm-roberta", read_xlm_roberta, decoder_graph,
                                                 "XLMRobertaConfig"};
+const struct model_family FAMILY_CAMEMBERT = {"camembert", read_camembert, decoder_graph,
+                                              "CamembertConfig"};
+const struct model_family FAMILY_DATA2VEC_TEXT = {"data2vec-text", read_data2vec_text,
+                                                  decoder_graph, "Data2VecTextConfig"};
+const struct model_family FAMILY_ERNIE = {"ernie", read_ernie, decoder_graph, "ErnieConfig"};
+const struct model_family FAMILY_MEGATRON_BERT = {"megatron-bert", read_megatron_bert,
+                                                  decoder_graph, "MegatronBertConfig"};
+const struct model_family FAMILY_XLM_ROBERTA_XL = {"xlm-roberta-xl", read_xlm_roberta_xl,
+                                                   decoder_graph, "XLMRobertaXLConfig"};

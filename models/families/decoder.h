@@ -63,6 +63,7 @@ enum scan_rule {
     SCAN_MAMBA2,
     SCAN_DELTA,
     SCAN_DELTA_CHANNELS,  // a decay for each channel of keys, gates and steps by way of a low rank
+    SCAN_CONV,            // no state: a short convolution between two gates (lfm2)
 };
 struct scan_sizes {
     enum scan_rule rule;

@@ -1,5 +1,5 @@
 #include "core/real.h"
-#include "models/families/family.h"
+#include "models/families/expert_keys.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,6 +18,8 @@ struct deepseek {
     int64_t max_position_embeddings;
     const char *hidden_act;
     bool norm_topk_prob, tie_word_embeddings, attention_bias, mlp_bias;
+    bool is_dense;   // no key of experts is heeded
+    bool has_types;  // mlp_layer_types alone says which mlps are dense: the first without it
     double routed_scaling_factor, rms_norm_eps, rope_theta, attention_dropout;
 };
 
@@ -82,14 +84,15 @@ static const struct json_field FIELDS[] = {
 static const struct family_keys KEYS = {
     .dimensions = "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
                   "kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim",
-    .dimensions_or_null = "q_lora_rank n_routed_experts",
+    .dimensions_or_null = "q_lora_rank",
     .optional = "max_position_embeddings hidden_act tie_word_embeddings attention_bias "
                 "rms_norm_eps rope_theta attention_dropout"};
 static const struct family_keys EXPERT_KEYS = {
-    .dimensions = "num_experts_per_tok moe_intermediate_size first_k_dense_replace",
+    .dimensions = "num_experts_per_tok moe_intermediate_size",
     .dimensions_or_null = "n_shared_experts",
     .optional = "norm_topk_prob routed_scaling_factor moe_layer_freq",
     .optional_or_null = "n_group topk_group"};
+static const struct family_keys DENSE_KEYS = {.dimensions = "first_k_dense_replace"};
 
 static const struct json_field STRETCH_FIELDS[] = {
     {JSON_OPT_TEXT(struct stretch, type)},
@@ -100,6 +103,16 @@ static const struct json_field STRETCH_FIELDS[] = {
     {0},
 };
 
+static void read_dense_layers(struct family_reader *reader, struct deepseek *record)
+{
+    static const char KEY[] = "mlp_layer_types";
+    bool has_list = json_has(reader->object, KEY);
+    if (record->has_types) record->first_k_dense_replace = 1;
+    if (record->has_types && !has_list)
+        family_taken(reader, KEY, "by rule (the first dense, the others sparse)");
+    if (!record->has_types && !has_list) family_absent(reader, FIELDS, record, &DENSE_KEYS);
+}
+
 // `own` is what one generation heeds and the other does not.
 static void read_record(struct family_reader *reader, struct deepseek *record, const char *own)
 {
@@ -108,6 +121,9 @@ static void read_record(struct family_reader *reader, struct deepseek *record, c
     if (reader->err->kind) return;
     family_absent(reader, FIELDS, record, &KEYS);
     family_absent(reader, FIELDS, record, &(struct family_keys){.optional = own});
+    const struct family_keys counts = {.dimensions_or_null = "n_routed_experts"};
+    if (record->is_dense) record->n_routed_experts = 0;
+    if (!record->is_dense) family_absent(reader, FIELDS, record, &counts);
     if (!json_has(reader->object, "rope_parameters")) {
         const struct family_keys rope = {.optional_or_null = "rope_scaling rope_parameters"};
         family_absent(reader, FIELDS, record, &rope);
@@ -117,7 +133,10 @@ static void read_record(struct family_reader *reader, struct deepseek *record, c
     if (family_is_null(reader, "n_routed_experts")) record->n_routed_experts = 0;
     if (family_is_null(reader, "n_shared_experts")) record->n_shared_experts = 0;
     if (family_is_null(reader, "n_group")) record->n_group = 0;
-    if (record->n_routed_experts != 0) family_absent(reader, FIELDS, record, &EXPERT_KEYS);
+    if (record->n_routed_experts != 0) {
+        family_absent(reader, FIELDS, record, &EXPERT_KEYS);
+        read_dense_layers(reader, record);
+    }
     if (record->n_routed_experts == 0) {
         record->num_experts_per_tok = record->n_shared_experts = record->moe_intermediate_size = 0;
     }
@@ -209,8 +228,10 @@ static void place_experts(struct family_reader *reader, const struct deepseek *r
 {
     if (reader->err->kind) return;
     bool *is_dense = ARENA_NEW(reader->arena, bool, record->num_hidden_layers), all_dense = true;
+    const bool *listed = expert_keys_dense(reader, record->num_hidden_layers);
     for (int64_t i = 0; i < record->num_hidden_layers; i++) {
         is_dense[i] = i < record->first_k_dense_replace || i % record->moe_layer_freq != 0;
+        if (listed) is_dense[i] = listed[i];
         all_dense = all_dense && is_dense[i];
     }
     experts->is_dense = is_dense;
@@ -327,6 +348,83 @@ static const void *read_kimi(struct family_reader *reader)
     return read_v3_as(reader, "kimi_k2");
 }
 
+// GLM-4.7-Flash: the same parts in a small model.
+static const void *read_glm4_moe_lite(struct family_reader *reader)
+{
+    struct deepseek record = {
+        .moe_layer_freq = 1,
+        .has_types = true,
+        .max_position_embeddings = 202752,
+        .hidden_act = "silu",
+        .norm_topk_prob = true,
+        .routed_scaling_factor = 1.8,
+        .rms_norm_eps = 1e-5,
+        .rope_theta = 10000,
+    };
+    struct decoder decoder =
+        read_decoder(reader, "glm4_moe_lite", &record, "num_nextn_predict_layers");
+    decoder.mlp_bias = false;
+    decoder.experts.route =
+        record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
+    return family_decoder(reader, &decoder);
+}
+
+// Latent attention with ordinary mlps.
+static struct decoder read_dense(struct family_reader *reader, const char *model_type,
+                                 struct deepseek *record)
+{
+    static const char KEY[] = "n_routed_experts";
+    record->is_dense = record->tie_word_embeddings = true;
+    record->moe_layer_freq = 1;
+    record->hidden_act = "silu";
+    record->rope_theta = 10000;
+    if (!reader->err->kind && json_has(reader->object, KEY))
+        family_fail(reader, KEY, "%s has no experts", model_type);
+    struct decoder decoder = read_decoder(reader, model_type, record, "");
+    decoder.mtp_count = 0;
+    return decoder;
+}
+
+static const void *read_youtu(struct family_reader *reader)
+{
+    struct deepseek record = {.max_position_embeddings = 131072, .rms_norm_eps = 1e-6};
+    struct decoder decoder = read_dense(reader, "youtu", &record);
+    decoder.mlp_bias = false;
+    return family_decoder(reader, &decoder);
+}
+
+// MiniCPM 3 scales what it embeds, what layers add and what the head reads.
+struct minicpm3 {
+    double scale_emb, scale_depth, dim_model_base;
+};
+
+static const struct json_field MINICPM3_FIELDS[] = {
+    {JSON_OPT_F64(struct minicpm3, scale_emb, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct minicpm3, scale_depth, 1e-6, 1e6)},
+    {JSON_OPT_F64(struct minicpm3, dim_model_base, 1e-6, 1e6)},
+    {0},
+};
+
+static const void *read_minicpm3(struct family_reader *reader)
+{
+    struct minicpm3 scales = {.scale_emb = 12, .scale_depth = 1.4, .dim_model_base = 256};
+    struct deepseek record = {.max_position_embeddings = 32768, .rms_norm_eps = 1e-5};
+    family_read(reader, MINICPM3_FIELDS, &scales);
+    family_absent(reader, MINICPM3_FIELDS, &scales,
+                  &(struct family_keys){.optional = "scale_emb scale_depth dim_model_base"});
+    struct decoder decoder = read_dense(reader, "minicpm3", &record);
+    if (reader->err->kind) return NULL;
+    decoder.embedding_scale = scales.scale_emb;
+    decoder.residual_scale = scales.scale_depth / sqrt((double)decoder.layer_count);
+    decoder.logit_scale = scales.dim_model_base / (double)decoder.hidden;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_GLM4_MOE_LITE = {"glm4_moe_lite", read_glm4_moe_lite,
+                                                  decoder_graph, "Glm4MoeLiteConfig"};
+const struct model_family FAMILY_YOUTU = {"youtu", read_youtu, decoder_graph, "YoutuConfig"};
+const struct model_family FAMILY_MINICPM3 = {"minicpm3", read_minicpm3, decoder_graph,
+                                             "MiniCPM3Config"};
 const struct model_family FAMILY_DEEPSEEK_V2 = {"deepseek_v2", read_v2, decoder_graph,
                                                 "DeepseekV2Config"};
 const struct model_family FAMILY_DEEPSEEK_V3 = {"deepseek_v3", read_v3, decoder_graph,

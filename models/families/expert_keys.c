@@ -40,6 +40,18 @@ static const bool *read_mlp_only(struct family_reader *reader, int64_t layer_cou
     return is_mlp_only;
 }
 
+const bool *expert_keys_dense(struct family_reader *reader, int64_t layer_count)
+{
+    static const char KEY[] = "mlp_layer_types";
+    static const struct family_layer_type TYPES[] = {{"dense", 1}, {"sparse", 2}, {0}};
+    if (reader->err->kind || !json_has(reader->object, KEY)) return NULL;
+    const uint8_t *types = family_layer_parts(reader, KEY, layer_count, TYPES);
+    bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
+    for (int64_t i = 0; types && i < layer_count; i++)
+        is_dense[i] = types[i] == TYPES[0].parts;
+    return is_dense;
+}
+
 void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count)
 {
     if (reader->err->kind) return;

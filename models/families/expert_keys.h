@@ -17,6 +17,8 @@ struct expert_keys {
     const char *dimensions, *optional;
 };
 
+// By layer, from mlp_layer_types: an ordinary mlp. NULL where the config has no such list.
+const bool *expert_keys_dense(struct family_reader *reader, int64_t layer_count);
 void expert_keys_read(struct family_reader *reader, struct expert_keys *keys, int64_t layer_count);
 // For families whose layers all have experts of one width: what other keys say is ignored. Without
 // experts there is no such model.

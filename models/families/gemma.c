@@ -65,6 +65,19 @@ static const void *read_gemma2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Gemma 2 without norms behind attention and mlp.
+static const void *read_vaultgemma(struct family_reader *reader)
+{
+    struct llama_like record = later_defaults();
+    record.attn_logit_softcapping = 50;
+    record.final_logit_softcapping = 30;
+    struct decoder decoder = read_common(reader, "vaultgemma", &record);
+    if (reader->err->kind) return NULL;
+    set_common(reader, &record, 2, &decoder);
+    decoder.norm_place = NORM_BEFORE;
+    return family_decoder(reader, &decoder);
+}
+
 // Five layers of six have a window, and a rotation of their own. The published configs of the
 // larger ones leave out what is as in the 4 B one (vocabulary, heads): those defaults are taken.
 static const void *read_gemma3(struct family_reader *reader)
@@ -96,3 +109,5 @@ const struct model_family FAMILY_GEMMA = {"gemma", read_gemma, decoder_graph, "G
 const struct model_family FAMILY_GEMMA2 = {"gemma2", read_gemma2, decoder_graph, "Gemma2Config"};
 const struct model_family FAMILY_GEMMA3 = {"gemma3_text", read_gemma3, decoder_graph,
                                            "Gemma3TextConfig"};
+const struct model_family FAMILY_VAULTGEMMA = {"vaultgemma", read_vaultgemma, decoder_graph,
+                                               "VaultGemmaConfig"};

@@ -25,6 +25,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct gpt2, n_head, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct gpt2, n_inner, 1, WIDTH_MAX)},
     {JSON_OPT_TEXT(struct gpt2, activation_function)},
+    {"afn", JSON_TYPE_TEXT, offsetof(struct gpt2, activation_function), 0, 0, true},
     {JSON_OPT_F64(struct gpt2, layer_norm_epsilon, 0, 1)},
     {JSON_OPT_F64(struct gpt2, attn_pdrop, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct gpt2, resid_pdrop, 0, DROPOUT_MAX)},
@@ -119,10 +120,10 @@ static const void *read_gpt_bigcode(struct family_reader *reader)
 
 // One norm for attention and mlp, whose results are added together; rope, whose pairs are
 // neighbours (another order of the weights' columns), and no bias in attention.
-static const void *read_gptj(struct family_reader *reader)
+static const void *read_gptj_as(struct family_reader *reader, const char *model_type)
 {
     struct gpt2 record = {.activation_function = "gelu_new", .rotary_dim = 64};
-    struct decoder decoder = read_as(reader, "gptj", "rotary_dim", &record);
+    struct decoder decoder = read_as(reader, model_type, "rotary_dim", &record);
     if (reader->err->kind) return NULL;
     if (family_is_null(reader, "rotary_dim")) record.rotary_dim = decoder.head_dim / 2 * 2;
     decoder.position_count = 0;
@@ -131,7 +132,8 @@ static const void *read_gptj(struct family_reader *reader)
     decoder.head_bias = true;
     decoder.rope_theta = 10000;
     decoder.rotary_dims = record.rotary_dim;
-    if (record.multi_query) family_fail(reader, "multi_query", "gptj has keys for every head");
+    if (record.multi_query)
+        family_fail(reader, "multi_query", "%s has keys for every head", model_type);
     if (record.rotary_dim > decoder.head_dim || record.rotary_dim % 2) {
         family_fail(reader, "rotary_dim", "%lld dims of %lld cannot be rotated in pairs",
                     (long long)record.rotary_dim, (long long)decoder.head_dim);
@@ -139,6 +141,38 @@ static const void *read_gptj(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+static const void *read_gptj(struct family_reader *reader)
+{
+    return read_gptj_as(reader, "gptj");
+}
+
+// The same; its one matrix for queries, keys and values holds them in another order.
+static const void *read_codegen(struct family_reader *reader)
+{
+    return read_gptj_as(reader, "codegen");
+}
+
+// The first GPT: norms behind, none at the end.
+static const void *read_openai_gpt(struct family_reader *reader)
+{
+    struct gpt2 record = {.activation_function = "gelu",
+                          .attn_pdrop = 0.1,
+                          .resid_pdrop = 0.1,
+                          .embd_pdrop = 0.1,
+                          .tie_word_embeddings = true};
+    struct decoder decoder = read_as(reader, "openai-gpt", "", &record);
+    if (reader->err->kind) return NULL;
+    // Its ACT_FNS has the approximation under the plain name.
+    if (decoder.activation == FUNCTION_GELU) decoder.activation = FUNCTION_GELU_TANH;
+    decoder.norm_place = NORM_AFTER;
+    decoder.no_final_norm = true;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_CODEGEN = {"codegen", read_codegen, decoder_graph,
+                                            "CodeGenConfig"};
+const struct model_family FAMILY_OPENAI_GPT = {"openai-gpt", read_openai_gpt, decoder_graph,
+                                               "OpenAIGPTConfig"};
 const struct model_family FAMILY_GPT2 = {"gpt2", read_gpt2, decoder_graph, "GPT2Config"};
 const struct model_family FAMILY_GPTJ = {"gptj", read_gptj, decoder_graph, "GPTJConfig"};
 const struct model_family FAMILY_GPT_BIGCODE = {"gpt_bigcode", read_gpt_bigcode, decoder_graph,

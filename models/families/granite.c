@@ -10,13 +10,14 @@ static double other_than_one(double factor)
 // Llama with four factors: on embeddings, scores, what layers add, and (divided by) on logits.
 // `keys`: of experts, or NULL.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
-                                  const char *own, struct llama_like *record,
-                                  struct expert_keys *keys)
+                                  const char *own, const char *dimensions,
+                                  struct llama_like *record, struct expert_keys *keys)
 {
     *record = (struct llama_like){LLAMA_LIKE_DEFAULTS,       .max_position_embeddings = 2048,
                                   .embedding_multiplier = 1, .attention_multiplier = 1,
                                   .residual_multiplier = 1,  .logits_scaling = 1};
     record->dimensions_or_null = "num_key_value_heads";
+    record->dimensions = dimensions;
     record->optional = arena_print(reader->arena,
                                    "hidden_act rms_norm_eps attention_bias embedding_multiplier "
                                    "attention_multiplier residual_multiplier logits_scaling%s",
@@ -36,18 +37,18 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
 static const void *read_granite(struct family_reader *reader)
 {
     struct llama_like record;
-    struct decoder decoder = read_common(reader, "granite", " mlp_bias", &record, NULL);
+    struct decoder decoder = read_common(reader, "granite", " mlp_bias", NULL, &record, NULL);
     decoder.mlp_bias = record.mlp_bias;
     return family_decoder(reader, &decoder);
 }
 
-static struct decoder read_experts(struct family_reader *reader, const char *model_type)
+static struct decoder read_experts(struct family_reader *reader, const char *model_type,
+                                   const char *dimensions, struct llama_like *record)
 {
-    struct llama_like record;
     struct expert_keys keys = {.has_local_name = true,
                                .dimensions = "num_local_experts num_experts_per_tok"};
-    struct decoder decoder = read_common(reader, model_type, "", &record, &keys);
-    expert_keys_everywhere(reader, &keys, record.intermediate_size);
+    struct decoder decoder = read_common(reader, model_type, "", dimensions, record, &keys);
+    expert_keys_everywhere(reader, &keys, record->intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     decoder.experts.route = FUNCTION_ROUTE_TOP_K_SOFTMAX;
     return decoder;
@@ -55,7 +56,8 @@ static struct decoder read_experts(struct family_reader *reader, const char *mod
 
 static const void *read_granitemoe(struct family_reader *reader)
 {
-    struct decoder decoder = read_experts(reader, "granitemoe");
+    struct llama_like record;
+    struct decoder decoder = read_experts(reader, "granitemoe", NULL, &record);
     return family_decoder(reader, &decoder);
 }
 
@@ -71,7 +73,8 @@ static const struct json_field SHARED_FIELDS[] = {
 static const void *read_granitemoeshared(struct family_reader *reader)
 {
     struct shared_keys keys = {0};
-    struct decoder decoder = read_experts(reader, "granitemoeshared");
+    struct llama_like record;
+    struct decoder decoder = read_experts(reader, "granitemoeshared", NULL, &record);
     if (reader->err->kind) return NULL;
     family_read(reader, SHARED_FIELDS, &keys);
     family_absent(reader, SHARED_FIELDS, &keys,
@@ -81,9 +84,78 @@ static const void *read_granitemoeshared(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// layer_rope_theta has a base for each layer: one for all of them, or 0 where nothing rotates.
+static const bool *read_layer_rope(struct family_reader *reader, struct decoder *decoder)
+{
+    static const char KEY[] = "layer_rope_theta";
+    if (reader->err->kind || !json_has(reader->object, KEY)) return NULL;
+    bool *is_unrotated = ARENA_NEW(reader->arena, bool, decoder->layer_count);
+    struct json list = json_get(reader->object, KEY, reader->err);
+    int count = json_count(&list, reader->err);
+    double common = 0;
+    if (!reader->err->kind && count != decoder->layer_count)
+        json_fail(&list, reader->err, "%d entries for %lld layers", count,
+                  (long long)decoder->layer_count);
+    for (int i = 0; i < count && !reader->err->kind; i++) {
+        struct json item = json_item(&list, i);
+        double theta = json_f64(&item, 0, 1e15, reader->err);
+        is_unrotated[i] = theta == 0;
+        if (theta == 0) continue;
+        if (common > 0 && theta != common)
+            json_fail(&item, reader->err, "bases that differ are not supported here");
+        common = theta;
+    }
+    if (common > 0) decoder->rope_theta = common;
+    return is_unrotated;
+}
+
+// A sink for each head, and windows where layer_types has them: all layers but the first of four.
+static void set_windows(struct family_reader *reader, const struct llama_like *record,
+                        struct decoder *decoder)
+{
+    enum { PATTERN = 4 };
+    if (reader->err->kind) return;
+    bool *is_local = ARENA_NEW(reader->arena, bool, decoder->layer_count);
+    for (int64_t i = 0; i < decoder->layer_count; i++)
+        is_local[i] = i % PATTERN != 0;
+    decoder->attention_sink = true;
+    decoder->is_unrotated = read_layer_rope(reader, decoder);
+    decoder->window = record->sliding_window;
+    decoder->has_window = llama_like_windows(reader, record, is_local, "1 in 4 full");
+}
+
+static const void *read_granite_swa(struct family_reader *reader)
+{
+    struct llama_like record;
+    struct decoder decoder =
+        read_common(reader, "granite_swa", " mlp_bias", "sliding_window", &record, NULL);
+    if (reader->err->kind) return NULL;
+    decoder.mlp_bias = record.mlp_bias;
+    set_windows(reader, &record, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_granitemoe_swa(struct family_reader *reader)
+{
+    struct shared_keys keys = {0};
+    struct llama_like record;
+    struct decoder decoder = read_experts(reader, "granitemoe_swa", "sliding_window", &record);
+    if (reader->err->kind) return NULL;
+    family_read(reader, SHARED_FIELDS, &keys);
+    family_absent(reader, SHARED_FIELDS, &keys,
+                  &(struct family_keys){.optional = "shared_intermediate_size"});
+    decoder.experts.shared_ffn = keys.shared_intermediate_size;
+    set_windows(reader, &record, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
 const struct model_family FAMILY_GRANITE = {"granite", read_granite, decoder_graph,
                                             "GraniteConfig"};
 const struct model_family FAMILY_GRANITEMOE = {"granitemoe", read_granitemoe, decoder_graph,
                                                "GraniteMoeConfig"};
 const struct model_family FAMILY_GRANITEMOESHARED = {"granitemoeshared", read_granitemoeshared,
                                                      decoder_graph, "GraniteMoeSharedConfig"};
+const struct model_family FAMILY_GRANITE_SWA = {"granite_swa", read_granite_swa, decoder_graph,
+                                                "GraniteSWAConfig"};
+const struct model_family FAMILY_GRANITEMOE_SWA = {"granitemoe_swa", read_granitemoe_swa,
+                                                   decoder_graph, "GraniteMoeSWAConfig"};

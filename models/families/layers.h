@@ -109,3 +109,5 @@ int layers_scan_convolve(struct layers *layers, const char *name, int input);
 int layers_scan_steps(struct layers *layers, int projected);
 // models/families/delta.c: the same by the gated delta rule.
 int layers_delta(struct layers *layers, int input);
+// models/families/short_conv.c: a gated convolution in its place.
+int layers_short_conv(struct layers *layers, int input);

@@ -102,3 +102,33 @@ const struct model_family FAMILY_INTERNLM2 = {"internlm2", read_internlm2, decod
                                               "InternLM2Config"};
 const struct model_family FAMILY_SEED_OSS = {"seed_oss", read_seed_oss, decoder_graph,
                                              "SeedOssConfig"};
+
+// Helium and the first EXAONE under the names of transformers: llama with other defaults.
+static const void *read_helium(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096,
+                                .dimensions_or_null = "num_key_value_heads head_dim",
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
+    record.rms_norm_eps = 1e-8;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "helium", &record);
+    decoder.qkv_bias = record.attention_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_exaone(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
+    record.rms_norm_eps = 1e-5;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "exaone", &record);
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_HELIUM = {"helium", read_helium, decoder_graph, "HeliumConfig"};
+const struct model_family FAMILY_EXAONE = {"exaone", read_exaone, decoder_graph, "ExaoneConfig"};

@@ -34,3 +34,19 @@ static const void *read_ministral3(struct family_reader *reader)
 
 const struct model_family FAMILY_MINISTRAL3 = {"ministral3", read_ministral3, decoder_graph,
                                                "Ministral3Config"};
+
+// Mistral whose layers say by themselves which of them have the window.
+static const void *read_ministral(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions_or_null = "num_key_value_heads head_dim sliding_window",
+                                .optional = "hidden_act rms_norm_eps"};
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "ministral", &record);
+    decoder.window = record.sliding_window;
+    decoder.has_window = llama_like_windows(reader, &record, NULL, "all sliding");
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_MINISTRAL = {"ministral", read_ministral, decoder_graph,
+                                              "MinistralConfig"};

@@ -75,6 +75,24 @@ static const void *read_olmoe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// The second with experts in place of its mlps.
+static const void *read_flex_olmo(struct family_reader *reader)
+{
+    struct llama_like record = defaults();
+    struct expert_keys keys = {.has_local_name = true,
+                               .dimensions = "num_experts num_experts_per_tok",
+                               .optional = "norm_topk_prob"};
+    record.max_position_embeddings = 4096;
+    record.rope_theta = 500000;
+    record.optional = "hidden_act rms_norm_eps attention_bias";
+    struct decoder decoder = read_later(reader, "flex_olmo", &record, &keys);
+    expert_keys_everywhere(reader, &keys, record.intermediate_size);
+    expert_keys_apply(reader, &keys, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_FLEX_OLMO = {"flex_olmo", read_flex_olmo, decoder_graph,
+                                              "FlexOlmoConfig"};
 const struct model_family FAMILY_OLMO = {"olmo", read_olmo, decoder_graph, "OlmoConfig"};
 const struct model_family FAMILY_OLMO2 = {"olmo2", read_olmo2, decoder_graph, "Olmo2Config"};
 const struct model_family FAMILY_OLMO3 = {"olmo3", read_olmo3, decoder_graph, "Olmo3Config"};

@@ -23,6 +23,9 @@ static bool has_encoder(const char *model_type)
     return false;
 }
 
+static const char BERT_DECODER[] =
+    "a decoder of this kind is not supported: it is read as an encoder";
+
 static const struct {
     const char *model_type;  // NULL = of every family
     const char *key;
@@ -49,6 +52,11 @@ static const struct {
      "roberta as a decoder is not supported; it is read as an encoder"},
     {"xlm-roberta", "is_decoder", UNLESS_FALSE, NULL,
      "xlm-roberta as a decoder is not supported; it is read as an encoder"},
+    {"camembert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"data2vec-text", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"ernie", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"megatron-bert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"xlm-roberta-xl", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
      "positions must be \"absolute\" for roberta"},
     {"xlm-roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
@@ -83,6 +91,8 @@ static const struct {
     {"olmo", "clip_qkv", UNLESS_ZERO, NULL, "clipped queries, keys and values are not supported"},
     {"olmoe", "clip_qkv", UNLESS_ZERO, NULL, "clipped queries, keys and values are not supported"},
     {"phi", "qk_layernorm", UNLESS_FALSE, NULL, "layer norms of heads are not supported"},
+    {"stablelm", "qk_layernorm", UNLESS_FALSE, NULL, "layer norms of heads are not supported"},
+    {"ernie", "use_task_id", UNLESS_FALSE, NULL, "a table of tasks is not supported"},
     {"bert", "position_embedding_type", UNLESS_TEXT, "absolute",
      "positions must be \"absolute\" for bert"},
     {"dbrx", "tie_word_embeddings", UNLESS_FALSE, NULL, "dbrx has no tied embeddings"},

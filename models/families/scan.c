@@ -102,6 +102,7 @@ int layers_scan(struct layers *layers, int input)
     const struct decoder *d = layers->decoder;
     const struct scan_sizes *scan = &d->scan;
     assert(scan->head_count % scan->group_count == 0);
+    if (scan->rule == SCAN_CONV) return layers_short_conv(layers, input);
     if (scan->rule != SCAN_MAMBA2) return layers_delta(layers, input);
     int z = layers_scan_project(layers, input, "scan.z", by_head(scan));
     int x = layers_scan_project(layers, input, "scan.x", by_head(scan));

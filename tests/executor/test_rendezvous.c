@@ -52,7 +52,7 @@ struct guest {
 // What comes of it: the error, or where they have met and with which ranks.
 static void describe(const struct rendezvous *met, const struct err *err, char *text)
 {
-    snprintf(text, TEXT_BYTES, "%s", err->text);
+    snprintf(text, TEXT_BYTES, "%.1023s", err->text);
     if (!err->kind)
         snprintf(text, TEXT_BYTES, "%.900s %d+%d", met->folder, met->first_rank, met->own_count);
 }

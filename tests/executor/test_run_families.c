@@ -26,6 +26,11 @@ enum { SEQ = 8, BATCH = 4 };
     "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
     "\"num_attention_heads\": 2, \"intermediate_size\": 6, "             \
     "\"max_position_embeddings\": 10, \"type_vocab_size\": 1"
+#define LATENT                                                           \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 2, \"intermediate_size\": 6, "             \
+    "\"q_lora_rank\": 6, \"kv_lora_rank\": 4, \"qk_nope_head_dim\": 4, " \
+    "\"qk_rope_head_dim\": 2, \"v_head_dim\": 3"
 #define EXPERTS "\"num_experts\": 4, \"num_experts_per_tok\": 2"
 #define SIGMOID_EXPERTS                                                              \
     "\"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"n_shared_experts\": 1, " \
@@ -79,6 +84,20 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"cwm\", " LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3}",
     "{\"model_type\": \"roberta\", " BERT_LIKE "}",
     "{\"model_type\": \"distilbert\", " BERT_LIKE ", \"hidden_dim\": 6}",
+    "{\"model_type\": \"megatron-bert\", " BERT_LIKE "}",
+    "{\"model_type\": \"xlm-roberta-xl\", " BERT_LIKE "}",
+    "{\"model_type\": \"openai-gpt\", " GPT_LIKE "}",
+    "{\"model_type\": \"gpt_neo\", \"vocab_size\": 40, \"hidden_size\": 8, \"num_layers\": 2, "
+    "\"num_heads\": 2, \"max_position_embeddings\": 8, \"window_size\": 3}",
+    "{\"model_type\": \"stablelm\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1, "
+    "\"use_qkv_bias\": true, \"use_parallel_residual\": true}",
+    "{\"model_type\": \"vaultgemma\", " LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3}",
+    "{\"model_type\": \"flex_olmo\", " LLAMA_LIKE ", " EXPERTS "}",
+    "{\"model_type\": \"granite_swa\", " LLAMA_LIKE ", \"sliding_window\": 3, "
+    "\"layer_rope_theta\": [0, 100], " FACTORS "}",
+    "{\"model_type\": \"minicpm3\", " LATENT "}",
+    "{\"model_type\": \"glm4_moe_lite\", " LATENT ", " SIGMOID_EXPERTS
+    ", \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

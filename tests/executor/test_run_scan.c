@@ -29,6 +29,11 @@ enum { SEQ = 8, BATCH = 4 };
     "\"num_key_value_heads\": 2, \"intermediate_size\": 8, \"mamba_n_heads\": 4, " \
     "\"mamba_d_state\": 6, \"mamba_chunk_size\": 4, \"mamba_n_groups\": "
 
+#define LFM2                                                             \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 3, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, "           \
+    "\"intermediate_size\": 8, \"layer_types\": [\"conv\", \"full_attention\", \"conv\"]"
+
 // By the gated delta rule, each other layer or each but the last: kernels of CPUs alone.
 #define QWEN3_NEXT                                                               \
     "\"vocab_size\": 40, \"hidden_size\": 8, \"num_attention_heads\": 4, "       \
@@ -78,6 +83,9 @@ static const char *const MODELS[] = {
     "\"num_experts_per_tok\": 2, \"shared_intermediate_size\": 8, "
     "\"embedding_multiplier\": 3, \"attention_multiplier\": 0.25, "
     "\"residual_multiplier\": 0.5, \"logits_scaling\": 2, " HYBRID "1}",
+    "{\"model_type\": \"lfm2\", " LFM2 ", \"block_multiple_of\": 4, \"conv_bias\": true}",
+    "{\"model_type\": \"lfm2_moe\", " LFM2 ", \"num_experts\": 4, \"num_experts_per_tok\": 2, "
+    "\"moe_intermediate_size\": 4, \"num_dense_layers\": 1}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

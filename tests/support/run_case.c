@@ -230,7 +230,7 @@ static void be_rank(const struct job *job, int rank, struct shared_outcome *shar
     struct run_result result = {0};
     struct err err = {0};
     shared->done[rank] = run_rank(&arena, job, rank, &result, &err);
-    snprintf(shared->error[rank], sizeof shared->error[rank], "%s", err.text);
+    snprintf(shared->error[rank], sizeof shared->error[rank], "%.1023s", err.text);
     if (rank == 0 && shared->done[0]) {
         struct run_outcome *outcome = &shared->outcome;
         outcome->step_count = result.step_count;
