@@ -93,8 +93,10 @@ static void read_record(struct family_reader *reader, struct lfm2 *record)
     family_absent(reader, FIELDS, record,
                   &(struct family_keys){.dimensions = DIMENSIONS, .optional = OPTIONS});
     bool has_layers = json_has(reader->object, "layer_types");
-    if (!has_layers && !json_has(reader->object, "full_attn_idxs"))
-        family_missing(reader, FIELDS, "layer_types");
+    if (has_layers || json_has(reader->object, "full_attn_idxs")) return;
+    family_missing(reader, FIELDS, "layer_types");
+    reader->ledger->missing =
+        arena_print(reader->arena, "%s or \"full_attn_idxs\"", reader->ledger->missing);
 }
 
 static struct decoder describe(struct family_reader *reader, const char *model_type,
