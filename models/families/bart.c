@@ -48,10 +48,11 @@ static const struct family_keys KEYS = {
 // The tables of positions start with two rows that are never looked up.
 enum { POSITION_OFFSET = 2 };
 
-static struct decoder describe(const struct bart *record, bool is_encoder, bool norms_before)
+static struct decoder describe(const char *model_type, const struct bart *record, bool is_encoder,
+                               bool norms_before)
 {
     return (struct decoder){
-        .model_type = norms_before ? "mbart" : "bart",
+        .model_type = model_type,
         .vocab = record->vocab_size,
         .hidden = record->d_model,
         .layer_count = is_encoder ? record->encoder_layers : record->decoder_layers,
@@ -78,16 +79,16 @@ static struct decoder describe(const struct bart *record, bool is_encoder, bool 
     };
 }
 
-static const void *read_as(struct family_reader *reader, bool norms_before)
+static const void *read_as(struct family_reader *reader, const char *model_type, bool norms_before)
 {
     struct bart record = {
         .activation_function = "gelu", .dropout = 0.1, .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record, false, norms_before);
+    struct decoder decoder = describe(model_type, &record, false, norms_before);
     struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
-    *encoder = describe(&record, true, norms_before);
+    *encoder = describe(model_type, &record, true, norms_before);
     decoder.encoder = encoder;
     family_check_heads(reader, &decoder, "decoder_attention_heads", "decoder_attention_heads");
     family_check_heads(reader, encoder, "encoder_attention_heads", "encoder_attention_heads");
@@ -106,13 +107,20 @@ static const void *read_as(struct family_reader *reader, bool norms_before)
 
 static const void *read_bart(struct family_reader *reader)
 {
-    return read_as(reader, false);
+    return read_as(reader, "bart", false);
 }
 
 static const void *read_mbart(struct family_reader *reader)
 {
-    return read_as(reader, true);
+    return read_as(reader, "mbart", true);
 }
 
+// Bart's shapes, pretrained on other tasks.
+static const void *read_mvp(struct family_reader *reader)
+{
+    return read_as(reader, "mvp", false);
+}
+
+const struct model_family FAMILY_MVP = {"mvp", read_mvp, decoder_graph, "MvpConfig"};
 const struct model_family FAMILY_MBART = {"mbart", read_mbart, decoder_graph, "MBartConfig"};
 const struct model_family FAMILY_BART = {"bart", read_bart, decoder_graph, "BartConfig"};

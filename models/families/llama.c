@@ -103,32 +103,111 @@ const struct model_family FAMILY_INTERNLM2 = {"internlm2", read_internlm2, decod
 const struct model_family FAMILY_SEED_OSS = {"seed_oss", read_seed_oss, decoder_graph,
                                              "SeedOssConfig"};
 
-// Helium and the first EXAONE under the names of transformers: llama with other defaults.
+// Llama with other defaults.
+struct kin {
+    const char *model_type, *dimensions_or_null;
+    double rms_norm_eps, rope_theta;
+    int64_t position_count;
+    bool lacks_out_bias;  // whatever attention_bias says
+};
+
+static struct decoder read_kin(struct family_reader *reader, const struct kin *kin)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = kin->position_count,
+                                .dimensions_or_null = kin->dimensions_or_null,
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
+    record.rms_norm_eps = kin->rms_norm_eps;
+    if (kin->rope_theta > 0) record.rope_theta = kin->rope_theta;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, kin->model_type, &record);
+    decoder.qkv_bias = record.attention_bias;
+    decoder.out_bias = record.attention_bias && !kin->lacks_out_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    return decoder;
+}
+
+#define OWN_HEADS "num_key_value_heads head_dim"
+
 static const void *read_helium(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096,
-                                .dimensions_or_null = "num_key_value_heads head_dim",
-                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
-    record.rms_norm_eps = 1e-8;
-    llama_like_read(reader, &record);
-    struct decoder decoder = llama_like_decoder(reader, "helium", &record);
-    decoder.qkv_bias = record.attention_bias;
-    decoder.mlp_bias = record.mlp_bias;
+    const struct kin kin = {"helium", OWN_HEADS, 1e-8, 0, 4096, true};
+    struct decoder decoder = read_kin(reader, &kin);
     return family_decoder(reader, &decoder);
 }
 
+// The first EXAONE, under the names of transformers.
 static const void *read_exaone(struct family_reader *reader)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 4096,
-                                .dimensions_or_null = "num_key_value_heads",
-                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
-    record.rms_norm_eps = 1e-5;
+    const struct kin kin = {"exaone", "num_key_value_heads", 1e-5, 0, 4096, false};
+    struct decoder decoder = read_kin(reader, &kin);
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_iquestcoder(struct family_reader *reader)
+{
+    const struct kin kin = {"iquestcoder", OWN_HEADS, 1e-5, 0, 131072, false};
+    struct decoder decoder = read_kin(reader, &kin);
+    return family_decoder(reader, &decoder);
+}
+
+// EuroBERT: llama that looks both ways; its head is a matrix, with a bias where the mlps have one.
+static const void *read_eurobert(struct family_reader *reader)
+{
+    const struct kin kin = {"eurobert", "num_key_value_heads", 1e-5, 250000, 8192, false};
+    struct decoder decoder = read_kin(reader, &kin);
+    decoder.bidirectional = true;
+    decoder.head_bias = decoder.mlp_bias;
+    return family_decoder(reader, &decoder);
+}
+
+// Jais 2: layer norms, biases and mlps of relu squared without a gate.
+static const void *read_jais2(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .max_position_embeddings = 8192,
+                                .attention_bias = true,
+                                .mlp_bias = true,
+                                .dimensions_or_null = OWN_HEADS,
+                                .optional = "hidden_act layer_norm_eps attention_bias mlp_bias"};
+    record.hidden_act = "relu2";
+    record.rope_theta = 500000;
     llama_like_read(reader, &record);
-    struct decoder decoder = llama_like_decoder(reader, "exaone", &record);
+    struct decoder decoder = llama_like_decoder(reader, "jais2", &record);
+    decoder.norm = FUNCTION_LAYER_NORM;
+    decoder.norm_epsilon = record.layer_norm_eps;
+    decoder.gated = false;
     decoder.qkv_bias = decoder.out_bias = record.attention_bias;
     decoder.mlp_bias = record.mlp_bias;
     return family_decoder(reader, &decoder);
 }
 
+// nanochat: no norm has a weight, one is behind the embedding, those of heads behind rope; relu
+// squared without a gate, and capped logits.
+static const void *read_nanochat(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .max_position_embeddings = 2048,
+                                .final_logit_softcapping = 15,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias",
+                                .optional_or_null = "final_logit_softcapping"};
+    record.hidden_act = "relu2";
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "nanochat", &record);
+    decoder.gated = false;
+    decoder.norm_is_plain = decoder.embedding_norm = true;
+    decoder.head_norms = decoder.head_norms_rotated = true;
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.logit_softcap = record.final_logit_softcapping;
+    return family_decoder(reader, &decoder);
+}
+
 const struct model_family FAMILY_HELIUM = {"helium", read_helium, decoder_graph, "HeliumConfig"};
 const struct model_family FAMILY_EXAONE = {"exaone", read_exaone, decoder_graph, "ExaoneConfig"};
+const struct model_family FAMILY_IQUESTCODER = {"iquestcoder", read_iquestcoder, decoder_graph,
+                                                "IQuestCoderConfig"};
+const struct model_family FAMILY_EUROBERT = {"eurobert", read_eurobert, decoder_graph,
+                                             "EuroBertConfig"};
+const struct model_family FAMILY_JAIS2 = {"jais2", read_jais2, decoder_graph, "Jais2Config"};
+const struct model_family FAMILY_NANOCHAT = {"nanochat", read_nanochat, decoder_graph,
+                                             "NanoChatConfig"};

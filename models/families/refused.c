@@ -13,7 +13,7 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-static const char *const WITH_ENCODER[] = {"bart", "mbart",  "mt5", "switch_transformers",
+static const char *const WITH_ENCODER[] = {"bart", "mbart",  "mt5", "mvp", "switch_transformers",
                                            "t5",   "whisper"};
 
 static bool has_encoder(const char *model_type)
@@ -44,6 +44,9 @@ static const struct {
     {"bart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"mbart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"mbart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"mvp", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"mvp", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {"mvp", "use_prompt", UNLESS_FALSE, NULL, "prompts that are trained are not supported"},
     {"whisper", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"whisper", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,

@@ -96,6 +96,12 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"granite_swa\", " LLAMA_LIKE ", \"sliding_window\": 3, "
     "\"layer_rope_theta\": [0, 100], " FACTORS "}",
     "{\"model_type\": \"minicpm3\", " LATENT "}",
+    "{\"model_type\": \"eurobert\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"jais2\", " LLAMA_LIKE ", \"head_dim\": 4}",
+    "{\"model_type\": \"nanochat\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"exaone_moe\", " LLAMA_LIKE ", " EXPERTS
+    ", \"sliding_window\": 3, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4, "
+    "\"first_k_dense_replace\": 1, \"sliding_window_pattern\": 2}",
     "{\"model_type\": \"glm4_moe_lite\", " LATENT ", " SIGMOID_EXPERTS
     ", \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
 };
