@@ -140,3 +140,20 @@ struct compute_cost attention_price(const struct compute_context *context,
         .kernel_count = 2 * rounds.count - 1,
     };
 }
+
+struct compute_cost products_price(const struct compute_context *context, const struct op *op,
+                                   const struct instr *instr, struct compute_cost stream)
+{
+    if (!op->work.multiplies || instr->flop <= 0) return stream;
+    bool is_forward = op->phase == PHASE_FORWARD;
+    const struct device_efficiency *efficiency = &context->device->efficiency;
+    double scale = is_forward ? context->stack->attention_forward_scale
+                              : context->stack->attention_backward_scale;
+    double ratio =
+        is_forward ? efficiency->attention_forward_ratio : efficiency->attention_backward_ratio;
+    double compute_s = instr->flop / (peak_flop_per_s(context) * fmin(1, ratio * scale));
+    double gap_s = context->device->launch_latency_s * stream.kernel_count;
+    if (compute_s <= stream.s - gap_s) return stream;
+    return (struct compute_cost){
+        .s = compute_s + gap_s, .bound = BOUND_COMPUTE, .kernel_count = stream.kernel_count};
+}

@@ -5,3 +5,9 @@
 
 struct compute_cost attention_price(const struct compute_context *context,
                                     const struct block_program *program, const struct instr *instr);
+
+// An operator of an imported graph whose flops are those of matrix products that run as one kernel
+// (attention, a recurrence), at the rates of attention without a mask; `stream`: what it moves
+// alone takes. Any other costs that.
+struct compute_cost products_price(const struct compute_context *context, const struct op *op,
+                                   const struct instr *instr, struct compute_cost stream);

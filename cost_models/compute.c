@@ -412,6 +412,10 @@ struct compute_cost compute_price(const struct compute_context *context,
         return price_loss(context, program, instr);
     case OP_PRODUCT:
         return price_product(context, instr);
+    case OP_OPERATOR:
+    case OP_OPERATOR_BACKWARD:
+        return products_price(context, &program->block->ops[instr->op], instr,
+                              price_streaming(context, program, instr));
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
     case OP_DELTA:

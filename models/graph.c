@@ -266,10 +266,11 @@ static double scan_flop(const struct block *block, const struct op *op, int64_t 
     return op->kind == OP_SCAN ? op_scan_model_flop(block, op) * (double)seq : 0;
 }
 
-// Forward flops of one sample in a product of an imported graph.
+// Forward flops of one sample in the products of an imported graph.
 static double product_flop(const struct op *op)
 {
     const struct op_work *work = &op->work;
+    if (op->kind == OP_OPERATOR) return work->multiplies ? work->flop : 0;
     if (op->kind != OP_PRODUCT) return 0;
     return 2.0 * (double)work->groups * (double)work->rows * (double)work->columns *
            (double)work->depth;

@@ -194,6 +194,7 @@ struct op_work {
     int64_t groups, rows, columns, depth;  // OP_PRODUCT: groups of rows x depth by depth x columns,
                                            // as a GEMM computes it (rows: places of the window)
     double flop, backward_flop;            // OP_OPERATOR
+    bool multiplies;                       // OP_OPERATOR: these are flops of matrix products
     unsigned kept;  // OP_OPERATOR: what backward reads, as saves of its rule (models/op.h)
     enum places places;
     struct window windows[WINDOW_DIMS];  // of what slides: height, width

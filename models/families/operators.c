@@ -49,6 +49,7 @@ struct operator_text {
     const char *name, *kind, *places, *type;
     int64_t groups, rows, columns, depth, kept;
     double flop, backward_flop, scalar;
+    bool multiplies;
 };
 static const struct json_field OPERATOR_FIELDS[] = {
     {JSON_TEXT(struct operator_text, name)},
@@ -65,6 +66,7 @@ static const struct json_field OPERATOR_FIELDS[] = {
     {JSON_OPT_TEXT(struct operator_text, type)},
     {JSON_OPT_F64(struct operator_text, scalar, -1e30, 1e30)},
     {JSON_OPT_F64(struct operator_text, flop, 0, 1e30)},
+    {JSON_OPT_BOOL(struct operator_text, multiplies)},
     {JSON_OPT_F64(struct operator_text, backward_flop, 0, 1e30)},
     {0},
 };
@@ -231,6 +233,7 @@ static bool read_operator(struct reading *r, const struct json *object)
                                .depth = text.depth,
                                .flop = text.flop,
                                .backward_flop = text.backward_flop,
+                               .multiplies = text.multiplies,
                                .kept = (unsigned)text.kept,
                                .type = text.type ? imported_find(text.type) : IMPORTED_NONE,
                                .scalar = text.scalar};

@@ -310,6 +310,7 @@ static void put_operator(struct segment *s, const struct blocks_operator *op)
         json_put_i64(s->writer, "kept", op->kept);
         json_put_f64(s->writer, "flop", op->flop);
         json_put_f64(s->writer, "backward_flop", op->backward_flop);
+        if (op->multiplies) json_put_bool(s->writer, "multiplies", true);
     }
     put_places(s->writer, op);
     put_kernel(s, op);

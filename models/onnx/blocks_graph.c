@@ -131,6 +131,15 @@ static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
     return op->kind != BLOCKS_PRODUCT || measure_product(b, op);
 }
 
+// Operators with matrix products in them that are not one product.
+static bool multiplies(const struct onnx_node *node)
+{
+    static const char *const TYPES[] = {"Attention", "Einsum", "LSTM", "GRU", "RNN"};
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        if (strcmp(node->type, TYPES[i]) == 0) return true;
+    return false;
+}
+
 static bool take_node(struct blocks_graph *b, int index, struct names *names)
 {
     const struct onnx_node *node = &b->graph->nodes[index];
@@ -140,6 +149,7 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     if (!take_inputs(b, op)) return false;
     if (op->input_count == 0) return true;  // of constants alone
     op->places = blocks_places(b, op);
+    op->multiplies = op->kind == BLOCKS_OPERATOR && multiplies(node);
     b->operator_count++;
     names_put(b->arena, names, node->name, at);
     for (int i = 0; i <= op->input_count; i++) {

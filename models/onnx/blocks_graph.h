@@ -13,6 +13,7 @@ struct blocks_operator {
     int bias;                    // of a product; -1
     int64_t groups, rows, columns, depth;
     double flop, backward_flop;  // of one sample
+    bool multiplies;             // these are flops of matrix products
     unsigned kept;               // bits of inputs, and from 8 on of outputs
     enum places places;
 };

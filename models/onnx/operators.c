@@ -123,7 +123,7 @@ static const struct onnx_operator OPERATORS[] = {
      0,
      SAVED_SUMS,
      0,
-     {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3, Y0 | Y1, GRADIENT_AGAIN}}},
+     {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3 | X4, Y0 | Y1, GRADIENT_AGAIN}}},
 
     RECURRENT("LSTM", 8, 3),
     RECURRENT("GRU", 6, 2),

@@ -259,9 +259,8 @@ static bool infer(struct onnx_model *model)
     return true;
 }
 
-// What no output of the model depends on does not run.
-static bool mark_live(struct onnx_model *model, const Onnx__GraphProto *graph,
-                      const struct names *names)
+static bool mark_outputs(struct onnx_model *model, const Onnx__GraphProto *graph,
+                         const struct names *names)
 {
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = graph->output[i]->name ? graph->output[i]->name : "";
@@ -275,6 +274,12 @@ static bool mark_live(struct onnx_model *model, const Onnx__GraphProto *graph,
     if (graph->n_output == 0) {
         return err_set(model->err, ERR_INPUT, "%s: the model has no output", model->path);
     }
+    return true;
+}
+
+// What no output of the model depends on does not run.
+static void mark_live(struct onnx_model *model)
+{
     // Backwards: whether an output is read is known when all that could read it have been asked.
     for (int i = model->call_count - 1; i >= 0; i--) {
         struct onnx_call *call = &model->calls[i];
@@ -291,7 +296,6 @@ static bool mark_live(struct onnx_model *model, const Onnx__GraphProto *graph,
             }
         }
     }
-    return true;
 }
 
 static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *graph)
@@ -317,8 +321,10 @@ static bool read_graph(struct onnx_model *model, const Onnx__GraphProto *graph)
         if (!link_call(model, &model->calls[i], &names)) return false;
     }
     if (!order_calls(model) || !infer(model)) return false;
+    if (!mark_outputs(model, graph, &names)) return false;
     chains_join(model);
-    return mark_live(model, graph, &names);
+    mark_live(model);
+    return true;
 }
 
 // Which opset it is does not matter here: what differs between them is looked for in both places.

@@ -250,10 +250,11 @@ static bool see_activation(struct stack_finder *f, const struct onnx_node *node)
 static bool see_attention(struct stack_finder *f, const struct onnx_node *node)
 {
     const struct onnx_tensor *query = tensor_of(f, node->inputs[0]);
-    if (node->input_count < 3 || query->rank != 4)
+    if (node->input_count < 3 || (query->rank != 4 && query->rank != 3) || f->table < 0)
         return refuse(f, node, "query, key and value are not apart");
-    f->head_count = query->dims[1];
-    f->head_dim = query->dims[3];
+    // Batch and heads may be one dimension.
+    f->head_count = query->rank == 4 ? query->dims[1] : query->dims[0] / f->batch;
+    f->head_dim = query->dims[query->rank - 1];
     f->has_mask = f->has_mask || node->mode || node->input_count > 3;
     return f->softmax_count++, true;
 }

@@ -249,16 +249,26 @@ static void matrix_products_take_twice_their_flops_backward(void **state)
     assert_float_equal(find_node(graph, "up.weight_gradient")->flop, forward->flop, 0);
 }
 
-// Written out in four ways, forward and backward are those of a file that has the function itself:
-// its backward reads what it was given, as PyTorch's, and nothing in between.
-static void gelu_written_out_is_gelu(void **state)
+// The next node that is no view; NULL behind the last.
+static const struct onnx_node *next_node(const struct onnx_graph *graph, int *at)
 {
-    const struct onnx_graph *whole = load_good(*state, "gelus", 4, true);
-    const struct onnx_graph *chains = load_good(*state, "gelus_written_out", 4, true);
-    assert_int_equal(chains->node_count, whole->node_count);
-    int gelus = 0;
-    for (int i = 0; i < whole->node_count; i++) {
-        const struct onnx_node *a = &whole->nodes[i], *b = &chains->nodes[i];
+    while (*at < graph->node_count && strncmp(graph->nodes[*at].type, "Reshape", 7) == 0)
+        (*at)++;
+    return *at < graph->node_count ? &graph->nodes[(*at)++] : NULL;
+}
+
+// Forward and backward of two files are alike but for names and views.
+static void expect_alike(struct arena *arena, const char *whole_name, const char *chain_name)
+{
+    const struct onnx_graph *whole = load_good(arena, whole_name, 4, true);
+    const struct onnx_graph *chains = load_good(arena, chain_name, 4, true);
+    const struct onnx_node *a, *b;
+    int at = 0, of = 0;
+    do {
+        a = next_node(whole, &at);
+        b = next_node(chains, &of);
+        assert_true((a == NULL) == (b == NULL));
+        if (!a) break;
         assert_string_equal(a->type, b->type);
         assert_int_equal(a->input_count, b->input_count);
         assert_true(a->flop == b->flop);
@@ -266,11 +276,47 @@ static void gelu_written_out_is_gelu(void **state)
         for (int k = 0; k < a->input_count; k++)
             assert_int_equal(whole->tensors[a->inputs[k]].bytes,
                              chains->tensors[b->inputs[k]].bytes);
-        bool is_backward = strcmp(a->type, "Gelu.gradient") == 0;
-        gelus += is_backward;
-        if (is_backward) assert_int_equal(a->input_count, 2);
-    }
-    assert_int_equal(gelus, 4);
+    } while (a);
+}
+
+static int count_type(const struct onnx_graph *graph, const char *type)
+{
+    int count = 0;
+    for (int i = 0; i < graph->node_count; i++)
+        count += strcmp(graph->nodes[i].type, type) == 0;
+    return count;
+}
+
+// Written out in four ways, forward and backward are those of a file that has the function itself:
+// its backward reads what it was given, as PyTorch's, and nothing in between.
+static void gelu_written_out_is_gelu(void **state)
+{
+    expect_alike(*state, "gelus", "gelus_written_out");
+    const struct onnx_graph *graph = load_good(*state, "gelus_written_out", 4, true);
+    assert_int_equal(count_type(graph, "Gelu.gradient"), 4);
+    for (int i = 0; i < graph->node_count; i++)
+        if (strcmp(graph->nodes[i].type, "Gelu.gradient") == 0)
+            assert_int_equal(graph->nodes[i].input_count, 2);
+}
+
+// In three ways, with layer norm and swish behind each: scaled before the scores and masked by a
+// sum, keys turned on their way and chosen by Where, batch and heads as one dimension.
+static void attention_written_out_keeps_no_scores(void **state)
+{
+    expect_alike(*state, "attentions", "attentions_written_out");
+    const struct onnx_graph *graph = load_good(*state, "attentions_written_out", 4, true);
+    assert_int_equal(count_type(graph, "Attention"), 3);
+    assert_int_equal(count_type(graph, "Attention.gradient"), 3);
+    assert_int_equal(count_type(graph, "LayerNormalization"), 3);
+    assert_int_equal(count_type(graph, "Swish.gradient"), 3);
+    assert_int_equal(count_type(graph, "Softmax"), 0);
+}
+
+static void scores_that_others_need_stay(void **state)
+{
+    const struct onnx_graph *graph = load_good(*state, "scores_read", 0, true);
+    assert_int_equal(count_type(graph, "Softmax"), 2);
+    assert_int_equal(count_type(graph, "Attention"), 0);
 }
 
 static void bad_models_get_one_line(void **state)
@@ -389,6 +435,8 @@ int main(void)
         cmocka_unit_test(a_tied_weight_has_one_gradient_and_one_update),
         cmocka_unit_test(matrix_products_take_twice_their_flops_backward),
         cmocka_unit_test(gelu_written_out_is_gelu),
+        cmocka_unit_test(attention_written_out_keeps_no_scores),
+        cmocka_unit_test(scores_that_others_need_stay),
         cmocka_unit_test(bad_models_get_one_line),
         cmocka_unit_test(damaged_files_end_with_a_graph_or_a_line),
         cmocka_unit_test(resnet50_keeps_the_bytes_of_a_hand_count),

@@ -342,6 +342,73 @@ def gelus(file, is_whole):
     save(file, nodes, [("x", F, [4, 8])], [x], weights, opset=20)
 
 
+def attentions(file, is_whole):
+    """Attention of 2 heads of 4 over 6 tokens in three ways, or the operator in each place; behind it layer
+    norm and swish, written out or not. In other.onnx the scores take a trained bias, or are asked for."""
+    n, nodes = h.make_node, []
+    weights = [("w", weight(8, 8)), ("causal", np.zeros((1, 1, 6, 6), np.float32)),
+               ("ahead", np.zeros((1, 1, 6, 6), bool)), ("g", weight(8)), ("b", weight(8)),
+               ("heads", ints(4, 6, 2, 4)), ("flat", ints(8, 6, 4)), ("apart", ints(4, 2, 6, 4)),
+               ("rows", ints(4, 6, 8))]
+    numbers = dict(root=2**0.5, quarter=0.25, two=2, least=-1e9, zero=0, tiny=1e-5)
+    weights.extend((name, np.array(value, np.float32)) for name, value in numbers.items())
+
+    def op(kind, *inputs, **attributes):
+        name = f"{kind.lower()}{len(nodes)}"
+        nodes.append(n(kind, list(inputs), [name], **attributes))
+        return name
+
+    def scaled_before(q, k, v):
+        turned = op("Mul", op("Transpose", k, perm=[0, 1, 3, 2]), "quarter")
+        scores = op("Add", op("MatMul", op("Mul", q, "quarter"), turned), "causal")
+        return op("MatMul", op("Softmax", scores, axis=-1), v)
+
+    def chosen(q, k, v):
+        scores = op("Where", "ahead", op("Div", op("MatMul", q, k), "two"), "least")
+        shares = op("Softmax", scores, axis=3)
+        return op("MatMul", op("Where", op("IsNaN", shares), "zero", shares), v)
+
+    def flat(q, k, v):
+        turned = op("Reshape", op("Transpose", k, perm=[0, 1, 3, 2]), "columns")
+        scores = op("Reshape", op("MatMul", op("Reshape", q, "flat"), turned), "square")
+        shares = op("Reshape", op("Softmax", scores, axis=-1), "narrow")
+        return op("Reshape", op("MatMul", shares, op("Reshape", v, "flat")), "apart")
+
+    def norm(x):
+        if is_whole:
+            return op("LayerNormalization", x, "g", "b", axis=-1)
+        d = op("Sub", x, op("ReduceMean", x, axes=[-1]))
+        root = op("Sqrt", op("Add", op("ReduceMean", op("Pow", d, "two"), axes=[-1]), "tiny"))
+        return op("Add", op("Mul", op("Div", d, root), "g"), "b")
+
+    weights.extend([("square", ints(4, 2, 6, 6)), ("narrow", ints(8, 6, 6)), ("columns", ints(8, 4, 6))])
+    x = "x"
+    for way, mask in ((scaled_before, ["causal"]), (chosen, ["ahead"]), (flat, [])):
+        parts = []
+        for part in "qkv":
+            y = op("Reshape", op("MatMul", x, "w"), "heads")
+            turned = [0, 2, 3, 1] if part == "k" and way is chosen and not is_whole else [0, 2, 1, 3]
+            parts.append(op("Transpose", y, perm=turned))
+        y = op("Attention", *parts, *mask) if is_whole else way(*parts)
+        y = op("Reshape", op("Transpose", y, perm=[0, 2, 1, 3]), "rows")
+        y = norm(op("Add", x, op("MatMul", y, "w")))
+        x = op("Swish", y) if is_whole else op("Mul", y, op("Sigmoid", y))
+    save(file, nodes, [("x", F, [4, 6, 8])], [x], weights, opset=24 if is_whole else 17)
+
+
+def scores_that_are_read():
+    """A trained bias of each head, and probabilities that are an output: both have to be there."""
+    n = h.make_node
+    nodes = [n("MatMul", ["x", "w"], ["k"])]
+    for at, ends in ((0, ["a"]), (1, ["y", "p1"])):
+        nodes += [n("Transpose", ["k"], [f"t{at}"], perm=[0, 1, 3, 2]), n("MatMul", ["k", f"t{at}"], [f"s{at}"]),
+                  n("Add", [f"s{at}", "bias"], [f"m{at}"]) if at == 0 else n("Identity", ["s1"], ["m1"]),
+                  n("Softmax", [f"m{at}"], [f"p{at}"]), n("MatMul", [f"p{at}", "k"], [ends[0]])]
+    nodes.append(n("Add", ["a", "y"], ["sum"]))
+    save("scores_read", nodes, [("x", F, [1, 2, 6, 4])], ["sum", "p1"],
+         [("w", weight(4, 4)), ("bias", weight(1, 2, 6, 6))])
+
+
 def outputs():
     """Outputs that are read again, one of them a view: nothing may overwrite them."""
     n = h.make_node
@@ -380,5 +447,8 @@ parts()
 volume()
 gelus("gelus", True)
 gelus("gelus_written_out", False)
+attentions("attentions", True)
+attentions("attentions_written_out", False)
+scores_that_are_read()
 outputs()
 bad()

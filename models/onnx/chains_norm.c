@@ -1,0 +1,85 @@
+#include "models/onnx/chains_find.h"
+
+#include <string.h>
+
+// Layer norm where the opset has none: d = x - mean(x), d / sqrt(mean(d^2) + e), times a weight,
+// plus a bias. Its last sum becomes the norm.
+
+// Whether a value is the mean of x over its last dimension, which stays as 1.
+static bool is_row_mean(const struct chains *c, int value, int x)
+{
+    int maker = value < 0 ? -1 : c->maker[value];
+    const struct onnx_call *mean = maker < 0 ? NULL : &c->model->calls[maker];
+    if (!mean || mean->is_folded || strcmp(mean->type, "ReduceMean") != 0) return false;
+    const struct onnx_value *from = &c->model->values[x], *to = &c->model->values[value];
+    if (mean->inputs[0] != x || from->rank < 1 || to->rank != from->rank) return false;
+    for (int i = 0; i < from->rank; i++)
+        if (to->dims[i] != (i + 1 < from->rank ? from->dims[i] : 1)) return false;
+    return true;
+}
+
+static bool is_square(const struct chains *c, int value, int d)
+{
+    if (chain_beside(c, value, "Pow", 2) == d) return true;
+    const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
+    return product && product->inputs[0] == d && product->inputs[1] == d;
+}
+
+// Whether a value is sqrt(mean(d^2) + e).
+static bool is_deviation(const struct chains *c, int value, int d)
+{
+    const struct onnx_call *root = chain_maker(c, value, "Sqrt", 1);
+    const struct onnx_call *sum = root ? chain_maker(c, root->inputs[0], "Add", 2) : NULL;
+    for (int i = 0; i < 2 && sum; i++) {
+        int mean = sum->inputs[i], maker = c->maker[mean];
+        if (maker < 0 || !chain_is_factor(c, sum->inputs[1 - i])) continue;
+        const struct onnx_call *of = &c->model->calls[maker];
+        if (of->input_count < 1 || of->is_folded) continue;
+        if (is_square(c, of->inputs[0], d) && is_row_mean(c, mean, of->inputs[0])) return true;
+    }
+    return false;
+}
+
+// The x of d / sqrt(...) or d times 1 / sqrt(...); -1: it is none.
+static int normed(const struct chains *c, int value)
+{
+    const struct onnx_call *quotient = chain_maker(c, value, "Div", 2);
+    const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
+    int d = -1;
+    if (quotient && is_deviation(c, quotient->inputs[1], quotient->inputs[0]))
+        d = quotient->inputs[0];
+    for (int i = 0; i < 2 && product && d < 0; i++) {
+        const struct onnx_call *turned = chain_maker(c, product->inputs[i], "Reciprocal", 1);
+        if (turned && is_deviation(c, turned->inputs[0], product->inputs[1 - i]))
+            d = product->inputs[1 - i];
+    }
+    const struct onnx_call *shifted = d < 0 ? NULL : chain_maker(c, d, "Sub", 2);
+    bool is_norm = shifted && is_row_mean(c, shifted->inputs[1], shifted->inputs[0]);
+    return is_norm ? shifted->inputs[0] : -1;
+}
+
+// A constant with one number for each of the last dimension.
+static bool is_row(const struct chains *c, int value, int x)
+{
+    const struct onnx_value *of = &c->model->values[value], *from = &c->model->values[x];
+    return of->is_constant && of->rank == 1 && of->dims[0] == from->dims[from->rank - 1];
+}
+
+bool chain_join_norm(const struct chains *c, struct onnx_call *call)
+{
+    if (strcmp(call->type, "Add") != 0 || call->input_count != 2) return false;
+    for (int i = 0; i < 2; i++) {
+        const struct onnx_call *scaled = chain_maker(c, call->inputs[i], "Mul", 2);
+        if (!scaled || c->reader_count[call->inputs[i]] != 1) continue;
+        for (int k = 0; k < 2; k++) {
+            int whole = scaled->inputs[k], weight = scaled->inputs[1 - k];
+            int bias = call->inputs[1 - i], x = normed(c, whole);
+            bool is_alone = x >= 0 && c->reader_count[whole] == 1;
+            if (!is_alone || !is_row(c, weight, x) || !is_row(c, bias, x)) continue;
+            const int inputs[] = {x, weight, bias};
+            chain_become(c, call, "LayerNormalization", inputs, 3);
+            return true;
+        }
+    }
+    return false;
+}
