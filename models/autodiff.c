@@ -188,6 +188,11 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
     struct op op = derived(diff, index, kind, phase);
     unsigned bits = op_rule(forward.kind)->saves(block_of(diff), &forward);
     add_input(&op, gradient);
+    // Parts of a split each have one.
+    for (int i = 0; i < forward.output_count && forward.kind == OP_OPERATOR; i++) {
+        int other = total(diff, forward.outputs[i], index);
+        if (other >= 0 && other != gradient) add_input(&op, other);
+    }
     for (int i = 0; i < forward.input_count; i++) {
         if (bits >> i & 1) add_input(&op, forward.inputs[i]);
     }
@@ -316,7 +321,10 @@ struct block *autodiff_block(struct arena *arena, const struct block *forward,
         gradients->of_output[i] = new_contribution(&diff, forward->outputs[i]);
     }
     for (int o = forward->op_count - 1; o >= 0; o--) {
-        int gradient = total(&diff, forward->ops[o].outputs[0], o);
+        const struct op *op = &forward->ops[o];
+        int gradient = total(&diff, op->outputs[0], o);
+        for (int i = 1; i < op->output_count && gradient < 0 && op->kind == OP_OPERATOR; i++)
+            gradient = total(&diff, op->outputs[i], o);
         if (gradient >= 0) op_backward(&diff, o, gradient);
     }
     finish(&diff, gradients);

@@ -276,9 +276,25 @@ static bool check_count(struct arena *arena, const char *path, const struct mode
                    path, config->model_type, (long long)own, (long long)whole);
 }
 
+// What a model of tokens lost: why it is no stack, in front of what else is said of it.
+static void note_blocks(struct arena *arena, struct model_config *config, const char *why)
+{
+    int count = 0;
+    while (config->notes && config->notes[count])
+        count++;
+    const char **notes = ARENA_NEW(arena, const char *, count + 2);
+    if (count) memcpy(notes + 1, config->notes, (size_t)count * sizeof *notes);
+    notes[0] =
+        arena_print(arena,
+                    "%s; planned as blocks of its operators, a sample as one sequence: tensor "
+                    "and context parallel have nothing to split",
+                    why);
+    config->notes = notes;
+}
+
 // The graph is read for training, because there its weights are no constants. What is no stack of
-// layers is planned as blocks of its operators; a model of tokens never is, and the line that says
-// why its layers are unknown stands.
+// layers is planned as blocks of its operators. Of a model of tokens that cannot be either, the
+// line says why its layers are unknown.
 static struct model_config *load_onnx(struct arena *arena, const char *path, warn_function *warn,
                                       void *context, struct err *err)
 {
@@ -287,15 +303,20 @@ static struct model_config *load_onnx(struct arena *arena, const char *path, war
     if (!graph) return NULL;
     struct err no_stack = {0};
     bool has_tokens = onnx_reads_tokens(graph);
-    struct onnx_stack *stack = onnx_stack_find(arena, path, graph, has_tokens ? err : &no_stack);
-    if (!stack && has_tokens) return NULL;
+    struct onnx_stack *stack = onnx_stack_find(arena, path, graph, &no_stack);
     const char *text = stack ? stack->config : onnx_blocks(arena, path, graph, err);
+    if (!text && has_tokens) {
+        const char *why = arena_copy(arena, err->text);
+        *err = (struct err){0};
+        err_set(err, ERR_INPUT, "%s; nor are there blocks: %s", no_stack.text, why);
+    }
     struct json_document document = {0};
     if (!text || !json_parse(arena, path, text, strlen(text), &document, err)) return NULL;
     struct json root = json_root(&document);
     struct model_config *config =
         model_read(arena, base_name(arena, path), &root, warn, context, err);
     if (config && stack && !check_count(arena, path, config, stack, err)) return NULL;
+    if (config && !stack && has_tokens) note_blocks(arena, config, no_stack.text);
     return config;
 }
 

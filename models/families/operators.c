@@ -34,12 +34,13 @@ static const struct json_field BLOCK_FIELDS[] = {
 };
 
 struct tensor_text {
-    const char *name, *role, *element;
+    const char *name, *role, *element, *tie;
 };
 static const struct json_field TENSOR_FIELDS[] = {
     {JSON_TEXT(struct tensor_text, name)},
     {JSON_TEXT(struct tensor_text, role)},
     {JSON_TEXT(struct tensor_text, element)},
+    {JSON_OPT_TEXT(struct tensor_text, tie)},
     {JSON_ANY("dims")},
     {JSON_ANY("sizes")},
     {0},
@@ -128,8 +129,11 @@ static bool read_tensor(struct reading *r, const struct json *object)
     int role = find_name(text.role, ROLES, 3), element = find_name(text.element, ELEMENTS, 4);
     if (role < 0 || element < 0 || find_tensor(r, text.name) >= 0)
         return json_fail(object, r->err, "an unknown role or element, or a name that is taken");
-    builder_tensor(&r->builder, arena_copy(r->arena, text.name), (enum tensor_role)role,
-                   (enum element)element, shape);
+    if (text.tie && role != TENSOR_PARAMETER)
+        return json_fail(object, r->err, "weights alone are tied");
+    int made = builder_tensor(&r->builder, arena_copy(r->arena, text.name), (enum tensor_role)role,
+                              (enum element)element, shape);
+    if (text.tie) r->builder.block->tensors[made].tie = arena_copy(r->arena, text.tie);
     return true;
 }
 
@@ -153,10 +157,10 @@ static int read_names(struct reading *r, const struct json *object, const char *
 // few enough.
 static bool fits_backward(const struct reading *r, const struct op *op)
 {
-    int gradients = 0;
+    int gradients = 0, parts = op->kind == OP_OPERATOR ? op->output_count : 1;
     for (int i = 0; i < op->input_count; i++)
         gradients += op_has_gradient(r->builder.block, op, i);
-    return __builtin_popcount(op->work.kept) < OP_INPUT_MAX && gradients <= OP_OUTPUT_MAX;
+    return __builtin_popcount(op->work.kept) + parts <= OP_INPUT_MAX && gradients <= OP_OUTPUT_MAX;
 }
 
 static const struct json_field WINDOW_FIELDS[] = {

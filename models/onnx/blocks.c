@@ -1,61 +1,10 @@
 #include "models/onnx/blocks.h"
 
 #include "models/onnx/blocks_graph.h"
+#include "models/onnx/model.h"
 #include "models/onnx/names.h"
 
 #include <string.h>
-
-// Behind which operators the graph is cut: true at those where one activation alone goes on.
-static bool *find_narrow(const struct blocks_graph *b, int *carried)
-{
-    bool *is_narrow = ARENA_NEW(b->arena, bool, b->operator_count);
-    int *ending = ARENA_NEW(b->arena, int, b->operator_count), live = 0;
-    for (int t = 0; t < b->graph->tensor_count; t++) {
-        if (b->maker[t] >= 0 && b->last_reader[t] > b->maker[t]) ending[b->last_reader[t]]++;
-    }
-    for (int at = 0; at < b->operator_count; at++) {
-        int output = b->operators[at].node->outputs[0];
-        live -= ending[at];
-        bool goes_on = b->last_reader[output] > at;
-        live += goes_on;
-        is_narrow[at] = goes_on && live == 1;
-        carried[at] = output;
-    }
-    return is_narrow;
-}
-
-// What an operator is, with what its inputs are made by: the ends of blocks that are alike agree.
-static const char *signature(const struct blocks_graph *b, int at)
-{
-    const struct blocks_operator *op = &b->operators[at];
-    const char *text = op->node->type;
-    for (int i = 0; i < op->input_count; i++) {
-        int maker = b->maker[op->inputs[i]];
-        if (maker >= 0) text = arena_print(b->arena, "%s<%s", text, b->operators[maker].node->type);
-    }
-    return text;
-}
-
-static bool *find_cuts(const struct blocks_graph *b, int *count)
-{
-    int *carried = ARENA_NEW(b->arena, int, b->operator_count);
-    bool *is_narrow = find_narrow(b, carried);
-    bool *is_cut = ARENA_NEW(b->arena, bool, b->operator_count);
-    struct names ends = {0};
-    for (int at = 0; at < b->operator_count; at++) {
-        if (is_narrow[at] && b->reader_count[carried[at]] > 1)
-            names_put(b->arena, &ends, signature(b, at), at);
-    }
-    *count = 0;
-    for (int at = 0; at + 1 < b->operator_count; at++) {
-        bool is_end = names_find(&ends, signature(b, at)) >= 0;
-        bool before_product = b->operators[at + 1].kind == BLOCKS_PRODUCT;
-        // A cut in front of the first product would leave a block of nothing much.
-        is_cut[at] = is_narrow[at] && (ends.key_count ? is_end : before_product && at > 0);
-        *count += is_cut[at];
-    }
-    return is_cut;
-}
 
 struct segment {
     const struct blocks_graph *b;
@@ -125,7 +74,9 @@ static bool close_dims(const struct segment *s, struct dims *dims)
 static void put_answer_dims(const struct blocks_graph *b, struct dims *dims)
 {
     const struct onnx_tensor *logits = &b->graph->tensors[b->logits];
-    if (blocks_has_places(b)) {
+    if (logits->rank == 3) {
+        put_dim(dims, "width", logits->dims[1]);
+    } else if (blocks_has_places(b)) {
         if (logits->rank == 5) put_dim(dims, "depth", logits->dims[2]);
         put_dim(dims, "height", logits->dims[logits->rank - 2]);
         put_dim(dims, "width", logits->dims[logits->rank - 1]);
@@ -149,14 +100,17 @@ static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool h
                                              {"channel", "width"},
                                              {"channel", "height", "width"},
                                              {"channel", "depth", "height", "width"}};
-    int from = has_batch ? 1 : 0, rank = tensor->rank - from;
-    int64_t repeats = has_batch ? tensor->dims[0] / s->b->batch : 1;
+    int place = has_batch ? blocks_batch_dim(s->b, (int)(tensor - s->b->graph->tensors)) : -1;
+    int64_t repeats = place == 0 ? tensor->dims[0] / s->b->batch : 1, sizes[RANK_MOST];
     struct dims dims = open_dims(s);
-    if (has_batch) put_dim(&dims, "batch", 0);
+    int rank = 0;
+    for (int i = 0; i < tensor->rank; i++)
+        if (i != place) sizes[rank++] = tensor->dims[i];
+    if (place >= 0) put_dim(&dims, "batch", 0);
     if (repeats > 1) put_dim(&dims, "table", repeats);
     if (is_logits) {
         put_answer_dims(s->b, &dims);
-        put_dim(&dims, "vocab", tensor->dims[1]);
+        put_dim(&dims, "vocab", blocks_classes(s->b));
     } else if (is_weight && rank == 1 &&
                is_answer_bias(s->b, (int)(tensor - s->b->graph->tensors))) {
         put_dim(&dims, "vocab", tensor->dims[0]);
@@ -168,9 +122,13 @@ static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool h
         put_dim(&dims, "channel", tensor->dims[1]);
         if (rank > 2) put_dim(&dims, "tap", taps);
     } else {
-        if (rank > 4) return false;
-        for (int i = 0; i < rank; i++)
-            put_dim(&dims, PLACES[rank - 1][i], tensor->dims[from + i]);
+        // What has more dimensions is split along none of them: the last are one.
+        int named = rank < 4 ? rank : 4;
+        for (int i = 0; i < named; i++) {
+            for (int j = named; j < rank && i == named - 1; j++)
+                sizes[i] *= sizes[j];
+            put_dim(&dims, PLACES[named - 1][i], sizes[i]);
+        }
     }
     return close_dims(s, &dims);
 }
@@ -179,7 +137,8 @@ static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool h
 static bool put_tensor(struct segment *s, int tensor, const struct blocks_operator *maker)
 {
     const struct onnx_tensor *t = &s->b->graph->tensors[tensor];
-    bool is_weight = s->b->is_trained[tensor], is_data = t->role == ONNX_INPUT;
+    bool is_weight = s->b->is_trained[tensor];
+    bool is_data = t->role == ONNX_INPUT || s->b->is_data[tensor];
     bool is_main = !maker || tensor == maker->node->outputs[0];
     const struct onnx_tensor *main = maker ? &s->b->graph->tensors[maker->node->outputs[0]] : t;
     bool has_batch = !is_weight && (is_main || (t->rank > 1 && t->dims[0] == main->dims[0]));
@@ -187,6 +146,7 @@ static bool put_tensor(struct segment *s, int tensor, const struct blocks_operat
     json_put_text(s->writer, "name", name_of(s, tensor));
     json_put_text(s->writer, "role", is_weight ? "parameter" : is_data ? "data" : "activation");
     json_put_text(s->writer, "element", element_of(t, is_main));
+    if (is_weight && s->b->is_tied[tensor]) json_put_text(s->writer, "tie", t->name);
     if (!put_dims(s, t, has_batch, is_weight, tensor == s->b->logits)) return false;
     json_close(s->writer, '}');
     return true;
@@ -363,28 +323,6 @@ static const char *block_text(const struct segment *whole, int first, int last, 
     return writer.text;
 }
 
-// A weight that two blocks read would be two.
-static bool check_weights(const struct blocks_graph *b, const bool *is_cut)
-{
-    int *reader = ARENA_NEW(b->arena, int, b->graph->tensor_count), segment = 0;
-    for (int at = 0; at < b->operator_count; at++) {
-        const struct blocks_operator *op = &b->operators[at];
-        for (int i = 0; i <= op->input_count; i++) {
-            int tensor = i < op->input_count ? op->inputs[i] : op->bias;
-            if (tensor < 0 || !b->is_trained[tensor]) continue;
-            if (reader[tensor] && reader[tensor] != segment + 1)
-                return blocks_fail(b, op->node, "a weight that another block reads, too");
-            reader[tensor] = segment + 1;
-        }
-        // What stays inside one operator is one result.
-        for (int o = 1; o < op->node->output_count && op->kind != BLOCKS_LOSS; o++)
-            if (b->last_reader[op->node->outputs[o]] >= 0)
-                return blocks_fail(b, op->node, "several results that others read");
-        segment += is_cut[at];
-    }
-    return true;
-}
-
 static bool put_blocks(struct blocks_graph *b, const bool *is_cut, struct json_writer *writer,
                        int *sequence, int *count)
 {
@@ -424,18 +362,20 @@ const char *onnx_blocks(struct arena *arena, const char *path, const struct onnx
     struct blocks_graph b = {.arena = &reading, .path = path, .graph = graph, .err = err};
     const char *text = NULL;
     int cuts = 0, count = 0;
+    b.graph = graph = blocks_widen(&reading, graph);
     if (!blocks_read(&b)) goto done;
-    const bool *is_cut = find_cuts(&b, &cuts);
+    const bool *is_cut = blocks_cut(&b, &cuts);
     if (cuts < 2) {
-        err_set(err, ERR_INPUT, "%s: there are no two places where one activation alone goes on",
+        err_set(err, ERR_INPUT,
+                "%s: there are no two places where one activation alone goes on, and no weight is "
+                "read on both sides but by the first and the last block",
                 path);
         goto done;
     }
-    if (!check_weights(&b, is_cut)) goto done;
     int *sequence = ARENA_NEW(&reading, int, cuts + 1);
     json_open(&writer, NULL, '{');
     json_put_text(&writer, "model_type", "operators");
-    json_put_i64(&writer, "classes", graph->tensors[b.logits].dims[1]);
+    json_put_i64(&writer, "classes", blocks_classes(&b));
     json_open(&writer, "blocks", '[');
     if (!put_blocks(&b, is_cut, &writer, sequence, &count)) goto done;
     json_close(&writer, ']');

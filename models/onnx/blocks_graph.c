@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { INPUTS_MOST = 8 };
-
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
     return &b->graph->tensors[tensor];
@@ -112,13 +110,36 @@ static enum blocks_kind kind_of(const struct blocks_graph *b, const struct block
     return is_sum ? BLOCKS_ADD : BLOCKS_OPERATOR;
 }
 
+static bool is_constant(const struct blocks_graph *b, int tensor)
+{
+    bool is_data = b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
+    // A single number is no tensor of a sample.
+    if (is_data) return tensor_at(b, tensor)->rank == 0;
+    bool is_parameter = tensor_at(b, tensor)->role == ONNX_PARAMETER;
+    return b->is_fixed[tensor] || (is_parameter && !b->is_trained[tensor]);
+}
+
+// What no weight goes into comes with the data: positions, masks, pictures that are scaled. No
+// block hands it on, and it has no gradient.
+static bool is_prepared(struct blocks_graph *b, const struct onnx_node *node)
+{
+    bool is_data = false;
+    for (int i = 0; i < node->input_count; i++) {
+        int tensor = b->root[node->inputs[i]];
+        if (b->is_trained[tensor] || b->maker[tensor] >= 0) return false;
+        is_data = is_data || b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
+    }
+    for (int o = 0; o < node->output_count; o++)
+        (is_data ? b->is_data : b->is_fixed)[node->outputs[o]] = true;
+    return true;
+}
+
 static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
 {
     const struct onnx_node *node = op->node;
     for (int i = 0; i < node->input_count; i++) {
         int tensor = b->root[node->inputs[i]];
-        bool is_constant = tensor_at(b, tensor)->role == ONNX_PARAMETER && !b->is_trained[tensor];
-        if (is_constant) continue;
+        if (is_constant(b, tensor)) continue;
         if (op->input_count == INPUTS_MOST) return blocks_fail(b, node, "more than 8 inputs");
         op->inputs[op->input_count++] = tensor;
     }
@@ -140,14 +161,23 @@ static bool multiplies(const struct onnx_node *node)
     return false;
 }
 
+int blocks_batch_dim(const struct blocks_graph *b, int tensor)
+{
+    const struct onnx_tensor *t = tensor_at(b, tensor);
+    if (t->rank > 0 && t->dims[0] > 0 && t->dims[0] % b->batch == 0) return 0;
+    for (int d = 1; d < t->rank; d++)
+        if (t->dims[d] == b->batch) return d;
+    return -1;
+}
+
 static bool take_node(struct blocks_graph *b, int index, struct names *names)
 {
     const struct onnx_node *node = &b->graph->nodes[index];
     int at = b->operator_count;
     struct blocks_operator *op = &b->operators[at];
     *op = (struct blocks_operator){.node = node, .flop = node->flop / (double)b->batch};
+    if (is_prepared(b, node)) return true;
     if (!take_inputs(b, op)) return false;
-    if (op->input_count == 0) return true;  // of constants alone
     op->places = blocks_places(b, op);
     op->multiplies = op->kind == BLOCKS_OPERATOR && multiplies(node);
     b->operator_count++;
@@ -161,10 +191,8 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     for (int o = 0; o < node->output_count; o++)
         b->maker[node->outputs[o]] = at;
     if (op->kind == BLOCKS_LOSS) b->logits = op->inputs[0];
-    const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
-    bool has_batch = op->kind == BLOCKS_LOSS ||
-                     (output->rank > 0 && output->dims[0] > 0 && output->dims[0] % b->batch == 0);
-    return has_batch || blocks_fail(b, node, "its result has no samples: batch must stand first");
+    bool has_batch = op->kind == BLOCKS_LOSS || blocks_batch_dim(b, node->outputs[0]) >= 0;
+    return has_batch || blocks_fail(b, node, "its result has no dimension of the samples");
 }
 
 // Of each forward operator the flops of its backward, and what that reads of it.
@@ -192,8 +220,16 @@ static void read_backward(struct blocks_graph *b, const struct onnx_node *node,
 bool blocks_has_places(const struct blocks_graph *b)
 {
     const struct onnx_tensor *logits = tensor_at(b, b->logits);
+    // Of a sequence the classes stand behind its places.
+    if (logits->rank == 3) return logits->dims[1] > 1;
     return (logits->rank == 4 || logits->rank == 5) &&
            product_of(logits->dims, 2, logits->rank) > 1;
+}
+
+int64_t blocks_classes(const struct blocks_graph *b)
+{
+    const struct onnx_tensor *logits = tensor_at(b, b->logits);
+    return logits->dims[logits->rank == 3 ? 2 : 1];
 }
 
 static bool is_answered(const struct blocks_graph *b)
@@ -207,12 +243,14 @@ static bool is_answered(const struct blocks_graph *b)
     }
     const struct onnx_tensor *logits = tensor_at(b, b->logits);
     // Behind a global pool images of one pixel may be left.
-    bool is_flat = logits->rank >= 2 && product_of(logits->dims, 2, logits->rank) == 1;
-    if ((is_flat || blocks_has_places(b)) && logits->dims[1] > 1) return true;
+    bool is_flat =
+        logits->rank >= 2 && logits->rank != 3 && product_of(logits->dims, 2, logits->rank) == 1;
+    bool has_rows = logits->rank == 3 || blocks_has_places(b);
+    if ((is_flat || has_rows) && blocks_classes(b) > 1) return true;
     return err_set(b->err, ERR_INPUT,
                    "%s: output %s has %d dimensions: losses over (batch, classes), with or without "
-                   "the places of "
-                   "an image behind them, alone are planned",
+                   "the places of an image behind them, or (batch, places, classes) alone are "
+                   "planned",
                    b->path, logits->name, logits->rank);
 }
 
@@ -222,6 +260,9 @@ bool blocks_read(struct blocks_graph *b)
     struct names names = {0};
     b->root = ARENA_NEW(b->arena, int, tensors);
     b->is_trained = ARENA_NEW(b->arena, bool, tensors);
+    b->is_data = ARENA_NEW(b->arena, bool, tensors);
+    b->is_fixed = ARENA_NEW(b->arena, bool, tensors);
+    b->is_tied = ARENA_NEW(b->arena, bool, tensors);
     b->is_turned = ARENA_NEW(b->arena, bool, tensors);
     b->maker = ARENA_NEW(b->arena, int, tensors);
     b->last_reader = ARENA_NEW(b->arena, int, tensors);

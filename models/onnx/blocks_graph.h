@@ -4,13 +4,15 @@
 
 // The forward operators of a graph, without its views, and which tensors they hand on.
 
+enum { INPUTS_MOST = 8 };  // of an operator
+
 enum blocks_kind { BLOCKS_PRODUCT, BLOCKS_OPERATOR, BLOCKS_ADD, BLOCKS_LOSS };
 
 struct blocks_operator {
     const struct onnx_node *node;
     enum blocks_kind kind;
-    int inputs[8], input_count;  // tensors: activations, data and trained weights
-    int bias;                    // of a product; -1
+    int inputs[INPUTS_MOST], input_count;  // tensors: activations, data and trained weights
+    int bias;                              // of a product; -1
     int64_t groups, rows, columns, depth;
     double flop, backward_flop;  // of one sample
     bool multiplies;             // these are flops of matrix products
@@ -27,6 +29,9 @@ struct blocks_graph {
     int logits;     // what the loss reads
     int *root;      // of a tensor: whose memory it is another view of
     bool *is_trained;
+    bool *is_data;    // the model is given it, or it is made of that alone, as masks are
+    bool *is_fixed;   // made of constants alone
+    bool *is_tied;    // a weight that the first and the last block read
     bool *is_turned;  // a view of a matrix whose rows are the columns of what it views
     int *maker, *last_reader, *reader_count;  // of a tensor, among the operators
     struct blocks_operator *operators;
@@ -34,9 +39,16 @@ struct blocks_graph {
 };
 
 MUST_CHECK bool blocks_read(struct blocks_graph *blocks);
+// The graph, or one whose joins of many tensors are several. blocks_widen.c
+const struct onnx_graph *blocks_widen(struct arena *arena, const struct onnx_graph *graph);
+// Behind which operators the graph is cut into blocks, and how often. blocks_cut.c
+bool *blocks_cut(struct blocks_graph *blocks, int *count);
 bool blocks_fail(const struct blocks_graph *blocks, const struct onnx_node *node, const char *why);
 // Whether the scores are of every place of an image, as segmentation has them.
 bool blocks_has_places(const struct blocks_graph *blocks);
+// Which dimension has the samples: the first where they divide it, else one as large; -1: none.
+int blocks_batch_dim(const struct blocks_graph *blocks, int tensor);
+int64_t blocks_classes(const struct blocks_graph *blocks);
 // What an operator does over the places of an image; models/onnx/blocks_places.c
 enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
 // The name of its kernel (models/imported.inc); NULL: there is none. models/onnx/blocks_kernel.c

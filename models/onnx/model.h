@@ -30,6 +30,9 @@ enum {
     FLOAT_NUMBERS_MOST = 16,  // floats: enough for scales, too few for weights
 };
 
+// An attribute of Constant: 1 where it is no weight, whatever its shape. Of our own readers alone.
+#define CONSTANT_FIXED "meshwright.fixed"
+
 struct onnx_value {
     const char *name;
     enum onnx_element element;

@@ -123,7 +123,8 @@ static const struct onnx_operator OPERATORS[] = {
      0,
      SAVED_SUMS,
      0,
-     {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3 | X4, Y0 | Y1, GRADIENT_AGAIN}}},
+     {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3 | X4, Y0 | Y1, GRADIENT_AGAIN},
+      {"mask_gradient", X3, X0 | X1 | X2 | X3, Y0 | Y1, 0}}},
 
     RECURRENT("LSTM", 8, 3),
     RECURRENT("GRU", 6, 2),
@@ -337,6 +338,7 @@ static const struct onnx_operator OPERATORS[] = {
     {"Slice", shape_slice, 1, 5, 1, ALL_BUT_FIRST, 0, 0, 0, MOVES},
     {"Pad", shape_pad, 1, 4, 1, ALL_BUT_FIRST, 0, 0, 0, MOVES},
     {"Gather", shape_gather, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
+    {"EmbeddingBag", shape_bags, 2, 3, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
     {"GatherElements", shape_gather_elements, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
     {"GatherND", shape_gather_nd, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
     {"ScatterND",

@@ -134,8 +134,12 @@ static bool read_call(struct onnx_model *model, const Onnx__NodeProto *proto, st
     call->row = operator_find(proto->domain, call->type);
     if (!call->row) {
         const char *domain = proto->domain && *proto->domain ? proto->domain : "ai.onnx";
-        return call_fail(model, call, "an operator of domain %.100s that we do not know",
-                         printable(model->arena, domain));
+        bool branches = strcmp(call->type, "Loop") == 0 || strcmp(call->type, "If") == 0 ||
+                        strcmp(call->type, "Scan") == 0;
+        return call_fail(model, call, "an operator of domain %.100s that we do not know%s",
+                         printable(model->arena, domain),
+                         branches ? "; torch's newer exporter (dynamo=True) and .pt2 write none"
+                                  : "");
     }
     int *outputs = ARENA_NEW(model->arena, int, proto->n_output);
     for (size_t i = 0; i < proto->n_output; i++) {
@@ -277,6 +281,13 @@ static bool mark_outputs(struct onnx_model *model, const Onnx__GraphProto *graph
     return true;
 }
 
+// A constant mask is alike for all heads; a table of biases is not.
+static bool is_mask(const struct onnx_call *call, int input, const struct onnx_value *value)
+{
+    bool is_one = value->rank < 3 || value->dims[value->rank - 3] == 1;
+    return input >= 3 && is_one && strcmp(call->type, "Attention") == 0;
+}
+
 // What no output of the model depends on does not run.
 static void mark_live(struct onnx_model *model)
 {
@@ -291,7 +302,8 @@ static void mark_live(struct onnx_model *model)
             if (!call_reads(call, j)) continue;
             struct onnx_value *input = &model->values[call->inputs[j]];
             input->is_read = true;
-            if (input->is_learned && input->is_constant && operator_differentiates(call->row, j)) {
+            bool is_weight = input->is_learned && input->is_constant && !is_mask(call, j, input);
+            if (is_weight && operator_differentiates(call->row, j)) {
                 input->is_trained = true;
             }
         }

@@ -268,3 +268,17 @@ bool shape_one_hot(const struct onnx_model *model, struct onnx_call *call)
         dims[i] = i == axis ? depth[0] : indices->dims[from++];
     return set_output(model, call, 0, values->element, indices->rank + 1, dims);
 }
+
+// Sums of rows of a table, as many as ATen's embedding_bag has bags; of the rows themselves nothing
+// is written.
+bool shape_bags(const struct onnx_model *model, struct onnx_call *call)
+{
+    const struct onnx_value *table = call_input(model, call, 0);
+    const struct onnx_value *indices = call_input(model, call, 1);
+    int64_t bags = attribute_int(call, "bags", 0);
+    if (table->rank != 2 || bags < 1)
+        return call_fail(model, call, "a table of rows and at least one bag are wanted");
+    const int64_t dims[] = {bags, table->dims[1]};
+    call->flop = (double)indices->elements * (double)table->dims[1];
+    return set_output(model, call, 0, table->element, 2, dims);
+}

@@ -60,7 +60,9 @@ const struct pt2_value **pt2_tensors(const struct pt2_node *node, const char *na
     struct json value;
     const char *kind;
     *count = 0;
-    if (!argument(node, name, &value, &kind) || strcmp(kind, "as_tensors") != 0) {
+    bool is_there = argument(node, name, &value, &kind);
+    bool is_optional = is_there && strcmp(kind, "as_optional_tensors") == 0;
+    if (!is_there || (!is_optional && strcmp(kind, "as_tensors") != 0)) {
         pt2_fail(node, "argument %s is no list of tensors", name);
         return NULL;
     }
@@ -69,7 +71,10 @@ const struct pt2_value **pt2_tensors(const struct pt2_node *node, const char *na
         ARENA_NEW(node->program->arena, const struct pt2_value *, wanted);
     for (int i = 0; i < wanted; i++) {
         struct json item = json_item(&value, i);
-        if (!(list[i] = find(node, &item))) return NULL;
+        bool is_object = json_is_object(&item) && json_count(&item, node->program->err) > 0;
+        struct json named = is_optional && is_object ? json_item(&item, 0) : item;
+        bool is_none = is_optional && (!is_object || strcmp(json_key(&named), "as_tensor") != 0);
+        if (!is_none && !(list[i] = find(node, &named))) return NULL;
     }
     *count = wanted;
     return list;
@@ -317,7 +322,16 @@ const char *pt2_put_number(const struct pt2_node *node, enum onnx_element elemen
     return name;
 }
 
+void pt2_put_weight(struct pt2_program *program, const struct pt2_value *value)
+{
+    constant_new(program, value->name, value->element, value->dims, value->rank);
+}
+
 void pt2_put_unknown(struct pt2_program *program, const struct pt2_value *value)
 {
     constant_new(program, value->name, value->element, value->dims, value->rank);
+    Onnx__NodeProto *proto = program->nodes[program->node_count - 1];
+    Onnx__AttributeProto *fixed = attribute_new(program, proto, CONSTANT_FIXED);
+    fixed->has_i = 1;
+    fixed->i = 1;
 }

@@ -46,7 +46,8 @@ bool pt2_fail(const struct pt2_node *node, const char *format, ...) PRINTF_LIKE(
 
 // NULL where the argument is not there, or none. An error where it is another kind of thing.
 const struct pt2_value *pt2_tensor(const struct pt2_node *node, const char *name);
-// The tensors of a list; NULL and an error where the argument is none.
+// The tensors of a list; NULL and an error where the argument is none. One that may be left out is
+// NULL where it is.
 const struct pt2_value **pt2_tensors(const struct pt2_node *node, const char *name, int *count);
 bool pt2_has(const struct pt2_node *node, const char *name);
 int64_t pt2_int(const struct pt2_node *node, const char *name, int64_t fallback);
@@ -81,4 +82,6 @@ void pt2_put_text(const struct pt2_node *node, Onnx__NodeProto *proto, const cha
 // known. The first two return the name they are made under.
 const char *pt2_put_list(const struct pt2_node *node, const int64_t *ints, int count);
 const char *pt2_put_number(const struct pt2_node *node, enum onnx_element element, double number);
+// What is no parameter of the program is not trained; a weight under another shape is.
+void pt2_put_weight(struct pt2_program *program, const struct pt2_value *value);
 void pt2_put_unknown(struct pt2_program *program, const struct pt2_value *value);

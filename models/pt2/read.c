@@ -202,11 +202,17 @@ static bool is_moving(struct pt2_program *program, const struct json *argument)
 {
     struct json value = json_item(argument, 0);
     const char *kind = json_key(&value);
-    bool is_list = strcmp(kind, "as_tensors") == 0;
+    bool is_optional = strcmp(kind, "as_optional_tensors") == 0;
+    bool is_list = strcmp(kind, "as_tensors") == 0 || is_optional;
     if (!is_list && strcmp(kind, "as_tensor") != 0) return false;
     int count = is_list ? json_count(&value, program->err) : 1;
     for (int i = 0; i < count && !program->err->kind; i++) {
-        struct json named = is_list ? json_item(&value, i) : value;
+        struct json item = is_list ? json_item(&value, i) : value, named = item;
+        if (is_optional) {
+            if (!json_is_object(&item) || json_count(&item, program->err) < 1) continue;
+            named = json_item(&item, 0);
+            if (strcmp(json_key(&named), "as_tensor") != 0) continue;
+        }
         const struct pt2_value *found = value_of(program, &named);
         if (found && !found->is_fixed) return true;
     }

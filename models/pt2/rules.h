@@ -27,6 +27,13 @@ pt2_maker pt2_same, pt2_cast, pt2_made, pt2_reshape, pt2_transpose, pt2_expand, 
 // Windows over images: rules_window.c
 pt2_maker pt2_conv, pt2_pool, pt2_adaptive_pool, pt2_resize;
 
+// Recurrences and bags of rows: rules_recurrent.c
+pt2_maker pt2_recurrent, pt2_embedding_bag;
+// What moves data in more than one step: rules_shift.c; functions of several: rules_several.c
+pt2_maker pt2_pad, pt2_tile, pt2_roll, pt2_flip, pt2_unbind, pt2_triangle, pt2_shuffle, pt2_scatter;
+pt2_maker pt2_einsum, pt2_glu, pt2_square, pt2_prelu, pt2_rsub, pt2_variance, pt2_arg, pt2_top,
+    pt2_instance_norm;
+
 // The first argument, which must be a tensor.
 const struct pt2_value *pt2_first(const struct pt2_node *node);
 // The tensor under another element type: itself, or a Cast of it.

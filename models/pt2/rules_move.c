@@ -218,6 +218,35 @@ static const char *column(const struct pt2_node *node, const struct pt2_value *i
     return made;
 }
 
+// x[:, a, b]: what lies behind dimensions that are not asked for is one dimension, of which each
+// index is a place.
+static bool index_behind(struct pt2_node *node, const struct pt2_value *x,
+                         const struct pt2_value *const *list, int first, int count)
+{
+    int64_t flat[RANK_MOST] = {0};
+    const char *place = NULL;
+    memcpy(flat, x->dims, (size_t)first * sizeof *flat);
+    flat[first] = 1;
+    for (int i = first; i < count; i++) {
+        if (!list[i] || list[i]->element == ELEMENT_BOOL)
+            return pt2_fail(node, "indices of dimensions that are apart, or truths");
+        flat[first] *= x->dims[i];
+        const char *whole = pt2_as_element(node, list[i], ELEMENT_INT64), *sum = pt2_between(node);
+        if (place) {
+            const char *rows = pt2_between(node);
+            put2(node, "Mul", rows, place, pt2_put_number(node, ELEMENT_INT64, (double)x->dims[i]));
+            put2(node, "Add", sum, rows, whole);
+        }
+        place = place ? sum : whole;
+    }
+    int rank = first + 1 + x->rank - count;
+    memcpy(flat + first + 1, x->dims + count, (size_t)(x->rank - count) * sizeof *flat);
+    const char *rows = pt2_between(node);
+    put2(node, "Reshape", rows, x->name, pt2_put_list(node, flat, rank));
+    pt2_put_int(node, put2(node, "Gather", pt2_output(node, 0), rows, place), "axis", first);
+    return is_clean(node);
+}
+
 // x[a, b, ...]: the index tensors broadcast with each other and stand for the first dimensions.
 bool pt2_index(struct pt2_node *node, const char *type)
 {
@@ -226,6 +255,13 @@ bool pt2_index(struct pt2_node *node, const char *type)
     int count = 0;
     const struct pt2_value **list = x && out ? pt2_tensors(node, "indices", &count) : NULL;
     if (!list) return false;
+    int first = 0;
+    while (first < count && !list[first])
+        first++;
+    if (first > 0 && first < count && count <= x->rank)
+        return index_behind(node, x, list, first, count);
+    for (int i = 0; i < count; i++)
+        if (!list[i]) return pt2_fail(node, "indices of dimensions that are apart");
     int rank = out->rank - (x->rank - count);
     if (count < 1 || count > x->rank || rank < 0 || rank >= RANK_MOST ||
         list[0]->element == ELEMENT_BOOL)

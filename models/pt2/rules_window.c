@@ -122,8 +122,11 @@ bool pt2_resize(struct pt2_node *node, const char *type)
     const char *sizes = pt2_put_list(node, out->dims, out->rank);
     const char *const inputs[] = {x->name, NULL, NULL, sizes};
     Onnx__NodeProto *proto = pt2_put(node, "Resize", out->name, 4, inputs);
-    bool is_nearest = strstr(node->target, "nearest2d") != NULL;
-    pt2_put_text(node, proto, "mode", is_nearest ? "nearest" : "linear");
+    bool is_nearest = strstr(node->target, "nearest") != NULL;
+    pt2_put_text(node, proto, "mode",
+                 is_nearest                        ? "nearest"
+                 : strstr(node->target, "bicubic") ? "cubic"
+                                                   : "linear");
     pt2_put_text(node, proto, "coordinate_transformation_mode", "asymmetric");
     pt2_put_text(node, proto, "nearest_mode", "floor");
     return is_clean(node);

@@ -107,6 +107,36 @@ static void a_bottleneck_keeps_what_its_backward_reads(void **state)
     assert_int_equal(elements, 56 * 56 * (256 + 64 + 64 + 64 + 64 + 256 + 256));
 }
 
+// Of models of tokens that are no stack: parameters by hand. The three layers of recurrences have
+// gates x hidden x (input + hidden) in each direction and two biases, but for that without; t5 is
+// what transformers counts (tests/data/pt2/make.py).
+static void tokens_that_are_no_stack_are_blocks(void **state)
+{
+    int64_t lstm = 2 * (24 * (8 + 6) + 48) + 2 * (24 * (12 + 6) + 48);
+    int64_t recurrent = 50 * 8 + lstm + 30 * (12 + 10) + 2 * (4 * (10 + 4) + 8) + 20 * 5 + 5;
+    int64_t bags = 9 * 20 * 8 + 36 * 16 + 16 + 16 * 8 + 8 + 8 * 2 + 2;
+    assert_int_equal(graph_of(*state, "tests/data/pt2/recurrent.pt2")->parameter_count, recurrent);
+    assert_int_equal(graph_of(*state, "tests/data/pt2/bags.pt2")->parameter_count, bags);
+    const struct graph *t5 = graph_of(*state, "tests/data/pt2/t5.pt2");
+    assert_int_equal(t5->parameter_count, 11712);
+    int ties = 0;
+    for (int b = 0; b < t5->block_count; b++)
+        for (int t = 0; t < t5->blocks[b].tensor_count; t++)
+            ties += t5->blocks[b].tensors[t].tie != NULL;
+    assert_int_equal(ties, 2);  // one table for encoder, decoder and head, of which two are a block
+    struct err err = {0};
+    struct model_config *config = model_load(*state, "tests/data/pt2/bags.pt2", NULL, NULL, &err);
+    assert_non_null(strstr(config->notes[0], "planned as blocks of its operators"));
+}
+
+// Attention is a product: scores and what is taken of the values, forward once and backward twice.
+static void attention_in_a_block_is_model_work(void **state)
+{
+    const struct graph *graph = graph_of(*state, "tests/data/onnx/attentions_classes.onnx");
+    double products = 3 * (4 * 6 * 8 * 8 + 2 * 2 * 6 * 6 * 4) + 6 * 8 * 3;
+    assert_true(graph_model_flop(graph, 1) == 6 * products);
+}
+
 static const char *message_of(struct arena *arena, const char *text)
 {
     struct err err = {0};
@@ -189,6 +219,8 @@ int main(void)
         cmocka_unit_test(squeezenet_answers_with_an_image_of_one_pixel),
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
+        cmocka_unit_test(tokens_that_are_no_stack_are_blocks),
+        cmocka_unit_test(attention_in_a_block_is_model_work),
         cmocka_unit_test(wrong_blocks_are_one_line),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -107,10 +107,11 @@ static void check_stated(const struct onnx_tensor *tensor, const struct json *st
 
 static void every_shape_is_the_one_stated(void **state)
 {
-    static const char *const PATHS[] = {FOLDER "llama_sdpa.pt2", FOLDER "llama_core.pt2",
-                                        FOLDER "bert_eager.pt2", FOLDER "bert_masked.pt2",
-                                        FOLDER "resnet50.pt2",   FOLDER "resnet50_core.pt2",
-                                        FOLDER "gpt2_2_5.pt2",   FOLDER "bert_core.pt2"};
+    static const char *const PATHS[] = {
+        FOLDER "llama_sdpa.pt2",  FOLDER "llama_core.pt2", FOLDER "bert_eager.pt2",
+        FOLDER "bert_masked.pt2", FOLDER "resnet50.pt2",   FOLDER "resnet50_core.pt2",
+        FOLDER "gpt2_2_5.pt2",    FOLDER "bert_core.pt2",  FOLDER "recurrent.pt2",
+        FOLDER "bags.pt2",        FOLDER "many.pt2",       FOLDER "t5.pt2"};
     struct err err = {0};
     for (size_t p = 0; p < sizeof PATHS / sizeof *PATHS; p++) {
         const struct onnx_options options = {0};
@@ -130,7 +131,7 @@ static void every_shape_is_the_one_stated(void **state)
             check_stated(&graph->tensors[t], &stated);
             checked++;
         }
-        assert_true(checked > 60);
+        assert_true(checked > 10);
     }
 }
 

@@ -393,6 +393,13 @@ def attentions(file, is_whole):
         y = op("Reshape", op("Transpose", y, perm=[0, 2, 1, 3]), "rows")
         y = norm(op("Add", x, op("MatMul", y, "w")))
         x = op("Swish", y) if is_whole else op("Mul", y, op("Sigmoid", y))
+    if is_whole is None:  # a class for each token, weights apart
+        nodes.append(n("MatMul", [x, "classes"], ["scores"]))
+        weights.append(("classes", weight(8, 3)))
+        for i, node in enumerate(node for node in nodes if "w" in node.input):
+            node.input[1] = f"w{i}"
+            weights.append((f"w{i}", weight(8, 8)))
+        x = "scores"
     save(file, nodes, [("x", F, [4, 6, 8])], [x], weights, opset=24 if is_whole else 17)
 
 
@@ -449,6 +456,7 @@ gelus("gelus", True)
 gelus("gelus_written_out", False)
 attentions("attentions", True)
 attentions("attentions_written_out", False)
+attentions("attentions_classes", None)
 scores_that_are_read()
 outputs()
 bad()

@@ -15,7 +15,8 @@ import torch
 import transformers
 from transformers import (BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
                           LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, ResNetConfig,
-                          ResNetForImageClassification)
+                          ResNetForImageClassification, T5Config,
+                          T5ForConditionalGeneration)
 
 TINY = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
             intermediate_size=48, vocab_size=100)
@@ -30,6 +31,8 @@ class Logits(torch.nn.Module):
         self.model, self.options = model, options
 
     def forward(self, x):
+        if isinstance(self.model, T5ForConditionalGeneration):
+            return self.model(input_ids=x, decoder_input_ids=x, **self.options).logits
         return self.model(x, **self.options).logits
 
 
@@ -80,6 +83,70 @@ def tokens(length):
     return torch.zeros(1, length, dtype=torch.long)
 
 
+class Plain(torch.nn.Module):
+    """What has its logits as its result, for the wrapper."""
+    def forward(self, x, **options):
+        class Answer:
+            logits = self.answer(x)
+        return Answer
+
+
+class Recurrent(Plain):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 8)
+        self.lstm = torch.nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True)
+        self.gru = torch.nn.GRU(12, 10, bias=False)
+        self.rnn = torch.nn.RNN(10, 4, bidirectional=True)
+        self.head = torch.nn.Linear(8 + 12, 5)
+
+    def answer(self, x):
+        y, (last, _) = self.lstm(self.table(x))
+        z, _ = self.rnn(self.gru(y.transpose(0, 1))[0])
+        return self.head(torch.cat([z[-1], last[-1], last[0]], 1))
+
+
+class Bags(Plain):
+    """Nine tables and the products of their sums, as DLRM has them."""
+    def __init__(self):
+        super().__init__()
+        self.tables = torch.nn.ModuleList(torch.nn.EmbeddingBag(20, 8, mode="sum") for _ in range(9))
+        self.top = torch.nn.Sequential(torch.nn.Linear(36, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8),
+                                       torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        rows, columns = torch.tril_indices(9, 9, -1)
+        self.register_buffer("rows", rows)
+        self.register_buffer("columns", columns)
+
+    def answer(self, x):
+        sums = torch.stack([table(x[:, i]) for i, table in enumerate(self.tables)], 1)
+        products = torch.bmm(sums, sums.transpose(1, 2))
+        return self.top(products[:, self.rows, self.columns])
+
+
+class Many(Plain):
+    """Every operator that has a row and no other model here."""
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv3d(2, 8, 3, padding=1)
+        self.turned = torch.nn.ConvTranspose3d(8, 4, 2, stride=2)
+        self.prelu = torch.nn.PReLU(4)
+        self.norm = torch.nn.InstanceNorm2d(4, affine=True)
+        self.head = torch.nn.Linear(48, 3)
+
+    def answer(self, x):
+        F = torch.nn.functional
+        y = F.glu(self.turned(F.celu(self.conv(x))), 2)
+        y = F.max_pool3d(F.interpolate(y, scale_factor=2, mode="trilinear"), 2)
+        y = self.prelu(y).roll((1, -1), (3, 4)).flip(2)
+        a, b = F.pad(y.mean(2), (1, 1, 0, 2)).square().unbind(0)[0], y.std(2)[0]
+        b = F.pixel_unshuffle(F.pixel_shuffle(self.norm(b[None]).repeat(1, 4, 1, 1), 2), 4)[0]
+        c = torch.einsum("chw,dij->hi", a, b).tril(1).cumsum(0).topk(3, 1)[0]
+        d = F.adaptive_max_pool2d(F.interpolate(a[None], size=8, mode="bicubic"), 4)[0]
+        d = 1 - torch.scatter(d, 2, d.argmax(2, keepdim=True), 0).clamp_min(0.1)
+        d = d[:, torch.arange(3)] % 2.5 + c.logsumexp(0).amax() * F.softsign(d[:, :3]).norm(dim=(1, 2))[0]
+        return self.head(d.flatten()[None])
+
+
 torch.manual_seed(1)
 if torch.__version__.startswith("2.5"):
     export("gpt2_2_5", GPT2LMHeadModel(GPT2Config(n_layer=3, n_embd=32, n_head=4, vocab_size=100,
@@ -104,6 +171,11 @@ export("bert_masked", BertForMaskedLM(BertConfig(**TINY_BERT, attn_implementatio
        tokens(16), tokens(16) + 1, tokens(16))
 export("bert_core", BertForMaskedLM(BertConfig(**TINY_BERT, attn_implementation="eager")),
        tokens(16), core=True)
+export("recurrent", Recurrent(), torch.zeros(2, 7, dtype=torch.long))
+export("bags", Bags(), torch.zeros(4, 9, 3, dtype=torch.long))
+export("many", Many(), torch.zeros(1, 2, 4, 6, 6))
+export("t5", T5ForConditionalGeneration(T5Config(vocab_size=64, d_model=16, d_kv=4, d_ff=32, num_layers=2, num_heads=4,
+                                                 decoder_start_token_id=0)), tokens(12), use_cache=False)
 export("resnet50", ResNetForImageClassification(ResNetConfig(num_labels=1000)),
        torch.zeros(1, 3, 224, 224))
 export("resnet50_core", ResNetForImageClassification(ResNetConfig(num_labels=1000)),

@@ -1,0 +1,174 @@
+#include "models/pt2/rules.h"
+
+#include <string.h>
+
+// What moves data and is not one slice, join or turn.
+
+static bool is_clean(const struct pt2_node *node)
+{
+    return !node->program->err->kind;
+}
+
+static const struct pt2_value *result(const struct pt2_node *node)
+{
+    const struct pt2_value *out = node->output_count ? node->outputs[0] : NULL;
+    if (!out && is_clean(node)) pt2_fail(node, "it has no result");
+    return out;
+}
+
+// (self, pad): from the last dimension on, each before and behind.
+bool pt2_pad(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    int count = 0;
+    const int64_t *pad = pt2_ints(node, pt2_has(node, "pad") ? "pad" : "padding", &count);
+    if (!x || !out || !is_clean(node)) return false;
+    if (count % 2 != 0 || count / 2 > x->rank) return pt2_fail(node, "%d paddings", count);
+    int64_t pads[2 * RANK_MOST] = {0};
+    for (int i = 0; i < count / 2; i++) {
+        pads[x->rank - 1 - i] = pad[2 * i];
+        pads[2 * x->rank - 1 - i] = pad[2 * i + 1];
+    }
+    const char *const inputs[] = {x->name, pt2_put_list(node, pads, 2 * x->rank)};
+    Onnx__NodeProto *proto = pt2_put(node, "Pad", out->name, 2, inputs);
+    bool reflects = strstr(node->target, "reflection") != NULL;
+    bool repeats = strstr(node->target, "replication") != NULL;
+    if (reflects || repeats) pt2_put_text(node, proto, "mode", reflects ? "reflect" : "edge");
+    return is_clean(node);
+}
+
+bool pt2_tile(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    int64_t wide[RANK_MOST], times[RANK_MOST];
+    int more = out->rank - x->rank;
+    for (int i = 0; i < out->rank; i++) {
+        wide[i] = i < more ? 1 : x->dims[i - more];
+        if (wide[i] < 1 || out->dims[i] % wide[i] != 0)
+            return pt2_fail(node, "dimension %d is no multiple of what is repeated", i);
+        times[i] = out->dims[i] / wide[i];
+    }
+    const char *spread = pt2_between(node);
+    const char *const inputs[] = {x->name, pt2_put_list(node, wide, out->rank)};
+    pt2_put(node, "Reshape", spread, 2, inputs);
+    const char *const tiled[] = {spread, pt2_put_list(node, times, out->rank)};
+    pt2_put(node, "Tile", out->name, 2, tiled);
+    return is_clean(node);
+}
+
+static const char *put_slice(const struct pt2_node *node, const char *x, int64_t axis,
+                             int64_t start, int64_t end, int64_t step, const char *output)
+{
+    const char *name = output ? output : pt2_between(node);
+    const char *const inputs[] = {x, pt2_put_list(node, &start, 1), pt2_put_list(node, &end, 1),
+                                  pt2_put_list(node, &axis, 1), pt2_put_list(node, &step, 1)};
+    pt2_put(node, "Slice", name, 5, inputs);
+    return name;
+}
+
+// What is pushed out at one end comes in at the other, one dimension after another.
+bool pt2_roll(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    int count = 0, axes = 0;
+    const int64_t *shifts = pt2_ints(node, "shifts", &count), *dims = pt2_ints(node, "dims", &axes);
+    if (!x || !out || !is_clean(node)) return false;
+    if (count < 1 || axes != count) return pt2_fail(node, "a shift of each dimension is wanted");
+    const char *name = x->name;
+    for (int i = 0; i < count; i++) {
+        int64_t axis = dims[i] < 0 ? dims[i] + x->rank : dims[i];
+        if (axis < 0 || axis >= x->rank || x->dims[axis] < 1)
+            return pt2_fail(node, "dims are not those of its tensor");
+        int64_t size = x->dims[axis], first = ((-shifts[i] % size) + size) % size;
+        const char *parts[] = {put_slice(node, name, axis, first, size, 1, NULL),
+                               put_slice(node, name, axis, 0, first, 1, NULL)};
+        name = i + 1 == count ? out->name : pt2_between(node);
+        pt2_put_int(node, pt2_put(node, "Concat", name, first ? 2 : 1, parts), "axis", axis);
+    }
+    return is_clean(node);
+}
+
+bool pt2_flip(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    int count = 0;
+    const int64_t *dims = pt2_ints(node, "dims", &count);
+    if (!x || !out || !is_clean(node)) return false;
+    if (count < 1) return pt2_same(node, type);
+    const char *name = x->name;
+    for (int i = 0; i < count; i++)
+        name = put_slice(node, name, dims[i], -1, -(INT64_C(1) << 62), -1,
+                         i + 1 == count ? out->name : NULL);
+    return is_clean(node);
+}
+
+bool pt2_unbind(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    if (!x) return false;
+    int64_t axis = pt2_axis(node, "dim", 0, x->rank);
+    if (!is_clean(node) || node->output_count < 1) return false;
+    int64_t *ones = ARENA_NEW(node->program->arena, int64_t, node->output_count);
+    for (int i = 0; i < node->output_count; i++)
+        ones[i] = 1;
+    const char *first = pt2_between(node);
+    const char *const inputs[] = {x->name, pt2_put_list(node, ones, node->output_count)};
+    Onnx__NodeProto *proto = pt2_put(node, "Split", first, 2, inputs);
+    pt2_put_int(node, proto, "axis", axis);
+    for (int i = 0; i < node->output_count; i++) {
+        const struct pt2_value *out = node->outputs[i];
+        const char *part = i ? pt2_between(node) : first;
+        if (i) pt2_put_output(node, proto, part);
+        if (!out) continue;
+        const char *const shaped[] = {part, pt2_put_list(node, out->dims, out->rank)};
+        pt2_put(node, "Reshape", out->name, 2, shaped);
+    }
+    return is_clean(node);
+}
+
+bool pt2_triangle(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    const char *const inputs[] = {
+        x->name, pt2_put_number(node, ELEMENT_INT64, (double)pt2_int(node, "diagonal", 0))};
+    Onnx__NodeProto *proto = pt2_put(node, "Trilu", out->name, 2, inputs);
+    pt2_put_int(node, proto, "upper", strstr(node->target, "triu") != NULL);
+    return is_clean(node);
+}
+
+bool pt2_shuffle(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    if (!x || !out) return false;
+    bool is_deep = strcmp(type, "SpaceToDepth") == 0;
+    int64_t size = pt2_int(node, is_deep ? "downscale_factor" : "upscale_factor", 1);
+    Onnx__NodeProto *proto = pt2_put(node, type, out->name, 1, &x->name);
+    pt2_put_int(node, proto, "blocksize", size);
+    return is_clean(node);
+}
+
+// (self, dim, index, src): what `index` does not name stays.
+bool pt2_scatter(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct pt2_value *index = pt2_tensor(node, "index");
+    const struct pt2_value *from = NULL;
+    if (pt2_has(node, "src") || pt2_has(node, "source"))
+        from = pt2_tensor(node, pt2_has(node, "src") ? "src" : "source");
+    if (!x || !out || !index || !is_clean(node))
+        return is_clean(node) ? pt2_fail(node, "there is no index") : false;
+    const char *const inputs[] = {x->name, index->name,
+                                  from ? pt2_as_element(node, from, x->element)
+                                       : pt2_put_number(node, x->element, 0)};
+    pt2_put_int(node, pt2_put(node, type, out->name, 3, inputs), "axis",
+                pt2_axis(node, "dim", 0, x->rank));
+    return is_clean(node);
+}
