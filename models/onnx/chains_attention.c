@@ -22,11 +22,12 @@ static const struct onnx_value *value_at(const struct chains *c, int value)
     return &c->model->values[value];
 }
 
-// The call behind a value that nothing else reads, whatever its type.
-static const struct onnx_call *only_maker(const struct chains *c, int value)
+// The call behind a value that no more than its chain reads, whatever its type.
+static const struct onnx_call *only_maker(const struct chains *c, int value, int readers)
 {
     int maker = value < 0 ? -1 : c->maker[value];
-    if (maker < 0 || c->reader_count[value] != 1 || c->model->calls[maker].is_folded) return NULL;
+    if (maker < 0 || c->reader_count[value] != readers || c->model->calls[maker].is_folded)
+        return NULL;
     return &c->model->calls[maker];
 }
 
@@ -59,16 +60,17 @@ static int passed(const struct chains *c, const struct onnx_call *call)
 }
 
 // From the softmax back to q k^T; false where anything else lies between.
-static bool find_scores(const struct chains *c, int value, int links, struct found *found)
+static bool find_scores(const struct chains *c, int value, int readers, int links,
+                        struct found *found)
 {
-    const struct onnx_call *call = only_maker(c, value);
+    const struct onnx_call *call = only_maker(c, value, readers);
     if (!call || links == LINKS_MOST) return false;
     if (is(call, "MatMul")) {
         found->product = call;
         return true;
     }
     int through = passed(c, call);
-    if (through >= 0) return find_scores(c, call->inputs[through], links + 1, found);
+    if (through >= 0) return find_scores(c, call->inputs[through], 1, links + 1, found);
     bool chooses = is(call, "Where");
     if ((!chooses && !is(call, "Add")) || found->mask_count == MASKS_MOST) return false;
     for (int i = chooses; i < 2 + chooses; i++) {
@@ -77,7 +79,7 @@ static bool find_scores(const struct chains *c, int value, int links, struct fou
         struct found tried = *found;
         if (chooses && !chain_is_factor(c, other)) continue;
         tried.masks[tried.mask_count++] = chooses ? call->inputs[0] : other;
-        if (!find_scores(c, call->inputs[i], links + 1, &tried)) continue;
+        if (!find_scores(c, call->inputs[i], 1, links + 1, &tried)) continue;
         *found = tried;
         return true;
     }
@@ -93,27 +95,49 @@ static bool is_mask(const struct chains *c, int value)
     return !is_float || of->rank < 3 || of->dims[of->rank - 3] == 1;
 }
 
-// The softmax over the last dimension behind the probabilities: past dropout, other types, and
-// what makes rows of nothing but masks 0. -1: there is none.
-static int find_softmax(const struct chains *c, int value)
+// What a condition asks whether it is no number, or below all numbers, in any place of a row; -1:
+// it asks something else.
+static int asked(const struct chains *c, int condition)
 {
+    for (int links = 0; links < LINKS_MOST; links++) {
+        int maker = condition < 0 ? -1 : c->maker[condition];
+        const struct onnx_call *call = maker < 0 ? NULL : &c->model->calls[maker];
+        if (!call || call->is_folded) return -1;
+        if (is(call, "IsNaN") || is(call, "IsInf")) return call->inputs[0];
+        if (is(call, "Equal")) return chain_is_factor(c, call->inputs[1]) ? call->inputs[0] : -1;
+        bool is_passed = is(call, "Not") || is(call, "Cast") || is(call, "ReduceMax");
+        if (!is_passed) return -1;
+        condition = call->inputs[0];
+    }
+    return -1;
+}
+
+// The softmax over the last dimension behind the probabilities: past dropout, other types, and
+// what makes rows of nothing but masks 0, which may ask the probabilities or the scores. -1: there
+// is none. `readers`: of the scores.
+static int find_softmax(const struct chains *c, int value, int *readers)
+{
+    int scores = -1;
+    *readers = 1;
     for (int links = 0; links < LINKS_MOST; links++) {
         int maker = value < 0 ? -1 : c->maker[value];
         const struct onnx_call *call = maker < 0 ? NULL : &c->model->calls[maker];
         if (!call || call->is_folded) return -1;
         if (is(call, "Softmax")) {
             int64_t axis = attribute_int(call, "axis", -1), last = value_at(c, value)->rank - 1;
-            return axis == -1 || axis == last ? maker : -1;
+            bool is_it = (axis == -1 || axis == last) && (scores < 0 || scores == call->inputs[0]);
+            return is_it ? maker : -1;
         }
-        const struct onnx_call *asks =
-            is(call, "Where") ? chain_maker(c, call->inputs[0], "IsNaN", 1) : NULL;
-        int through = asks && asks->inputs[0] == call->inputs[2] ? 2
-                      : is(call, "Dropout")                      ? 0
-                                                                 : passed(c, call);
-        // What asks whether it is a number reads it as well.
+        int source = is(call, "Where") ? asked(c, call->inputs[0]) : -1;
+        int through = source >= 0 ? 2 : is(call, "Dropout") ? 0 : passed(c, call);
         if (through < 0 || c->reader_count[value] != 1) return -1;
         value = call->inputs[through];
-        if (c->reader_count[value] != (asks ? 2 : 1)) return -1;
+        bool asks_itself = source == value;
+        if (source >= 0 && !asks_itself) {
+            scores = source;
+            *readers = 2;
+        }
+        if (c->reader_count[value] != (asks_itself ? 2 : 1)) return -1;
     }
     return -1;
 }
@@ -171,7 +195,7 @@ static int find_keys(const struct chains *c, int value)
     int path[LINKS_MOST], count = 0;
     value = unscaled(c, value);
     while (count < LINKS_MOST) {
-        const struct onnx_call *found = only_maker(c, value);
+        const struct onnx_call *found = only_maker(c, value, 1);
         path[count++] = value;
         if (!found) return -1;
         if (is(found, "Transpose")) break;
@@ -204,11 +228,11 @@ static int find_keys(const struct chains *c, int value)
 bool chain_join_attention(const struct chains *c, struct onnx_call *call)
 {
     if (!is(call, "MatMul") || call->input_count != 2) return false;
-    int softmax = find_softmax(c, call->inputs[0]);
+    int readers = 1, softmax = find_softmax(c, call->inputs[0], &readers);
     struct found found = {0};
     if (softmax < 0 || c->reader_count[call->inputs[0]] != 1) return false;
     const struct onnx_call *of = &c->model->calls[softmax];
-    if (!find_scores(c, of->inputs[0], 0, &found)) return false;
+    if (!find_scores(c, of->inputs[0], readers, 0, &found)) return false;
     for (int i = 0; i < found.mask_count; i++)
         if (!is_mask(c, found.masks[i])) return false;
     int left = found.product->inputs[0], right = found.product->inputs[1];

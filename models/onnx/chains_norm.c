@@ -18,15 +18,25 @@ static bool is_row_mean(const struct chains *c, int value, int x)
     return true;
 }
 
-static bool is_square(const struct chains *c, int value, int d)
+// The d of d^2; -1: it is none.
+static int rooted(const struct chains *c, int value)
 {
-    if (chain_beside(c, value, "Pow", 2) == d) return true;
+    int d = chain_beside(c, value, "Pow", 2);
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
-    return product && product->inputs[0] == d && product->inputs[1] == d;
+    if (product && product->inputs[0] == product->inputs[1]) d = product->inputs[0];
+    return d;
 }
 
-// Whether a value is sqrt(mean(d^2) + e).
-static bool is_deviation(const struct chains *c, int value, int d)
+// The x of x - mean(x); -1: it is none.
+static int centered(const struct chains *c, int d)
+{
+    const struct onnx_call *shifted = d < 0 ? NULL : chain_maker(c, d, "Sub", 2);
+    bool is_it = shifted && is_row_mean(c, shifted->inputs[1], shifted->inputs[0]);
+    return is_it ? shifted->inputs[0] : -1;
+}
+
+// Whether a value is sqrt(mean((x - mean(x))^2) + e).
+static bool is_deviation(const struct chains *c, int value, int x)
 {
     const struct onnx_call *root = chain_maker(c, value, "Sqrt", 1);
     const struct onnx_call *sum = root ? chain_maker(c, root->inputs[0], "Add", 2) : NULL;
@@ -34,8 +44,8 @@ static bool is_deviation(const struct chains *c, int value, int d)
         int mean = sum->inputs[i], maker = c->maker[mean];
         if (maker < 0 || !chain_is_factor(c, sum->inputs[1 - i])) continue;
         const struct onnx_call *of = &c->model->calls[maker];
-        if (of->input_count < 1 || of->is_folded) continue;
-        if (is_square(c, of->inputs[0], d) && is_row_mean(c, mean, of->inputs[0])) return true;
+        if (of->input_count < 1 || of->is_folded || !is_row_mean(c, mean, of->inputs[0])) continue;
+        if (centered(c, rooted(c, of->inputs[0])) == x) return true;
     }
     return false;
 }
@@ -45,17 +55,14 @@ static int normed(const struct chains *c, int value)
 {
     const struct onnx_call *quotient = chain_maker(c, value, "Div", 2);
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
-    int d = -1;
-    if (quotient && is_deviation(c, quotient->inputs[1], quotient->inputs[0]))
-        d = quotient->inputs[0];
-    for (int i = 0; i < 2 && product && d < 0; i++) {
+    int x = quotient ? centered(c, quotient->inputs[0]) : -1;
+    if (x >= 0 && is_deviation(c, quotient->inputs[1], x)) return x;
+    for (int i = 0; i < 2 && product; i++) {
         const struct onnx_call *turned = chain_maker(c, product->inputs[i], "Reciprocal", 1);
-        if (turned && is_deviation(c, turned->inputs[0], product->inputs[1 - i]))
-            d = product->inputs[1 - i];
+        x = turned ? centered(c, product->inputs[1 - i]) : -1;
+        if (x >= 0 && is_deviation(c, turned->inputs[0], x)) return x;
     }
-    const struct onnx_call *shifted = d < 0 ? NULL : chain_maker(c, d, "Sub", 2);
-    bool is_norm = shifted && is_row_mean(c, shifted->inputs[1], shifted->inputs[0]);
-    return is_norm ? shifted->inputs[0] : -1;
+    return -1;
 }
 
 // A constant with one number for each of the last dimension.

@@ -302,7 +302,8 @@ static bool fold_split(const struct onnx_model *model, const struct onnx_call *c
 static bool makes_weights(const struct onnx_model *model, const struct onnx_call *call,
                           const struct onnx_value *output)
 {
-    bool is_made = strcmp(call->type, "Constant") == 0 || strcmp(call->type, "ConstantOfShape") == 0;
+    bool is_made =
+        strcmp(call->type, "Constant") == 0 || strcmp(call->type, "ConstantOfShape") == 0;
     bool is_learned =
         is_made && output->elements > 1 && attribute_int(call, CONSTANT_FIXED, 0) == 0;
     bool asks_shape = strcmp(call->type, "Shape") == 0 || strcmp(call->type, "Size") == 0;

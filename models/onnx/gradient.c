@@ -121,7 +121,8 @@ static void add_kernel(struct onnx_program *program, int index,
     assert(gradient_count > 0);  // only calls that a gradient reaches get here
     struct onnx_tensor *output = &program->tensors[kernel->outputs[0]];
     bool same_bytes = output->bytes == program->tensors[kernel->inputs[0]].bytes;
-    if ((gradient->traits & GRADIENT_VIEW) && same_bytes) output->shares = kernel->inputs[0];
+    bool is_view = (gradient->traits & GRADIENT_VIEW) || program->is_strided[index];
+    if (is_view && same_bytes) output->shares = kernel->inputs[0];
     if (gradient->traits & GRADIENT_IN_PLACE) program->overwritable[node] = gradient_count;
     for (int i = 0; i < kernel->output_count; i++)
         contribute(program, kernel->values[i], kernel->outputs[i]);

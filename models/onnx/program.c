@@ -139,13 +139,42 @@ static void save(struct onnx_program *program, int index, int *outputs, int *cou
     }
 }
 
+// Kernels of attention read and write heads that lie inside of tokens: to turn these takes no copy,
+// other views of them in between or not.
+static void find_strided(struct onnx_program *program)
+{
+    const struct onnx_model *model = program->model;
+    bool *is_made = ARENA_NEW(program->scratch, bool, model->value_count);
+    bool *is_read = ARENA_NEW(program->scratch, bool, model->value_count);
+    bool *has_other = ARENA_NEW(program->scratch, bool, model->value_count);
+    for (int i = 0; i < model->call_count; i++) {
+        const struct onnx_call *call = &model->calls[i];
+        if (!call->is_live || call->outputs[0] < 0) continue;
+        bool is_view = (call->row->traits & TRAIT_VIEW) && is_made[call->inputs[0]];
+        is_made[call->outputs[0]] = is_view || strcmp(call->type, "Attention") == 0;
+    }
+    for (int i = model->call_count - 1; i >= 0; i--) {
+        const struct onnx_call *call = &model->calls[i];
+        if (!call->is_live || call->outputs[0] < 0) continue;
+        bool is_only = is_read[call->outputs[0]] && !has_other[call->outputs[0]];
+        bool reads_any = strcmp(call->type, "Attention") == 0;
+        bool is_passed = reads_any || (is_only && (call->row->traits & TRAIT_VIEW));
+        if (strcmp(call->type, "Transpose") == 0)
+            program->is_strided[i] = is_only || is_made[call->inputs[0]];
+        for (int j = 0; j < call->input_count; j++) {
+            if (call_reads(call, j)) (is_passed ? is_read : has_other)[call->inputs[j]] = true;
+        }
+    }
+}
+
 static void set_sharing(struct onnx_program *program, int index, int node)
 {
     const struct onnx_call *call = &program->model->calls[index];
     const struct onnx_node *made = &program->nodes[node];
     bool training = program->model->options.training;
     unsigned traits = call->row->traits;
-    bool is_view = (traits & TRAIT_VIEW) || (!training && (traits & TRAIT_DROPOUT));
+    bool is_view = (traits & TRAIT_VIEW) || program->is_strided[index] ||
+                   (!training && (traits & TRAIT_DROPOUT));
     int first = program_tensor_of(program, call->inputs[0]);
     struct onnx_tensor *output = &program->tensors[made->outputs[0]];
     if (is_view && made->output_count == 1 && output->bytes == program->tensors[first].bytes) {
@@ -253,6 +282,8 @@ struct onnx_graph *program_make(struct arena *arena, const struct onnx_model *mo
         (int(*)[5])arena_alloc(model->arena, (size_t)model->call_count, 5 * sizeof(int));
     for (int i = 0; i < model->value_count; i++)
         program.tensor_of[i] = program.gradient_of[i] = -1;
+    program.is_strided = ARENA_NEW(model->arena, bool, model->call_count);
+    find_strided(&program);
     if (model->options.training) program_mark_gradients(&program);
     for (int i = 0; i < model->call_count; i++) {
         if (model->calls[i].is_live) add_forward(&program, i);

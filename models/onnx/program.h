@@ -18,7 +18,8 @@ struct onnx_program {
     int *tensor_of;    // a value's tensor, -1: none yet
     int *gradient_of;  // a value's gradient so far, -1: none
     bool *needs_gradient;
-    int (*saved)[5];  // of a call: tensors that stand where its outputs 0 to 4 would, or -1
+    bool *is_strided;  // of a call: a Transpose whose reader or maker takes any order of dimensions
+    int (*saved)[5];   // of a call: tensors that stand where its outputs 0 to 4 would, or -1
 };
 
 int program_tensor(struct onnx_program *program, const char *name, enum onnx_role role, int rank,

@@ -24,8 +24,8 @@ shape_function shape_conv, shape_conv_transpose, shape_pool, shape_global_pool, 
 // Moving data: shape_move.c and shape_cut.c
 shape_function shape_reshape, shape_flatten, shape_squeeze, shape_unsqueeze, shape_transpose,
     shape_expand, shape_concat, shape_split, shape_slice, shape_gather, shape_gather_elements,
-    shape_gather_nd, shape_bags, shape_pad, shape_tile, shape_depth_to_space, shape_space_to_depth, shape_shape,
-    shape_size, shape_constant, shape_constant_of_shape, shape_range, shape_one_hot;
+    shape_gather_nd, shape_bags, shape_pad, shape_tile, shape_depth_to_space, shape_space_to_depth,
+    shape_shape, shape_size, shape_constant, shape_constant_of_shape, shape_range, shape_one_hot;
 
 // Helpers that several families share.
 // An axis in 0 .. rank - 1 from one in -rank .. rank - 1.

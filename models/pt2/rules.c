@@ -97,6 +97,7 @@ static const struct pt2_rule RULES[] = {
     {"norm", pt2_reduce, "ReduceL2"},
     {"var", pt2_variance, NULL},
     {"std", pt2_variance, "Sqrt"},
+    {"var_mean", pt2_variance_mean, NULL},
     {"argmax", pt2_arg, "ArgMax"},
     {"argmin", pt2_arg, "ArgMin"},
     {"topk", pt2_top, NULL},

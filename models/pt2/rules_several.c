@@ -107,6 +107,22 @@ bool pt2_variance(struct pt2_node *node, const char *type)
     return is_clean(node);
 }
 
+// Variance and mean.
+bool pt2_variance_mean(struct pt2_node *node, const char *type)
+{
+    const struct pt2_value *x = pt2_first(node);
+    int count = 0;
+    const int64_t *axes = pt2_ints(node, "dim", &count);
+    if (!x || !is_clean(node) || !pt2_variance(node, type)) return false;
+    const char *list = count ? pt2_put_list(node, axes, count) : NULL;
+    const char *const inputs[] = {x->name, list};
+    const struct pt2_value *mean = node->output_count > 1 ? node->outputs[1] : NULL;
+    if (!mean) return true;
+    Onnx__NodeProto *proto = pt2_put(node, "ReduceMean", mean->name, list ? 2 : 1, inputs);
+    pt2_put_int(node, proto, "keepdims", mean->rank == x->rank);
+    return is_clean(node);
+}
+
 bool pt2_arg(struct pt2_node *node, const char *type)
 {
     const struct pt2_value *x = pt2_first(node), *out = x ? node->outputs[0] : NULL;
