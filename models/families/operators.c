@@ -9,6 +9,8 @@
 // last ends in the loss over its classes. A dimension of size 0 is the batch, or the sequence of
 // one that a sample is.
 
+enum { KINDS_MAX = 32 };  // of distinct blocks, over which plans are searched
+
 struct operators {
     int64_t classes;
     struct graph *graph;
@@ -364,8 +366,8 @@ static const void *read_operators(struct family_reader *reader)
     if (reader->err->kind) return NULL;
     struct json blocks = json_get(reader->object, "blocks", reader->err);
     int count = json_count(&blocks, reader->err);
-    if (!reader->err->kind && (!json_is_array(&blocks) || count < 1))
-        json_fail(&blocks, reader->err, "a list of blocks is wanted");
+    if (!reader->err->kind && (!json_is_array(&blocks) || count < 1 || count > KINDS_MAX))
+        json_fail(&blocks, reader->err, "a list of 1 to %d blocks is wanted", KINDS_MAX);
     graph->blocks = ARENA_NEW(reader->arena, struct block, count);
     for (int b = 0; b < count && !reader->err->kind; b++) {
         struct json object = json_item(&blocks, b);

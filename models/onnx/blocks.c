@@ -337,6 +337,7 @@ static bool put_blocks(struct blocks_graph *b, const bool *is_cut, struct json_w
                                 : blocks_fail(b, b->operators[first].node,
                                               "its dimensions are not those of images");
         int kind = names_find(&known, plain);
+        if (kind < 0 && kinds == BLOCKS_KINDS_MOST) return false;
         if (kind < 0) {
             kind = kinds++;
             names_put(b->arena, &known, plain, kind);
@@ -354,17 +355,36 @@ static bool put_blocks(struct blocks_graph *b, const bool *is_cut, struct json_w
     return true;
 }
 
+// NULL without an error where the blocks are of too many kinds.
+static const char *put_config(struct blocks_graph *b, struct arena *arena, const bool *is_cut,
+                              int cuts)
+{
+    struct json_writer writer = {.arena = arena};
+    int *sequence = ARENA_NEW(b->arena, int, cuts + 1), count = 0;
+    json_open(&writer, NULL, '{');
+    json_put_text(&writer, "model_type", "operators");
+    json_put_i64(&writer, "classes", blocks_classes(b));
+    json_open(&writer, "blocks", '[');
+    if (!put_blocks(b, is_cut, &writer, sequence, &count)) return NULL;
+    json_close(&writer, ']');
+    json_open_flat(&writer, "sequence", '[');
+    for (int i = 0; i < count; i++)
+        json_put_i64(&writer, NULL, sequence[i]);
+    json_close(&writer, ']');
+    json_close(&writer, '}');
+    return writer.text;
+}
+
 const char *onnx_blocks(struct arena *arena, const char *path, const struct onnx_graph *graph,
                         struct err *err)
 {
     struct arena reading = {0};
-    struct json_writer writer = {.arena = arena};
-    struct blocks_graph b = {.arena = &reading, .path = path, .graph = graph, .err = err};
+    struct blocks_graph b = {.arena = &reading, .path = path, .err = err};
     const char *text = NULL;
-    int cuts = 0, count = 0;
-    b.graph = graph = blocks_widen(&reading, graph);
+    int cuts = 0;
+    b.graph = blocks_widen(&reading, graph);
     if (!blocks_read(&b)) goto done;
-    const bool *is_cut = blocks_cut(&b, &cuts);
+    bool *is_cut = blocks_cut(&b, &cuts);
     if (cuts < 2) {
         err_set(err, ERR_INPUT,
                 "%s: there are no two places where one activation alone goes on, and no weight is "
@@ -372,19 +392,11 @@ const char *onnx_blocks(struct arena *arena, const char *path, const struct onnx
                 path);
         goto done;
     }
-    int *sequence = ARENA_NEW(&reading, int, cuts + 1);
-    json_open(&writer, NULL, '{');
-    json_put_text(&writer, "model_type", "operators");
-    json_put_i64(&writer, "classes", blocks_classes(&b));
-    json_open(&writer, "blocks", '[');
-    if (!put_blocks(&b, is_cut, &writer, sequence, &count)) goto done;
-    json_close(&writer, ']');
-    json_open_flat(&writer, "sequence", '[');
-    for (int i = 0; i < count; i++)
-        json_put_i64(&writer, NULL, sequence[i]);
-    json_close(&writer, ']');
-    json_close(&writer, '}');
-    text = writer.text;
+    text = put_config(&b, arena, is_cut, cuts);
+    while (!text && !err->kind) {
+        blocks_join(&b, is_cut, &cuts);
+        text = put_config(&b, arena, is_cut, cuts);
+    }
 done:
     arena_free(&reading);
     return text;

@@ -10,6 +10,9 @@
 // small. Products (convolutions, matrix products) keep the sizes of the GEMM that they are, other
 // operators the flops of one sample forward and backward and what their backward reads.
 
+// More distinct blocks than this are not searched over (planner/division.h).
+enum { BLOCKS_KINDS_MOST = 32 };
+
 // The text of a config, or NULL and a line that says what cannot be planned. `graph` must have been
 // read for training.
 MUST_CHECK const char *onnx_blocks(struct arena *arena, const char *path,

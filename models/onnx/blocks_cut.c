@@ -114,6 +114,17 @@ static bool join_readers(struct blocks_graph *b, bool *is_cut, int *cuts)
     return *cuts < last;
 }
 
+void blocks_join(struct blocks_graph *b, bool *is_cut, int *count)
+{
+    bool goes = false;
+    for (int at = 0; at < b->operator_count; at++) {
+        if (!is_cut[at]) continue;
+        is_cut[at] = !goes;
+        *count -= goes;
+        goes = !goes;
+    }
+}
+
 bool *blocks_cut(struct blocks_graph *b, int *count)
 {
     bool *is_cut = find_cuts(b, count);

@@ -43,6 +43,8 @@ MUST_CHECK bool blocks_read(struct blocks_graph *blocks);
 const struct onnx_graph *blocks_widen(struct arena *arena, const struct onnx_graph *graph);
 // Behind which operators the graph is cut into blocks, and how often. blocks_cut.c
 bool *blocks_cut(struct blocks_graph *blocks, int *count);
+// Takes every other cut away: blocks become one with their neighbours.
+void blocks_join(struct blocks_graph *blocks, bool *is_cut, int *count);
 bool blocks_fail(const struct blocks_graph *blocks, const struct onnx_node *node, const char *why);
 // Whether the scores are of every place of an image, as segmentation has them.
 bool blocks_has_places(const struct blocks_graph *blocks);

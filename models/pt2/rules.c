@@ -162,6 +162,8 @@ static const struct pt2_rule RULES[] = {
     {"transpose", pt2_transpose, NULL},
     {"permute", pt2_transpose, NULL},
     {"t", pt2_transpose, NULL},
+    {"swapaxes", pt2_transpose, NULL},
+    {"swapdims", pt2_transpose, NULL},
     {"numpy_T", pt2_transpose, NULL},
     {"expand", pt2_expand, NULL},
     {"expand_as", pt2_expand, NULL},

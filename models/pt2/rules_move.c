@@ -85,7 +85,9 @@ bool pt2_transpose(struct pt2_node *node, const char *type)
         for (int i = 0; i < count; i++)
             order[i] = dims[i] < 0 ? dims[i] + x->rank : dims[i];
     } else if (x->rank >= 2) {
-        int64_t a = pt2_axis(node, "dim0", 0, x->rank), b = pt2_axis(node, "dim1", 1, x->rank);
+        bool is_axis = pt2_has(node, "axis0");
+        int64_t a = pt2_axis(node, is_axis ? "axis0" : "dim0", 0, x->rank);
+        int64_t b = pt2_axis(node, is_axis ? "axis1" : "dim1", 1, x->rank);
         order[a] = b;
         order[b] = a;
     }

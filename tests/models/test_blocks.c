@@ -129,6 +129,18 @@ static void tokens_that_are_no_stack_are_blocks(void **state)
     assert_non_null(strstr(config->notes[0], "planned as blocks of its operators"));
 }
 
+// No plan is searched for over more kinds of blocks than 32: neighbours become one.
+static void blocks_of_many_kinds_are_joined(void **state)
+{
+    const struct graph *graph = graph_of(*state, "tests/data/onnx/many_kinds.onnx");
+    int64_t parameters = 0;
+    for (int64_t i = 0; i < 40; i++)
+        parameters += (4 + i) * (5 + i);
+    assert_int_equal(graph->parameter_count, parameters);
+    assert_int_equal(graph->block_count, 20);
+    assert_int_equal(graph->sequence_count, 20);
+}
+
 // Attention is a product: scores and what is taken of the values, forward once and backward twice.
 static void attention_in_a_block_is_model_work(void **state)
 {
@@ -220,6 +232,7 @@ int main(void)
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
         cmocka_unit_test(tokens_that_are_no_stack_are_blocks),
+        cmocka_unit_test(blocks_of_many_kinds_are_joined),
         cmocka_unit_test(attention_in_a_block_is_model_work),
         cmocka_unit_test(wrong_blocks_are_one_line),
     };

@@ -416,6 +416,16 @@ def scores_that_are_read():
          [("w", weight(4, 4)), ("bias", weight(1, 2, 6, 6))])
 
 
+def many_kinds():
+    """40 products, no two of one size."""
+    nodes, weights, x = [], [], "x"
+    for i in range(40):
+        weights.append((f"w{i}", weight(4 + i, 5 + i)))
+        nodes += [h.make_node("MatMul", [x, f"w{i}"], [f"m{i}"]), h.make_node("Relu", [f"m{i}"], [f"r{i}"])]
+        x = f"r{i}"
+    save("many_kinds", nodes, [("x", F, [2, 4])], [x], weights)
+
+
 def outputs():
     """Outputs that are read again, one of them a view: nothing may overwrite them."""
     n = h.make_node
@@ -458,5 +468,6 @@ attentions("attentions", True)
 attentions("attentions_written_out", False)
 attentions("attentions_classes", None)
 scores_that_are_read()
+many_kinds()
 outputs()
 bad()
