@@ -8,20 +8,20 @@
 
 static const double SLACK = 1e-3;  // constants are written with few digits, or in 16 bits
 
-bool chain_is_number(const struct chains *c, int value, double number)
+bool chain_is_number(const struct chain_model *c, int value, double number)
 {
     const struct onnx_value *of = &c->model->values[value];
     bool is_one = of->numbers && of->elements == 1;
     return is_one && fabs(of->numbers[0] - number) <= SLACK * fabs(number);
 }
 
-bool chain_is_factor(const struct chains *c, int value)
+bool chain_is_factor(const struct chain_model *c, int value)
 {
     const struct onnx_value *of = &c->model->values[value];
     return of->is_constant && of->elements == 1;
 }
 
-const struct onnx_call *chain_maker(const struct chains *c, int value, const char *type,
+const struct onnx_call *chain_maker(const struct chain_model *c, int value, const char *type,
                                     int input_count)
 {
     int maker = value < 0 ? -1 : c->maker[value];
@@ -30,7 +30,7 @@ const struct onnx_call *chain_maker(const struct chains *c, int value, const cha
     return is_it && call->input_count == input_count ? call : NULL;
 }
 
-int chain_beside(const struct chains *c, int value, const char *type, double number)
+int chain_beside(const struct chain_model *c, int value, const char *type, double number)
 {
     const struct onnx_call *call = chain_maker(c, value, type, 2);
     if (!call) return -1;
@@ -39,7 +39,7 @@ int chain_beside(const struct chains *c, int value, const char *type, double num
     return turns && chain_is_number(c, call->inputs[0], number) ? call->inputs[1] : -1;
 }
 
-void chain_become(const struct chains *c, struct onnx_call *call, const char *type,
+void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,
                   const int *inputs, int input_count)
 {
     int *own = ARENA_NEW(c->model->arena, int, input_count);
@@ -56,13 +56,13 @@ void chain_become(const struct chains *c, struct onnx_call *call, const char *ty
 }
 
 // Masks and scales are constants, too, but what trains is larger than one number.
-static bool trains(const struct onnx_model *model, const struct chains *c, int value)
+static bool trains(const struct onnx_model *model, const struct chain_model *c, int value)
 {
     const struct onnx_value *of = &model->values[value];
     return c->is_trained[value] || (of->is_constant && of->is_learned && of->elements > 1);
 }
 
-static void count_readers(struct chains *c)
+static void count_readers(struct chain_model *c)
 {
     const struct onnx_model *model = c->model;
     for (int v = 0; v < model->value_count; v++) {
@@ -88,7 +88,7 @@ static void count_readers(struct chains *c)
 
 void chains_join(struct onnx_model *model)
 {
-    struct chains c = {
+    struct chain_model c = {
         .model = model,
         .maker = ARENA_NEW(model->arena, int, model->value_count),
         .reader_count = ARENA_NEW(model->arena, int, model->value_count),

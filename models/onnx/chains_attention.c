@@ -17,13 +17,13 @@ struct found {
     int masks[MASKS_MOST], mask_count;
 };
 
-static const struct onnx_value *value_at(const struct chains *c, int value)
+static const struct onnx_value *value_at(const struct chain_model *c, int value)
 {
     return &c->model->values[value];
 }
 
 // The call behind a value that no more than its chain reads, whatever its type.
-static const struct onnx_call *only_maker(const struct chains *c, int value, int readers)
+static const struct onnx_call *only_maker(const struct chain_model *c, int value, int readers)
 {
     int maker = value < 0 ? -1 : c->maker[value];
     if (maker < 0 || c->reader_count[value] != readers || c->model->calls[maker].is_folded)
@@ -37,7 +37,7 @@ static bool is(const struct onnx_call *call, const char *type)
 }
 
 // Batch and heads may be one dimension or two; rows and columns stay what they are.
-static bool keeps_rows(const struct chains *c, const struct onnx_call *call)
+static bool keeps_rows(const struct chain_model *c, const struct onnx_call *call)
 {
     const struct onnx_value *from = value_at(c, call->inputs[0]);
     const struct onnx_value *to = value_at(c, call->outputs[0]);
@@ -48,7 +48,7 @@ static bool keeps_rows(const struct chains *c, const struct onnx_call *call)
 
 // What scales a value by a number, or gives it another type or shape, and nothing more: the place
 // of what it does so to among its inputs; -1: it does more.
-static int passed(const struct chains *c, const struct onnx_call *call)
+static int passed(const struct chain_model *c, const struct onnx_call *call)
 {
     if (is(call, "Cast") || is(call, "Identity")) return 0;
     bool is_view =
@@ -60,7 +60,7 @@ static int passed(const struct chains *c, const struct onnx_call *call)
 }
 
 // From the softmax back to q k^T; false where anything else lies between.
-static bool find_scores(const struct chains *c, int value, int readers, int links,
+static bool find_scores(const struct chain_model *c, int value, int readers, int links,
                         struct found *found)
 {
     const struct onnx_call *call = only_maker(c, value, readers);
@@ -87,7 +87,7 @@ static bool find_scores(const struct chains *c, int value, int readers, int link
 }
 
 // A table of biases has rows for each head, a mask has one for all of them.
-static bool is_mask(const struct chains *c, int value)
+static bool is_mask(const struct chain_model *c, int value)
 {
     const struct onnx_value *of = value_at(c, value);
     if (c->is_trained[value]) return false;
@@ -97,7 +97,7 @@ static bool is_mask(const struct chains *c, int value)
 
 // What a condition asks whether it is no number, or below all numbers, in any place of a row; -1:
 // it asks something else.
-static int asked(const struct chains *c, int condition)
+static int asked(const struct chain_model *c, int condition)
 {
     for (int links = 0; links < LINKS_MOST; links++) {
         int maker = condition < 0 ? -1 : c->maker[condition];
@@ -115,7 +115,7 @@ static int asked(const struct chains *c, int condition)
 // The softmax over the last dimension behind the probabilities: past dropout, other types, and
 // what makes rows of nothing but masks 0, which may ask the probabilities or the scores. -1: there
 // is none. `readers`: of the scores.
-static int find_softmax(const struct chains *c, int value, int *readers)
+static int find_softmax(const struct chain_model *c, int value, int *readers)
 {
     int scores = -1;
     *readers = 1;
@@ -142,7 +142,7 @@ static int find_softmax(const struct chains *c, int value, int *readers)
     return -1;
 }
 
-static void turn(const struct chains *c, int value)
+static void turn(const struct chain_model *c, int value)
 {
     struct onnx_value *of = &c->model->values[value];
     int64_t *dims = ARENA_NEW(c->model->arena, int64_t, of->rank);
@@ -154,7 +154,7 @@ static void turn(const struct chains *c, int value)
 }
 
 // The same transposition with its last two places exchanged.
-static void turn_back(const struct chains *c, struct onnx_call *call, const int64_t *order,
+static void turn_back(const struct chain_model *c, struct onnx_call *call, const int64_t *order,
                       int rank)
 {
     struct arena *arena = c->model->arena;
@@ -174,7 +174,7 @@ static void turn_back(const struct chains *c, struct onnx_call *call, const int6
     call->proto = proto;
 }
 
-static int unscaled(const struct chains *c, int value)
+static int unscaled(const struct chain_model *c, int value)
 {
     for (int links = 0; links < LINKS_MOST; links++) {
         int maker = value < 0 ? -1 : c->maker[value];
@@ -190,7 +190,7 @@ static int unscaled(const struct chains *c, int value)
 // The keys as they lay before they were turned for the product: in front of the transposition where
 // that does nothing else, else behind one that leaves the last two places be. -1: they were not
 // turned.
-static int find_keys(const struct chains *c, int value)
+static int find_keys(const struct chain_model *c, int value)
 {
     int path[LINKS_MOST], count = 0;
     value = unscaled(c, value);
@@ -225,7 +225,7 @@ static int find_keys(const struct chains *c, int value)
     return path[0];
 }
 
-bool chain_join_attention(const struct chains *c, struct onnx_call *call)
+bool chain_join_attention(const struct chain_model *c, struct onnx_call *call)
 {
     if (!is(call, "MatMul") || call->input_count != 2) return false;
     int readers = 1, softmax = find_softmax(c, call->inputs[0], &readers);

@@ -3,7 +3,7 @@
 
 // What the chains of chains.h are found by. Calls that were folded are constants, not links.
 
-struct chains {
+struct chain_model {
     struct onnx_model *model;
     int *maker;         // of a value: the call that makes it, or -1
     int *reader_count;  // calls that read it when they run; an output of the model counts as one
@@ -11,20 +11,21 @@ struct chains {
 };
 
 // Whether a value is this one number.
-bool chain_is_number(const struct chains *c, int value, double number);
+bool chain_is_number(const struct chain_model *c, int value, double number);
 // Whether it is one number that nothing trains, which a kernel may take in.
-bool chain_is_factor(const struct chains *c, int value);
+bool chain_is_factor(const struct chain_model *c, int value);
 // The call of this type that makes a value, with that many inputs; NULL: there is none.
-const struct onnx_call *chain_maker(const struct chains *c, int value, const char *type,
+const struct onnx_call *chain_maker(const struct chain_model *c, int value, const char *type,
                                     int input_count);
 // What is beside a number in a sum, product or quotient; -1: it is none of these.
-int chain_beside(const struct chains *c, int value, const char *type, double number);
+int chain_beside(const struct chain_model *c, int value, const char *type, double number);
 // Makes a call another operator with these inputs; what it read before no longer runs for it.
-void chain_become(const struct chains *c, struct onnx_call *call, const char *type,
+void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,
                   const int *inputs, int input_count);
 
 // True where this call ended such a chain and is now the whole of it.
-bool chain_join_gelu(const struct chains *c, struct onnx_call *call);       // chains_function.c
-bool chain_join_product(const struct chains *c, struct onnx_call *call);    // Swish, Mish
-bool chain_join_norm(const struct chains *c, struct onnx_call *call);       // chains_norm.c
-bool chain_join_attention(const struct chains *c, struct onnx_call *call);  // chains_attention.c
+bool chain_join_gelu(const struct chain_model *c, struct onnx_call *call);     // chains_function.c
+bool chain_join_product(const struct chain_model *c, struct onnx_call *call);  // Swish, Mish
+bool chain_join_norm(const struct chain_model *c, struct onnx_call *call);     // chains_norm.c
+bool chain_join_attention(const struct chain_model *c,
+                          struct onnx_call *call);  // chains_attention.c

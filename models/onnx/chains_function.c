@@ -8,7 +8,7 @@
 // the function, and what that no longer reads does not run.
 
 // Whether a value is this power of x.
-static bool is_cube(const struct chains *c, int value, int x)
+static bool is_cube(const struct chain_model *c, int value, int x)
 {
     if (chain_beside(c, value, "Pow", 3) == x) return true;
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
@@ -21,7 +21,7 @@ static bool is_cube(const struct chains *c, int value, int x)
 }
 
 // Of erf(x / sqrt(2)) or tanh(sqrt(2 / pi) (x + 0.044715 x^3)): whether it is that of this x.
-static bool is_bent(const struct chains *c, int value, int x, const char **mode)
+static bool is_bent(const struct chain_model *c, int value, int x, const char **mode)
 {
     const struct onnx_call *erf = chain_maker(c, value, "Erf", 1),
                            *tanh = chain_maker(c, value, "Tanh", 1);
@@ -40,7 +40,7 @@ static bool is_bent(const struct chains *c, int value, int x, const char **mode)
 }
 
 // The x of (1 + bent) times x, whose half is `half`: x itself, or what half of it is.
-static int gelu_of(const struct chains *c, int shifted, int factor, bool is_halved,
+static int gelu_of(const struct chain_model *c, int shifted, int factor, bool is_halved,
                    const char **mode)
 {
     int bent = chain_beside(c, shifted, "Add", 1), x = factor;
@@ -53,7 +53,7 @@ static int gelu_of(const struct chains *c, int shifted, int factor, bool is_halv
 }
 
 // The input of the GELU that this product ends; -1: it ends none.
-static int find_gelu(const struct chains *c, const struct onnx_call *last, const char **mode)
+static int find_gelu(const struct chain_model *c, const struct onnx_call *last, const char **mode)
 {
     if (strcmp(last->type, "Mul") != 0 || last->input_count != 2 || last->is_folded) return -1;
     int whole = chain_is_number(c, last->inputs[1], 0.5)   ? last->inputs[0]
@@ -67,7 +67,7 @@ static int find_gelu(const struct chains *c, const struct onnx_call *last, const
     return -1;
 }
 
-bool chain_join_gelu(const struct chains *c, struct onnx_call *call)
+bool chain_join_gelu(const struct chain_model *c, struct onnx_call *call)
 {
     const char *mode = NULL;
     int x = find_gelu(c, call, &mode);
@@ -78,7 +78,7 @@ bool chain_join_gelu(const struct chains *c, struct onnx_call *call)
 }
 
 // x times a function of it that has an operator of its own with x: sigmoid(x), tanh(softplus(x)).
-bool chain_join_product(const struct chains *c, struct onnx_call *call)
+bool chain_join_product(const struct chain_model *c, struct onnx_call *call)
 {
     if (strcmp(call->type, "Mul") != 0 || call->input_count != 2) return false;
     for (int i = 0; i < 2; i++) {

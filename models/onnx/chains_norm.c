@@ -6,7 +6,7 @@
 // plus a bias. Its last sum becomes the norm.
 
 // Whether a value is the mean of x over its last dimension, which stays as 1.
-static bool is_row_mean(const struct chains *c, int value, int x)
+static bool is_row_mean(const struct chain_model *c, int value, int x)
 {
     int maker = value < 0 ? -1 : c->maker[value];
     const struct onnx_call *mean = maker < 0 ? NULL : &c->model->calls[maker];
@@ -19,7 +19,7 @@ static bool is_row_mean(const struct chains *c, int value, int x)
 }
 
 // The d of d^2; -1: it is none.
-static int rooted(const struct chains *c, int value)
+static int rooted(const struct chain_model *c, int value)
 {
     int d = chain_beside(c, value, "Pow", 2);
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
@@ -28,7 +28,7 @@ static int rooted(const struct chains *c, int value)
 }
 
 // The x of x - mean(x); -1: it is none.
-static int centered(const struct chains *c, int d)
+static int centered(const struct chain_model *c, int d)
 {
     const struct onnx_call *shifted = d < 0 ? NULL : chain_maker(c, d, "Sub", 2);
     bool is_it = shifted && is_row_mean(c, shifted->inputs[1], shifted->inputs[0]);
@@ -36,7 +36,7 @@ static int centered(const struct chains *c, int d)
 }
 
 // Whether a value is sqrt(mean((x - mean(x))^2) + e).
-static bool is_deviation(const struct chains *c, int value, int x)
+static bool is_deviation(const struct chain_model *c, int value, int x)
 {
     const struct onnx_call *root = chain_maker(c, value, "Sqrt", 1);
     const struct onnx_call *sum = root ? chain_maker(c, root->inputs[0], "Add", 2) : NULL;
@@ -51,7 +51,7 @@ static bool is_deviation(const struct chains *c, int value, int x)
 }
 
 // The x of d / sqrt(...) or d times 1 / sqrt(...); -1: it is none.
-static int normed(const struct chains *c, int value)
+static int normed(const struct chain_model *c, int value)
 {
     const struct onnx_call *quotient = chain_maker(c, value, "Div", 2);
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
@@ -66,13 +66,13 @@ static int normed(const struct chains *c, int value)
 }
 
 // A constant with one number for each of the last dimension.
-static bool is_row(const struct chains *c, int value, int x)
+static bool is_row(const struct chain_model *c, int value, int x)
 {
     const struct onnx_value *of = &c->model->values[value], *from = &c->model->values[x];
     return of->is_constant && of->rank == 1 && of->dims[0] == from->dims[from->rank - 1];
 }
 
-bool chain_join_norm(const struct chains *c, struct onnx_call *call)
+bool chain_join_norm(const struct chain_model *c, struct onnx_call *call)
 {
     if (strcmp(call->type, "Add") != 0 || call->input_count != 2) return false;
     for (int i = 0; i < 2; i++) {
