@@ -267,16 +267,29 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
     return composer->hop = once_put(composer, &key, &program);
 }
 
+// What is recomputed has a say in two things that happen once a step: whether all products that
+// read a weight can take one cast of it, and which gradients of adapters are left partial.
+static bool once_hangs_on_recompute(const struct composer *composer,
+                                    const struct parallel *parallel)
+{
+    return precision_bytes(composer->request->workload.precision) < 2 || parallel->lora.rank > 0;
+}
+
+// By class of the division that it is made for: *of.
 static const struct step_price *once_of(struct composer *composer, const struct parallel *parallel,
-                                        const struct division *division)
+                                        const struct division *division, const struct division **of)
 {
     int zero = parallel->accumulates ? -parallel->zero : parallel->zero;
-    struct once_key key = once_key(composer, parallel, division->base, zero);
+    bool hangs = once_hangs_on_recompute(composer, parallel);
+    *of = hangs ? division : division->base;
+    struct once_key key = once_key(composer, parallel, *of, zero);
+    if (hangs)
+        key.recompute = 1 + recompute_value(parallel->recompute, parallel->recompute_classes);
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
     struct block_program *blocks[2 * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
-    struct program program = composing_program(composer, parallel, division->base, blocks);
+    struct program program = composing_program(composer, parallel, *of, blocks);
     return once_put(composer, &key, &program);
 }
 
@@ -314,10 +327,12 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
 {
     struct step_price price = steady_price(composer, parallel);
     const struct division *division = composer->division;
-    const struct step_price *once = once_of(composer, parallel, division);
+    const struct division *of;
+    const struct step_price *once = once_of(composer, parallel, division, &of);
     for (int i = 0; i < division->class_count; i++) {
         struct chunk_price *class = &composer->classes[i];
-        const struct chunk_price *step = &once->classes[division->base_class[i]];
+        int at = of == division ? i : division->base_class[i];
+        const struct chunk_price *step = &once->classes[at];
         class->gradient_reduce_s = step->gradient_reduce_s;
         class->parameter_gather_s = step->parameter_gather_s;
         class->small_reduce_s = step->small_reduce_s;

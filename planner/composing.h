@@ -36,6 +36,7 @@ struct once_key {
     int number;  // ZeRO, negative where it scatters gradients once a step; or the micro-batch
     int sp, axis_count, cp_kind;
     int optimizer;  // where its states are
+    int recompute;  // where what happens once hangs on it
     int bucket_bytes;
     struct {
         int32_t size, stride;

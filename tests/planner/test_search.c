@@ -191,6 +191,23 @@ static void composed_prices_and_memory_are_those_of_the_whole_program(void **sta
     }
 }
 
+// With casts of weights that are kept, and beside frozen weights, the end of a step is not the same
+// whatever is recomputed.
+static void the_end_of_a_step_is_that_of_what_is_recomputed(void **state)
+{
+    struct err err = {0};
+    struct search_request casts = shipped(*state, "gpt2", "dgx-h100", 4096, 64);
+    casts.stack = stack_load(*state, "meshwright", &err);
+    casts.workload.precision = PRECISION_FP8;
+    check_composed(*state, &casts, 29);
+    struct search_request adapters = shipped(*state, "gpt2", "dgx-h100", 4096, 64);
+    adapters.stack = stack_load(*state, "fsdp2", &err);
+    int64_t lora = adapters_value((struct adapters){8, ADAPTERS_ALL});
+    pins_set(&adapters.pins, CHOICE_LORA, lora, lora);
+    check_composed(*state, &adapters, 29);
+    assert_string_equal(err.text, "");
+}
+
 // The pattern holds 2p - 1 micro-batches, what is searched under a limit 2p.
 static void a_stack_that_searches_zero_bubble_holds_up_to_its_limit(void **state)
 {
@@ -460,6 +477,7 @@ int main(void)
         cmocka_unit_test(pruned_and_exhaustive_search_find_the_same_plans),
         cmocka_unit_test(every_plan_passes_the_independent_checker),
         cmocka_unit_test(composed_prices_and_memory_are_those_of_the_whole_program),
+        cmocka_unit_test(the_end_of_a_step_is_that_of_what_is_recomputed),
         cmocka_unit_test(a_stack_that_searches_zero_bubble_holds_up_to_its_limit),
         cmocka_unit_test(inner_stages_and_shard_groups_are_asked),
         cmocka_unit_test(equal_requests_give_equal_plans),
