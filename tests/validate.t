@@ -105,10 +105,13 @@ sub schedule_of {
     return $words =~ /interleaved/ && ($row->{vpp} // 1) > 1 ? 'interleaved' : '1f1b';
 }
 
-# Of the release that the row ran, where the stack tells it apart.
+# Of the build or the release that the row ran, where the stack tells it apart.
 sub stack_of {
     my ($row) = @_;
     my $stack   = eval { $json->decode(text_of("cost_models/stacks/$row->{stack}.json")) };
+    my $software = $row->{software} // '';
+    my @builds = map { $_->{name} } @{ $stack->{builds} // [] };
+    return "$row->{stack}\@$software" if grep { $_ eq $software } @builds;
     my %is_kept = map { $_->{name} => 1 } @{ $stack->{releases} // [] };
     my ($of) = grep { $is_kept{$_} } map { m/^mbridge-(\d+\.\d+(?:\.\d+)?)/ ? $1 : () } $row->{id};
     return defined $of ? "$row->{stack}\@$of" : $row->{stack};
