@@ -336,11 +336,11 @@ static struct holding holding_of(const struct program *program, const struct sta
     return holding;
 }
 
-void memory_of_chunks(const struct program *of, const struct stack *stack, int stage,
+void memory_of_chunks(const struct program *whole, const struct stack *stack, int stage,
                       struct memory_in_flight *in_flight)
 {
     struct program room;
-    const struct program *program = program_at(of, stage, &room);
+    const struct program *program = program_at(whole, stage, &room);
     for (int i = 0; i < program->shape.chunk_count; i++) {
         int class = program->class_of[stage * program->shape.chunk_count + i];
         const struct program_chunk *chunk = &program->chunks[class];
@@ -467,11 +467,12 @@ static void offload_parts(const struct program *program, const struct stack *sta
     parts->nvme_bytes = (int64_t)tier_bytes[TIER_NVME];
 }
 
-struct memory_parts memory_of_stage(const struct program *of, const struct stack *stack, int stage)
+struct memory_parts memory_of_stage(const struct program *whole, const struct stack *stack,
+                                    int stage)
 {
-    assert(stage >= 0 && stage < of->shape.stage_count);
+    assert(stage >= 0 && stage < whole->shape.stage_count);
     struct program room;
-    const struct program *program = program_at(of, stage, &room);
+    const struct program *program = program_at(whole, stage, &room);
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
     const struct parameter_sums *sums = &holding.sums;

@@ -25,7 +25,7 @@ struct memory_parts {
     int64_t standing_bytes;          // of the buffers, what a framework keeps for good
 };
 
-struct memory_parts memory_of_stage(const struct program *program, const struct stack *stack,
+struct memory_parts memory_of_stage(const struct program *whole, const struct stack *stack,
                                     int stage);
 // Saved by one layer for one micro-batch, as the stack keeps it; of it the bytes of these classes
 // (1 << enum op_class), narrow ones in proportion.
@@ -53,7 +53,7 @@ struct memory_in_flight {
     double loss_bytes;     // all copies of the logits, of one micro-batch
 };
 // in_flight[chunk_count] of one stage; not of activations that are offloaded.
-void memory_of_chunks(const struct program *program, const struct stack *stack, int stage,
+void memory_of_chunks(const struct program *whole, const struct stack *stack, int stage,
                       struct memory_in_flight *in_flight);
 // The stage with the largest reserved_bytes.
 struct memory_parts memory_worst(const struct program *program, const struct stack *stack,

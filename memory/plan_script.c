@@ -369,12 +369,12 @@ static int count_tasks(const struct script_writing *writing)
     return count;
 }
 
-struct script *plan_script_stage(struct arena *arena, const struct program *of,
+struct script *plan_script_stage(struct arena *arena, const struct program *whole,
                                  const struct stage_graph *graph, int stage, const int *order,
                                  const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
                                  const struct step_rules *rules)
 {
-    const struct program *program = program_at(of, stage, ARENA_NEW(arena, struct program, 1));
+    const struct program *program = program_at(whole, stage, ARENA_NEW(arena, struct program, 1));
     int rounds = program->shape.micro_batch_count / graph->micro_batches;
     assert(rounds * graph->micro_batches == program->shape.micro_batch_count);
     assert((rounds == 1 || program->shape.stage_count == 1) && "places are held");

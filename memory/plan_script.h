@@ -8,7 +8,7 @@
 // The script of one stage. `graph` holds every micro-batch of the step (stage_graph_of), or,
 // without a pipeline, so many that it is repeated; it may be that of a stage that is alike. `order`
 // and `offsets` are those of a schedule of it. Lives in `arena`.
-struct script *plan_script_stage(struct arena *arena, const struct program *program,
+struct script *plan_script_stage(struct arena *arena, const struct program *whole,
                                  const struct stage_graph *graph, int stage, const int *order,
                                  const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
                                  const struct step_rules *rules);

@@ -299,11 +299,11 @@ static void count_tasks(const struct summing *summing, const struct program_chun
     }
 }
 
-struct step_end step_end_of(const struct program *of, const struct program_chunk *chunk,
+struct step_end step_end_of(const struct program *whole, const struct program_chunk *chunk,
                             const struct step_rules *rules)
 {
     struct program room;
-    const struct program *program = program_of_chunk(of, chunk, &room);
+    const struct program *program = program_of_chunk(whole, chunk, &room);
     struct step_end end = {.group_count = 0};
     struct summing summing = {.program = program, .end = &end};
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)

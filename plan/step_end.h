@@ -84,7 +84,7 @@ bool step_streams(const struct workload *workload);
 bool step_goes_by_bucket(const struct program *program);
 bool step_has_rooms(const struct program *program);
 
-struct step_end step_end_of(const struct program *program, const struct program_chunk *chunk,
+struct step_end step_end_of(const struct program *whole, const struct program_chunk *chunk,
                             const struct step_rules *rules);
 
 // Axes of data parallelism that may reduce a gradient of this kind, and those of them that split

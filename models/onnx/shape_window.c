@@ -157,7 +157,7 @@ bool shape_conv(const struct onnx_model *model, struct onnx_call *call)
     const struct onnx_value *input = call_input(model, call, 0);
     const struct onnx_value *weight = call_input(model, call, 1);
     struct onnx_window window = {0};
-    int64_t group = attribute_int(call, "group", 1), dims[RANK_MOST];
+    int64_t group = attribute_int(call, "group", 1), dims[RANK_MOST] = {0};
     if (!read_weight(model, call, &window)) return false;
     if (group < 1 || input->dims[1] % group != 0 || weight->dims[0] % group != 0 ||
         weight->dims[1] != input->dims[1] / group) {
