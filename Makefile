@@ -490,7 +490,8 @@ check_draws: check_deps
 
 # Everything that is read, kept in memory or run by ranks; not what reads sources, looks at pages,
 # installs, asks the same code once more or counts for long in one loop. Warnings are those of the
-# plain builds: with sanitizers gcc has false ones.
+# plain builds: with sanitizers gcc has false ones. Kernels of CUDA are those of the emulation: nvcc
+# makes the same whatever gcc is told.
 UNSANITIZED_SCRIPTS = adding calibrate_cuda cuda_resources gpu_bundle gpu_run install joined \
                       kernels_account layers links local names no_cuda output readme report \
                       restart run_nodes schema schemas strategy terminal tidy validate wasm \
@@ -501,7 +502,7 @@ SANITIZED = $(filter-out $(UNSANITIZED_SCRIPTS:%=tests/%.t) \
                 $(UNSANITIZED_PROGRAMS:%=$(BUILD)/tests/test_%),$(TESTS) $(SCRIPTS))
 check_sanitized: check_deps
 	@$(QUIET_MAKE) BUILD=build/san SANITIZE='-fsanitize=address,undefined $(STRICT)' \
-	    CFLAGS='-O1 -g1' WARNINGS=-w sanitized
+	    CFLAGS='-O1 -g1' WARNINGS=-w HAVE_NVCC= HAVE_NCCL= sanitized
 sanitized: test_programs
 	@$(PROVE) $(SANITIZED)
 
