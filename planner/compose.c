@@ -272,7 +272,7 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
 static bool once_hangs_on_recompute(const struct composer *composer,
                                     const struct parallel *parallel)
 {
-    return precision_bytes(composer->request->workload.precision) < 2 || parallel->lora.rank > 0;
+    return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0;
 }
 
 // By class of the division that it is made for: *of.

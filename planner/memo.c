@@ -108,6 +108,13 @@ struct memo *memo_new(struct arena *arena, struct arena *scratch,
     return memo;
 }
 
+bool memo_keeps_casts(const struct memo *memo)
+{
+    const struct search_request *request = memo->request;
+    return precision_bytes(request->workload.precision) < 2 &&
+           joins_are_executed(stack_joins(request->stack));
+}
+
 const struct price_context *memo_context(const struct memo *memo)
 {
     return &memo->context;
@@ -404,11 +411,7 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     // Kinds of context parallelism differ in attention alone.
     if (entry->attention_cores >> kind & 1) key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
-    // What of our own stack is cast once a step, micro-batches find where they gather nothing.
-    const struct search_request *request = memo->request;
-    bool keeps_casts = precision_bytes(request->workload.precision) < 2 &&
-                       joins_are_executed(stack_joins(request->stack));
-    bool is_inside = graph->blocks[kind].input_count > 0 && !keeps_casts;
+    bool is_inside = graph->blocks[kind].input_count > 0 && !memo_keeps_casts(memo);
     key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
         const struct mesh_axis *axis = &mesh->axes[i];

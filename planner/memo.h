@@ -26,6 +26,9 @@ enum sharding memo_sharding(const struct parallel *parallel);
 struct memo;
 struct memo *memo_new(struct arena *arena, struct arena *scratch,
                       const struct search_request *request);
+// Whether weights are cast once a step (our own stack in fp8): micro-batches find the casts where
+// they gather nothing and every product of a weight can read one of them.
+bool memo_keeps_casts(const struct memo *memo);
 const struct price_context *memo_context(const struct memo *memo);
 const struct search_request *memo_request(const struct memo *memo);
 
