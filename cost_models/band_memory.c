@@ -131,16 +131,23 @@ const struct band *bands_selected(const struct bands *bands, const struct band *
     return bands->selected ? &bands->selected[band - bands->rows] : band;
 }
 
+// With rows of its own.
+static struct bands *copy_of(struct arena *arena, const struct bands *bands)
+{
+    struct bands *out = ARENA_NEW(arena, struct bands, 1);
+    *out = *bands;
+    out->rows = ARENA_NEW(arena, struct band, bands->count);
+    memcpy(out->rows, bands->rows, (size_t)bands->count * sizeof *out->rows);
+    return out;
+}
+
 const struct bands *bands_anchored(struct arena *arena, const struct bands *bands)
 {
     const struct anchored_band *anchored = &bands->anchored;
     if (anchored->row_count == 0) return bands;
-    struct bands *out = ARENA_NEW(arena, struct bands, 1);
-    *out = *bands;
-    out->rows = ARENA_NEW(arena, struct band, bands->count);
+    struct bands *out = copy_of(arena, bands);
     for (int i = 0; i < bands->count; i++) {
         struct band *row = &out->rows[i];
-        *row = bands->rows[i];
         row->low_ratio = fmax(row->low_ratio, anchored->low_ratio);
         row->high_ratio = fmin(row->high_ratio, anchored->high_ratio);
         row->was_datasheet = band_is_datasheet(row);
@@ -154,12 +161,12 @@ const struct bands *bands_unfitted(struct arena *arena, const struct bands *band
 {
     const struct anchored_band *unfitted = &bands->unfitted;
     if (unfitted->row_count == 0) return bands;
-    struct bands *out = ARENA_NEW(arena, struct bands, 1);
-    *out = *bands;
-    out->rows = ARENA_NEW(arena, struct band, bands->count);
+    struct bands *out = copy_of(arena, bands);
     for (int i = 0; i < bands->count; i++) {
         struct band *row = &out->rows[i];
-        *row = bands->rows[i];
+        bool is_wider =
+            row->low_ratio <= unfitted->low_ratio && row->high_ratio >= unfitted->high_ratio;
+        if (is_wider) continue;  // and says where that comes from
         row->low_ratio = fmin(row->low_ratio, unfitted->low_ratio);
         row->high_ratio = fmax(row->high_ratio, unfitted->high_ratio);
         row->source = unfitted->source;
