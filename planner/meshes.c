@@ -156,6 +156,48 @@ static bool seek(struct giving *giving, const struct pins *pins, struct search_r
     return true;
 }
 
+// Choices that meshes of their own make others good: where stages have dp that the seed had none
+// of, shards; where a stage splits the sequences of a micro-batch, more of them.
+static bool try_value(struct giving *giving, struct candidate *best, enum choice choice,
+                      int64_t value)
+{
+    struct parallel parallel = best->parallel;
+    struct candidate played;
+    if (choice_value(&parallel, choice) == value) return false;
+    if (!pins_allow(&giving->split.request->pins, choice, value)) return false;
+    choice_put(&parallel, choice, value);
+    if (!uneven_play(&giving->split, &parallel, &played)) return false;
+    if (candidate_compare(giving->ranking.objective, &played, best) >= 0) return false;
+    *best = played;
+    best->parallel = parallel_copy(giving->arena, &played.parallel);
+    return true;
+}
+
+static bool better_once(struct giving *giving, struct candidate *best)
+{
+    enum { ZERO_LAST = 3 };
+    const struct parallel *parallel = &best->parallel;
+    int64_t each = giving->split.request->workload.global_batch / parallel->degree[AXIS_DP];
+    int size = parallel->micro_batch;
+    bool is_better = size * 2 <= each && each % (size * 2) == 0 &&
+                     try_value(giving, best, CHOICE_MICRO_BATCH, size * 2);
+    if (size % 2 == 0) is_better |= try_value(giving, best, CHOICE_MICRO_BATCH, size / 2);
+    for (int zero = 0; zero <= ZERO_LAST; zero++)
+        is_better |= try_value(giving, best, CHOICE_ZERO, zero);
+    is_better |= try_value(giving, best, CHOICE_SP, !best->parallel.sp);
+    return is_better;
+}
+
+static void better(struct giving *giving, struct candidate *best)
+{
+    enum { ROUNDS_MOST = 16 };
+    uneven_climb(&giving->split, best);
+    for (int i = 0; i < ROUNDS_MOST && better_once(giving, best); i++) {
+        if (search_should_stop(giving->split.request)) return;
+        uneven_climb(&giving->split, best);
+    }
+}
+
 static void pin_one(struct pins *pins, enum choice choice, int64_t value)
 {
     if (!pins_get(pins, choice).set && pins_allow(pins, choice, value))
@@ -232,10 +274,16 @@ static void take_best(struct giving *giving, const struct search_request *reques
 {
     int wanted = request->top > 0 ? request->top : 1;
     const struct ranking *ranking = &giving->ranking;
-    result->best_count = wanted < ranking->count ? wanted : ranking->count;
-    result->best = ARENA_NEW(giving->arena, struct candidate, result->best_count);
-    for (int i = 0; i < result->best_count; i++)
-        result->best[i] = candidate_copy(giving->arena, &ranking->items[i]);
+    result->best = ARENA_NEW(giving->arena, struct candidate, wanted);
+    result->best_count = 0;
+    for (int i = 0; i < ranking->count && result->best_count < wanted; i++) {
+        // Plans that were made better may have become one.
+        const struct candidate *plan = &ranking->items[i];
+        bool is_new =
+            result->best_count == 0 ||
+            candidate_compare(ranking->objective, &result->best[result->best_count - 1], plan) != 0;
+        if (is_new) result->best[result->best_count++] = candidate_copy(giving->arena, plan);
+    }
     result->considered_count += giving->split.played_count;
     result->priced_count += giving->split.played_count;
     result->cut_count = 0;
@@ -260,7 +308,7 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
                                               : seek_pinned(&giving, result, err);
     if (!done) return false;
     for (int i = 0; i < CLIMBERS && i < giving.ranking.count; i++)
-        uneven_climb(&giving.split, &giving.ranking.items[i]);
+        better(&giving, &giving.ranking.items[i]);
     ranking_sort(&giving.ranking);
     answer->played_count = giving.split.played_count;
     if (giving.ranking.count > 0) {

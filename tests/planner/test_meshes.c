@@ -76,6 +76,34 @@ static void pinned_meshes_have_the_layers_of_the_best_of_all_splits(void **state
     assert_true(answer.has_alike && answer.alike_s > result.best[0].cost.step_s);
 }
 
+// A stage with dp of its own can shard what the seed, which had none, could not.
+static void no_plan_beside_the_best_is_faster(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-7b");
+    request.pins.stage_tp = (const int[]){4, 2};
+    request.pins.stage_tp_count = 2;
+    struct meshes_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    const struct parallel *best = &result.best[0].parallel;
+    struct uneven_split split = {*state, &request, 0};
+    int played_count = 0;
+    for (int size = 1; size <= 32; size *= 2) {
+        for (int zero = 0; zero < 4; zero++) {
+            struct parallel beside = *best;
+            struct candidate played;
+            bool is_beside = (size == best->micro_batch) != (zero == best->zero);
+            bool is_near = size * 2 >= best->micro_batch && size <= best->micro_batch * 2;
+            if (!is_beside || !is_near) continue;
+            beside.micro_batch = size;
+            beside.zero = zero;
+            if (!uneven_play(&split, &beside, &played)) continue;
+            played_count++;
+            assert_true(played.cost.step_s >= result.best[0].cost.step_s * (1 - 1e-9));
+        }
+    }
+    assert_true(played_count > 1);
+}
+
 static void a_search_of_meshes_is_never_worse(void **state)
 {
     struct search_request request = request_of(*state, "gpt2-large"), with = request;
@@ -150,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pinned_meshes_have_the_layers_of_the_best_of_all_splits),
+        cmocka_unit_test(no_plan_beside_the_best_is_faster),
         cmocka_unit_test(a_search_of_meshes_is_never_worse),
         cmocka_unit_test(slow_links_get_less_of_tp),
         cmocka_unit_test(what_cannot_be_is_refused),
