@@ -1,6 +1,7 @@
 #include "planner/compose.h"
 
 #include "cost_models/offload.h"
+#include "plan/step_end.h"
 #include "planner/choice.h"
 #include "planner/composing.h"
 
@@ -16,6 +17,7 @@ struct composer *composer_new(struct arena *arena, struct arena *scratch, struct
     composer->memo = memo;
     composer->request = memo_request(memo);
     composer->divisions.arena = composer->balances.arena = composer->moments.arena = arena;
+    composer->divisions.streams = step_streams(&composer->request->workload);
     composer->answers.arena = arena;
     composer->onces.key_bytes = sizeof(struct once_key);
     composer->recompute_values[0] = recompute_value(RECOMPUTE_NONE, 0);

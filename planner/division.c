@@ -7,7 +7,26 @@
 struct division_class {
     int first, last;                                   // holds the embedding / the head
     int counts[DIVISION_BAND_MAX][DIVISION_KIND_MAX];  // blocks of each kind, by band
+    struct division_block *blocks;                     // in order, where that counts
+    int block_count;
 };
+
+struct division_block {
+    int band, kind;
+};
+
+// Whether blocks of a kind stand behind those of another, as dense layers and those of experts that
+// take turns do.
+static bool takes_turns(const struct graph *graph)
+{
+    bool is_over[DIVISION_KIND_MAX] = {false};
+    for (int i = 1; i < graph->sequence_count; i++) {
+        if (graph->sequence[i] == graph->sequence[i - 1]) continue;
+        is_over[graph->sequence[i - 1]] = true;
+        if (is_over[graph->sequence[i]]) return true;
+    }
+    return false;
+}
 
 static bool is_layer(const struct graph *graph, int position)
 {
@@ -26,10 +45,11 @@ static int band_of(struct division *division, bool recomputed, unsigned moved)
 }
 
 // The counts of one chunk. `layers` of its stage are recomputed; `*before` counts those of its
-// earlier chunks, and grows by those of this one.
+// earlier chunks, and grows by those of this one. `blocks`: room for its own; NULL: counts will do.
 static struct division_class class_from(struct division *division, const struct graph *graph,
                                         const struct chunk_span *span,
-                                        const struct offload *offload, int layers, int *before)
+                                        const struct offload *offload, int layers, int *before,
+                                        struct division_block *blocks)
 {
     struct division_class class = {0};
     for (int i = span->first; i < span->first + span->count; i++) {
@@ -40,7 +60,9 @@ static struct division_class class_from(struct division *division, const struct 
             ++*before;
         }
         class.counts[band][graph->sequence[i]]++;
+        if (blocks) blocks[class.block_count++] = (struct division_block){band, graph->sequence[i]};
     }
+    class.blocks = blocks;
     class.first = span->count > 0 && span->first == 0;
     class.last = span->count > 0 && span->first + span->count == graph->sequence_count;
     return class;
@@ -51,7 +73,11 @@ static bool same_class(const struct division *division, const struct division_cl
                        const struct division_class *b)
 {
     size_t bytes = (size_t)division->band_count * sizeof *a->counts;
-    return a->first == b->first && a->last == b->last && memcmp(a->counts, b->counts, bytes) == 0;
+    bool is_same = a->first == b->first && a->last == b->last && a->block_count == b->block_count &&
+                   memcmp(a->counts, b->counts, bytes) == 0;
+    return is_same &&
+           (a->block_count == 0 ||
+            memcmp(a->blocks, b->blocks, (size_t)a->block_count * sizeof *a->blocks) == 0);
 }
 
 static int class_find(struct divisions *divisions, struct division *division,
@@ -99,9 +125,14 @@ static void add_stage(struct divisions *divisions, struct division *division,
                       const struct offload *offload, int layers)
 {
     int before = 0;
+    bool is_ordered =
+        (divisions->streams || offload_moves_gradients(offload)) && takes_turns(graph);
     for (int chunk = 0; chunk < division->chunk_count; chunk++) {
         const struct chunk_span *span = &spans[chunk];
-        struct division_class class = class_from(division, graph, span, offload, layers, &before);
+        struct division_block *blocks =
+            is_ordered ? ARENA_NEW(divisions->arena, struct division_block, span->count) : NULL;
+        struct division_class class =
+            class_from(division, graph, span, offload, layers, &before, blocks);
         division->class_of[stage * division->chunk_count + chunk] =
             class_find(divisions, division, &class);
         for (int i = span->first; i < span->first + span->count; i++) {
@@ -113,14 +144,31 @@ static void add_stage(struct divisions *divisions, struct division *division,
     }
 }
 
+static void add_in_order(struct arena *arena, const struct division *division,
+                         const struct division_class *class, struct program_chunk *chunk)
+{
+    chunk->uses = ARENA_NEW(arena, struct block_use, class->block_count);
+    for (int i = 0; i < class->block_count; i++) {
+        const struct division_block *block = &class->blocks[i];
+        const struct division_band *band = &division->bands[block->band];
+        bool repeats = i > 0 && memcmp(block, block - 1, sizeof *block) == 0;
+        struct block_use use = {2 * block->kind + band->recomputed, 1, band->moved};
+        if (repeats)
+            chunk->uses[chunk->use_count - 1].count++;
+        else
+            chunk->uses[chunk->use_count++] = use;
+    }
+}
+
 static void add_uses(struct divisions *divisions, struct division *division, int index)
 {
     struct arena *arena = divisions->arena;
     const struct division_class *class = &divisions->classes[index];
     struct program_chunk *chunk = &division->chunks[index];
-    chunk->uses = ARENA_NEW(arena, struct block_use, division->band_count * division->kind_count);
     chunk->first = class->first;
     chunk->last = class->last;
+    if (class->blocks) return add_in_order(arena, division, class, chunk);
+    chunk->uses = ARENA_NEW(arena, struct block_use, division->band_count * division->kind_count);
     for (int at = 0; at < division->kind_count * division->band_count; at++) {
         int kind = at / division->band_count, band = at % division->band_count;
         const struct division_band *of = &division->bands[band];
@@ -188,8 +236,9 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     struct division *division = division_make(divisions, graph, parallel, layers);
     int *base_class = ARENA_NEW(divisions->arena, int, division->class_count);
     struct parallel plain = *parallel;
-    plain.offload = (struct offload){0};
-    bool is_plain = layers == 0 && key.moved == 0;
+    // Gradients that leave do so in buckets, whose blocks are in order.
+    plain.offload = (struct offload){.gradients = parallel->offload.gradients};
+    bool is_plain = layers == 0 && key.moved == offload_value(&plain.offload);
     division->base = is_plain ? division : division_get(divisions, graph, &plain, 0);
     for (int i = 0; i < division->stage_count * division->chunk_count; i++) {
         base_class[division->class_of[i]] = division->base->class_of[i];

@@ -4,7 +4,9 @@
 
 // How the blocks of a model are divided over stages and chunks, as counts: what a chunk costs does
 // not depend on the order of its blocks. Chunks with equal counts are one class. The same for every
-// micro-batch and ZeRO stage, so one division serves many plans.
+// micro-batch and ZeRO stage, so one division serves many plans. Only where gradients go bucket by
+// bucket, which are of whole blocks in order, and kinds of blocks take turns, equal classes have
+// equal blocks in order.
 
 enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
 
@@ -38,9 +40,10 @@ struct division {
     int head_count;
 };
 
-// Divisions made so far. Starts as {.arena = arena}; holds those of one model.
+// Divisions made so far. Starts as {.arena = arena, .streams = ...}; holds those of one model.
 struct divisions {
     struct arena *arena;
+    bool streams;  // buckets of gradients are updated as they come (plan/step_end.h)
     struct index index;
     struct division_class *classes;  // room to make one in
     int class_capacity;

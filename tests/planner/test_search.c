@@ -205,6 +205,10 @@ static void the_end_of_a_step_is_that_of_what_is_recomputed(void **state)
     int64_t lora = adapters_value((struct adapters){8, ADAPTERS_ALL});
     pins_set(&adapters.pins, CHOICE_LORA, lora, lora);
     check_composed(*state, &adapters, 29);
+    // Buckets of whole blocks, where dense layers and those of experts take turns.
+    struct search_request turns = shipped(*state, "switch-base-8", "dgx-h100", 512, 64);
+    turns.workload.unclipped = true;
+    check_composed(*state, &turns, 29);
     assert_string_equal(err.text, "");
 }
 
