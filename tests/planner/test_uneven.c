@@ -131,6 +131,26 @@ static void what_is_pinned_is_kept_and_alike_devices_are_left_to_the_search(void
     assert_false(answer.is_asked);
 }
 
+// Stage 5 on the slow node needs most bytes, a stage of the fast one has least left.
+static void the_stage_with_least_left_may_need_less_than_another(void **state)
+{
+    struct search_request request = request_of(*state, 8, 8, 96);
+    struct err err = {0};
+    request.model = model_load(*state, "gpt3-1.3b", NULL, NULL, &err);
+    request.stack = stack_load(*state, "xla", &err);
+    assert_string_equal(err.text, "");
+    request.workload.seq_len = 1000;
+    request.pins = pins_none();
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    pins_set(&request.pins, CHOICE_PP, 8, 8);
+    pins_set(&request.pins, CHOICE_VPP, 2, 2);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 4, 4);
+    struct search_result result = {0};
+    assert_true(search_plans(*state, &request, &result, &err));
+    assert_int_equal(result.status, SEARCH_FEASIBLE);
+    assert_true(result.best[0].worst_stage < 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +158,7 @@ int main(void)
         cmocka_unit_test(layers_are_those_of_the_best_of_all_splits),
         cmocka_unit_test(a_node_of_each_beats_either_and_an_even_split),
         cmocka_unit_test(what_is_pinned_is_kept_and_alike_devices_are_left_to_the_search),
+        cmocka_unit_test(the_stage_with_least_left_may_need_less_than_another),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
