@@ -118,8 +118,8 @@ static struct value value_of(struct finding *finding, const int *choice)
     return value;
 }
 
-// A problem as text, which its reader checks: numbers are tenths of a nanosecond and bytes above
-// the least of their node or edge.
+// A problem as text, which its reader checks: numbers are tenths of a nanosecond (of steps past a
+// second 1e-10 of the table's) and bytes above the least of their node or edge.
 struct problem {
     struct finding *finding;
     struct value table;
@@ -138,21 +138,19 @@ static double more_s(const struct problem *problem, const struct value *value)
     return value->is_legal ? value->step_s - problem->table.step_s : INFINITY;
 }
 
-static const char *number(struct arena *arena, double value, double least)
+static const char *numbers(const struct problem *problem, const double *values, int count)
 {
-    static const double PER_UNIT = 1e10;
-    if (isinf(value)) return arena_print(arena, "%lld", (long long)STRATEGY_FORBIDDEN);
-    return arena_print(arena, "%lld", llround((value - least) * PER_UNIT));
-}
-
-static const char *numbers(struct arena *arena, const double *values, int count)
-{
-    double least = INFINITY;
+    static const double UNIT = 1e-10, MOST = 1e14;  // of what is no choice, 10,000 steps
+    struct arena *arena = problem->finding->scratch;
+    double least = INFINITY, unit = UNIT * fmax(1, problem->table.step_s);
     const char *text = "[";
     for (int i = 0; i < count; i++)
         least = fmin(least, values[i]);
-    for (int i = 0; i < count; i++)
-        text = arena_print(arena, "%s%s%s", text, i ? "," : "", number(arena, values[i], least));
+    for (int i = 0; i < count; i++) {
+        double units = (values[i] - least) / unit;
+        long long number = units < MOST ? llround(units) : STRATEGY_FORBIDDEN;
+        text = arena_print(arena, "%s%s%lld", text, i ? "," : "", number);
+    }
     return arena_print(arena, "%s]", text);
 }
 
@@ -162,7 +160,7 @@ static const char *node_costs(struct problem *problem, int n)
     int count = problem->finding->nodes[problem->nodes[n]].count;
     for (int c = 0; c < count; c++)
         costs[c] = more_s(problem, single_of(problem, n, c));
-    return numbers(problem->finding->scratch, costs, count);
+    return numbers(problem, costs, count);
 }
 
 // Bytes over the least of the node; that goes off the limit.
@@ -206,7 +204,7 @@ static const char *edge_costs(struct problem *problem, int a, int b)
             *cost = both.is_legal ? more_s(problem, &both) - apart : INFINITY;
         }
     }
-    return numbers(finding->scratch, costs, first->count * second->count);
+    return numbers(problem, costs, first->count * second->count);
 }
 
 static void ask_singles(struct problem *problem)

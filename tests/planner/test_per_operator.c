@@ -117,11 +117,25 @@ static void one_rank_of_tp_has_one_layout(void **state)
     arena_free(&scratch);
 }
 
+// Costs of a step of weeks are within what problems may hold.
+static void a_step_may_take_weeks(void **state)
+{
+    struct evaluation_request request = request_of(*state, "gpt2", "dgx-a100-80g", 4, 4, true);
+    struct arena scratch = {0};
+    struct per_operator short_step = per_operator_find(*state, &scratch, &request);
+    request.workload.global_batch <<= 22;
+    struct per_operator found = per_operator_find(*state, &scratch, &request);
+    assert_true(found.table_s > 1e5 && found.found_s < found.table_s);
+    assert_int_equal(found.parallel.layout_count, short_step.parallel.layout_count);
+    arena_free(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_drawn_layouts_are_faster_than_what_is_found),
         cmocka_unit_test(one_rank_of_tp_has_one_layout),
+        cmocka_unit_test(a_step_may_take_weeks),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
