@@ -94,15 +94,6 @@ static bool search_count(struct arena *arena, const struct search_request *reque
     return search_plans(arena, &fewer, result, &refused) && result->best_count > 0;
 }
 
-// What is wrong whatever the count.
-static bool check_request(const struct search_request *request, struct err *err)
-{
-    enum precision precision = request->workload.precision;
-    return pins_check(&request->pins, err) &&
-           cluster_check_precision(request->cluster, precision, err) &&
-           stack_check_precision(request->stack, precision, err);
-}
-
 static bool is_before(const struct search_result *a, int a_gpus, const struct search_result *b,
                       int b_gpus)
 {
@@ -168,7 +159,7 @@ bool idle_search(struct arena *arena, const struct search_request *request,
     struct err refused = {0};
     struct arena work = {0};
     *answer = (struct idle_answer){.cluster = request->cluster, .searched_count = 1};
-    if (!check_request(request, err)) return false;
+    if (!search_check_request(request, err)) return false;
     bool done = search_plans(arena, request, result, &refused);
     if (!done && refused.kind != ERR_USAGE) {
         return err_set(err, refused.kind, "%s", refused.text);
@@ -277,7 +268,7 @@ struct idle_hint idle_hint(const struct search_request *request, double best_s)
     int count = is_even(request) ? 0 : hint_counts(request, most, counts);
     struct err refused = {0};
     if (count == 0 || request->objective == OBJECTIVE_MEMORY) return hint;
-    if (!check_request(request, &refused)) return hint;
+    if (!search_check_request(request, &refused)) return hint;
     struct search_request quick = *request;
     quick.exhaustive = false;
     struct bound_facts facts = facts_of(&quick);

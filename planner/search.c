@@ -65,7 +65,7 @@ static bool check_model(const struct search_request *request, struct adapters lo
     return is_right;
 }
 
-static bool check_request(const struct search_request *request, struct err *err)
+bool search_check_request(const struct search_request *request, struct err *err)
 {
     enum precision precision = request->workload.precision;
     assert(request->workload.seq_len > 0 && request->workload.global_batch > 0);
@@ -88,8 +88,8 @@ static bool check_request(const struct search_request *request, struct err *err)
            check_model(request, parallel.lora, err);
 }
 
-// The search asks for most bytes, the answer for the least that is left, which is another stage's on
-// unlike devices.
+// The search asks for most bytes, the answer for the least that is left, which is another stage's
+// on unlike devices.
 static int64_t most_reserved_bytes(const struct evaluation *evaluation)
 {
     int64_t most_bytes = 0;
@@ -322,7 +322,7 @@ bool search_plans(struct arena *arena, const struct search_request *request,
 {
     double start_s = clock_s();
     *result = (struct search_result){0};
-    if (!check_request(request, err)) return false;
+    if (!search_check_request(request, err)) return false;
     struct search search = {.arena = arena, .request = request, .result = result};
     bool ok = search_space(&search, err);
     arena_free(&search.scratch);

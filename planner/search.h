@@ -139,6 +139,9 @@ struct search_result {
     double search_s;  // clock; never written to a file
 };
 
+// What is wrong with a request whatever the number of GPUs: false and ERR_USAGE.
+MUST_CHECK bool search_check_request(const struct search_request *request, struct err *err);
+
 // The result lives in `arena`. False and ERR_USAGE when the pins contradict each other or the
 // model.
 MUST_CHECK bool search_plans(struct arena *arena, const struct search_request *request,

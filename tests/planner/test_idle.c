@@ -178,6 +178,12 @@ static void a_pinned_layout_is_answered_on_as_many_as_it_has(void **state)
     assert_false(idle_search(*state, &request, &answer, &result, &err));
     assert_int_equal(err.kind, ERR_USAGE);
     assert_int_equal(idle_hint(&request, INFINITY).gpus, 0);
+    // Nor where no count could have one: adapters beside the delta rule.
+    request = request_of(*state, "qwen3.5-9b", "dgx-h100", 2048, 64);
+    request.cluster = idle_cluster(*state, request.cluster, 3);
+    int64_t lora = adapters_value((struct adapters){8, ADAPTERS_ALL});
+    pins_set(&request.pins, CHOICE_LORA, lora, lora);
+    assert_int_equal(idle_hint(&request, INFINITY).gpus, 0);
 }
 
 static void a_hint_is_true_and_not_given_of_good_counts(void **state)
