@@ -311,6 +311,12 @@ static void put_gradients(struct lowering *low, int index)
     }
 }
 
+// Frozen weights that no gradient goes through have forward operators alone.
+static bool block_is_differentiated(const struct block *block)
+{
+    return block->op_count > 0 && block->ops[block->op_count - 1].phase != PHASE_FORWARD;
+}
+
 static void lower_backward(struct lowering *low)
 {
     const struct block *block = low->block;
@@ -321,9 +327,9 @@ static void lower_backward(struct lowering *low)
     // Shards are gathered whether or not backward reads them, as software does; nothing is fetched
     // for nobody.
     bool moves = offload_moves_parameters(&low->request->parallel->offload);
-    bool is_nothing = block->op_count == low->facts->forward_op_count;  // frozen, with no gradient
-    if (!is_nothing && (!moves || reads_weights_again(low))) lowering_gather_parameters(low);
-    if (!is_nothing) recompute_whole(low);
+    bool is_differentiated = block_is_differentiated(block);
+    if (is_differentiated && (!moves || reads_weights_again(low))) lowering_gather_parameters(low);
+    if (is_differentiated) recompute_whole(low);
     bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE ||
                         low->request->recompute == RECOMPUTE_PER_OP;
     for (int o = low->facts->forward_op_count; o < block->op_count; o++) {
@@ -383,7 +389,6 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
                                      const struct block_program *whole)
 {
     enum { INSTRS_FIRST = 8 };
-    assert(whole->phase_first[PHASE_WEIGHT] > whole->phase_first[PHASE_BACKWARD]);
     struct lowering low = {
         .arena = arena,
         .request = request,
@@ -404,7 +409,7 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     begin_phase(&low, PHASE_FORWARD);
     lowering_gather_parameters(&low);
     begin_phase(&low, PHASE_BACKWARD);
-    lowering_gather_parameters(&low);
+    if (block_is_differentiated(whole->block)) lowering_gather_parameters(&low);
     begin_phase(&low, PHASE_WEIGHT);
     lowering_scatter_gradients(&low);
     program->phase_first[PHASE_COUNT] = program->instr_count;
