@@ -254,6 +254,20 @@ static struct compute_cost price_product(const struct compute_context *context,
     };
 }
 
+// Where tensor ranks share each expert, what its rows are sorted among: all that those ranks hold
+// together, behind the gather.
+static double sorted_rows_bytes(const struct compute_context *context,
+                                const struct block_program *program)
+{
+    double bytes = 0;
+    for (int i = 0; i < program->instr_count && context->stack->splits_experts_as_tp; i++) {
+        const struct instr *instr = &program->instrs[i];
+        bool is_of_rows = instr->collective && instr->parent == AXIS_ETP && !instr->parameter;
+        if (is_of_rows) bytes = fmax(bytes, (double)instr->bytes);
+    }
+    return bytes;
+}
+
 // The rows of experts, gathered from or added up to their tokens, and sorted by expert: kernels of
 // their own, which no chain takes in.
 static struct compute_cost price_permutation(const struct compute_context *context,
@@ -268,7 +282,8 @@ static struct compute_cost price_permutation(const struct compute_context *conte
     // A token is read for each of its rows.
     if (instr->kind == OP_DISPATCH) read_bytes = fmax(read_bytes, rows_bytes);
     double passes = context->stack->permute_passes;
-    double more_bytes = fmax(passes - 1, 0) * 2 * rows_bytes;
+    double sorted_bytes = fmax(rows_bytes, sorted_rows_bytes(context, program));
+    double more_bytes = fmax(passes - 1, 0) * 2 * sorted_bytes;
     double memory_s = stream_s(context, read_bytes + (double)instr->write_bytes + more_bytes);
     double gap_s = context->device->launch_latency_s * fmax(passes, 1);
     return (struct compute_cost){

@@ -36,6 +36,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct stack, adapters)},
     {JSON_OPT_BOOL(struct stack, stages_by_flop)},
     {JSON_OPT_BOOL(struct stack, fills_pipeline)},
+    {JSON_OPT_BOOL(struct stack, splits_experts_as_tp)},
     {JSON_ANY("overlap")},
     {JSON_ANY("overlap_default")},
     {JSON_OPT_ANY("exposed_zero_stages")},

@@ -107,7 +107,8 @@ struct stack {
                           // otherwise
     bool fills_pipeline;  // a step has no fewer micro-batches than stages behind the first; with
                           // fewer the software ends (nanotron, PipelineEngine)
-    unsigned overlap;     // mask of enum overlap it can do
+    bool splits_experts_as_tp;  // experts take the tensor ranks as all else does: etp is tp
+    unsigned overlap;           // mask of enum overlap it can do
     unsigned overlap_default;
     unsigned exposed_zero_stages;    // ZeRO stages whose gradients are reduced behind the last
                                      // backward pass, whatever the overlap
@@ -350,6 +351,10 @@ bool stack_accumulates(const struct stack *stack, const struct parallel *paralle
 // Whether the software takes so few micro-batches a step. ERR_USAGE.
 MUST_CHECK bool stack_check_rounds(const struct stack *stack, int stage_count,
                                    int64_t micro_batch_count, struct err *err);
+
+// Whether the software splits experts so. ERR_USAGE.
+MUST_CHECK bool stack_check_experts(const struct stack *stack, int64_t expert_count, int tp,
+                                    int etp, struct err *err);
 
 // Whether the stack can run these choices; else a reason in `arena`:
 // "stack megatron-2021 has no zero stage 3". Without `why` nothing is worded, and `arena` may be

@@ -232,6 +232,14 @@ bool stack_check_rounds(const struct stack *stack, int stage_count, int64_t micr
                    stage_count, stack->name, (long long)micro_batch_count);
 }
 
+bool stack_check_experts(const struct stack *stack, int64_t expert_count, int tp, int etp,
+                         struct err *err)
+{
+    if (!stack->splits_experts_as_tp || expert_count == 0 || etp == tp) return true;
+    return err_set(err, ERR_USAGE, "--etp %d: stack %s splits experts as all else, by tp %d", etp,
+                   stack->name, tp);
+}
+
 bool stack_can_run(const struct stack *stack, const struct parallel *parallel, struct arena *arena,
                    const char **why)
 {

@@ -132,6 +132,8 @@ void space_add_meshes(struct space *space, const struct space_graphs *graphs);
 bool space_find_stages(struct space *space, const struct graph *graph, int stage_count);
 // Whether the stack takes so few micro-batches a step as this size leaves.
 bool space_takes_rounds(struct space *space, int mesh_index, int micro_batch);
+// Whether it splits the experts of this graph so.
+bool space_takes_experts(struct space *space, const struct graph *graph, int tp, int etp);
 // Writes the layers of the stages that are pinned or that the stack decides, if there are any.
 void space_take_stages(const struct space *space, struct parallel *parallel);
 void space_drop(struct space *space, enum drop why, const struct err *err);

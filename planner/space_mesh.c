@@ -343,6 +343,8 @@ static void add_experts(struct build *build, struct space_mesh *mesh)
             int one = eps.values[i], other = etps.values[k];
             bool part = other != 1 && other != mesh->degree[AXIS_TP];
             if (is_cut(build, CHOICE_ETP, CUT_ETP, part)) continue;
+            if (!space_takes_experts(build->space, build->graph, mesh->degree[AXIS_TP], other))
+                continue;
             // Other meshes may have the ranks that a good degree lacks here.
             if (ranks % ((int64_t)one * other) != 0 && experts % one == 0) continue;
             mesh->degree[AXIS_EP] = one;

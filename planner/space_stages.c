@@ -57,3 +57,11 @@ bool space_takes_rounds(struct space *space, int mesh_index, int micro_batch)
     if (!is_taken) space_drop(space, DROP_DIVIDE, &err);
     return is_taken;
 }
+
+bool space_takes_experts(struct space *space, const struct graph *graph, int tp, int etp)
+{
+    struct err err = {.kind = space->refused.kind};
+    bool is_taken = stack_check_experts(space->request->stack, graph->expert_count, tp, etp, &err);
+    if (!is_taken) space_drop(space, DROP_DIVIDE, &err);
+    return is_taken;
+}

@@ -136,6 +136,44 @@ static void dispatching_moves_rows_and_routing_launches(void **state)
     assert_true(route.host_s == of.stack->expert_host_s && route.host_s > 0);
 }
 
+// Software that splits experts over its tensor ranks sorts the rows of all of them behind the gather:
+// on tp 8 a rank holds an eighth of two rows of 4096 bf16 a token, and sorts all.
+static void shared_experts_sort_the_rows_of_all_tensor_ranks(void **state)
+{
+    struct priced of = mixture(*state, "dgx-h100", 1, 8, true);
+    priced_finish(&of);
+    struct stack stack = *of.stack;
+    of.context.compute.stack = &stack;
+    const struct compute_context *context = &of.context.compute;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    const struct instr *dispatch = find_instr(layer, OP_DISPATCH, 0);
+    double rows = 2 * 4096 * 4096 * 2.0, gap_s = context->device->launch_latency_s;
+    stack.permute_passes = 1;
+    double once_s = compute_price(context, layer, dispatch).s;
+    assert_true(fabs(once_s / (stream_s(context, 2 * rows / 8) + gap_s) - 1) < 0.01);
+    stack.permute_passes = 3;
+    for (int share = 8; share >= 1; share -= 7) {
+        stack.splits_experts_as_tp = share == 1;
+        double sort_s = 2 * (stream_s(context, 2 * rows / share) + gap_s);
+        double s = compute_price(context, layer, dispatch).s;
+        assert_true(fabs(s / (once_s + sort_s) - 1) < 0.01);
+    }
+}
+
+static void some_software_splits_experts_as_all_else(void **state)
+{
+    (void)state;
+    struct stack stack = {.name = "theirs", .splits_experts_as_tp = true};
+    struct err err = {0}, none = {0};
+    assert_true(stack_check_experts(&stack, 8, 4, 4, &none));
+    assert_true(stack_check_experts(&stack, 0, 4, 1, &none));
+    assert_false(stack_check_experts(&stack, 8, 4, 1, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, "--etp 1: stack theirs splits experts as all else, by tp 4");
+    stack.splits_experts_as_tp = false;
+    assert_true(stack_check_experts(&stack, 8, 4, 1, &none));
+}
+
 static double layer_s(const struct priced *of)
 {
     const struct block_program *layer = priced_block(of, BLOCK_LAYER);
@@ -442,6 +480,8 @@ int main(void)
         cmocka_unit_test(a_grouped_gemm_of_few_rows_reads_every_weight),
         cmocka_unit_test(experts_are_priced_as_groups),
         cmocka_unit_test(dispatching_moves_rows_and_routing_launches),
+        cmocka_unit_test(shared_experts_sort_the_rows_of_all_tensor_ranks),
+        cmocka_unit_test(some_software_splits_experts_as_all_else),
         cmocka_unit_test(the_host_of_experts_sets_the_pace_unless_a_graph_replays_them),
         cmocka_unit_test(what_stands_between_grouped_products_is_fused_into_them),
         cmocka_unit_test(replayed_experts_copy_the_rows_they_keep),
