@@ -130,7 +130,9 @@ const struct bands *bands_anchored(struct arena *arena, const struct bands *band
 
 // How many published runs of this stack on this device were compared, of every kind; "*": any.
 int bands_runs(const struct bands *bands, const char *device, const char *stack);
-// The same on the devices of a cluster.
+// How many families these are of, on all devices together.
+int bands_families(const struct bands *bands, const char *stack);
+// bands_runs on the devices of a cluster.
 int bands_cluster_runs(const struct bands *bands, const struct cluster *cluster, const char *stack);
 // Whether the row is of devices that no run was measured on.
 bool band_is_datasheet(const struct band *band);

@@ -3,15 +3,27 @@
 
 #include <string.h>
 
+// Datasheet rows count the same runs once more.
+static bool is_own(const struct band *band, const char *device, const char *stack)
+{
+    return !band_is_datasheet(band) && strcmp(band->device, device) == 0 &&
+           strcmp(band->stack, stack) == 0;
+}
+
+int bands_families(const struct bands *bands, const char *stack)
+{
+    int count = 0;
+    for (int i = 0; i < bands->count; i++) {
+        if (is_own(&bands->rows[i], "*", stack)) count += bands->rows[i].family_count;
+    }
+    return count;
+}
+
 int bands_runs(const struct bands *bands, const char *device, const char *stack)
 {
     int count = 0;
     for (int i = 0; i < bands->count; i++) {
-        const struct band *band = &bands->rows[i];
-        // Datasheet rows count the same runs once more.
-        bool is_own = !band_is_datasheet(band) && strcmp(band->device, device) == 0 &&
-                      strcmp(band->stack, stack) == 0;
-        if (is_own) count += band->row_count;
+        if (is_own(&bands->rows[i], device, stack)) count += bands->rows[i].row_count;
     }
     return count;
 }

@@ -106,13 +106,23 @@ static const struct band *find_band(const struct evaluation_request *request,
     return found;
 }
 
-// Of software that no run was compared with, the band of such software. Our own executor's kernels
-// are those that were measured.
-static const struct bands *bands_for(struct arena *arena, const struct evaluation_request *request)
+// Whether runs show what this software does on such devices. One family of runs shows it of the
+// devices that it ran on alone. Our own executor's kernels are those that were measured.
+static bool is_shown(const struct evaluation_request *request)
 {
     const struct stack *stack = request->stack;
-    bool is_known = stack_is_fitted(stack) || stack_is_executed(stack);
-    return is_known ? request->bands : bands_unfitted(arena, request->bands);
+    const struct bands *bands = request->bands;
+    if (stack_is_executed(stack) || bands->rows[0].confidence == CONFIDENCE_ANCHORED) return true;
+    if (!stack_is_fitted(stack)) return false;
+    if (!stack_is_for(stack, request->cluster->nodes[0].device->kind)) return false;
+    return bands_families(bands, stack->name) != 1 ||
+           bands_cluster_runs(bands, request->cluster, stack->name) > 0;
+}
+
+// Else the band of software that no constant had seen.
+static const struct bands *bands_for(struct arena *arena, const struct evaluation_request *request)
+{
+    return is_shown(request) ? request->bands : bands_unfitted(arena, request->bands);
 }
 
 static void add_band(struct arena *arena, const struct evaluation_request *request,

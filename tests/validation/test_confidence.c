@@ -78,6 +78,43 @@ static void another_stack_is_extrapolated(void **state)
     assert_ptr_equal(answer(*state, &request).band, &ROWS[2]);
 }
 
+// Runs of one family show what software does on the devices that they ran on; on another it has the
+// band of software without a fit, and so has software on a kind of device that it is not for.
+static void one_family_shows_nothing_of_other_devices(void **state)
+{
+    struct band rows[] = {
+        ROWS[0],
+        ROWS[1],
+        ROWS[2],
+        {"h200-sxm5-141g", "fsdp2", "dense", CONFIDENCE_VALIDATED, 0.9, 1.1, 25, 1, "a test",
+         false},
+        {"*", "fsdp2", "dense", CONFIDENCE_EXTRAPOLATED, 0.8, 1.2, 25, 1, "a test", false},
+    };
+    rows[0].low_ratio = 0.65;
+    struct bands bands = {
+        .rows = rows, .count = 5, .unfitted = {0.6, 1.6, 30, 4, "software without a fit"}};
+    struct {
+        const char *cluster, *stack;
+        int families;
+        double low_ratio;
+    } cases[] = {
+        {"dgx-h200", "fsdp2", 1, 0.9},
+        {"dgx-a100-80g", "fsdp2", 1, 0.6},
+        {"dgx-a100-80g", "fsdp2", 2, 0.8},
+        {"dgx-a100-80g", "megatron-core", 1, 0.8},
+        {"ascend-910b", "megatron-core", 1, 0.6},
+        {"ascend-910b", "mindspeed", 1, 0.65},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rows[4].family_count = cases[i].families;
+        struct evaluation_request request = ask(*state, cases[i].cluster, cases[i].stack);
+        request.bands = &bands;
+        struct prediction found = answer(*state, &request);
+        assert_true(found.band->low_ratio == cases[i].low_ratio);
+        assert_true(found.step_s_low == found.step_s * cases[i].low_ratio);
+    }
+}
+
 // tests/data: a sheet of H100, and one of a device of its own under a name that was measured.
 static void what_was_assumed_is_not_what_was_measured(void **state)
 {
@@ -249,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_measured_pair_is_validated),
         cmocka_unit_test(another_stack_is_extrapolated),
+        cmocka_unit_test(one_family_shows_nothing_of_other_devices),
         cmocka_unit_test(what_was_assumed_is_not_what_was_measured),
         cmocka_unit_test(fp32_is_extrapolated),
         cmocka_unit_test(an_unknown_device_is_datasheet_until_its_kernels_are_measured),
