@@ -136,8 +136,8 @@ static void dispatching_moves_rows_and_routing_launches(void **state)
     assert_true(route.host_s == of.stack->expert_host_s && route.host_s > 0);
 }
 
-// Software that splits experts over its tensor ranks sorts the rows of all of them behind the gather:
-// on tp 8 a rank holds an eighth of two rows of 4096 bf16 a token, and sorts all.
+// Software that splits experts over its tensor ranks sorts the rows of all of them behind the
+// gather: on tp 8 a rank holds an eighth of two rows of 4096 bf16 a token, and sorts all.
 static void shared_experts_sort_the_rows_of_all_tensor_ranks(void **state)
 {
     struct priced of = mixture(*state, "dgx-h100", 1, 8, true);
