@@ -433,23 +433,26 @@ static double away_weight_bytes(const struct program *program, const struct hold
 
 // Puts states, parameters and activations where they are.
 static void offload_parts(const struct program *program, const struct stack *stack,
-                          const struct holding *holding, double states, struct memory_parts *parts)
+                          const struct holding *holding, int stage, struct memory_parts *parts)
 {
     const struct offload *offload = &program->parallel.offload;
     enum precision precision = program->workload.precision;
     double state_bytes = stack_state_bytes(stack, program->workload.optimizer, precision);
     double host_state_bytes = stack_host_state_bytes(stack, program->workload.optimizer, precision);
     double tier_bytes[TIER_COUNT] = {0};
-    tier_bytes[offload->optimizer] += states * host_state_bytes;
+    size_t axes = offsetof(struct storage, optimizer_axes);
+    double states = parameter_stored(program, &holding->sums, axes);
+    double away = parameter_away_of_stage(program, stage, &holding->sums, axes);
+    tier_bytes[offload->optimizer] += away * host_state_bytes;
     if (offload->optimizer != TIER_DEVICE) {
         double gradient_bytes = stack_gradient_bytes(stack, precision);
-        double bucket = fmin(memory_bucket_bytes(program, stack) / gradient_bytes, states);
+        double bucket = fmin(memory_bucket_bytes(program, stack) / gradient_bytes, away);
         bool here = !offload_moves_gradients(offload);
         // Those that stay on the host come up with their block alone.
         double weight_bytes = offload->parameters ? 0 : parameter_weight_bytes(precision);
         // Gradients that are kept on the host are there whole, and go through rooms of their own.
-        size_t axes = offsetof(struct storage, gradient_axes);
-        double kept = here ? states : parameter_stored(program, &holding->sums, axes);
+        if (!here) axes = offsetof(struct storage, gradient_axes);
+        double kept = parameter_away_of_stage(program, stage, &holding->sums, axes);
         parts->buffers_bytes += (int64_t)(bucket * (here * gradient_bytes + weight_bytes));
         tier_bytes[TIER_HOST] += kept * gradient_bytes;
     }
@@ -461,8 +464,7 @@ static void offload_parts(const struct program *program, const struct stack *sta
     tier_bytes[offload->activations] += holding->moved_bytes;
     // What is on its way to NVMe passes the host.
     if (offload->activations == TIER_NVME) tier_bytes[TIER_HOST] += holding->transit_bytes;
-    parts->optimizer_bytes =
-        offload->optimizer == TIER_DEVICE ? (int64_t)(states * state_bytes) : 0;
+    parts->optimizer_bytes = (int64_t)((states - away) * state_bytes);
     parts->host_bytes = (int64_t)tier_bytes[TIER_HOST];
     parts->nvme_bytes = (int64_t)tier_bytes[TIER_NVME];
 }
@@ -475,8 +477,6 @@ struct memory_parts memory_of_stage(const struct program *whole, const struct st
     const struct program *program = program_at(whole, stage, &room);
     enum precision precision = program->workload.precision;
     struct holding holding = holding_of(program, stack, stage);
-    const struct parameter_sums *sums = &holding.sums;
-    double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
     double transient =
         larger(holding.layer_transient_bytes - holding.loss_bytes, holding.head_transient_bytes);
     struct memory_parts parts = {
@@ -489,7 +489,7 @@ struct memory_parts memory_of_stage(const struct program *whole, const struct st
         .buffers_bytes = (int64_t)buffer_bytes(program, stack, &holding),
         .standing_bytes = (int64_t)standing_bytes(program, stack, &holding),
     };
-    offload_parts(program, stack, &holding, states, &parts);
+    offload_parts(program, stack, &holding, stage, &parts);
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
                        live_bytes + parts.buffers_bytes;

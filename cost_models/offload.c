@@ -278,7 +278,7 @@ void host_update_add(const struct price_context *context, const struct program *
                      double elements, double away, struct chunk_price *chunk)
 {
     struct host_update update = host_update(context, program, elements, away);
-    chunk->update_s = update.s;
+    chunk->update_s += update.s;
     chunk->update_copy_s[0] = update.down_s;
     chunk->update_copy_s[1] = update.up_s;
     add_squares(context, program, elements, chunk);

@@ -59,6 +59,39 @@ double parameter_stored(const struct program *program, const struct parameter_su
     return elements;
 }
 
+double parameter_away(const struct program *program, const struct program_chunk *chunk,
+                      const struct parameter_sums *sums, size_t axes)
+{
+    const struct offload *offload = &program->parallel.offload;
+    if (offload->optimizer == TIER_DEVICE) return 0;
+    if (offload->optimizer_layers == 0) return parameter_stored(program, sums, axes);
+    struct parameter_sums away = {0};
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_use *use = &chunk->uses[u];
+        const struct block_program *block = program->blocks[use->block_program];
+        for (int i = 0; i < block->parameter_count; i++) {
+            const struct parameter *parameter = &block->parameters[i];
+            if (step_is_away(program, use, parameter))
+                away.elements[parameter->kind] += (double)parameter->elements * use->count;
+        }
+    }
+    return parameter_stored(program, &away, axes);
+}
+
+double parameter_away_of_stage(const struct program *program, int stage,
+                               const struct parameter_sums *sums, size_t axes)
+{
+    int chunks = program->shape.chunk_count;
+    double elements = 0;
+    if (program->parallel.offload.optimizer_layers == 0)
+        return parameter_away(program, NULL, sums, axes);
+    for (int c = 0; c < chunks; c++) {
+        int class = program->class_of[stage * chunks + c];
+        elements += parameter_away(program, &program->chunks[class], NULL, axes);
+    }
+    return elements;
+}
+
 double parameter_weight_bytes(enum precision precision)
 {
     double bytes = precision_bytes(precision);

@@ -18,6 +18,12 @@ struct parameter_sums parameter_sums(const struct program *program,
 // offsetof(struct storage, weight_axes), ...
 double parameter_stored(const struct program *program, const struct parameter_sums *sums,
                         size_t axes);
+// The same of what of a chunk, or of all chunks of a stage, the host updates (struct offload);
+// `sums` are those of the chunk or the stage.
+double parameter_away(const struct program *program, const struct program_chunk *chunk,
+                      const struct parameter_sums *sums, size_t axes);
+double parameter_away_of_stage(const struct program *program, int stage,
+                               const struct parameter_sums *sums, size_t axes);
 
 // Elements of a chunk's gradients that one rank keeps at a time: all of them, or the rooms that
 // they pass through (plan/step_end.h).

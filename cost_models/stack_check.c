@@ -152,6 +152,9 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
             return refusal(arena, "stack %s cannot offload the optimizer%s at zero stage %d",
                            stack->name, on_nvme ? " to NVMe" : "", parallel->zero);
         }
+        if (offload->optimizer_layers > 0 && !stack_is_executed(stack))
+            return refusal(arena, "stack %s offloads the optimizer of all layers or of none",
+                           stack->name);
     }
     if (offload_moves_parameters(offload)) {
         bool deep = offload->parameters == TIER_NVME;

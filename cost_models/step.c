@@ -122,13 +122,9 @@ static double gather_s(const struct price_context *context, const struct program
 }
 
 static void add_update(const struct price_context *context, const struct program *program,
-                       double elements, double away, struct chunk_price *price)
+                       double elements, struct chunk_price *price)
 {
     enum optimizer optimizer = program->workload.optimizer;
-    if (program->parallel.offload.optimizer != TIER_DEVICE) {
-        host_update_add(context, program, elements, away, price);
-        return;
-    }
     const struct compute_context *compute = &context->compute;
     double bytes = update_bytes(compute, optimizer, elements);
     double squared_bytes = norm_bytes(compute, elements);
@@ -136,13 +132,25 @@ static void add_update(const struct price_context *context, const struct program
     double ratio_bytes = trust_norm_bytes(optimizer, elements);
     double ratio_s = stream_s(compute, ratio_bytes);
     double own_s = update_s(compute, optimizer, elements) - squared_s - ratio_s;
-    price->update_s = own_s + ratio_s;
+    price->update_s += own_s + ratio_s;
     ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "optimizer", own_s,
                     bytes - squared_bytes - ratio_bytes);
     ledger_add_time(context->ledger, ENTRY_RATIOS, 0, "trust ratios", ratio_s, ratio_bytes);
     if (!step_takes_norm(&program->workload)) return;
     price->update_s += squared_s;
     ledger_add_time(context->ledger, ENTRY_SQUARES, 0, "gradient norm", squared_s, squared_bytes);
+}
+
+// `host_states` of all of them are updated on the host, `away` of those found there.
+static void add_updates(const struct price_context *context, const struct program *program,
+                        double states, double host_states, double away, struct chunk_price *price)
+{
+    const struct offload *offload = &program->parallel.offload;
+    bool is_here = offload->optimizer == TIER_DEVICE;
+    if (is_here || states - host_states >= 1)
+        add_update(context, program, states - host_states, price);
+    if (!is_here && (host_states > 0 || offload->optimizer_layers == 0))
+        host_update_add(context, program, host_states, away, price);
 }
 
 static struct chunk_price once_a_step(const struct price_context *context,
@@ -186,7 +194,9 @@ static struct chunk_price once_a_step(const struct price_context *context,
     double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
     double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
-    add_update(context, program, kept_states, away, &price);
+    double host_states =
+        parameter_away(program, chunk, &sums, offsetof(struct storage, optimizer_axes));
+    add_updates(context, program, kept_states, host_states, away, &price);
     ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;

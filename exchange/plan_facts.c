@@ -96,12 +96,15 @@ static void put_recompute(struct facts *facts, const struct parallel *parallel)
 static void put_offload(struct facts *facts, const struct parallel *parallel)
 {
     struct offload moved = parallel->offload;
-    facts_put(facts, "offload.optimizer",
-              moved.optimizer == TIER_DEVICE ? "none" : tier_name(moved.optimizer));
+    const char *states = moved.optimizer == TIER_DEVICE ? "none" : tier_name(moved.optimizer);
+    if (moved.optimizer_layers > 0)
+        states = arena_print(facts->arena, "%s:%d", states, moved.optimizer_layers);
+    facts_put(facts, "offload.optimizer", states);
     facts_put(facts, "offload.parameters",
               offload_moves_parameters(&moved) ? tier_name(moved.parameters) : "none");
     facts_put(facts, "offload.gradients", offload_moves_gradients(&moved) ? "host" : "none");
     moved.optimizer = moved.parameters = TIER_DEVICE;
+    moved.optimizer_layers = 0;
     moved.gradients = false;
     facts_put(facts, "offload.activations", offload_words(facts->arena, &moved));
 }

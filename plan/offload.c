@@ -11,8 +11,12 @@ enum { TIER_BITS = 2, LAYER_BITS = 8, LAYERS_ALL = (1 << LAYER_BITS) - 1 };
 // Behind all the rest.
 enum { PARAMETERS_AT = 2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS };
 enum { GRADIENTS_AT = PARAMETERS_AT + TIER_BITS };
+// Where states have a count one for all classes stands in the place of the first, and theirs in
+// that of the second; the sign says so.
+enum { STATES_CLASS = 1 };
+static const uint64_t COUNTS_STATES = (uint64_t)1 << 63;
 
-// All of it fits into 63 bits, and every class has a place.
+// All of it fits into 63 bits and a sign, and every class has a place.
 static_assert((int)OP_CLASS_COUNT <= (int)OFFLOAD_CLASS_MAX, "each class has a count");
 static_assert((int)GRADIENTS_AT + 1 < 64, "a choice is one number");
 static_assert((int)OFFLOAD_LAYERS_MAX < (int)LAYERS_ALL, "all layers are no count");
@@ -42,6 +46,11 @@ bool offload_is_none(const struct offload *offload)
 {
     return offload->optimizer == TIER_DEVICE && !offload_moves_parameters(offload) &&
            !offload_moves_gradients(offload) && !offload_moves_activations(offload);
+}
+
+bool offload_parts_states(const struct offload *offload, int layer)
+{
+    return offload->optimizer != TIER_DEVICE && layer < offload->optimizer_layers;
 }
 
 unsigned offload_classes(const struct offload *offload, int layer)
@@ -81,7 +90,9 @@ const char *offload_words(struct arena *arena, const struct offload *offload)
     const char *text = "";
     if (offload_is_none(offload)) return "none";
     if (offload->optimizer != TIER_DEVICE)
-        text = join(arena, text, "optimizer", -1, offload->optimizer);
+        text = join(arena, text, "optimizer",
+                    offload->optimizer_layers > 0 ? offload->optimizer_layers : -1,
+                    offload->optimizer);
     if (offload_moves_parameters(offload))
         text = join(arena, text, "parameters", -1, offload->parameters);
     if (offload_moves_gradients(offload)) text = join(arena, text, "gradients", -1, TIER_HOST);
@@ -172,9 +183,17 @@ static bool add_gradients(const struct word *word, struct offload *offload)
     return offload->gradients = true;
 }
 
+static bool add_states(const struct word *word, struct offload *offload)
+{
+    if (offload->optimizer != TIER_DEVICE) return false;
+    offload->optimizer = word->tier;
+    offload->optimizer_layers = (int16_t)(word->layers < 0 ? 0 : word->layers);
+    return true;
+}
+
 static bool add_word(const struct word *word, struct offload *offload)
 {
-    if (is_word(word, "optimizer")) return add_tier(word, &offload->optimizer);
+    if (is_word(word, "optimizer")) return add_states(word, offload);
     if (is_word(word, "parameters")) return add_tier(word, &offload->parameters);
     if (is_word(word, "gradients")) return add_gradients(word, offload);
     if (is_word(word, "activations")) return add_classes(word, 0, OP_CLASS_COUNT - 1, offload);
@@ -195,19 +214,34 @@ bool offload_parse(const char *text, struct offload *offload)
         at += length;
         if (!*at) break;
     }
+    if (found.optimizer_layers > 0 && !moves_all_alike(&found)) return false;
     *offload = found;
     return true;
+}
+
+// Of a class, in its place of a value.
+static uint64_t count_bits(int class, int layers)
+{
+    assert(layers <= OFFLOAD_LAYERS_MAX);
+    return (layers < 0 ? LAYERS_ALL : (uint64_t)layers) << (2 * TIER_BITS + class * LAYER_BITS);
+}
+
+static int16_t count_of(uint64_t bits, int class)
+{
+    int layers = (int)(bits >> (2 * TIER_BITS + class * LAYER_BITS) & LAYERS_ALL);
+    return (int16_t)(layers == LAYERS_ALL ? -1 : layers);
 }
 
 int64_t offload_value(const struct offload *offload)
 {
     uint64_t value = (uint64_t)offload->optimizer | (uint64_t)offload->activations << TIER_BITS;
-    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
-        int layers = offload->layers[class];
-        assert(layers <= OFFLOAD_LAYERS_MAX);
-        uint64_t bits = layers < 0 ? LAYERS_ALL : (uint64_t)layers;
-        value |= bits << (2 * TIER_BITS + class * LAYER_BITS);
-    }
+    bool parts_states = offload->optimizer_layers > 0;
+    assert(!parts_states || moves_all_alike(offload));
+    for (int class = 0; class < OP_CLASS_COUNT && !parts_states; class ++)
+        value |= count_bits(class, offload->layers[class]);
+    if (parts_states)
+        value |= COUNTS_STATES | count_bits(0, offload->layers[0]) |
+                 count_bits(STATES_CLASS, offload->optimizer_layers);
     return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT |
                      (uint64_t)offload->gradients << GRADIENTS_AT);
 }
@@ -220,9 +254,9 @@ struct offload offload_of_value(int64_t value)
                               .activations = (enum tier)(bits >> TIER_BITS & tiers),
                               .parameters = (enum tier)(bits >> PARAMETERS_AT & tiers),
                               .gradients = bits >> GRADIENTS_AT & 1};
-    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
-        int layers = (int)(bits >> (2 * TIER_BITS + class * LAYER_BITS) & LAYERS_ALL);
-        offload.layers[class] = (int16_t)(layers == LAYERS_ALL ? -1 : layers);
-    }
+    bool parts_states = bits & COUNTS_STATES;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        offload.layers[class] = count_of(bits, parts_states ? 0 : class);
+    if (parts_states) offload.optimizer_layers = count_of(bits, STATES_CLASS);
     return offload;
 }

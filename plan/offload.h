@@ -15,12 +15,14 @@
 // room of the device, down when a micro-batch has added to them and up again before the next does
 // (plan/step_end.h).
 //
-// As words: "none", or joined by commas: "optimizer", "parameters", "gradients" (on the host
-// alone), "activations", "activations:12" (the first 12 layers of each stage), a class of operators
-// with or without a count
-// ("attention:12", "mlp"), "other" for what no class made; each may end in "@nvme"
-// ("optimizer@nvme"); default is "@host". All classes with one count on one tier are written
-// "activations". All activations are on one tier. An embedding or a head moves nothing.
+// As words: "none", or joined by commas: "optimizer", "optimizer:12" (states of the first 12 layers
+// of each stage leave; all others stay, and are updated on the device), "parameters", "gradients"
+// (on the host alone, of what is updated there), "activations", "activations:12", a class of
+// operators with or without a count ("attention:12", "mlp"), "other" for what no class made; each
+// may end in "@nvme" ("optimizer@nvme"); default is "@host". All classes with one count on one tier
+// are written "activations". All activations are on one tier. An embedding or a head moves no
+// activations, and where states have a count, none either. Beside states with a count all classes
+// have one.
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIER_COUNT };
 const char *tier_name(enum tier tier);
@@ -32,6 +34,7 @@ struct offload {
     enum tier optimizer;                // TIER_DEVICE: not moved
     enum tier activations;              // the tier of those that are moved
     enum tier parameters;               // TIER_DEVICE: not moved
+    int16_t optimizer_layers;           // whose states are moved; 0 = of everything
     bool gradients;                     // moved to the host
     int16_t layers[OFFLOAD_CLASS_MAX];  // moved of the first N layers of each stage; -1 = of all, 0
                                         // = not
@@ -43,6 +46,8 @@ bool offload_moves_activations(const struct offload *offload);
 bool offload_moves_parameters(const struct offload *offload);
 bool offload_moves_gradients(const struct offload *offload);
 bool offload_is_none(const struct offload *offload);
+// Whether the states of the n-th layer of a stage leave though those of others stay.
+bool offload_parts_states(const struct offload *offload, int layer);
 // What is moved of the n-th layer of a stage: a mask of 1 << enum op_class.
 unsigned offload_classes(const struct offload *offload, int layer);
 

@@ -6,7 +6,8 @@ bool program_check_offload(const struct cluster *cluster, const struct offload *
 {
     bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
                    offload->parameters == TIER_NVME;
-    if (offload_moves_parameters(offload) && offload->optimizer == TIER_DEVICE)
+    bool is_updated_there = offload->optimizer != TIER_DEVICE && offload->optimizer_layers == 0;
+    if (offload_moves_parameters(offload) && !is_updated_there)
         return err_set(err, ERR_USAGE,
                        "--offload parameters: what updates them has to be off the device as well; "
                        "--offload optimizer,parameters would run");

@@ -72,14 +72,17 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
         bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
         bool recomputed = is_layer && program->parallel.recompute != RECOMPUTE_NONE &&
                           (limit < 0 || *layers_before < limit);
-        unsigned moved = is_layer ? offload_classes(&program->parallel.offload, *layers_before) : 0;
+        const struct offload *offload = &program->parallel.offload;
+        unsigned moved = is_layer ? offload_classes(offload, *layers_before) : 0;
+        bool states_away = is_layer && offload_parts_states(offload, *layers_before);
         *layers_before += is_layer;
         int variant = variant_of(building, kind, recomputed, stage);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
-        if (last && last->block_program == variant && last->moved == moved) {
+        if (last && last->block_program == variant && last->moved == moved &&
+            last->states_away == states_away) {
             last->count++;
         } else {
-            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1, moved};
+            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1, moved, states_away};
         }
         chunk.parameter_elements += program->blocks[variant]->parameter_elements;
     }

@@ -12,6 +12,8 @@ struct block_use {
     int block_program;  // index
     int count;          // consecutive repetitions
     unsigned moved;     // of what it saves: 1 << enum op_class that is offloaded
+    int states_away;    // of layers whose optimizer states are offloaded though those of others are
+                        // not (step_is_away)
 };
 
 struct program_chunk {       // one class
@@ -35,6 +37,7 @@ struct tied_reduce {
 struct storage {
     unsigned weight_axes, gradient_axes, optimizer_axes;
     bool weights_away;  // on the host or below: a block works on a copy
+    bool states_away;   // of a group of gradients (plan/step_end.h): updated on the host
 };
 
 // Whether a block finds its weights in the arena, gathered there from other ranks or fetched from

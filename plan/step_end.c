@@ -37,15 +37,26 @@ bool step_goes_by_bucket(const struct program *program)
     return step_streams(&program->workload) || keeps_away(program);
 }
 
-bool step_has_rooms(const struct program *program)
+// Where buckets are updated as they come.
+static bool streams_through_rooms(const struct program *program)
 {
     const struct parallel *parallel = &program->parallel;
-    if (keeps_away(program)) return pass_is_on(parallel, PASS_COMBINE);
     // Where W is apart, norms have gradients of all blocks before any other has the rest of its.
     bool is_fused =
         parallel->degree[AXIS_PP] == 1 || schedule_row(parallel->schedule)->backward_fused;
     return step_streams(&program->workload) && most_rounds(program) == 1 &&
            pass_is_on(parallel, PASS_COMBINE) && is_fused;
+}
+
+bool step_has_rooms(const struct program *program)
+{
+    if (keeps_away(program)) return pass_is_on(&program->parallel, PASS_COMBINE);
+    return streams_through_rooms(program);
+}
+
+static bool group_has_rooms(const struct program *program, const struct step_group *group)
+{
+    return group->storage.states_away ? step_has_rooms(program) : streams_through_rooms(program);
 }
 
 bool step_cuts_blocks(const struct program *program, const struct storage *storage)
@@ -81,6 +92,14 @@ struct storage step_storage(const struct program *program, const struct paramete
     return storage;
 }
 
+bool step_is_away(const struct program *program, const struct block_use *use,
+                  const struct parameter *parameter)
+{
+    const struct offload *offload = &program->parallel.offload;
+    if (offload->optimizer == TIER_DEVICE) return false;
+    return offload->optimizer_layers == 0 || (use->states_away && !parameter->tie);
+}
+
 bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
                        const struct parameter *parameter)
 {
@@ -100,24 +119,25 @@ static bool is_tie(const char *a, const char *b)
 }
 
 static int find_group(const struct step_end *end, const struct parameter *parameter,
-                      unsigned reduce_axes, unsigned own_axes)
+                      unsigned reduce_axes, unsigned own_axes, bool is_away)
 {
     int i = 0;
     for (; i < end->group_count; i++) {
         const struct step_group *group = &end->groups[i];
         if (group->kind == parameter->kind && group->reduce_axes == reduce_axes &&
-            group->own_axes == own_axes && is_tie(group->tie, parameter->tie))
+            group->own_axes == own_axes && group->storage.states_away == is_away &&
+            is_tie(group->tie, parameter->tie))
             break;
     }
     return i;
 }
 
 int step_group_of(const struct program *program, const struct step_end *end,
-                  const struct parameter *parameter)
+                  const struct parameter *parameter, bool is_away)
 {
     unsigned data = step_data_axes(program, parameter->kind);
     int found = find_group(end, parameter, parameter->gradient_partial_axes & data,
-                           step_own_axes(program, parameter));
+                           step_own_axes(program, parameter), is_away);
     assert(found < end->group_count);
     return found;
 }
@@ -166,13 +186,15 @@ static void add_small(struct step_end *end, const struct step_group *group, unsi
     small->tensor_count += tensor_count;
 }
 
-static void add_parameter(struct summing *summing, const struct parameter *parameter, int use,
-                          int count)
+static void add_parameter(struct summing *summing, const struct parameter *parameter,
+                          const struct block_use *of, int use)
 {
+    int count = of->count;
     struct step_end *end = summing->end;
     unsigned axes = parameter->gradient_partial_axes, data = summing->data[parameter->kind];
     unsigned own = step_own_axes(summing->program, parameter);
-    int i = find_group(end, parameter, axes & data, own);
+    bool is_away = step_is_away(summing->program, of, parameter);
+    int i = find_group(end, parameter, axes & data, own, is_away);
     struct step_group *group = &end->groups[i];
     bool is_known = i < end->group_count;
     // What repeats is tied to itself.
@@ -186,6 +208,7 @@ static void add_parameter(struct summing *summing, const struct parameter *param
                                      .own_axes = own,
                                      .storage = step_storage(summing->program, parameter),
                                      .tie = parameter->tie};
+        group->storage.states_away = is_away;
     }
     group->elements += (double)parameter->elements * count;
     group->tensor_count += parameter->tensor_count * count;
@@ -215,10 +238,11 @@ static int bucket_count_of(const struct program *program, const struct step_grou
 }
 
 // What a block has of a group; `smalls` has a bit for each kind of small gradients among it.
-static double group_elements(const struct summing *summing, const struct block_program *block,
-                             int group, unsigned *smalls)
+static double group_elements(const struct summing *summing, const struct block_use *use, int group,
+                             unsigned *smalls)
 {
     const struct step_end *end = summing->end;
+    const struct block_program *block = summing->program->blocks[use->block_program];
     double elements = 0;
     *smalls = 0;
     for (int p = 0; p < block->parameter_count; p++) {
@@ -226,7 +250,8 @@ static double group_elements(const struct summing *summing, const struct block_p
         if (!parameter_kind_is_trained(parameter->kind)) continue;
         unsigned data = summing->data[parameter->kind], axes = parameter->gradient_partial_axes;
         unsigned own = step_own_axes(summing->program, parameter);
-        if (find_group(end, parameter, axes & data, own) != group) continue;
+        bool is_away = step_is_away(summing->program, use, parameter);
+        if (find_group(end, parameter, axes & data, own, is_away) != group) continue;
         elements += (double)parameter->elements;
         if (axes & ~data) *smalls |= 1u << find_small(end, &end->groups[group], axes & ~data);
     }
@@ -250,8 +275,7 @@ static double walk_buckets(const struct summing *summing, const struct program_c
     for (int u = chunk->use_count - 1, bucket = 0; u >= 0; u--) {
         unsigned smalls;
         const struct block_use *use = &chunk->uses[u];
-        const struct block_program *block = summing->program->blocks[use->block_program];
-        double elements = group_elements(summing, block, at, &smalls);
+        double elements = group_elements(summing, use, at, &smalls);
         for (int i = 0; i < use->count && elements > 0; i++) {
             int next = step_cut_next(&cut, elements);
             if (next != bucket) {
@@ -281,9 +305,9 @@ static void count_tasks(const struct summing *summing, const struct program_chun
         double largest = streams && !group->tie ? walk_buckets(summing, chunk, i) : 0;
         if (streams && group->tie && group->small_axes)
             end->smalls[find_small(end, group, group->small_axes)].count++;
-        group->has_rooms = largest > 0 && step_has_rooms(program) && !storage->gradient_axes &&
-                           2 * largest < group->elements;
-        group->is_away = group->has_rooms && keeps_away(program);
+        group->has_rooms = largest > 0 && group_has_rooms(program, group) &&
+                           !storage->gradient_axes && 2 * largest < group->elements;
+        group->is_away = group->has_rooms && keeps_away(program) && storage->states_away;
         group->room_elements = group->has_rooms ? 2 * largest : group->elements / parts;
         if (group->reduce_axes) end->reduce_count += group->bucket_count;
         end->update_count += group->bucket_count;
@@ -314,7 +338,7 @@ struct step_end step_end_of(const struct program *whole, const struct program_ch
         for (int p = 0; p < block->parameter_count; p++) {
             if (!parameter_kind_is_trained(block->parameters[p].kind)) continue;
             if (!step_is_elsewhere(program, chunk, &block->parameters[p]))
-                add_parameter(&summing, &block->parameters[p], u, use->count);
+                add_parameter(&summing, &block->parameters[p], use, u);
         }
     }
     for (int i = 0; i < end.group_count; i++)

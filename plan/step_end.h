@@ -35,6 +35,9 @@
 // that adds to it (in the last one behind its reductions), and in before the first one of the next.
 // The norm and the update have them from the host. That is of one stage: a pipeline's micro-batches
 // are under way beside each other.
+//
+// Where states of some layers are on the host (struct offload, optimizer_layers) their gradients
+// are groups of their own, which the host updates; only those leave where gradients do.
 
 struct step_rules {
     double bucket_elements;           // of gradients that fill a bucket
@@ -79,7 +82,7 @@ struct step_end {  // of one class of chunks
 bool step_takes_norm(const struct workload *workload);
 bool step_takes_trust(const struct workload *workload);
 // Whether buckets are updated as they come; whether each is done with before the next comes;
-// whether their gradients pass through two rooms.
+// whether gradients of some groups pass through two rooms.
 bool step_streams(const struct workload *workload);
 bool step_goes_by_bucket(const struct program *program);
 bool step_has_rooms(const struct program *program);
@@ -92,13 +95,16 @@ struct step_end step_end_of(const struct program *whole, const struct program_ch
 unsigned step_data_axes(const struct program *program, enum parameter_kind kind);
 unsigned step_own_axes(const struct program *program, const struct parameter *parameter);
 struct storage step_storage(const struct program *program, const struct parameter *parameter);
+// Whether the host updates a parameter of a use of its block. What is tied is of no layer.
+bool step_is_away(const struct program *program, const struct block_use *use,
+                  const struct parameter *parameter);
 // Whether a parameter of a chunk is that of the embedding, which another chunk of the same stage
 // holds (schedules that place chunks in a V): it is kept, reduced and updated there, once.
 bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
                        const struct parameter *parameter);
-// The group of a parameter of a chunk that is not elsewhere.
+// The group of a parameter of a chunk that is not elsewhere; `is_away`: see step_is_away.
 int step_group_of(const struct program *program, const struct step_end *end,
-                  const struct parameter *parameter);
+                  const struct parameter *parameter, bool is_away);
 // Whether buckets of a group are cut between blocks alone.
 bool step_cuts_blocks(const struct program *program, const struct storage *storage);
 

@@ -22,6 +22,7 @@ static const struct {
     [CUT_OVERLAP] = {"overlap", "other overlap"},
     [CUT_PASSES] = {"passes", "fewer passes"},
     [CUT_OFFLOAD] = {"offload", "offload"},
+    [CUT_STATES] = {"offload", "states of some layers off the device"},
 };
 
 const char *cut_name(enum cut cut)
@@ -108,7 +109,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     bool many = stack->attention & (stack->attention - 1);
     bool alone = request->cluster->rank_count == 1;
     // States on the host are copied and updated bucket by bucket.
-    bool moves = pins->search_offload || pins_get(pins, CHOICE_OFFLOAD).high > 0;
+    bool moves = pins->search_offload || pins_get(pins, CHOICE_OFFLOAD).high != 0;
     double fewer_s = alone ? INFINITY : scanned->silent_s;
     if (space->fixed.passes >> PASS_ATTENTION & 1)
         fewer_s = fmin(fewer_s, scanned->other_attention_s);
@@ -132,6 +133,9 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
         {CUT_PASSES, is_open(space, CHOICE_PASSES) && space->fixed.passes != 0, fewer_s},
         {CUT_OFFLOAD,
          is_open(space, CHOICE_OFFLOAD) && !pins->search_offload && stack->offload != 0,
+         scanned->pressed_s},
+        {CUT_STATES,
+         is_open(space, CHOICE_OFFLOAD) && pins->search_offload && stack_is_executed(stack),
          scanned->pressed_s},
     };
     memcpy(questions, all, sizeof all);
@@ -167,7 +171,8 @@ static double beside_s(const struct space *space, const struct scan_result *scan
     double least_s = INFINITY;
     bool split = best->stage_layers_count > 0 && !search_fixes_stages(space->request);
     if (split || best->in_flight > 0) least_s = fmin(least_s, scanned->piped_s);
-    if (!is_searched_way(space, best)) least_s = fmin(least_s, scanned->pressed_s);
+    if (!is_searched_way(space, best) || best->offload.optimizer_layers > 0)
+        least_s = fmin(least_s, scanned->pressed_s);
     if (best->zero_group > 0) least_s = fmin(least_s, scanned->steady_s);
     return least_s;
 }

@@ -33,14 +33,16 @@ static bool is_layer(const struct graph *graph, int position)
     return graph->blocks[graph->sequence[position]].role == BLOCK_LAYER;
 }
 
-static int band_of(struct division *division, bool recomputed, unsigned moved)
+static int band_of(struct division *division, bool recomputed, unsigned moved, bool states_away)
 {
     for (int i = 0; i < division->band_count; i++) {
         const struct division_band *band = &division->bands[i];
-        if (band->recomputed == recomputed && band->moved == moved) return i;
+        if (band->recomputed == recomputed && band->moved == moved &&
+            band->states_away == states_away)
+            return i;
     }
     assert(division->band_count < DIVISION_BAND_MAX);
-    division->bands[division->band_count] = (struct division_band){recomputed, moved};
+    division->bands[division->band_count] = (struct division_band){recomputed, moved, states_away};
     return division->band_count++;
 }
 
@@ -56,7 +58,8 @@ static struct division_class class_from(struct division *division, const struct 
         int band = 0;
         if (is_layer(graph, i)) {
             bool recomputed = layers < 0 || *before < layers;
-            band = band_of(division, recomputed, offload_classes(offload, *before));
+            band = band_of(division, recomputed, offload_classes(offload, *before),
+                           offload_parts_states(offload, *before));
             ++*before;
         }
         class.counts[band][graph->sequence[i]]++;
@@ -152,7 +155,8 @@ static void add_in_order(struct arena *arena, const struct division *division,
         const struct division_block *block = &class->blocks[i];
         const struct division_band *band = &division->bands[block->band];
         bool repeats = i > 0 && memcmp(block, block - 1, sizeof *block) == 0;
-        struct block_use use = {2 * block->kind + band->recomputed, 1, band->moved};
+        struct block_use use = {2 * block->kind + band->recomputed, 1, band->moved,
+                                band->states_away};
         if (repeats)
             chunk->uses[chunk->use_count - 1].count++;
         else
@@ -173,7 +177,7 @@ static void add_uses(struct divisions *divisions, struct division *division, int
         int kind = at / division->band_count, band = at % division->band_count;
         const struct division_band *of = &division->bands[band];
         int count = class->counts[band][kind];
-        struct block_use use = {2 * kind + of->recomputed, count, of->moved};
+        struct block_use use = {2 * kind + of->recomputed, count, of->moved, of->states_away};
         if (count > 0) chunk->uses[chunk->use_count++] = use;
     }
 }
@@ -208,7 +212,7 @@ struct division_key {
     const int *stage_layers;
     int stage_count, chunk_count, layers;
     int second_stage;  // where the second chunk begins: schedules place chunks up or down
-    int64_t moved;     // offload_value without the optimizer
+    int64_t moved;     // offload_value, of states alone which layers'
 };
 
 struct division_entry {
@@ -222,7 +226,8 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
     const struct schedule_row *row = schedule_row(parallel->schedule);
     struct offload moved = parallel->offload;
-    moved.optimizer = TIER_DEVICE;
+    // The tier is no matter where it is that of all or of none.
+    if (moved.optimizer_layers == 0) moved.optimizer = TIER_DEVICE;
     struct division_key key = {parallel->stage_layers_count > 0 ? parallel->stage_layers : NULL,
                                shape.stage_count,
                                shape.chunk_count,
@@ -237,7 +242,9 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     int *base_class = ARENA_NEW(divisions->arena, int, division->class_count);
     struct parallel plain = *parallel;
     // Gradients that leave do so in buckets, whose blocks are in order.
-    plain.offload = (struct offload){.gradients = parallel->offload.gradients};
+    plain.offload = (struct offload){.optimizer = moved.optimizer,
+                                     .optimizer_layers = moved.optimizer_layers,
+                                     .gradients = parallel->offload.gradients};
     bool is_plain = layers == 0 && key.moved == offload_value(&plain.offload);
     division->base = is_plain ? division : division_get(divisions, graph, &plain, 0);
     for (int i = 0; i < division->stage_count * division->chunk_count; i++) {

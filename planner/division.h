@@ -10,13 +10,14 @@
 
 enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
 
-// What is done with the activations of a layer. Both follow from its place in the stage, "of the
-// first N", so that a plan has few of them: one more than it has different N.
+// What is done with the activations and the states of a layer. All follow from its place in the
+// stage, "of the first N", so that a plan has few of them: one more than it has different N.
 struct division_band {
     bool recomputed;
-    unsigned moved;  // mask of 1 << enum op_class
+    unsigned moved;    // mask of 1 << enum op_class
+    bool states_away;  // see struct block_use
 };
-enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 4 };
+enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 5 };
 
 struct division {
     int stage_count, chunk_count;
@@ -24,12 +25,13 @@ struct division {
     struct division_band bands[DIVISION_BAND_MAX];  // the first two: kept, and recomputed
     int band_count;
     // The classes as a program says them: block 2 * kind keeps its activations, 2 * kind + 1 is the
-    // recomputed one; of either a use for each mask of what is moved.
+    // recomputed one; of either a use for each mask of what is moved, and for states that leave.
     struct program_chunk *chunks;
     int *class_of;  // [stage * chunk_count + chunk]
     const struct stage_runs *runs;
-    // The same division with nothing recomputed or moved, and for each class the class of the same
-    // blocks there: what happens once a step depends on neither. Itself when nothing is.
+    // The same division with nothing recomputed and no activations moved, and for each class the
+    // class of the same blocks there: what happens once a step depends on neither. Itself when
+    // nothing is.
     const struct division *base;
     const int *base_class;
     int *stage_layers;  // layers of each stage
@@ -50,8 +52,8 @@ struct divisions {
 };
 
 // `layers` is the number of layers of each stage that are recomputed, -1 = all, 0 = none. The plan
-// must be legal. Of `parallel` only pp, vpp, the stage layers, what activations are moved and where
-// the schedule places chunks count; an array of stage layers is known by its address. Lives as long
-// as the arena.
+// must be legal. Of `parallel` only pp, vpp, the stage layers, what activations and of which layers
+// states are moved and where the schedule places chunks count; an array of stage layers is known by
+// its address. Lives as long as the arena.
 const struct division *division_get(struct divisions *divisions, const struct graph *graph,
                                     const struct parallel *parallel, int layers);

@@ -150,6 +150,53 @@ static bool recap(struct polish *polish)
     return better;
 }
 
+// Tries the plan with states of as few layers off the device as leave room: which layers makes no
+// difference to the step, and how many is all that does.
+static bool fewest_states(struct polish *polish, struct parallel *parallel, int most)
+{
+    int64_t limit_bytes = cluster_device_bytes(polish->request->search->cluster);
+    struct offload *offload = &parallel->offload;
+    int low = 1, high = most, stage;
+    composer_group(polish->composer, parallel);
+    while (low < high) {
+        offload->optimizer_layers = (int16_t)(low + (high - low) / 2);
+        bool fits =
+            composer_memory(polish->composer, parallel, &stage).reserved_bytes <= limit_bytes;
+        if (fits) high = offload->optimizer_layers;
+        if (!fits) low = offload->optimizer_layers + 1;
+    }
+    offload->optimizer_layers = (int16_t)low;
+    return try(polish, parallel);
+}
+
+// Where states are all off the device, and beside each number of layers that are recomputed, for
+// these share the room. Classes of operators have counts of their own, beside which states have
+// none.
+static bool keep_states(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    const struct pins *pins = &search->pins;
+    struct parallel parallel = polish->best.parallel;
+    struct offload *offload = &parallel.offload;
+    if (!pins->search_offload || pins_get(pins, CHOICE_OFFLOAD).set) return false;
+    if (search->objective == OBJECTIVE_MEMORY || offload->optimizer == TIER_DEVICE) return false;
+    for (int class = 1; class < OP_CLASS_COUNT; class ++)
+        if (offload->layers[class] != offload->layers[0]) return false;
+    composer_group(polish->composer, &parallel);
+    int layers = composer_division(polish->composer, &parallel)->layers_most;
+    int most = layers < OFFLOAD_LAYERS_MAX ? layers : OFFLOAD_LAYERS_MAX;
+    offload->optimizer_layers = (int16_t)most;
+    if (most < 1 || !is_allowed(polish, &parallel)) return false;
+    bool better = fewest_states(polish, &parallel, most);
+    bool is_open =
+        parallel.recompute != RECOMPUTE_NONE && !pins_get(pins, CHOICE_RECOMPUTE_LAYERS).set;
+    for (int i = 1; i < layers && is_open; i++) {
+        parallel.recompute_layers = i;
+        better |= fewest_states(polish, &parallel, most);
+    }
+    return better;
+}
+
 static bool same_degrees(const struct space_mesh *mesh, const struct parallel *parallel)
 {
     return memcmp(mesh->degree, parallel->degree, sizeof mesh->degree) == 0 &&
@@ -305,9 +352,9 @@ static struct candidate improve(struct polish *polish, const struct candidate *p
 {
     // What changes least stands first, and is tried again after each gain; what has most tries
     // last.
-    static bool (*const MOVES[])(struct polish *) = {reorder,    relayer,           regroup,
-                                                     recap,      move_layers,       reshard,
-                                                     reschedule, recompute_classes, move_off};
+    static bool (*const MOVES[])(struct polish *) = {
+        reorder,     keep_states, relayer,    regroup,           recap,
+        move_layers, reshard,     reschedule, recompute_classes, move_off};
     const struct parallel *parallel = &plan->parallel;
     polish->best = *plan;
     polish->priced = 0;

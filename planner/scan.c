@@ -259,7 +259,7 @@ static void note_uneven(struct scan_walk *walk)
     const struct pins *pins = &space->request->pins;
     bool pinned = pins_get(pins, CHOICE_VPP).low > 1 ||
                   pins_get(pins, CHOICE_RECOMPUTE_LAYERS).low > 0 ||
-                  pins_get(pins, CHOICE_OFFLOAD).low > 0;
+                  pins_get(pins, CHOICE_OFFLOAD).low != 0;
     for (int i = 0; i < space->group_count && pinned; i++) {
         const struct scan_group *group = &walk->groups[i];
         if (group->tails->count > 0 || !is_pipelined(walk, group)) continue;

@@ -210,7 +210,7 @@ static int moving_class(const struct search_request *request, int zero)
 {
     const struct stack *stack = request->stack;
     const struct pins *pins = &request->pins;
-    if (!pins->search_offload && pins_get(pins, CHOICE_OFFLOAD).high <= 0) return 0;
+    if (!pins->search_offload && pins_get(pins, CHOICE_OFFLOAD).high == 0) return 0;
     unsigned to_host = stack->offload_zero_stages ? stack->offload_zero_stages : ~0u;
     unsigned to_nvme = stack->nvme_zero_stages ? stack->nvme_zero_stages : ~0u;
     unsigned with_parameters = stack->parameter_zero_stages ? stack->parameter_zero_stages : ~0u;

@@ -67,7 +67,7 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
     bool done;
     if (element == ELEMENT_COMPUTE && engine->state.weights_away)
         done = read_away(engine, part, values);
-    else if (!array)
+    else if (!array || (array == engine->state.masters && host_state_is_of(engine, parameter)))
         done = host_state_get(engine, parameter, values);
     else if (array == engine->state.gradients && host_state_has(engine, parameter))
         host_state_gradients(engine, parameter, values), done = true;

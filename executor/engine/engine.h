@@ -19,7 +19,9 @@ struct state {
     char *weights, *gradients, *masters, *first_moments, *second_moments;
     bool weights_away;  // they are in memory of the host, and only fetched
     int64_t weight_count, gradient_count, moment_count;  // elements
-    int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those
+    int64_t away_count;                                  // of moments on the host
+    int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those, moments into
+                                                         // the device's or the host's
     double *trust;                                       // [parameter]: LAMB and LARS
 };
 

@@ -27,9 +27,16 @@ struct host_state {
     int order_count, turn;
 };
 
-bool host_state_is(const struct engine *engine)
+bool host_state_leaves(const struct engine *engine, bool is_away)
 {
-    return engine->program->parallel.offload.optimizer != TIER_DEVICE;
+    for (int u = 0; u < engine->script->unit_count; u++)
+        if (script_unit_is_away(engine->script, u) == is_away) return true;
+    return false;
+}
+
+bool host_state_is_of(const struct engine *engine, int parameter)
+{
+    return script_unit_is_away(engine->script, engine->script->parameters[parameter].unit);
 }
 
 static bool reserve(struct engine *engine, int64_t bytes, char **memory)
@@ -44,6 +51,7 @@ static int64_t largest_unit(struct engine *engine)
 {
     int64_t largest = 0;
     for (int u = 0; u < engine->script->unit_count; u++) {
+        if (!script_unit_is_away(engine->script, u)) continue;
         int64_t count = state_unit_part(engine, u, STATE_MOMENTS).count;
         if (count > largest) largest = count;
     }
@@ -58,7 +66,7 @@ static bool open_nvme(struct engine *engine, struct host_state *host, int64_t ro
     for (int t = 0; t < script->task_count; t++) {
         if (script->tasks[t].kind != TASK_UPDATE) continue;
         const struct script_bucket *bucket = &script->buckets[script->tasks[t].bucket];
-        for (int i = 0; i < bucket->unit_count; i++)
+        for (int i = 0; i < bucket->unit_count && bucket->storage.states_away; i++)
             host->order[host->order_count++] = bucket->units[i];
     }
     for (int i = 0; i < TURNS; i++) {
@@ -85,7 +93,7 @@ static int64_t place_gradients(struct engine *engine, struct host_state *host)
     host->gradient_at = ARENA_NEW(engine->arena, int64_t, script->unit_count + 1);
     for (int u = 0; u < script->unit_count; u++) {
         int owner = state_owner(engine, u);
-        bool is_first = owner == u;
+        bool is_first = owner == u && script_unit_is_away(script, u);
         host->gradient_at[u] = is_first ? count : host->gradient_at[owner];
         if (!keeps_gradients(engine)) host->gradient_at[u] = engine->state.moment_at[u];
         if (is_first) count += script->units[u].elements;
@@ -95,13 +103,13 @@ static int64_t place_gradients(struct engine *engine, struct host_state *host)
     for (int t = 0; t < script->task_count; t++) {
         if (script->tasks[t].kind == TASK_GRADIENT_OUT) host->last_out[script->tasks[t].bucket] = t;
     }
-    return keeps_gradients(engine) ? count : engine->state.moment_count;
+    return keeps_gradients(engine) ? count : engine->state.away_count;
 }
 
 bool host_state_open(struct engine *engine)
 {
     struct host_state *host = engine->host_state = ARENA_NEW(engine->arena, struct host_state, 1);
-    int64_t bytes = engine->state.moment_count * engine->real_bytes;
+    int64_t bytes = engine->state.away_count * engine->real_bytes;
     int64_t largest = largest_unit(engine);
     host->array_count = 1 + optimizer_moment_count(engine->program->workload.optimizer);
     host->state_bytes = host->array_count * bytes;

@@ -6,8 +6,9 @@
 // the first two those of two units alone, one under way and one coming or going. What the engine
 // does with them instead of with arrays of the device.
 
-// Whether the plan wants them there.
-bool host_state_is(const struct engine *engine);
+// Whether the plan wants those of any unit there (`is_away`), or on the device; and of a parameter.
+bool host_state_leaves(const struct engine *engine, bool is_away);
+bool host_state_is_of(const struct engine *engine, int parameter);
 MUST_CHECK bool host_state_open(struct engine *engine);
 void host_state_close(struct engine *engine);
 // Elements [first, first + count) of a parameter, as they are drawn: those that this rank updates.

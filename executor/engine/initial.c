@@ -123,7 +123,8 @@ bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t co
     const struct state *state = &engine->state;
     struct state_part part = state_part_of(engine, parameter, STATE_WEIGHTS);
     struct state_part own = state_part_of(engine, parameter, STATE_MOMENTS);
-    if (engine->host_state && !host_state_put(engine, parameter, part.first + first, count, values))
+    bool is_away = host_state_is_of(engine, parameter);
+    if (is_away && !host_state_put(engine, parameter, part.first + first, count, values))
         return false;
     if (state->weights_away) return put_away(engine, part.at + first, count, values);
     char *weights = state->weights + (part.at + first) * engine->compute_bytes;
@@ -132,7 +133,7 @@ bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t co
     const char *fault = backend->round(engine->device, STREAM_COMPUTE, weights, reals, count);
     int64_t begin = part.first + first, end = begin + count, own_end = own.first + own.count;
     int64_t from = begin > own.first ? begin : own.first, to = end < own_end ? end : own_end;
-    if (!fault && from < to && state->masters)
+    if (!fault && from < to && state->masters && !is_away)
         fault = backend->copy(engine->device, STREAM_COMPUTE, COPY_DEVICE,
                               state->masters + (own.at + from - own.first) * engine->real_bytes,
                               reals + (from - begin) * engine->real_bytes,

@@ -165,8 +165,9 @@ static bool load_moments(struct loading *loading)
     for (int i = 0; i < pieces.count; i++) {
         for (int k = CHECKPOINT_FIRST; k <= moments; k++) {
             enum checkpoint_kind kind = (enum checkpoint_kind)k;
-            bool done = engine->host_state ? load_host_moments(loading, &pieces.items[i], kind)
-                                           : load_piece(loading, &pieces.items[i], kind);
+            bool is_away = host_state_is_of(engine, pieces.items[i].parameter);
+            bool done = is_away ? load_host_moments(loading, &pieces.items[i], kind)
+                                : load_piece(loading, &pieces.items[i], kind);
             if (!done) return false;
         }
     }

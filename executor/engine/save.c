@@ -140,8 +140,8 @@ static bool copy_all(struct engine *engine)
     for (int e = 0; e < save->entry_count && !fault; e++) {
         const struct checkpoint_entry *entry = &save->entries[e];
         char *to = save->copy + entry->at_bytes;
-        if (engine->host_state) {
-            int p = entry->piece.parameter;
+        int p = entry->piece.parameter;
+        if (host_state_is_of(engine, p)) {
             if (!host_state_copy(engine, p, (int)entry->kind, true, to)) return false;
         } else {
             fault = engine->backend->copy(engine->device, STREAM_COMPUTE, COPY_TO_HOST, to,

@@ -85,10 +85,12 @@ static void place_unit(struct engine *engine, int unit, int64_t *gradient_at)
 {
     struct state *state = &engine->state;
     state->weight_at[unit] = state->weight_count;
-    state->moment_at[unit] = state->moment_count;
+    int64_t *moments =
+        script_unit_is_away(engine->script, unit) ? &state->away_count : &state->moment_count;
+    state->moment_at[unit] = *moments;
     state->gradient_at[unit] = *gradient_at;
     state->weight_count += state_unit_part(engine, unit, STATE_WEIGHTS).count;
-    state->moment_count += state_unit_part(engine, unit, STATE_MOMENTS).count;
+    *moments += state_unit_part(engine, unit, STATE_MOMENTS).count;
     *gradient_at += state_unit_part(engine, unit, STATE_GRADIENTS).count;
 }
 
@@ -164,7 +166,7 @@ bool state_open(struct engine *engine)
     int moments = optimizer_moment_count(optimizer);
     if (!place_units(engine)) return false;
     state->trust = ARENA_NEW(engine->arena, double, engine->script->parameter_count + 1);
-    bool is_here = !host_state_is(engine);
+    bool is_here = host_state_leaves(engine, false), is_away = host_state_leaves(engine, true);
     bool has_masters = is_here && engine->compute_bytes < engine->real_bytes;
     struct {
         bool is_there;
@@ -178,7 +180,7 @@ bool state_open(struct engine *engine)
         if (kept[i].is_there && !reserve(engine, ELEMENT_FP32, state->moment_count, kept[i].memory))
             return false;
     }
-    return is_here || host_state_open(engine);
+    return !is_away || host_state_open(engine);
 }
 
 void state_close(struct engine *engine)

@@ -136,6 +136,8 @@ struct script {
 };
 // Whether the gradients of a bucket are kept on the host, and pass through its room.
 bool script_bucket_is_away(const struct script *script, const struct script_bucket *bucket);
+// Whether the host updates a unit.
+bool script_unit_is_away(const struct script *script, int unit);
 
 // plan/script/state.c: fills parameters, units and buckets of `script` (program, stage and rules
 // are set).

@@ -158,13 +158,20 @@ static void add_kind(struct filling *filling, enum parameter_kind kind)
     }
 }
 
-static const struct block_program *block_at(const struct program *program,
-                                            const struct program_chunk *chunk, int position)
+static const struct block_use *use_at(const struct program_chunk *chunk, int position)
 {
     int u = 0;
     for (; position >= chunk->uses[u].count; u++)
         position -= chunk->uses[u].count;
-    return block_of(program, chunk->uses[u].block_program);
+    return &chunk->uses[u];
+}
+
+static bool is_in(const struct filling *filling, const struct block_use *use,
+                  const struct parameter *parameter, int group)
+{
+    const struct program *program = filling->script->program;
+    bool is_away = step_is_away(program, use, parameter);
+    return step_group_of(program, &filling->end, parameter, is_away) == group;
 }
 
 // Elements of the group in a block from parameter `from` down to the next of the group, or of all
@@ -179,19 +186,20 @@ static void cut_group(const struct filling *filling, const struct program_chunk 
                            .count = by_block ? of->unit_count : of->tensor_count,
                            .bucket_count = of->bucket_count};
     for (int position = count - 1; position >= 0; position--) {
-        const struct block_program *block = block_at(program, chunk, position);
+        const struct block_use *use = use_at(chunk, position);
+        const struct block_program *block = block_of(program, use->block_program);
         double elements = 0;
         int bucket = -1;
         for (int i = 0; i < block->parameter_count && by_block && !of->tie; i++) {
             if (step_is_elsewhere(program, chunk, &block->parameters[i])) continue;
-            bool is_in = step_group_of(program, &filling->end, &block->parameters[i]) == group;
-            if (is_in) elements += (double)block->parameters[i].elements;
+            if (is_in(filling, use, &block->parameters[i], group))
+                elements += (double)block->parameters[i].elements;
         }
         if (elements > 0) bucket = step_cut_next(&cut, elements);
         for (int i = block->parameter_count - 1; i >= 0; i--) {
             const struct parameter *parameter = &block->parameters[i];
             if (step_is_elsewhere(program, chunk, parameter)) continue;
-            if (step_group_of(program, &filling->end, parameter) != group) continue;
+            if (!is_in(filling, use, parameter, group)) continue;
             if (of->tie)
                 bucket = 0;
             else if (!by_block)
@@ -218,7 +226,8 @@ static void add_buckets(struct filling *filling, const struct program_chunk *chu
     filling->end = step_end_of(script->program, chunk, &script->rules);
     filling->buckets = ARENA_NEW(filling->arena, int *, count);
     for (int position = 0; position < count; position++) {
-        const struct block_program *block = block_at(script->program, chunk, position);
+        const struct block_program *block =
+            block_of(script->program, use_at(chunk, position)->block_program);
         filling->buckets[position] = ARENA_NEW(filling->arena, int, block->parameter_count);
     }
     for (int g = 0; g < filling->end.group_count; g++) {
@@ -286,7 +295,14 @@ void script_add_state(struct arena *arena, struct script *script)
 
 bool script_bucket_is_away(const struct script *script, const struct script_bucket *bucket)
 {
-    return bucket->room >= 0 && offload_moves_gradients(&script->program->parallel.offload);
+    return bucket->room >= 0 && bucket->storage.states_away &&
+           offload_moves_gradients(&script->program->parallel.offload);
+}
+
+bool script_unit_is_away(const struct script *script, int unit)
+{
+    int same_as = script->units[unit].same_as, owner = same_as < 0 ? unit : same_as;
+    return script->buckets[script->units[owner].bucket].storage.states_away;
 }
 
 bool script_bucket_is_flat(const struct script_bucket *bucket)

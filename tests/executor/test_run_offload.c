@@ -12,6 +12,8 @@
 // memory model says.
 
 static const double TOLERANCE = 1e-12;
+// By back end of a test of three.
+static const double TOLERANCES[] = {1e-12, 4e-3, 1e-5};
 static const char GPT2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 37, \"n_embd\": 16, \"n_layer\": 4, \"n_head\": 4, "
     "\"n_positions\": 16}";
@@ -109,6 +111,41 @@ static void states_on_the_host_change_nothing(void **state)
         check_bytes(*state, &of, found);
     }
     assert_int_equal(rmdir(folder), 0);  // empty
+}
+
+// Of the first layers alone: the more of them, the less is on the device. Equal to the last bit
+// where states are not in shards of buckets, which are others then.
+static void states_of_some_layers_change_nothing(void **state)
+{
+    static const char *const BACKENDS[] = {"cpu-fp64", "cpu-half", "cuda"};
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (int s = 0; s < SPREAD_COUNT; s++) {
+        struct run_case of = case_of(s % 2 ? GPT2 : LLAMA, &SPREADS[s]);
+        of.backend = BACKENDS[s % 3];
+        if (s % 3 == 1) of.precision = PRECISION_BF16;
+        of.nvme = folder;
+        of.parallel.bucket_bytes = 256;
+        const struct run_outcome *expected = run_case_done(*state, &of);
+        int64_t before = expected->peak_bytes;
+        for (int layers = 1; layers <= 4 / of.parallel.degree[AXIS_PP]; layers++) {
+            of.parallel.offload = (struct offload){.optimizer = layers % 2 ? TIER_HOST : TIER_NVME,
+                                                   .optimizer_layers = (int16_t)layers};
+            if (s < 3 && layers == 3) of.parallel.offload.gradients = true;
+            const struct run_outcome *found = run_case_done(*state, &of);
+            bool is_split = of.parallel.zero > 0;
+            const char *difference =
+                is_split ? run_outcome_difference(*state, expected, found, TOLERANCES[s % 3])
+                         : run_outcome_bits(*state, expected, found);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            check_bytes(*state, &of, found);
+            int64_t planned = run_outcome_planned_bytes(found);
+            assert_true(labs(found->peak_bytes - planned) <= planned / 50);
+            assert_true(found->peak_bytes <= before);
+            before = found->peak_bytes;
+        }
+    }
+    assert_int_equal(rmdir(folder), 0);
 }
 
 // Back ends with masters in another width; CUDA's is one whose memory the host cannot touch, and
@@ -335,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_on_the_host_change_nothing),
+        cmocka_unit_test(states_of_some_layers_change_nothing),
         cmocka_unit_test(masters_on_the_host_are_those_of_the_device),
         cmocka_unit_test(without_its_folder_no_run_begins),
         cmocka_unit_test(activations_take_as_much_of_the_host_as_is_in_flight),

@@ -5,6 +5,7 @@
 
 #include "cost_models/hosts.h"
 #include "cost_models/offload.h"
+#include "cost_models/parameters.h"
 #include "plan/offload.h"
 #include "planner/explain.h"
 #include "planner/ranking.h"
@@ -67,6 +68,38 @@ static void states_on_the_host_take_longer_and_leave_the_device(void **state)
     assert_true(kept_s < host_s && host_s <= closed_form(nvme.price).update_s);
 }
 
+// Of the first two layers of each of four stages alone: what they have of 16 bytes a parameter,
+// with the gradient that the host needs, and the price of both updates, one behind the other.
+static void states_of_some_layers_leave_the_rest(void **state)
+{
+    struct priced kept = priced_with(*state, "none", 4);
+    struct priced some = priced_with(*state, "optimizer:2", 4);
+    const struct block_program *layer = priced_block(&kept, BLOCK_LAYER);
+    double elements = 2 * (double)layer->parameter_elements, all_s = 0, here_s = 0;
+    for (int stage = 0; stage < 4; stage++) {
+        struct memory_parts before = memory_of_stage(kept.program, kept.stack, stage);
+        struct memory_parts after = memory_of_stage(some.program, some.stack, stage);
+        assert_true(before.optimizer_bytes - after.optimizer_bytes == (int64_t)(12 * elements));
+        assert_true(after.host_bytes == (int64_t)((12 + 4) * elements));
+        assert_true(after.gradients_bytes == before.gradients_bytes);
+    }
+    for (int class = 0; class < some.price->class_count; class ++) {
+        const struct program_chunk *chunk = &some.program->chunks[class];
+        struct parameter_sums sums = parameter_sums(some.program, chunk);
+        double own =
+            parameter_stored(some.program, &sums, offsetof(struct storage, optimizer_axes));
+        here_s = kept.price->classes[class].update_s * (own - elements) / own;
+        all_s = here_s + host_update(&some.context, some.program, elements, 0).s;
+        double squares_s =
+            stream_s(&some.context.compute, norm_bytes(&some.context.compute, elements));
+        double found_s = some.price->classes[class].update_s;
+        assert_true(fabs(found_s - all_s - squares_s) < 1e-6 * found_s);
+    }
+    struct cost cost = closed_form(some.price);
+    assert_true(cost.step_s < closed_form(priced_with(*state, "optimizer", 4).price).step_s);
+    assert_true(cost.step_s > closed_form(kept.price).step_s);
+}
+
 // Weights on the host: none on the device but those of the blocks under way, which are the widest
 // twice where they are fetched ahead; what of their copies takes longer than the compute of a block
 // is waited for, and all of it where nothing is fetched ahead.
@@ -121,7 +154,9 @@ static void events_and_closed_form_agree(void **state)
                                         "optimizer,parameters,activations",
                                         "optimizer,gradients,activations:3",
                                         "optimizer,activations",
-                                        "optimizer,parameters,gradients"};
+                                        "optimizer,parameters,gradients",
+                                        "optimizer:3@nvme,activations:2",
+                                        "optimizer:5,gradients,activations:3"};
     struct arena scratch = {0};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
         struct priced of = priced_with(*state, WORDS[i], i % 2 ? 4 : 1);
@@ -243,6 +278,20 @@ static void pruned_and_exhaustive_search_move_the_same(void **state)
     assert_true(moved_count > 0);
 }
 
+static struct search_request question(struct arena *arena, const char *stack)
+{
+    struct search_request request = {.pins = pins_none(), .top = 1};
+    struct err err = {0};
+    request.model = model_load(arena, "llama-2-7b", NULL, NULL, &err);
+    request.cluster = cluster_load(arena, "dgx-a100-80g", &err);
+    request.stack = stack_load(arena, stack, &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload =
+        (struct workload){.seq_len = 2048, .global_batch = 16, .precision = PRECISION_BF16};
+    return request;
+}
+
 // The same where every plan keeps its parameters off the device, and some gradients, of which
 // nothing else is asked.
 static void parameters_elsewhere_are_bounded_as_well(void **state)
@@ -339,20 +388,6 @@ static void forbidden_moves_are_not_proposed(void **state)
     assert_true(moved_count > 0);
 }
 
-static struct search_request question(struct arena *arena, const char *stack)
-{
-    struct search_request request = {.pins = pins_none(), .top = 1};
-    struct err err = {0};
-    request.model = model_load(arena, "llama-2-7b", NULL, NULL, &err);
-    request.cluster = cluster_load(arena, "dgx-a100-80g", &err);
-    request.stack = stack_load(arena, stack, &err);
-    request.fabrics = fabrics_load(arena, &err);
-    assert_string_equal(err.text, "");
-    request.workload =
-        (struct workload){.seq_len = 2048, .global_batch = 16, .precision = PRECISION_BF16};
-    return request;
-}
-
 // What is refused says which other choices there are, and none that is forbidden as well.
 static void a_refusal_names_what_else_may_be_moved(void **state)
 {
@@ -439,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moved_activations_leave_the_device),
         cmocka_unit_test(states_on_the_host_take_longer_and_leave_the_device),
+        cmocka_unit_test(states_of_some_layers_leave_the_rest),
         cmocka_unit_test(parameters_on_the_host_leave_the_blocks_under_way),
         cmocka_unit_test(events_and_closed_form_agree),
         cmocka_unit_test(the_fullest_host_is_found),

@@ -38,7 +38,7 @@ static const char *offload_pattern(struct arena *arena)
     for (int i = OP_CLASS_NONE + 1; i < OP_CLASS_COUNT; i++)
         classes = arena_print(arena, "%s%s|", classes, op_class_name((enum op_class)i));
     const char *word = arena_print(
-        arena, "(optimizer|parameters|activations(:[1-9][0-9]*)?|(%sother)(:[1-9][0-9]*)?)(@nvme)?",
+        arena, "((optimizer|activations|(%sother))(:[1-9][0-9]*)?|parameters|gradients)(@nvme)?",
         classes);
     return arena_print(arena, "^(none|%s(,%s)*)$", word, word);
 }

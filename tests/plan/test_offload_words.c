@@ -17,6 +17,8 @@ static void is_same(const struct offload *expected, const struct offload *found)
     assert_int_equal(expected->optimizer, found->optimizer);
     assert_int_equal(expected->activations, found->activations);
     assert_int_equal(expected->parameters, found->parameters);
+    assert_int_equal(expected->gradients, found->gradients);
+    assert_int_equal(expected->optimizer_layers, found->optimizer_layers);
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
         assert_int_equal(expected->layers[class], found->layers[class]);
 }
@@ -63,6 +65,10 @@ static void words_are_the_shortest(void **state)
         "optimizer@nvme,parameters,activations:3",
         "optimizer@nvme,parameters@nvme",
         "optimizer,gradients",
+        "optimizer:1",
+        "optimizer:254@nvme,gradients",
+        "optimizer:12,activations",
+        "optimizer:3@nvme,activations:254@nvme",
         "optimizer@nvme,parameters,gradients,activations:3@nvme",
         "activations:1@nvme",
         "activations:254",
@@ -108,11 +114,27 @@ static void every_class_that_reaches_a_layer_moves_there(void **state)
     assert_int_equal(offload_classes(&offload, 999), (1u << OP_CLASS_COUNT) - 1);
 }
 
+static void states_of_the_first_layers_leave_alone(void **state)
+{
+    (void)state;
+    struct offload offload = parsed("optimizer:2@nvme");
+    assert_true(offload_parts_states(&offload, 0) && offload_parts_states(&offload, 1));
+    assert_false(offload_parts_states(&offload, 2));
+    offload = parsed("optimizer");
+    assert_false(offload_parts_states(&offload, 0));
+    offload = parsed("activations:2");
+    assert_false(offload_parts_states(&offload, 0));
+}
+
 static void what_is_no_choice_is_refused(void **state)
 {
     static const char *const WORDS[] = {"",
                                         "all",
-                                        "optimizer:3",
+                                        "optimizer:0",
+                                        "optimizer:255",
+                                        "optimizer:3,mlp",
+                                        "optimizer:3,optimizer",
+                                        "parameters:3",
                                         "activations:0",
                                         "activations:255",
                                         "mlp,mlp",
@@ -157,6 +179,7 @@ int main(void)
         cmocka_unit_test(every_class_count_and_tier_comes_back),
         cmocka_unit_test(words_are_the_shortest),
         cmocka_unit_test(every_class_that_reaches_a_layer_moves_there),
+        cmocka_unit_test(states_of_the_first_layers_leave_alone),
         cmocka_unit_test(what_is_no_choice_is_refused),
         cmocka_unit_test(tiers_have_names),
     };

@@ -96,10 +96,38 @@ static void classes_are_asked_of_only_where_that_is_searched(void **state)
     assert_int_equal(result.cuts[result.cut_count - 1].cut, CUT_OFFLOAD);
 }
 
+// Of one GPU too small for all states, but not for some: as few as leave room go, and the step is
+// shorter than where all do.
+static void as_few_states_leave_as_need_to(void **state)
+{
+    struct search_request request = tight(*state, "meshwright");
+    struct err err = {0};
+    request.model = model_load(*state, "gpt-neo-2.7b", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_FULL, RECOMPUTE_FULL);
+    pins_set(&request.pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
+    struct search_result some = searched(*state, &request);
+    struct offload offload = some.best[0].parallel.offload;
+    assert_true(offload.optimizer_layers > 1 && offload.optimizer_layers < 32);
+    assert_true(some.best[0].memory.reserved_bytes <= cluster_device_bytes(request.cluster));
+    request.pins.search_offload = false;
+    offload.optimizer_layers--;
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&offload), offload_value(&offload));
+    struct search_result fewer = {0};
+    assert_true(search_plans(*state, &request, &fewer, &err));
+    assert_int_equal(fewer.status, SEARCH_NOTHING_FITS);
+    offload.optimizer_layers = 0;
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&offload), offload_value(&offload));
+    struct search_result all = searched(*state, &request);
+    assert_true(some.best[0].cost.step_s < all.best[0].cost.step_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_may_be_faster_than_whole_layers),
+        cmocka_unit_test(as_few_states_leave_as_need_to),
         cmocka_unit_test(a_tail_is_ranked_once),
         cmocka_unit_test(a_stack_of_whole_layers_gets_whole_layers),
         cmocka_unit_test(classes_are_asked_of_only_where_that_is_searched),

@@ -47,7 +47,7 @@ static struct oracle_question oracle_of(const struct wish *wish)
         .fabrics = request->fabrics,
         .workload = request->workload,
         .graph = question->graph,
-        .offloads = request->pins.search_offload || (offload.set && offload.low > 0),
+        .offloads = request->pins.search_offload || (offload.set && offload.low != 0),
         .allows = is_asked_for,
         .context = wish,
     };
