@@ -266,6 +266,11 @@ struct graph {
     // Of layers that scan, 0 where none does; their groups share as kv heads do. Heads and kv heads
     // above are those of attention, or the same where nothing attends.
     int64_t scan_head_count, scan_group_count;
+    // [kind] the same block without the inputs that it only hands on, which are the last of both
+    // its inputs and its outputs; -1: it has none. A branch of the graph is made of such blocks:
+    // from one on that reads nothing else to the first that reads what was handed on. NULL: no
+    // branches.
+    const int *alone;
     bool has_group_norm;      // what a scan makes is normed by groups, or by all where there is one
     int64_t seq_len_max;      // positions the model was made for; 0 = unknown
     int stage_count_max;      // pipeline stages that can share its tied parameters; 0 = any number
@@ -284,6 +289,9 @@ struct graph {
     int64_t expert_ffn;
     double dropout_ratio;  // 0 = none
 };
+
+// Adds kinds of blocks for `alone`.
+void graph_add_alone(struct arena *arena, struct graph *graph);
 
 // What exists of `count` rows or elements of a tensor of this density: rounded up, and one at
 // least. A density of 0 is all of them.

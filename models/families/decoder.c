@@ -62,7 +62,8 @@ static int embed_tokens(struct layers *layers, const char *ids_name)
     const struct decoder *d = layers->decoder;
     int tokens = ids(layers, ids_name, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}));
     struct extent rows = {DIM_VOCAB, layers->vocab_padded}, hidden = {DIM_HIDDEN, d->hidden};
-    const char *tie = d->tied || d->mtp_count > 0 || layers->stack ? TOKEN_TIE : NULL;
+    bool is_shared = layers->stack && !(d->encoder && decoder_place_count(d->encoder) > 0);
+    const char *tie = d->tied || d->mtp_count > 0 || is_shared ? TOKEN_TIE : NULL;
     int x = layers_gather(layers, "embedding.token", tokens, rows, table_width(d), tie);
     if (d->embedding_size) {
         struct projection in = {.name = "embedding.project",
@@ -216,12 +217,15 @@ static int any_layer(struct layers *layers, int x, int memory, int64_t window)
 }
 
 // What the encoder says passes through untouched, but for the last layer: nobody asks behind it.
-static struct block layer_block(struct layers layers, int64_t window, bool is_last)
+static struct block layer_block(struct layers layers, const struct layer_kind *kind)
 {
+    const struct decoder *d = layers.decoder;
     int x = block_input(&layers, "layer.input");
-    int memory = layers.decoder->encoder ? memory_input(&layers, "layer.memory") : -1;
-    struct block block = finish(&layers, any_layer(&layers, x, memory, window));
-    return memory < 0 || is_last ? block : finish(&layers, memory);
+    int memory = d->encoder ? memory_input(&layers, "layer.memory") : -1;
+    x = any_layer(&layers, x, kind->is_apart ? -1 : memory, kind->is_local ? d->window : 0);
+    if (kind->is_last && d->norm_in_last) x = layers_norm(&layers, "final_norm", x, d->norm);
+    struct block block = finish(&layers, x);
+    return memory < 0 || kind->is_last ? block : finish(&layers, memory);
 }
 
 // Multi-token prediction (DeepSeek-V3, section 2.2, equations 21 to 23): what the last layer says
@@ -355,8 +359,7 @@ static void build_layers(struct graph *graph, struct layers start_layers)
             layers.parts = kind.parts;
             kinds[count] = kind;
             kinds[count++].block = graph->block_count;
-            graph->blocks[graph->block_count++] =
-                layer_block(layers, kind.is_local ? d->window : 0, kind.is_last);
+            graph->blocks[graph->block_count++] = layer_block(layers, &kind);
         }
         graph->sequence[graph->sequence_count++] = kinds[k].block;
     }
@@ -388,6 +391,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     // more: not what all layers read, nor what encoders of sound do not.
     bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
     if (d->encoder) graph->stage_count_max = is_one ? 1 : 2;
+    if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;
@@ -458,6 +462,7 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     }
     layers = start(arena, d, options, graph->vocab_padded, "head", BLOCK_HEAD);
     append_block(graph, head_block(layers));
+    if (d->apart_count > 0) graph_add_alone(arena, graph);
     graph->mtp_parameter_count = graph_mtp_parameter_count(graph);
     graph->parameter_count = graph_parameter_count(graph);
     graph->active_parameter_count = graph_active_parameter_count(graph);

@@ -135,6 +135,8 @@ struct decoder {
     struct relative relative;
     const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
                                     // a second attention of queries; NULL = none
+    int64_t apart_count;  // of the layers, those in front that do not attend to it (two_towers)
+    bool norm_in_last;    // the final norm is the end of the last layer
     int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_gate;  // what attention makes, times sigmoid of a projection (qwen3_next)
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)

@@ -28,7 +28,9 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
     return (struct layer_kind){.is_mixture = parts & LAYER_MLP && has_experts(d, layer),
                                .is_local = attends && has_window(d, layer),
                                .is_unrotated = attends && is_unrotated(d, layer),
-                               .is_last = d->encoder && layer + 1 == d->layer_count,
+                               .is_apart = layer < d->apart_count,
+                               .is_last =
+                                   (d->encoder || d->norm_in_last) && layer + 1 == d->layer_count,
                                .is_first = d->first_is_unnormed && layer == 0,
                                .parts = parts};
 }
@@ -37,7 +39,8 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
 static bool is_alike(const struct layer_kind *a, const struct layer_kind *b)
 {
     return a->is_mixture == b->is_mixture && a->is_local == b->is_local &&
-           a->is_last == b->is_last && a->is_first == b->is_first && a->parts == b->parts;
+           a->is_last == b->is_last && a->is_first == b->is_first && a->is_apart == b->is_apart &&
+           a->parts == b->parts;
 }
 
 bool layer_kind_is_same(const struct layer_kind *a, const struct layer_kind *b)
@@ -80,6 +83,7 @@ const char *layer_kind_name(const struct layers *layers, const struct layer_kind
         arena_print(arena, "%s%s%s", NAMES[is_common][kind->is_local], parts_name(d, kind->parts),
                     has_rotated_twin(d, kind) ? ".unrotated" : "");
     if (layers->stack) name = arena_print(arena, "%s.%s", layers->stack, name);
+    if (kind->is_apart) name = arena_print(arena, "%s.apart", name);
     if (kind->is_first) name = arena_print(arena, "%s.first", name);
     return kind->is_last ? arena_print(arena, "%s.last", name) : name;
 }

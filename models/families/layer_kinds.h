@@ -5,7 +5,8 @@
 // last beside an encoder. Layers that are alike are one block.
 struct layer_kind {
     bool is_mixture, is_local, is_unrotated;
-    bool is_last;   // of all, beside an encoder
+    bool is_apart;  // does not attend to the encoder
+    bool is_last;   // of all, where that is unlike the others
     bool is_first;  // where the first is unlike the others
     unsigned parts;
     int block;  // of those that are alike

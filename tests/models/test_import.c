@@ -137,7 +137,8 @@ static const struct {
      "opt, phi, phi3, qwen2, qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, "
      "qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, "
      "qwen3_vl_text, roberta, seed_oss, smollm3, solar_open, stablelm, starcoder2, "
-     "switch_transformers, t5, vaultgemma, vit, whisper, xlm-roberta, xlm-roberta-xl, youtu"},
+     "switch_transformers, t5, two_towers, vaultgemma, vit, whisper, xlm-roberta, xlm-roberta-xl, "
+     "youtu"},
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"scan_expand", "1:99: $.num_heads: 3 heads of 4 are not expand times hidden_size, 16"},
