@@ -63,6 +63,10 @@ static int put_pins(struct plan_arguments *a, struct option *options)
         {"--stages", OPTION_TEXT, &a->stages, "layers of each stage", "10,12,12,10", 0, 0},
         {"--stage-tp", OPTION_TEXT, &a->stage_tp,
          "tp of each stage, where stages have meshes of their own (auto: searched)", "4,2,2", 0, 0},
+        {"--branches", OPTION_TEXT, &a->branches,
+         "branches of a model side by side, on stages of their own: auto, on or off (default auto: "
+         "where a step is shorter)",
+         "on", 0, 0},
         {"--replica-batches", OPTION_TEXT, &a->replica_batches,
          "micro-batches of each replica (rank of dp), where they differ", "5,5,3,3", 0, 0},
         {"--forbid", OPTION_TEXTS, &a->forbid, "exclude a value, may be repeated", "KEY=VALUE", 0,
@@ -173,6 +177,17 @@ static bool read_forbidden(struct arena *arena, const char *text, struct pins *p
     return true;
 }
 
+static bool read_branches(const char *text, enum branches_wish *wish, struct err *err)
+{
+    static const char *const WISHES[] = {"auto", "off", "on"};
+    for (int i = 0; text && i < 3; i++) {
+        if (strcmp(text, WISHES[i]) != 0) continue;
+        *wish = (enum branches_wish)i;
+        return true;
+    }
+    return !text || err_set(err, ERR_USAGE, "--branches: \"%s\" is none of auto, off, on", text);
+}
+
 bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, struct pins *pins,
                struct err *err)
 {
@@ -189,6 +204,7 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
         !read_numbers(arena, "--stage-tp", arguments->stage_tp, 1, &pins->stage_tp,
                       &pins->stage_tp_count, err))
         return false;
+    if (!read_branches(arguments->branches, &pins->branches, err)) return false;
     return !arguments->replica_batches ||
            read_numbers(arena, "--replica-batches", arguments->replica_batches, 1,
                         &pins->replica_micro_batches, &pins->replica_count, err);

@@ -156,6 +156,12 @@ struct facts *facts_make(struct arena *arena, const struct facts_request *reques
             "the same; --stack meshwright runs them");
         return NULL;
     }
+    if (parallel->branches) {
+        err_set(err, ERR_USAGE,
+                "branches side by side cannot be expressed: other software has every stage hand on "
+                "to the next; --stack meshwright runs them");
+        return NULL;
+    }
     if (!put_pieces(facts, graph, parallel, err)) return NULL;
     put_recompute(facts, parallel);
     put_offload(facts, parallel);

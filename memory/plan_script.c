@@ -197,23 +197,19 @@ static void put_own(struct script_writing *writing, int operator, enum task_kind
         add_output(task, script_in_arena(writing, &spot, step->writes[i]));
 }
 
-// Stage and chunk that work behind this one (1) or in front of it (-1).
-static void find_peer(const struct script_writing *writing, int chunk, int direction,
-                      struct script_task *task)
+// Stage and chunk of the other end.
+static void find_peer(const struct script_writing *writing, struct script_task *task)
 {
-    const struct schedule_row *row = schedule_row(writing->program->parallel.schedule);
-    const struct schedule_shape *shape = &writing->program->shape;
-    int count = shape->stage_count * shape->chunk_count, own = 0;
-    while (own < count && (row->stage_of(shape, own) != writing->script->stage ||
-                           row->chunk_of(shape, own) != chunk))
-        own++;
-    assert(own < count && own + direction >= 0 && own + direction < count);
-    task->peer_stage = row->stage_of(shape, own + direction);
-    task->peer_chunk = row->chunk_of(shape, own + direction);
+    struct boundary_message message;
+    bool has_peer = script_message(writing->script, task, 0, &message),
+         sends = task->kind == TASK_SEND;
+    assert(has_peer && "a message goes to another stage");
+    (void)has_peer;
+    task->peer_stage = sends ? message.to_stage : message.from_stage;
+    task->peer_chunk = sends ? message.to_chunk : message.from_chunk;
     // Each direction to each chunk has a channel of its own: in a V two stages are neighbours
     // twice.
-    int receiver = task->kind == TASK_SEND ? task->peer_chunk : chunk;
-    task->channel = 2 * receiver + (task->slot_kind != TASK_FORWARD);
+    task->channel = 2 * message.to_chunk + (task->slot_kind != TASK_FORWARD);
 }
 
 static struct script_spot edge_spot(const struct script_writing *writing, int slot, bool arrives)
@@ -242,8 +238,7 @@ static void put_arrival(struct script_writing *writing, enum task_kind kind, int
     for (int i = 0; i < BLOCK_EDGES; i++) {
         if (values[i] >= 0) add_output(task, script_in_arena(writing, &spot, values[i]));
     }
-    bool is_forward = task->slot_kind == TASK_FORWARD;
-    if (kind == TASK_RECEIVE) find_peer(writing, spot.chunk, is_forward ? -1 : 1, task);
+    if (kind == TASK_RECEIVE) find_peer(writing, task);
 }
 
 static void put_departure(struct script_writing *writing, int slot)
@@ -256,7 +251,7 @@ static void put_departure(struct script_writing *writing, int slot)
     for (int i = 0; i < BLOCK_EDGES; i++) {
         if (values[i] >= 0) add_input(task, script_in_arena(writing, &spot, values[i]));
     }
-    if (!is_loss) find_peer(writing, spot.chunk, is_forward ? 1 : -1, task);
+    if (!is_loss) find_peer(writing, task);
 }
 
 // Whether a message is that of a slot: F and B of one micro-batch may follow each other.

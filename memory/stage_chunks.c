@@ -18,9 +18,9 @@ struct stage_neighbour stage_neighbour_of(const struct program *program, int sta
 {
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     const struct schedule_shape *shape = &program->shape;
-    int other = virtual_stage_of(program, stage, chunk) + direction;
-    if (other < 0 || other >= shape->stage_count * shape->chunk_count)
-        return (struct stage_neighbour){-1, false};
+    int own = virtual_stage_of(program, stage, chunk);
+    int other = direction > 0 ? schedule_next(shape, own) : schedule_before(shape, own, 0);
+    if (other < 0) return (struct stage_neighbour){-1, false};
     bool is_here = row->stage_of(shape, other) == stage;
     return (struct stage_neighbour){is_here ? row->chunk_of(shape, other) : -1, true};
 }

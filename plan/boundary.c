@@ -10,10 +10,47 @@ static const struct block_use *use_at(const struct program *program, int stage, 
     return &of->uses[is_last ? of->use_count - 1 : 0];
 }
 
+static int virtual_at(const struct program *program, int stage, int chunk)
+{
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    int v = 0;
+    while (row->stage_of(&program->shape, v) != stage || row->chunk_of(&program->shape, v) != chunk)
+        v++;
+    return v;
+}
+
+bool boundary_message(const struct program *program, int stage, int chunk, bool sends,
+                      bool is_backward, int n, struct boundary_message *message)
+{
+    const struct schedule_shape *shape = &program->shape;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    int own = virtual_at(program, stage, chunk), other = -1;
+    if (sends == is_backward)
+        other = schedule_before(shape, own, n);
+    else if (n == 0)
+        other = schedule_next(shape, own);
+    if (other < 0 || row->stage_of(shape, other) == stage) return false;
+    int from = sends ? own : other, to = sends ? other : own;
+    *message =
+        (struct boundary_message){row->stage_of(shape, from), row->chunk_of(shape, from),
+                                  row->stage_of(shape, to), row->chunk_of(shape, to), is_backward};
+    return true;
+}
+
+// Which input of the stage behind it the first output of the one in front is.
+static int first_edge(const struct program *program, const struct boundary_message *message)
+{
+    const struct stage_tree *tree = program->shape.tree;
+    int front = message->is_backward ? message->to_stage : message->from_stage;
+    return tree ? tree->first_edge[front] : 0;
+}
+
 bool boundary_of(const struct program *program, const struct boundary_message *message, int edge,
                  struct boundary *boundary)
 {
     bool is_backward = message->is_backward;
+    int input = edge + first_edge(program, message);
+    if (input >= BLOCK_EDGES) return false;
     int from_block =
         use_at(program, message->from_stage, message->from_chunk, !is_backward)->block_program;
     int to_block =
@@ -22,22 +59,20 @@ bool boundary_of(const struct program *program, const struct boundary_message *m
     *boundary = (struct boundary){
         .program = program,
         .from = {message->from_stage, from_block,
-                 is_backward ? from->input_gradients[edge] : from->outputs[edge]},
+                 is_backward ? from->input_gradients[input] : from->outputs[edge]},
         .to = {message->to_stage, to_block,
-               is_backward ? to->output_gradients[edge] : to->inputs[edge]},
+               is_backward ? to->output_gradients[edge] : to->inputs[input]},
     };
     return boundary->from.buffer >= 0 && boundary->to.buffer >= 0;
 }
 
-struct boundary boundary_of_operand(const struct program *program,
-                                    const struct boundary_message *message, int n)
+int boundary_tensor_count(const struct program *program, const struct boundary_message *message)
 {
-    struct boundary boundary = {.program = program};
-    for (int edge = 0; edge < BLOCK_EDGES; edge++) {
-        if (boundary_of(program, message, edge, &boundary) && n-- == 0) break;
-    }
-    assert(n < 0 && "a message has an operand for each tensor");
-    return boundary;
+    struct boundary boundary;
+    int count = 0;
+    for (int edge = 0; edge < BLOCK_EDGES; edge++)
+        count += boundary_of(program, message, edge, &boundary);
+    return count;
 }
 
 bool boundary_of_class(const struct program *program, const struct program_chunk *chunk,

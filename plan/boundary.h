@@ -28,8 +28,12 @@ struct boundary_message {
     bool is_backward;
 };
 
-// Tensor `edge` of a message: outputs to inputs, or gradients of inputs to those of outputs. False:
-// there is none.
+// The n-th message that a chunk sends or gets in a forward or a backward slot, of those it gets for
+// different inputs that for the first ones first. False: there is none, as within a stage.
+bool boundary_message(const struct program *program, int stage, int chunk, bool sends,
+                      bool is_backward, int n, struct boundary_message *message);
+// Tensor `edge` of a message: outputs to inputs, or gradients of inputs to those of outputs,
+// counted from the first that the two share. False: there is none.
 bool boundary_of(const struct program *program, const struct boundary_message *message, int edge,
                  struct boundary *boundary);
 // Whether every rank hands its box to the rank in its place.
@@ -43,9 +47,8 @@ int boundary_pieces(struct arena *arena, const struct boundary *boundary, int ra
 // What chunks of a class hand on: of the first of them.
 bool boundary_of_class(const struct program *program, const struct program_chunk *chunk,
                        bool is_backward, int edge, struct boundary *boundary);
-// The n-th tensor that there is of a message: the n-th operand of its task.
-struct boundary boundary_of_operand(const struct program *program,
-                                    const struct boundary_message *message, int n);
+// Its tensors.
+int boundary_tensor_count(const struct program *program, const struct boundary_message *message);
 // Bytes of an element.
 int64_t boundary_element_bytes(const struct boundary *boundary);
 // Elements that a rank sends over those of the box that it holds: 1 where meshes are alike. Ranks

@@ -140,6 +140,7 @@ struct parallel {
     // everywhere.
     int stage_tp_count;
     const int *stage_tp;
+    bool branches;  // of the model side by side, on stages of their own (plan/branches.h)
     // Micro-batches of each replica (rank of dp), where they are not all the same: replicas of
     // faster devices take more. 0 = the same everywhere.
     int replica_count;

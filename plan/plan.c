@@ -105,6 +105,7 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
             json_put_i64(writer, NULL, parallel->stage_tp[i]);
         json_close(writer, ']');
     }
+    if (parallel->branches) json_put_bool(writer, "branches", true);
     if (parallel->layout_count > 0) layout_rules_write(writer, "layouts", parallel);
     json_close(writer, '}');
 }
@@ -185,13 +186,14 @@ static bool read_layouts(struct arena *arena, const struct json *object, struct 
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
 {
-    struct json_field fields[CHOICE_COUNT + 6] = {{0}};
+    struct json_field fields[CHOICE_COUNT + 7] = {{0}};
     choice_fields(fields);
     fields[CHOICE_COUNT] = (struct json_field){JSON_ANY("order")};
     fields[CHOICE_COUNT + 1] = (struct json_field){JSON_OPT_ANY("stages")};
     fields[CHOICE_COUNT + 2] = (struct json_field){JSON_OPT_ANY("replica_batches")};
     fields[CHOICE_COUNT + 3] = (struct json_field){JSON_OPT_ANY("layouts")};
     fields[CHOICE_COUNT + 4] = (struct json_field){JSON_OPT_ANY("stage_tp")};
+    fields[CHOICE_COUNT + 5] = (struct json_field){JSON_OPT_BOOL(struct parallel, branches)};
     json_read(object, fields, parallel, err);
     choices_read(arena, object, parallel, err);
     if (err->kind) return false;

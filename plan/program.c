@@ -1,5 +1,7 @@
 #include "plan/program.h"
 
+#include "plan/branches.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -69,6 +71,8 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
     struct program_chunk chunk = {.uses = ARENA_NEW(building->arena, struct block_use, span.count)};
     for (int i = span.first; i < span.first + span.count; i++) {
         int kind = graph->sequence[i];
+        const struct stage_tree *tree = program->shape.tree;
+        if (tree && tree->is_alone[stage]) kind = graph->alone[kind];
         bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
         bool recomputed = is_layer && program->parallel.recompute != RECOMPUTE_NONE &&
                           (limit < 0 || *layers_before < limit);
@@ -254,15 +258,19 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
         program->storage[kind] =
             program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
     }
-    program->shape = (struct schedule_shape){
-        parallel->degree[AXIS_PP], parallel->vpp,
-        (int)parallel_micro_batch_count(parallel, workload->global_batch), parallel->in_flight};
+    program->shape =
+        (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp,
+                                (int)parallel_micro_batch_count(parallel, workload->global_batch),
+                                parallel->in_flight, NULL};
     program->spans = ARENA_NEW(arena, struct chunk_span,
                                program->shape.stage_count * program->shape.chunk_count);
     struct err err = {0};
     bool fits = stages_split(graph, parallel, program->spans, &err);
     assert(fits && "program_check comes first");
     (void)fits;
+    if (parallel->branches)
+        program->shape.tree =
+            branches_tree(arena, graph, program->spans, parallel->degree[AXIS_PP]);
 
     struct building building = {arena, program, joins, ARENA_NEW(arena, int, variant_count)};
     for (int i = 0; i < variant_count; i++)

@@ -1,5 +1,6 @@
 #include "plan/program.h"
 
+#include "plan/branches.h"
 #include "plan/layout/rules.h"
 #include "plan/layout/spatial.h"
 #include "plan/scan_check.h"
@@ -35,14 +36,13 @@ static const char *nearest(char text[NEAREST_BYTES], const struct question *ques
     while (high <= most && !works(question, high))
         high++;
     bool has_low = low >= 1, has_high = high <= most;
-    if (has_low && has_high) {
+    assert(has_low || has_high);
+    if (has_low && has_high)
         snprintf(text, NEAREST_BYTES, "the nearest that divide are %lld and %lld", (long long)low,
                  (long long)high);
-    } else {
-        assert(has_low || has_high);
+    else
         snprintf(text, NEAREST_BYTES, "the nearest that divides is %lld",
                  (long long)(has_low ? low : high));
-    }
     return text;
 }
 
@@ -459,9 +459,10 @@ static bool check_schedule_of(const struct question *question, int64_t micro_bat
 {
     const struct parallel *parallel = question->parallel;
     struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)micro_batches,
-                                   parallel->in_flight};
+                                   parallel->in_flight, NULL};
     const char *why = "cannot run it";
-    if (schedule_row(parallel->schedule)->legal(&shape, &why)) return true;
+    if (schedule_row(parallel->schedule)->legal(&shape, &why))
+        return branches_check(question->graph, parallel, err);
     return err_set(err, ERR_USAGE, "--schedule %s: %s; pp is %d, vpp %d, micro-batches %lld",
                    schedule_name(parallel->schedule), why, shape.stage_count, shape.chunk_count,
                    (long long)micro_batches);

@@ -56,6 +56,30 @@ bool schedule_one_chunk(const struct schedule_shape *shape, const char **why)
     return false;
 }
 
+int schedule_next(const struct schedule_shape *shape, int virtual_stage)
+{
+    if (shape->tree) return shape->tree->next[virtual_stage];
+    int count = shape->stage_count * shape->chunk_count;
+    return virtual_stage + 1 < count ? virtual_stage + 1 : -1;
+}
+
+int schedule_before(const struct schedule_shape *shape, int virtual_stage, int n)
+{
+    const struct stage_tree *tree = shape->tree;
+    if (!tree) return n == 0 ? virtual_stage - 1 : -1;
+    int found = -1;
+    for (int edge = -1; n >= 0; n--) {
+        found = -1;
+        for (int s = 0; s < virtual_stage; s++) {
+            bool is_later = tree->next[s] == virtual_stage && tree->first_edge[s] > edge;
+            if (is_later && (found < 0 || tree->first_edge[s] < tree->first_edge[found])) found = s;
+        }
+        if (found < 0) return -1;
+        edge = tree->first_edge[found];
+    }
+    return found;
+}
+
 // The k-th forward of a stage: groups of p micro-batches go through chunk 0, then through chunk 1
 // and so on (Megatron-LM, get_model_chunk_id). The same micro-batch is back, one chunk on, p
 // forwards later on every stage, which is when the last stage has sent it.

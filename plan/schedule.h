@@ -19,11 +19,26 @@ struct slot {
     int32_t micro_batch;
 };
 
+// Stages that do not all hand on to the one behind them (plan/branches.h). Each hands all that it
+// makes to one later stage; several may hand on to one, whose inputs are what they make, side by
+// side. Of stages of one chunk.
+struct stage_tree {
+    const int *next;        // [stage]; -1 of the last
+    const int *first_edge;  // [stage] which input of the next its first output is
+    const int *behind;      // [stage] stages on the way from it to the last, that one included
+    const bool *is_alone;   // [stage] does without what its blocks only hand on
+};
+
 struct schedule_shape {
     int stage_count, chunk_count, micro_batch_count;
     int in_flight;  // micro-batches a stage may hold, where the schedule takes a cap: zb-auto, 0 =
                     // stage_count; zb-h2 twice the stages, 0 = one less
+    const struct stage_tree *tree;  // NULL: every virtual stage hands on to the next
 };
+// The virtual stage that another hands on to, and the n-th of those that hand on to it, by the
+// places of what they hand on; -1: there is none.
+int schedule_next(const struct schedule_shape *shape, int virtual_stage);
+int schedule_before(const struct schedule_shape *shape, int virtual_stage, int n);
 
 // Durations for the closed form. Stages of equal cost share a class, so that the formula's work
 // does not grow with the number of stages.
@@ -52,6 +67,7 @@ struct pipeline_times {
     const struct stage_runs *runs;  // of class_of
     double hop_s;                   // activation or gradient to the next stage
     bool hop_overlapped;            // sent beside compute; else both ends wait for it
+    const double *late_s;           // NULL, or of a tree: [stage] what its first forward takes more
     double *idle_s;  // NULL, or filled beside the ends: how long the stage has waited by then, if W
                      // is a task of its own
 };
@@ -67,6 +83,7 @@ enum { SCHEDULE_IN_FLIGHT_MAX = 128 };
 struct schedule_row {
     const char *name;
     bool backward_fused;  // W runs right behind B
+    bool runs_trees;      // whether the shape may have one
     bool most_inside;     // of equal stages in a row one between the ends may hold the most
     // No stage holds fewer micro-batches, in shares of its layers, than this times those of 1F1B,
     // unless `in_flight` caps them (tests/plan/test_schedule.c asks all shapes).

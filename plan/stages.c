@@ -1,5 +1,7 @@
 #include "plan/stages.h"
 
+#include "plan/branches.h"
+
 #include <assert.h>
 
 // A multi-token prediction module, which is a layer by its work, cannot be parted from the head.
@@ -70,7 +72,7 @@ static int free_layers(int layers, int modules, int virtual_count, int virtual_s
 
 static struct schedule_shape shape_of(const struct parallel *parallel)
 {
-    return (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
+    return (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp, 1, 0, NULL};
 }
 
 // The stage that the embedding's chunk is on, and the head's; a chunk may hold nothing else, but
@@ -122,18 +124,28 @@ static bool check_pinned(const struct graph *graph, const struct parallel *paral
                    (long long)sum, graph->layer_count);
 }
 
+// Whether branches have stages of their own, which then have so many layers, each of one chunk.
+static bool split_by_branch(const struct graph *graph, const struct parallel *parallel,
+                            int layers[STAGE_MAX])
+{
+    bool may_be = parallel->branches && parallel->vpp == 1;
+    return may_be && branches_split(graph, parallel->degree[AXIS_PP], layers);
+}
+
 bool stages_are_free(const struct graph *graph, const struct parallel *parallel)
 {
     const struct schedule_row *row = schedule_row(parallel->schedule);
     struct schedule_shape shape = shape_of(parallel);
     int virtual_count = shape.stage_count * shape.chunk_count;
-    int left[STAGE_MAX];
+    int left[STAGE_MAX], of_branches[STAGE_MAX];
     if (parallel->stage_layers_count == 0) return true;
     for (int stage = 0; stage < shape.stage_count; stage++)
         left[stage] = parallel->stage_layers[stage];
+    bool is_branched = split_by_branch(graph, parallel, of_branches);
     for (int v = 0; v < virtual_count; v++)
         left[row->stage_of(&shape, v)] -=
-            free_layers(graph->layer_count, module_count(graph), virtual_count, v);
+            is_branched ? of_branches[v]
+                        : free_layers(graph->layer_count, module_count(graph), virtual_count, v);
     for (int stage = 0; stage < shape.stage_count; stage++)
         if (left[stage] != 0) return false;
     return true;
@@ -158,14 +170,18 @@ bool stages_split(const struct graph *graph, const struct parallel *parallel,
     struct schedule_shape shape = shape_of(parallel);
     struct ends ends = ends_of(graph, parallel);
     bool is_free = stages_are_free(graph, parallel);
+    int of_branches[STAGE_MAX];
+    bool is_branched = is_free && split_by_branch(graph, parallel, of_branches);
     int virtual_count = shape.stage_count * shape.chunk_count, first = 0;
     int before = 0;  // blocks in front of the layers go with the first of them
     while (graph->blocks[graph->sequence[before]].role != BLOCK_LAYER)
         before++;
     for (int v = 0; v < virtual_count; v++) {
         int stage = row->stage_of(&shape, v), chunk = row->chunk_of(&shape, v);
-        int count = is_free ? free_layers(graph->layer_count, module_count(graph), virtual_count, v)
-                            : pinned_layers(&ends, parallel, stage, chunk);
+        int count = is_branched ? of_branches[v]
+                    : is_free
+                        ? free_layers(graph->layer_count, module_count(graph), virtual_count, v)
+                        : pinned_layers(&ends, parallel, stage, chunk);
         if (v == 0) count += before;
         if (v == virtual_count - 1) count = graph->sequence_count - first;
         assert(count >= 1 && first + count <= graph->sequence_count);

@@ -312,7 +312,7 @@ static struct step_price steady_price(struct composer *composer, const struct pa
     int64_t batch = composer->request->workload.global_batch;
     price.shape = (struct schedule_shape){division->stage_count, division->chunk_count,
                                           (int)parallel_micro_batch_count(parallel, batch),
-                                          parallel->in_flight};
+                                          parallel->in_flight, NULL};
     price.post_validated = step_post_validated(composer->request->stack, parallel);
     unsigned overlap = step_overlap(composer->request->stack, parallel);
     price.reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE;  // which ZeRO may take away

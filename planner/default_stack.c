@@ -181,7 +181,7 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
     return false;
 }
 
-// Our executor alone gives stages meshes of their own.
+// Our executor alone gives stages meshes of their own, and runs branches side by side.
 static bool asks_meshes(const struct pins *pins)
 {
     return pins->stage_tp_count > 0 || pins->search_stage_tp;
@@ -215,6 +215,8 @@ static bool can_train(struct arena *arena, const struct stack *stack,
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
     *why = "gives all stages one mesh";
     if (asks_meshes(question->pins) && !stack_is_executed(stack)) return false;
+    *why = "has every stage hand on to the next";
+    if (question->pins->branches == BRANCHES_ON && !stack_is_executed(stack)) return false;
     *why = "cannot split over ep";
     if (question->has_experts && !(stack->axes >> AXIS_EP & 1)) return false;
     *why = "has no measured run with experts";
@@ -285,7 +287,8 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     int taken = 0;
     while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
         // Layouts of operators are ours alone: not all that was never measured is told.
-        bool is_told = !(asks_layouts(question->pins) || asks_meshes(question->pins)) ||
+        bool is_told = !(asks_layouts(question->pins) || asks_meshes(question->pins) ||
+                         question->pins->branches == BRANCHES_ON) ||
                        entries[taken].run_count > 0;
         if (is_told)
             passed = arena_print(arena, "%s; %s, with %d, %s", passed, entries[taken].stack->name,

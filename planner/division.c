@@ -202,7 +202,7 @@ static struct division *division_make(struct divisions *divisions, const struct 
     for (int i = 0; i < division->class_count; i++) {
         add_uses(divisions, division, i);
     }
-    struct schedule_shape shape = {stages, chunks, 1, 0};
+    struct schedule_shape shape = {stages, chunks, 1, 0, NULL};
     division->runs = stage_runs_make(arena, &shape, division->class_of, division->class_count);
     return division;
 }
@@ -223,7 +223,7 @@ struct division_entry {
 const struct division *division_get(struct divisions *divisions, const struct graph *graph,
                                     const struct parallel *parallel, int layers)
 {
-    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0};
+    struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, 1, 0, NULL};
     const struct schedule_row *row = schedule_row(parallel->schedule);
     struct offload moved = parallel->offload;
     // The tier is no matter where it is that of all or of none.

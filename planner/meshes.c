@@ -227,6 +227,8 @@ static bool check_pinned(const struct search_request *request, struct err *err)
                        request->stack->name);
     if (pins->replica_count > 0)
         return err_set(err, ERR_USAGE, "--stage-tp: not with --replica-batches");
+    if (pins->branches == BRANCHES_ON)
+        return err_set(err, ERR_USAGE, "--stage-tp: not with --branches on");
     if (pins->search_stage_tp) return true;
     int most = largest(pins->stage_tp, pins->stage_tp_count);
     for (int s = 0; s < pins->stage_tp_count; s++)

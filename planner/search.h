@@ -16,6 +16,9 @@
 
 // What the user fixed. A value outside a set range, or forbidden, is never proposed.
 // A number or a choice of many bits is a range, a word its value or -1: not pinned.
+// Branches of the model side by side: where that is faster, never, or always.
+enum branches_wish { BRANCHES_FREE, BRANCHES_OFF, BRANCHES_ON };
+
 struct pins {
     struct int_range degree[AXIS_COUNT];
 #define RANGE_PIN(member) struct int_range member;
@@ -43,6 +46,7 @@ struct pins {
     const int *stage_tp;
     int stage_tp_count;
     bool search_stage_tp;
+    enum branches_wish branches;        // planner/branches.h; search_plans does not look at them
     const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
     int layout_count;
     bool per_operator;  // the best plans get layouts of their own (planner/per_operator.h)

@@ -261,6 +261,8 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
     *answer = (struct uneven_answer){0};
     if (meshes_are_asked(&request->pins))
         return meshes_search(arena, request, result, &answer->meshes, err);
+    if (branches_are_asked(request))
+        return branches_search(arena, request, result, &answer->branches, err);
     if (!check_pinned(request, err)) return false;
     pin_replicas(&own);
     bool is_uneven = own.pins.replica_count > 0 || !cluster_has_one_device(own.cluster);

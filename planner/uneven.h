@@ -1,4 +1,5 @@
 #pragma once
+#include "planner/branches.h"
 #include "planner/meshes.h"
 #include "planner/search.h"
 
@@ -27,6 +28,7 @@ struct uneven_answer {
     int alone_count;
     int played_count;
     struct meshes_answer meshes;
+    struct branches_answer branches;
 };
 
 // As search_plans, where pins may hold micro-batches of each replica. Lives in `arena`.

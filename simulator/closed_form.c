@@ -212,6 +212,27 @@ static bool gathers(const struct step_price *price)
     return false;
 }
 
+// Of a tree, by how much the first forward of each stage is longer for what it waits for, which a
+// stage with a short way may have time for; returns the sum.
+static double fill_late(struct form *form, double *late_s)
+{
+    const struct step_price *price = form->price;
+    double start_s[STAGE_MAX], sum_s = 0;
+    bool waits = price->gather_overlapped && gathers(price);
+    for (int stage = 0; stage < price->shape.stage_count; stage++)
+        start_s[stage] = late_s[stage] = 0;
+    if (waits) fill_rounds(form);
+    for (int stage = 0; waits && stage < price->shape.stage_count; stage++) {
+        int next = schedule_next(&price->shape, stage);
+        late_s[stage] = gather_delay_s(form, stage, start_s[stage]);
+        sum_s += late_s[stage];
+        double end_s =
+            start_s[stage] + late_s[stage] + form->times[class_at(form, stage, 0)].forward_s;
+        if (next >= 0) start_s[next] = fmax(start_s[next], end_s + form->hop_s);
+    }
+    return sum_s;
+}
+
 static double gather_wait_s(struct form *form)
 {
     double rise_s = 0, wait_s = 0;
@@ -264,6 +285,16 @@ static double latest_s(const struct form *form, struct ends ends)
     return ends.end_s[upwards];
 }
 
+// Gradients that a stage sends when its last backward is done, one after the other.
+static int sends_of(const struct form *form, int stage)
+{
+    int count = 0;
+    if (!form->price->shape.tree) return stage > 0;
+    while (schedule_before(&form->price->shape, stage, count) >= 0)
+        count++;
+    return count;
+}
+
 static struct finish finish_of(const struct form *form, double wait_s)
 {
     const struct step_price *price = form->price;
@@ -275,7 +306,7 @@ static struct finish finish_of(const struct form *form, double wait_s)
         struct ends ends = ends_at(form, i);
         struct tail tail = tail_of(form, run.first, ends);
         // Where W is parted the last slot is one, which sends nothing.
-        double send_s = run.first > 0 && form->row->backward_fused ? form->gap_s : 0;
+        double send_s = form->row->backward_fused ? form->gap_s * sends_of(form, run.first) : 0;
         double exposed_s = tail.reduce_s > send_s ? tail.reduce_s - send_s : 0;
         // Where buckets are updated as they come, all but the last are meanwhile.
         exposed_s -= fmin(exposed_s, tail.beside_s);
@@ -335,7 +366,10 @@ static double blocked_s(const struct form *form)
     if (!form->row->backward_fused)
         return m * form->gap_s * (SLOT_KIND_COUNT * v * p - (v > 1 ? 5 : 3));
     bool ends_once = form->price->schedule == SCHEDULE_1F1B && p > 1;
-    return 2 * v * m * form->gap_s * (p - (ends_once ? 1 : 0));
+    double ends = 2;  // stages with neighbours on one side
+    for (int s = 0; shape->tree && s + 1 < shape->stage_count; s++)
+        ends += schedule_before(shape, s, 0) < 0 && s > 0;
+    return 2 * v * m * form->gap_s * (p - (ends_once ? ends / 2 : 0));
 }
 
 static struct cost cost_of(struct form *form)
@@ -351,14 +385,15 @@ static struct cost cost_of(struct form *form)
         .hop_overlapped = price->hop_overlapped,
         .idle_s = form->idle_s,
     };
-    double stages = price->shape.stage_count;
+    double stages = price->shape.stage_count, late_s[STAGE_MAX], late_sum_s = 0;
+    if (price->shape.tree) late_sum_s = fill_late(form, late_s), times.late_s = late_s;
     if (!form->known) form->row->duration(&times, form->end_s);
-    double wait_s = gather_wait_s(form);
+    double wait_s = price->shape.tree ? 0 : gather_wait_s(form);
     struct finish finish = finish_of(form, wait_s);
 
     struct cost cost = {.overhead_s = price->overhead_s};
     add_parts(form, &cost);
-    cost.exposed_s[PART_DP] += finish.reduce_s + wait_s;
+    cost.exposed_s[PART_DP] += finish.reduce_s + wait_s + late_sum_s;
     if (!price->post_validated) cost.exposed_s[PART_DP] += stages * price->norm_s;
     cost.compute_s /= stages;
     cost.recompute_s /= stages;
@@ -383,13 +418,13 @@ static struct cost cost_of(struct form *form)
     return cost;
 }
 
-// Where W is a task of its own, equal stages do not end alike: each is a run.
+// Where W is a task of its own, or branches join, equal stages do not end alike: each is a run.
 static const struct stage_runs *runs_of(struct arena *spare, const struct step_price *price,
                                         bool fused)
 {
     const struct stage_runs *runs = price->runs;
     if (!runs) runs = stage_runs_make(spare, &price->shape, price->class_of, price->class_count);
-    if (fused) return runs;
+    if (fused && !price->shape.tree) return runs;
     int stage_count = price->shape.stage_count;
     struct stage_run *each = ARENA_NEW(spare, struct stage_run, stage_count);
     for (int stage = 0; stage < stage_count; stage++)
@@ -414,7 +449,7 @@ static bool are_known(const struct closed_form_paths *paths, const struct step_p
 static void keep_paths(struct closed_form_paths *paths, const struct step_price *price,
                        const struct chunk_times *times)
 {
-    paths->known = price->runs != NULL;
+    paths->known = price->runs != NULL && !price->shape.tree;
     paths->schedule = price->schedule;
     paths->shape = price->shape;
     paths->hop_s = price->hop_s;

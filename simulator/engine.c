@@ -140,32 +140,47 @@ static const struct step_price *lane_price(const struct event_engine *engine,
     return options->prices ? options->prices[lane->stages[stage].price] : engine->price;
 }
 
+// What a stage takes for a micro-batch: all of its work, and the part that others wait for, with
+// the hops to it and back.
+struct stage_turn {
+    double work_s, chain_s;
+};
+
+static struct stage_turn turn_of(const struct event_engine *engine, const struct engine_lane *lane,
+                                 int stage)
+{
+    const struct schedule_shape *shape = &engine->price->shape;
+    const struct step_price *price = lane_price(engine, lane, stage);
+    struct stage_turn turn = {0, 0};
+    for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
+        int at = stage * shape->chunk_count + chunk;
+        const struct chunk_price *class = &price->classes[price->class_of[at]];
+        bool last_weight = engine->walk->row->backward_fused;
+        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
+            double task_s = phase_compute_s(class->phase_s[kind]) * lane->stages[stage].slowdown +
+                            phase_exposed_s(class->phase_s[kind]);
+            turn.work_s += task_s;
+            if (kind != TASK_WEIGHT || last_weight) turn.chain_s += task_s;
+        }
+        int before = schedule_before(shape, engine->walk->virtual_of[at], 0);
+        if (before >= 0 && engine->walk->stage_of[before] != stage)
+            turn.chain_s += 2 * price->hop_s;
+    }
+    return turn;
+}
+
 // No pipeline is faster than its busiest stage, nor, where steps do not run into each other, than
-// one micro-batch up and down.
+// one micro-batch up and down, by the longest way where there are several.
 static double pipeline_chain_s(const struct event_engine *engine, const struct engine_lane *lane)
 {
     const struct schedule_shape *shape = &engine->price->shape;
-    double chain_s = 0, busiest_s = 0;
+    double chain_s = 0, busiest_s = 0, before_s[STAGE_MAX] = {0};
     for (int stage = 0; stage < shape->stage_count; stage++) {
-        double work_s = 0;
-        const struct step_price *price = lane_price(engine, lane, stage);
-        for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
-            int at = stage * shape->chunk_count + chunk;
-            const struct chunk_price *class = &price->classes[price->class_of[at]];
-            bool last_weight = engine->walk->row->backward_fused;
-            for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
-                double task_s =
-                    phase_compute_s(class->phase_s[kind]) * lane->stages[stage].slowdown +
-                    phase_exposed_s(class->phase_s[kind]);
-                work_s += task_s;
-                if (kind != TASK_WEIGHT || last_weight) chain_s += task_s;
-            }
-            bool first = engine->walk->virtual_of[at] == 0;
-            int before = engine->walk->virtual_of[at] - 1;
-            if (!first && engine->walk->stage_of[before] != stage) chain_s += 2 * price->hop_s;
-        }
-        work_s *= lane_rounds(lane, shape);
-        if (work_s > busiest_s) busiest_s = work_s;
+        struct stage_turn turn = turn_of(engine, lane, stage);
+        int next = shape->tree ? shape->tree->next[stage] : stage + 1;
+        chain_s = before_s[stage] + turn.chain_s;
+        if (next >= 0 && next < STAGE_MAX) before_s[next] = fmax(before_s[next], chain_s);
+        busiest_s = fmax(busiest_s, turn.work_s * lane_rounds(lane, shape));
     }
     return chain_s > busiest_s && !engine->price->post_validated ? chain_s : busiest_s;
 }

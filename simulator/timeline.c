@@ -1,5 +1,6 @@
 #include "simulator/timeline.h"
 #include "core/json_write.h"
+#include "plan/boundary.h"
 #include "simulator/memory_time.h"
 #include "simulator/task_facts.h"
 
@@ -12,8 +13,6 @@ struct timeline {
     const struct trace *trace;  // the plain one
     const struct program *program;
     struct task_facts facts;
-    const int *virtual_of;  // [stage * chunk_count + chunk]
-    const int *stage_of;    // [virtual stage]
     const struct step_price *price;
     int pp_axis;  // of the mesh; -1: there is one stage
     bool is_folded, is_measured;
@@ -38,14 +37,17 @@ static int rank_on(const struct timeline *timeline, int rank, int stage)
     return rank + (stage - stage_of_rank(timeline, rank)) * stride;
 }
 
-// Where a message of a chunk comes from, or goes to. -1: to nobody.
-static int neighbour_of(const struct timeline *timeline, int rank, const struct task_id *id)
+// Where a message of a chunk comes from, or goes to. -1: to nobody, or not to one alone.
+static int neighbour_of(const struct timeline *timeline, int rank, const struct task_id *id,
+                        struct boundary_message *message)
 {
-    int step = (id->kind == TASK_SEND) == (id->item % 2 == 0) ? 1 : -1;
+    struct boundary_message other;
     int stage = stage_of_rank(timeline, rank);
-    int at = timeline->virtual_of[stage * timeline->program->shape.chunk_count + id->chunk] + step;
-    int count = timeline->program->shape.stage_count * timeline->program->shape.chunk_count;
-    return at < 0 || at >= count ? -1 : rank_on(timeline, rank, timeline->stage_of[at]);
+    bool sends = id->kind == TASK_SEND, is_backward = id->item % 2;
+    const struct program *program = timeline->program;
+    bool is_one = boundary_message(program, stage, id->chunk, sends, is_backward, 0, message) &&
+                  !boundary_message(program, stage, id->chunk, sends, is_backward, 1, &other);
+    return is_one ? rank_on(timeline, rank, sends ? message->to_stage : message->from_stage) : -1;
 }
 
 static void put_layers(const struct timeline *timeline, int at, struct json_writer *writer)
@@ -126,7 +128,8 @@ static void put_slot(const struct timeline *timeline, int64_t index, const struc
 static void put_message(const struct timeline *timeline, const struct span *span,
                         const struct task_id *id, struct json_writer *writer)
 {
-    int peer = neighbour_of(timeline, span->rank, id);
+    struct boundary_message message;
+    int peer = neighbour_of(timeline, span->rank, id, &message);
     json_put_i64(writer, "micro_batch", id->item / 2);
     if (peer >= 0) json_put_i64(writer, id->kind == TASK_SEND ? "to_rank" : "from_rank", peer);
     if (timeline->is_measured) return;
@@ -240,17 +243,9 @@ static const char *rank_name(const void *context, int rank, struct arena *scratc
 static void find_places(struct arena *arena, struct timeline *timeline)
 {
     const struct schedule_shape *shape = &timeline->program->shape;
-    const struct schedule_row *row = schedule_row(timeline->price->schedule);
     const struct mesh *mesh = &timeline->program->mesh;
     const struct graph *graph = timeline->program->graph;
     int count = shape->stage_count * shape->chunk_count;
-    int *virtual_of = ARENA_NEW(arena, int, count), *stage_of = ARENA_NEW(arena, int, count);
-    for (int at = 0; at < count; at++) {
-        stage_of[at] = row->stage_of(shape, at);
-        virtual_of[stage_of[at] * shape->chunk_count + row->chunk_of(shape, at)] = at;
-    }
-    timeline->virtual_of = virtual_of;
-    timeline->stage_of = stage_of;
     timeline->pp_axis = -1;
     // The pipeline's axis is in one piece (plan/layout/mesh.c).
     for (int axis = 0; axis < mesh->axis_count; axis++) {
@@ -353,18 +348,11 @@ static struct trace_flow flow_of(const struct trace *trace, const char *name, in
 static int64_t source_of_message(const struct timeline *timeline, const struct task_table *table,
                                  const struct span *span, const struct task_id *id)
 {
-    int chunk_count = timeline->program->shape.chunk_count, way = id->item % 2;
-    int rank = neighbour_of(timeline, span->rank, id);
+    struct boundary_message message;
+    int rank = neighbour_of(timeline, span->rank, id, &message), way = id->item % 2;
     if (rank >= 0 && timeline->trace->shown_as) rank = timeline->trace->shown_as[rank];
     if (rank < 0 || rank >= timeline->trace->rank_count || table->row_of[rank] < 0) return -1;
-    int stage = stage_of_rank(timeline, span->rank);
-    int at = timeline->virtual_of[stage * chunk_count + id->chunk] + (way ? 1 : -1);
-    int sender = timeline->stage_of[at] * chunk_count;
-    for (int chunk = 0; chunk < chunk_count; chunk++) {
-        if (timeline->virtual_of[sender + chunk] != at) continue;
-        return *table_place(table, rank, SLOT_KIND_COUNT + way, chunk, id->item / 2);
-    }
-    return -1;
+    return *table_place(table, rank, SLOT_KIND_COUNT + way, message.from_chunk, id->item / 2);
 }
 
 // The weight gradients of the last micro-batch, or the backward before them where W runs right

@@ -308,55 +308,99 @@ static int64_t message_ns(const struct walk *walk, int from, int to)
     return walk->hop_ns[from] > walk->hop_ns[to] ? walk->hop_ns[from] : walk->hop_ns[to];
 }
 
-// Hands the result of a slot to virtual stage `to`; false where the schedule has none behind it.
-// Returns the stage to wake, or -1.
-static int send(struct walk *walk, int stage, const struct slot *slot, int to, int direction)
+// Of the stages that a slot hands its result to the n-th; -1: no more.
+static int reader_of(const struct walk *walk, int at, int direction, int n)
 {
-    struct stage_walk *own = &walk->stages[stage];
-    if (to < 0 || to >= walk->virtual_count) return -1;
-    int64_t hop_ns = message_ns(walk, stage, walk->stage_of[to]);
-    int64_t *arrive_ns = walk->arrive_ns[direction];
-    int64_t at = (int64_t)to * walk->price->shape.micro_batch_count + slot->micro_batch;
-    assert(arrive_ns[at] < 0);
-    if (walk->stage_of[to] == stage) {
-        arrive_ns[at] = own->end_ns;
-        return -1;
-    }
-    int64_t start_ns = own->end_ns;
-    if (walk->price->hop_overlapped) {
-        if (own->link_ns[direction] > start_ns) start_ns = own->link_ns[direction];
-        own->link_ns[direction] = start_ns + hop_ns;
-    }
-    own->send_ns = walk->price->hop_overlapped ? 0 : hop_ns;
-    arrive_ns[at] = start_ns + hop_ns;
-    walk->event_count++;
-    struct task_id id = {TASK_SEND, slot->chunk, 2 * slot->micro_batch + direction};
-    add_span(walk, stage, STREAM_PP, id, start_ns, start_ns + hop_ns);
-    if (walk->price->hop_overlapped) {  // a blocking receiver takes it when it is ready to
-        id.kind = TASK_RECEIVE;
-        id.chunk = walk->chunk_of[to];
-        add_span(walk, walk->stage_of[to], STREAM_PP, id, start_ns, start_ns + hop_ns);
-    }
-    return walk->stage_of[to];
+    const struct schedule_shape *shape = &walk->price->shape;
+    if (direction) return schedule_before(shape, at, n);
+    return n == 0 ? schedule_next(shape, at) : -1;
 }
 
-// Where a slot's input comes from: a neighbouring stage, this stage, or nowhere.
+// Where a slot's input comes from: neighbouring stages, this stage, or nowhere.
 struct input {
-    int64_t hop_ns;     // of its message where that blocks; 0: there is none
-    int64_t arrive_ns;  // -1: not yet
+    int64_t hop_ns;     // of its messages where those block; 0: there is none
+    int64_t arrive_ns;  // of the last; -1: not yet
 };
 
 static struct input input_of(const struct walk *walk, int stage, const struct slot *slot)
 {
-    if (slot->kind == TASK_WEIGHT) return (struct input){0, 0};
+    struct input input = {0, 0};
+    if (slot->kind == TASK_WEIGHT) return input;
     int direction = slot->kind == TASK_BACKWARD;
     int at = walk->virtual_of[stage * walk->price->shape.chunk_count + slot->chunk];
-    int from = direction ? at + 1 : at - 1;
-    if (from < 0 || from >= walk->virtual_count) return (struct input){0, 0};
-    int64_t index = (int64_t)at * walk->price->shape.micro_batch_count + slot->micro_batch;
-    bool blocks = walk->stage_of[from] != stage && !walk->price->hop_overlapped;
-    return (struct input){blocks ? message_ns(walk, walk->stage_of[from], stage) : 0,
-                          walk->arrive_ns[direction][index]};
+    for (int n = 0, from; (from = reader_of(walk, at, !direction, n)) >= 0; n++) {
+        int64_t index = (int64_t)(direction ? at : from) * walk->price->shape.micro_batch_count;
+        int64_t arrive_ns = walk->arrive_ns[direction][index + slot->micro_batch];
+        bool blocks = walk->stage_of[from] != stage && !walk->price->hop_overlapped;
+        if (arrive_ns < 0) return (struct input){0, -1};
+        if (blocks) input.hop_ns += message_ns(walk, walk->stage_of[from], stage);
+        if (arrive_ns > input.arrive_ns) input.arrive_ns = arrive_ns;
+    }
+    return input;
+}
+
+// A message under way; `stage` is to be woken. -1: to a chunk of the same stage.
+struct sent {
+    int stage;
+    int64_t start_ns, end_ns;
+};
+
+// Hands the result of a slot of virtual stage `at` to virtual stage `to`.
+static struct sent send(struct walk *walk, const struct slot *slot, int at, int to, int direction)
+{
+    int stage = walk->stage_of[at];
+    struct stage_walk *own = &walk->stages[stage];
+    int64_t hop_ns = message_ns(walk, stage, walk->stage_of[to]);
+    int64_t index = (int64_t)(direction ? to : at) * walk->price->shape.micro_batch_count;
+    int64_t *arrive_ns = &walk->arrive_ns[direction][index + slot->micro_batch];
+    assert(*arrive_ns < 0);
+    if (walk->stage_of[to] == stage) {
+        *arrive_ns = own->end_ns;
+        return (struct sent){-1, 0, 0};
+    }
+    int64_t start_ns = own->end_ns + own->send_ns;
+    if (walk->price->hop_overlapped) {
+        if (own->link_ns[direction] > start_ns) start_ns = own->link_ns[direction];
+        own->link_ns[direction] = start_ns + hop_ns;
+    } else {
+        own->send_ns += hop_ns;
+    }
+    *arrive_ns = start_ns + hop_ns;
+    walk->event_count++;
+    return (struct sent){walk->stage_of[to], start_ns, *arrive_ns};
+}
+
+// What comes to a stage beside its compute: the last of the messages that one of its slots waits
+// for. A receiver that blocks takes them when it is ready to.
+static void add_receive(struct walk *walk, const struct slot *slot, int at, int64_t hop_ns)
+{
+    int stage = walk->stage_of[at];
+    struct slot there = {slot->kind == TASK_FORWARD ? TASK_FORWARD : TASK_BACKWARD,
+                         (uint8_t)walk->chunk_of[at], slot->micro_batch};
+    int64_t end_ns = input_of(walk, stage, &there).arrive_ns;
+    struct task_id id = {TASK_RECEIVE, there.chunk,
+                         2 * slot->micro_batch + (there.kind != TASK_FORWARD)};
+    if (end_ns < 0 || !walk->price->hop_overlapped) return;
+    add_span(walk, stage, STREAM_PP, id, end_ns - hop_ns, end_ns);
+}
+
+// The result of a slot to all that read it, one message after the other; wakes their stages.
+static void send_all(struct walk *walk, int stage, const struct slot *slot, int *queue_end,
+                     int *queue_count)
+{
+    int at = walk->virtual_of[stage * walk->price->shape.chunk_count + slot->chunk];
+    int direction = slot->kind != TASK_FORWARD;
+    int64_t start_ns = -1, end_ns = -1;
+    for (int n = 0, to; (to = reader_of(walk, at, direction, n)) >= 0; n++) {
+        struct sent sent = send(walk, slot, at, to, direction);
+        if (sent.stage < 0) continue;
+        if (start_ns < 0) start_ns = sent.start_ns;
+        end_ns = sent.end_ns;
+        add_receive(walk, slot, to, message_ns(walk, stage, sent.stage));
+        wake(walk, sent.stage, queue_end, queue_count);
+    }
+    struct task_id id = {TASK_SEND, slot->chunk, 2 * slot->micro_batch + direction};
+    if (start_ns >= 0) add_span(walk, stage, STREAM_PP, id, start_ns, end_ns);
 }
 
 static void keep_tail(struct walk *walk, int stage, int64_t start_ns, int64_t end_ns)
@@ -411,11 +455,8 @@ static void run_stage(struct walk *walk, int stage, int *queue_end, int *queue_c
         struct input input = input_of(walk, stage, slot);
         if (input.arrive_ns < 0) return;
         run_slot(walk, stage, slot, input);
-        int at = walk->virtual_of[stage * walk->price->shape.chunk_count + slot->chunk];
-        int woken = -1;
-        if (slot->kind == TASK_FORWARD) woken = send(walk, stage, slot, at + 1, 0);
-        if (slot->kind == backward_kind) woken = send(walk, stage, slot, at - 1, 1);
-        if (woken >= 0) wake(walk, woken, queue_end, queue_count);
+        if (slot->kind == TASK_FORWARD || slot->kind == backward_kind)
+            send_all(walk, stage, slot, queue_end, queue_count);
     }
     own->end_ns += own->send_ns;
     own->blocked_ns += own->send_ns;

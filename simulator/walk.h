@@ -10,6 +10,7 @@
 // Rules, shared with the closed form:
 // - A hop beside compute takes hop_s from the end of the task that sends; messages of one direction
 //   follow each other on their link.
+// - Where branches join (struct stage_tree) the messages to several stages follow each other.
 // - A hop that blocks stops both compute streams for hop_s: the sender's after its task, the
 //   receiver's before its own; what a stage sends and receives between two tasks goes at once (full
 //   duplex, as Megatron's batched send and receive).
@@ -57,8 +58,10 @@ struct walk {
     uint64_t random;         // state
     int64_t *gather_ns;      // [stage * chunk_count + chunk]
     int64_t *gather_sum_ns;  // [stage], 0 when parameters are gathered after the update
-    int64_t *arrive_ns[2];   // [virtual stage * m + micro-batch]: input there; -1 not yet
-    int *queue;              // stages that may go on, a ring of stage_count
+    // [virtual stage * m + micro-batch]: when what the stage hands on is there, and its gradient
+    // back; -1 not yet
+    int64_t *arrive_ns[2];
+    int *queue;  // stages that may go on, a ring of stage_count
     bool *queued;
     struct stage_walk *stages;
     // From the first slot that ends a chunk's gradients to the last slot, the latest over all

@@ -32,6 +32,11 @@ write_text("$folder/protein.json", $json->encode({model_type => 'evoformer', no_
     c_m => 8, c_z => 8, no_heads_msa => 2, no_heads_pair => 2, c_hidden_msa_att => 4,
     c_hidden_pair_att => 4, c_hidden_opm => 4, c_hidden_mul => 8, msa_depth => 4, residues => 8}));
 
+write_text("$folder/towers.json", $json->encode({model_type => 'two_towers', vocab_size => 64,
+    hidden_size => 8, num_attention_heads => 2, intermediate_size => 16,
+    max_position_embeddings => 8, text_layers => 2, joint_layers => 2, image_size => 4,
+    patch_size => 2, vision_layers => 2, vision_intermediate_size => 16}));
+
 my %base = ('--precision' => 'fp32', '--seq-len' => 32, '--global-batch' => 8,
             '--micro-batch' => 1, '--gpus' => 2, '--stack' => 'meshwright');
 
@@ -113,6 +118,10 @@ my %KEYS = (
                       '--expert-imbalance' => 4},
                      {value => '2,1', '--gpus' => 4, '--ep' => 2, model => 'moe',
                       '--expert-imbalance' => 4, refused => '--stage-tp'}],
+        branches => [map { {value => 'on', model => 'towers', '--seq-len' => 8, %$_} }
+                         {'--pp' => 3, '--gpus' => 3}, {'--pp' => 4, '--gpus' => 4,
+                          '--stages' => '2,2,2,1'}, {'--pp' => 3, '--gpus' => 6, '--tp' => 2},
+                         {'--pp' => 2, '--gpus' => 2, '--schedule' => 'zb-v', refused => 'branches'}],
         layouts => [map { {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => $_}],
                            '--tp' => 2, '--micro-batch' => 2} } qw(seq batch whole)],
     },

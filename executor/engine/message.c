@@ -18,12 +18,6 @@ struct crossing {
     char *data;
 };
 
-static struct boundary boundary_at(const struct engine *engine, const struct script_task *of, int n)
-{
-    const struct boundary_message message = script_message(engine->script, of);
-    return boundary_of_operand(engine->program, &message, n);
-}
-
 static bool pass_on(const struct crossing *x, int peer, char *data, int64_t count)
 {
     struct engine *engine = x->engine;
@@ -79,16 +73,16 @@ bool message_run(struct engine *engine, int task)
                              .task = task,
                              .of = of,
                              .operand = operand,
-                             .boundary = boundary_at(engine, of, i)};
+                             .boundary = script_boundary(engine->script, of, i)};
         x.held = held_of_buffer(engine->program, engine_block(engine, of), operand->buffer,
                                 engine->rank);
         x.data = engine_address(engine, of, operand);
         x.element = engine_element(engine, of, operand);
         x.element_bytes = engine_element_bytes(engine, x.element);
-        bool done =
-            boundary_is_plain(&x.boundary)
-                ? pass_on(&x, engine_rank_at_stage(engine, of->peer_stage), x.data, x.held.elements)
-                : pass_pieces(&x);
+        int other = sends ? x.boundary.to.stage : x.boundary.from.stage;
+        bool done = boundary_is_plain(&x.boundary)
+                        ? pass_on(&x, engine_rank_at_stage(engine, other), x.data, x.held.elements)
+                        : pass_pieces(&x);
         if (!done) return false;
     }
     return true;
@@ -103,7 +97,7 @@ int64_t message_staging(const struct engine *engine, int task)
     int count = sends ? of->input_count : of->output_count;
     for (int i = 0; i < count; i++) {
         const struct script_operand *operand = sends ? &of->inputs[i] : &of->outputs[i];
-        struct boundary boundary = boundary_at(engine, of, i);
+        struct boundary boundary = script_boundary(engine->script, of, i);
         if (boundary_is_plain(&boundary)) continue;
         struct arena_mark mark = arena_mark(engine->scratch);
         struct boundary_piece *pieces;

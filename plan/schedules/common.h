@@ -64,6 +64,10 @@ struct repeat {
 double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
                        const struct repeat *repeat, double *end_s);
 
+// Of stages that are a tree: every task by the rules of simulator/walk.h (plan/schedules/tree.c).
+double tree_duration(const struct pipeline_times *times, const struct schedule_row *row,
+                     double *end_s);
+
 // The same for the order of plan/schedules/zero_bubble.c (plan/schedules/rounds.c): `rounds_of`
 // gives a stage's w_i and d_i.
 typedef void rounds_of_stage(const struct schedule_shape *shape, int stage, int cap, int *warm_up,

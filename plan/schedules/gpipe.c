@@ -40,6 +40,7 @@ static void fill_ends(const struct pipeline_times *times, double turn_s, double 
 // link, so that tasks cannot follow each other faster than h.
 static double duration(const struct pipeline_times *times, double *end_s)
 {
+    if (times->shape.tree) return tree_duration(times, &GPIPE_ROW, end_s);
     double hop_s = schedule_hop(times);
     double gap_s = times->hop_overlapped ? 0 : hop_s;
     double forward_s = 0, backward_s = 0, forward_max_s = 0, backward_max_s = 0;
@@ -65,6 +66,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
 const struct schedule_row GPIPE_ROW = {
     .name = "gpipe",
     .backward_fused = true,
+    .runs_trees = true,
     .hold_ratio = 1,
     .legal = schedule_one_chunk,
     .order = order,

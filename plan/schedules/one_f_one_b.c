@@ -7,7 +7,7 @@
 
 static int warm_up_of(const struct schedule_shape *shape, int stage)
 {
-    int warm_up = shape->stage_count - stage - 1;
+    int warm_up = shape->tree ? shape->tree->behind[stage] : shape->stage_count - stage - 1;
     return warm_up < shape->micro_batch_count ? warm_up : shape->micro_batch_count;
 }
 
@@ -187,6 +187,7 @@ static void fill_ends(const struct pipeline_times *times, double step_s, double 
 // Within a run the lowest stage that m allows makes the longest path.
 static double duration(const struct pipeline_times *times, double *end_s)
 {
+    if (times->shape.tree) return tree_duration(times, &ONE_F_ONE_B_ROW, end_s);
     int stage_count = times->shape.stage_count;
     int least = stage_count - times->shape.micro_batch_count;  // m - w = 1
     double hop_s = schedule_hop(times);
@@ -221,6 +222,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
 const struct schedule_row ONE_F_ONE_B_ROW = {
     .name = "1f1b",
     .backward_fused = true,
+    .runs_trees = true,
     .hold_ratio = 1,
     .legal = schedule_one_chunk,
     .order = order,

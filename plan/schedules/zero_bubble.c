@@ -33,11 +33,22 @@ static int warm_up_of(int p, int stage, int cap)
     return above < most ? above : most;
 }
 
+// p: the stages of the longest way, where they are a tree, in which a stage counts by those behind.
+static int depth_of(const struct schedule_shape *shape)
+{
+    int most = 0;
+    if (!shape->tree) return shape->stage_count;
+    for (int stage = 0; stage < shape->stage_count; stage++)
+        if (shape->tree->behind[stage] > most) most = shape->tree->behind[stage];
+    return most + 1;
+}
+
 static void rounds_of(const struct schedule_shape *shape, int stage, int cap, int *warm_up,
                       int *delay)
 {
+    int p = depth_of(shape), place = shape->tree ? p - 1 - shape->tree->behind[stage] : stage;
     if (shape->stage_count == 1) cap = 1;
-    *warm_up = warm_up_of(shape->stage_count, stage, cap);
+    *warm_up = warm_up_of(p, place, cap);
     assert(*warm_up >= 0 && *warm_up < cap);
     *delay = cap - 1 - *warm_up;
 }
@@ -91,12 +102,12 @@ static int in_flight_of(const struct schedule_shape *shape, int stage, int cap,
 
 static int h1_cap(const struct schedule_shape *shape)
 {
-    return shape->stage_count;
+    return depth_of(shape);
 }
 
 static int most_useful_cap(const struct schedule_shape *shape)
 {
-    return 2 * shape->stage_count - 1;
+    return 2 * depth_of(shape) - 1;
 }
 
 static int h2_cap(const struct schedule_shape *shape)
@@ -124,7 +135,7 @@ static bool h2_legal(const struct schedule_shape *shape, const char **why)
 // micro-batches than that, as the first gradient would only come later.
 static int auto_cap(const struct schedule_shape *shape)
 {
-    int p = shape->stage_count, cap = shape->in_flight ? shape->in_flight : p;
+    int p = depth_of(shape), cap = shape->in_flight ? shape->in_flight : p;
     int most = smaller(shape->micro_batch_count, most_useful_cap(shape));
     if (most < p) most = p;
     return cap < most ? cap : most;
@@ -173,21 +184,25 @@ static int auto_in_flight(const struct schedule_shape *shape, int stage,
 
 static double h1_duration(const struct pipeline_times *times, double *end_s)
 {
+    if (times->shape.tree) return tree_duration(times, &ZB_H1_ROW, end_s);
     return rounds_duration(times, rounds_of, h1_cap(&times->shape), end_s);
 }
 
 static double h2_duration(const struct pipeline_times *times, double *end_s)
 {
+    if (times->shape.tree) return tree_duration(times, &ZB_H2_ROW, end_s);
     return rounds_duration(times, rounds_of, h2_cap(&times->shape), end_s);
 }
 
 static double auto_duration(const struct pipeline_times *times, double *end_s)
 {
+    if (times->shape.tree) return tree_duration(times, &ZB_AUTO_ROW, end_s);
     return rounds_duration(times, rounds_of, auto_cap(&times->shape), end_s);
 }
 
 const struct schedule_row ZB_H1_ROW = {
     .name = "zb-h1",
+    .runs_trees = true,
     .hold_ratio = 1,
     .legal = legal,
     .order = h1_order,
@@ -199,6 +214,7 @@ const struct schedule_row ZB_H1_ROW = {
 
 const struct schedule_row ZB_H2_ROW = {
     .name = "zb-h2",
+    .runs_trees = true,
     .hold_ratio = 1,
     .legal = h2_legal,
     .order = h2_order,
@@ -210,6 +226,7 @@ const struct schedule_row ZB_H2_ROW = {
 
 const struct schedule_row ZB_AUTO_ROW = {
     .name = "zb-auto",
+    .runs_trees = true,
     .hold_ratio = 1,
     .legal = auto_legal,
     .order = auto_order,

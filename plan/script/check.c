@@ -56,16 +56,12 @@ static struct check_link *links_of(const struct checking *checking, int from, in
     return &checking->links[(from * checking->stage_count + to) * checking->channel_count];
 }
 
-static struct check_link *link_from(const struct checking *checking, const struct script_task *task,
-                                    int to)
+// Of a message, by its receiver's chunk and direction.
+static struct check_link *link_of(const struct checking *checking,
+                                  const struct boundary_message *message)
 {
-    return &links_of(checking, task->peer_stage, to)[task->channel];
-}
-
-static struct check_link *link_to(const struct checking *checking, const struct script_task *task,
-                                  int from)
-{
-    return &links_of(checking, from, task->peer_stage)[task->channel];
+    int channel = 2 * message->to_chunk + message->is_backward;
+    return &links_of(checking, message->from_stage, message->to_stage)[channel];
 }
 
 static void link_add(struct arena *arena, struct check_link *link, int task)
@@ -74,21 +70,14 @@ static void link_add(struct arena *arena, struct check_link *link, int task)
     link->tasks[link->count++] = task;
 }
 
-// The stage and chunk on the other side of a message: next in line of the virtual stages.
-static bool is_neighbour(const struct checking *checking, const struct script_task *task, int stage,
-                         bool is_send)
+// Whether the stage and chunk that a task names are those of its first message.
+static bool is_neighbour(const struct check_stage *stage, const struct script_task *task)
 {
-    const struct schedule_row *row = schedule_row(checking->program->parallel.schedule);
-    const struct schedule_shape *shape = &checking->program->shape;
-    int step = (task->slot_kind == TASK_FORWARD) == is_send ? 1 : -1;
-    int count = shape->stage_count * shape->chunk_count;
-    for (int s = 0; s < count; s++) {
-        if (row->stage_of(shape, s) != stage || row->chunk_of(shape, s) != task->chunk) continue;
-        int other = s + step;
-        return other >= 0 && other < count && row->stage_of(shape, other) == task->peer_stage &&
-               row->chunk_of(shape, other) == task->peer_chunk;
-    }
-    return false;
+    struct boundary_message message;
+    bool is_send = task->kind == TASK_SEND;
+    if (!script_message(stage->script, task, 0, &message)) return false;
+    return task->peer_stage == (is_send ? message.to_stage : message.from_stage) &&
+           task->peer_chunk == (is_send ? message.to_chunk : message.from_chunk);
 }
 
 static bool has_channel(const struct script_task *task, int own_chunk, bool is_send)
@@ -97,15 +86,34 @@ static bool has_channel(const struct script_task *task, int own_chunk, bool is_s
     return task->channel == 2 * chunk + (task->slot_kind != TASK_FORWARD);
 }
 
-// Tensors of a message as the two ends name them.
-static bool is_same_payload(const struct checking *checking, const struct script_task *sent,
-                            const struct script_task *got)
+// Operands of a task in front of those of a message.
+static int operands_before(const struct script *script, const struct script_task *task,
+                           const struct boundary_message *message)
 {
-    if (sent->input_count != got->output_count) return false;
+    struct boundary_message other;
+    int count = 0;
+    for (int n = 0; script_message(script, task, n, &other); n++) {
+        if (other.from_stage == message->from_stage && other.to_stage == message->to_stage) break;
+        count += boundary_tensor_count(script->program, &other);
+    }
+    return count;
+}
+
+// Tensors of a message as the two ends name them.
+static bool is_same_payload(const struct checking *checking, const struct check_stage *stage,
+                            const struct script_task *sent, const struct boundary_message *message)
+{
+    const struct script *sender = checking->scripts[message->from_stage];
+    const struct script_task *got = check_task(stage);
+    int count = boundary_tensor_count(checking->program, message);
+    int first = operands_before(sender, sent, message);
+    int first_got = operands_before(stage->script, got, message);
+    if (first + count > sent->input_count || first_got + count > got->output_count) return false;
     const struct block_program *from = checking->program->blocks[sent->block];
     const struct block_program *to = checking->program->blocks[got->block];
-    for (int i = 0; i < sent->input_count; i++) {
-        const struct script_operand *a = &sent->inputs[i], *b = &got->outputs[i];
+    for (int i = 0; i < count; i++) {
+        const struct script_operand *a = &sent->inputs[first + i];
+        const struct script_operand *b = &got->outputs[first_got + i];
         const struct buffer *left = &from->buffers[a->buffer], *right = &to->buffers[b->buffer];
         bool is_alike = a->bytes == b->bytes && layout_equal(&left->layout, &right->layout);
         if (!is_alike && !check_is_resharded(checking, sent->block, left, got->block, right))
@@ -114,27 +122,61 @@ static bool is_same_payload(const struct checking *checking, const struct script
     return true;
 }
 
-static bool receive(const struct checking *checking, struct check_stage *stage)
+static bool receive_message(const struct checking *checking, struct check_stage *stage,
+                            const struct boundary_message *message)
 {
     const struct script_task *task = check_task(stage);
-    struct check_link *link = link_from(checking, task, stage->script->stage);
-    const struct script *other = checking->scripts[task->peer_stage];
+    struct check_link *link = link_of(checking, message);
+    const struct script *other = checking->scripts[message->from_stage];
     int number = link->tasks[link->taken++];
     const struct script_task *sent = &other->tasks[number];
-    bool is_wanted = sent->micro_batch == task->micro_batch && sent->chunk == task->peer_chunk &&
-                     sent->peer_chunk == task->chunk && sent->slot_kind == task->slot_kind;
+    bool is_wanted = sent->micro_batch == task->micro_batch && sent->chunk == message->from_chunk &&
+                     sent->slot_kind == task->slot_kind;
     if (!is_wanted)
         return check_fail(checking, stage, "the next message from stage %d is that of %s",
-                          task->peer_stage, script_task_name(checking->arena, other, number));
-    if (!is_same_payload(checking, sent, task))
+                          message->from_stage, script_task_name(checking->arena, other, number));
+    if (!is_same_payload(checking, stage, sent, message))
         return check_fail(checking, stage, "its tensors, bytes or layouts are not those of %s",
                           script_task_name(checking->arena, other, number));
     return true;
 }
 
+static bool receive(const struct checking *checking, struct check_stage *stage)
+{
+    const struct script_task *task = check_task(stage);
+    struct boundary_message message;
+    int count = 0;
+    for (int n = 0; script_message(stage->script, task, n, &message); n++) {
+        if (!receive_message(checking, stage, &message)) return false;
+        count += boundary_tensor_count(checking->program, &message);
+    }
+    return count == task->output_count ||
+           check_fail(checking, stage, "gets %d tensors, of which %d are sent", task->output_count,
+                      count);
+}
+
+static void send(const struct checking *checking, const struct check_stage *stage)
+{
+    struct boundary_message message;
+    for (int n = 0; script_message(stage->script, check_task(stage), n, &message); n++)
+        link_add(checking->arena, link_of(checking, &message), stage->next);
+}
+
+// Whether all messages that a task gets are under way.
+static bool has_come(const struct checking *checking, const struct check_stage *stage)
+{
+    struct boundary_message message;
+    for (int n = 0; script_message(stage->script, check_task(stage), n, &message); n++) {
+        const struct check_link *link = link_of(checking, &message);
+        if (link->taken == link->count) return false;
+    }
+    return true;
+}
+
 static bool is_peer(const struct checking *checking, const struct script_task *task)
 {
-    return task->peer_stage >= 0 && task->peer_stage < checking->stage_count &&
+    return task->chunk >= 0 && task->chunk < checking->program->shape.chunk_count &&
+           task->peer_stage >= 0 && task->peer_stage < checking->stage_count &&
            task->channel < checking->channel_count && task->channel >= 0;
 }
 
@@ -142,10 +184,7 @@ static bool is_peer(const struct checking *checking, const struct script_task *t
 static bool is_ready(const struct checking *checking, const struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
-    if (task->kind == TASK_RECEIVE && is_peer(checking, task)) {
-        const struct check_link *link = link_from(checking, task, stage->script->stage);
-        return link->taken < link->count;
-    }
+    if (task->kind == TASK_RECEIVE && is_peer(checking, task)) return has_come(checking, stage);
     if (task->kind == TASK_TIED_REDUCE && is_peer(checking, task)) {
         const struct check_stage *other = &checking->stages[task->peer_stage];
         if (other->next >= other->script->task_count) return false;
@@ -166,8 +205,7 @@ static bool advance(const struct checking *checking, struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
     bool is_send = task->kind == TASK_SEND, is_message = is_send || task->kind == TASK_RECEIVE;
-    bool has_neighbour = is_message && is_peer(checking, task) &&
-                         is_neighbour(checking, task, stage->script->stage, is_send) &&
+    bool has_neighbour = is_message && is_peer(checking, task) && is_neighbour(stage, task) &&
                          has_channel(task, task->chunk, is_send);
     if (is_message && !has_neighbour)
         return check_fail(checking, stage,
@@ -179,8 +217,7 @@ static bool advance(const struct checking *checking, struct check_stage *stage)
     bool is_right = is_step ? check_step_task(checking, stage) : check_flow_task(checking, stage);
     if (!is_right) return false;
     if (task->kind == TASK_RECEIVE && !receive(checking, stage)) return false;
-    if (task->kind == TASK_SEND)
-        link_add(checking->arena, link_to(checking, task, stage->script->stage), stage->next);
+    if (is_send) send(checking, stage);
     stage->next++;
     return true;
 }
@@ -323,15 +360,17 @@ static bool go_on(const struct checking *checking, struct check_stage *stage)
 {
     if (stage->next == stage->script->task_count) return false;
     const struct script_task *task = check_task(stage);
-    int own = stage->script->stage;
     if (task->kind == TASK_TIED_REDUCE || task->kind == TASK_NORM) {
         stage->next = stage->script->task_count;
         return true;
     }
     if (!is_ready(checking, stage)) return false;
-    if (task->kind == TASK_RECEIVE) link_from(checking, task, own)->taken++;
-    if (task->kind == TASK_SEND)
-        link_add(checking->arena, link_to(checking, task, own), stage->next);
+    struct boundary_message message;
+    for (int n = 0; task->kind == TASK_RECEIVE; n++) {
+        if (!script_message(stage->script, task, n, &message)) break;
+        link_of(checking, &message)->taken++;
+    }
+    if (task->kind == TASK_SEND) send(checking, stage);
     stage->next++;
     return true;
 }

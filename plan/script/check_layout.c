@@ -219,24 +219,50 @@ static int block_at(const struct checking *checking, int position)
     return -1;
 }
 
+// Who reads what a position makes: the next one, but behind the last of a stage of a tree the first
+// of the stage that it hands on to, which may have inputs of others in front and behind.
+struct reader {
+    int position, first_input;
+    bool has_others;
+};
+
+static struct reader reader_of(const struct program *program, int position)
+{
+    const struct stage_tree *tree = program->shape.tree;
+    for (int s = 0; tree && s < program->shape.stage_count; s++) {
+        if (position == program->spans[s].first + program->spans[s].count - 1)
+            return (struct reader){program->spans[tree->next[s]].first, tree->first_edge[s], true};
+    }
+    return (struct reader){position + 1, 0, false};
+}
+
+static bool check_edges(const struct checking *checking, int at, int next, struct reader reader)
+{
+    const struct block_program *front = checking->program->blocks[at];
+    const struct block_program *back = checking->program->blocks[next];
+    int first = reader.first_input;
+    for (int k = 0; k + first < BLOCK_EDGES; k++) {
+        if (reader.has_others && front->outputs[k] < 0) continue;
+        if (!is_same(checking, at, front->outputs[k], next, back->inputs[k + first]))
+            return fail(checking, front, front->outputs[k] >= 0 ? front->outputs[k] : 0,
+                        "is handed on in another layout than it is taken");
+        int gradient = back->input_gradients[k + first];
+        if (!is_same(checking, at, front->output_gradients[k], next, gradient))
+            return fail(checking, back, gradient >= 0 ? gradient : 0,
+                        "is handed back in another layout than it is taken");
+    }
+    return true;
+}
+
 static bool check_boundaries(const struct checking *checking)
 {
     for (int p = 0; p + 1 < checking->program->graph->sequence_count; p++) {
-        int at = block_at(checking, p), next = block_at(checking, p + 1);
+        struct reader reader = reader_of(checking->program, p);
+        int at = block_at(checking, p), next = block_at(checking, reader.position);
         if (at < 0 || next < 0)
             return err_set(checking->err, ERR_INPUT, "position %d of the model is on no stage",
-                           at >= 0 ? p + 1 : p);
-        const struct block_program *front = checking->program->blocks[at];
-        const struct block_program *back = checking->program->blocks[next];
-        for (int k = 0; k < BLOCK_EDGES; k++) {
-            if (!is_same(checking, at, front->outputs[k], next, back->inputs[k]))
-                return fail(checking, front, front->outputs[k] >= 0 ? front->outputs[k] : 0,
-                            "is handed on in another layout than it is taken");
-            if (!is_same(checking, at, front->output_gradients[k], next, back->input_gradients[k]))
-                return fail(checking, back,
-                            back->input_gradients[k] >= 0 ? back->input_gradients[k] : 0,
-                            "is handed back in another layout than it is taken");
-        }
+                           at >= 0 ? reader.position : p);
+        if (!check_edges(checking, at, next, reader)) return false;
     }
     return true;
 }

@@ -33,11 +33,11 @@ static bool is_elsewhere(const struct step_graph *graph, int place, int directio
     const struct program *program = graph->program;
     const struct schedule_shape *shape = &program->shape;
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
-    int count = shape->stage_count * shape->chunk_count, own = 0;
+    int own = 0;
     while (row->stage_of(shape, own) * shape->chunk_count + row->chunk_of(shape, own) != place)
         own++;
-    int other = own + direction;
-    *exists = other >= 0 && other < count;
+    int other = direction > 0 ? schedule_next(shape, own) : schedule_before(shape, own, 0);
+    *exists = other >= 0;
     return *exists && row->stage_of(shape, other) != row->stage_of(shape, own);
 }
 

@@ -163,22 +163,30 @@ static int instr_exchanges(const struct script *script, const struct script_task
     return 1;
 }
 
-struct boundary_message script_message(const struct script *script, const struct script_task *task)
+bool script_message(const struct script *script, const struct script_task *task, int n,
+                    struct boundary_message *message)
 {
-    bool is_backward = task->slot_kind != TASK_FORWARD;
-    if (task->kind == TASK_SEND)
-        return (struct boundary_message){script->stage, task->chunk, task->peer_stage,
-                                         task->peer_chunk, is_backward};
-    return (struct boundary_message){task->peer_stage, task->peer_chunk, script->stage, task->chunk,
-                                     is_backward};
+    return boundary_message(script->program, script->stage, task->chunk, task->kind == TASK_SEND,
+                            task->slot_kind != TASK_FORWARD, n, message);
+}
+
+struct boundary script_boundary(const struct script *script, const struct script_task *task, int n)
+{
+    struct boundary boundary = {.program = script->program};
+    struct boundary_message message;
+    for (int m = 0; n >= 0 && script_message(script, task, m, &message); m++) {
+        for (int edge = 0; edge < BLOCK_EDGES; edge++)
+            if (boundary_of(script->program, &message, edge, &boundary) && n-- == 0) break;
+    }
+    assert(n < 0 && "an operand for each tensor");
+    return boundary;
 }
 
 static int64_t message_bytes(const struct script *script, const struct script_task *task)
 {
-    const struct boundary_message message = script_message(script, task);
     int64_t bytes = 0;
     for (int i = 0; i < task->input_count; i++) {
-        struct boundary boundary = boundary_of_operand(script->program, &message, i);
+        struct boundary boundary = script_boundary(script, task, i);
         double ratio = boundary_is_plain(&boundary) ? 1 : boundary_sent_ratio(&boundary);
         bytes += (int64_t)(ratio * (double)task->inputs[i].bytes);
     }

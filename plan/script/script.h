@@ -49,7 +49,7 @@ struct script_task {
     int in_graph;                      // number of the step graph's task that it is one of
     struct script_operand *inputs, *outputs;  // in the order of the instruction's buffers
     int input_count, output_count;
-    int peer_stage, peer_chunk;  // messages
+    int peer_stage, peer_chunk;  // of the first message, where branches join of several
     int channel;                 // of them: receiving chunk and direction. In order on each alone
     // Flat collectives and rooms of a block cover `unit_count` units from `unit` on, whose elements
     // stand one behind another in the flat buffer; their operands in the state are one a unit, each
@@ -178,8 +178,11 @@ struct script_exchange {
     int64_t bytes;     // of instructions and messages
     int64_t elements;  // of step-level work, however wide they are reduced
 };
-// What a message crosses (plan/boundary.h).
-struct boundary_message script_message(const struct script *script, const struct script_task *task);
+// The n-th message of a task that sends or gets some, of which the task has an operand for each
+// tensor, and what operand n crosses (plan/boundary.h).
+bool script_message(const struct script *script, const struct script_task *task, int n,
+                    struct boundary_message *message);
+struct boundary script_boundary(const struct script *script, const struct script_task *task, int n);
 int script_exchanges(const struct script *script, int task,
                      struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX]);
 // Elements of the weights that are cast once a step (plan/lower/casts.h), for each of which a rank

@@ -52,11 +52,10 @@ static double end_s(const struct replay *replay, int task)
 // Messages in which the tensors of a task come: one a tensor, but between stages of unlike meshes.
 static int messages_of(const struct replay *replay, const struct script_task *task)
 {
-    const struct boundary_message message = script_message(replay->script, task);
     struct arena scratch = {0};
     int count = 0;
     for (int i = 0; i < task->output_count; i++) {
-        struct boundary boundary = boundary_of_operand(replay->script->program, &message, i);
+        struct boundary boundary = script_boundary(replay->script, task, i);
         struct boundary_piece *pieces;
         count += boundary_is_plain(&boundary)
                      ? 1

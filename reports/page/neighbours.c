@@ -94,7 +94,8 @@ static bool is_schedule_there(const struct finding *finding, int schedule)
     const struct parallel *parallel = &request->parallel;
     int64_t rounds = request->workload.global_batch /
                      ((int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch);
-    const struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)rounds, 0};
+    const struct schedule_shape shape = {parallel->degree[AXIS_PP], parallel->vpp, (int)rounds, 0,
+                                         NULL};
     const char *why = NULL;
     return row->legal(&shape, &why);
 }

@@ -113,10 +113,11 @@ static void count_hops(const struct counting *counting, double bytes, int rank, 
     unsigned axes = mesh_axes_of(&program->mesh, AXIS_PP);
     int virtual_count = shape->stage_count * shape->chunk_count;
     for (int at = 0; at + 1 < virtual_count; at++) {
-        int from = row->stage_of(shape, at), to = row->stage_of(shape, at + 1);
+        int next = schedule_next(shape, at);
+        int from = row->stage_of(shape, at), to = row->stage_of(shape, next);
         if (from == to || (from != stage && to != stage)) continue;
         const struct boundary_message there = {from, row->chunk_of(shape, at), to,
-                                               row->chunk_of(shape, at + 1), false};
+                                               row->chunk_of(shape, next), false};
         const struct boundary_message back = {there.to_stage, there.to_chunk, from,
                                               there.from_chunk, true};
         if (parallel_stage_tp(&program->parallel, from) !=

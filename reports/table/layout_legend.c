@@ -43,6 +43,7 @@ void layout_legend_meet(struct layout_legend *legend, const struct parallel *par
     legend->uneven |= parallel->stage_layers_count > 0;
     legend->batches |= parallel->replica_count > 0;
     legend->meshes |= parallel_has_meshes(parallel);
+    legend->branches |= parallel->branches;
     legend->laid_out |= parallel->layout_count > 0;
     legend->order |= !is_default_order(parallel);
 }
@@ -73,6 +74,7 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         {legend->uneven, "uneven stages of unlike length"},
         {legend->batches, "batches 8x5+8x3 replicas and the micro-batches of each"},
         {legend->meshes, "stage-tp tp of each stage"},
+        {legend->branches, "branches of the model side by side, on stages of their own"},
         {legend->laid_out, "laid-out single operators laid out otherwise than the others"},
         {legend->order, "tp>pp>dp the axes from the nearest GPUs outward"},
     };

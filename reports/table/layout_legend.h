@@ -6,7 +6,7 @@
 struct layout_legend {
     bool seen[AXIS_COUNT];
     bool sp, zero_group, vpp, schedule, recompute, recompute_layers, offload, uneven, batches,
-        meshes, laid_out, order;
+        meshes, branches, laid_out, order;
     bool any;
 };
 

@@ -105,6 +105,7 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
     if (parallel_has_meshes(parallel))
         text = arena_print(arena, "%s %s", text, meshes(arena, parallel));
+    if (parallel->branches) text = arena_print(arena, "%s branches", text);
     if (parallel->layout_count > 0) text = arena_print(arena, "%s laid-out", text);
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));
 }

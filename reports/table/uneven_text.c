@@ -104,6 +104,17 @@ static const char *meshes_text(struct arena *arena, const struct meshes_answer *
                        parallel_text(arena, &answer->alike));
 }
 
+// What plans of the other kind would take.
+static const char *branches_text(struct arena *arena, const struct branches_answer *answer,
+                                 bool is_branched, double best_s)
+{
+    const char *what = is_branched ? "one stage behind the other" : "branches side by side";
+    if (!answer->has_other) return arena_print(arena, "Instead: %s: no plan fits\n", what);
+    return arena_print(arena, "Instead: %s: %s, %s\n", what,
+                       against(arena, answer->other_s, best_s),
+                       parallel_text(arena, &answer->other));
+}
+
 const char *uneven_text(struct arena *arena, const struct search_request *request,
                         const struct search_result *result, const struct uneven_answer *answer,
                         const struct evaluation *best)
@@ -113,6 +124,8 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     double best_s = best->prediction.step_s;
     const char *text = "", *gap = "Devices: ";
     if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, best_s);
+    if (answer->branches.is_asked && result->best_count > 0)
+        return branches_text(arena, &answer->branches, program->shape.tree != NULL, best_s);
     if (!answer->is_asked || result->best_count == 0) return text;
     for (int g = 0; g < cluster->node_group_count; g++) {
         const char *held =

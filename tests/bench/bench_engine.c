@@ -83,7 +83,7 @@ static void bench_even_plans(void)
     double all_s = 0, sum_s = 0;
     for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
         struct schedule_shape shape = {8, i == SCHEDULE_INTERLEAVED || i == SCHEDULE_ZB_V ? 2 : 1,
-                                       64, 0};
+                                       64, 0, NULL};
         enum { COUNT = 200 * 1000 };
         struct step_price *price = even_plan(&arena, (enum schedule_kind)i, shape, 1e-3, 2e-3);
         double start_s = clock_s();
@@ -103,7 +103,7 @@ static void bench_sixteen_stages(void)
     enum { COUNT = 20 * 1000 };
     for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
         bool two = i == SCHEDULE_INTERLEAVED || i == SCHEDULE_ZB_V;
-        struct schedule_shape shape = {16, two ? 2 : 1, 128, 0};
+        struct schedule_shape shape = {16, two ? 2 : 1, 128, 0, NULL};
         struct step_price *price = even_plan(&arena, (enum schedule_kind)i, shape, 1e-3, 2e-3);
         double sum_s = 0, start_s = clock_s();
         for (int n = 0; n < COUNT; n++)
@@ -119,7 +119,7 @@ static void bench_step(void)
 {
     struct arena arena = {0}, scratch = {0};
     enum { ROUNDS = 200 };
-    struct schedule_shape shape = {8, 1, 64, 0};
+    struct schedule_shape shape = {8, 1, 64, 0, NULL};
     struct step_price *price = even_plan(&arena, SCHEDULE_1F1B, shape, 10e-3, 20e-3);
     price->hop_s = 50e-6;
     struct engine_options options = {0};
@@ -136,7 +136,7 @@ static void bench_ranks(int micro_batches, double baseline)
 {
     enum { STAGES = 64, RANKS = 16384 };
     struct arena arena = {0}, scratch = {0};
-    struct schedule_shape shape = {STAGES, 1, micro_batches, 0};
+    struct schedule_shape shape = {STAGES, 1, micro_batches, 0, NULL};
     struct step_price *price = even_plan(&arena, SCHEDULE_1F1B, shape, 10e-3, 20e-3);
     price->hop_s = 50e-6;
     price->reduce_overlapped = true;

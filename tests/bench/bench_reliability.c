@@ -55,7 +55,7 @@ static void bench_slow_rank(void)
 {
     enum { STAGES = 16, RANKS = 16384, PIPELINES = RANKS / STAGES };
     struct arena arena = {0}, scratch = {0};
-    struct schedule_shape shape = {STAGES, 1, 128, 0};
+    struct schedule_shape shape = {STAGES, 1, 128, 0, NULL};
     struct step_price *price = even_plan(&arena, SCHEDULE_1F1B, shape, 10e-3, 20e-3);
     struct engine_options all = {.all_ranks = true, .rank_count = RANKS};
     all.stage_of_rank = ARENA_NEW(&arena, int, RANKS);

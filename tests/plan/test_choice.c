@@ -149,6 +149,11 @@ static void put_layout(struct json_writer *writer)
                 "tensor parallel ranks of each stage, where stages have meshes of their own; the "
                 "largest is tp, and in a stage with fewer the rest is data parallel",
                 1);
+    json_open(writer, "branches", '{');
+    json_put_text(writer, "description",
+                  "branches of the model work side by side, on stages of their own");
+    json_put_text(writer, "type", "boolean");
+    json_close(writer, '}');
     put_rules(writer);
 }
 

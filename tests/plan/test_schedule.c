@@ -10,7 +10,8 @@ enum { SHAPES = 300, SEED = 11 };
 static struct schedule_shape random_legal(struct random *random, enum schedule_kind kind)
 {
     int least = schedule_row(kind)->backward_fused ? 1 : 2;
-    struct schedule_shape shape = {random_int(random, least, 12), 1, random_int(random, 1, 40), 0};
+    struct schedule_shape shape = {random_int(random, least, 12), 1, random_int(random, 1, 40), 0,
+                                   NULL};
     const char *why = NULL;
     if (kind == SCHEDULE_ZB_AUTO) shape.in_flight = random_int(random, 0, 30);
     bool searched = kind == SCHEDULE_ZB_H2 && shape.stage_count > 1;
@@ -279,17 +280,20 @@ static char *order_text(struct arena *arena, enum schedule_kind kind, struct sch
 static void orders_are_those_of_the_papers(void **state)
 {
     struct arena *arena = *state;
-    assert_string_equal(order_text(arena, SCHEDULE_GPIPE, (struct schedule_shape){3, 1, 3, 0}, 1),
-                        " F0 F1 F2 B0 B1 B2");
-    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4, 0}, 0),
-                        " F0 F1 F2 B0 F3 B1 B2 B3");
-    assert_string_equal(order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4, 0}, 2),
-                        " F0 B0 F1 B1 F2 B2 F3 B3");
     assert_string_equal(
-        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4, 0}, 0),
+        order_text(arena, SCHEDULE_GPIPE, (struct schedule_shape){3, 1, 3, 0, NULL}, 1),
+        " F0 F1 F2 B0 B1 B2");
+    assert_string_equal(
+        order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4, 0, NULL}, 0),
+        " F0 F1 F2 B0 F3 B1 B2 B3");
+    assert_string_equal(
+        order_text(arena, SCHEDULE_1F1B, (struct schedule_shape){3, 1, 4, 0, NULL}, 2),
+        " F0 B0 F1 B1 F2 B2 F3 B3");
+    assert_string_equal(
+        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4, 0, NULL}, 0),
         " F0 F1 F10 F11 F2 B10 F3 B11 F12 B0 F13 B1 B12 B13 B2 B3");
     assert_string_equal(
-        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4, 0}, 1),
+        order_text(arena, SCHEDULE_INTERLEAVED, (struct schedule_shape){2, 2, 4, 0, NULL}, 1),
         " F0 F1 F10 B10 F11 B11 F2 B0 F3 B1 F12 B12 F13 B13 B2 B3");
 }
 
@@ -297,7 +301,7 @@ static void orders_are_those_of_the_papers(void **state)
 static void zero_bubble_orders_delay_w(void **state)
 {
     struct arena *arena = *state;
-    struct schedule_shape shape = {3, 1, 5, 0};
+    struct schedule_shape shape = {3, 1, 5, 0, NULL};
     assert_string_equal(order_text(arena, SCHEDULE_ZB_H1, shape, 0),
                         " F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
     assert_string_equal(order_text(arena, SCHEDULE_ZB_H1, shape, 2),
@@ -306,7 +310,7 @@ static void zero_bubble_orders_delay_w(void **state)
                         " F0 F1 F2 F3 F4 B0 W0 B1 W1 B2 W2 B3 W3 B4 W4");
     assert_string_equal(order_text(arena, SCHEDULE_ZB_H2, shape, 2),
                         " F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 W0 W1 W2 W3 W4");
-    shape = (struct schedule_shape){2, 2, 3, 0};
+    shape = (struct schedule_shape){2, 2, 3, 0, NULL};
     assert_string_equal(order_text(arena, SCHEDULE_ZB_V, shape, 1),
                         " F0 F10 F1 F11 B10 B0 W0 F2 W10 F12 B11 B1 W1 B12 B2 W2 W11 W12");
 }
@@ -315,27 +319,27 @@ static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
 {
     (void)state;
     const char *why = NULL;
-    struct schedule_shape shape = {4, 2, 10, 0};
+    struct schedule_shape shape = {4, 2, 10, 0, NULL};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs micro-batches in multiples of pp");
     assert_false(schedule_row(SCHEDULE_1F1B)->legal(&shape, &why));
     assert_string_equal(why, "runs one chunk a stage (vpp 1)");
-    shape = (struct schedule_shape){1, 2, 8, 0};
+    shape = (struct schedule_shape){1, 2, 8, 0, NULL};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs at least two stages (pp)");
-    shape = (struct schedule_shape){4, 1, 8, 0};
+    shape = (struct schedule_shape){4, 1, 8, 0, NULL};
     assert_false(schedule_row(SCHEDULE_INTERLEAVED)->legal(&shape, &why));
     assert_string_equal(why, "needs at least two chunks a stage (vpp)");
     assert_false(schedule_row(SCHEDULE_ZB_V)->legal(&shape, &why));
     assert_string_equal(why, "runs exactly two chunks a stage (vpp 2)");
-    shape = (struct schedule_shape){1, 2, 8, 0};
+    shape = (struct schedule_shape){1, 2, 8, 0, NULL};
     assert_false(schedule_row(SCHEDULE_ZB_V)->legal(&shape, &why));
     assert_string_equal(why, "needs at least two stages (pp)");
     for (int kind = SCHEDULE_ZB_H1; kind <= SCHEDULE_ZB_H2; kind++) {
         assert_false(schedule_row((enum schedule_kind)kind)->legal(&shape, &why));
         assert_string_equal(why, "runs one chunk a stage (vpp 1)");
     }
-    shape = (struct schedule_shape){4, 1, 8, -1};
+    shape = (struct schedule_shape){4, 1, 8, -1, NULL};
     assert_false(schedule_row(SCHEDULE_ZB_AUTO)->legal(&shape, &why));
     assert_string_equal(why, "holds at least one micro-batch a stage (in-flight)");
     shape.in_flight = 7;
@@ -347,7 +351,7 @@ static void shapes_that_cannot_run_are_refused_with_a_reason(void **state)
 static void task_numbers_read_back(void **state)
 {
     (void)state;
-    struct schedule_shape shape = {4, 3, 8, 0};
+    struct schedule_shape shape = {4, 3, 8, 0, NULL};
     for (int number = 0; number < 1000; number++) {
         struct task_id id = task_id_of(&shape, number);
         assert_int_equal(task_number(&shape, &id), number);
@@ -357,7 +361,7 @@ static void task_numbers_read_back(void **state)
 static void equal_neighbours_share_a_run(void **state)
 {
     struct arena *arena = *state;
-    struct schedule_shape shape = {5, 2, 10, 0};
+    struct schedule_shape shape = {5, 2, 10, 0, NULL};
     const int class_of[] = {0, 1, 2, 1, 2, 1, 2, 1, 2, 3};
     const struct stage_runs *runs = stage_runs_make(arena, &shape, class_of, 4);
     assert_int_equal(runs->run_count, 3);
@@ -376,7 +380,7 @@ static void no_stage_holds_less_than_its_share_of_1f1b(void **state)
         const struct schedule_row *row = schedule_row((enum schedule_kind)kind);
         for (int i = 0; i < STAGES * CHUNKS * MICRO_BATCHES; i++) {
             struct schedule_shape shape = {i % STAGES + 1, i / STAGES % CHUNKS + 1,
-                                           i / STAGES / CHUNKS + 1, 0};
+                                           i / STAGES / CHUNKS + 1, 0, NULL};
             const char *why = NULL;
             if (!row->legal(&shape, &why)) continue;
             for (int stage = 0; stage < shape.stage_count; stage++) {

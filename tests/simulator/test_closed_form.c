@@ -74,7 +74,7 @@ static void even_plans_have_the_bubbles_of_the_papers(void **state)
         for (int v = 1; v <= (p > 1 ? 4 : 1); v++) {
             for (int schedule = 0; schedule <= SCHEDULE_INTERLEAVED; schedule++) {
                 if ((schedule == SCHEDULE_INTERLEAVED) != (v > 1)) continue;
-                struct schedule_shape shape = {p, v, 2 * p, 0};
+                struct schedule_shape shape = {p, v, 2 * p, 0, NULL};
                 struct step_price *price =
                     even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
                 struct cost cost = closed_form(price);
@@ -91,7 +91,7 @@ static void one_micro_batch_takes_the_sum_of_its_way(void **state)
     struct arena *arena = *state;
     for (int schedule = SCHEDULE_GPIPE; schedule <= SCHEDULE_1F1B; schedule++) {
         for (int overlapped = 0; overlapped < 2; overlapped++) {
-            struct schedule_shape shape = {5, 1, 1, 0};
+            struct schedule_shape shape = {5, 1, 1, 0, NULL};
             struct step_price *price =
                 even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
             price->hop_s = 0.1e-3;

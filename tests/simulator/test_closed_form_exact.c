@@ -21,7 +21,7 @@ static struct exact_plan plan_of(struct arena *arena, enum schedule_kind schedul
                                  int micro_batch_count)
 {
     struct schedule_shape shape = {stage_count, schedule == SCHEDULE_ZB_V ? 2 : 1,
-                                   micro_batch_count, 0};
+                                   micro_batch_count, 0, NULL};
     struct exact_plan plan = {even_plan(arena, schedule, shape, 1, 2), NULL};
     static const int CLASS_OF[] = {0, 1}, ONE[CHUNKS] = {0};
     bool is_apart = shape.chunk_count == 1;
@@ -228,7 +228,7 @@ static void parts_of_tasks_are_told_apart(void **state)
 static void stages_may_all_differ(void **state)
 {
     enum { MANY = CLOSED_FORM_CLASSES + 8 };
-    struct schedule_shape shape = {MANY, 1, 1, 0};
+    struct schedule_shape shape = {MANY, 1, 1, 0, NULL};
     struct step_price *price = even_plan(*state, SCHEDULE_1F1B, shape, 1, 2);
     struct chunk_price *classes = ARENA_NEW(*state, struct chunk_price, MANY);
     int *class_of = ARENA_NEW(*state, int, MANY);

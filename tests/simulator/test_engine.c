@@ -41,7 +41,7 @@ static void one_micro_batch_takes_the_sum_of_its_way(void **state)
 {
     struct arena *arena = *state;
     for (int overlapped = 0; overlapped < 2; overlapped++) {
-        struct schedule_shape shape = {4, 1, 1, 0};
+        struct schedule_shape shape = {4, 1, 1, 0, NULL};
         struct step_price *price = even_plan(arena, SCHEDULE_1F1B, shape, 1e-3, 2e-3);
         price->hop_s = 0.1e-3;
         price->hop_overlapped = overlapped;
@@ -53,7 +53,7 @@ static void one_stage_has_no_bubble(void **state)
 {
     struct arena *arena = *state;
     for (int schedule = SCHEDULE_GPIPE; schedule <= SCHEDULE_1F1B; schedule++) {
-        struct schedule_shape shape = {1, 1, 7, 0};
+        struct schedule_shape shape = {1, 1, 7, 0, NULL};
         struct step_price *price =
             even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
         const struct simulation *simulation = simulate(arena, price);
@@ -67,7 +67,7 @@ static void bubbles_are_those_of_the_papers(void **state)
     struct arena *arena = *state;
     for (int p = 2; p <= 16; p *= 2) {
         for (int v = 1; v <= 4; v++) {
-            struct schedule_shape shape = {p, v, 4 * p, 0};
+            struct schedule_shape shape = {p, v, 4 * p, 0, NULL};
             enum schedule_kind first = v > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_GPIPE;
             enum schedule_kind last = v > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
             for (int schedule = (int)first; schedule <= (int)last; schedule++) {
@@ -279,7 +279,7 @@ static void gradient_buckets_run_beside_the_backward(void **state)
 {
     struct arena *arena = *state;
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0}, 10e-3, 20e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0, NULL}, 10e-3, 20e-3);
     struct chunk_price *classes = classes_of(arena, price);
     classes[0].gradient_reduce_s = 20e-3;
     classes[0].bucket_count = 2;
@@ -297,7 +297,7 @@ static void gradient_buckets_run_beside_the_backward(void **state)
 static void where_w_is_apart_gradients_are_ready_behind_the_last_w(void **state)
 {
     struct arena *arena = *state, scratch = {0};
-    struct schedule_shape shape = {2, 1, 2, 0};
+    struct schedule_shape shape = {2, 1, 2, 0, NULL};
     struct step_price *price = even_plan(arena, SCHEDULE_ZB_H1, shape, 10e-3, 10e-3);
     struct chunk_price *classes = classes_of(arena, price);
     classes[0].phase_s[TASK_WEIGHT][PART_COMPUTE] = 10e-3;
@@ -329,7 +329,7 @@ static void where_w_is_apart_the_gradient_does_not_wait_for_it(void **state)
 {
     struct arena *arena = *state;
     for (int overlapped = 0; overlapped < 2; overlapped++) {
-        struct schedule_shape shape = {2, 1, 1, 0};
+        struct schedule_shape shape = {2, 1, 1, 0, NULL};
         struct step_price *price = even_plan(arena, SCHEDULE_ZB_H1, shape, 10e-3, 10e-3);
         classes_of(arena, price)[0].phase_s[TASK_WEIGHT][PART_COMPUTE] = 10e-3;
         price->hop_s = 1e-3;
@@ -343,7 +343,7 @@ static void the_first_forward_waits_for_its_parameters(void **state)
 {
     struct arena *arena = *state;
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0}, 10e-3, 20e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0, NULL}, 10e-3, 20e-3);
     struct chunk_price *classes = classes_of(arena, price);
     classes[0].parameter_gather_s = 20e-3;
     classes[0].bucket_count = 2;
@@ -391,7 +391,7 @@ static void gradients_wait_for_the_slowest_replica(void **state)
 {
     struct arena *arena = *state, scratch = {0};
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0}, 10e-3, 20e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){1, 1, 1, 0, NULL}, 10e-3, 20e-3);
     classes_of(arena, price)[0].gradient_reduce_s = 5e-3;
     struct engine_options options = all_ranks(arena, 1, 2);
     options.slowdown_of_rank[1] = 2;
@@ -439,7 +439,7 @@ static void tasks_have_names(void **state)
 {
     struct arena *arena = *state, scratch = {0};
     struct step_price *price =
-        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){2, 1, 2, 0}, 1e-3, 2e-3);
+        even_plan(arena, SCHEDULE_1F1B, (struct schedule_shape){2, 1, 2, 0, NULL}, 1e-3, 2e-3);
     price->hop_s = 1e-6;
     struct engine_options options = {.want_trace = true};
     const struct trace *trace = &simulate_step(arena, &scratch, price, &options)->trace;

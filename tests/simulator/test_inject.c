@@ -234,7 +234,7 @@ static void hops_of_a_degraded_node_take_longer(void **state)
 static void a_hop_takes_as_long_as_its_slower_end(void **state)
 {
     for (int overlapped = 0; overlapped < 2; overlapped++) {
-        struct schedule_shape shape = {4, 1, 1, 0};
+        struct schedule_shape shape = {4, 1, 1, 0, NULL};
         struct step_price *price = even_plan(*state, SCHEDULE_1F1B, shape, 1e-3, 2e-3);
         price->hop_s = 0.1e-3;
         price->hop_overlapped = overlapped;

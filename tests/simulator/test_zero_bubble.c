@@ -49,7 +49,7 @@ static void zb_h1_has_the_bubble_of_the_paper(void **state)
     for (int p = 1; p <= 16; p++) {
         for (int m = p; m <= 5 * p; m += p > 4 ? 3 : 1) {
             struct bubble bubble =
-                bubble_of(*state, SCHEDULE_ZB_H1, (struct schedule_shape){p, 1, m, 0});
+                bubble_of(*state, SCHEDULE_ZB_H1, (struct schedule_shape){p, 1, m, 0, NULL});
             assert_int_equal(bubble.stage, p - 1);
             assert_int_equal(bubble.step, p - 1);
         }
@@ -62,7 +62,7 @@ static void zb_h2_has_no_bubble_but_the_last_stage_starts_later(void **state)
     for (int p = 1; p <= 16; p++) {
         for (int m = 2 * p - 1; m <= 6 * p; m += p > 4 ? 3 : 1) {
             struct bubble bubble =
-                bubble_of(*state, SCHEDULE_ZB_H2, (struct schedule_shape){p, 1, m, 0});
+                bubble_of(*state, SCHEDULE_ZB_H2, (struct schedule_shape){p, 1, m, 0, NULL});
             assert_int_equal(bubble.stage, 0);
             assert_int_equal(bubble.step, p - 1);
         }
@@ -76,7 +76,7 @@ static void validated_steps_keep_only_the_bubble_of_a_stage(void **state)
     struct arena scratch = {0};
     for (int p = 2; p <= 16; p++) {
         for (int kind = SCHEDULE_ZB_H1; kind <= SCHEDULE_ZB_H2; kind++) {
-            struct schedule_shape shape = {p, 1, 3 * p, 0};
+            struct schedule_shape shape = {p, 1, 3 * p, 0, NULL};
             struct step_price *price =
                 even_plan(*state, (enum schedule_kind)kind, shape, 1e-3, 1e-3);
             struct chunk_price class = price->classes[0];
@@ -102,7 +102,7 @@ static void zb_v_waits_only_for_the_last_stage_to_start(void **state)
     for (int p = 2; p <= 16; p++) {
         for (int m = p; m <= 5 * p; m += p > 4 ? 3 : 1) {
             struct bubble bubble =
-                bubble_of(*state, SCHEDULE_ZB_V, (struct schedule_shape){p, 2, m, 0});
+                bubble_of(*state, SCHEDULE_ZB_V, (struct schedule_shape){p, 2, m, 0, NULL});
             assert_int_equal(bubble.step, p - 1);
         }
     }
@@ -115,8 +115,8 @@ static void a_larger_cap_is_never_slower(void **state)
         for (int m = p; m <= 6 * p; m += p > 4 && m > 2 * p ? 5 : 1) {
             int64_t before = INT64_MAX;
             for (int cap = 1; cap <= 2 * p + 1; cap++) {
-                struct bubble bubble =
-                    bubble_of(*state, SCHEDULE_ZB_AUTO, (struct schedule_shape){p, 1, m, cap});
+                struct bubble bubble = bubble_of(*state, SCHEDULE_ZB_AUTO,
+                                                 (struct schedule_shape){p, 1, m, cap, NULL});
                 assert_true(bubble.step <= before);
                 before = bubble.step;
             }
@@ -131,7 +131,7 @@ static void zb_auto_is_zb_h1_and_zb_h2_at_their_caps(void **state)
     enum { STAGES = 6, MICRO_BATCHES = 15, SLOTS = SLOT_KIND_COUNT * MICRO_BATCHES };
     const int caps[] = {STAGES, 2 * STAGES - 1};
     for (int i = 0; i < 2 * STAGES; i++) {
-        struct schedule_shape shape = {STAGES, 1, MICRO_BATCHES, caps[i % 2]};
+        struct schedule_shape shape = {STAGES, 1, MICRO_BATCHES, caps[i % 2], NULL};
         struct slot *one = ARENA_NEW(arena, struct slot, SLOTS);
         struct slot *other = ARENA_NEW(arena, struct slot, SLOTS);
         schedule_row(KINDS[i % 2])->order(&shape, i / 2, one);
@@ -194,7 +194,7 @@ static void below_p_no_other_warm_up_is_faster(void **state)
     for (int p = 2; p <= STAGES_TRIED; p++) {
         for (int cap = 1; cap <= p; cap++) {
             int warm_ups[STAGES_TRIED], best = best_below(p, cap, p - 1, warm_ups);
-            struct schedule_shape shape = {p, 1, ROUNDS_TRIED, cap};
+            struct schedule_shape shape = {p, 1, ROUNDS_TRIED, cap, NULL};
             struct bubble bubble = bubble_of(*state, SCHEDULE_ZB_AUTO, shape);
             assert_int_equal(bubble.step + 3 * ROUNDS_TRIED, best);
         }
@@ -266,7 +266,7 @@ static void zb_v_is_what_list_scheduling_gives(void **state)
     for (int p = 2; p <= 14; p++) {
         for (int m = 1; m <= 4 * p; m += m > p ? 3 : 1) {
             struct arena_mark mark = arena_mark(arena);
-            struct schedule_shape shape = {p, 2, m, 0};
+            struct schedule_shape shape = {p, 2, m, 0, NULL};
             int count = 2 * SLOT_KIND_COUNT * m;
             struct slot **listed = ARENA_NEW(arena, struct slot *, p);
             struct slot *found = ARENA_NEW(arena, struct slot, count);

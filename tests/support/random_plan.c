@@ -34,7 +34,7 @@ double random_log(struct random *random, double low, double high)
 static struct schedule_shape random_shape(struct random *random, enum schedule_kind schedule)
 {
     struct schedule_shape shape = {(int)random_log(random, 1, 65), 1,
-                                   (int)random_log(random, 1, 513), 0};
+                                   (int)random_log(random, 1, 513), 0, NULL};
     if (schedule == SCHEDULE_ZB_AUTO)
         shape.in_flight = (int)random_log(random, 1, 3 * shape.stage_count + 1);
     if (schedule == SCHEDULE_ZB_V) shape.chunk_count = 2;

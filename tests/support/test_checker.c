@@ -39,7 +39,7 @@ static struct checker_order order_of(struct arena *arena, enum schedule_kind kin
 static struct schedule_shape draw_shape(struct draw *draw, enum schedule_kind kind)
 {
     struct schedule_shape shape = {draw_int(draw, 1, STAGES_MAX), draw_int(draw, 1, 4),
-                                   draw_int(draw, 1, MICRO_BATCHES_MAX), 0};
+                                   draw_int(draw, 1, MICRO_BATCHES_MAX), 0, NULL};
     bool takes_cap = kind == SCHEDULE_ZB_AUTO;
     if (takes_cap) shape.in_flight = draw_int(draw, 0, 2 * shape.stage_count);
     if (kind == SCHEDULE_ZB_H2) shape.in_flight = draw_int(draw, 0, 1) * 2 * shape.stage_count;
@@ -82,7 +82,7 @@ static void check_spoiled(const struct checker_order *order, const char *said)
 static void spoiled_orders_are_seen(void **state)
 {
     struct arena *arena = *state;
-    struct schedule_shape shape = {4, 1, 12, 0};
+    struct schedule_shape shape = {4, 1, 12, 0, NULL};
     struct checker_order order = order_of(arena, SCHEDULE_ZB_H1, &shape);
     struct checker_slot *slots = (struct checker_slot *)order.slots[1];
     struct checker_slot kept = slots[0];
@@ -117,7 +117,7 @@ static void spoiled_orders_are_seen(void **state)
 static void stages_that_wait_for_each_other_are_seen(void **state)
 {
     struct arena *arena = *state;
-    struct schedule_shape shape = {2, 1, 2, 0};
+    struct schedule_shape shape = {2, 1, 2, 0, NULL};
     struct checker_order order = order_of(arena, SCHEDULE_GPIPE, &shape);
     struct checker_slot *first = (struct checker_slot *)order.slots[0];
     // The first stage wants its gradient of 0 before it has sent 1, the last runs 1 first.

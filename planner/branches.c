@@ -1,0 +1,195 @@
+#include "planner/branches.h"
+
+#include "plan/branches.h"
+#include "planner/choice.h"
+#include "planner/ranking.h"
+#include "planner/scan.h"
+#include "planner/uneven_split.h"
+
+// Chains that are split by branches, and plans of these that are changed further.
+enum { SEEDS = 8, CLIMBERS = 3, KEPT = 24 };
+
+struct splitting {
+    struct arena *arena;
+    struct uneven_split split;
+    const struct graph *graph;
+    struct ranking ranking;
+    struct err refused;  // why the first one cannot be
+    bool was_tried;
+};
+
+static const struct graph *graph_of(struct arena *arena, const struct search_request *request)
+{
+    const struct import_options options = {0};
+    return model_graph(arena, request->model, &options);
+}
+
+bool branches_are_asked(const struct search_request *request)
+{
+    const struct pins *pins = &request->pins;
+    if (pins->branches == BRANCHES_ON) return true;
+    bool may_be = pins->branches == BRANCHES_FREE && stack_is_executed(request->stack) &&
+                  request->objective == OBJECTIVE_TIME && request->cluster->rank_count > 1 &&
+                  cluster_has_one_device(request->cluster) && pins->replica_count == 0 &&
+                  !pins->per_operator && pins->layout_count == 0;
+    if (!may_be) return false;
+    struct arena scratch = {0};
+    const struct graph *graph = graph_of(&scratch, request);
+    bool is_asked = graph->alone && graph->stage_count_max == 0;
+    arena_free(&scratch);
+    return is_asked;
+}
+
+static void offer(struct splitting *splitting, const struct parallel *parallel)
+{
+    const struct search_request *request = splitting->split.request;
+    struct candidate played;
+    if (search_should_stop(request)) return;
+    if (!splitting->was_tried)
+        (void)!program_check(splitting->graph, request->cluster, &request->workload, parallel,
+                             &splitting->refused);
+    splitting->was_tried = true;
+    if (uneven_play(&splitting->split, parallel, &played))
+        (void)ranking_offer(&splitting->ranking, &played);
+}
+
+// So many of the stages for what stands in front of the first branch, the others for the rest.
+static const int *layers_of(const struct splitting *splitting, int stages, int in_front)
+{
+    const struct graph *graph = splitting->graph;
+    int *layers = ARENA_NEW(splitting->arena, int, stages), begin = 0, before = 0;
+    (void)branches_begin(graph, &begin, 1);
+    for (int i = 0; i < begin; i++)
+        before += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+    for (int s = 0; s < stages; s++) {
+        bool is_front = s < in_front;
+        int own = is_front ? before : graph->layer_count - before;
+        int at = is_front ? s : s - in_front, count = is_front ? in_front : stages - in_front;
+        layers[s] = own * (at + 1) / count - own * at / count;
+    }
+    return layers;
+}
+
+static void try_seed(struct splitting *splitting, const struct parallel *seed)
+{
+    const struct pins *pins = &splitting->split.request->pins;
+    struct parallel parallel = *seed;
+    int stages = seed->degree[AXIS_PP];
+    if (stages < 2) return;
+    const struct schedule_row *row = schedule_row(parallel.schedule);
+    if (!row->runs_trees) {
+        parallel.schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+        parallel.in_flight = 0;
+    }
+    parallel.vpp = 1;
+    parallel.branches = true;
+    bool is_allowed = pins_allow(pins, CHOICE_SCHEDULE, parallel.schedule) &&
+                      pins_allow(pins, CHOICE_VPP, parallel.vpp) &&
+                      pins_allow(pins, CHOICE_IN_FLIGHT, parallel.in_flight);
+    if (!is_allowed) return;
+    if (pins->stage_layers_count == 0) parallel.stage_layers_count = 0;
+    offer(splitting, &parallel);
+    if (pins->stage_layers_count > 0 || !splitting->graph->alone) return;
+    for (int in_front = 1; in_front < stages; in_front++) {
+        parallel.stage_layers = layers_of(splitting, stages, in_front);
+        parallel.stage_layers_count = stages;
+        offer(splitting, &parallel);
+    }
+}
+
+// Seeds with a pipeline, of which the search may have found none worth while.
+static void seek_piped(struct splitting *splitting, const struct search_request *chains)
+{
+    struct search_request request = *chains;
+    struct search_result more = {0};
+    struct err none = {0};
+    request.top = SEEDS;
+    request.nothing = SEARCH_FITS_ONLY;
+    request.pins.supposed = true;
+    if (!pins_get(&request.pins, CHOICE_PP).set)
+        pins_set(&request.pins, CHOICE_PP, 2, request.cluster->rank_count);
+    if (!pins_get(&request.pins, CHOICE_VPP).set) pins_set(&request.pins, CHOICE_VPP, 1, 1);
+    if (!search_plans(splitting->arena, &request, &more, &none)) return;
+    for (int i = 0; i < more.best_count; i++)
+        try_seed(splitting, &more.best[i].parallel);
+}
+
+static void keep_other(struct branches_answer *answer, const struct candidate *plan)
+{
+    answer->has_other = true;
+    answer->other_s = plan->cost.step_s;
+    answer->other = plan->parallel;
+}
+
+// Branched plans in front, and where they are not all that is wanted the chains among them.
+static void take_best(struct splitting *splitting, const struct search_request *request,
+                      struct search_result *result)
+{
+    int wanted = request->top > 0 ? request->top : 1;
+    struct ranking *all = &splitting->ranking;
+    for (int i = 0; i < result->best_count && request->pins.branches != BRANCHES_ON; i++)
+        (void)ranking_offer(all, &result->best[i]);
+    ranking_sort(all);
+    result->best = ARENA_NEW(splitting->arena, struct candidate, wanted);
+    result->best_count = 0;
+    for (int i = 0; i < all->count && result->best_count < wanted; i++) {
+        const struct candidate *before =
+            result->best_count > 0 ? &result->best[result->best_count - 1] : NULL;
+        if (before && candidate_compare(all->objective, before, &all->items[i]) == 0) continue;
+        result->best[result->best_count++] = candidate_copy(splitting->arena, &all->items[i]);
+    }
+    result->considered_count += splitting->split.played_count;
+    result->priced_count += splitting->split.played_count;
+    result->cut_count = 0;
+    result->bound_s = result->layers_s = 0;
+    result->bound_bytes = 0;
+    if (result->status != SEARCH_STOPPED) result->status = SEARCH_FEASIBLE;
+}
+
+static bool check_pinned(const struct search_request *request, const struct graph *graph,
+                         struct err *err)
+{
+    if (request->pins.branches != BRANCHES_ON) return true;
+    if (!stack_is_executed(request->stack))
+        return err_set(err, ERR_USAGE,
+                       "--branches: stack %s has every stage hand on to the next; --stack "
+                       "meshwright runs branches side by side",
+                       request->stack->name);
+    return graph->alone ||
+           err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
+                   graph->name);
+}
+
+bool branches_search(struct arena *arena, const struct search_request *request,
+                     struct search_result *result, struct branches_answer *answer, struct err *err)
+{
+    bool is_wanted = request->pins.branches == BRANCHES_ON;
+    struct search_request own = *request;
+    *answer = (struct branches_answer){.is_asked = true};
+    const struct graph *graph = graph_of(arena, request);
+    if (!check_pinned(request, graph, err)) return false;
+    own.pins.branches = BRANCHES_OFF;
+    if (is_wanted) own.nothing = SEARCH_FITS_ONLY;
+    if (!search_plans(arena, &own, result, err)) return false;
+    struct splitting splitting = {.arena = arena,
+                                  .split = {arena, &own, 0},
+                                  .graph = graph,
+                                  .ranking = ranking_new(arena, request->objective, KEPT)};
+    for (int i = 0; i < result->best_count && i < SEEDS; i++)
+        try_seed(&splitting, &result->best[i].parallel);
+    seek_piped(&splitting, &own);
+    for (int i = 0; i < CLIMBERS && i < splitting.ranking.count; i++)
+        uneven_climb(&splitting.split, &splitting.ranking.items[i]);
+    ranking_sort(&splitting.ranking);
+    answer->played_count = splitting.split.played_count;
+    const struct candidate *chain = result->best_count > 0 ? &result->best[0] : NULL;
+    const struct candidate *best = splitting.ranking.count > 0 ? &splitting.ranking.items[0] : NULL;
+    bool is_better =
+        best && (is_wanted || !chain || candidate_compare(request->objective, best, chain) < 0);
+    if (is_better && chain) keep_other(answer, chain);
+    if (!is_better && best) keep_other(answer, best);
+    if (is_better) take_best(&splitting, request, result);
+    if (is_better || !is_wanted) return true;
+    if (splitting.refused.kind) return err_set(err, ERR_USAGE, "%s", splitting.refused.text);
+    return err_set(err, ERR_USAGE, "--branches: no plan with branches side by side fits");
+}

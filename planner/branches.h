@@ -1,0 +1,23 @@
+#pragma once
+#include "planner/search.h"
+
+// Plans in which branches of the model work side by side, on stages of their own (plan/branches.h).
+// The best plans of the search, and of what it finds with a pipeline, are split so with each number
+// of stages in front of the first branch, played whole, and the best few changed a layer at a time.
+// What is pinned is wanted; else, for our own executor and the shortest step, such a plan is taken
+// where it is faster than the best chain of stages. Nothing is proven of the answer then.
+
+struct branches_answer {
+    bool is_asked;
+    bool has_other;  // the best plan of the other kind than the one that was chosen fits
+    double other_s;
+    struct parallel other;
+    int played_count;
+};
+
+// Whether the model has branches that the search may split by.
+bool branches_are_asked(const struct search_request *request);
+// As search_plans. Lives in `arena`.
+MUST_CHECK bool branches_search(struct arena *arena, const struct search_request *request,
+                                struct search_result *result, struct branches_answer *answer,
+                                struct err *err);

@@ -1,0 +1,121 @@
+#include "planner/uneven.h"
+#include "tests/support/test.h"
+
+#include "planner/choice.h"
+#include "planner/uneven_split.h"
+
+// Branches side by side: taken where a step is shorter for it, left where it is not, and refused
+// with the reason where there is none.
+
+static struct search_request request_of(struct arena *arena, const char *model, const char *cluster,
+                                        int64_t batch)
+{
+    struct err err = {0};
+    struct search_request request = {.pins = pins_none(), .top = 3, .nothing = SEARCH_FITS_ONLY};
+    request.cluster = cluster_load(arena, cluster, &err);
+    assert_string_equal(err.text, "");
+    request.model = model_load(arena, model, NULL, NULL, &err);
+    request.stack = stack_load(arena, "meshwright", &err);
+    request.fabrics = fabrics_load(arena, &err);
+    assert_string_equal(err.text, "");
+    request.workload = (struct workload){.seq_len = 256,
+                                         .global_batch = batch,
+                                         .precision = PRECISION_BF16,
+                                         .optimizer = OPTIMIZER_ADAMW};
+    return request;
+}
+
+static struct search_result search(struct arena *arena, struct search_request request,
+                                   enum branches_wish wish, struct uneven_answer *answer)
+{
+    struct err err = {0};
+    struct search_result result = {0};
+    request.pins.branches = wish;
+    assert_true(uneven_search(arena, &request, &result, answer, &err));
+    assert_string_equal(err.text, "");
+    assert_true(result.best_count > 0);
+    return result;
+}
+
+// One sequence a step, and links too slow for anything but a pipeline: the way is what counts.
+static void branches_are_taken_where_the_way_is_what_counts(void **state)
+{
+    struct search_request request = request_of(*state, "two-towers-2b", "rtx4090-pcie8", 1);
+    struct uneven_answer answer, none;
+    struct search_result chain = search(*state, request, BRANCHES_OFF, &none);
+    struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
+    assert_false(none.branches.is_asked);
+    assert_true(found.best[0].parallel.branches);
+    assert_true(found.best[0].cost.step_s < 0.95 * chain.best[0].cost.step_s);
+    assert_true(answer.branches.has_other && !answer.branches.other.branches);
+    assert_true(answer.branches.other_s == chain.best[0].cost.step_s);
+    assert_int_equal(found.status, SEARCH_FEASIBLE);
+    assert_true(found.bound_s == 0);
+    // As good as each number of stages in front with layers dealt out evenly.
+    struct uneven_split split = {*state, &request, 0};
+    struct parallel beside = found.best[0].parallel;
+    struct candidate played;
+    beside.stage_layers_count = 0;
+    assert_true(uneven_play(&split, &beside, &played));
+    assert_true(found.best[0].cost.step_s <= played.cost.step_s);
+}
+
+// Fast links share the ranks out between replicas.
+static void branches_are_left_where_they_do_not_pay(void **state)
+{
+    struct search_request request = request_of(*state, "two-towers-2b", "dgx-h100", 64);
+    struct uneven_answer answer, none;
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 8, 8);
+    struct search_result chain = search(*state, request, BRANCHES_OFF, &none);
+    struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
+    assert_false(found.best[0].parallel.branches);
+    assert_true(found.best[0].cost.step_s == chain.best[0].cost.step_s);
+    assert_int_equal(found.status, chain.status);
+    assert_true(answer.branches.has_other && answer.branches.other.branches);
+    assert_true(answer.branches.other_s > chain.best[0].cost.step_s);
+    struct search_result wanted = search(*state, request, BRANCHES_ON, &answer);
+    assert_true(wanted.best[0].parallel.branches);
+    assert_true(wanted.best[0].cost.step_s >= chain.best[0].cost.step_s);
+}
+
+static void check_error(struct arena *arena, struct search_request request, const char *text)
+{
+    struct err err = {0};
+    struct search_result result = {0};
+    struct uneven_answer answer;
+    request.pins.branches = BRANCHES_ON;
+    assert_false(uneven_search(arena, &request, &result, &answer, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, text);
+}
+
+static void what_cannot_be_is_said(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "llama-3-8b", "dgx-h100", 8);
+    check_error(*state, request, "--branches: llama-3-8b is a chain of blocks, without branches");
+    request = request_of(*state, "two-towers-2b", "dgx-h100", 8);
+    request.stack = stack_load(*state, "megatron-core", &err);
+    check_error(*state, request,
+                "--branches: stack megatron-core has every stage hand on to the next; --stack "
+                "meshwright runs branches side by side");
+    request = request_of(*state, "two-towers-2b", "dgx-h100", 8);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_PP, 4, 4);
+    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    request.pins.stage_layers = (const int[]){20, 19, 19, 19};
+    request.pins.stage_layers_count = 4;
+    check_error(*state, request,
+                "--branches: with --pp 4 no stage has a branch for itself; the first one begins "
+                "behind layer 40, where a stage has to begin");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(branches_are_taken_where_the_way_is_what_counts),
+        cmocka_unit_test(branches_are_left_where_they_do_not_pay),
+        cmocka_unit_test(what_cannot_be_is_said),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
