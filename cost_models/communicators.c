@@ -1,8 +1,8 @@
 #include "cost_models/communicators.h"
 
-// The groups of a plan: of each axis, of the gradients, of the shards of both kinds of parameters,
-// and of all ranks.
-enum { GROUP_COUNT = AXIS_COUNT + 4 };
+// The groups of a plan: of each axis, of the gradients, of all ranks, and of the shards of both
+// kinds of parameters.
+enum { SHARD_GROUPS_AT = AXIS_COUNT + 2, GROUP_COUNT = SHARD_GROUPS_AT + 2 * STORED_COUNT };
 
 struct communicators communicators_of(const struct program *program)
 {
@@ -11,11 +11,16 @@ struct communicators communicators_of(const struct program *program)
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         groups[axis] = mesh_axes_of(mesh, (enum axis)axis);
     groups[AXIS_COUNT] = groups[AXIS_DP] | groups[AXIS_CP];
-    groups[AXIS_COUNT + 1] = mesh_shard_axes(mesh, &program->parallel, PARAMETER_DENSE);
-    groups[AXIS_COUNT + 2] = program->graph->expert_count > 0
-                                 ? mesh_shard_axes(mesh, &program->parallel, PARAMETER_EXPERT)
-                                 : 0;
-    groups[AXIS_COUNT + 3] = (1u << mesh->axis_count) - 1;
+    groups[AXIS_COUNT + 1] = (1u << mesh->axis_count) - 1;
+    bool has_experts = program->graph->expert_count > 0;
+    for (int i = 0; i < 2 * STORED_COUNT; i++) {
+        bool is_expert = i >= STORED_COUNT;
+        groups[SHARD_GROUPS_AT + i] =
+            is_expert && !has_experts
+                ? 0
+                : mesh_shard_axes(mesh, &program->parallel, parameter_kind_of(is_expert, false),
+                                  (enum stored)(i % STORED_COUNT));
+    }
     struct communicators all = {0};
     for (int i = 0; i < GROUP_COUNT; i++) {
         int ranks = mesh_size(mesh, groups[i]);

@@ -64,9 +64,9 @@ static double messages_s(const struct price_context *context, const struct mesh 
 }
 
 // Gradients partial over the data axes. Where storage is split over some of them, they are
-// scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch), then summed over the
-// replicas of the shards. Owners of whole tensors are found in pieces of no equal size, so that
-// nothing is scattered to them. Buckets are priced at their mean size: what counts is how often
+// scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch, as far as gradients are
+// sharded), then summed over the replicas of the shards. Owners of whole tensors are found in
+// pieces of no equal size, so that nothing is scattered to them. Buckets are priced at their mean size: what counts is how often
 // latency is paid.
 static double reduce_s(const struct price_context *context, const struct program *program,
                        const struct step_group *group, double bytes)
@@ -75,15 +75,15 @@ static double reduce_s(const struct price_context *context, const struct program
     const struct storage *storage = &group->storage;
     bool is_whole = context->compute.stack->owned_tensors && !storage->gradient_axes;
     unsigned kept = storage->gradient_axes;
-    unsigned shard = is_whole || kept ? 0 : storage->optimizer_axes & group->reduce_axes;
+    unsigned shard = is_whole ? 0 : storage_scatter_axes(storage, group->reduce_axes);
     struct message message = {.entry = ENTRY_REDUCE, .count = group->bucket_count};
     double total_s = 0;
     if (shard) {
         message.collective = COLLECTIVE_REDUCE_SCATTER;
         message.axes = shard;
-        message.bytes = bytes;
+        message.bytes = bytes / mesh_size(mesh, kept);
         total_s += messages_s(context, mesh, &message);
-        kept = shard;
+        kept |= shard;
     }
     message.collective = COLLECTIVE_ALL_REDUCE;
     message.axes = group->reduce_axes & ~shard;
@@ -115,9 +115,10 @@ static double gather_s(const struct price_context *context, const struct program
                        const struct step_group *group)
 {
     if (group->gather_count == 0) return 0;
-    double bytes = group->elements * parameter_weight_bytes(program->workload.precision);
-    struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, group->storage.optimizer_axes,
-                             bytes, group->gather_count};
+    double bytes = group->elements * parameter_weight_bytes(program->workload.precision) /
+                   mesh_size(&program->mesh, group->storage.weight_axes);
+    struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER,
+                             storage_gather_axes(&group->storage), bytes, group->gather_count};
     return messages_s(context, &program->mesh, &gather);
 }
 

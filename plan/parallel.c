@@ -217,6 +217,12 @@ struct parallel parallel_at_tp(const struct parallel *parallel, int tp)
     return at;
 }
 
+bool parallel_groups_shards(const struct parallel *parallel)
+{
+    return parallel->zero_group > 0 || parallel->zero_gradients > 0 ||
+           parallel->zero_parameters > 0;
+}
+
 bool parallel_has_meshes(const struct parallel *parallel)
 {
     for (int stage = 1; stage < parallel->stage_tp_count; stage++)

@@ -155,6 +155,8 @@ struct parallel parallel_copy(struct arena *arena, const struct parallel *parall
 // dp takes at a time are the stage's own.
 int parallel_stage_tp(const struct parallel *parallel, int stage);
 struct parallel parallel_at_tp(const struct parallel *parallel, int tp);
+// Whether ZeRO shards anything over less than all of dp.
+bool parallel_groups_shards(const struct parallel *parallel);
 // Whether stages have meshes of their own.
 bool parallel_has_meshes(const struct parallel *parallel);
 // The default order: tp, cp, dp, pp, innermost first.

@@ -228,12 +228,15 @@ static void find_tied(struct building *building)
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
                                enum parameter_kind kind)
 {
-    unsigned axes = mesh_shard_axes(mesh, parallel, kind);
-    unsigned trained = parameter_kind_is_trained(kind) ? axes : 0;
+    unsigned axes[STORED_COUNT];
+    bool is_trained = parameter_kind_is_trained(kind);
+    bool scatters = parallel->zero >= 2 && !parallel->accumulates;
+    for (int i = 0; i < STORED_COUNT; i++)
+        axes[i] = mesh_shard_axes(mesh, parallel, kind, (enum stored)i);
     return (struct storage){
-        .weight_axes = parallel->zero >= 3 ? axes : 0,
-        .gradient_axes = parallel->zero >= 2 && !parallel->accumulates ? trained : 0,
-        .optimizer_axes = parallel->zero >= 1 ? trained : 0,
+        .weight_axes = parallel->zero >= 3 ? axes[STORED_WEIGHTS] : 0,
+        .gradient_axes = scatters && is_trained ? axes[STORED_GRADIENTS] : 0,
+        .optimizer_axes = parallel->zero >= 1 && is_trained ? axes[STORED_STATES] : 0,
         .weights_away = offload_moves_parameters(&parallel->offload),
     };
 }

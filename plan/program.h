@@ -46,6 +46,16 @@ static inline bool storage_gathers(const struct storage *storage)
 {
     return storage->weight_axes || storage->weights_away;
 }
+// What is left to do once a step: over which axes the gradients, whole or in shards, are scattered
+// on the way to the states, and over which the weights that were updated come back.
+static inline unsigned storage_scatter_axes(const struct storage *storage, unsigned reduce_axes)
+{
+    return storage->optimizer_axes & reduce_axes & ~storage->gradient_axes;
+}
+static inline unsigned storage_gather_axes(const struct storage *storage)
+{
+    return storage->optimizer_axes & ~storage->weight_axes;
+}
 static inline bool storage_scatters(const struct storage *storage)
 {
     return storage->gradient_axes != 0;

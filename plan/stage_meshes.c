@@ -38,6 +38,8 @@ static const char *hindrance(const struct parallel *parallel)
         return "--sp-h or --sp-w above 1";
     if (parallel->replica_count > 0) return "--replica-batches";
     if (parallel->zero_group > 0) return "--zero-group";
+    if (parallel->zero_gradients > 0 || parallel->zero_parameters > 0)
+        return "--zero-gradients or --zero-parameters";
     return NULL;
 }
 

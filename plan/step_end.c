@@ -70,12 +70,14 @@ unsigned step_data_axes(const struct program *program, enum parameter_kind kind)
 {
     const struct mesh *mesh = &program->mesh;
     return mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP) |
-           mesh_shard_axes(mesh, &program->parallel, kind);
+           mesh_shard_axes(mesh, &program->parallel, kind, STORED_STATES);
 }
 
 unsigned step_own_axes(const struct program *program, const struct parameter *parameter)
 {
-    unsigned axes = mesh_shard_axes(&program->mesh, &program->parallel, parameter->kind), own = 0;
+    unsigned own = 0;
+    unsigned axes =
+        mesh_shard_axes(&program->mesh, &program->parallel, parameter->kind, STORED_STATES);
     for (int i = 0; i < program->mesh.axis_count; i++) {
         if (axes >> i & 1 && parameter->layout.of[i] > 0) own |= 1u << i;
     }
@@ -225,8 +227,10 @@ static int bucket_count_of(const struct program *program, const struct step_grou
                            const struct step_rules *rules)
 {
     if (!pass_is_on(&program->parallel, PASS_COMBINE)) return group->tensor_count;
-    bool is_scattered_late = group->storage.weight_axes && !group->storage.gradient_axes;
-    if (is_scattered_late) return group->unit_count;
+    const struct storage *storage = &group->storage;
+    bool is_late = storage->weight_axes && !storage->gradient_axes;
+    bool is_twice = storage->gradient_axes && storage_scatter_axes(storage, group->reduce_axes);
+    if (is_late || is_twice) return group->unit_count;
     if (!pass_is_on(&program->parallel, PASS_BUCKETS)) return 1;
     int pieces =
         step_cuts_blocks(program, &group->storage) ? group->unit_count : group->tensor_count;
@@ -311,7 +315,7 @@ static void count_tasks(const struct summing *summing, const struct program_chun
         group->room_elements = group->has_rooms ? 2 * largest : group->elements / parts;
         if (group->reduce_axes) end->reduce_count += group->bucket_count;
         end->update_count += group->bucket_count;
-        if (storage->optimizer_axes && !storage->weight_axes)
+        if (storage_gather_axes(storage))
             group->gather_count =
                 storage->gradient_axes && is_combined ? group->unit_count : group->bucket_count;
         end->gather_count += group->gather_count;

@@ -12,7 +12,7 @@
 // bucket is one flat buffer: it is reduced, updated and, where it was updated in shards, gathered
 // in one go; ZeRO 1 splits it over its axes as a whole (ZeRO 2 and 3 split blocks, whose
 // collectives stand in the micro-batches, and gather them one by one; where ZeRO 3 adds gradients
-// up whole, each block is a bucket). In order:
+// up whole, or states are sharded further than gradients, each block is a bucket). In order:
 //
 //     what      stream   of what                              waits for
 //     reduce    dp       a bucket, over its reduce axes       its last gradient
@@ -22,6 +22,7 @@
 //     trust     compute  all, over the ranks of the stage     the norm
 //     update    compute  a bucket                             the norm and trust, or its reduction
 //     gather    dp       a bucket, over its optimizer axes    its update
+//                        that do not split its weights
 //
 // The norm is there where gradients are clipped, or scaled (fp16); trust ratios are LAMB's and
 // LARS'. Where there is neither, each bucket is updated as soon as it is reduced and no task reads

@@ -33,7 +33,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
         memo_graph(composer->memo, parallel->attention, parallel->degree[AXIS_TP]);
     if (composer->graph != graph) composer->tied = program_tied_position(graph);
     composer->graph = graph;
-    whole.zero = whole.zero_group = 0;
+    whole.zero = 0;
     if (sharded.zero == 0) sharded.zero = 1;
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
@@ -47,7 +47,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
 // communicate in them.
 static int way_of(const struct composer *composer, const struct parallel *parallel)
 {
-    bool is_whole = parallel->zero == 0 && composer->group.zero_group > 0;
+    bool is_whole = parallel->zero == 0 && parallel_groups_shards(&composer->group);
     return is_whole ? WAY_WHOLE : (int)memo_sharding(parallel);
 }
 
@@ -240,7 +240,7 @@ static struct once_key once_key(const struct composer *composer, const struct pa
         key.axes[i].parent = (uint8_t)axis->parent;
         key.axes[i].part = (uint8_t)axis->part;
         key.axes[i].expert = (uint8_t)axis->expert;
-        key.axes[i].replica = axis->replica;
+        key.axes[i].shards = (uint8_t)axis->shards;
     }
     return key;
 }
@@ -367,7 +367,7 @@ struct bound_work composer_probe(struct composer *composer, const struct paralle
                                  int kind)
 {
     struct parallel whole = *parallel;
-    whole.zero = whole.zero_group = 0;
+    whole.zero = 0;
     whole.vpp = 2;  // what is hidden in any of its pipelines
     const struct memo_block *block = memo_block(composer->memo, composer->graph, kind,
                                                 &composer->mesh[0], &whole, RECOMPUTE_NONE);

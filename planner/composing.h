@@ -40,7 +40,7 @@ struct once_key {
     int bucket_bytes;
     struct {
         int32_t size, stride;
-        uint8_t parent, part, expert, replica;
+        uint8_t parent, part, expert, shards;
     } axes[MESH_AXIS_MAX];
 };
 

@@ -92,6 +92,12 @@ static bool has_other_sets(const struct space *space, const struct space_graphs 
     return sets + 1 > space->recomputes.count;
 }
 
+static bool has_open_groups(const struct space *space)
+{
+    return is_open(space, CHOICE_ZERO_GROUP) || is_open(space, CHOICE_ZERO_GRADIENTS) ||
+           is_open(space, CHOICE_ZERO_PARAMETERS);
+}
+
 // Whether the space leaves values of the choice out that would be legal, and what bounds them.
 struct question {
     enum cut cut;
@@ -122,7 +128,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
         {CUT_IN_FLIGHT,
          pipelined && is_open(space, CHOICE_IN_FLIGHT) && runs(space, SCHEDULE_ZB_AUTO),
          scanned->piped_s},
-        {CUT_ZERO_GROUP, is_open(space, CHOICE_ZERO_GROUP) && shards(space) && has_groups(space),
+        {CUT_ZERO_GROUP, has_open_groups(space) && shards(space) && has_groups(space),
          scanned->steady_s},
         // Reductions slow the compute that they run beside.
         {CUT_BUCKET, is_open(space, CHOICE_BUCKET_BYTES) && (has_buckets(space) || moves),
@@ -173,7 +179,7 @@ static double beside_s(const struct space *space, const struct scan_result *scan
     if (split || best->in_flight > 0) least_s = fmin(least_s, scanned->piped_s);
     if (!is_searched_way(space, best) || best->offload.optimizer_layers > 0)
         least_s = fmin(least_s, scanned->pressed_s);
-    if (best->zero_group > 0) least_s = fmin(least_s, scanned->steady_s);
+    if (parallel_groups_shards(best)) least_s = fmin(least_s, scanned->steady_s);
     return least_s;
 }
 

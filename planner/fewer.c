@@ -21,7 +21,9 @@ static bool is_of_memory(enum choice choice)
 static bool is_kept(enum choice choice, enum fewer_kept kept)
 {
     // Copies make up the number of ranks, and a part of the copies is one of so many.
-    if (choice == CHOICE_DP || choice == CHOICE_ZERO_GROUP) return false;
+    if (choice == CHOICE_DP || choice == CHOICE_ZERO_GROUP || choice == CHOICE_ZERO_GRADIENTS ||
+        choice == CHOICE_ZERO_PARAMETERS)
+        return false;
     if (kept == FEWER_KEPT_ALL || !choice_is_searched(choice)) return true;
     return kept == FEWER_KEPT_MEMORY && is_of_memory(choice);
 }

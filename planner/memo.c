@@ -12,13 +12,14 @@
 // Keys are compared byte by byte, so they are zeroed first.
 struct axis_key {
     int32_t size, stride;
-    uint8_t parent, part, expert, replica;
+    uint8_t parent, part, expert, shards;
 };
 
 static struct axis_key axis_key(const struct mesh_axis *axis)
 {
     return (struct axis_key){axis->size,          axis->stride,          (uint8_t)axis->parent,
-                             (uint8_t)axis->part, (uint8_t)axis->expert, axis->replica};
+                             (uint8_t)axis->part, (uint8_t)axis->expert,
+                             (uint8_t)axis->shards};
 }
 
 // Everything that lowering depends on but what one search has one of: precision, sequence length,

@@ -214,6 +214,8 @@ static struct pins with_meshes(const struct pins *asked)
     pin_one(&pins, CHOICE_EP, 1);
     pin_one(&pins, CHOICE_ETP, 1);
     pin_one(&pins, CHOICE_ZERO_GROUP, 0);
+    pin_one(&pins, CHOICE_ZERO_GRADIENTS, 0);
+    pin_one(&pins, CHOICE_ZERO_PARAMETERS, 0);
     return pins;
 }
 

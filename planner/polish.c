@@ -130,7 +130,8 @@ static bool regroup(struct polish *polish)
     int ranks = parallel.degree[AXIS_DP] * parallel.degree[AXIS_CP];
     bool better = false;
     if (!(search->stack->zero_stages_grouped >> parallel.zero & 1)) return false;
-    for (int group = 1; group < ranks && parallel.zero > 0; group++) {
+    bool has_parts = parallel.zero_gradients > 0 || parallel.zero_parameters > 0;
+    for (int group = 1; group < ranks && parallel.zero > 0 && !has_parts; group++) {
         if (ranks % group != 0) continue;
         parallel.zero_group = group;
         better |= try(polish, &parallel);
@@ -311,7 +312,9 @@ static bool reshard(struct polish *polish)
     if (!is_outside(polish, &parallel)) return false;
     for (int i = 0; i < space->zeros.count; i++) {
         parallel.zero = space->zeros.values[i];
-        if (parallel.zero == 0) parallel.zero_group = 0;
+        if (parallel.zero < 1) parallel.zero_group = 0;
+        if (parallel.zero < 2) parallel.zero_gradients = 0;
+        if (parallel.zero < 3) parallel.zero_parameters = 0;
         better |= try(polish, &parallel);
     }
     return better;

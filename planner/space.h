@@ -15,8 +15,15 @@ struct space_mesh {
     enum cp_kind cp_kind;
     enum axis order[AXIS_COUNT];
     int order_count;
-    int zero_group;
+    int zero_group, zero_gradients, zero_parameters;
 };
+
+// The first stage of ZeRO that shards all that the mesh has groups for.
+static inline int space_least_zero(const struct space_mesh *mesh)
+{
+    if (mesh->zero_parameters > 0) return 3;
+    return mesh->zero_gradients > 0 ? 2 : mesh->zero_group > 0;
+}
 
 // Ranks that share the work of a sample.
 static inline double space_sample_ranks(const struct space_mesh *mesh)

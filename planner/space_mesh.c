@@ -30,7 +30,7 @@ static const enum axis ORDERS[][SEARCHED_AXES] = {
 enum {
     ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS,
     DIVISOR_MAX = 512,
-    SHAPE_COUNT = AXIS_COUNT + 3
+    SHAPE_COUNT = AXIS_COUNT + 1 + 2 * STORED_COUNT
 };
 // Experts take their ranks from the innermost axes; the orders that do not begin with tp would put
 // them beside it.
@@ -109,8 +109,10 @@ static struct parallel mesh_parallel(const struct build *build, const struct spa
     struct parallel parallel = space->fixed;
     parallel.vpp = 1;
     parallel.micro_batch = 1;
-    parallel.zero = mesh->zero_group > 0 ? 1 : 0;
+    parallel.zero = space_least_zero(mesh);
     parallel.zero_group = mesh->zero_group;
+    parallel.zero_gradients = mesh->zero_gradients;
+    parallel.zero_parameters = mesh->zero_parameters;
     parallel.recompute_layers = -1;
     parallel.schedule = SCHEDULE_1F1B;
     parallel.cp_kind = mesh->cp_kind;
@@ -135,8 +137,12 @@ static bool place(const struct build *build, const struct space_mesh *mesh,
         axes[axis] = mesh_axes_of(&laid, (enum axis)axis);
     }
     axes[AXIS_COUNT] = axes[AXIS_DP] | axes[AXIS_CP];
-    axes[AXIS_COUNT + 1] = mesh_shard_axes(&laid, &parallel, PARAMETER_DENSE);
-    axes[AXIS_COUNT + 2] = mesh_shard_axes(&laid, &parallel, PARAMETER_EXPERT);
+    for (int i = 0; i < STORED_COUNT; i++) {
+        enum stored stored = (enum stored)i;
+        axes[AXIS_COUNT + 1 + i] = mesh_shard_axes(&laid, &parallel, PARAMETER_DENSE, stored);
+        axes[AXIS_COUNT + 1 + STORED_COUNT + i] =
+            mesh_shard_axes(&laid, &parallel, PARAMETER_EXPERT, stored);
+    }
     for (int i = 0; i < SHAPE_COUNT; i++) {
         placement->shapes[i] = mesh_group(&laid, cluster, axes[i]);
     }
@@ -302,6 +308,30 @@ static int node_group(const struct build *build, const struct space_mesh *mesh)
     return group > 1 && group < dp * cp ? group : 0;
 }
 
+// Of gradients or parameters: as what is stored in more parts, or what is asked for.
+static struct degrees parts_of(const struct build *build, enum choice choice, int64_t outer)
+{
+    const struct pins *pins = pins_of(build);
+    bool is_open = !pins_get(pins, choice).set || pins_allow(pins, choice, 0);
+    return is_open ? (struct degrees){{0}, 1} : degrees_of(build, choice, outer, outer);
+}
+
+// What of the ranks that share out states share out gradients, and of those parameters.
+static void add_zero_parts(struct build *build, struct space_mesh *mesh, int64_t shards)
+{
+    int64_t states = mesh->zero_group > 0 ? mesh->zero_group : shards;
+    struct degrees gradients = parts_of(build, CHOICE_ZERO_GRADIENTS, states);
+    for (int i = 0; i < gradients.count; i++) {
+        mesh->zero_gradients = gradients.values[i];
+        int64_t outer = mesh->zero_gradients > 0 ? mesh->zero_gradients : states;
+        struct degrees parameters = parts_of(build, CHOICE_ZERO_PARAMETERS, outer);
+        for (int k = 0; k < parameters.count; k++) {
+            mesh->zero_parameters = parameters.values[k];
+            add_degrees(build, mesh);
+        }
+    }
+}
+
 // The shard groups of a mesh: all of dp and cp, and those of one node; else what is pinned.
 static void add_zero_groups(struct build *build, struct space_mesh *mesh)
 {
@@ -319,7 +349,7 @@ static void add_zero_groups(struct build *build, struct space_mesh *mesh)
     }
     for (int i = 0; i < groups.count; i++) {
         mesh->zero_group = groups.values[i];
-        add_degrees(build, mesh);
+        add_zero_parts(build, mesh, shards);
     }
 }
 

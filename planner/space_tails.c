@@ -73,6 +73,8 @@ struct parallel space_parallel(const struct space *space, const struct space_gro
     parallel.micro_batch = group->micro_batch;
     parallel.zero = tail->zero;
     parallel.zero_group = tail->zero > 0 ? mesh->zero_group : 0;
+    parallel.zero_gradients = tail->zero > 1 ? mesh->zero_gradients : 0;
+    parallel.zero_parameters = tail->zero > 2 ? mesh->zero_parameters : 0;
     parallel.recompute = recompute->recompute;
     parallel.recompute_classes = recompute->classes;
     parallel.recompute_layers = layers;
@@ -231,7 +233,7 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
         // A shard group asks for sharding, one that nobody pinned for what the stack's users shard
         // so; without ranks to shard over, the first stage of ZeRO that is left stands for all that
         // move the same.
-        bool pointless = tail.zero == 0 && grouped;
+        bool pointless = tail.zero < space_least_zero(mesh);
         bool unasked = grouped && !group_pinned &&
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         int class = moving_class(space->request, tail.zero);

@@ -87,6 +87,8 @@ my %KEYS = (
         micro_batch => [{value => 2, '--dp' => 2}],
         zero => [map { {value => $_, '--dp' => 2} } 0 .. 3],
         zero_group => [{value => 2, '--zero' => 3, '--dp' => 4, '--gpus' => 4}],
+        zero_gradients => [map { {value => 2, '--zero' => $_, '--dp' => 4, '--gpus' => 4} } 2, 3],
+        zero_parameters => [{value => 2, '--zero' => 3, '--dp' => 4, '--gpus' => 4}],
         recompute => [map { {value => $_, '--tp' => 2} } 'none', 'selective', 'full',
                       'norm,activation', 'mlp'],
         recompute_layers => [{@PIPE, value => 1, '--recompute' => 'full'}],

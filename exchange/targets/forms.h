@@ -9,6 +9,8 @@ extern const struct exchange_form LAYOUT_FORM;       // uneven pieces: "Et*19|t*
 extern const struct exchange_form LAYOUT_VPP_FORM;   // the chunks of a stage of such a layout
 extern const struct exchange_form EVEN_FORM;         // even pieces, which nobody writes
 extern const struct exchange_form EVEN_VPP_FORM;     // layers of a chunk of even pieces
+extern const struct exchange_form STATES_FURTHER_FORM;  // the same of parameters and gradients at
+                                                        // stage 3, whose states all ranks share out
 extern const struct exchange_form GROUPS_FORM;       // a shard group's ranks as number of groups
 extern const struct exchange_form CLASSES_FORM;      // "norm,mlp" as "layernorm mlp"
 extern const struct exchange_form BUCKET_FORM;       // bytes as elements of 4 bytes

@@ -1,6 +1,7 @@
 #include "executor/checkpoint/piece.h"
 
 #include "executor/engine/held.h"
+#include "plan/layout/shard.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,30 +42,10 @@ static struct stretch both(struct stretch a, struct stretch b)
     return common;
 }
 
-// Among the ranks that differ from this one on `axes` alone, in ascending order.
-static int place_among(const struct mesh *mesh, unsigned axes, int rank, int *count)
+static struct stretch part_of(const struct script *script, unsigned axes, int64_t elements, int rank)
 {
-    int place = 0;
-    *count = 0;
-    for (int r = 0; r < mesh->rank_count; r++) {
-        bool is_member = true;
-        for (int a = 0; a < mesh->axis_count && is_member; a++)
-            is_member =
-                axes >> a & 1 || mesh_coordinate(mesh, a, rank) == mesh_coordinate(mesh, a, r);
-        if (!is_member) continue;
-        if (r < rank) place++;
-        ++*count;
-    }
-    assert(*count > 0 && "a rank is among those like it");
-    return place;
-}
-
-// Parts of ceil(elements / ranks), as layout_slice of DIM_FLAT has them.
-static struct stretch part_of(int64_t elements, int count, int place)
-{
-    int64_t each = (elements + count - 1) / count;
-    int64_t first = each * place < elements ? each * place : elements;
-    return (struct stretch){first, first + each < elements ? first + each : elements};
+    struct slice part = shard_slice(&script->program->mesh, axes, elements, rank);
+    return (struct stretch){part.first, part.first + part.count};
 }
 
 // The elements of a unit that a rank has; those of a bucket that is flat are cut as a whole.
@@ -72,12 +53,11 @@ static struct stretch unit_part(const struct script *script, int unit, unsigned 
 {
     const struct script_unit *of = &script->units[unit];
     if (!axes) return (struct stretch){0, of->elements};
-    int count, place = place_among(&script->program->mesh, axes, rank, &count);
     const struct script_unit *stored = &script->units[of->same_as < 0 ? unit : of->same_as];
     const struct script_bucket *bucket = &script->buckets[stored->bucket];
-    if (!script_bucket_is_flat(bucket)) return part_of(of->elements, count, place);
+    if (!script_bucket_is_flat(bucket)) return part_of(script, axes, of->elements, rank);
     struct stretch own = {stored->bucket_first, stored->bucket_first + stored->elements};
-    struct stretch common = both(own, part_of(bucket->elements, count, place));
+    struct stretch common = both(own, part_of(script, axes, bucket->elements, rank));
     return (struct stretch){common.first - own.first, common.end - own.first};
 }
 

@@ -116,7 +116,7 @@ static struct group *group_new(struct communicator *communicator, const int *ran
     for (int i = 0; i < count; i++) {
         if (ranks[i] == communicator->rank) group->me = i;
         assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
-        assert(i == 0 || ranks[i - 1] < ranks[i]);
+        assert(i == 0 || ranks[i - 1] != ranks[i]);
     }
     assert(group->me >= 0);  // who is no member has no part in what it exchanges
     return group;

@@ -36,7 +36,7 @@ struct transport {
     bool only_meets;  // has close, group, host_gather, send, receive, progress and abort alone,
                       // and is slow
     void (*close)(struct communicator *communicator);
-    // Ranks ascending, this one among them. Every rank of it makes its groups in one order.
+    // Each rank once, this one among them; all members give one order. Every rank of it makes its groups in one order.
     // `purpose` keeps groups of equal ranks apart ("tp", "dp-expert").
     const char *(*group)(struct communicator *communicator, const int *ranks, int count,
                          const char *purpose, struct group **group);

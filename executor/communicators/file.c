@@ -121,7 +121,7 @@ static const char *file_group(struct communicator *communicator, const int *rank
     for (int i = 0; i < count; i++) {
         if (ranks[i] == communicator->rank) group->me = i;
         assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
-        assert(i == 0 || ranks[i - 1] < ranks[i]);  // or the members would name it differently
+        assert(i == 0 || ranks[i - 1] != ranks[i]);
     }
     assert(group->me >= 0);  // member 0 is the one that waits for all others
     // The same group once more is another one: all its members make them in one order.

@@ -133,7 +133,7 @@ static struct group *group_make(struct communicator *communicator, const int *ra
     };
     for (int i = 0; i < count; i++) {
         assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
-        assert(i == 0 || ranks[i - 1] < ranks[i]);
+        assert(i == 0 || ranks[i - 1] != ranks[i]);
         own_ranks[i] = ranks[i];
         if (ranks[i] == communicator->rank) group->me = i;
     }

@@ -5,6 +5,7 @@
 #include "executor/engine/checkpoint.h"
 #include "executor/engine/host_state.h"
 #include "executor/engine/moved.h"
+#include "plan/layout/shard.h"
 
 #include <assert.h>
 #include <math.h>
@@ -106,11 +107,21 @@ const char *engine_rank_group(struct engine *engine, const int *ranks, int count
     return engine->transport->group(engine->request->communicator, ranks, count, purpose, group);
 }
 
-struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose)
+static bool is_ascending(const int *ranks, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (ranks[i] < ranks[i - 1]) return false;
+    return true;
+}
+
+static struct member_group *group_of(struct engine *engine, unsigned axes, const char *purpose,
+                                     bool is_shard)
 {
     enum { GROUPS_MAX = 1 << 8 };
     for (int g = 0; g < engine->group_count; g++) {
-        if (engine->groups[g]->axes == axes) return engine->groups[g];
+        const struct member_group *made = engine->groups[g];
+        if (made->axes == axes && (made->is_ascending || made->is_shard == is_shard))
+            return engine->groups[g];
     }
     if (!engine->groups)
         engine->groups = ARENA_NEW(engine->arena, struct member_group *, GROUPS_MAX);
@@ -120,14 +131,27 @@ struct member_group *engine_group(struct engine *engine, unsigned axes, const ch
     made->axes = axes;
     made->ranks = ARENA_NEW(engine->arena, int, mesh->rank_count);
     for (int r = 0; r < mesh->rank_count; r++) {
-        if (!is_same_elsewhere(mesh, axes, engine->rank, r)) continue;
-        if (r == engine->rank) made->index = made->count;
-        made->ranks[made->count++] = r;
+        if (is_same_elsewhere(mesh, axes, engine->rank, r)) made->ranks[made->count++] = r;
     }
+    if (is_shard) made->count = shard_members(mesh, axes, engine->rank, made->ranks);
+    while (made->ranks[made->index] != engine->rank)
+        made->index++;
+    made->is_shard = is_shard;
+    made->is_ascending = is_ascending(made->ranks, made->count);
     const char *fault = engine_rank_group(engine, made->ranks, made->count, purpose, &made->group);
     if (!engine_ok(engine, -1, fault)) return NULL;
     engine->groups[engine->group_count++] = made;
     return made;
+}
+
+struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose)
+{
+    return group_of(engine, axes, purpose, false);
+}
+
+struct member_group *engine_shard_group(struct engine *engine, unsigned axes, const char *purpose)
+{
+    return group_of(engine, axes, purpose, true);
 }
 
 static const struct instr *instr_of(const struct engine *engine, const struct script_task *task)

@@ -6,11 +6,10 @@
 
 // The engine of one rank: what executor/engine/*.c share; nobody else includes this.
 
-// The part of a flat buffer that member `index` of `count` holds.
+// Of a flat buffer.
 struct part {
     int64_t first, count;
 };
-struct part part_of(int64_t elements, int count, int index);
 
 // In device memory, but for what the plan moves: weights as kernels read them (ELEMENT_COMPUTE),
 // the others reals. Masters, of which the optimizer keeps as much as of moments, are there where
@@ -27,8 +26,9 @@ struct state {
 
 struct member_group {
     unsigned axes;
-    int *ranks;  // ascending
+    int *ranks;  // ascending, or as shard_members has them
     int count, index;
+    bool is_shard, is_ascending;
     struct group *group;
 };
 
@@ -142,6 +142,8 @@ MUST_CHECK bool numbers_write(struct engine *engine, int task, enum element elem
                               int64_t count, const double *from);
 // The ranks with this one's coordinates on all axes but these. Made once.
 struct member_group *engine_group(struct engine *engine, unsigned axes, const char *purpose);
+// The same in the order of what they store in shards over these axes.
+struct member_group *engine_shard_group(struct engine *engine, unsigned axes, const char *purpose);
 const char *engine_rank_group(struct engine *engine, const int *ranks, int count,
                               const char *purpose, struct group **group);
 // Room for what an exchange on this stream packs and unpacks, one for what leaves (0) and one for
@@ -225,10 +227,11 @@ struct state_part {
     int64_t count;
 };
 struct state_part state_part_of(struct engine *engine, int parameter, enum state_array array);
-// The part of a unit that is here, and its part, or that of a bucket, by member of a group.
+// The part of a unit that is here. Of what is sharded over a group: the part of this rank, and how
+// much each member has.
 struct part state_unit_part(struct engine *engine, int unit, enum state_array array);
-int64_t *state_counts(struct engine *engine, int unit, const struct member_group *group);
-int64_t *state_bucket_counts(struct engine *engine, int bucket, const struct member_group *group);
+struct part state_shard(const struct engine *engine, unsigned axes, int64_t elements);
+int64_t *state_counts(struct engine *engine, int64_t elements, const struct member_group *group);
 // The unit that stores this one.
 int state_owner(const struct engine *engine, int unit);
 // Elements of this parameter's tensor that this rank's layout holds.

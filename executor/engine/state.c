@@ -1,16 +1,16 @@
 #include "executor/engine/away.h"
 #include "executor/engine/host_state.h"
+#include "plan/layout/shard.h"
 
 #include <assert.h>
 #include <string.h>
 
 // What a rank keeps for good: of each unit the part that its storage layouts give it.
 
-struct part part_of(int64_t elements, int count, int index)
+struct part state_shard(const struct engine *engine, unsigned axes, int64_t elements)
 {
-    int64_t each = (elements + count - 1) / count;
-    int64_t first = each * index < elements ? each * index : elements;
-    return (struct part){first, each < elements - first ? each : elements - first};
+    struct slice slice = shard_slice(&engine->program->mesh, axes, elements, engine->rank);
+    return (struct part){slice.first, slice.count};
 }
 
 const struct parameter *state_parameter(const struct engine *engine, int parameter)
@@ -54,31 +54,20 @@ struct part state_unit_part(struct engine *engine, int unit, enum state_array ar
     const struct script_unit *of = &script->units[unit];
     unsigned axes = axes_of(of, array);
     if (!axes) return (struct part){0, of->elements};
-    const struct member_group *group = engine_group(engine, axes, "state");
-    if (!group) return (struct part){0, 0};
+    if (!engine_shard_group(engine, axes, "state")) return (struct part){0, 0};
     const struct script_unit *stored = &script->units[state_owner(engine, unit)];
     const struct script_bucket *bucket = &script->buckets[stored->bucket];
-    if (!script_bucket_is_flat(bucket)) return part_of(of->elements, group->count, group->index);
+    if (!script_bucket_is_flat(bucket)) return state_shard(engine, axes, of->elements);
     struct part own = {stored->bucket_first, stored->elements};
-    return common(own, part_of(bucket->elements, group->count, group->index));
+    return common(own, state_shard(engine, axes, bucket->elements));
 }
 
-static int64_t *counts_of(struct engine *engine, int64_t elements, const struct member_group *group)
+int64_t *state_counts(struct engine *engine, int64_t elements, const struct member_group *group)
 {
     int64_t *counts = ARENA_NEW(engine->scratch, int64_t, group->count);
     for (int j = 0; j < group->count; j++)
-        counts[j] = part_of(elements, group->count, j).count;
+        counts[j] = shard_slice(&engine->program->mesh, group->axes, elements, group->ranks[j]).count;
     return counts;
-}
-
-int64_t *state_counts(struct engine *engine, int unit, const struct member_group *group)
-{
-    return counts_of(engine, engine->script->units[unit].elements, group);
-}
-
-int64_t *state_bucket_counts(struct engine *engine, int bucket, const struct member_group *group)
-{
-    return counts_of(engine, engine->script->buckets[bucket].elements, group);
 }
 
 static void place_unit(struct engine *engine, int unit, int64_t *gradient_at)

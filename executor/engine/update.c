@@ -16,8 +16,7 @@ struct part update_unit_part(struct engine *engine, int unit, int64_t *at)
 {
     struct part kept = state_unit_part(engine, unit, STATE_GRADIENTS);
     struct part own = state_unit_part(engine, unit, STATE_MOMENTS);
-    bool is_shard = engine->script->units[unit].storage.gradient_axes != 0;
-    *at = engine->state.gradient_at[unit] + (is_shard ? 0 : own.first - kept.first);
+    *at = engine->state.gradient_at[unit] + own.first - kept.first;
     return own;
 }
 
@@ -48,13 +47,13 @@ static bool all_reduce(struct engine *engine, int task, unsigned axes, const cha
 static bool scatter(struct engine *engine, int task, unsigned axes, struct part *all)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    struct member_group *group = engine_group(engine, axes, "shard");
+    struct member_group *group = engine_shard_group(engine, axes, "shard");
     if (!group) return false;
-    struct part own = part_of(all->count, group->count, group->index);
+    struct part own = state_shard(engine, axes, all->count);
     char *sum = engine_staging(engine, of->stream, 0);
     const char *fault = engine->transport->reduce_scatter(
         group->group, of->stream, ELEMENT_FP32, gradient_at(engine, all->first), sum,
-        state_bucket_counts(engine, of->bucket, group));
+        state_counts(engine, all->count, group));
     if (!engine_ok(engine, task, fault)) return false;
     measure_bytes(engine, task, all->count * engine->real_bytes);
     traffic_ring(engine, group, COLLECTIVE_REDUCE_SCATTER, all->count * engine->real_bytes);
@@ -71,7 +70,7 @@ static bool reduce(struct engine *engine, int task)
     const struct script_bucket *bucket =
         &engine->script->buckets[engine->script->tasks[task].bucket];
     unsigned kept = bucket->storage.gradient_axes;
-    unsigned shards = kept ? 0 : bucket->storage.optimizer_axes & bucket->reduce_axes;
+    unsigned shards = storage_scatter_axes(&bucket->storage, bucket->reduce_axes);
     unsigned rest = bucket->reduce_axes & ~kept & ~shards;
     struct part part = bucket_gradients(engine, engine->script->tasks[task].bucket);
     if (engine->err->kind || (shards && !scatter(engine, task, shards, &part))) return false;
@@ -375,25 +374,26 @@ static bool update(struct engine *engine, int task)
     return engine_ok(engine, task, update_all(engine, calls, count));
 }
 
-// ZeRO 1 and 2: every rank has the whole weights and has updated its part of them.
+// Every rank has updated its part of the weights that it stores, whole or in shards.
 static bool gather(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct script_bucket *bucket = &engine->script->buckets[of->bucket];
     bool is_flat = script_bucket_is_flat(bucket);
-    struct member_group *group = engine_group(engine, bucket->storage.optimizer_axes, "gather");
+    unsigned axes = storage_gather_axes(&bucket->storage);
+    struct member_group *group = engine_shard_group(engine, axes, "gather");
     if (!group) return false;
     char *all = engine->state.weights + engine->state.weight_at[of->unit] * engine->compute_bytes;
-    int64_t elements = is_flat ? bucket->elements : engine->script->units[of->unit].elements;
-    struct part own = part_of(elements, group->count, group->index);
+    int64_t elements = is_flat ? bucket->elements
+                               : state_unit_part(engine, of->unit, STATE_WEIGHTS).count;
+    struct part own = state_shard(engine, axes, elements);
     measure_bytes(engine, task, elements * engine->compute_bytes);
     traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, elements * engine->compute_bytes);
     return engine_ok(
         engine, task,
         engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
                                       all + own.first * engine->compute_bytes, all,
-                                      is_flat ? state_bucket_counts(engine, of->bucket, group)
-                                              : state_counts(engine, of->unit, group)));
+                                      state_counts(engine, elements, group)));
 }
 
 bool update_run(struct engine *engine, int task)
@@ -434,7 +434,7 @@ int64_t update_staging(const struct engine *engine, int task)
     }
     if (of->kind == TASK_GRADIENT_REDUCE) {
         const struct script_bucket *bucket = &script->buckets[of->bucket];
-        if (!bucket->storage.gradient_axes && bucket->storage.optimizer_axes)
+        if (storage_scatter_axes(&bucket->storage, bucket->reduce_axes))
             elements = bucket->elements;
     }
     return elements * engine->real_bytes;

@@ -84,7 +84,7 @@ static const char *nccl_group(struct communicator *communicator, const int *rank
     for (int i = 0; i < count; i++) {
         if (ranks[i] == communicator->rank) group->me = i;
         assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);
-        assert(i == 0 || ranks[i - 1] < ranks[i]);
+        assert(i == 0 || ranks[i - 1] != ranks[i]);
     }
     const char *failure = communicator->beside->group(communicator->beside_communicator, ranks,
                                                       count, purpose, &group->beside);

@@ -2,10 +2,10 @@
 
 #include <assert.h>
 
-enum { PART_MAX = 4 };
+enum { PART_MAX = 6 };
 
 static const char *const PART_NAMES[AXIS_COUNT][PART_MAX] = {
-#define AXIS(id, name, ...) [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3"},
+#define AXIS(id, name, ...) [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3", name ".4", name ".5"},
 #include "plan/axes.inc"
 };
 
@@ -23,6 +23,8 @@ static int64_t gcd(int64_t a, int64_t b)
 struct cuts {
     int64_t etp, ep;  // ranks up to there
 };
+
+enum { SHARDS_ALL = (1 << STORED_COUNT) - 1 };
 
 static struct cuts cuts_of(const struct parallel *parallel)
 {
@@ -57,7 +59,6 @@ static bool add_pieces(struct mesh *mesh, const struct cuts *cuts, struct mesh_a
 // An axis as an inner and an outer factor.
 struct factors {
     int inner, outer;
-    bool outer_is_replica;
 };
 
 // Ranks that split the heads outside of Ulysses.
@@ -68,26 +69,19 @@ static int head_ranks(const struct parallel *parallel)
 
 // tp and, inside attention, Ulysses' cp split the kv heads with one factor as far as they go: tp
 // with the outer one, so that the ranks that share a kv head are neighbours; cp with the inner one,
-// so that what leaves seq for the heads are its last digits. Of dp the inner factor is the ZeRO
-// shard group, which takes cp whole.
+// so that what leaves seq for the heads are its last digits.
 static struct factors factors_of(const struct parallel *parallel, enum axis axis,
                                  int64_t kv_head_count)
 {
-    int cp = parallel->degree[AXIS_CP];
     int degree = axis == AXIS_TP ? head_ranks(parallel) : parallel->degree[axis];
     bool splits_heads =
-        axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && cp > 1);
-    if (axis == AXIS_DP && parallel->zero > 0 && parallel->zero_group > 0) {
-        int group = parallel->zero_group / cp;
-        assert(parallel->zero_group % cp == 0 && degree % group == 0);
-        return (struct factors){group, degree / group, true};
-    }
-    if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1, false};
+        axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && degree > 1);
+    if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1};
     int64_t left = kv_head_count;
     if (axis == AXIS_CP) left /= gcd(head_ranks(parallel), kv_head_count);
     int split = (int)gcd(degree, left), rest = degree / split;
-    return axis == AXIS_TP ? (struct factors){rest, split, false}
-                           : (struct factors){split, rest, false};
+    return axis == AXIS_TP ? (struct factors){rest, split}
+                           : (struct factors){split, rest};
 }
 
 enum { TP_CUT_MAX = 16 };
@@ -122,8 +116,42 @@ static bool add_line(struct mesh *mesh, const struct parallel *parallel, const s
     for (int i = 1; i < count; i++) {
         if (ends[i] % ends[i - 1] != 0) return false;
         struct mesh_axis piece = {
-            .parent = AXIS_TP, .size = ends[i] / ends[i - 1], .is_lent = true};
+            .parent = AXIS_TP, .size = ends[i] / ends[i - 1], .shards = SHARDS_ALL, .is_lent = true};
         if (!add_pieces(mesh, cuts, piece, stage_ranks)) return false;
+    }
+    return true;
+}
+
+int mesh_shard_ranks(const struct parallel *parallel, enum stored stored)
+{
+    int ranks[STORED_COUNT] = {[STORED_WEIGHTS] = parallel->zero_parameters,
+                               [STORED_GRADIENTS] = parallel->zero_gradients,
+                               [STORED_STATES] = parallel->zero_group};
+    int all = parallel->degree[AXIS_DP] * parallel->degree[AXIS_CP];
+    for (int i = stored; i < STORED_COUNT; i++)
+        if (ranks[i] > 0) return ranks[i];
+    return all;
+}
+
+// dp cut where shard groups end, all of which take cp whole.
+static bool add_data(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
+                     int64_t *stage_ranks)
+{
+    int ends[STORED_COUNT + 1], degree = parallel->degree[AXIS_DP], done = 1;
+    for (int i = 0; i < STORED_COUNT; i++) {
+        bool is_sharded = parallel->zero > 0;
+        int ranks = mesh_shard_ranks(parallel, (enum stored)i);
+        assert(!is_sharded || ranks % parallel->degree[AXIS_CP] == 0);
+        ends[i] = is_sharded ? ranks / parallel->degree[AXIS_CP] : degree;
+    }
+    ends[STORED_COUNT] = degree;
+    for (int i = 0; i <= STORED_COUNT; i++) {
+        struct mesh_axis piece = {.parent = AXIS_DP, .size = ends[i] / done};
+        assert(ends[i] % done == 0);
+        for (int k = i; k < STORED_COUNT; k++)
+            piece.shards |= 1u << k;
+        if (!add_pieces(mesh, cuts, piece, stage_ranks)) return false;
+        done = ends[i];
     }
     return true;
 }
@@ -139,9 +167,9 @@ static int part_count(const struct mesh *mesh, enum axis parent)
 static const char *name_of(const struct mesh_axis *axis, bool is_alone)
 {
     static const char *const GRID_NAMES[GRID_COUNT][PART_MAX] = {
-        [GRID_X] = {"tx.0", "tx.1", "tx.2", "tx.3"},
-        [GRID_Y] = {"ty.0", "ty.1", "ty.2", "ty.3"},
-        [GRID_Z] = {"tz.0", "tz.1", "tz.2", "tz.3"},
+        [GRID_X] = {"tx.0", "tx.1", "tx.2", "tx.3", "tx.4", "tx.5"},
+        [GRID_Y] = {"ty.0", "ty.1", "ty.2", "ty.3", "ty.4", "ty.5"},
+        [GRID_Z] = {"tz.0", "tz.1", "tz.2", "tz.3", "tz.4", "tz.5"},
     };
     if (axis->grid == GRID_LINE)
         return is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
@@ -200,8 +228,8 @@ static bool add_grid(struct mesh *mesh, const struct parallel *parallel, const s
                      int64_t *stage_ranks)
 {
     struct tp_grid grid = grid_of(parallel);
-    struct mesh_axis z = {.parent = AXIS_TP, .grid = GRID_Z, .size = grid.z};
-    struct mesh_axis x = {.parent = AXIS_TP, .grid = GRID_X, .size = grid.x};
+    struct mesh_axis z = {.parent = AXIS_TP, .grid = GRID_Z, .size = grid.z, .shards = SHARDS_ALL};
+    struct mesh_axis x = {.parent = AXIS_TP, .grid = GRID_X, .size = grid.x, .shards = SHARDS_ALL};
     return add_pieces(mesh, cuts, z, stage_ranks) && add_pieces(mesh, cuts, x, stage_ranks);
 }
 
@@ -220,17 +248,20 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
         struct factors factors = factors_of(parallel, axis, kv_head_count);
         bool is_grid = axis == AXIS_TP && parallel->tp_kind != TP_1D;
         enum grid_axis grid = is_grid ? GRID_Y : GRID_LINE;
-        struct mesh_axis inner = {.parent = axis, .grid = grid, .size = factors.inner};
-        struct mesh_axis outer = {.parent = axis,
-                                  .grid = grid,
-                                  .size = factors.outer,
-                                  .replica = factors.outer_is_replica};
+        struct mesh_axis inner = {
+            .parent = axis, .grid = grid, .size = factors.inner, .shards = SHARDS_ALL};
+        struct mesh_axis outer = inner;
+        outer.size = factors.outer;
         assert(axis_takes_ranks(axis) && parallel->degree[axis] >= 1);
         // The experts' mesh lies over the ranks of one stage.
         const struct cuts *at = is_pipeline ? &none : &cuts;
         int64_t *counted = is_pipeline ? &alone : &stage_ranks;
         if (axis == AXIS_TP && !is_grid) {
             if (!add_line(mesh, parallel, at, kv_head_count, counted)) return false;
+            continue;
+        }
+        if (axis == AXIS_DP) {
+            if (!add_data(mesh, parallel, at, counted)) return false;
             continue;
         }
         if (!add_pieces(mesh, at, inner, counted) || !add_pieces(mesh, at, outer, counted)) {
@@ -302,7 +333,7 @@ int mesh_coordinate(const struct mesh *mesh, int axis, int rank)
 }
 
 unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
-                         enum parameter_kind kind)
+                         enum parameter_kind kind, enum stored stored)
 {
     unsigned axes = mesh_axes_of(mesh, AXIS_CP) | mesh_axes_of(mesh, AXIS_DP);
     if (parameter_kind_is_expert(kind)) {
@@ -313,12 +344,12 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
         }
     }
     for (int i = 0; i < mesh->axis_count; i++) {
-        if (mesh->axes[i].replica) axes &= ~(1u << i);
+        if (!(mesh->axes[i].shards >> stored & 1)) axes &= ~(1u << i);
     }
-    bool has_group = parallel->zero > 0 && parallel->zero_group > 0;
-    assert(parameter_kind_is_expert(kind) || !has_group ||
-           mesh_size(mesh, axes) == parallel->zero_group);
-    (void)has_group;
+    assert(parameter_kind_is_expert(kind) || parallel->zero == 0 ||
+           parallel_has_meshes(parallel) ||
+           mesh_size(mesh, axes) == mesh_shard_ranks(parallel, stored));
+    (void)parallel;
     return axes;
 }
 

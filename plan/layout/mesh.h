@@ -5,8 +5,8 @@
 // The mesh: named axes laid over the ranks. A named axis may be the product of finer axes, and
 // layouts use the finer ones: tp = 16 over 8 kv heads becomes tp.0 = 8 (splits kv_head) and
 // tp.1 = 2 (whole for k and v, so that their weight gradient is partial over it). tp.1 is the inner
-// one, so that the ranks that share a kv head are neighbours. A ZeRO shard group smaller than dp
-// makes dp.0 (the group, inner) and dp.1 (its replicas). Under Ulysses cp becomes cp.0, which
+// one, so that the ranks that share a kv head are neighbours. ZeRO shard groups smaller than dp cut
+// it: the smallest of them is dp.0, and outside of the largest are its replicas. Under Ulysses cp becomes cp.0, which
 // splits the kv heads that tp leaves, and cp.1, over which k and v are whole. pp is an axis of the
 // mesh too, but no layout uses it: stages are programs of their own. As a grid (plan/layout/grid.h)
 // tp is ty innermost, which splits the kv heads, then tz and tx.
@@ -45,6 +45,11 @@ static inline enum parameter_kind parameter_kind_of(bool is_expert, bool is_froz
     return is_expert ? PARAMETER_EXPERT : PARAMETER_DENSE;
 }
 
+// What ZeRO stores in shards, each over a shard group of its own. The group of weights lies inside
+// that of gradients, and that inside the group of the optimizer's states, so that a rank updates
+// part of the gradients that it has, and of the weights that it stores.
+enum stored { STORED_WEIGHTS, STORED_GRADIENTS, STORED_STATES, STORED_COUNT };
+
 struct mesh_axis {
     const char *name;  // "tp", "tp.1", "dp"
     enum axis parent;
@@ -53,7 +58,7 @@ struct mesh_axis {
     int stride;        // distance of neighbours in rank numbers
     int part;          // 0 of "dp.0"; which of the finer axes of its parent this is
     enum axis expert;  // its role inside experts: AXIS_EP, AXIS_ETP, or AXIS_DP for the rest
-    bool replica;      // outside the ZeRO shard group
+    unsigned shards;   // 1 << enum stored: inside its shard group
     bool is_lent;      // of tp in the widest stage, whatever its parent is here
 };
 
@@ -86,9 +91,12 @@ int mesh_coordinate(const struct mesh *mesh, int axis, int rank);
 bool mesh_leaves_later(const struct mesh *mesh, int a, int b);
 
 // The axes that ZeRO shards over: dense parameters over all of dp and cp, those of experts over
-// their own data parallelism; of either only what lies in the shard group of `zero_group` ranks.
+// their own data parallelism; of either only what lies in the shard group of what is stored.
 unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
-                         enum parameter_kind kind);
+                         enum parameter_kind kind, enum stored stored);
+
+// Ranks of a shard group of dense parameters, cp among them.
+int mesh_shard_ranks(const struct parallel *parallel, enum stored stored);
 
 // The communicator over these axes on that cluster.
 struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster,

@@ -357,7 +357,7 @@ static void record_gradients(struct lowering *low)
         struct parameter *parameter = &low->program->parameters[i];
         int gradient = low->facts->gradients.of_parameter[parameter->tensor];
         unsigned sharded = lowering_is_sharded(low, 2, parameter->kind)
-                               ? lowering_shard_axes(low, parameter->kind)
+                               ? lowering_shard_axes(low, parameter->kind, STORED_GRADIENTS)
                                : 0;
         if (!parameter_kind_is_trained(parameter->kind)) continue;
         assert(gradient >= 0);
@@ -416,7 +416,8 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     for (int i = 0; i < program->parameter_count; i++) {
         struct parameter *parameter = &program->parameters[i];
         if (!lowering_is_sharded(&low, 2, parameter->kind)) continue;
-        parameter->gradient_partial_axes &= ~lowering_shard_axes(&low, parameter->kind);
+        parameter->gradient_partial_axes &=
+            ~lowering_shard_axes(&low, parameter->kind, STORED_GRADIENTS);
     }
     return program;
 }

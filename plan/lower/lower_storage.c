@@ -4,16 +4,21 @@
 // Parameters that are stored otherwise than they are computed with: in shards (ZeRO), or on the
 // host.
 
-unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kind)
+unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kind,
+                             enum stored stored)
 {
-    return mesh_shard_axes(low->mesh, low->request->parallel, kind);
+    return mesh_shard_axes(low->mesh, low->request->parallel, kind, stored);
+}
+
+static enum stored stored_at(int zero)
+{
+    return zero == 3 ? STORED_WEIGHTS : STORED_GRADIENTS;
 }
 
 // The block's parameters of a kind or their gradients as one flat buffer, whole on every rank,
 // partial, or split over the axes that ZeRO shards.
-static struct layout flat_layout(const struct lowering *low, enum parameter_kind kind, int8_t of)
+static struct layout flat_layout(const struct lowering *low, unsigned axes, int8_t of)
 {
-    unsigned axes = lowering_shard_axes(low, kind);
     struct layout layout = {.of = {0}};
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (axes >> i & 1) layout.of[i] = of;
@@ -37,7 +42,7 @@ bool lowering_is_sharded(const struct lowering *low, int zero, enum parameter_ki
     const struct parallel *parallel = low->request->parallel;
     if (zero == 2 && parallel->accumulates) return false;
     if (zero < 3 && !parameter_kind_is_trained(kind)) return false;
-    return parallel->zero >= zero && lowering_shard_axes(low, kind) != 0;
+    return parallel->zero >= zero && lowering_shard_axes(low, kind, stored_at(zero)) != 0;
 }
 
 // Without the combine pass each parameter is a collective of its own.
@@ -58,7 +63,8 @@ static void change_flat(struct lowering *low, int zero, int8_t from, int8_t to)
         enum parameter_kind of = (enum parameter_kind)kind;
         int64_t bytes = flat_bytes(low, of);
         if (bytes == 0 || !lowering_is_sharded(low, zero, of)) continue;
-        struct layout before = flat_layout(low, of, from), after = flat_layout(low, of, to);
+        unsigned axes = lowering_shard_axes(low, of, stored_at(zero));
+        struct layout before = flat_layout(low, axes, from), after = flat_layout(low, axes, to);
         if (pass_is_on(low->request->parallel, PASS_COMBINE)) {
             lowering_flat_change(low, bytes, &before, &after);
         } else {

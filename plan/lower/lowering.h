@@ -99,7 +99,8 @@ void lowering_flat_change(struct lowering *low, int64_t bytes, const struct layo
                           const struct layout *to);
 // Over which axes parameters of a kind are sharded, and whether micro-batches find the weights
 // (ZeRO 3) or leave their gradients (2 and 3) in shards.
-unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kind);
+unsigned lowering_shard_axes(const struct lowering *low, enum parameter_kind kind,
+                             enum stored stored);
 bool lowering_is_sharded(const struct lowering *low, int zero, enum parameter_kind kind);
 // Weights come to where they are computed with, gradients go to where they are stored.
 void lowering_gather_parameters(struct lowering *low);

@@ -221,7 +221,7 @@ static const char *update(const struct checking *checking, struct check_stage *s
 
 static bool has_gather(const struct script_unit *unit)
 {
-    return unit->storage.optimizer_axes && !unit->storage.weight_axes && unit->same_as < 0;
+    return storage_gather_axes(&unit->storage) && unit->same_as < 0;
 }
 
 static const char *gather(struct check_stage *stage, const struct script_task *task)

@@ -304,10 +304,10 @@ static double parts(const struct program *program, unsigned axes)
 static double reduced(const struct program *program, const struct step_group *group)
 {
     unsigned kept = group->storage.gradient_axes;
-    unsigned shard = kept ? 0 : group->storage.optimizer_axes & group->reduce_axes;
+    unsigned shard = storage_scatter_axes(&group->storage, group->reduce_axes);
     unsigned rest = group->reduce_axes & ~kept & ~shard;
-    double elements = shard ? group->elements : 0;
-    if (rest) elements += group->elements / parts(program, shard ? shard : kept);
+    double elements = shard ? group->elements / parts(program, kept) : 0;
+    if (rest) elements += group->elements / parts(program, kept | shard);
     return elements;
 }
 
@@ -352,7 +352,8 @@ static void put_group(struct building *building, const struct step_group *group,
     struct task_bytes reduces = {.reals = reduced(program, group)};
     struct task_bytes tied = {.reals =
                                   group->elements / parts(program, group->storage.gradient_axes)};
-    struct task_bytes gathers = {.compute = group->elements};
+    struct task_bytes gathers = {.compute =
+                                     group->elements / parts(program, group->storage.weight_axes)};
     int reduce_count = group->reduce_axes ? group->bucket_count : 0;
     put_of_group(building, TASK_GRADIENT_REDUCE, g, reduce_count, reduces);
     if (group->tie) put_of_group(building, TASK_TIED_REDUCE, g, group->bucket_count, tied);

@@ -99,12 +99,15 @@ static int reduce_exchanges(const struct script *script, const struct script_tas
     const struct script_bucket *bucket = &script->buckets[task->bucket];
     // What every micro-batch has scattered is left to the replicas of the shards.
     unsigned kept = bucket->storage.gradient_axes;
-    unsigned shard = kept ? 0 : bucket->storage.optimizer_axes & bucket->reduce_axes;
+    unsigned shard = storage_scatter_axes(&bucket->storage, bucket->reduce_axes);
     int count = 0;
     if (shard) {
         exchanges[count++] = (struct script_exchange){
-            .collective = COLLECTIVE_REDUCE_SCATTER, .axes = shard, .elements = bucket->elements};
-        kept = shard;
+            .collective = COLLECTIVE_REDUCE_SCATTER,
+                                                        .axes = shard,
+                                                        .elements =
+                                                            bucket_part(script, bucket, kept)};
+        kept |= shard;
     }
     if (bucket->reduce_axes & ~shard) {
         exchanges[count++] =
@@ -133,9 +136,9 @@ static struct script_exchange gather_exchange(const struct script *script,
 {
     const struct script_bucket *bucket = &script->buckets[task->bucket];
     bool is_flat = script_bucket_is_flat(bucket);
-    return (struct script_exchange){COLLECTIVE_ALL_GATHER, bucket->storage.optimizer_axes, 0,
-                                    is_flat ? bucket->elements
-                                            : script->units[task->unit].elements};
+    return (struct script_exchange){
+        COLLECTIVE_ALL_GATHER, storage_gather_axes(&bucket->storage), 0,
+        is_flat ? bucket->elements : part_of(script, task->unit, bucket->storage.weight_axes)};
 }
 
 static int trust_exchanges(const struct script *script, struct script_exchange *exchanges)

@@ -79,8 +79,7 @@ struct script_parameter {
 
 // What of one block at one position is in one bucket (without the combine pass one parameter), one
 // after another as a flat buffer. Tied parameters are units of their own. Each axis set is split
-// over as by layout_slice of DIM_FLAT: parts of ceil(elements / ranks), of the unit, or where
-// gradients are kept whole, of its bucket.
+// over as by shard_slice: of the unit, or where gradients are kept whole, of its bucket.
 struct script_unit {
     enum parameter_kind kind;
     int chunk, position;

@@ -1,3 +1,4 @@
+#include "plan/layout/shard.h"
 #include "plan/passes.h"
 #include "plan/script/script.h"
 
@@ -312,10 +313,5 @@ bool script_bucket_is_flat(const struct script_bucket *bucket)
 
 struct slice script_unit_slice(const struct script *script, int unit, unsigned axes, int rank)
 {
-    struct layout layout = {.of = {0}};
-    for (int i = 0; i < script->program->mesh.axis_count; i++) {
-        if (axes >> i & 1) layout.of[i] = DIM_FLAT;
-    }
-    return layout_slice(&layout, &script->program->mesh, DIM_FLAT, script->units[unit].elements,
-                        rank);
+    return shard_slice(&script->program->mesh, axes, script->units[unit].elements, rank);
 }

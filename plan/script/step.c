@@ -346,8 +346,7 @@ static void put_ready(struct stepping *stepping, int task)
 static void put_gathers(struct stepping *stepping, int bucket)
 {
     const struct script_bucket *of = &stepping->script->buckets[bucket];
-    bool gathers = of->storage.optimizer_axes && !of->storage.weight_axes;
-    if (!gathers || of->unit_count == 0) return;
+    if (!storage_gather_axes(&of->storage) || of->unit_count == 0) return;
     if (script_bucket_is_flat(of)) {
         put(stepping, TASK_PARAMETER_GATHER, bucket);
         return;

@@ -1,5 +1,7 @@
 #include "reports/machine/launch.h"
 
+#include "plan/layout/mesh.h"
+
 #include <string.h>
 
 enum { FLAG_MAX = 64 };
@@ -72,6 +74,10 @@ static void put_mesh(struct list *list, const struct parallel *parallel)
     if (parallel->zero > 0 && parallel->zero_group > 0) {
         put(list, "zero-group", parallel->zero_group);
     }
+    if (parallel->zero > 1 && parallel->zero_gradients > 0)
+        put(list, "zero-gradients", parallel->zero_gradients);
+    if (parallel->zero > 2 && parallel->zero_parameters > 0)
+        put(list, "zero-parameters", parallel->zero_parameters);
 }
 
 static void put_recompute(struct list *list, const struct parallel *parallel)
@@ -134,7 +140,7 @@ struct launch_flags launch_flags(struct arena *arena, const struct stack *stack,
                                  const struct parallel *parallel, const struct workload *workload)
 {
     int64_t ranks = parallel->degree[AXIS_DP] * (int64_t)parallel->degree[AXIS_CP];
-    int64_t group = parallel->zero_group > 0 ? parallel->zero_group : ranks;
+    int64_t group = mesh_shard_ranks(parallel, STORED_GRADIENTS);
     struct list list = {
         .arena = arena,
         .stack = stack,

@@ -224,7 +224,8 @@ static const char *flag_text(struct arena *arena, const char *ability)
 static void fill_flags(struct arena *arena, const struct answers *answers, struct stack *stack)
 {
     static const char *const SETTINGS[] = {"vpp",       "micro-batch", "global-batch",
-                                           "seq-len",   "zero-group",  "recompute-layers",
+                                           "seq-len",   "zero-group",  "zero-gradients",
+                                           "zero-parameters", "recompute-layers",
                                            "in-flight", "stages"};
     enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
     int count = 0;

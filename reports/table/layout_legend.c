@@ -33,6 +33,7 @@ void layout_legend_meet(struct layout_legend *legend, const struct parallel *par
     legend->any = true;
     legend->sp |= parallel->sp;
     legend->zero_group |= parallel->zero_group > 0;
+    legend->zero_parts |= parallel->zero_gradients > 0 || parallel->zero_parameters > 0;
     legend->vpp |= parallel->vpp > 1;
     legend->schedule |= parallel->degree[AXIS_PP] > 1 && parallel->schedule != SCHEDULE_1F1B &&
                         parallel->schedule != SCHEDULE_INTERLEAVED;
@@ -66,6 +67,7 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         const char *words;
     } rest[] = {
         {legend->zero_group, "/8 sharded over so many ranks"},
+        {legend->zero_parts, "g8 p8 gradients and parameters over so many"},
         {legend->vpp, "v model chunks of a stage"},
         {legend->schedule, "gpipe or zb the schedule"},
         {legend->recompute, "full, selective or classes of operators recomputed"},

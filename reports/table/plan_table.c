@@ -82,6 +82,10 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     const char *text = arena_print(arena, "%smb%d z%d", degrees_text(arena, parallel),
                                    parallel->micro_batch, parallel->zero);
     if (parallel->zero_group > 0) text = arena_print(arena, "%s/%d", text, parallel->zero_group);
+    if (parallel->zero_gradients > 0)
+        text = arena_print(arena, "%s g%d", text, parallel->zero_gradients);
+    if (parallel->zero_parameters > 0)
+        text = arena_print(arena, "%s p%d", text, parallel->zero_parameters);
     if (parallel->vpp > 1) text = arena_print(arena, "%s v%d", text, parallel->vpp);
     // 1F1B is what is expected, and with more chunks than one interleaved.
     bool expected = parallel->schedule == SCHEDULE_1F1B ||

@@ -429,7 +429,7 @@ static void hybrid_shards_move_known_bytes(void **state)
     of.workload.seq_len = 4096;
     priced_finish(&of);
     const struct mesh *mesh = &of.program->mesh;
-    unsigned shard = mesh_shard_axes(mesh, &of.parallel, PARAMETER_DENSE);
+    unsigned shard = mesh_shard_axes(mesh, &of.parallel, PARAMETER_DENSE, STORED_STATES);
     unsigned replicas = mesh_axes_of(mesh, AXIS_DP) & ~shard;
     assert_int_equal(mesh_size(mesh, shard), 8);
     assert_int_equal(mesh_group(mesh, of.cluster, shard).node_count, 1);

@@ -138,9 +138,18 @@ static void check_groups(const cJSON *plan, struct checker_result *result)
     const cJSON *parallel = checker_get(plan, "parallel");
     double group = checker_number(parallel, "zero_group", 0);
     double cp = checker_number(parallel, "cp", 1), dp = checker_number(parallel, "dp", 1);
-    if (group == 0) return;
     bool fits = checker_divides(cp, group) && checker_divides(group / cp, dp);
-    if (!fits) checker_violate(result, "zero_group %g over dp %g, cp %g", group, dp, cp);
+    if (group > 0 && !fits)
+        checker_violate(result, "zero_group %g over dp %g, cp %g", group, dp, cp);
+    static const char *const PARTS[] = {"zero_gradients", "zero_parameters"};
+    double outer = group > 0 ? group : dp * cp, zero = checker_number(parallel, "zero", 0);
+    for (int i = 0; i < 2; i++) {
+        double part = checker_number(parallel, PARTS[i], 0);
+        if (part == 0) continue;
+        if (zero < 2 + i || !checker_divides(cp, part) || !checker_divides(part, outer))
+            checker_violate(result, "%s %g of %g, cp %g, zero %g", PARTS[i], part, outer, cp, zero);
+        outer = part;
+    }
 }
 
 static void check_schedule(const cJSON *plan, struct checker_result *result)

@@ -149,8 +149,12 @@ double checker_plan_least_bytes(const cJSON *plan)
     double zero_group = checker_number(parallel, "zero_group", 0);
     double zero = checker_number(parallel, "zero", 0);
     if (zero_group > 0) shards = zero_group;
+    double gradients = checker_number(parallel, "zero_gradients", 0);
+    double parameters = checker_number(parallel, "zero_parameters", 0);
+    if (gradients == 0) gradients = shards;
+    if (parameters == 0) parameters = gradients;
     double weight = weight_bytes(workload), state = state_bytes(workload);
-    double dense = weight / (zero >= 3 ? shards : 1) + state / (zero >= 1 ? shards : 1);
+    double dense = weight / (zero >= 3 ? parameters : 1) + state / (zero >= 1 ? shards : 1);
     double expert =
         weight / (zero >= 3 ? expert_shards : 1) + state / (zero >= 1 ? expert_shards : 1);
     return dense_parameters(&shape) / tp / pp * dense +

@@ -14,6 +14,8 @@ static void give_way(struct draw *draw, const struct refusal *refusal, struct pa
         {"recompute", CHOICE_RECOMPUTE, {"none", "full", "selective", "none"}},
         {"zero", CHOICE_ZERO, {"0", "1", "2", "3"}},
         {"zero_group", CHOICE_ZERO_GROUP, {"0", "0", "0", "0"}},
+        {"zero_gradients", CHOICE_ZERO_GRADIENTS, {"0", "0", "0", "0"}},
+        {"zero_parameters", CHOICE_ZERO_PARAMETERS, {"0", "0", "0", "0"}},
         {"cp_kind", CHOICE_CP_KIND, {"ring", "allgather", "ulysses", "ring"}},
         {"offload.optimizer", CHOICE_OFFLOAD, {"none", "none", "optimizer", "none"}},
         {"offload.activations", CHOICE_OFFLOAD, {"none", "none", "optimizer", "none"}},

@@ -264,6 +264,11 @@ static int last_buffer(const struct index_machine *m, int tensor)
     return found;
 }
 
+static enum stored stored_at(int least_zero)
+{
+    return least_zero == 3 ? STORED_WEIGHTS : least_zero == 2 ? STORED_GRADIENTS : STORED_STATES;
+}
+
 // Where ZeRO stores the parameters of a kind: dense ones over dp and cp, those of experts over
 // their own data parallelism, without the replicas of a shard group.
 static unsigned store_axes(const struct index_machine *m, enum parameter_kind kind, int least_zero)
@@ -274,7 +279,7 @@ static unsigned store_axes(const struct index_machine *m, enum parameter_kind ki
         const struct mesh_axis *axis = &m->mesh->axes[a];
         bool is_data = axis->parent == AXIS_DP || axis->parent == AXIS_CP;
         if (kind == PARAMETER_EXPERT) is_data = axis->parent != AXIS_PP && axis->expert == AXIS_DP;
-        if (is_data && !axis->replica) axes |= 1u << a;
+        if (is_data && axis->shards >> stored_at(least_zero) & 1) axes |= 1u << a;
     }
     return axes;
 }
