@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include "plan/layout/shard.h"
 #include "planner/choice.h"
 #include "tests/support/priced.h"
 
@@ -152,6 +153,122 @@ static void a_group_of_whole_nodes_is_chosen_unasked(void **state)
     assert_int_equal(group_chosen(*state, "megatron-core", 1), 0);
 }
 
+// Of 25 elements over 2, 4 and 8 of 8 ranks: cut into 13 and 12, those into 7 and 6 or 6 and 6, and
+// those once more. Neighbours are in one group of parameters.
+static void who_stores_little_stores_part_of_what_it_stores_more_of(void **state)
+{
+    (void)state;
+    static const struct slice PARTS[STORED_COUNT][8] = {
+        [STORED_WEIGHTS] = {{0, 13}, {13, 12}, {0, 13}, {13, 12},
+                            {0, 13}, {13, 12}, {0, 13}, {13, 12}},
+        [STORED_GRADIENTS] = {{0, 7}, {13, 6}, {7, 6}, {19, 6}, {0, 7}, {13, 6}, {7, 6}, {19, 6}},
+        [STORED_STATES] = {{0, 4}, {13, 3}, {7, 3}, {19, 3}, {4, 3}, {16, 3}, {10, 3}, {22, 3}},
+    };
+    struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                .zero = 3,
+                                .zero_gradients = 4,
+                                .zero_parameters = 2};
+    parallel.degree[AXIS_DP] = 8;
+    struct mesh mesh = mesh_make(&parallel, 0);
+    int sum = 0;
+    for (int i = 0; i < STORED_COUNT; i++) {
+        unsigned axes = mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE, (enum stored)i);
+        for (int rank = 0; rank < 8; rank++) {
+            struct slice slice = shard_slice(&mesh, axes, 25, rank);
+            assert_int_equal(slice.first, PARTS[i][rank].first);
+            assert_int_equal(slice.count, PARTS[i][rank].count);
+            sum += i == STORED_STATES ? (int)slice.count : 0;
+        }
+    }
+    static const int ORDER[] = {0, 4, 2, 6, 1, 5, 3, 7};
+    int ranks[8];
+    unsigned all = mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE, STORED_STATES);
+    assert_int_equal(shard_members(&mesh, all, 5, ranks), 8);
+    assert_memory_equal(ranks, ORDER, sizeof ranks);
+    assert_int_equal(sum, 25);
+}
+
+// Llama 2 7B on 16 nodes of 8: an eighth of the weights and gradients, a 128th of the states; once
+// a step each block's eighth of the gradients goes to the states of 16 nodes, and the weights back.
+static void states_over_all_nodes_cost_one_exchange_between_them_a_step(void **state)
+{
+    struct priced of = priced_start(*state, "llama-2-7b", "dgx-h100-x16", "meshwright");
+    of.parallel.zero = 3;
+    of.parallel.zero_gradients = 8;
+    of.parallel.overlap = 0;
+    priced_finish(&of);
+    double elements = (double)graph_parameter_count(of.graph);
+    const struct memory_parts memory = memory_of_stage(of.program, of.stack, 0);
+    enum precision precision = of.program->workload.precision;
+    double gradients = elements / 8 * stack_gradient_bytes(of.stack, precision);
+    assert_true(fabs((double)memory.gradients_bytes / gradients - 1) < 1e-3);
+    struct parallel alike = of.parallel;
+    alike.zero_gradients = 0;
+    struct priced all = priced_start(*state, "llama-2-7b", "dgx-h100-x16", "meshwright");
+    all.parallel = alike;
+    priced_finish(&all);
+    struct memory_parts whole = memory_of_stage(all.program, all.stack, 0);
+    assert_int_equal(memory.optimizer_bytes, whole.optimizer_bytes);
+    assert_true(fabs((double)memory.weights_bytes / (double)whole.weights_bytes / 16 - 1) < 1e-3);
+    const struct mesh *mesh = &of.program->mesh;
+    unsigned shards = mesh_shard_axes(mesh, &of.parallel, PARAMETER_DENSE, STORED_WEIGHTS);
+    struct group_shape between = mesh_group(mesh, of.cluster, mesh_axes_of(mesh, AXIS_DP) & ~shards);
+    assert_int_equal(between.rank_count, 16);
+    int blocks = of.graph->layer_count + 2;
+    double bytes = elements / 8 / blocks * stack_reduce_bytes(of.stack, precision);
+    double reduce_s = blocks * collective_price(of.fabrics, &between, COLLECTIVE_REDUCE_SCATTER,
+                                                bytes, of.stack->network_scale)
+                                   .s;
+    const struct chunk_price *price = &of.price->classes[0];
+    assert_true(fabs(price->gradient_reduce_s / reduce_s - 1) < 1e-6);
+    assert_int_equal(price->counts.reduce, blocks);
+    assert_int_equal(price->counts.gather, blocks);
+    assert_true(all.price->classes[0].parameter_gather_s == 0);
+    assert_true(price->parameter_gather_s > 0);
+}
+
+static double searched_s(struct arena *arena, const int groups[2][2], int *gradients)
+{
+    struct err err = {0};
+    struct search_request request = {
+        .model = model_load(arena, "llama-2-7b", NULL, NULL, &err),
+        .cluster = cluster_load(arena, "dgx-h100-x2", &err),
+        .stack = stack_load(arena, "meshwright", &err),
+        .fabrics = fabrics_load(arena, &err),
+        .workload = {.seq_len = 4096, .global_batch = 64, .precision = PRECISION_BF16},
+        .pins = pins_none(),
+        .top = 1,
+    };
+    assert_string_equal(err.text, "");
+    static const enum choice CHOICES[] = {CHOICE_ZERO_GRADIENTS, CHOICE_ZERO_PARAMETERS};
+    pins_set(&request.pins, CHOICE_DP, 16, 16);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_ZERO, 3, 3);
+    pins_set(&request.pins, CHOICE_ZERO_GROUP, 0, 0);
+    for (int i = 0; i < 2; i++)
+        pins_set(&request.pins, CHOICES[i], groups[i][0], groups[i][1]);
+    struct search_result result = {0};
+    assert_true(search_plans(arena, &request, &result, &err));
+    if (result.best_count == 0) return INFINITY;
+    *gradients = result.best[0].parallel.zero_gradients;
+    return result.best[0].closed_form_s;
+}
+
+// Against every pair of groups asked by itself.
+static void a_range_of_groups_finds_the_best_of_its_values(void **state)
+{
+    int gradients = 0, other;
+    double found_s = searched_s(*state, (const int[2][2]){{1, 16}, {1, 16}}, &gradients);
+    double best_s = INFINITY, one_s = searched_s(*state, (const int[2][2]){{0, 0}, {0, 0}}, &other);
+    for (int g = 1; g <= 16; g *= 2) {
+        for (int p = 1; p <= g; p *= 2) {
+            double s = searched_s(*state, (const int[2][2]){{g, g}, {p, p}}, &other);
+            best_s = fmin(best_s, s);
+        }
+    }
+    assert_true(isfinite(best_s) && found_s == best_s && found_s <= one_s && gradients > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +278,9 @@ int main(void)
         cmocka_unit_test(whole_gradients_are_scattered_once_a_step),
         cmocka_unit_test(one_micro_batch_has_nothing_to_add_up),
         cmocka_unit_test(a_group_of_whole_nodes_is_chosen_unasked),
+        cmocka_unit_test(who_stores_little_stores_part_of_what_it_stores_more_of),
+        cmocka_unit_test(states_over_all_nodes_cost_one_exchange_between_them_a_step),
+        cmocka_unit_test(a_range_of_groups_finds_the_best_of_its_values),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
