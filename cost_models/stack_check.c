@@ -58,23 +58,14 @@ static const char *refuse_schedule(const struct stack *stack, const struct paral
                    schedule_name(parallel->schedule));
 }
 
-// Others share out parameters and gradients alike, and states among all, if those not alike.
 static const char *refuse_zero_parts(const struct stack *stack, const struct parallel *parallel,
                                      struct arena *arena)
 {
     bool has_parts = parallel->zero_gradients > 0 || parallel->zero_parameters > 0;
-    bool is_hybrid =
-        parallel->zero == 3 && parallel->zero_group == 0 && parallel->zero_parameters == 0;
     if (!has_parts || stack_is_executed(stack)) return NULL;
-    if (!stack_flag_of(stack, "zero-gradients"))
-        return refusal(arena,
-                       "stack %s shards parameters, gradients and states over one group; "
-                       "meshwright runs groups of their own (--zero-gradients, --zero-parameters)",
-                       stack->name);
-    if (is_hybrid) return NULL;
     return refusal(arena,
-                   "stack %s has --zero-gradients at --zero 3 alone, for parameters too, and states "
-                   "over all of dp; meshwright runs other groups",
+                   "stack %s shards parameters, gradients and states over one group; meshwright "
+                   "runs groups of their own (--zero-gradients, --zero-parameters)",
                    stack->name);
 }
 

@@ -12,10 +12,9 @@ static const struct json_field FLAG_FIELDS[] = {
 
 // What is set beside abilities: a file may say how, and need not.
 static const char *const SETTINGS[] = {
-    "micro-batch", "pipeline-micro-batch", "global-batch",     "seq-len",
-    "vpp",         "zero-group",           "zero-gradients",   "zero-parameters",
-    "in-flight",   "recompute-layers",     "stages",           "precision=fp32",
-    "precision=fp16", "precision=bf16"};
+    "micro-batch", "pipeline-micro-batch", "global-batch",    "seq-len",       "vpp",
+    "zero-group",  "zero-gradients",       "zero-parameters", "in-flight",     "recompute-layers",
+    "stages",      "precision=fp32",       "precision=fp16",  "precision=bf16"};
 
 static bool is_among(const char *const *names, int count, const char *name)
 {

@@ -12,11 +12,25 @@
 // taken apart here.
 
 // Choices that facts have in the words of a plan.
-static const enum choice PLAIN[] = {
-    CHOICE_TP,           CHOICE_CP,         CHOICE_CP_KIND,  CHOICE_PP,        CHOICE_EP,
-    CHOICE_ETP,          CHOICE_DP,         CHOICE_SP,       CHOICE_VPP,       CHOICE_MICRO_BATCH,
-    CHOICE_ZERO,         CHOICE_ZERO_GROUP, CHOICE_ZERO_GRADIENTS, CHOICE_ZERO_PARAMETERS, CHOICE_SCHEDULE, CHOICE_IN_FLIGHT, CHOICE_ATTENTION,
-    CHOICE_BUCKET_BYTES, CHOICE_LORA};
+static const enum choice PLAIN[] = {CHOICE_TP,
+                                    CHOICE_CP,
+                                    CHOICE_CP_KIND,
+                                    CHOICE_PP,
+                                    CHOICE_EP,
+                                    CHOICE_ETP,
+                                    CHOICE_DP,
+                                    CHOICE_SP,
+                                    CHOICE_VPP,
+                                    CHOICE_MICRO_BATCH,
+                                    CHOICE_ZERO,
+                                    CHOICE_ZERO_GROUP,
+                                    CHOICE_ZERO_GRADIENTS,
+                                    CHOICE_ZERO_PARAMETERS,
+                                    CHOICE_SCHEDULE,
+                                    CHOICE_IN_FLIGHT,
+                                    CHOICE_ATTENTION,
+                                    CHOICE_BUCKET_BYTES,
+                                    CHOICE_LORA};
 enum { PLAIN_COUNT = sizeof PLAIN / sizeof *PLAIN, OVERLAP_BITS = 6 };
 
 // The orders that have names of their own; of axes of one rank nothing is told.

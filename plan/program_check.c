@@ -6,12 +6,12 @@
 #include "plan/scan_check.h"
 #include "plan/stage_meshes.h"
 #include "plan/video_check.h"
+#include "plan/zero_check.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-// Legality of degrees. What must divide is a predicate of one number, so that the nearest values
-// that work are found by asking it.
+// Legality of degrees. What must divide is a predicate of a number, which finds the nearest.
 
 struct question {
     const struct graph *graph;
@@ -145,23 +145,6 @@ static bool zero_group_works(const struct question *question, int64_t group)
     return group % cp == 0 && dp % (group / cp) == 0;
 }
 
-// Each a part of the shard group of what is stored in more parts.
-static bool is_inside(const struct question *question, int64_t group, enum stored stored)
-{
-    int outer = mesh_shard_ranks(question->parallel, stored + 1);
-    return group % degree(question, AXIS_CP) == 0 && outer % group == 0;
-}
-
-static bool zero_gradients_work(const struct question *question, int64_t group)
-{
-    return is_inside(question, group, STORED_GRADIENTS);
-}
-
-static bool zero_parameters_work(const struct question *question, int64_t group)
-{
-    return is_inside(question, group, STORED_WEIGHTS);
-}
-
 static bool check_range(const char *option, int64_t value, int64_t least, int64_t most,
                         struct err *err)
 {
@@ -186,8 +169,6 @@ static bool check_ranges(const struct parallel *parallel, struct err *err)
            check_range("--micro-batch", parallel->micro_batch, 1, DEGREE_MAX, err) &&
            check_range("--zero", parallel->zero, 0, 3, err) &&
            check_range("--zero-group", parallel->zero_group, 0, INT32_MAX, err) &&
-           check_range("--zero-gradients", parallel->zero_gradients, 0, INT32_MAX, err) &&
-           check_range("--zero-parameters", parallel->zero_parameters, 0, INT32_MAX, err) &&
            check_range("--recompute-layers", parallel->recompute_layers, -1, INT32_MAX, err);
 }
 
@@ -462,38 +443,12 @@ static bool check_batch(const struct question *question, struct err *err)
                    nearest(text, question, micro_batch_works, micro_batch, batch / dp));
 }
 
-static bool check_zero_part(const struct question *question, enum stored stored, struct err *err)
-{
-    static const struct {
-        const char *option, *outer;
-        int least_zero;
-        bool (*works)(const struct question *question, int64_t group);
-    } PARTS[] = {
-        [STORED_WEIGHTS] = {"--zero-parameters", "gradients", 3, zero_parameters_work},
-        [STORED_GRADIENTS] = {"--zero-gradients", "optimizer states", 2, zero_gradients_work},
-    };
-    const struct parallel *parallel = question->parallel;
-    int group =
-        stored == STORED_WEIGHTS ? parallel->zero_parameters : parallel->zero_gradients;
-    if (group == 0) return true;
-    const char *option = PARTS[stored].option;
-    if (parallel->zero < PARTS[stored].least_zero)
-        return err_set(err, ERR_USAGE, "%s %d: --zero %d does not shard them; --zero %d does",
-                       option, group, parallel->zero, PARTS[stored].least_zero);
-    if (PARTS[stored].works(question, group)) return true;
-    int outer = mesh_shard_ranks(parallel, stored + 1);
-    char text[NEAREST_BYTES];
-    return err_set(err, ERR_USAGE,
-                   "%s %d: the %d ranks that share out %s cannot be split into groups of %d; %s",
-                   option, group, outer, PARTS[stored].outer, group,
-                   nearest(text, question, PARTS[stored].works, group, outer));
-}
-
 static bool check_zero_group(const struct question *question, struct err *err)
 {
     int group = question->parallel->zero_group;
+    bool works = group == 0 || zero_group_works(question, group);
+    if (works) return zero_check_parts(question->parallel, err);
     int cp = degree(question, AXIS_CP), dp = degree(question, AXIS_DP);
-    if (group == 0 || zero_group_works(question, group)) return true;
     char text[NEAREST_BYTES];
     return err_set(
         err, ERR_USAGE, "--zero-group %d: dp %d times cp %d cannot be split into groups of %d; %s",
@@ -538,8 +493,6 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
     return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
            scan_check_cp(graph, parallel, err) && check_ulysses(&question, err) &&
            check_batch(&question, err) && check_zero_group(&question, err) &&
-           check_zero_part(&question, STORED_GRADIENTS, err) &&
-           check_zero_part(&question, STORED_WEIGHTS, err) &&
            check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
            check_schedule(&question, err) && stage_meshes_check(graph, workload, parallel, err) &&
            layout_rules_check(graph, workload, parallel, err) &&

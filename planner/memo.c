@@ -18,8 +18,7 @@ struct axis_key {
 static struct axis_key axis_key(const struct mesh_axis *axis)
 {
     return (struct axis_key){axis->size,          axis->stride,          (uint8_t)axis->parent,
-                             (uint8_t)axis->part, (uint8_t)axis->expert,
-                             (uint8_t)axis->shards};
+                             (uint8_t)axis->part, (uint8_t)axis->expert, (uint8_t)axis->shards};
 }
 
 // Everything that lowering depends on but what one search has one of: precision, sequence length,

@@ -2,6 +2,7 @@
 
 #include "plan/layout/spatial.h"
 #include "plan/program.h"
+#include "planner/placement.h"
 
 #include <assert.h>
 #include <string.h>
@@ -27,19 +28,10 @@ static const enum axis ORDERS[][SEARCHED_AXES] = {
     {AXIS_DP, AXIS_TP, AXIS_CP, AXIS_PP},
     {AXIS_PP, AXIS_TP, AXIS_CP, AXIS_DP},
 };
-enum {
-    ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS,
-    DIVISOR_MAX = 512,
-    SHAPE_COUNT = AXIS_COUNT + 1 + 2 * STORED_COUNT
-};
+enum { ORDER_KINDS = sizeof ORDERS / sizeof *ORDERS, DIVISOR_MAX = 512 };
 // Experts take their ranks from the innermost axes; the orders that do not begin with tp would put
 // them beside it.
 enum { ORDER_KINDS_OF_EXPERTS = 2 };
-
-// The links that the communicators of a mesh have.
-struct placement {
-    struct group_shape shapes[SHAPE_COUNT];
-};
 
 // What is being filled; the arrays grow by doubling.
 struct build {
@@ -127,47 +119,11 @@ static struct parallel mesh_parallel(const struct build *build, const struct spa
 static bool place(const struct build *build, const struct space_mesh *mesh,
                   struct placement *placement)
 {
-    const struct cluster *cluster = build->space->request->cluster;
     struct parallel parallel = mesh_parallel(build, mesh);
     int64_t kv_heads = build->graph->kv_head_count;
     if (!mesh_folds(&parallel, kv_heads)) return false;
     struct mesh laid = mesh_make(&parallel, kv_heads);
-    unsigned axes[SHAPE_COUNT];
-    for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        axes[axis] = mesh_axes_of(&laid, (enum axis)axis);
-    }
-    axes[AXIS_COUNT] = axes[AXIS_DP] | axes[AXIS_CP];
-    for (int i = 0; i < STORED_COUNT; i++) {
-        enum stored stored = (enum stored)i;
-        axes[AXIS_COUNT + 1 + i] = mesh_shard_axes(&laid, &parallel, PARAMETER_DENSE, stored);
-        axes[AXIS_COUNT + 1 + STORED_COUNT + i] =
-            mesh_shard_axes(&laid, &parallel, PARAMETER_EXPERT, stored);
-    }
-    for (int i = 0; i < SHAPE_COUNT; i++) {
-        placement->shapes[i] = mesh_group(&laid, cluster, axes[i]);
-    }
-    return true;
-}
-
-static bool group_shape_equal(const struct group_shape *a, const struct group_shape *b)
-{
-    return a->rank_count == b->rank_count && a->node_count == b->node_count &&
-           a->ranks_per_node == b->ranks_per_node &&
-           a->ranks_per_node_least == b->ranks_per_node_least && a->intra == b->intra &&
-           a->network == b->network &&
-           a->network_bytes_per_s_per_rank == b->network_bytes_per_s_per_rank &&
-           a->crossing_bytes_per_s == b->crossing_bytes_per_s &&
-           a->crossing_ratio == b->crossing_ratio && a->load.ring == b->load.ring &&
-           a->load.all_to_all == b->load.all_to_all && a->load.send == b->load.send &&
-           a->torus.links == b->torus.links && a->torus.share == b->torus.share &&
-           a->torus.load == b->torus.load && a->torus.steps == b->torus.steps;
-}
-
-static bool placement_equal(const struct placement *a, const struct placement *b)
-{
-    for (int i = 0; i < SHAPE_COUNT; i++) {
-        if (!group_shape_equal(&a->shapes[i], &b->shapes[i])) return false;
-    }
+    *placement = placement_of(&laid, &parallel, build->space->request->cluster);
     return true;
 }
 

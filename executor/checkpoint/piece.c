@@ -42,7 +42,8 @@ static struct stretch both(struct stretch a, struct stretch b)
     return common;
 }
 
-static struct stretch part_of(const struct script *script, unsigned axes, int64_t elements, int rank)
+static struct stretch part_of(const struct script *script, unsigned axes, int64_t elements,
+                              int rank)
 {
     struct slice part = shard_slice(&script->program->mesh, axes, elements, rank);
     return (struct stretch){part.first, part.first + part.count};

@@ -36,8 +36,8 @@ struct transport {
     bool only_meets;  // has close, group, host_gather, send, receive, progress and abort alone,
                       // and is slow
     void (*close)(struct communicator *communicator);
-    // Each rank once, this one among them; all members give one order. Every rank of it makes its groups in one order.
-    // `purpose` keeps groups of equal ranks apart ("tp", "dp-expert").
+    // Each rank once, this one among them; all members give one order. Every rank of it makes its
+    // groups in one order. `purpose` keeps groups of equal ranks apart ("tp", "dp-expert").
     const char *(*group)(struct communicator *communicator, const int *ranks, int count,
                          const char *purpose, struct group **group);
     const char *(*all_reduce)(struct group *group, enum stream stream, enum element element,

@@ -317,11 +317,13 @@ static bool gather_units(struct engine *engine, int task)
     char *to = engine_address(engine, of, &of->outputs[0]);
     for (int u = of->unit; u < of->unit + of->unit_count; u++) {
         const struct script_unit *unit = &engine->script->units[u];
-        struct member_group *group = engine_shard_group(engine, unit->storage.weight_axes, "gather");
+        struct member_group *group =
+            engine_shard_group(engine, unit->storage.weight_axes, "gather");
         if (!group) return false;
         const char *from = state->weights + state->weight_at[u] * engine->compute_bytes;
-        const char *fault = engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
-                                                          from, to, state_counts(engine, unit->elements, group));
+        const char *fault =
+            engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE, from, to,
+                                          state_counts(engine, unit->elements, group));
         if (!engine_ok(engine, task, fault)) return false;
         measure_bytes(engine, task, unit->elements * engine->compute_bytes);
         traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, unit->elements * engine->compute_bytes);
@@ -361,7 +363,8 @@ static bool scatter_units(struct engine *engine, int task)
     if (!join_waiting(engine, task, room)) return false;
     for (int u = of->unit; u < of->unit + of->unit_count; u++) {
         const struct script_unit *unit = &engine->script->units[u];
-        struct member_group *group = engine_shard_group(engine, unit->storage.gradient_axes, "scatter");
+        struct member_group *group =
+            engine_shard_group(engine, unit->storage.gradient_axes, "scatter");
         if (!group) return false;
         int64_t *counts = state_counts(engine, unit->elements, group);
         bool adds = of->outputs[u - of->unit].adds;

@@ -66,7 +66,8 @@ int64_t *state_counts(struct engine *engine, int64_t elements, const struct memb
 {
     int64_t *counts = ARENA_NEW(engine->scratch, int64_t, group->count);
     for (int j = 0; j < group->count; j++)
-        counts[j] = shard_slice(&engine->program->mesh, group->axes, elements, group->ranks[j]).count;
+        counts[j] =
+            shard_slice(&engine->program->mesh, group->axes, elements, group->ranks[j]).count;
     return counts;
 }
 

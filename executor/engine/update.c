@@ -51,9 +51,9 @@ static bool scatter(struct engine *engine, int task, unsigned axes, struct part 
     if (!group) return false;
     struct part own = state_shard(engine, axes, all->count);
     char *sum = engine_staging(engine, of->stream, 0);
-    const char *fault = engine->transport->reduce_scatter(
-        group->group, of->stream, ELEMENT_FP32, gradient_at(engine, all->first), sum,
-        state_counts(engine, all->count, group));
+    const char *fault = engine->transport->reduce_scatter(group->group, of->stream, ELEMENT_FP32,
+                                                          gradient_at(engine, all->first), sum,
+                                                          state_counts(engine, all->count, group));
     if (!engine_ok(engine, task, fault)) return false;
     measure_bytes(engine, task, all->count * engine->real_bytes);
     traffic_ring(engine, group, COLLECTIVE_REDUCE_SCATTER, all->count * engine->real_bytes);
@@ -384,16 +384,15 @@ static bool gather(struct engine *engine, int task)
     struct member_group *group = engine_shard_group(engine, axes, "gather");
     if (!group) return false;
     char *all = engine->state.weights + engine->state.weight_at[of->unit] * engine->compute_bytes;
-    int64_t elements = is_flat ? bucket->elements
-                               : state_unit_part(engine, of->unit, STATE_WEIGHTS).count;
+    int64_t elements =
+        is_flat ? bucket->elements : state_unit_part(engine, of->unit, STATE_WEIGHTS).count;
     struct part own = state_shard(engine, axes, elements);
     measure_bytes(engine, task, elements * engine->compute_bytes);
     traffic_ring(engine, group, COLLECTIVE_ALL_GATHER, elements * engine->compute_bytes);
-    return engine_ok(
-        engine, task,
-        engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
-                                      all + own.first * engine->compute_bytes, all,
-                                      state_counts(engine, elements, group)));
+    return engine_ok(engine, task,
+                     engine->transport->all_gather(group->group, of->stream, ELEMENT_COMPUTE,
+                                                   all + own.first * engine->compute_bytes, all,
+                                                   state_counts(engine, elements, group)));
 }
 
 bool update_run(struct engine *engine, int task)

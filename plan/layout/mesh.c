@@ -5,7 +5,8 @@
 enum { PART_MAX = 6 };
 
 static const char *const PART_NAMES[AXIS_COUNT][PART_MAX] = {
-#define AXIS(id, name, ...) [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3", name ".4", name ".5"},
+#define AXIS(id, name, ...) \
+    [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3", name ".4", name ".5"},
 #include "plan/axes.inc"
 };
 
@@ -80,8 +81,7 @@ static struct factors factors_of(const struct parallel *parallel, enum axis axis
     int64_t left = kv_head_count;
     if (axis == AXIS_CP) left /= gcd(head_ranks(parallel), kv_head_count);
     int split = (int)gcd(degree, left), rest = degree / split;
-    return axis == AXIS_TP ? (struct factors){rest, split}
-                           : (struct factors){split, rest};
+    return axis == AXIS_TP ? (struct factors){rest, split} : (struct factors){split, rest};
 }
 
 enum { TP_CUT_MAX = 16 };
@@ -115,8 +115,10 @@ static bool add_line(struct mesh *mesh, const struct parallel *parallel, const s
     }
     for (int i = 1; i < count; i++) {
         if (ends[i] % ends[i - 1] != 0) return false;
-        struct mesh_axis piece = {
-            .parent = AXIS_TP, .size = ends[i] / ends[i - 1], .shards = SHARDS_ALL, .is_lent = true};
+        struct mesh_axis piece = {.parent = AXIS_TP,
+                                  .size = ends[i] / ends[i - 1],
+                                  .shards = SHARDS_ALL,
+                                  .is_lent = true};
         if (!add_pieces(mesh, cuts, piece, stage_ranks)) return false;
     }
     return true;
@@ -346,8 +348,7 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
     for (int i = 0; i < mesh->axis_count; i++) {
         if (!(mesh->axes[i].shards >> stored & 1)) axes &= ~(1u << i);
     }
-    assert(parameter_kind_is_expert(kind) || parallel->zero == 0 ||
-           parallel_has_meshes(parallel) ||
+    assert(parameter_kind_is_expert(kind) || parallel->zero == 0 || parallel_has_meshes(parallel) ||
            mesh_size(mesh, axes) == mesh_shard_ranks(parallel, stored));
     (void)parallel;
     return axes;

@@ -6,10 +6,10 @@
 // layouts use the finer ones: tp = 16 over 8 kv heads becomes tp.0 = 8 (splits kv_head) and
 // tp.1 = 2 (whole for k and v, so that their weight gradient is partial over it). tp.1 is the inner
 // one, so that the ranks that share a kv head are neighbours. ZeRO shard groups smaller than dp cut
-// it: the smallest of them is dp.0, and outside of the largest are its replicas. Under Ulysses cp becomes cp.0, which
-// splits the kv heads that tp leaves, and cp.1, over which k and v are whole. pp is an axis of the
-// mesh too, but no layout uses it: stages are programs of their own. As a grid (plan/layout/grid.h)
-// tp is ty innermost, which splits the kv heads, then tz and tx.
+// it: the smallest of them is dp.0, and outside of the largest are its replicas. Under Ulysses cp
+// becomes cp.0, which splits the kv heads that tp leaves, and cp.1, over which k and v are whole.
+// pp is an axis of the mesh too, but no layout uses it: stages are programs of their own. As a grid
+// (plan/layout/grid.h) tp is ty innermost, which splits the kv heads, then tz and tx.
 //
 // Where stages have meshes of their own (struct parallel, stage_tp) tp is cut at the ranks that
 // each of them gives it. All stages then have the same finer axes; the outer ones of tp are of dp

@@ -102,11 +102,10 @@ static int reduce_exchanges(const struct script *script, const struct script_tas
     unsigned shard = storage_scatter_axes(&bucket->storage, bucket->reduce_axes);
     int count = 0;
     if (shard) {
-        exchanges[count++] = (struct script_exchange){
-            .collective = COLLECTIVE_REDUCE_SCATTER,
-                                                        .axes = shard,
-                                                        .elements =
-                                                            bucket_part(script, bucket, kept)};
+        exchanges[count++] =
+            (struct script_exchange){.collective = COLLECTIVE_REDUCE_SCATTER,
+                                     .axes = shard,
+                                     .elements = bucket_part(script, bucket, kept)};
         kept |= shard;
     }
     if (bucket->reduce_axes & ~shard) {

@@ -223,10 +223,10 @@ static const char *flag_text(struct arena *arena, const char *ability)
 // Its flags are those of `meshwright plan`.
 static void fill_flags(struct arena *arena, const struct answers *answers, struct stack *stack)
 {
-    static const char *const SETTINGS[] = {"vpp",       "micro-batch", "global-batch",
-                                           "seq-len",   "zero-group",  "zero-gradients",
-                                           "zero-parameters", "recompute-layers",
-                                           "in-flight", "stages"};
+    static const char *const SETTINGS[] = {
+        "vpp",        "micro-batch",    "global-batch",    "seq-len",
+        "zero-group", "zero-gradients", "zero-parameters", "recompute-layers",
+        "in-flight",  "stages"};
     enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
     int count = 0;
     const char **abilities = stack_abilities(arena, stack, &count);

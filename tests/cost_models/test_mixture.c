@@ -455,8 +455,8 @@ static void experts_reduce_their_gradients_over_their_own_ranks(void **state)
     double experts = 32 * 3.0 * 4096 * 14336;
     double others = (double)graph_parameter_count(of.graph) - 8 * experts;
     struct group_shape all = mesh_group(mesh, of.cluster, mesh_axes_of(mesh, AXIS_DP));
-    struct group_shape own =
-        mesh_group(mesh, of.cluster, mesh_shard_axes(mesh, &of.parallel, PARAMETER_EXPERT, STORED_STATES));
+    struct group_shape own = mesh_group(
+        mesh, of.cluster, mesh_shard_axes(mesh, &of.parallel, PARAMETER_EXPERT, STORED_STATES));
     assert_int_equal(all.rank_count, 128);
     assert_int_equal(own.rank_count, 16);
     enum collective scatter = COLLECTIVE_REDUCE_SCATTER, gather = COLLECTIVE_ALL_GATHER;

@@ -1,10 +1,11 @@
-#include "tests/support/run_draw.h"
 #include "tests/support/run_case.h"
+#include "tests/support/run_draw.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_models.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Parameters, gradients and states over shard groups of their own: one rank's training to 1e-12,
 // with as many tasks and bytes as the plan has, and the memory that it has planned.
@@ -21,7 +22,7 @@ static int divisor(struct draw *draw, int of, int unit)
 }
 
 // As drawn, but for degrees that leave ranks to shard over and the groups.
-static void add_shards(struct draw *draw, struct parallel *parallel)
+static void add_shards(struct draw *draw, bool has_experts, struct parallel *parallel)
 {
     static const int DEGREES[][4] = {{8, 1, 1, 1}, {4, 2, 1, 1}, {4, 1, 2, 1}, {4, 1, 1, 2},
                                      {4, 1, 1, 1}, {2, 2, 2, 1}, {8, 1, 1, 1}};
@@ -32,6 +33,7 @@ static void add_shards(struct draw *draw, struct parallel *parallel)
     parallel->degree[AXIS_CP] = degrees[1];
     parallel->degree[AXIS_TP] = degrees[2];
     parallel->degree[AXIS_PP] = degrees[3];
+    if (has_experts) parallel->degree[AXIS_EP] = 1 << draw_int(draw, 0, 2);
     parallel->stage_layers_count = 0;
     parallel->stage_layers = NULL;
     parallel->offload = (struct offload){0};
@@ -76,7 +78,8 @@ static void unlike_groups_compute_what_one_rank_does(void **state)
         int model;
         struct draw seed = draw;
         struct run_case of = run_draw(&draw, &scratch, &model);
-        add_shards(&draw, &of.parallel);
+        bool has_experts = strstr(run_draw_config(model), "experts") != NULL;
+        add_shards(&draw, has_experts, &of.parallel);
         struct err why = {0};
         struct run_outcome *found = run_case_run(&scratch, &of, &why);
         if (!found) {

@@ -117,7 +117,8 @@ static void axes_are_cut_where_the_mesh_of_experts_has_boundaries(void **state)
     assert_int_equal(mesh_size(&mesh, mesh_axes_of(&mesh, AXIS_ETP)), 2);
     unsigned shared = mesh_shard_axes(&mesh, &parallel, PARAMETER_EXPERT, STORED_STATES);
     assert_int_equal(shared, 1u << find_axis(&mesh, "dp.1"));
-    assert_int_equal(mesh_size(&mesh, mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE, STORED_STATES)), 8);
+    assert_int_equal(
+        mesh_size(&mesh, mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE, STORED_STATES)), 8);
 }
 
 static bool folds(int tp, int cp, int dp, int ep, int etp, bool sp)
@@ -159,7 +160,8 @@ static void a_zero_group_is_the_inner_part_of_dp_with_all_of_cp(void **state)
 
     parallel.zero_group = 0;
     mesh = mesh_make(&parallel, 0);
-    assert_int_equal(mesh_size(&mesh, mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE, STORED_STATES)), 16);
+    assert_int_equal(
+        mesh_size(&mesh, mesh_shard_axes(&mesh, &parallel, PARAMETER_DENSE, STORED_STATES)), 16);
 }
 
 static void a_group_within_a_node_stays_on_its_fabric(void **state)

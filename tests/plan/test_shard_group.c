@@ -159,8 +159,8 @@ static void who_stores_little_stores_part_of_what_it_stores_more_of(void **state
 {
     (void)state;
     static const struct slice PARTS[STORED_COUNT][8] = {
-        [STORED_WEIGHTS] = {{0, 13}, {13, 12}, {0, 13}, {13, 12},
-                            {0, 13}, {13, 12}, {0, 13}, {13, 12}},
+        [STORED_WEIGHTS] =
+            {{0, 13}, {13, 12}, {0, 13}, {13, 12}, {0, 13}, {13, 12}, {0, 13}, {13, 12}},
         [STORED_GRADIENTS] = {{0, 7}, {13, 6}, {7, 6}, {19, 6}, {0, 7}, {13, 6}, {7, 6}, {19, 6}},
         [STORED_STATES] = {{0, 4}, {13, 3}, {7, 3}, {19, 3}, {4, 3}, {16, 3}, {10, 3}, {22, 3}},
     };
@@ -212,7 +212,8 @@ static void states_over_all_nodes_cost_one_exchange_between_them_a_step(void **s
     assert_true(fabs((double)memory.weights_bytes / (double)whole.weights_bytes / 16 - 1) < 1e-3);
     const struct mesh *mesh = &of.program->mesh;
     unsigned shards = mesh_shard_axes(mesh, &of.parallel, PARAMETER_DENSE, STORED_WEIGHTS);
-    struct group_shape between = mesh_group(mesh, of.cluster, mesh_axes_of(mesh, AXIS_DP) & ~shards);
+    struct group_shape between =
+        mesh_group(mesh, of.cluster, mesh_axes_of(mesh, AXIS_DP) & ~shards);
     assert_int_equal(between.rank_count, 16);
     int blocks = of.graph->layer_count + 2;
     double bytes = elements / 8 / blocks * stack_reduce_bytes(of.stack, precision);

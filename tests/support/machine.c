@@ -444,7 +444,8 @@ static void check_gradients(struct machine_case *m, const struct parallel *paral
         if (is_frozen) continue;
         int buffer = gradient_buffer(m, gradients->of_parameter[parameter->tensor]);
         bool is_sharded = parallel->zero >= 2;
-        unsigned sharded = is_sharded ? mesh_shard_axes(m->mesh, parallel, parameter->kind, STORED_GRADIENTS) : 0;
+        unsigned sharded =
+            is_sharded ? mesh_shard_axes(m->mesh, parallel, parameter->kind, STORED_GRADIENTS) : 0;
         for (int a = 0; a < m->mesh->axis_count; a++) {
             if (parameter->layout.of[a] > 0) sharded &= ~(1u << a);
         }
