@@ -176,14 +176,6 @@ static const char *groups(struct arena *arena, const struct facts *facts, const 
 }
 const struct exchange_form GROUPS_FORM = {groups, groups};
 
-static const char *groups_of_all(struct arena *arena, const struct facts *facts, const char *value)
-{
-    bool is_whole = facts_is_neutral(facts, "zero_group") &&
-                    facts_is_neutral(facts, "zero_parameters") && facts_is(facts, "zero", "3");
-    return is_whole ? groups(arena, facts, value) : NULL;
-}
-const struct exchange_form STATES_FURTHER_FORM = {groups_of_all, groups};
-
 static const struct {
     const char *ours, *theirs;
 } CLASSES[] = {{"attention", "core_attn"}, {"norm", "layernorm"},

@@ -4,21 +4,19 @@
 // How programs write what a plan says otherwise; each takes and gives
 // what its name says, as struct exchange_form tells.
 
-extern const struct exchange_form WORLD_FORM;           // data parallel size by the launcher's GPUs
-extern const struct exchange_form LAYOUT_FORM;          // uneven pieces: "Et*19|t*21|t*20L"
-extern const struct exchange_form LAYOUT_VPP_FORM;      // the chunks of a stage of such a layout
-extern const struct exchange_form EVEN_FORM;            // even pieces, which nobody writes
-extern const struct exchange_form EVEN_VPP_FORM;        // layers of a chunk of even pieces
-extern const struct exchange_form STATES_FURTHER_FORM;  // the same of parameters and gradients at
-                                                        // stage 3, whose states all ranks share out
-extern const struct exchange_form GROUPS_FORM;          // a shard group's ranks as number of groups
-extern const struct exchange_form CLASSES_FORM;         // "norm,mlp" as "layernorm mlp"
-extern const struct exchange_form BUCKET_FORM;          // bytes as elements of 4 bytes
-extern const struct exchange_form ONE_CHUNK_FORM;       // stays itself where a stage has one chunk
-extern const struct exchange_form MORE_CHUNKS_FORM;     // and where it has several
-extern const struct exchange_form NEIGHBOURS_FORM;      // and where the next is not the one before
-extern const struct exchange_form UNREAD_FORM;          // neither written nor read: names an option
-extern const struct exchange_form READ_FORM;            // read as it is, never written
+extern const struct exchange_form WORLD_FORM;        // data parallel size by the launcher's GPUs
+extern const struct exchange_form LAYOUT_FORM;       // uneven pieces: "Et*19|t*21|t*20L"
+extern const struct exchange_form LAYOUT_VPP_FORM;   // the chunks of a stage of such a layout
+extern const struct exchange_form EVEN_FORM;         // even pieces, which nobody writes
+extern const struct exchange_form EVEN_VPP_FORM;     // layers of a chunk of even pieces
+extern const struct exchange_form GROUPS_FORM;       // a shard group's ranks as number of groups
+extern const struct exchange_form CLASSES_FORM;      // "norm,mlp" as "layernorm mlp"
+extern const struct exchange_form BUCKET_FORM;       // bytes as elements of 4 bytes
+extern const struct exchange_form ONE_CHUNK_FORM;    // stays itself where a stage has one chunk
+extern const struct exchange_form MORE_CHUNKS_FORM;  // and where it has several
+extern const struct exchange_form NEIGHBOURS_FORM;   // and where the next is not the one before
+extern const struct exchange_form UNREAD_FORM;       // neither written nor read: names an option
+extern const struct exchange_form READ_FORM;         // read as it is, never written
 extern const struct exchange_form WHOLE_FORM;        // where tp and cp are one, else it cannot be
 extern const struct exchange_form QUERIES_FORM;      // fewer groups of queries than heads
 extern const struct exchange_form ALL_QUERIES_FORM;  // as many
