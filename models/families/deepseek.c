@@ -364,6 +364,7 @@ static const void *read_glm4_moe_lite(struct family_reader *reader)
     struct decoder decoder =
         read_decoder(reader, "glm4_moe_lite", &record, "num_nextn_predict_layers");
     decoder.mlp_bias = false;
+    decoder.experts.choice_bias = decoder.experts.count > 0;
     decoder.experts.route =
         record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
     return family_decoder(reader, &decoder);

@@ -130,7 +130,7 @@ static struct decoder read_kin(struct family_reader *reader, const struct kin *k
 
 static const void *read_helium(struct family_reader *reader)
 {
-    const struct kin kin = {"helium", OWN_HEADS, 1e-8, 0, 4096, true};
+    const struct kin kin = {"helium", OWN_HEADS, 1e-8, 1e5, 4096, true};
     struct decoder decoder = read_kin(reader, &kin);
     return family_decoder(reader, &decoder);
 }
@@ -153,7 +153,7 @@ static const void *read_iquestcoder(struct family_reader *reader)
 // EuroBERT: llama that looks both ways; its head is a matrix, with a bias where the mlps have one.
 static const void *read_eurobert(struct family_reader *reader)
 {
-    const struct kin kin = {"eurobert", "num_key_value_heads", 1e-5, 250000, 8192, false};
+    const struct kin kin = {"eurobert", "num_key_value_heads", 1e-5, 0, 8192, false};
     struct decoder decoder = read_kin(reader, &kin);
     decoder.bidirectional = true;
     decoder.head_bias = decoder.mlp_bias;
@@ -170,7 +170,6 @@ static const void *read_jais2(struct family_reader *reader)
                                 .dimensions_or_null = OWN_HEADS,
                                 .optional = "hidden_act layer_norm_eps attention_bias mlp_bias"};
     record.hidden_act = "relu2";
-    record.rope_theta = 500000;
     llama_like_read(reader, &record);
     struct decoder decoder = llama_like_decoder(reader, "jais2", &record);
     decoder.norm = FUNCTION_LAYER_NORM;

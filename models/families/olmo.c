@@ -24,9 +24,10 @@ static const void *read_olmo(struct family_reader *reader)
 // The second and third norm what attention and mlp return, and queries and keys of all heads as one
 // row. `keys`: of experts, or NULL.
 static struct decoder read_later(struct family_reader *reader, const char *model_type,
-                                 struct llama_like *record, struct expert_keys *keys)
+                                 double rms_norm_eps, struct llama_like *record,
+                                 struct expert_keys *keys)
 {
-    record->rms_norm_eps = 1e-5;
+    record->rms_norm_eps = rms_norm_eps;
     llama_like_read(reader, record);
     if (keys) expert_keys_read(reader, keys, record->num_hidden_layers);
     struct decoder decoder = llama_like_decoder(reader, model_type, record);
@@ -40,7 +41,7 @@ static const void *read_olmo2(struct family_reader *reader)
 {
     struct llama_like record = defaults();
     record.optional = "hidden_act rms_norm_eps attention_bias";
-    struct decoder decoder = read_later(reader, "olmo2", &record, NULL);
+    struct decoder decoder = read_later(reader, "olmo2", 1e-5, &record, NULL);
     return family_decoder(reader, &decoder);
 }
 
@@ -52,7 +53,7 @@ static const void *read_olmo3(struct family_reader *reader)
     record.rope_theta = 500000;
     record.dimensions_or_null = "num_key_value_heads sliding_window";
     record.optional = "hidden_act rms_norm_eps attention_bias";
-    struct decoder decoder = read_later(reader, "olmo3", &record, NULL);
+    struct decoder decoder = read_later(reader, "olmo3", 1e-5, &record, NULL);
     if (reader->err->kind) return NULL;
     decoder.window = record.sliding_window;
     decoder.has_window = llama_like_pattern(reader, &record, PATTERN);
@@ -68,7 +69,7 @@ static const void *read_olmoe(struct family_reader *reader)
                                .optional = "norm_topk_prob"};
     record.max_position_embeddings = 4096;
     record.optional = "hidden_act rms_norm_eps attention_bias";
-    struct decoder decoder = read_later(reader, "olmoe", &record, &keys);
+    struct decoder decoder = read_later(reader, "olmoe", 1e-5, &record, &keys);
     decoder.norm_place = NORM_BEFORE;
     expert_keys_everywhere(reader, &keys, record.intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
@@ -85,7 +86,7 @@ static const void *read_flex_olmo(struct family_reader *reader)
     record.max_position_embeddings = 4096;
     record.rope_theta = 500000;
     record.optional = "hidden_act rms_norm_eps attention_bias";
-    struct decoder decoder = read_later(reader, "flex_olmo", &record, &keys);
+    struct decoder decoder = read_later(reader, "flex_olmo", 1e-6, &record, &keys);
     expert_keys_everywhere(reader, &keys, record.intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     return family_decoder(reader, &decoder);
