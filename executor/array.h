@@ -211,7 +211,8 @@ static inline void array_fold_heads(struct kernel_array *array, int outer)
 static inline const char *call_fold_attention(struct kernel_call *call, int first_input)
 {
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
-    if (q->rank == 4 && k->rank == 4 && k->dims[1] == DIM_SEQ) return NULL;
+    bool are_tokens = q->dims[1] == DIM_SEQ && k->dims[1] == DIM_SEQ;
+    if (q->rank == 4 && k->rank == 4 && are_tokens) return NULL;
     if (call->op->causal || call->op->dropout_ratio > 0 || call->documents)
         return "attention over one of several dims is neither masked nor dropped from";
     int outer = k->rank - 3, gradients = first_input == 1 ? 3 : 0;

@@ -31,8 +31,9 @@ double attended_flop(const struct block *block, const struct op *op, int64_t seq
     if (!is_product(op)) return 0;
     const struct tensor *query = &block->tensors[op->inputs[0]];
     int head = tensor_find_dim(query, DIM_HEAD), at = tensor_find_dim(query, DIM_SEQ);
-    assert(head >= 0 && at >= 0);
-    int64_t queries = query->extents[at].size > 0 ? query->extents[at].size : seq;
+    assert(head >= 0);
+    int64_t queries = at < 0 ? 1 : query->extents[at].size;
+    if (queries == 0) queries = seq;
     double width = last_size(block, op->inputs[1]);
     if (op->kind == OP_ATTENTION) width += last_size(block, op->inputs[2]);
     double pairs = op_attended_pairs(op, queries, keys_of(block, op, seq));

@@ -10,17 +10,22 @@
 #include <string.h>
 
 static const char *const DIM_NAMES[DIM_COUNT] = {
-    [DIM_NONE] = "none",       [DIM_BATCH] = "batch",         [DIM_SEQ] = "seq",
-    [DIM_KV_SEQ] = "kv_seq",   [DIM_HIDDEN] = "hidden",       [DIM_HEAD] = "head",
-    [DIM_KV_HEAD] = "kv_head", [DIM_HEAD_DIM] = "head_dim",   [DIM_FFN] = "ffn",
-    [DIM_VOCAB] = "vocab",     [DIM_POSITION] = "position",   [DIM_EXPERT] = "expert",
-    [DIM_GATE] = "gate",       [DIM_VALUE_DIM] = "value_dim", [DIM_CAPACITY] = "capacity",
-    [DIM_HEIGHT] = "height",   [DIM_WIDTH] = "width",         [DIM_DEPTH] = "depth",
-    [DIM_TAP] = "tap",         [DIM_CHANNEL] = "channel",     [DIM_OUT_CHANNEL] = "out_channel",
-    [DIM_TABLE] = "table",     [DIM_RANK] = "rank",           [DIM_ADAPTER] = "adapter",
-    [DIM_FLAT] = "flat",       [DIM_TIME] = "time",           [DIM_TEXT] = "text",
-    [DIM_MSA] = "msa",         [DIM_RES_I] = "residue_i",     [DIM_RES_J] = "residue_j",
-    [DIM_RES_K] = "residue_k", [DIM_STATE] = "state",
+    [DIM_NONE] = "none",         [DIM_BATCH] = "batch",
+    [DIM_SEQ] = "seq",           [DIM_KV_SEQ] = "kv_seq",
+    [DIM_HIDDEN] = "hidden",     [DIM_HEAD] = "head",
+    [DIM_KV_HEAD] = "kv_head",   [DIM_HEAD_DIM] = "head_dim",
+    [DIM_FFN] = "ffn",           [DIM_VOCAB] = "vocab",
+    [DIM_POSITION] = "position", [DIM_EXPERT] = "expert",
+    [DIM_GATE] = "gate",         [DIM_VALUE_DIM] = "value_dim",
+    [DIM_HEIGHT] = "height",     [DIM_WIDTH] = "width",
+    [DIM_DEPTH] = "depth",       [DIM_TAP] = "tap",
+    [DIM_CHANNEL] = "channel",   [DIM_OUT_CHANNEL] = "out_channel",
+    [DIM_TABLE] = "table",       [DIM_RANK] = "rank",
+    [DIM_ADAPTER] = "adapter",   [DIM_FLAT] = "flat",
+    [DIM_TIME] = "time",         [DIM_TEXT] = "text",
+    [DIM_MSA] = "msa",           [DIM_RES_I] = "residue_i",
+    [DIM_RES_J] = "residue_j",   [DIM_RES_K] = "residue_k",
+    [DIM_STATE] = "state",       [DIM_OTHER] = "other",
 };
 
 const char *dim_name(enum dim dim)
@@ -45,8 +50,9 @@ const char *op_class_name(enum op_class class)
 int64_t extent_size(const struct extent *extent, int64_t batch, int64_t seq)
 {
     if (extent->size) return extent->size;
-    assert(extent->dim == DIM_BATCH || extent->dim == DIM_SEQ || extent->dim == DIM_KV_SEQ);
-    return extent->dim == DIM_BATCH ? batch : seq;
+    bool is_sample = extent->dim == DIM_BATCH || extent->dim == DIM_OTHER;
+    assert(is_sample || extent->dim == DIM_SEQ || extent->dim == DIM_KV_SEQ);
+    return is_sample ? batch : seq;
 }
 
 int64_t density_share(double density, int64_t count)
@@ -172,7 +178,7 @@ static struct met met_weights(const struct graph *graph, const struct block *blo
         const struct op *op = &block->ops[o];
         if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
         int at = tensor_find_dim(&block->tensors[op->inputs[0]], DIM_SEQ);
-        int64_t places = at < 0 ? 0 : block->tensors[op->inputs[0]].extents[at].size;
+        int64_t places = at < 0 ? 1 : block->tensors[op->inputs[0]].extents[at].size;
         for (int i = 0; i < op->input_count; i++) {
             const struct tensor *tensor = &block->tensors[op->inputs[i]];
             if (tensor->role != TENSOR_PARAMETER) continue;

@@ -20,7 +20,9 @@
 // places, place_kinds (seq), what the head's sum takes of each place (seq), and labels (batch).
 // Decoders beside an encoder read decoder_token_ids (batch, seq), which are of the same sequence;
 // relative_buckets (seq, kv_seq) are the rows of a table that scores take something from.
-// Names are unique within a block.
+// Towers that are compared read patches in place of pixels where no class token is among them,
+// last_place (seq), pair_ids (batch), which is the sample's index in the micro-batch, and
+// each_sample (batch) and each_other (other), which are ones. Names are unique within a block.
 
 enum dim {
     DIM_NONE,
@@ -37,7 +39,6 @@ enum dim {
     DIM_EXPERT,     // inside experts: the axis that expert parallelism splits
     DIM_GATE,       // the same experts as the router scores them: whole for every token
     DIM_VALUE_DIM,  // width of v and of the attention output where it is not head_dim (MLA)
-    DIM_CAPACITY,
     DIM_HEIGHT,
     DIM_WIDTH,
     DIM_CHANNEL,
@@ -55,6 +56,7 @@ enum dim {
     DIM_RES_J,
     DIM_RES_K,
     DIM_STATE,  // what a scan remembers of each channel
+    DIM_OTHER,  // the samples of the batch again, as others are compared with them
     DIM_COUNT
 };
 
@@ -67,7 +69,7 @@ enum { BLOCK_EDGES = 9 };
 
 struct extent {
     enum dim dim;
-    int64_t size;  // whole size; 0 for batch, seq and kv_seq, which the workload gives
+    int64_t size;  // whole size; 0 for batch, other, seq and kv_seq, which the workload gives
 };
 
 enum tensor_role {
@@ -128,7 +130,8 @@ enum op_kind {
     OP_COMBINE,   // rows (batch, seq, expert, hidden), weights -> sum over the chosen experts
     OP_LOSS,      // softmax cross entropy: logits, labels -> loss, log-sum-exp, both
                   // (batch, seq): the mean over tokens is in the seed of the loss gradient. With
-                  // FUNCTION_SQUARED_ERROR: x, target -> mean over the last dim of (x - target)^2
+                  // FUNCTION_SQUARED_ERROR: x, target -> mean over the last dim of (x - target)^2,
+                  // with FUNCTION_SIGMOID each column is asked by itself whether it is the label's
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
     OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores(, d_sink)
     OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink), out, log-sum-exp -> d_q, d_k, d_v(, d_sink)
@@ -283,6 +286,8 @@ struct graph {
     int64_t frames, places;
     bool has_conditions;             // parameters that work on neither
     bool is_protein;                 // nothing but turns (axial) splits them
+    bool contrasts;                  // the loss compares all samples of a step, which are one
+                                     // micro-batch, and is of a sample, not of a token
     int64_t channels;                // numbers of a place that noise is added to
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense

@@ -29,6 +29,19 @@ static const char *parts_left_out(struct arena *arena, const struct json *whole)
     return list;
 }
 
+// Whether the type that stands beside text_config is one that reads all of the config.
+static bool reads_parts(const struct json *object)
+{
+    struct err fault = {0};
+    if (!json_has(object, "model_type")) return false;
+    struct json value = json_get(object, "model_type", &fault);
+    const char *model_type = json_text(&value, &fault);
+    for (int i = 0; MODEL_FAMILIES[i] && model_type; i++)
+        if (strcmp(MODEL_FAMILIES[i]->model_type, model_type) == 0)
+            return MODEL_FAMILIES[i]->build == towers_graph;
+    return false;
+}
+
 static const struct model_family *find_family(struct arena *arena, const struct json *object,
                                               struct err *err)
 {
@@ -78,6 +91,7 @@ static void hold_back(void *context, const char *line)
 static const char *note_of_parts(struct arena *arena, const struct json *whole,
                                  const struct family_reader *reader)
 {
+    if (reads_parts(whole)) return NULL;
     const char *parts = parts_left_out(arena, whole), *path = whole->document->path;
     bool is_nested = whole != reader->object;
     if (!parts && !is_nested) return NULL;
@@ -204,6 +218,7 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
     struct family_ledger ledger = {0};
     struct json text = *object;
     bool is_nested = json_is_object(object) && json_has(object, "text_config"), is_tied = false;
+    is_nested = is_nested && !reads_parts(object);
     if (is_nested) text = json_get(object, "text_config", err);
     const struct model_family *family = find_family(arena, &text, err);
     if (!family) return NULL;

@@ -33,6 +33,7 @@ static bool is_last_dim(const struct tensor *tensor, enum dim dim)
 }
 
 // Bit i = enum dim.
+_Static_assert(DIM_COUNT <= 32, "a set of dims is 32 bits");
 static unsigned dims_of(const struct tensor *tensor)
 {
     unsigned dims = 0;
@@ -126,8 +127,8 @@ static enum split split_rows(const struct block *block, const struct op *op, enu
 
 static enum split split_loss(const struct block *block, const struct op *op, enum dim dim)
 {
-    bool is_squared = op->function == FUNCTION_SQUARED_ERROR;
-    if (is_last_dim(input_of(block, op, 0), dim)) return is_squared ? SPLIT_NO : SPLIT_REDUCED;
+    bool is_softmax = op->function == FUNCTION_NONE;
+    if (is_last_dim(input_of(block, op, 0), dim)) return is_softmax ? SPLIT_REDUCED : SPLIT_NO;
     return has_dim(output_of(block, op, 0), dim) ? SPLIT_FREE : SPLIT_NO;
 }
 
@@ -285,7 +286,7 @@ static unsigned saves_ids(const struct block *block, const struct op *op)
 
 static unsigned saves_loss(const struct block *block, const struct op *op)
 {
-    if (op->function == FUNCTION_SQUARED_ERROR) return saves_inputs(block, op);
+    if (op->function) return saves_inputs(block, op);
     return saves_inputs(block, op) | saves_mask(block, op);
 }
 
@@ -348,7 +349,7 @@ int op_inner_reductions(const struct op *op)
     bool is_layer_norm = op->function == FUNCTION_LAYER_NORM;
     switch (op->kind) {
     case OP_LOSS:
-        return op->function == FUNCTION_SQUARED_ERROR ? 0 : 3;
+        return op->function ? 0 : 3;
     case OP_NORM:
         return is_layer_norm ? 2 : 1;
     case OP_NORM_BACKWARD:

@@ -136,6 +136,8 @@ MUST_CHECK bool program_check_seq_len(const struct graph *graph, const struct wo
 // Adapters beside nothing that the model has would leave nothing to train. ERR_USAGE.
 MUST_CHECK bool program_check_lora(const struct graph *graph, struct adapters lora,
                                    struct err *err);
+// Choices that go with micro-batches of another number for each replica. ERR_USAGE.
+MUST_CHECK bool program_check_replicas(const struct parallel *parallel, struct err *err);
 // What is moved to NVMe needs some, and parameters and gradients the optimizer states beside them;
 // which plans can keep gradients on the host. ERR_USAGE.
 MUST_CHECK bool program_check_gradients(const struct parallel *parallel, struct err *err);

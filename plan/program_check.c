@@ -120,6 +120,7 @@ static bool shares_heads(const struct question *question, int64_t cp)
 static bool cp_divides_seq(const struct question *question, int64_t cp)
 {
     if (!video_cp_divides(question->graph, question->parallel->cp_kind, cp)) return false;
+    if (question->graph->contrasts) return cp == 1;
     return question->workload->seq_len % cp == 0 && places_of(question->graph) % cp == 0;
 }
 
@@ -135,8 +136,10 @@ static bool dp_works(const struct question *question, int64_t dp)
 
 static bool micro_batch_works(const struct question *question, int64_t micro_batch)
 {
+    int64_t batch = question->workload->global_batch, dp = degree(question, AXIS_DP);
+    if (question->graph->contrasts && micro_batch * dp != batch) return false;
     return micro_batch % grid_batch_parts(question->parallel) == 0 &&
-           question->workload->global_batch % (degree(question, AXIS_DP) * micro_batch) == 0;
+           batch % (dp * micro_batch) == 0;
 }
 
 static bool zero_group_works(const struct question *question, int64_t group)
@@ -358,6 +361,10 @@ static bool check_cp(const struct question *question, struct err *err)
     int64_t seq = undivided(question, cp);
     if (!video_check_choices(question->graph, question->parallel, err)) return false;
     if (cp_divides_seq(question, cp)) return true;
+    if (question->graph->contrasts)
+        return err_set(err, ERR_USAGE,
+                       "--cp %d: %s compares what whole sequences say; only 1 works", cp,
+                       question->graph->name);
     char text[NEAREST_BYTES];
     if (question->graph->frames > 0)
         return video_refuse_cp(question->graph, question->parallel,
@@ -381,18 +388,6 @@ static bool check_ulysses(const struct question *question, struct err *err)
                    nearest(text, question, cp_works, cp, question->workload->seq_len));
 }
 
-// What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks
-// of a stage end their gradients at places of the schedule that depend on their number.
-static bool check_replica_choices(const struct parallel *parallel, struct err *err)
-{
-    const char *why = NULL;
-    if (parallel->zero > 1) why = "--zero 2 and 3, which gather or scatter in every micro-batch";
-    if (parallel->degree[AXIS_EP] > 1) why = "--ep above 1, which exchanges in every micro-batch";
-    if (parallel->vpp > 1) why = "--vpp above 1";
-    if (!why) return true;
-    return err_set(err, ERR_USAGE, "--replica-batches: not with %s", why);
-}
-
 static bool check_replicas(const struct question *question, struct err *err)
 {
     const struct parallel *parallel = question->parallel;
@@ -412,7 +407,7 @@ static bool check_replicas(const struct question *question, struct err *err)
         }
         sum += count;
     }
-    if (sum * parallel->micro_batch == batch) return check_replica_choices(parallel, err);
+    if (sum * parallel->micro_batch == batch) return program_check_replicas(parallel, err);
     return err_set(err, ERR_USAGE,
                    "--replica-batches: %lld micro-batches of %d are %lld sequences; the global "
                    "batch is %lld",
@@ -431,6 +426,12 @@ static bool check_batch(const struct question *question, struct err *err)
                        dp, (long long)batch, dp, nearest(text, question, dp_works, dp, batch));
     }
     if (micro_batch_works(question, micro_batch)) return true;
+    if (question->graph->contrasts)
+        return err_set(err, ERR_USAGE,
+                       "--micro-batch %d: %s compares all samples of a step with each other, which "
+                       "are one micro-batch; %s",
+                       micro_batch, question->graph->name,
+                       nearest(text, question, micro_batch_works, micro_batch, batch / dp));
     int64_t parts = grid_batch_parts(question->parallel);
     if (micro_batch % parts != 0)
         return err_set(err, ERR_USAGE,

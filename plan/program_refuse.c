@@ -26,3 +26,15 @@ bool program_check_lora(const struct graph *graph, struct adapters lora, struct 
     if (adapters_reach(graph, lora)) return true;
     return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);
 }
+
+// What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks
+// of a stage end their gradients at places of the schedule that depend on their number.
+bool program_check_replicas(const struct parallel *parallel, struct err *err)
+{
+    const char *why = NULL;
+    if (parallel->zero > 1) why = "--zero 2 and 3, which gather or scatter in every micro-batch";
+    if (parallel->degree[AXIS_EP] > 1) why = "--ep above 1, which exchanges in every micro-batch";
+    if (parallel->vpp > 1) why = "--vpp above 1";
+    if (!why) return true;
+    return err_set(err, ERR_USAGE, "--replica-batches: not with %s", why);
+}

@@ -196,6 +196,7 @@ static void find_micro_batches(struct build *build, const struct space_mesh *mes
     if (workload->global_batch % dp != 0) return;
     int64_t share = workload->global_batch / dp;
     struct parallel parallel = mesh_parallel(build, mesh);
+    bool contrasts = build->graph->contrasts;
     int64_t least = grid_batch_parts(&parallel);
     if (least == 0) least = 1;  // no grid: the check says so
     bool is_pinned = pins_get(pins_of(build), CHOICE_MICRO_BATCH).set;
@@ -203,7 +204,8 @@ static void find_micro_batches(struct build *build, const struct space_mesh *mes
     int64_t most = MICRO_BATCH_TOKENS_MOST * mesh->degree[AXIS_CP] / workload->seq_len;
     for (int i = 0; i < all.count; i++) {
         int size = all.values[i];
-        bool beyond = size > least && size > most;
+        bool beyond = size > least && size > most && !contrasts;
+        if (contrasts && size < share && !is_pinned) continue;
         if (size % least != 0 && !is_pinned) continue;
         if (is_cut(build, CHOICE_MICRO_BATCH, CUT_MICRO_BATCH, beyond)) break;
         build->micro_batches[build->micro_batch_count++] = size;

@@ -7,6 +7,7 @@
 
 static const REAL GELU_FACTOR = (REAL)0.7978845608028654;  // sqrt(2 / pi)
 static const REAL GELU_CUBIC = (REAL)0.044715;
+static const REAL QUICK_GELU_FACTOR = (REAL)1.702;
 static const REAL SWIGLU_LIMIT = 7;  // of gpt-oss
 
 // The loops of one function: f(x), f(x) * up, and backward d f'(x), or both gradients of a gate.
@@ -110,6 +111,28 @@ INLINE REAL softplus_slope(REAL s, REAL x)
     return real_softplus(x) > s ? real_sigmoid(x) : 0;
 }
 
+INLINE REAL quick_gelu(REAL s, REAL x)
+{
+    (void)s;
+    return x * real_sigmoid(QUICK_GELU_FACTOR * x);
+}
+INLINE REAL quick_gelu_slope(REAL s, REAL x)
+{
+    (void)s;
+    REAL p = real_sigmoid(QUICK_GELU_FACTOR * x);
+    return p * (1 + QUICK_GELU_FACTOR * x * (1 - p));
+}
+INLINE REAL exponential(REAL s, REAL x)
+{
+    (void)s;
+    return real_exp(x);
+}
+INLINE REAL exponential_slope(REAL s, REAL x)
+{
+    (void)s;
+    return real_exp(x);
+}
+
 #define LOOPS(name)                                                                                \
     FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
     {                                                                                              \
@@ -148,13 +171,16 @@ LOOPS(scaled)
 LOOPS(softcap)
 LOOPS(sigmoid)
 LOOPS(softplus)
+LOOPS(quick_gelu)
+LOOPS(exponential)
 
 static const struct loops LOOPS_OF[] = {
     [FUNCTION_GELU] = ROW(gelu),         [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
     [FUNCTION_SILU] = ROW(silu),         [FUNCTION_RELU] = ROW(relu),
     [FUNCTION_SCALE] = ROW(scaled),      [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
     [FUNCTION_SOFTCAP] = ROW(softcap),   [FUNCTION_SIGMOID] = ROW(sigmoid),
-    [FUNCTION_SOFTPLUS] = ROW(softplus),
+    [FUNCTION_SOFTPLUS] = ROW(softplus), [FUNCTION_QUICK_GELU] = ROW(quick_gelu),
+    [FUNCTION_EXP] = ROW(exponential),
 };
 
 static const char NO_KERNEL[] = "no kernel for this element-wise function";

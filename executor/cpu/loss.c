@@ -18,7 +18,8 @@ static struct columns columns_of(const struct kernel_call *call, const struct ke
 {
     int last = logits->rank - 1;
     struct columns c = {.count = logits->sizes[last], .first = logits->first[last]};
-    int64_t vocab = call->vocab > 0 ? call->vocab : logits->whole[last];
+    bool is_vocab = call->vocab > 0 && logits->dims[last] == DIM_VOCAB;
+    int64_t vocab = is_vocab ? call->vocab : logits->whole[last];
     int64_t real = vocab - c.first;
     c.real = real < 0 ? 0 : real < c.count ? real : c.count;
     c.rows = 1;
@@ -114,10 +115,36 @@ static const char *squared_error(const struct kernel_call *call)
     return NULL;
 }
 
+// Of each column by itself whether it is the label's: the logarithms of the sigmoids of all of
+// them, of others than the label's with the sign turned (Zhai et al. 2023, equation 1).
+static const char *each_column(const struct kernel_call *call)
+{
+    bool is_backward = call->op->kind == OP_LOSS_BACKWARD;
+    const struct kernel_array *logits = &call->inputs[is_backward];
+    struct columns c = columns_of(call, logits);
+    const REAL *x = logits->data, *d = call->inputs[0].data;
+    const int64_t *labels = logits[1].data;
+    REAL *y = call->outputs[0].data;
+    if (logits[1].element != ELEMENT_INT64) return "labels are 64-bit integers";
+    if (array_elements(&logits[1]) != c.rows) return "logits without a label";
+    if (c.is_split || c.real < c.count) return "a loss of each column wants all of them";
+    for (int64_t row = 0; row < c.rows; row++, x += c.count) {
+        REAL sum = 0;
+        for (int64_t i = 0; i < c.count; i++) {
+            REAL is_label = i == labels[row] ? 1 : 0;
+            sum += real_softplus(x[i]) - is_label * x[i];
+            if (is_backward) y[row * c.count + i] = d[row] * (real_sigmoid(x[i]) - is_label);
+        }
+        if (!is_backward) y[row] = sum;
+    }
+    return NULL;
+}
+
 const char *cpu_loss(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
     if (call->op->function == FUNCTION_SQUARED_ERROR) return squared_error(call);
+    if (call->op->function == FUNCTION_SIGMOID) return each_column(call);
     const struct kernel_array *logits = &call->inputs[0];
     struct loss l = {.columns = columns_of(call, logits),
                      .logits = logits->data,
@@ -151,6 +178,7 @@ const char *cpu_loss_backward(struct cpu_device *device, const struct kernel_cal
 {
     (void)device;
     if (call->op->function == FUNCTION_SQUARED_ERROR) return squared_error(call);
+    if (call->op->function == FUNCTION_SIGMOID) return each_column(call);
     struct columns c = columns_of(call, &call->inputs[1]);
     const REAL *d = call->inputs[0].data, *x = call->inputs[1].data, *lse = call->inputs[3].data;
     const int64_t *labels = call->inputs[2].data;

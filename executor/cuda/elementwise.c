@@ -10,7 +10,8 @@ _Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_
                    MAP_SCALE == (int)FUNCTION_SCALE && MAP_SOFTCAP == (int)FUNCTION_SOFTCAP &&
                    MAP_SIGMOID == (int)FUNCTION_SIGMOID &&
                    MAP_CLAMPED_SWIGLU == (int)FUNCTION_CLAMPED_SWIGLU &&
-                   MAP_SOFTPLUS == (int)FUNCTION_SOFTPLUS,
+                   MAP_SOFTPLUS == (int)FUNCTION_SOFTPLUS &&
+                   MAP_QUICK_GELU == (int)FUNCTION_QUICK_GELU && MAP_EXP == (int)FUNCTION_EXP,
                "device code has its own numbers for these");
 
 static bool is_known(enum function function)
@@ -26,6 +27,8 @@ static bool is_known(enum function function)
     case FUNCTION_SIGMOID:
     case FUNCTION_CLAMPED_SWIGLU:
     case FUNCTION_SOFTPLUS:
+    case FUNCTION_QUICK_GELU:
+    case FUNCTION_EXP:
         return true;
     default:
         return false;

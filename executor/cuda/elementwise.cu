@@ -49,6 +49,10 @@ DEVICE float value_of(int function, float s, float x)
         return s * tanhf(x / s);
     case MAP_SOFTPLUS:
         return fmaxf(softplus_of(x), s);
+    case MAP_QUICK_GELU:
+        return x * sigmoid_of(1.702f * x);
+    case MAP_EXP:
+        return expf(x);
     default:
         return sigmoid_of(x);
     }
@@ -78,6 +82,11 @@ DEVICE float slope_of(int function, float s, float x)
         return 1 - p * p;
     case MAP_SOFTPLUS:
         return softplus_of(x) > s ? sigmoid_of(x) : 0;
+    case MAP_QUICK_GELU:
+        p = sigmoid_of(1.702f * x);
+        return p * (1 + 1.702f * x * (1 - p));
+    case MAP_EXP:
+        return expf(x);
     default:
         p = sigmoid_of(x);
         return p * (1 - p);

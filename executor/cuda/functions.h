@@ -13,4 +13,6 @@ enum map_function {
     MAP_SIGMOID = 10,
     MAP_CLAMPED_SWIGLU,
     MAP_SOFTPLUS = 21,
+    MAP_QUICK_GELU,
+    MAP_EXP,
 };

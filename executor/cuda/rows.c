@@ -280,7 +280,8 @@ static struct loss_args read_loss(const struct run *run, int logits_at)
     const struct kernel_array *logits = &run->call->inputs[logits_at];
     const struct kernel_array *labels = &run->call->inputs[logits_at + 1];
     int last = logits->rank - 1;
-    int64_t vocab = run->call->vocab > 0 ? run->call->vocab : logits->whole[last];
+    bool is_vocab = run->call->vocab > 0 && logits->dims[last] == DIM_VOCAB;
+    int64_t vocab = is_vocab ? run->call->vocab : logits->whole[last];
     int64_t real = vocab - logits->first[last], count = logits->sizes[last];
     return (struct loss_args){.part = run->call->part,
                               .rows = array_elements(labels),

@@ -77,7 +77,7 @@ const char *cuda_can_run(const struct kernel_call *call)
                                                        : NULL;
     case OP_LOSS:
     case OP_LOSS_BACKWARD:
-        return call->op->function == FUNCTION_SQUARED_ERROR ? "no kernel for this loss" : NULL;
+        return call->op->function ? "no kernel for this loss" : NULL;
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:

@@ -233,6 +233,9 @@ enum given {
     GIVEN_FIRST,
     GIVEN_BUCKET,
     GIVEN_FRAME,
+    GIVEN_LAST,
+    GIVEN_PAIR,
+    GIVEN_ONE,
 };
 static const struct given_row {
     const char *name;
@@ -246,6 +249,9 @@ static const struct given_row {
     {"place_kinds", GIVEN_KIND, 0},        {"pixels", GIVEN_PIXEL, 0},
     {"first_place", GIVEN_FIRST, 0},       {"frames_before", GIVEN_FRAME, -1},
     {"frames_even", GIVEN_FRAME, 0},       {"frames_odd", GIVEN_FRAME, 1},
+    {"patches", GIVEN_PIXEL, 1},           {"last_place", GIVEN_LAST, 0},
+    {"pair_ids", GIVEN_PAIR, 0},           {"each_sample", GIVEN_ONE, 0},
+    {"each_other", GIVEN_ONE, 0},
 };
 
 static const struct given_row *given_of(const char *name)
@@ -290,14 +296,14 @@ static int64_t bucket_at(const struct block *block, const struct tensor *tensor,
     return 0;
 }
 
-// A pixel of a picture is that of its class's pattern, with as much noise of its own. The place of
-// a class token has none.
+// A pixel of a picture is that of its class's pattern, or of the word that its text has at that
+// place, with as much noise of its own. The place of a class token has none.
 static double draw_pixel(struct engine *engine, int64_t sequence, const struct tensor *tensor,
-                         const int64_t index[TENSOR_RANK_MAX])
+                         bool has_class, const int64_t index[TENSOR_RANK_MAX])
 {
     int64_t batch = engine->program->workload.global_batch;
     uint64_t seed = engine->request->options->seed, at = (uint64_t)index[1];
-    if (index[1] == 0) return 0;
+    if (has_class && index[1] == 0) return 0;
     at = at * (uint64_t)tensor->extents[2].size + (uint64_t)index[2];
     uint64_t noise = random_key(seed, 4), pattern = random_key(seed, 5);
     noise = random_key(noise, (uint64_t)(engine->step * batch + sequence));
@@ -341,11 +347,17 @@ static double given_at(struct engine *engine, const struct block *block,
     case GIVEN_KIND:
         return place > 0;
     case GIVEN_PIXEL:
-        return draw_pixel(engine, sequence, tensor, index);
+        return draw_pixel(engine, sequence, tensor, row->ahead == 0, index);
     case GIVEN_FRAME:
         return draw_frame(engine, sequence, tensor, row->ahead, index);
     case GIVEN_BUCKET:
         return (double)bucket_at(block, tensor, index);
+    case GIVEN_LAST:
+        return place + 1 == engine->program->workload.seq_len;
+    case GIVEN_PAIR:
+        return (double)index[by_batch];
+    case GIVEN_ONE:
+        return 1;
     case GIVEN_FIRST:
         break;
     }

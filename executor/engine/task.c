@@ -98,7 +98,8 @@ double engine_step_tokens(const struct engine *engine)
 {
     const struct workload *workload = &engine->program->workload;
     double places = answers_of(engine->request->graph);
-    return (double)workload->global_batch * (double)workload->seq_len * places;
+    if (!engine->request->graph->contrasts) places *= (double)workload->seq_len;
+    return (double)workload->global_batch * places;
 }
 
 // The host's end of what a task copies in every step, for all of its operands. They are of reals.

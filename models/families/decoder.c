@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double LOSS_FLOP = 5;
-
 static struct layers start(struct arena *arena, const struct decoder *decoder,
                            const struct import_options *options, int64_t vocab_padded,
                            const char *name, enum block_role role)
@@ -62,7 +60,8 @@ static int embed_tokens(struct layers *layers, const char *ids_name)
     const struct decoder *d = layers->decoder;
     int tokens = ids(layers, ids_name, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}));
     struct extent rows = {DIM_VOCAB, layers->vocab_padded}, hidden = {DIM_HIDDEN, d->hidden};
-    bool is_shared = layers->stack && !(d->encoder && decoder_place_count(d->encoder) > 0);
+    bool has_pictures = d->encoder && decoder_place_count(d->encoder) > 0;
+    bool is_shared = layers->stack && !has_pictures && d->contrast.width == 0;
     const char *tie = d->tied || d->mtp_count > 0 || is_shared ? TOKEN_TIE : NULL;
     int x = layers_gather(layers, "embedding.token", tokens, rows, table_width(d), tie);
     if (d->embedding_size) {
@@ -106,6 +105,30 @@ static int embed(struct layers *layers, const char *ids_name)
 static struct block embedding_block(struct layers layers)
 {
     return finish(&layers, embed(&layers, "token_ids"));
+}
+
+// What the tower of pictures says of each, which only the head asks for.
+static int picture_input(struct layers *layers, const char *name)
+{
+    struct block *block = layers->builder.block;
+    struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_RANK, layers->decoder->contrast.width});
+    int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    block->inputs[block->input_count++] = input;
+    return input;
+}
+
+// Between the towers: what the one says goes on beside what the other begins with.
+static struct block between_towers(struct layers layers)
+{
+    const struct decoder *text = layers.decoder;
+    struct decoder tower = *text->encoder;
+    tower.contrast = text->contrast;
+    layers.decoder = &tower;
+    int picture = layers_picture_said(&layers, block_input(&layers, "vision.output"));
+    layers_fix_places(&layers);
+    layers.decoder = text;
+    finish(&layers, embed(&layers, "token_ids"));
+    return finish(&layers, picture);
 }
 
 // Between encoder and decoder: what the one says goes on beside what the other begins with.
@@ -221,8 +244,14 @@ static struct block layer_block(struct layers layers, const struct layer_kind *k
 {
     const struct decoder *d = layers.decoder;
     int x = block_input(&layers, "layer.input");
+    int64_t window = kind->is_local ? d->window : 0;
+    if (d->contrast.width > 0) {
+        int picture = picture_input(&layers, "layer.picture");
+        finish(&layers, any_layer(&layers, x, -1, window));
+        return finish(&layers, picture);
+    }
     int memory = d->encoder ? memory_input(&layers, "layer.memory") : -1;
-    x = any_layer(&layers, x, kind->is_apart ? -1 : memory, kind->is_local ? d->window : 0);
+    x = any_layer(&layers, x, kind->is_apart ? -1 : memory, window);
     if (kind->is_last && d->norm_in_last) x = layers_norm(&layers, "final_norm", x, d->norm);
     struct block block = finish(&layers, x);
     return memory < 0 || kind->is_last ? block : finish(&layers, memory);
@@ -252,72 +281,14 @@ static struct block prediction_block(struct layers layers)
     return finish(&layers, layers_norm(&layers, "mtp.norm", x, d->norm));
 }
 
-// The transform of a masked language model. An einsum cannot name its input and output alike, so
-// the input of the dense layer is renamed.
-static int masked_transform(struct layers *layers, int x)
-{
-    const struct decoder *d = layers->decoder;
-    struct shape renamed = layers_tokens(DIM_RANK, d->hidden);
-    x = layers_rename(layers, "head.renamed", x, renamed);
-    struct projection dense = {.name = "head.transform",
-                               .weight = SHAPE({DIM_RANK, d->hidden}, {DIM_HIDDEN, d->hidden}),
-                               .output = layers_tokens(DIM_HIDDEN, d->hidden),
-                               .bias = !d->masked_head_is_unbiased};
-    x = layers_project(layers, x, dense);
-    x = layers_function(layers, "head.activation", x, d->activation, 1);
-    return layers_norm(layers, "head.transform_norm", x, d->norm);
-}
-
-// `prefix` tells the losses of one head apart.
-static int loss(struct layers *layers, const char *prefix, int logits)
-{
-    struct builder *builder = &layers->builder;
-    struct arena *arena = builder->arena;
-    struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
-    if (layers->decoder->picture.patch_count > 0) tokens = SHAPE({DIM_BATCH, 0});
-    const char *name = arena_print(arena, "%sloss", prefix);
-    int labels = ids(layers, arena_print(arena, "%slabels", prefix), tokens);
-    int value = builder_tensor(builder, name, TENSOR_ACTIVATION, ELEMENT_FP32, tokens);
-    int lse = builder_tensor(builder, arena_print(arena, "%s.lse", name), TENSOR_ACTIVATION,
-                             ELEMENT_FP32, tokens);
-    struct op op = {.name = name,
-                    .kind = OP_LOSS,
-                    .scalar = 1,
-                    .flop_per_element = LOSS_FLOP,
-                    .input_count = 2,
-                    .output_count = 2,
-                    .inputs = {logits, labels},
-                    .outputs = {value, lse}};
-    builder_op(builder, op);
-    return value;
-}
-
-// From the normed hidden state to the loss.
-static int score_tokens(struct layers *layers, const char *prefix, int x, int weight)
-{
-    const struct decoder *d = layers->decoder;
-    struct projection lm = {.name = arena_print(layers->builder.arena, "%shead.lm", prefix),
-                            .output = layers_tokens(DIM_VOCAB, layers->vocab_padded),
-                            .bias = d->masked_head || d->head_bias};
-    if (d->picture.patch_count > 0)
-        lm.output = SHAPE({DIM_BATCH, 0}, {DIM_VOCAB, layers->vocab_padded});
-    int logits = layers_product(layers, x, weight, lm);
-    // A bias stands behind the product; no family has both.
-    struct op *product = &layers->builder.block->ops[layers->builder.block->op_count - 1];
-    if (d->logit_scale > 0 && !lm.bias) product->scalar = d->logit_scale;
-    if (d->logit_softcap > 0) {
-        const char *name = arena_print(layers->builder.arena, "%shead.softcap", prefix);
-        logits = layers_function(layers, name, logits, FUNCTION_SOFTCAP, d->logit_softcap);
-    }
-    return loss(layers, prefix, logits);
-}
-
 static struct block head_block(struct layers layers)
 {
     const struct decoder *d = layers.decoder;
     int x = block_input(&layers, "head.input");
     int predicted = d->mtp_count > 0 ? block_input(&layers, "mtp.output") : -1;
+    int picture = d->contrast.width > 0 ? picture_input(&layers, "head.vision") : -1;
     if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
+    if (picture >= 0) return finish(&layers, layers_contrast(&layers, x, picture));
     x = layers_dropout(&layers, "head.dropout", x, d->final_dropout);
     if (d->embedding_size) {
         struct projection out = {.name = "head.project",
@@ -325,15 +296,15 @@ static struct block head_block(struct layers layers)
                                  .output = layers_tokens(DIM_RANK, d->embedding_size)};
         x = layers_project(&layers, x, out);
     }
-    if (d->masked_head) x = masked_transform(&layers, x);
+    if (d->masked_head) x = layers_masked_transform(&layers, x);
     if (d->picture.patch_count > 0) x = layers_pool(&layers, x);
     // The table's own order of dims, also where it is not tied: one kernel serves both.
     int weight = layers_parameter(&layers, "head.lm", "weight",
                                   SHAPE({DIM_VOCAB, layers.vocab_padded}, table_width(d)),
                                   d->tied ? TOKEN_TIE : NULL);
-    struct block block = finish(&layers, score_tokens(&layers, "", x, weight));
+    struct block block = finish(&layers, layers_score(&layers, "", x, weight));
     if (predicted < 0) return block;
-    return finish(&layers, score_tokens(&layers, "mtp.", predicted, weight));
+    return finish(&layers, layers_score(&layers, "mtp.", predicted, weight));
 }
 
 // Layers that differ in parts, window, rope or mlp are kinds of their own, and so is the last one
@@ -378,6 +349,18 @@ static void describe_scan(struct graph *graph, const struct decoder *d)
     graph->head_dim = d->scan.head_dim;
 }
 
+// Both towers are split alike.
+static int64_t shared_heads(const struct decoder *d)
+{
+    int64_t heads = d->head_count, others = d->encoder->head_count;
+    while (others > 0) {
+        int64_t rest = heads % others;
+        heads = others;
+        others = rest;
+    }
+    return heads;
+}
+
 static struct graph *describe(struct arena *arena, const struct decoder *d,
                               const struct import_options *options)
 {
@@ -390,8 +373,9 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     // A pair of stages adds up what they have of a tied parameter that the first block reads, no
     // more: not what all layers read, nor what encoders of sound do not.
     bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
-    if (d->encoder) graph->stage_count_max = is_one ? 1 : 2;
+    if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
+    graph->contrasts = d->contrast.width > 0;
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;
@@ -408,6 +392,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
             fmax(d->hidden_dropout, fmax(d->attention_dropout, d->embedding_dropout));
     }
     describe_scan(graph, d);
+    if (graph->contrasts) graph->head_count = graph->kv_head_count = shared_heads(d);
     return graph;
 }
 
@@ -423,13 +408,20 @@ static void build_encoder(struct graph *graph, struct layers layers)
     const struct decoder *d = layers.decoder;
     struct arena *arena = layers.builder.arena;
     layers.decoder = d->encoder;
-    layers.stack = "encoder";
+    bool asks = decoder_asks_encoder(d);
+    layers.stack = asks ? "encoder" : "vision";
     append_block(graph, embedding_block(layers));
     build_layers(graph, layers);
     layers.decoder = d;
-    layers.stack = "decoder";
-    layers.builder = builder_new(arena, "decoder.embedding", BLOCK_LAYER);
-    append_block(graph, joining_block(layers));
+    layers.stack = asks ? "decoder" : "text";
+    const char *name = arena_print(arena, "%s.embedding", layers.stack);
+    layers.builder = builder_new(arena, name, BLOCK_LAYER);
+    append_block(graph, asks ? joining_block(layers) : between_towers(layers));
+}
+
+bool decoder_asks_encoder(const struct decoder *d)
+{
+    return d->encoder && d->contrast.width == 0;
 }
 
 struct graph *decoder_graph(struct arena *arena, const void *decoder,
@@ -450,7 +442,7 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
         start(arena, d, options, graph->vocab_padded, "embedding", BLOCK_EMBEDDING);
     if (d->encoder) {
         build_encoder(graph, layers);
-        layers.stack = "decoder";
+        layers.stack = decoder_asks_encoder(d) ? "decoder" : "text";
     } else {
         append_block(graph, embedding_block(layers));
     }

@@ -38,10 +38,20 @@ struct latent {
 };
 
 // A picture in place of tokens: a place for each of its patches, and one in front of them for the
-// class token, which the head reads. The workload has sequences of one: a picture is a sample.
+// class token, which the head reads. The workload of a model of pictures alone has sequences of
+// one: a picture is a sample.
 struct picture {
-    int64_t patch_count;  // 0 = the model reads tokens
-    int64_t pixel_count;  // numbers of a patch: its sides times its channels
+    int64_t patch_count;   // 0 = the model reads tokens
+    int64_t pixel_count;   // numbers of a patch: its sides times its channels
+    bool patch_is_biased;  // for vit the table of kinds of places has the bias
+    bool has_plain_class;  // patches have no bias: the class token is all of that table (clip)
+    bool is_pooled;        // no class token: what is said of a picture is pooled (siglip)
+};
+
+// Texts are compared with the pictures that `encoder` reads; width 0 = no.
+struct contrast {
+    int64_t width;     // of what is compared
+    bool is_pairwise;  // each text with each picture by itself (siglip)
 };
 
 // Sound in place of tokens: two frames of bands of frequency a place, whatever the workload.
@@ -132,6 +142,7 @@ struct decoder {
     const uint8_t *parts;  // by layer, sums of enum layer_part; NULL = attention and mlp
     struct picture picture;
     struct sound sound;
+    struct contrast contrast;
     struct relative relative;
     const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
                                     // a second attention of queries; NULL = none
@@ -153,3 +164,7 @@ struct decoder {
 
 struct graph *decoder_graph(struct arena *arena, const void *decoder,
                             const struct import_options *options);
+// The same of a family that reads text_config and vision_config, where others read the former
+// alone.
+struct graph *towers_graph(struct arena *arena, const void *decoder,
+                           const struct import_options *options);

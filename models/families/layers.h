@@ -92,12 +92,25 @@ int layers_experts(struct layers *layers, int input);
 // what the head reads of them, (batch, hidden).
 int layers_picture(struct layers *layers);
 int layers_pool(struct layers *layers, int input);
+// models/families/head.c: the transform of a masked language model, the loss of scores, and from
+// the normed hidden state to the loss of the next token; `prefix` tells several of one head apart.
+int layers_masked_transform(struct layers *layers, int x);
+int layers_loss(struct layers *layers, const char *name, int scores, int labels,
+                enum function function);
+int layers_score(struct layers *layers, const char *prefix, int x, int weight);
+// models/families/contrast.c: what a tower says of a picture, from what its last layer says of each
+// place, (batch, rank); and from what the last layer of text says of each token, and the former,
+// to the loss.
+int layers_picture_said(struct layers *layers, int input);
+int layers_contrast(struct layers *layers, int input, int picture);
 // models/families/sound.c: the same of sound.
 int layers_sound(struct layers *layers);
 // The places of what is no text, which have a number of their own: all of the block that have none
 // yet get it. Nothing is done for text.
 void layers_fix_places(struct layers *layers);
 int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as tokens
+// Whether each layer attends to what the encoder says; not where that is a tower by itself.
+bool decoder_asks_encoder(const struct decoder *decoder);
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);
 // models/families/scan.c: from the normed input to the projection out.

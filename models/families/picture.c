@@ -3,6 +3,16 @@
 // Pictures as sequences of patches (Dosovitskiy et al. 2021, section 3.1). The convolution of ViT
 // has windows that do not overlap: it is the product of a patch's pixels with one matrix.
 
+static int add_class(struct layers *layers, int x)
+{
+    struct extent hidden = {DIM_HIDDEN, layers->decoder->hidden}, one = {DIM_TABLE, 1};
+    int first = layers_data(layers, "first_place", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}, one));
+    struct projection token = {.name = "embedding.class",
+                               .weight = SHAPE(one, hidden),
+                               .output = SHAPE({DIM_SEQ, 0}, hidden)};
+    return layers_add(layers, "embedding.classed", x, layers_project(layers, first, token));
+}
+
 // The class token stands at a place of its own, whose pixels are zeros. What it is made of and what
 // is added to every patch are the two rows of one table: place 0 takes the first, others the
 // second. So the sequence is whole from the start, with as many parameters.
@@ -10,12 +20,15 @@ int layers_picture(struct layers *layers)
 {
     const struct decoder *d = layers->decoder;
     struct extent pixels = {DIM_CHANNEL, d->picture.pixel_count}, hidden = {DIM_HIDDEN, d->hidden};
-    int picture =
-        layers_data(layers, "pixels", ELEMENT_COMPUTE, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, pixels));
+    int picture = layers_data(layers, d->picture.is_pooled ? "patches" : "pixels", ELEMENT_COMPUTE,
+                              SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, pixels));
     struct projection in = {.name = "embedding.patch",
                             .weight = SHAPE(pixels, hidden),
-                            .output = layers_tokens(DIM_HIDDEN, d->hidden)};
+                            .output = layers_tokens(DIM_HIDDEN, d->hidden),
+                            .bias = d->picture.patch_is_biased};
     int x = layers_project(layers, picture, in);
+    if (d->picture.is_pooled) return x;
+    if (d->picture.has_plain_class) return add_class(layers, x);
     int kinds = layers_data(layers, "place_kinds", ELEMENT_INT64, SHAPE({DIM_SEQ, 0}));
     struct extent rows = {DIM_TABLE, 2};
     int kind = layers_gather(layers, "embedding.kind", kinds, rows, hidden, NULL);
@@ -35,7 +48,8 @@ int layers_pool(struct layers *layers, int input)
 
 int64_t decoder_place_count(const struct decoder *d)
 {
-    return d->picture.patch_count > 0 ? d->picture.patch_count + 1 : d->sound.place_count;
+    if (d->picture.patch_count == 0) return d->sound.place_count;
+    return d->picture.patch_count + !d->picture.is_pooled;
 }
 
 void layers_fix_places(struct layers *layers)

@@ -264,6 +264,63 @@ static void by_experts(struct parallel *parallel)
     parallel->degree[AXIS_EP] = 2;
 }
 
+// Towers of other widths and heads than each other's, and samples that are compared with those of
+// other ranks.
+#define TOWER                                                                    \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"hidden_size\": 8, " \
+    "\"intermediate_size\": 6, \"vocab_size\": 40, \"max_position_embeddings\": 8"
+#define PICTURES                                                                 \
+    "\"vision_config\": {\"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
+    "\"hidden_size\": 12, \"intermediate_size\": 10, \"image_size\": 4, \"patch_size\": 2}"
+static const char *const COMPARED[] = {
+    "{\"model_type\": \"clip\", \"projection_dim\": 6, \"text_config\": {" TOWER "}, " PICTURES "}",
+    "{\"model_type\": \"siglip\", \"text_config\": {" TOWER ", \"projection_size\": 12}, " PICTURES
+    "}",
+};
+
+static struct run_case compared_case(const char *config, void (*way)(struct parallel *))
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    if (way) way(&of.parallel);
+    of.parallel.micro_batch = BATCH / of.parallel.degree[AXIS_DP];
+    return of;
+}
+
+static void towers_are_compared_alike_on_one_rank_and_two(void **state)
+{
+    static void (*const WAYS[])(struct parallel *) = {by_heads, by_samples, by_stages,
+                                                      by_heads_unfused, by_sequence};
+    for (int m = 0; m < 2; m++) {
+        struct run_case alone = compared_case(COMPARED[m], NULL);
+        alone.steps = 1;
+        alone.clip_norm = alone.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &alone);
+        const char *difference = whole_model_difference(*state, &alone, found, TOLERANCE);
+        if (difference) fail_msg("%s", difference);
+        alone = compared_case(COMPARED[m], NULL);
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        // The places of a class token and four patches are not two parts.
+        for (int w = 0; w < (m == 0 ? 4 : 5); w++) {
+            struct run_case of = compared_case(COMPARED[m], WAYS[w]);
+            struct err why = {0};
+            found = run_case_run(*state, &of, &why);
+            if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+            difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        }
+    }
+    struct run_case parts = run_case_new(COMPARED[0], SEQ, BATCH);
+    struct err why = {0};
+    assert_null(run_case_run(*state, &parts, &why));
+    assert_non_null(strstr(why.text, "--micro-batch 2: "));
+    assert_non_null(strstr(why.text, "compares all samples of a step with each other, which are "
+                                     "one micro-batch; "));
+    struct run_case split = compared_case(COMPARED[1], by_keys);
+    why = (struct err){0};
+    assert_null(run_case_run(*state, &split, &why));
+    assert_non_null(strstr(why.text, "compares what whole sequences say; only 1 works"));
+}
+
 static void encoders_and_decoders_are_computed_alike_on_one_rank_and_two(void **state)
 {
     static void (*const WAYS[])(struct parallel *) = {by_heads,         by_samples,  by_stages,
@@ -305,12 +362,14 @@ static void cuda_kernels_compute_them_too(void **state)
         enum precision precision;
         double loss, gradient;
     } TRIED[] = {{PRECISION_FP32, 1e-6, 1e-5}, {PRECISION_BF16, 1e-3, 2e-2}};
-    const char *const configs[] = {VIT, WITH_ENCODER[0], WITH_ENCODER[2], WITH_ENCODER[3],
-                                   WITH_ENCODER[6]};
-    for (int m = 0; m < 5; m++) {
-        for (int t = 0; t < 2; t++) {
+    const char *const configs[] = {
+        VIT, WITH_ENCODER[0], WITH_ENCODER[2], WITH_ENCODER[3], WITH_ENCODER[6], COMPARED[0]};
+    for (int m = 0; m < 6; m++) {
+        // Samples that are compared differ in digits that bf16 has not, before they are trained.
+        for (int t = 0; t < (m == 5 ? 1 : 2); t++) {
             struct arena_mark mark = arena_mark(*state);
             struct run_case of = run_case_new(configs[m], m == 0 ? 1 : SEQ, BATCH);
+            of.parallel.micro_batch = m == 5 ? BATCH : of.parallel.micro_batch;
             of.steps = 1;
             const struct run_outcome *expected = run_case_done(*state, &of);
             by_heads(&of.parallel);
@@ -336,6 +395,7 @@ int main(void)
         cmocka_unit_test(encoders_and_decoders_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(cuda_kernels_compute_them_too),
         cmocka_unit_test(pictures_are_computed_alike_on_one_rank_and_two),
+        cmocka_unit_test(towers_are_compared_alike_on_one_rank_and_two),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(two_ranks_compute_what_one_does),
     };

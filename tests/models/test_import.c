@@ -88,7 +88,7 @@ static const struct {
     const char *file, *text;
 } BAD_CONFIGS[] = {
     {"activation", "1:39: $.hidden_act: unknown activation \"mish\"; known: gelu, gelu_fast, "
-                   "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
+                   "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2, quick_gelu"},
     {"bart_heads", "1:105: $.encoder_attention_heads: must be as many as decoder_attention_heads: "
                    "other heads are not supported"},
     {"bart_untied", "3:56: $.tie_word_embeddings: must be true for bart: else its class has a "
@@ -96,7 +96,7 @@ static const struct {
     {"bool", "1:43: $.attention_bias: expected true or false, found a string"},
     {"dbrx_activation",
      "1:62: $.ffn_config.ffn_act_fn.name: unknown activation \"mish\"; known: gelu, gelu_fast, "
-     "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2"},
+     "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2, quick_gelu"},
     {"dbrx_ffn", "1:38: $.ffn_config: expected an object, found an array"},
     {"dbrx_heads", "1:39: $.attn_config: 3 key-value heads do not divide 16 heads"},
     {"dbrx_top_k", "1:38: $.ffn_config: a token cannot go to 5 of 4 experts"},
@@ -125,7 +125,8 @@ static const struct {
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
      "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, baichuan, bamba, bart, "
-     "bert, bloom, camembert, codegen, cohere, cohere2, cwm, data2vec-text, dbrx, deepseek_v2, "
+     "bert, bloom, camembert, clip, codegen, cohere, cohere2, cwm, data2vec-text, dbrx, "
+     "deepseek_v2, "
      "deepseek_v3, distilbert, dots1, ernie, ernie4_5, ernie4_5_moe, eurobert, evoformer, "
      "exaone, exaone4, exaone_moe, falcon, falcon_h1, flex_olmo, gemma, gemma2, gemma3_text, "
      "glm, glm4, glm4_moe, glm4_moe_lite, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, "
@@ -136,7 +137,7 @@ static const struct {
      "mvp, nanochat, nemotron, nemotron_h, olmo, olmo2, olmo3, olmoe, openai-gpt, operators, "
      "opt, phi, phi3, qwen2, qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, "
      "qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, "
-     "qwen3_vl_text, roberta, seed_oss, smollm3, solar_open, stablelm, starcoder2, "
+     "qwen3_vl_text, roberta, seed_oss, siglip, smollm3, solar_open, stablelm, starcoder2, "
      "switch_transformers, t5, two_towers, vaultgemma, vit, whisper, xlm-roberta, xlm-roberta-xl, "
      "youtu"},
     {"nul", "1:24: a NUL byte"},

@@ -1,6 +1,7 @@
 #include "tests/support/given.h"
 
 #include <math.h>
+#include <string.h>
 
 // By its definition: ranges begin where the distance is a power.
 void given_buckets(struct interpreter *in, int tensor)
@@ -23,6 +24,18 @@ void given_buckets(struct interpreter *in, int tensor)
         }
         values[i] = (double)(bucket + (!op->causal && ahead > 0 ? rows : 0));
     }
+}
+
+bool given_pairs(struct interpreter *in, int tensor)
+{
+    const char *name = in->block->tensors[tensor].name;
+    int64_t count = interpreter_elements(in, tensor);
+    bool is_last = strcmp(name, "last_place") == 0, is_pair = strcmp(name, "pair_ids") == 0;
+    bool is_one = strcmp(name, "each_sample") == 0 || strcmp(name, "each_other") == 0;
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < count && (is_last || is_pair || is_one); i++)
+        values[i] = is_last ? i + 1 == count : is_pair ? (double)i : 1;
+    return is_last || is_pair || is_one;
 }
 
 void given_places(struct interpreter *in, int tensor, bool is_first)

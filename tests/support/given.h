@@ -5,5 +5,8 @@
 
 // The rows that scores look up by distance.
 void given_buckets(struct interpreter *in, int tensor);
+// Of pictures that are compared with texts: the last place of a text, and what each pair is and
+// has. Whether the tensor is one of these.
+bool given_pairs(struct interpreter *in, int tensor);
 // One for the first place of a picture, or zero for it, and one for the others.
 void given_places(struct interpreter *in, int tensor, bool is_first);

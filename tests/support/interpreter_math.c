@@ -29,6 +29,10 @@ static double apply(enum function function, double scalar, double x)
         return 1 / (1 + exp(-x));
     case FUNCTION_SOFTPLUS:
         return fmax(log(1 + exp(x)), scalar);
+    case FUNCTION_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
+    case FUNCTION_EXP:
+        return exp(x);
     default:
         assert(false && "no function of one element");
         return 0;
@@ -58,6 +62,11 @@ static double slope(enum function function, double scalar, double x)
         return sigmoid * (1 - sigmoid);
     case FUNCTION_SOFTPLUS:
         return log(1 + exp(x)) > scalar ? sigmoid : 0;
+    case FUNCTION_QUICK_GELU:
+        sigmoid = 1 / (1 + exp(-1.702 * x));
+        return sigmoid + 1.702 * x * sigmoid * (1 - sigmoid);
+    case FUNCTION_EXP:
+        return exp(x);
     default:
         assert(false && "no function of one element");
         return 0;
@@ -397,7 +406,7 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     bool is_forward = op->kind == OP_ATTENTION;
     int q = op->inputs[is_forward ? 0 : 1], k = op->inputs[is_forward ? 1 : 2];
     double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[op->input_count - 1]];
-    int64_t heads = interpreter_size(in, q, DIM_HEAD), queries = interpreter_size(in, q, DIM_SEQ);
+    int64_t heads = interpreter_size(in, q, DIM_HEAD), queries;
     int v = op->inputs[is_forward ? 2 : 3];
     bool is_grouped = tensor_find_dim(&in->block->tensors[k], DIM_KV_HEAD) >= 0;
     enum dim kv_head = is_grouped ? DIM_KV_HEAD : DIM_HEAD;
@@ -406,6 +415,7 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
                            .value_width = in->sizes[v][in->block->tensors[v].rank - 1],
                            .kv_head_count = interpreter_size(in, k, kv_head)};
     int64_t rows = interpreter_elements(in, q) / row.width;
+    queries = rows / heads / interpreter_size(in, q, DIM_BATCH);
     for (int64_t i = 0; i < rows; i++) {
         row.q = i * row.width;
         row.out = i * row.value_width;
@@ -425,21 +435,27 @@ void interpreter_loss(struct interpreter *in, const struct op *op)
 {
     bool is_forward = op->kind == OP_LOSS;
     int logits = op->inputs[is_forward ? 0 : 1], labels = op->inputs[is_forward ? 1 : 2];
-    int64_t vocab = interpreter_size(in, logits, DIM_VOCAB);
+    const struct tensor *scores = &in->block->tensors[logits];
+    int64_t vocab = in->sizes[logits][scores->rank - 1];
+    bool is_softmax = op->function == FUNCTION_NONE;
     for (int64_t i = 0; i < interpreter_elements(in, labels); i++) {
         const double *x = in->values[logits] + i * vocab;
         int64_t label = (int64_t)in->values[labels][i];
-        double sum = 0;
+        double sum = 0, each = 0;
         for (int64_t j = 0; j < vocab; j++) {
             sum += exp(x[j]);
         }
         if (is_forward) {
-            in->values[op->outputs[0]][i] = log(sum) - x[label];
+            for (int64_t j = 0; j < vocab; j++)
+                each += log(1 + exp(j == label ? -x[j] : x[j]));
+            in->values[op->outputs[0]][i] = is_softmax ? log(sum) - x[label] : each;
             in->values[op->outputs[1]][i] = log(sum);
             continue;
         }
         for (int64_t j = 0; j < vocab; j++) {
-            double p = exp(x[j] - in->values[op->inputs[3]][i]) - (j == label);
+            double own =
+                is_softmax ? exp(x[j] - in->values[op->inputs[3]][i]) : 1 / (1 + exp(-x[j]));
+            double p = own - (j == label);
             in->values[op->outputs[0]][i * vocab + j] = in->values[op->inputs[0]][i] * p;
         }
     }

@@ -59,7 +59,8 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
     double *values = interpreter_array(in, tensor);
     bool is_first = strcmp(of->name, "first_place") == 0;
     bool is_kind = strcmp(of->name, "place_kinds") == 0;
-    bool is_pixel = strcmp(of->name, "pixels") == 0;
+    bool has_class = strcmp(of->name, "pixels") == 0;
+    bool is_pixel = has_class || strcmp(of->name, "patches") == 0;
     int64_t places = of->extents[1].size, width = of->extents[2].size;
     if (is_first || is_kind) given_places(in, tensor, is_first);
     for (int64_t i = 0; i < interpreter_elements(in, tensor) && is_pixel; i++) {
@@ -67,7 +68,8 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
         double label = model->tokens[picture * (model->of->seq_len + AHEAD) + 1];
         uint64_t own = random_key(random_key(SEED, 4), (uint64_t)picture);
         uint64_t of_class = random_key(random_key(SEED, 5), (uint64_t)label);
-        values[i] = at < width ? 0 : drawn_unit(own, at) + drawn_unit(of_class, at) - 1;
+        values[i] =
+            has_class && at < width ? 0 : drawn_unit(own, at) + drawn_unit(of_class, at) - 1;
     }
     return is_first || is_kind || is_pixel;
 }
@@ -100,6 +102,7 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
 {
     const char *name = in->block->tensors[tensor].name;
     if (give_picture(model, in, tensor) || give_frames(in, tensor)) return;
+    if (given_pairs(in, tensor)) return;
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
@@ -147,6 +150,12 @@ static void open_layer(struct whole_model *model, int position)
     }
 }
 
+// A loss of each token, or of each sample that is compared with others.
+static int64_t count_losses(const struct whole_model *model)
+{
+    return model->of->global_batch * (model->graph->contrasts ? 1 : model->of->seq_len);
+}
+
 static double run_forward(struct whole_model *model)
 {
     int count = model->graph->sequence_count;
@@ -161,7 +170,7 @@ static double run_forward(struct whole_model *model)
     }
     struct interpreter *head = &model->layers[count - 1].in;
     double loss = 0;
-    int64_t tokens = model->of->global_batch * model->of->seq_len;
+    int64_t tokens = count_losses(model);
     for (int64_t i = 0; i < tokens; i++)
         loss += head->values[head->block->outputs[0]][i] / (double)tokens;
     return loss;
@@ -170,7 +179,7 @@ static double run_forward(struct whole_model *model)
 static void run_backward(struct whole_model *model)
 {
     int count = model->graph->sequence_count;
-    int64_t tokens = model->of->global_batch * model->of->seq_len;
+    int64_t tokens = count_losses(model);
     for (int p = count - 1; p >= 0; p--) {
         struct layer *layer = &model->layers[p];
         for (int i = 0; i < layer->in.block->output_count; i++) {
