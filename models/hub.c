@@ -39,6 +39,8 @@ static const struct {
     {"google/switch-base-8", "switch-base-8"},
     {"google/t5-v1_1-xxl", "t5-v1_1-xxl"},
     {"google/vit-large-patch16-224", "vit-large-patch16-224"},
+    {"google/siglip-so400m-patch14-384", "siglip-so400m-patch14-384"},
+    {"openai/clip-vit-large-patch14", "clip-vit-large-patch14"},
     {"google-t5/t5-base", "t5-base"},
     {"openai/whisper-large-v3", "whisper-large-v3"},
     {"distilbert/distilbert-base-uncased", "distilbert-base"},
