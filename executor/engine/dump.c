@@ -3,13 +3,12 @@
 #include "executor/engine/host_state.h"
 #include "executor/number.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Weights and gradients as this rank holds them after the last step, for tests: one file a rank,
 // PATH.RANK. A line for each part: what, name, sequence, the box of the whole that the rank's
 // layout holds (first:count/whole by dim), the elements of that box that are here (first:count);
-// then a line with their values.
+// then their values as doubles of this machine.
 
 struct dumping {
     struct engine *engine;
@@ -19,16 +18,6 @@ struct dumping {
 static void put_text(struct dumping *dumping, const char *text)
 {
     file_put(dumping->file, text, strlen(text));
-}
-
-static void put_values(struct dumping *dumping, const double *values, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        char text[40];
-        snprintf(text, sizeof text, "%a ", values[i]);
-        put_text(dumping, text);
-    }
-    put_text(dumping, "\n");
 }
 
 // Weights that are on the host or below.
@@ -76,7 +65,8 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
     if (!done) return false;
     for (int64_t i = 0; i < part.count && array == engine->state.gradients; i++)
         values[i] /= engine->scale.of_step;
-    put_values(dumping, values, part.count);
+    file_put(dumping->file, (const char *)values, (size_t)part.count * sizeof *values);
+    put_text(dumping, "\n");
     return true;
 }
 

@@ -327,10 +327,11 @@ static struct run_tensor *find_tensor(struct arena *arena, struct run_outcome *o
     return tensor;
 }
 
-static void read_values(struct run_tensor *tensor, const struct dump_part *part, char *text)
+static void read_values(struct run_tensor *tensor, const struct dump_part *part, FILE *file)
 {
     for (long long e = 0; e < part->elements; e++) {
-        double value = strtod(text, &text);
+        double value;
+        assert_int_equal(fread(&value, sizeof value, 1, file), 1);
         int64_t rest = part->from + e, at = 0, index[TENSOR_RANK_MAX];
         for (int i = part->rank - 1; i >= 0; i--) {
             index[i] = part->first[i] + (part->count[i] ? rest % part->count[i] : 0);
@@ -371,8 +372,8 @@ static void read_dump(struct arena *arena, struct run_outcome *outcome, FILE *fi
         assert_int_equal(sscanf(bar, " | %lld:%lld", &part.from, &part.elements), 2);
         *key_end = '\0';
         struct run_tensor *tensor = find_tensor(arena, outcome, line, &part);
-        assert_true(getline(&line, &room, file) > 0);
-        read_values(tensor, &part, line);
+        read_values(tensor, &part, file);
+        assert_int_equal(fgetc(file), '\n');
     }
     free(line);
 }
@@ -394,7 +395,7 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
     struct run_outcome *outcome = ARENA_NEW(arena, struct run_outcome, 1);
     struct job job = {.of = of};
     if (!make_job(arena, &job, outcome, why)) return NULL;
-    char folder[] = "/tmp/meshwright-run-XXXXXX";
+    char folder[] = "/dev/shm/meshwright-run-XXXXXX";
     assert_non_null(mkdtemp(folder));
     job.folder = folder;
     struct shared_memory memory;
