@@ -390,10 +390,10 @@ test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fai
 
 # What takes longest is left to `make check`, which runs each of these once, most of them with
 # sanitizers: with them `make test` would take three times as long.
-LONG_SCRIPTS = adding calibrate_cuda deep device_memory executed gpu_run install io_fail \
-               io_fail_runs joined local malloc_fail names planted report reshard restart run \
-               run_nodes schema schemas strategy terminal trace training validate whatif \
-               whatif_modes
+LONG_SCRIPTS = adding calibrate_cuda checkpoint deep device_memory executed gpu_run install \
+               io_fail io_fail_runs joined local malloc_fail names planted report reshard restart \
+               run run_nodes schema schemas strategy terminal trace training transcript_long \
+               validate whatif whatif_modes
 LONG_PROGRAMS = anchor calibrate_device communicator_mpi cuda_sdpa default_stack exchange fit \
                 fusion index_sets metamorphic offload place_fewest proof proof_drawn reference \
                 run_bits run_branches run_experts run_families run_grid run_half run_half_bits run_nccl \
@@ -494,8 +494,8 @@ check_draws: check_deps
 # makes the same whatever gcc is told.
 UNSANITIZED_SCRIPTS = adding calibrate_cuda cuda_resources gpu_bundle gpu_run install joined \
                       kernels_account layers links local names no_cuda output readme report \
-                      restart run_nodes schema schemas strategy terminal tidy validate wasm \
-                      what_if whatif whatif_modes
+                      restart run_nodes schema schemas strategy terminal tidy transcript_long \
+                      validate wasm what_if whatif whatif_modes
 UNSANITIZED_PROGRAMS = anchor cuda_sdpa fit fusion index_sets metamorphic proof_drawn \
                        whatif_between
 SANITIZED = $(filter-out $(UNSANITIZED_SCRIPTS:%=tests/%.t) \

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Every command that the README and its pages in docs/ show with their output is a step of
-# tests/golden/readme.transcript, so that the examples cannot rot: the transcript is run, the pages
-# are equal to it. And the README stays short.
+# tests/golden/readme.transcript or of the one of that name in long/, so that the examples cannot
+# rot: the transcripts are run, the pages are equal to them. And the README stays short.
 use strict;
 use warnings;
 
@@ -12,8 +12,8 @@ sub text_of {
     return scalar <$file>;
 }
 
-# The steps of the transcript without exit statuses and trailing blanks.
-my $golden = text_of('tests/golden/readme.transcript');
+# The steps of the transcripts without exit statuses and trailing blanks.
+my $golden = join '', map { text_of($_) =~ s/\A.*?(?=^\$ )//msr } <tests/golden/{,long/}readme.transcript>;
 $golden =~ s/^\? \d+\n//mg;
 my @steps = map { s/\s+\z//r } $golden =~ /^(\$ .*?)(?=^\$ |\z)/msg;
 
@@ -44,7 +44,7 @@ for my $step (@shown) {
 }
 $number++;
 print @shown == @steps ? "ok" : "not ok",
-    " $number - the pages show every step of the transcript\n";
+    " $number - the pages show every step of the transcripts\n";
 $number++;
 my $lines = () = text_of('README.md') =~ /\n/g;
 print $lines <= 150 ? 'ok' : 'not ok', " $number - README has $lines of at most 150 lines\n";
