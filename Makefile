@@ -392,8 +392,8 @@ test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fai
 # sanitizers: with them `make test` would take three times as long.
 LONG_SCRIPTS = adding calibrate_cuda checkpoint deep device_memory executed gpu_run install \
                io_fail io_fail_runs joined local malloc_fail names planted report reshard restart \
-               run run_nodes schema schemas strategy terminal trace training transcript_long \
-               validate whatif whatif_modes
+               run run_experts run_nodes schema schemas strategy terminal trace training \
+               transcript_long validate whatif whatif_modes
 LONG_PROGRAMS = anchor calibrate_device communicator_mpi cuda_sdpa default_stack exchange fit \
                 fusion index_sets metamorphic offload place_fewest proof proof_drawn reference \
                 run_bits run_branches run_experts run_families run_grid run_half run_half_bits run_nccl \
@@ -424,10 +424,11 @@ mutant_judges:
 check: check_deps check_long accuracy check_format check_clang check_tidy check_sdpa check_planted \
        check_draws check_abi check_sanitized check_fuzz
 
-# The long tests that sanitizers do not run.
+# The long tests that sanitizers do not run and check_draws does not draw more of.
 check_long: check_deps
 	@$(QUIET_MAKE) test_programs
-	@$(PROVE) $(filter-out $(SANITIZED),$(LONG))
+	@$(PROVE) $(filter-out $(SANITIZED) $(DRAWN:%=$(BUILD)/tests/test_%) \
+	    $(DRAWN_OFTEN:%=$(BUILD)/tests/test_%),$(LONG))
 
 check_format: check_deps
 	clang-format --dry-run -Werror \
@@ -479,25 +480,26 @@ check_planted: check_deps
 	    $(PROVE) tests/gpu/planted_faults.t
 
 # What `make test` draws a few times, many times.
-DRAWN = search idle proof metamorphic_search lower_random run_random run_half_random \
-        run_experts
+DRAWN = search idle index_mutations proof metamorphic_search lower_random run_random \
+        run_half_random run_experts
 DRAWN_OFTEN = metamorphic index_sets
 check_draws: check_deps
-	@$(QUIET_MAKE) $(patsubst %,$(BUILD)/tests/test_%,$(DRAWN) $(DRAWN_OFTEN)) $(PLUGINS) \
+	@$(QUIET_MAKE) $(patsubst %,$(BUILD)/tests/test_%,$(DRAWN) $(DRAWN_OFTEN) closed_form) $(PLUGINS) \
 	    $(BUILD)/exec_cuda_emulated.so
 	@MESHWRIGHT_CASES=40 $(PROVE) $(DRAWN:%=$(BUILD)/tests/test_%)
 	@MESHWRIGHT_CASES=1500 $(PROVE) $(DRAWN_OFTEN:%=$(BUILD)/tests/test_%)
+	@MESHWRIGHT_CASES=20000 $(PROVE) $(BUILD)/tests/test_closed_form
 
 # Everything that is read, kept in memory or run by ranks; not what reads sources, looks at pages,
 # installs, asks the same code once more or counts for long in one loop. Warnings are those of the
 # plain builds: with sanitizers gcc has false ones. Kernels of CUDA are those of the emulation: nvcc
 # makes the same whatever gcc is told.
 UNSANITIZED_SCRIPTS = adding calibrate_cuda cuda_resources gpu_bundle gpu_run install joined \
-                      kernels_account layers links local names no_cuda output readme report \
-                      restart run_nodes schema schemas strategy terminal tidy transcript_long \
+                      kernels_account launches layers links local names no_cuda output readme \
+                      report restart run_nodes schema schemas strategy terminal tidy transcript_long \
                       validate wasm what_if whatif whatif_modes
-UNSANITIZED_PROGRAMS = anchor cuda_sdpa fit fusion index_sets metamorphic proof_drawn \
-                       whatif_between
+UNSANITIZED_PROGRAMS = anchor cuda_sdpa fit fusion index_mutations index_sets metamorphic proof \
+                       proof_drawn space_list whatif_between
 SANITIZED = $(filter-out $(UNSANITIZED_SCRIPTS:%=tests/%.t) \
                 $(UNSANITIZED_PROGRAMS:%=$(BUILD)/tests/test_%),$(TESTS) $(SCRIPTS))
 check_sanitized: check_deps

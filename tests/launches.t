@@ -32,7 +32,7 @@ sub launches {
     write_text("$folder/model.json", $json->encode({ %{ $model{$name} }, $key => $layers }));
     unlink "$folder/launches";
     my ($status, undef, $errors) = answer_of($binary, "plan $folder/model.json dgx-h100 --gpus 1",
-        "--stack meshwright --precision $precision --seq-len 32 --micro-batch 1",
+        "--stack meshwright --precision $precision --seq-len 16 --micro-batch 1",
         "--global-batch $micro_batches $choices --force -o $folder/p.json");
     die "no plan: $errors" if $status;
     local $ENV{MESHWRIGHT_EMULATED_LAUNCHES} = "$folder/launches";

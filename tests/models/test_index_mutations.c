@@ -7,7 +7,7 @@
 // A proof that can fail: each collective of some random blocks is removed, doubled, or changed, and
 // the brute force over index sets sees every one of them.
 
-enum { CASES = 16 };
+enum { CASES = 8 };
 
 // A gradient that is only summed up into those of parameters may as well stay in parts: they are
 // reduced at the end of the step.
