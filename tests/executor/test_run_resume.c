@@ -268,12 +268,33 @@ static void what_cannot_go_on_says_why(void **state)
     clear(&listener);
 }
 
+// What has more than 2^20 elements is read back in pieces.
+static void large_parameters_come_back_in_pieces(void **state)
+{
+    struct listener listener = listen();
+    struct run_checkpoint checkpoint = checkpoint_of(&listener, 9, 1, RESUME_NONE);
+    struct run_case of = case_of(1, 1, 0, STEPS, NULL);
+    of.config = "{\"model_type\": \"gpt2\", \"vocab_size\": 66000, \"n_embd\": 16, "
+                "\"n_layer\": 1, \"n_head\": 4, \"n_positions\": 4}";
+    of.seq_len = 4;
+    of.global_batch = 2;
+    const struct run_outcome *whole = done(*state, of);
+    of.checkpoint = &checkpoint;
+    of.steps = 3;
+    done(*state, of);
+    checkpoint.resume = RESUME_MUST;
+    of.steps = STEPS;
+    is_the_rest(*state, whole, done(*state, of), 3, 0);
+    clear(&listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_goes_on_where_one_stopped),
         cmocka_unit_test(the_last_ones_are_kept_and_a_stop_ends_with_one),
         cmocka_unit_test(states_move_between_device_host_and_nvme),
+        cmocka_unit_test(large_parameters_come_back_in_pieces),
         cmocka_unit_test(what_cannot_go_on_says_why),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

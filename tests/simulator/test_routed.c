@@ -100,6 +100,19 @@ static void steeper_shares_take_longer(void **state)
     assert_true(steep.capacities[0].dropped_ratio > steep.capacities[3].dropped_ratio);
 }
 
+// Of 8 experts 1, 2 and 4 are held on every rank: three matrices of 512 x 1,024 in each of 4
+// layers, a parameter in 18 bytes.
+static void hot_experts_are_held_once_more_on_every_rank(void **state)
+{
+    struct routed steep = routed(*state, 4, "zipf:1.2");
+    assert_int_equal(steep.replica_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_true(steep.replicas[i].amount == 1 << i);
+        assert_int_equal(steep.replicas[i].added_bytes, (3LL * 512 * 1024 * 4 * 18) << i);
+        assert_true(steep.replicas[i].step_s < steep.step_s.p50);
+    }
+}
+
 static void a_model_without_experts_is_refused(void **state)
 {
     struct err err = {0};
@@ -117,6 +130,7 @@ int main(void)
         cmocka_unit_test(ranks_without_rows_leave_theirs_to_others),
         cmocka_unit_test(rows_are_those_of_the_public_generator),
         cmocka_unit_test(steeper_shares_take_longer),
+        cmocka_unit_test(hot_experts_are_held_once_more_on_every_rank),
         cmocka_unit_test(a_model_without_experts_is_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
