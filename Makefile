@@ -496,8 +496,8 @@ check_draws: check_deps
 # makes the same whatever gcc is told.
 UNSANITIZED_SCRIPTS = adding calibrate_cuda cuda_resources gpu_bundle gpu_run install joined \
                       kernels_account launches layers links local names no_cuda output readme \
-                      report restart run_nodes schema schemas strategy terminal tidy transcript_long \
-                      validate wasm what_if whatif whatif_modes
+                      report restart run_nodes schema schemas strategy terminal tidy \
+                      transcript_long validate wasm what_if whatif whatif_modes
 UNSANITIZED_PROGRAMS = anchor cuda_sdpa fit fusion index_mutations index_sets metamorphic proof \
                        proof_drawn space_list whatif_between
 SANITIZED = $(filter-out $(UNSANITIZED_SCRIPTS:%=tests/%.t) \

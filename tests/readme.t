@@ -13,7 +13,8 @@ sub text_of {
 }
 
 # The steps of the transcripts without exit statuses and trailing blanks.
-my $golden = join '', map { text_of($_) =~ s/\A.*?(?=^\$ )//msr } <tests/golden/{,long/}readme.transcript>;
+my $golden = join '', map { text_of($_) =~ s/\A.*?(?=^\$ )//msr }
+    <tests/golden/{,long/}readme.transcript>;
 $golden =~ s/^\? \d+\n//mg;
 my @steps = map { s/\s+\z//r } $golden =~ /^(\$ .*?)(?=^\$ |\z)/msg;
 
