@@ -141,6 +141,26 @@ struct compute_cost attention_price(const struct compute_context *context,
     };
 }
 
+struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
+                                 struct compute_cost stream)
+{
+    const struct device_efficiency *efficiency = &context->device->efficiency;
+    double scale = context->stack->attention_forward_scale;
+    double ratio = fmin(1, efficiency->attention_forward_ratio * scale);
+    double flop = instr->flop * causal_imbalance(context, instr);
+    double compute_s = flop / (peak_flop_per_s(context) * ratio);
+    // The sum over heads in fp32, which the choice reads.
+    double each = (double)instr->heads * (2.0 * (double)instr->head_dim + 3);
+    double scores_s = stream_s(context, 2 * sizeof(float) * flop / each);
+    double gap_s = context->device->launch_latency_s;
+    double memory_s = scores_s + stream.s - gap_s * stream.kernel_count;
+    return (struct compute_cost){
+        .s = fmax(compute_s, memory_s) + 2 * gap_s,
+        .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
+        .kernel_count = 2,
+    };
+}
+
 struct compute_cost products_price(const struct compute_context *context, const struct op *op,
                                    const struct instr *instr, struct compute_cost stream)
 {

@@ -6,6 +6,11 @@
 struct compute_cost attention_price(const struct compute_context *context,
                                     const struct block_program *program, const struct instr *instr);
 
+// A choice of keys: scores at the rate of attention, written for all pairs and read by the kernel
+// that chooses. `stream`: what moving its tensors takes.
+struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
+                                 struct compute_cost stream);
+
 // An operator of an imported graph whose flops are those of matrix products that run as one kernel
 // (attention, a recurrence), at the rates of attention without a mask; `stream`: what it moves
 // alone takes. Any other costs that.

@@ -436,6 +436,8 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_DELTA:
     case OP_DELTA_BACKWARD:
         return scan_price(context, program, instr);
+    case OP_CHOOSE:
+        return choose_price(context, instr, price_streaming(context, program, instr));
     default:
         return price_streaming(context, program, instr);
     }

@@ -78,6 +78,7 @@ static const char *op_kind_of(enum op_kind kind)
         return "matmul";
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
+    case OP_CHOOSE:
         return "attention";
     case OP_NORM:
     case OP_NORM_BACKWARD:

@@ -52,8 +52,9 @@ double attended_share(const struct op *op, int64_t keys, double tokens)
 {
     double all = (double)keys;
     if (!op->causal || tokens <= 0 || tokens >= all) return 1;
-    bool has_window = op->window > 0 && op->window < keys;
-    double window = has_window ? (double)op->window : all, most = fmin(window, tokens);
+    int64_t seen_most = op_seen_most(op);
+    bool has_window = seen_most > 0 && seen_most < keys;
+    double window = has_window ? (double)seen_most : all, most = fmin(window, tokens);
     double seen = has_window && op->chunked ? seen_in_chunks(window, tokens)
                                             : most - most * most / (2 * tokens);
     return fmin(1, seen / op_attended_pairs(op, 1, keys));

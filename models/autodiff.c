@@ -209,6 +209,22 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
     if (op.output_count > 0) builder_op(&diff->builder, op);
 }
 
+// Zeros for the parameters that the choice alone reads: it has no derivative.
+static void choose_backward(struct autodiff *diff, int index)
+{
+    struct op op = derived(diff, index, OP_CHOOSE_BACKWARD, PHASE_WEIGHT);
+    add_input(&op, block_of(diff)->ops[index].outputs[0]);
+    for (int o = 0; o <= index; o++) {
+        struct op of = block_of(diff)->ops[o];
+        for (int i = 0; i < of.input_count && of.chooses; i++) {
+            const struct tensor *tensor = &block_of(diff)->tensors[of.inputs[i]];
+            if (tensor->role != TENSOR_PARAMETER || tensor->frozen) continue;
+            add_output(&op, new_contribution(diff, of.inputs[i]));
+        }
+    }
+    if (op.output_count > 0) builder_op(&diff->builder, op);
+}
+
 // Kinds whose backward is one kernel; contractions and sums are not among them, and what stands in
 // no forward block has OP_CONTRACT, the zero of the enum.
 static const enum op_kind KERNELS[OP_KIND_COUNT] = {
@@ -326,6 +342,7 @@ struct block *autodiff_block(struct arena *arena, const struct block *forward,
         for (int i = 1; i < op->output_count && gradient < 0 && op->kind == OP_OPERATOR; i++)
             gradient = total(&diff, op->outputs[i], o);
         if (gradient >= 0) op_backward(&diff, o, gradient);
+        if (op->kind == OP_CHOOSE) choose_backward(&diff, o);
     }
     finish(&diff, gradients);
     return block_of(&diff);

@@ -2,6 +2,7 @@
 
 #include "models/attended.h"
 #include "models/op.h"
+#include "models/op_choose.h"
 #include "models/op_delta.h"
 #include "models/op_scan.h"
 
@@ -10,22 +11,40 @@
 #include <string.h>
 
 static const char *const DIM_NAMES[DIM_COUNT] = {
-    [DIM_NONE] = "none",         [DIM_BATCH] = "batch",
-    [DIM_SEQ] = "seq",           [DIM_KV_SEQ] = "kv_seq",
-    [DIM_HIDDEN] = "hidden",     [DIM_HEAD] = "head",
-    [DIM_KV_HEAD] = "kv_head",   [DIM_HEAD_DIM] = "head_dim",
-    [DIM_FFN] = "ffn",           [DIM_VOCAB] = "vocab",
-    [DIM_POSITION] = "position", [DIM_EXPERT] = "expert",
-    [DIM_GATE] = "gate",         [DIM_VALUE_DIM] = "value_dim",
-    [DIM_HEIGHT] = "height",     [DIM_WIDTH] = "width",
-    [DIM_DEPTH] = "depth",       [DIM_TAP] = "tap",
-    [DIM_CHANNEL] = "channel",   [DIM_OUT_CHANNEL] = "out_channel",
-    [DIM_TABLE] = "table",       [DIM_RANK] = "rank",
-    [DIM_ADAPTER] = "adapter",   [DIM_FLAT] = "flat",
-    [DIM_TIME] = "time",         [DIM_TEXT] = "text",
-    [DIM_MSA] = "msa",           [DIM_RES_I] = "residue_i",
-    [DIM_RES_J] = "residue_j",   [DIM_RES_K] = "residue_k",
-    [DIM_STATE] = "state",       [DIM_OTHER] = "other",
+    [DIM_NONE] = "none",
+    [DIM_BATCH] = "batch",
+    [DIM_SEQ] = "seq",
+    [DIM_KV_SEQ] = "kv_seq",
+    [DIM_HIDDEN] = "hidden",
+    [DIM_HEAD] = "head",
+    [DIM_KV_HEAD] = "kv_head",
+    [DIM_HEAD_DIM] = "head_dim",
+    [DIM_FFN] = "ffn",
+    [DIM_VOCAB] = "vocab",
+    [DIM_POSITION] = "position",
+    [DIM_EXPERT] = "expert",
+    [DIM_GATE] = "gate",
+    [DIM_VALUE_DIM] = "value_dim",
+    [DIM_HEIGHT] = "height",
+    [DIM_WIDTH] = "width",
+    [DIM_DEPTH] = "depth",
+    [DIM_TAP] = "tap",
+    [DIM_CHANNEL] = "channel",
+    [DIM_OUT_CHANNEL] = "out_channel",
+    [DIM_TABLE] = "table",
+    [DIM_RANK] = "rank",
+    [DIM_ADAPTER] = "adapter",
+    [DIM_FLAT] = "flat",
+    [DIM_TIME] = "time",
+    [DIM_TEXT] = "text",
+    [DIM_MSA] = "msa",
+    [DIM_RES_I] = "residue_i",
+    [DIM_RES_J] = "residue_j",
+    [DIM_RES_K] = "residue_k",
+    [DIM_STATE] = "state",
+    [DIM_OTHER] = "other",
+    [DIM_INDEX_HEAD] = "index_head",
+    [DIM_CHOSEN] = "chosen",
 };
 
 const char *dim_name(enum dim dim)
@@ -202,6 +221,7 @@ static int products(const struct block *block, const struct op *op, int input)
     const struct tensor *own = &block->tensors[op->inputs[input]];
     const struct tensor *other = &block->tensors[op->inputs[1 - input]];
     assert(op->input_count == 2);
+    if (op->chooses) return 1;
     return 1 + !own->frozen + !other->frozen;
 }
 
@@ -303,6 +323,7 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
             double forward = attention_flop(graph, block, op, seq) + product_flop(op) +
                              scan_flop(block, op, seq);
             flop += repeats * 3 * forward;
+            if (op->kind == OP_CHOOSE) flop += repeats * op_choose_model_flop(block, op, seq);
         }
     }
     return flop;

@@ -55,8 +55,10 @@ enum dim {
     DIM_RES_I,    // and residues, under a name for each place that they have in a product
     DIM_RES_J,
     DIM_RES_K,
-    DIM_STATE,  // what a scan remembers of each channel
-    DIM_OTHER,  // the samples of the batch again, as others are compared with them
+    DIM_STATE,       // what a scan remembers of each channel
+    DIM_OTHER,       // the samples of the batch again, as others are compared with them
+    DIM_INDEX_HEAD,  // of the indexer that chooses keys: whole for every token
+    DIM_CHOSEN,      // the keys that a query attends to, where they are chosen
     DIM_COUNT
 };
 
@@ -116,9 +118,10 @@ enum op_kind {
                    // x, or over the last; inputs x(, weight(, bias))
     OP_SOFTMAX,    // over kv_seq, causal mask included; scores(, sink) -> probabilities, where a
                    // sink (head) is one more score in each row, whose probability is dropped
-    OP_ATTENTION,  // fused: q, k, v(, sink) -> out, log-sum-exp. The third last dim of k and v is
-                   // that of the keys, those before it are alike in q; what q has between these
-                   // and its heads are queries, each of which attends to all of the keys
+    OP_ATTENTION,  // fused: q, k, v(, sink or chosen) -> out, log-sum-exp. The third last dim of k
+                   // and v is that of the keys, those before it are alike in q; what q has between
+                   // these and its heads are queries, each of which attends to all of the keys, or
+                   // to its own `top_k` of them: chosen (batch, seq, chosen)
     OP_GATHER,     // embedding lookup: ids, table -> rows; of relative_buckets `scalar` is the
                    // distance from which on all keys have one row, `causal` that none is ahead
     OP_CONCAT,     // a, b: joins their last dims, under a name that the output gives; a dim that
@@ -134,7 +137,8 @@ enum op_kind {
                   // with FUNCTION_SIGMOID each column is asked by itself whether it is the label's
     OP_NORM_BACKWARD,       // d_out, x(, weight) -> d_x(, d_weight(, d_bias))
     OP_SOFTMAX_BACKWARD,    // d_probabilities, probabilities -> d_scores(, d_sink)
-    OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink), out, log-sum-exp -> d_q, d_k, d_v(, d_sink)
+    OP_ATTENTION_BACKWARD,  // d_out, q, k, v(, sink or chosen), out, log-sum-exp
+                            // -> d_q, d_k, d_v(, d_sink)
     OP_GATHER_BACKWARD,     // d_rows, ids -> d_table
     OP_LOSS_BACKWARD,       // d_loss, logits, labels, log-sum-exp -> d_logits
     OP_CONCAT_BACKWARD,     // d_out -> d_a, d_b (summed over what was repeated)
@@ -155,6 +159,8 @@ enum op_kind {
     OP_SCAN_BACKWARD,  // d_out, inputs -> a gradient for each of them
     OP_DELTA,          // a scan that corrects what its state says of a key: models/op_delta.h
     OP_DELTA_BACKWARD,
+    OP_CHOOSE,           // the keys that a query attends to: models/op_choose.h
+    OP_CHOOSE_BACKWARD,  // chosen -> gradients, all zero, of the parameters in front of the choice
     OP_KIND_COUNT
 };
 
@@ -230,9 +236,10 @@ struct op {
     int64_t chunk;   // OP_SCAN, OP_DELTA: tokens that a kernel works on as one matrix
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
-    int top_k;       // OP_ROUTE
-    int group_count, open_groups;  // of it: the chosen lie in so many groups of neighbouring
+    int top_k;       // OP_ROUTE; of keys: OP_CHOOSE, and OP_ATTENTION to what that chose
+    int group_count, open_groups;  // of routes: the chosen lie in so many groups of neighbouring
                                    // experts; 0 = anywhere
+    bool chooses;                  // a choice of keys, or what is made for it alone: no gradient
     enum op_class class;           // for selective recompute
     enum dim axial;                // what axial parallelism splits in it, where the model says so
     bool remade;                   // per-op recompute makes it again (plan/lower/differentiate.c)
@@ -269,6 +276,7 @@ struct graph {
     // Of layers that scan, 0 where none does; their groups share as kv heads do. Heads and kv heads
     // above are those of attention, or the same where nothing attends.
     int64_t scan_head_count, scan_group_count;
+    bool has_indexer;  // that chooses keys
     // [kind] the same block without the inputs that it only hands on, which are the last of both
     // its inputs and its outputs; -1: it has none. A branch of the graph is made of such blocks:
     // from one on that reads nothing else to the first that reads what was handed on. NULL: no

@@ -1,6 +1,7 @@
 #include "models/op.h"
 
 #include "models/op_attention.h"
+#include "models/op_choose.h"
 #include "models/op_concat.h"
 #include "models/op_delta.h"
 #include "models/op_image.h"
@@ -33,12 +34,11 @@ static bool is_last_dim(const struct tensor *tensor, enum dim dim)
 }
 
 // Bit i = enum dim.
-_Static_assert(DIM_COUNT <= 32, "a set of dims is 32 bits");
-static unsigned dims_of(const struct tensor *tensor)
+static uint64_t dims_of(const struct tensor *tensor)
 {
-    unsigned dims = 0;
+    uint64_t dims = 0;
     for (int i = 0; i < tensor->rank; i++) {
-        dims |= 1u << tensor->extents[i].dim;
+        dims |= UINT64_C(1) << tensor->extents[i].dim;
     }
     return dims;
 }
@@ -328,6 +328,8 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_SCAN_BACKWARD] = {"scan_backward", op_scan_split, op_scan_flop, saves_none, false},
     [OP_DELTA] = {"delta", op_delta_split, op_delta_flop, saves_inputs, false},
     [OP_DELTA_BACKWARD] = {"delta_backward", op_delta_split, op_delta_flop, saves_none, false},
+    [OP_CHOOSE] = {"choose", op_choose_split, op_choose_flop, saves_output, false},
+    [OP_CHOOSE_BACKWARD] = {"choose_backward", op_choose_split, op_choose_flop, saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)
@@ -341,7 +343,8 @@ bool op_has_gradient(const struct block *block, const struct op *op, int input)
     const struct tensor *tensor = input_of(block, op, input);
     bool is_number = tensor->role == TENSOR_ACTIVATION || tensor->role == TENSOR_PARAMETER;
     if (op->kind == OP_DISPATCH && input == 1) return false;
-    return is_number && tensor->element != ELEMENT_BYTE && !tensor->frozen;
+    bool is_choice = op->chooses || has_dim(tensor, DIM_CHOSEN);
+    return is_number && !is_choice && tensor->element != ELEMENT_BYTE && !tensor->frozen;
 }
 
 int op_inner_reductions(const struct op *op)
@@ -406,10 +409,10 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
     assert(op->kind == OP_CONTRACT && op->input_count == 2);
     struct gemm gemm = {1, 1, 1, 1};
     int64_t *tokens = NULL;
-    unsigned a = dims_of(input_of(block, op, 0)), b = dims_of(input_of(block, op, 1));
-    unsigned c = dims_of(output_of(block, op, 0));
-    for (unsigned left = a | b; left; left &= left - 1) {
-        int dim = __builtin_ctz(left);
+    uint64_t a = dims_of(input_of(block, op, 0)), b = dims_of(input_of(block, op, 1));
+    uint64_t c = dims_of(output_of(block, op, 0));
+    for (uint64_t left = a | b; left; left &= left - 1) {
+        int dim = __builtin_ctzll(left);
         bool in_a = a >> dim & 1, in_b = b >> dim & 1, in_c = c >> dim & 1;
         assert(size[dim] > 0 && (in_c || (in_a && in_b)));
         int64_t *part = !in_c ? &gemm.k : in_a && in_b ? &gemm.batch : in_a ? &gemm.m : &gemm.n;
@@ -424,10 +427,17 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
     return gemm;
 }
 
+int64_t op_seen_most(const struct op *op)
+{
+    bool is_fewer = op->top_k > 0 && (op->window == 0 || op->top_k < op->window);
+    return is_fewer ? op->top_k : op->window;
+}
+
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys)
 {
     double sides = op->causal ? 1 : 2;
-    double window = (double)(op->window > 0 && op->window < keys ? op->window : keys);
+    int64_t most = op_seen_most(op);
+    double window = (double)(most > 0 && most < keys ? most : keys);
     if (!op->chunked)
         return sides * (double)queries * (window - window * window / (2 * (double)keys));
     double whole = floor((double)keys / window), rest = (double)keys - whole * window;

@@ -67,8 +67,11 @@ int op_norm_rank(const struct block *block, const struct op *op);
 // Whether any input or output of the op has this dim.
 bool op_has_dim(const struct block *block, const struct op *op, enum dim dim);
 
+// How many keys a query sees at most, by a window or by choice; 0: all of them.
+int64_t op_seen_most(const struct op *op);
 // Query-key pairs of one sequence and head that count as work: causal halved, sliding window w as
 // w * queries less its own triangle; twice that where queries look ahead as far as back.
+// Of w chosen keys there are as many.
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys);
 
 // Whether the function needs no forward tensor in its backward (scale, rope).

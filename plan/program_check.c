@@ -280,10 +280,11 @@ static bool check_grid(const struct question *question, struct err *err)
     const char *kind = tp_kind_name(parallel->tp_kind);
     int64_t parts = grid_batch_parts(parallel);
     if (parallel->tp_kind == TP_1D) return true;
-    if (question->graph->expert_count > 0)
+    const char *whole = question->graph->expert_count > 0 ? "experts" : "an indexer";
+    if (question->graph->expert_count > 0 || question->graph->has_indexer)
         return err_set(err, ERR_USAGE,
-                       "--tp-kind %s: the model has experts, which no grid splits; only 1d works",
-                       kind);
+                       "--tp-kind %s: the model has %s, which no grid splits; only 1d works", kind,
+                       whole);
     if (parallel->sp)
         return err_set(err, ERR_USAGE,
                        "--tp-kind %s: a grid leaves --sp nothing to split; only off works", kind);

@@ -83,7 +83,7 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
             bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
-            if (!is_imported && op->kind != OP_DELTA) continue;
+            if (!is_imported && op->kind != OP_DELTA && op->kind != OP_CHOOSE) continue;
             if (is_elsewhere && (!is_imported || op->work.type))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "

@@ -16,6 +16,9 @@ struct attend {
     int64_t whole_queries, whole_keys, whole_heads;
     const REAL *q, *k, *v;
     const REAL *sink;  // by head; NULL without
+    const REAL
+        *chosen;  // [batch][query][chosen_count] keys, ascending, -1 behind the last; NULL: all
+    int64_t chosen_count;
     // Distance of neighbours along seq.
     int64_t q_stride, k_stride, v_stride, out_stride;
 };
@@ -51,3 +54,6 @@ struct range attend_mask(struct range range, int64_t keys, REAL *row);
 // Multiplies a row of probabilities by the dropout mask over the share that is kept.
 void attend_drop(const struct attend *attend, const struct head *head, const struct tile *tile,
                  int64_t query, struct range range, REAL *row);
+// executor/cpu/chosen.c: where keys are chosen, forward and backward of the whole call.
+const char *attend_chosen(struct cpu_device *device, const struct attend *attend);
+const char *attend_chosen_backward(const struct attend *attend);

@@ -121,6 +121,7 @@ const char *cpu_attention(struct cpu_device *device, const struct kernel_call *c
     const char *fault = call_fold_attention(&folded, 0);
     if (!fault) fault = attend_read(&a, &folded, 0);
     if (fault) return fault;
+    if (a.op->top_k > 0) return attend_chosen(device, &a);
     int64_t bytes = QUERY_BLOCK * (KEY_BLOCK + a.value_width) * (int64_t)sizeof(REAL);
     state.scores = cpu_scratch(device, SCRATCH_SCORES, bytes);
     if (!state.scores) return cpu_no_memory(device);

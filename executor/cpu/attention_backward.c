@@ -195,6 +195,7 @@ const char *cpu_attention_backward(struct cpu_device *device, const struct kerne
     struct kernel_call folded = *call;
     const char *fault = call_fold_attention(&folded, 1);
     if (!fault) fault = attend_read(&a, &folded, 1);
+    if (!fault && a.op->top_k > 0) return attend_chosen_backward(&a);
     if (!fault) fault = read_gradients(device, &a, &g);
     if (fault) return fault;
     for (int64_t i = 0; i < a.batch_count * a.heads; i++) {

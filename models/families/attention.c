@@ -1,5 +1,6 @@
 #include "models/families/layers.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -145,6 +146,11 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     op.inputs[1] = heads.key;
     op.inputs[2] = heads.value;
     if (sinks >= 0) op.inputs[op.input_count++] = sinks;
+    if (heads.chosen) {
+        assert(sinks < 0);
+        op.inputs[op.input_count++] = *heads.chosen;
+        op.top_k = (int)d->indexer.top_k;
+    }
     op.output_count = 2;
     op.outputs[0] = out;
     op.outputs[1] = lse;
@@ -225,11 +231,12 @@ static int unfused(struct layers *layers, struct heads heads, int64_t window)
     return out;
 }
 
-// No fused kernel adds numbers by distance to its scores.
+// No fused kernel adds numbers by distance to its scores, and no chain chooses keys.
 int layers_attend(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     bool is_fused = layers->options.flash && (d->relative.bucket_count == 0 || heads.name);
+    is_fused = is_fused || heads.chosen;
     int context = is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
     if (heads.gate)
         context = layers_gate(layers, "attention.gated", *heads.gate, context, FUNCTION_SIGMOID, 1);

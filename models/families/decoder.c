@@ -385,6 +385,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     graph->expert_count = d->experts.count;
     graph->top_k = d->experts.top_k;
     graph->expert_ffn = d->experts.ffn;
+    graph->has_indexer = d->indexer.top_k > 0;
     graph->vocab_padded = (d->vocab + multiple - 1) / multiple * multiple;
     graph->seq_len_max = d->seq_len_max;
     if (options->dropout) {

@@ -37,6 +37,11 @@ struct latent {
     int64_t nope_dim, rope_dim, value_dim;
 };
 
+// What chooses the keys of latent attention (DeepSeek-V3.2); top_k 0 = nothing does.
+struct indexer {
+    int64_t head_count, head_dim, top_k;
+};
+
 // A picture in place of tokens: a place for each of its patches, and one in front of them for the
 // class token, which the head reads. The workload of a model of pictures alone has sequences of
 // one: a picture is a sample.
@@ -138,6 +143,7 @@ struct decoder {
 
     struct experts experts;
     struct latent latent;
+    struct indexer indexer;
     struct scan_sizes scan;
     const uint8_t *parts;  // by layer, sums of enum layer_part; NULL = attention and mlp
     struct picture picture;

@@ -1,3 +1,5 @@
+#include "models/families/deepseek.h"
+
 #include "core/real.h"
 #include "models/families/expert_keys.h"
 
@@ -7,21 +9,6 @@
 // DeepSeek-V2, V3 and Kimi K2: latent attention, experts of which some serve every token, and, from
 // V3 on, multi-token prediction modules. Null has a meaning of its own for some keys: no low rank,
 // no experts.
-
-struct deepseek {
-    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
-    int64_t num_key_value_heads;  // 0 = as many as heads
-    int64_t q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
-    int64_t n_routed_experts, num_experts_per_tok, n_shared_experts, moe_intermediate_size;
-    int64_t n_group, topk_group;  // 0 = chosen among all experts
-    int64_t first_k_dense_replace, moe_layer_freq, num_nextn_predict_layers;
-    int64_t max_position_embeddings;
-    const char *hidden_act;
-    bool norm_topk_prob, tie_word_embeddings, attention_bias, mlp_bias;
-    bool is_dense;   // no key of experts is heeded
-    bool has_types;  // mlp_layer_types alone says which mlps are dense: the first without it
-    double routed_scaling_factor, rms_norm_eps, rope_theta, attention_dropout;
-};
 
 // How far the positions were stretched after training on short ones, from rope_scaling or
 // rope_parameters.
@@ -275,8 +262,8 @@ static struct decoder describe(const char *model_type, const struct deepseek *re
     };
 }
 
-static struct decoder read_decoder(struct family_reader *reader, const char *model_type,
-                                   struct deepseek *record, const char *own)
+struct decoder deepseek_decoder(struct family_reader *reader, const char *model_type,
+                                struct deepseek *record, const char *own)
 {
     read_record(reader, record, own);
     if (!family_complete(reader)) return (struct decoder){0};
@@ -300,7 +287,7 @@ static const void *read_v2(struct family_reader *reader)
         .rms_norm_eps = 1e-6,
         .rope_theta = 10000,
     };
-    struct decoder decoder = read_decoder(reader, "deepseek_v2", &record, "mlp_bias");
+    struct decoder decoder = deepseek_decoder(reader, "deepseek_v2", &record, "mlp_bias");
     decoder.mtp_count = 0;  // V2 has no such modules, whatever its file says
     decoder.experts.route =
         record.norm_topk_prob ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
@@ -328,7 +315,8 @@ static const void *read_v3_as(struct family_reader *reader, const char *model_ty
         .rms_norm_eps = 1e-6,
         .rope_theta = 10000,
     };
-    struct decoder decoder = read_decoder(reader, model_type, &record, "num_nextn_predict_layers");
+    struct decoder decoder =
+        deepseek_decoder(reader, model_type, &record, "num_nextn_predict_layers");
     decoder.mlp_bias = false;  // not among V3's keys
     decoder.experts.route =
         record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
@@ -362,7 +350,7 @@ static const void *read_glm4_moe_lite(struct family_reader *reader)
         .rope_theta = 10000,
     };
     struct decoder decoder =
-        read_decoder(reader, "glm4_moe_lite", &record, "num_nextn_predict_layers");
+        deepseek_decoder(reader, "glm4_moe_lite", &record, "num_nextn_predict_layers");
     decoder.mlp_bias = false;
     decoder.experts.choice_bias = decoder.experts.count > 0;
     decoder.experts.route =
@@ -381,7 +369,7 @@ static struct decoder read_dense(struct family_reader *reader, const char *model
     record->rope_theta = 10000;
     if (!reader->err->kind && json_has(reader->object, KEY))
         family_fail(reader, KEY, "%s has no experts", model_type);
-    struct decoder decoder = read_decoder(reader, model_type, record, "");
+    struct decoder decoder = deepseek_decoder(reader, model_type, record, "");
     decoder.mtp_count = 0;
     return decoder;
 }

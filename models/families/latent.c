@@ -21,10 +21,10 @@ static int lower(struct layers *layers, int input, const char *name, enum dim di
 }
 
 // Their norms have the epsilon of their class, whatever rms_norm_eps says.
-static int norm_low(struct layers *layers, const char *name, int input)
+static int norm_low(struct layers *layers, const char *name, enum function function, int input)
 {
     static const double EPSILON = 1e-6;
-    int output = layers_norm(layers, name, input, FUNCTION_RMS_NORM);
+    int output = layers_norm(layers, name, input, function);
     struct block *block = layers->builder.block;
     block->ops[block->op_count - 1].scalar = EPSILON;
     return output;
@@ -66,7 +66,8 @@ static void mark_up(struct layers *layers, int first_op)
     }
 }
 
-static int make_queries(struct layers *layers, int input)
+// `low`: their low-rank vectors, which there are none of where queries are projected directly.
+static int make_queries(struct layers *layers, int input, int *low)
 {
     const struct latent *latent = &layers->decoder->latent;
     struct extent width = {DIM_HEAD_DIM, latent->nope_dim + latent->rope_dim};
@@ -74,13 +75,55 @@ static int make_queries(struct layers *layers, int input)
         int query = raise(layers, input, "attention.q", width, 0);
         return rotate(layers, "attention.q_rope", query, latent->nope_dim);
     }
-    int low = lower(layers, input, "attention.q_a", DIM_RANK, latent->q_rank);
-    low = norm_low(layers, "attention.q_a_norm", low);
+    *low = lower(layers, input, "attention.q_a", DIM_RANK, latent->q_rank);
+    *low = norm_low(layers, "attention.q_a_norm", FUNCTION_RMS_NORM, *low);
     int first_op = layers->builder.block->op_count;
-    int query = raise(layers, low, "attention.q_b", width, 0);
+    int query = raise(layers, *low, "attention.q_b", width, 0);
     query = rotate(layers, "attention.q_rope", query, latent->nope_dim);
     mark_up(layers, first_op);
     return query;
+}
+
+// Which keys each query attends to (models/op_choose.h): by heads of queries that are raised from
+// the same low rank, one head of keys, and a weight of each head. They are rotated in front, where
+// those of attention are behind.
+static int choose(struct layers *layers, int input, int low)
+{
+    const struct indexer *indexer = &layers->decoder->indexer;
+    struct extent head = {DIM_INDEX_HEAD, indexer->head_count};
+    struct extent width = {DIM_HEAD_DIM, indexer->head_dim};
+    struct block *block = layers->builder.block;
+    int first_op = block->op_count;
+    struct projection q = {.name = "indexer.q",
+                           .weight = SHAPE({DIM_RANK, layers->decoder->latent.q_rank}, head, width),
+                           .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, head, width)};
+    struct projection k = {.name = "indexer.k",
+                           .weight = SHAPE({DIM_HIDDEN, layers->decoder->hidden}, width),
+                           .output = layers_tokens(DIM_HEAD_DIM, indexer->head_dim)};
+    struct projection w = {.name = "indexer.w",
+                           .weight = SHAPE({DIM_HIDDEN, layers->decoder->hidden}, head),
+                           .output = layers_tokens(DIM_INDEX_HEAD, indexer->head_count)};
+    int query = rotate(layers, "indexer.q_rope", layers_project(layers, low, q), 0);
+    int key = layers_project(layers, input, k);
+    key = norm_low(layers, "indexer.k_norm", FUNCTION_LAYER_NORM, key);
+    key = rotate(layers, "indexer.k_rope", key, 0);
+    int weights = layers_project(layers, input, w);
+    int chosen = builder_tensor(&layers->builder, "attention.chosen", TENSOR_ACTIVATION,
+                                ELEMENT_FP32, layers_tokens(DIM_CHOSEN, indexer->top_k));
+    builder_op(&layers->builder, (struct op){.name = "attention.choose",
+                                             .kind = OP_CHOOSE,
+                                             .scalar = 1,
+                                             .causal = true,
+                                             .top_k = (int)indexer->top_k,
+                                             .input_count = 3,
+                                             .output_count = 1,
+                                             .inputs = {query, key, weights},
+                                             .outputs = {chosen}});
+    for (int o = first_op; o < block->op_count; o++) {
+        block->ops[o].chooses = true;
+        block->ops[o].class = OP_CLASS_NONE;
+    }
+    return chosen;
 }
 
 int layers_latent_attention(struct layers *layers, int input, int64_t window)
@@ -92,15 +135,21 @@ int layers_latent_attention(struct layers *layers, int input, int64_t window)
     struct shape keys = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, head,
                               {DIM_HEAD_DIM, latent->nope_dim + latent->rope_dim});
 
-    struct heads heads = {.query = make_queries(layers, input)};
+    int queries = -1;
+    struct heads heads = {.query = make_queries(layers, input, &queries)};
     int low = lower(layers, input, "attention.kv_a", DIM_RANK, latent->kv_rank);
     int shared = lower(layers, input, "attention.k_shared", DIM_HEAD_DIM, latent->rope_dim);
-    low = norm_low(layers, "attention.kv_a_norm", low);
+    low = norm_low(layers, "attention.kv_a_norm", FUNCTION_RMS_NORM, low);
     int first_op = layers->builder.block->op_count;
     int key = raise(layers, low, "attention.k_b", nope, MERGE_UP);
     heads.value = raise(layers, low, "attention.v_b", value, MERGE_UP);
     shared = rotate(layers, "attention.k_rope", shared, 0);
     heads.key = layers_concat(layers, "attention.k", key, shared, keys);
     mark_up(layers, first_op);
+    int chosen = -1;
+    if (layers->decoder->indexer.top_k > 0) {
+        chosen = choose(layers, input, queries);
+        heads.chosen = &chosen;
+    }
     return layers_attend(layers, heads, window);
 }

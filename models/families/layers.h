@@ -68,8 +68,9 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 // What attention works on: (batch, seq, head, head_dim), keys and values by kv_head or by head.
 struct heads {
     int query, key, value;
-    const char *name;  // NULL = "attention", of a sequence to itself; else of one to another
-    const int *gate;   // what the result is multiplied with, through a sigmoid; NULL = nothing
+    const char *name;   // NULL = "attention", of a sequence to itself; else of one to another
+    const int *chosen;  // the keys of each query; NULL = it attends to all that it sees
+    const int *gate;    // what the result is multiplied with, through a sigmoid; NULL = nothing
 };
 // From there to the output projection, fused or as the chain. Ops are called "attention.out" and so
 // on, or as `heads.name` says.

@@ -69,6 +69,8 @@ static const struct {
     {"distilbert", "sinusoidal_pos_embds", UNLESS_FALSE, NULL,
      "positions that are not trained are not supported"},
     {"ernie4_5_moe", "moe_use_hard_gate", UNLESS_FALSE, NULL, "a hard gate is not supported"},
+    {"glm_moe_dsa", "index_topk_freq", UNLESS_ONE, NULL,
+     "layers that share a choice of keys are not supported"},
     {"granitemoe", "router_jitter_noise", UNLESS_ZERO, NULL,
      "noise on what the router sees is not supported"},
     {"hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,

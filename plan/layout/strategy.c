@@ -331,9 +331,11 @@ struct strategy strategy_of(const struct mesh *mesh, const struct parallel *para
 
 bool strategy_is_keys(const struct op *op, bool output, int index)
 {
-    if (op->kind == OP_ATTENTION) return !output && index >= 1;
+    // A choice is of its query.
+    if (op->kind == OP_ATTENTION) return !output && (index == 1 || index == 2);
+    if (op->kind == OP_CHOOSE) return !output && index == 1;
     if (op->kind != OP_ATTENTION_BACKWARD) return false;
-    return output ? index >= 1 : index == 2 || index == 3;
+    return output ? index == 1 || index == 2 : index == 2 || index == 3;
 }
 
 // The split part of a tensor's layout under a strategy; axes that split another dim stay whole.

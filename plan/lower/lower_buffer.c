@@ -135,8 +135,8 @@ struct key_stream lowering_stream(const struct lowering *low, const struct op *o
     if (!stream.axes) return stream;
     int ranks = mesh_size(low->mesh, stream.axes);
     int steps = window_steps(op, ranks, low->request->seq_len);
-    // A gather of all is not dearer than fetching every block by itself.
-    if (!passes_by && steps == ranks - 1) return stream;
+    // A gather of all is not dearer than fetching every block by itself. Keys are chosen among all.
+    if ((!passes_by || op->kind == OP_CHOOSE) && steps == ranks - 1) return stream;
     stream.steps = steps;
     stream.held = passes_by ? 2 : steps + 1;
     return stream;

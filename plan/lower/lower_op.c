@@ -149,7 +149,7 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
     int64_t size[DIM_COUNT];
     local_sizes(low, op, instr, size);
     instr->batch = size[DIM_BATCH];
-    instr->heads = size[DIM_HEAD];
+    instr->heads = op->kind == OP_CHOOSE ? size[DIM_INDEX_HEAD] : size[DIM_HEAD];
     instr->kv_heads = size[DIM_KV_HEAD] ? size[DIM_KV_HEAD] : size[DIM_HEAD];
     instr->head_dim = size[DIM_HEAD_DIM];
     instr->value_dim = size[DIM_VALUE_DIM] ? size[DIM_VALUE_DIM] : size[DIM_HEAD_DIM];
@@ -161,7 +161,7 @@ static void measure(const struct lowering *low, const struct op *op, struct inst
         instr->seq = shape.queries;
         instr->kv_seq = shape.keys;
     }
-    instr->window = op->window;
+    instr->window = op_seen_most(op);
     instr->causal = op->causal;
     instr->chunked = op->chunked;
     instr->merge = low->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;

@@ -128,9 +128,38 @@ static void kernels_do_the_work_that_is_left(void **state)
     assert_int_equal(keys, seq_len / 8);
 }
 
+// As many pairs as a window of so many keys has; a window that is narrower limits a choice.
+static void chosen_keys_are_as_many_as_those_of_a_window(void **state)
+{
+    (void)state;
+    enum { KEYS = 4096 };
+    const struct op chosen = {.kind = OP_ATTENTION, .causal = true, .top_k = 256};
+    const struct op sliding = {.kind = OP_ATTENTION, .causal = true, .window = 256};
+    assert_true(op_attended_pairs(&chosen, KEYS, KEYS) == op_attended_pairs(&sliding, KEYS, KEYS));
+    const struct op both = {.kind = OP_ATTENTION, .causal = true, .top_k = 256, .window = 64};
+    const struct op few = {.kind = OP_ATTENTION, .causal = true, .window = 64};
+    assert_true(op_attended_pairs(&both, KEYS, KEYS) == op_attended_pairs(&few, KEYS, KEYS));
+    assert_true(attended_share(&chosen, KEYS, 512) == attended_share(&sliding, KEYS, 512));
+}
+
+// 128 pairs of 16 tokens, of each for 3 heads a product of 6 numbers, a maximum, a product and a
+// sum: 5,760.
+static void a_choice_scores_every_key(void **state)
+{
+    (void)state;
+    const int64_t size[DIM_COUNT] = {
+        [DIM_BATCH] = 1, [DIM_SEQ] = 16, [DIM_INDEX_HEAD] = 3, [DIM_HEAD_DIM] = 6};
+    const struct op choice = {.kind = OP_CHOOSE, .causal = true, .top_k = 2};
+    const struct op backward = {.kind = OP_CHOOSE_BACKWARD, .causal = true, .top_k = 2};
+    assert_true(op_rule(OP_CHOOSE)->flop(NULL, &choice, size) == 5760);
+    assert_true(op_rule(OP_CHOOSE_BACKWARD)->flop(NULL, &backward, size) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chosen_keys_are_as_many_as_those_of_a_window),
+        cmocka_unit_test(a_choice_scores_every_key),
         cmocka_unit_test(documents_as_long_as_the_sequence_see_all),
         cmocka_unit_test(the_share_is_that_of_the_lengths),
         cmocka_unit_test(windows_are_cut_by_documents),

@@ -53,11 +53,21 @@ static const char DEEPSEEK[] =
     "\"n_routed_experts\": 8, \"n_shared_experts\": 1, \"num_experts_per_tok\": 3, "
     "\"moe_intermediate_size\": 4, "
     "\"first_k_dense_replace\": 0}";
+// Two of the keys are chosen.
+static const char INDEXED[] =
+    "{\"model_type\": \"deepseek_v32\", \"vocab_size\": 11, \"hidden_size\": 8, "
+    "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, "
+    "\"qk_nope_head_dim\": 3, \"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"n_group\": null, "
+    "\"n_routed_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 4, "
+    "\"first_k_dense_replace\": 1, \"index_n_heads\": 3, \"index_head_dim\": 4, "
+    "\"index_topk\": 2}";
 static const char *const MIXTURES[] = {MIXTRAL, QWEN2_MOE, DEEPSEEK};
 enum { MIXTURE_COUNT = sizeof MIXTURES / sizeof *MIXTURES };
 
 static const char *const MODELS[] = {
-    LLAMA, QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT, TINY_DEEPSEEK_DENSE, TINY_DEEPSEEK_MTP};
+    LLAMA,  QWEN3, FALCON, NEOX, GPT2, BLOOM, GEMMA2, BERT, TINY_DEEPSEEK_DENSE, TINY_DEEPSEEK_MTP,
+    INDEXED};
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
 struct degrees {

@@ -93,6 +93,9 @@ static int variable(const struct op *op, bool output, int slot, int wanted,
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
         return attention_variable(op, output, slot, dim);
+    case OP_CHOOSE:
+        if (!output && slot == 1 && dim == DIM_SEQ) return DIM_KV_SEQ;
+        return dim == DIM_INDEX_HEAD || dim == DIM_HEAD_DIM ? INNER : (int)dim;
     case OP_NORM:
         return !output && slot == 0 && is_last(tensor, extent) ? ROW : (int)dim;
     case OP_NORM_BACKWARD:
@@ -131,6 +134,7 @@ static unsigned linear_inputs(const struct op *op)
     case OP_NORM:
     case OP_SOFTMAX:
     case OP_ATTENTION:
+    case OP_CHOOSE:
     case OP_ROUTE:
         return 0;
     case OP_GATHER:

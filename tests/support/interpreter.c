@@ -277,6 +277,8 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_SCAN_BACKWARD] = interpreter_scan,
     [OP_DELTA] = interpreter_delta,
     [OP_DELTA_BACKWARD] = interpreter_delta,
+    [OP_CHOOSE] = interpreter_choose,
+    [OP_CHOOSE_BACKWARD] = interpreter_choose,
 };
 
 void interpreter_run(struct interpreter *in, int first, int last)

@@ -320,7 +320,7 @@ void interpreter_softmax(struct interpreter *in, const struct op *op)
 // One row of attention: a query of one head, all keys. q and its gradient stand at `q`, out and its
 // gradient at `out`; key j and its value at rows_before(row, j) times their widths.
 struct math_row {
-    int64_t batch, query, head, keys, width, value_width;
+    int64_t batch, query, queries, head, keys, width, value_width;
     int64_t q, out;  // offsets
     int64_t kv_head, kv_head_count;
 };
@@ -347,6 +347,13 @@ static double score(const struct interpreter *in, const struct op *op, const str
     return op->alibi ? x + alibi(in, row->head, key) : x;
 }
 
+static bool sees(const struct interpreter *in, const struct op *op, const struct math_row *row,
+                 int64_t key)
+{
+    return is_visible(in, op, row->query, key) &&
+           interpreter_is_chosen(in, op, row->batch * row->queries + row->query, key);
+}
+
 static void attention_row(struct interpreter *in, const struct op *op, const struct math_row *row,
                           double *lse)
 {
@@ -357,7 +364,7 @@ static void attention_row(struct interpreter *in, const struct op *op, const str
     double sum = sink ? exp(*sink) : 0;
     // Test values are small: no maximum is subtracted.
     for (int64_t j = 0; j < row->keys; j++) {
-        if (!is_visible(in, op, row->query, j)) continue;
+        if (!sees(in, op, row, j)) continue;
         int64_t at = rows_before(row, j);
         double p = exp(score(in, op, row, dot(q, k + at * row->width, row->width), j));
         sum += p;
@@ -382,7 +389,7 @@ static void attention_row_backward(struct interpreter *in, const struct op *op,
     const double *sink = sink_of(in, op, 4, row->head);
     if (sink && op->output_count > 3) values[op->outputs[3]][row->head] -= exp(*sink - *lse) * mean;
     for (int64_t j = 0; j < row->keys; j++) {
-        if (!is_visible(in, op, row->query, j)) continue;
+        if (!sees(in, op, row, j)) continue;
         int64_t at = rows_before(row, j) * row->width;
         int64_t value_at = rows_before(row, j) * row->value_width;
         double product = dot(q, k + at, row->width);
@@ -410,7 +417,8 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     int v = op->inputs[is_forward ? 2 : 3];
     bool is_grouped = tensor_find_dim(&in->block->tensors[k], DIM_KV_HEAD) >= 0;
     enum dim kv_head = is_grouped ? DIM_KV_HEAD : DIM_HEAD;
-    struct math_row row = {.keys = interpreter_size(in, k, DIM_SEQ),
+    struct math_row row = {.queries = queries,
+                           .keys = interpreter_size(in, k, DIM_SEQ),
                            .width = interpreter_size(in, q, DIM_HEAD_DIM),
                            .value_width = in->sizes[v][in->block->tensors[v].rank - 1],
                            .kv_head_count = interpreter_size(in, k, kv_head)};

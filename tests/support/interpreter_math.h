@@ -25,6 +25,11 @@ void interpreter_conv(struct interpreter *in, const struct op *op);
 void interpreter_scan(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_delta.c
 void interpreter_delta(struct interpreter *in, const struct op *op);
+// tests/support/interpreter_choose.c
+void interpreter_choose(struct interpreter *in, const struct op *op);
+// Whether attention lets query `row`, of (batch, seq), see a key that is here.
+bool interpreter_is_chosen(const struct interpreter *in, const struct op *op, int64_t row,
+                           int64_t key);
 // tests/support/interpreter_experts.c
 void interpreter_route(struct interpreter *in, const struct op *op);
 void interpreter_dispatch(struct interpreter *in, const struct op *op);

@@ -23,7 +23,8 @@ struct slices slices_whole(const struct interpreter *whole, int op)
         for (int e = 0; e < t->rank; e++)
             slices.count[t->extents[e].dim] = whole->sizes[tensor][e];
     }
-    bool attends = o->kind == OP_ATTENTION || o->kind == OP_ATTENTION_BACKWARD;
+    bool attends =
+        o->kind == OP_ATTENTION || o->kind == OP_ATTENTION_BACKWARD || o->kind == OP_CHOOSE;
     if (attends) slices.count[DIM_KV_SEQ] = slices.count[DIM_SEQ];
     return slices;
 }
@@ -32,6 +33,7 @@ struct slices slices_whole(const struct interpreter *whole, int op)
 static bool is_keys(const struct op *op, bool is_output, int index)
 {
     if (op->kind == OP_ATTENTION) return !is_output && (index == 1 || index == 2);
+    if (op->kind == OP_CHOOSE) return !is_output && index == 1;
     if (op->kind != OP_ATTENTION_BACKWARD) return false;
     return is_output ? index == 1 || index == 2 : index == 2 || index == 3;
 }

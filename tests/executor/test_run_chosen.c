@@ -1,0 +1,140 @@
+#include "tests/support/test.h"
+
+#include "plan/unexecuted.h"
+#include "tests/support/run_case.h"
+#include "tests/support/tiny_models.h"
+#include "tests/support/whole_model.h"
+
+#include <math.h>
+
+// Attention to chosen keys: on one rank what plain loops over the whole model compute, gradients of
+// all parameters among it, and on several ranks what one computes, in double precision.
+
+static const double TOLERANCE = 1e-12;
+
+enum { SEQ = 8, BATCH = 4 };
+
+#define INDEXED                                                                          \
+    "\"vocab_size\": 40, \"hidden_size\": 8, \"intermediate_size\": 8, "                 \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": "    \
+    "null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "           \
+    "\"qk_rope_head_dim\": 2, \"v_head_dim\": 5, \"n_group\": null, "                    \
+    "\"n_routed_experts\": 4, \"n_shared_experts\": 1, \"num_experts_per_tok\": 2, "     \
+    "\"moe_intermediate_size\": 4, \"first_k_dense_replace\": 1, \"index_n_heads\": 3, " \
+    "\"index_head_dim\": 6, \"index_topk\": "
+
+static const char *const MODELS[] = {
+    "{\"model_type\": \"deepseek_v32\", " INDEXED "3}",
+    "{\"model_type\": \"glm_moe_dsa\", " INDEXED "2, \"num_nextn_predict_layers\": 1}",
+    "{\"model_type\": \"deepseek_v32\", " INDEXED "20}",
+};
+enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
+
+static void one_rank_computes_what_plain_loops_do(void **state)
+{
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
+        of.steps = 1;
+        of.clip_norm = of.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = whole_model_difference(*state, &of, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", MODELS[m], difference);
+        arena_reset(*state, mark);
+    }
+}
+
+// Where as many keys are chosen as there are, it is attention to all of them.
+static void choosing_all_keys_is_attention_to_all(void **state)
+{
+    struct run_case chosen = run_case_new(MODELS[2], SEQ, BATCH), of = chosen;
+    chosen.steps = of.steps = 1;
+    of.config = arena_print(*state, "{\"model_type\": \"deepseek_v3\", "
+                                    "\"num_nextn_predict_layers\": 0, " INDEXED "0}");
+    struct run_outcome *a = run_case_done(*state, &chosen), *b = run_case_done(*state, &of);
+    assert_true(fabs(a->loss[0] - b->loss[0]) < TOLERANCE);
+    struct run_case fewer = run_case_new(MODELS[0], SEQ, BATCH);
+    fewer.steps = 1;
+    a = run_case_done(*state, &fewer);
+    assert_true(fabs(a->loss[0] - b->loss[0]) > 1e-9);
+}
+
+// Ways to share a model between ranks.
+struct way {
+    int dp, tp, cp, pp, ep;
+    bool sp;
+    int zero;
+    enum cp_kind cp_kind;
+    enum recompute recompute;
+};
+static const struct way WAYS[] = {
+    {1, 2, 1, 1, 1, false, 0, CP_RING, RECOMPUTE_NONE},
+    {1, 2, 1, 1, 1, true, 1, CP_RING, RECOMPUTE_SELECTIVE},
+    {2, 1, 1, 1, 2, false, 3, CP_RING, RECOMPUTE_NONE},
+    {1, 1, 1, 2, 1, false, 0, CP_RING, RECOMPUTE_FULL},
+    {1, 1, 2, 1, 1, false, 0, CP_RING, RECOMPUTE_NONE},
+    {1, 1, 2, 1, 1, false, 2, CP_ALL_GATHER, RECOMPUTE_FULL},
+    {1, 1, 2, 1, 1, false, 0, CP_ULYSSES, RECOMPUTE_NONE},
+    {1, 2, 2, 1, 1, true, 1, CP_RING, RECOMPUTE_NONE},
+    {2, 2, 1, 1, 1, true, 2, CP_RING, RECOMPUTE_SELECTIVE},
+};
+enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS };
+
+static struct run_case shared(const char *config, const struct way *way)
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    parallel->degree[AXIS_DP] = way->dp;
+    parallel->degree[AXIS_TP] = way->tp;
+    parallel->degree[AXIS_CP] = way->cp;
+    parallel->degree[AXIS_PP] = way->pp;
+    parallel->degree[AXIS_EP] = way->ep;
+    parallel->cp_kind = way->cp_kind;
+    parallel->sp = way->sp;
+    parallel->zero = way->zero;
+    parallel->recompute = way->recompute;
+    parallel->micro_batch = 1;
+    return of;
+}
+
+static void several_ranks_compute_what_one_does(void **state)
+{
+    for (int m = 0; m < MODEL_COUNT - 1; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case alone = run_case_new(MODELS[m], SEQ, BATCH);
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        for (int w = 0; w < WAY_COUNT; w++) {
+            struct run_case of = shared(MODELS[m], &WAYS[w]);
+            struct run_outcome *found = run_case_done(*state, &of);
+            const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        }
+        arena_reset(*state, mark);
+    }
+}
+
+// On a GPU it is refused, in the planner's words and in the back end's.
+static void no_other_device_has_a_kernel_of_the_choice(void **state)
+{
+    struct run_case of = shared(MODELS[0], &WAYS[0]);
+    struct err why = {0};
+    of.backend = "cuda";
+    struct run_outcome *found = run_case_run(*state, &of, &why);
+    assert_false(found->done);
+    assert_non_null(strstr(found->error, "attention.choose: no kernel for this operator"));
+    struct graph *graph = tiny_graph(*state, MODELS[0], &(struct import_options){0});
+    assert_true(unexecuted_check_graph(graph, "cpu", &why));
+    assert_false(unexecuted_check_graph(graph, "gpu", &why));
+    assert_non_null(strstr(why.text, "CPUs alone have a kernel for its operator attention.choose"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_other_device_has_a_kernel_of_the_choice),
+        cmocka_unit_test(one_rank_computes_what_plain_loops_do),
+        cmocka_unit_test(choosing_all_keys_is_attention_to_all),
+        cmocka_unit_test(several_ranks_compute_what_one_does),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
