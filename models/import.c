@@ -45,7 +45,10 @@ static bool reads_parts(const struct json *object)
 static const struct model_family *find_family(struct arena *arena, const struct json *object,
                                               struct err *err)
 {
-    struct json value = json_get(object, "model_type", err);
+    // Configs of diffusers have no model_type.
+    static const char CLASS[] = "_class_name";
+    bool is_class = !json_has(object, "model_type") && json_has(object, CLASS);
+    struct json value = json_get(object, is_class ? CLASS : "model_type", err);
     const char *model_type = json_text(&value, err);
     if (err->kind) return NULL;
     const char *known = "";

@@ -12,7 +12,8 @@
 // frame rate as waves, the states of a frozen text encoder, and fixed positions. Dropping captions
 // (class_dropout_prob) changes data, not work, and the caption for none is no part of training.
 
-enum stdit_kind { STDIT, STDIT_3 };
+// A picture has one frame, and blocks that run over its places alone.
+enum stdit_kind { STDIT, STDIT_3, STDIT_PICTURE };
 
 struct stdit {
     enum stdit_kind kind;

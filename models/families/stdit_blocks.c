@@ -441,10 +441,11 @@ static void build_layers(struct arena *arena, const struct stdit *model, struct 
 {
     int kind_of[2][2] = {{-1, -1}, {-1, -1}};
     for (int i = 0; i < graph->layer_count; i++) {
-        bool is_3 = model->kind == STDIT_3, is_odd = is_3 ? i % 2 == 1 : i == 0;
+        bool is_3 = model->kind == STDIT_3, is_1 = model->kind == STDIT;
+        bool is_odd = is_3 ? i % 2 == 1 : is_1 && i == 0;
         struct layer layer = {.over_places = !is_3 || !is_odd,
-                              .over_frames = !is_3 || is_odd,
-                              .adds_frames = !is_3 && is_odd,
+                              .over_frames = is_1 || is_odd,
+                              .adds_frames = is_1 && is_odd,
                               .is_last = i + 1 == graph->layer_count};
         int *kind = &kind_of[is_odd][layer.is_last];
         const char *name = is_3     ? is_odd ? "layer.time" : "layer.space"
@@ -467,7 +468,8 @@ struct graph *stdit_graph(struct arena *arena, const void *stdit,
     const struct stdit *model = stdit;
     (void)options;
     struct graph *graph = ARENA_NEW(arena, struct graph, 1);
-    graph->model_type = model->kind == STDIT_3 ? "STDiT3" : "STDiT";
+    static const char *const TYPES[] = {"STDiT", "STDiT3", "PixArtTransformer2DModel"};
+    graph->model_type = TYPES[model->kind];
     graph->layer_count = (int)(model->kind == STDIT_3 ? 2 * model->depth : model->depth);
     graph->hidden = model->hidden_size;
     graph->head_count = graph->kv_head_count = model->num_heads;

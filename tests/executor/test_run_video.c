@@ -9,7 +9,7 @@
 // precision: losses, weights, gradients, what ranks exchanged and what they held.
 
 static const double TOLERANCE = 1e-12;
-enum { FRAMES = 4, PLACES = 8, BATCH = 4 };
+enum { FRAMES = 4, PLACES = 8, BATCH = 4, PICTURE_PLACES = 16 };
 
 #define SIZES                                                                                \
     "\"hidden_size\": 16, \"num_heads\": 4, \"in_channels\": 2, \"caption_channels\": 6, "   \
@@ -17,6 +17,11 @@ enum { FRAMES = 4, PLACES = 8, BATCH = 4 };
     "\"drop_path\": 0"
 static const char THREE[] = "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " SIZES "}";
 static const char ONE[] = "{\"model_type\": \"STDiT\", \"qk_norm\": false, " SIZES "}";
+
+static const char PICTURE[] =
+    "{\"_class_name\": \"PixArtTransformer2DModel\", \"num_attention_heads\": 4, "
+    "\"attention_head_dim\": 4, \"num_layers\": 2, \"in_channels\": 2, \"caption_channels\": 6, "
+    "\"model_max_length\": 5, \"sample_size\": 8}";
 
 static struct run_case video_case(const char *config)
 {
@@ -36,6 +41,7 @@ static void equals_one_rank(void **state, const char *config, const struct layou
 {
     struct err why = {0};
     struct run_case one = video_case(config), many = one;
+    if (config == PICTURE) one.seq_len = many.seq_len = PICTURE_PLACES;
     struct parallel *parallel = &many.parallel;
     parallel->degree[AXIS_TP] = layout->tp;
     parallel->degree[AXIS_CP] = layout->cp;
@@ -84,6 +90,21 @@ static void blocks_of_both_equal_one_rank(void **state)
         equals_one_rank(state, ONE, &PLANS[i]);
 }
 
+static void blocks_of_a_picture_equal_one_rank(void **state)
+{
+    for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++) {
+        if (PLANS[i].cp_kind != CP_AXIAL) equals_one_rank(state, PICTURE, &PLANS[i]);
+    }
+    // Nothing turns to one frame.
+    struct err why = {0};
+    struct run_case of = video_case(PICTURE);
+    of.seq_len = PICTURE_PLACES;
+    of.parallel.degree[AXIS_CP] = 2;
+    of.parallel.cp_kind = CP_AXIAL;
+    assert_null(run_case_run(*state, &of, &why));
+    assert_non_null(strstr(why.text, "1 frames of 16 places cannot be split by 2"));
+}
+
 static const char PROTEIN[] =
     "{\"model_type\": \"evoformer\", \"no_blocks\": 2, \"c_m\": 8, \"c_z\": 8, "
     "\"c_hidden_msa_att\": 4, \"c_hidden_opm\": 3, \"c_hidden_mul\": 6, \"c_hidden_pair_att\": 4, "
@@ -108,6 +129,7 @@ static void blocks_of_aligned_sequences_and_pairs_equal_one_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_of_a_picture_equal_one_rank),
         cmocka_unit_test(blocks_of_places_and_blocks_of_frames_equal_one_rank),
         cmocka_unit_test(blocks_of_both_equal_one_rank),
         cmocka_unit_test(blocks_of_aligned_sequences_and_pairs_equal_one_rank),

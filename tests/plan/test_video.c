@@ -34,6 +34,32 @@ static void parameters_are_those_of_the_releases(void **state)
     assert_int_equal(video(*state, "STDiT3", 1872, 26, true)->parameter_count, 3182211536);
 }
 
+static struct graph *picture(struct arena *arena)
+{
+    struct import_options options = {.flash = true};
+    return tiny_graph(arena,
+                      "{\"_class_name\": \"PixArtTransformer2DModel\", \"num_layers\": 28, "
+                      "\"num_attention_heads\": 16, \"attention_head_dim\": 72, "
+                      "\"caption_channels\": 4096, \"sample_size\": 64}",
+                      &options);
+}
+
+// A picture of 32 x 32 places: the count is that of diffusers' class. A block has 4 C^2 in
+// attention, 2 and 2 in cross attention (of places and of text), 8 in the MLP.
+static void a_picture_has_blocks_over_places_alone(void **state)
+{
+    enum { PICTURE = 1024, CAPTION = 120, BLOCKS = 28 };
+    const struct graph *graph = picture(*state);
+    assert_int_equal(graph->parameter_count, 610856096);
+    assert_int_equal(graph->layer_count, BLOCKS);
+    double square = (double)C * C, tokens = PICTURE, text = CAPTION;
+    double block = 2 * square * (14 * tokens + 2 * text) + 4 * tokens * (tokens + text) * C;
+    double vectors = 2 * (256.0 * C + square + 6 * square);
+    double ends = vectors + 2 * text * (4096.0 * C + square) + 2 * tokens * C * (16 + 32);
+    double found = graph_model_flop(graph, PICTURE);
+    assert_true(fabs(found - 3 * (BLOCKS * block + ends)) < 1e-12 * found);
+}
+
 // A multiplication and an addition for each weight and row: of a block 4 C^2 in attention, 2 and 2
 // in cross attention (of tokens and of text), 8 in the MLP. Scores and context: 4 C for each pair.
 static void work_is_that_of_all_products(void **state)
@@ -272,6 +298,7 @@ static void what_does_not_go_together_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_picture_has_blocks_over_places_alone),
         cmocka_unit_test(parameters_are_those_of_the_releases),
         cmocka_unit_test(work_is_that_of_all_products),
         cmocka_unit_test(a_pair_of_blocks_exchanges_what_is_computed_by_hand),
