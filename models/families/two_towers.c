@@ -42,8 +42,9 @@ static const struct family_keys KEYS = {
 static struct decoder describe(const struct two_towers *record, bool is_vision)
 {
     int64_t side = record->image_size / record->patch_size;
-    const struct picture picture = {side * side,
-                                    record->patch_size * record->patch_size * record->num_channels};
+    const struct picture picture = {.patch_count = side * side,
+                                    .pixel_count = record->patch_size * record->patch_size *
+                                                   record->num_channels};
     return (struct decoder){
         .model_type = "two_towers",
         .vocab = record->vocab_size,

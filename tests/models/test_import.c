@@ -87,8 +87,8 @@ static void absent_and_odd_keys_give_the_parameters_that_transformers_counts(voi
 static const struct {
     const char *file, *text;
 } BAD_CONFIGS[] = {
-     "{"activation", "1:39: $.hidden_act: unknown activation \"mish\";known: gelu, gelu_fast, "
-     "gelu_new, gelu_pytorch_tanh, quick_gelu, relu, relu2, silu, swish"},
+    {"activation", "1:39: $.hidden_act: unknown activation \"mish\"; known: gelu, gelu_fast, "
+                   "gelu_new, gelu_pytorch_tanh, silu, swish, relu, relu2, quick_gelu"},
     {"bart_heads", "1:105: $.encoder_attention_heads: must be as many as decoder_attention_heads: "
                    "other heads are not supported"},
     {"bart_untied", "3:56: $.tie_word_embeddings: must be true for bart: else its class has a "
@@ -124,39 +124,22 @@ static const struct {
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
-<<<<<<< /tmp/o.c
-     "3:17: $.model_type: unknown \"foo\"; known: STDiT, STDiT3, arcee, baichuan, bamba, bart, "
-     "bert, bloom, camembert, clip, codegen, cohere, cohere2, cwm, data2vec-text, dbrx, "
-     "deepseek_v2, deepseek_v3, deepseek_v32, distilbert, dots1, ernie, ernie4_5, "
-     "ernie4_5_moe, eurobert, evoformer, exaone, exaone4, exaone_moe, falcon, falcon_h1, "
-     "flex_olmo, gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, glm4_moe_lite, glm_moe_dsa, "
-     "gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa, granitemoe, "
-     "granitemoe_swa, granitemoehybrid, granitemoeshared, grok-1, grok1, helium, "
-=======
-     "3:17: $.model_type: unknown \"foo\"; known: PixArtTransformer2DModel, STDiT, STDiT3, arcee, "
-     "baichuan, bamba, bart, bert, bloom, camembert, codegen, cohere, cohere2, cwm, "
-     "data2vec-text, dbrx, deepseek_v2, deepseek_v3, deepseek_v32, distilbert, dots1, ernie, "
-     "ernie4_5, ernie4_5_moe, eurobert, evoformer, exaone, exaone4, exaone_moe, falcon, "
+     "3:17: $.model_type: unknown \"foo\"; known: PixArtTransformer2DModel, STDiT, STDiT3, "
+     "arcee, baichuan, bamba, bart, bert, bloom, camembert, clip, codegen, cohere, cohere2, "
+     "cwm, data2vec-text, dbrx, deepseek_v2, deepseek_v3, deepseek_v32, distilbert, dots1, "
+     "ernie, ernie4_5, ernie4_5_moe, eurobert, evoformer, exaone, exaone4, exaone_moe, falcon, "
      "falcon_h1, flex_olmo, gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, glm4_moe_lite, "
      "glm_moe_dsa, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa, "
      "granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, grok-1, grok1, helium, "
->>>>>>> /tmp/t.c
      "hunyuan_v1_dense, hunyuan_v1_moe, internlm2, iquestcoder, jais2, kimi_k2, kimi_linear, "
      "lfm2, lfm2_moe, llama, llama4_text, mamba2, mbart, megatron-bert, minicpm3, minimax_m2, "
      "ministral, ministral3, mistral, mixtral, modernbert, mpt, mt5, mvp, nanochat, nemotron, "
      "nemotron_h, olmo, olmo2, olmo3, olmoe, openai-gpt, operators, opt, phi, phi3, qwen2, "
-<<<<<<< /tmp/o.c
      "qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, "
      "qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_text, "
      "roberta, seed_oss, siglip, smollm3, solar_open, stablelm, starcoder2, "
      "switch_transformers, t5, two_towers, vaultgemma, vit, whisper, xlm-roberta, "
      "xlm-roberta-xl, youtu"},
-=======
-     "qwen2_5_vl, qwen2_5_vl_text, qwen2_moe, qwen2_vl, qwen2_vl_text, qwen3, qwen3_5_moe_text, "
-     "qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_text, roberta, seed_oss, "
-     "smollm3, solar_open, stablelm, starcoder2, switch_transformers, t5, vaultgemma, vit, "
-     "whisper, xlm-roberta, xlm-roberta-xl, youtu"},
->>>>>>> /tmp/t.c
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"scan_expand", "1:99: $.num_heads: 3 heads of 4 are not expand times hidden_size, 16"},
