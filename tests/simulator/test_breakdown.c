@@ -68,7 +68,7 @@ static struct program program_of(struct arena *arena, const struct step_price *p
     program.chunks = ARENA_NEW(arena, struct program_chunk, price->class_count);
     for (int i = 0; i < price->class_count; i++) {
         program.chunks[i].uses = ARENA_NEW(arena, struct block_use, 1);
-        program.chunks[i].uses[0] = (struct block_use){i, 1, 0};
+        program.chunks[i].uses[0] = (struct block_use){.block_program = i, .count = 1};
         program.chunks[i].use_count = 1;
     }
     return program;

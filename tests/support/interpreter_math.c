@@ -413,17 +413,17 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     bool is_forward = op->kind == OP_ATTENTION;
     int q = op->inputs[is_forward ? 0 : 1], k = op->inputs[is_forward ? 1 : 2];
     double *lse = in->values[is_forward ? op->outputs[1] : op->inputs[op->input_count - 1]];
-    int64_t heads = interpreter_size(in, q, DIM_HEAD), queries;
+    int64_t heads = interpreter_size(in, q, DIM_HEAD), width = interpreter_size(in, q, DIM_HEAD_DIM);
+    int64_t rows = interpreter_elements(in, q) / width;
+    int64_t queries = rows / heads / interpreter_size(in, q, DIM_BATCH);
     int v = op->inputs[is_forward ? 2 : 3];
     bool is_grouped = tensor_find_dim(&in->block->tensors[k], DIM_KV_HEAD) >= 0;
     enum dim kv_head = is_grouped ? DIM_KV_HEAD : DIM_HEAD;
     struct math_row row = {.queries = queries,
                            .keys = interpreter_size(in, k, DIM_SEQ),
-                           .width = interpreter_size(in, q, DIM_HEAD_DIM),
+                           .width = width,
                            .value_width = in->sizes[v][in->block->tensors[v].rank - 1],
                            .kv_head_count = interpreter_size(in, k, kv_head)};
-    int64_t rows = interpreter_elements(in, q) / row.width;
-    queries = rows / heads / interpreter_size(in, q, DIM_BATCH);
     for (int64_t i = 0; i < rows; i++) {
         row.q = i * row.width;
         row.out = i * row.value_width;
