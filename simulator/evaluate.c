@@ -140,6 +140,16 @@ static void add_band(struct arena *arena, const struct evaluation_request *reque
     out->step_s_high = out->step_s * high_ratio;
 }
 
+struct prediction prediction_keep(struct arena *arena, const struct prediction *prediction)
+{
+    struct prediction kept = *prediction;
+    if (!prediction->band) return kept;
+    struct band *band = ARENA_NEW(arena, struct band, 1);
+    *band = *prediction->band;
+    kept.band = band;
+    return kept;
+}
+
 enum memory_fit memory_fit(const struct prediction *prediction)
 {
     int64_t left_bytes = prediction->device_bytes - prediction->reserved_bytes;

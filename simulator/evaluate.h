@@ -49,6 +49,10 @@ struct prediction {
     int64_t planned_bytes;  // of peak_bytes: the arena of a memory schedule; 0 = none was planned
 };
 
+// A prediction that outlives the arena of its evaluation: its band, which may be made for its
+// software, is copied into `arena`.
+struct prediction prediction_keep(struct arena *arena, const struct prediction *prediction);
+
 // Narrow: the head-room is smaller than what measured peaks of memory were above predicted ones.
 enum memory_fit { MEMORY_FITS, MEMORY_FITS_NARROWLY, MEMORY_LACKS };
 enum memory_fit memory_fit(const struct prediction *prediction);

@@ -126,15 +126,6 @@ static bool answer(struct arena *work, const struct trial *trial, const struct f
     return done;
 }
 
-// A row that was widened for its software lives in the arena of the question.
-static void keep_band(struct arena *arena, struct prediction *prediction)
-{
-    if (!prediction->band) return;
-    struct band *band = ARENA_NEW(arena, struct band, 1);
-    *band = *prediction->band;
-    prediction->band = band;
-}
-
 void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics *fabrics,
                   const struct bands *bands)
 {
@@ -148,8 +139,7 @@ void trial_answer(struct arena *arena, struct trial *trial, const struct fabrics
         trial->answered = true;
         trial->why_not = NULL;
         trial->parallel = parallel_copy(arena, &request.parallel);
-        trial->prediction = evaluation.prediction;
-        keep_band(arena, &trial->prediction);
+        trial->prediction = prediction_keep(arena, &evaluation.prediction);
     } else {
         trial->why_not = arena_copy(arena, err.text);
     }

@@ -66,7 +66,7 @@ static bool predict(struct arena *arena, const struct scenario_request *request,
     struct evaluation evaluation = {0};
     bool done = evaluate(&work, &scratch, &question, &evaluation, err);
     if (done) {
-        outcome->prediction = evaluation.prediction;
+        outcome->prediction = prediction_keep(arena, &evaluation.prediction);
         outcome->parameter_count = (double)evaluation.graph->parameter_count;
         outcome->communicators = communicators_of(evaluation.program);
         // The rates at which machines fail are published of GPUs.
@@ -207,6 +207,7 @@ static void bring_home(struct arena *arena, const struct pool *pool)
         struct scenario_outcome *outcome = &pool->outcomes[pool->leaders[i]];
         outcome->best = candidate_copy(arena, &outcome->best);
         if (outcome->reason) outcome->reason = arena_copy(arena, outcome->reason);
+        outcome->prediction = prediction_keep(arena, &outcome->prediction);
     }
 }
 
