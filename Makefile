@@ -396,8 +396,8 @@ LONG_SCRIPTS = adding calibrate_cuda checkpoint deep device_memory executed gpu_
                transcript_long validate whatif whatif_modes
 LONG_PROGRAMS = anchor calibrate_device communicator_mpi cuda_sdpa default_stack exchange fit \
                 fusion index_sets metamorphic offload place_fewest proof proof_drawn reference \
-                run_bits run_branches run_experts run_families run_grid run_half run_half_bits run_nccl \
-                run_offload run_random run_scan run_video search streams whatif_between
+                run_bits run_branches run_experts run_families run_grid run_half run_half_bits \
+                run_nccl run_offload run_random run_scan run_video search streams whatif_between
 LONG = $(LONG_SCRIPTS:%=tests/%.t) $(LONG_PROGRAMS:%=$(BUILD)/tests/test_%)
 test: deps
 	@$(QUIET_MAKE) test_programs

@@ -64,10 +64,9 @@ static double messages_s(const struct price_context *context, const struct mesh 
 }
 
 // Gradients partial over the data axes. Where storage is split over some of them, they are
-// scattered there (ZeRO 1; ZeRO 2 and 3 have done so in every micro-batch, as far as gradients are
-// sharded), then summed over the replicas of the shards. Owners of whole tensors are found in
-// pieces of no equal size, so that nothing is scattered to them. Buckets are priced at their mean
-// size: what counts is how often latency is paid.
+// scattered there (ZeRO 1; 2 and 3 did so in every micro-batch, as far as gradients are sharded),
+// then summed over the replicas of the shards; to owners of whole tensors, pieces of no equal size,
+// nothing is scattered. Buckets are priced at their mean size: how often latency is paid counts.
 static double reduce_s(const struct price_context *context, const struct program *program,
                        const struct step_group *group, double bytes)
 {

@@ -448,8 +448,8 @@ static bool check_batch(const struct question *question, struct err *err)
 static bool check_zero_group(const struct question *question, struct err *err)
 {
     int group = question->parallel->zero_group;
-    bool works = group == 0 || zero_group_works(question, group);
-    if (works) return zero_check_parts(question->parallel, err);
+    if (group == 0 || zero_group_works(question, group))
+        return zero_check_parts(question->parallel, err);
     int cp = degree(question, AXIS_CP), dp = degree(question, AXIS_DP);
     char text[NEAREST_BYTES];
     return err_set(
@@ -475,9 +475,8 @@ static bool check_schedule(const struct question *question, struct err *err)
 {
     const struct parallel *parallel = question->parallel;
     int64_t batch = question->workload->global_batch;
-    for (int r = 0; r < parallel->replica_count; r++) {
+    for (int r = 0; r < parallel->replica_count; r++)
         if (!check_schedule_of(question, parallel->replica_micro_batches[r], err)) return false;
-    }
     return check_schedule_of(question, parallel_micro_batch_count(parallel, batch), err);
 }
 
@@ -487,12 +486,10 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
 {
     assert(workload->seq_len > 0 && workload->global_batch > 0);
     struct question question = {graph, workload, parallel, err->kind == ERR_NONE};
-    if (!program_check_seq_len(graph, workload, err)) return false;
-    if (!check_ranges(parallel, err) || !check_order(parallel, err)) return false;
-    if (!check_gpus(&question, cluster->rank_count, err)) return false;
-    if (!stage_meshes_check_numbers(parallel, err)) return false;
-    if (!spatial_check(graph, parallel, err)) return false;
-    return check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
+    if (!program_check_seq_len(graph, workload, err) || !check_ranges(parallel, err)) return false;
+    return check_order(parallel, err) && check_gpus(&question, cluster->rank_count, err) &&
+           stage_meshes_check_numbers(parallel, err) && spatial_check(graph, parallel, err) &&
+           check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
            scan_check_cp(graph, parallel, err) && check_ulysses(&question, err) &&
            check_batch(&question, err) && check_zero_group(&question, err) &&
            check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&

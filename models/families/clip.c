@@ -157,7 +157,9 @@ static const void *read_as(struct family_reader *reader, struct both record, str
     decoder.model_type = tower->model_type = is_siglip ? "siglip" : "clip";
     decoder.encoder = tower;
     if (is_siglip && tower->hidden != decoder.contrast.width)
-        family_fail(reader, "text_config", "a text of %lld numbers, a picture of %lld",
+        family_fail(reader, "text_config",
+                    "texts of %lld numbers (projection_size, else hidden_size) are compared with "
+                    "pictures of %lld (hidden_size of vision_config)",
                     (long long)decoder.contrast.width, (long long)tower->hidden);
     reader->ledger->remark =
         "each text is as long as the sequence: what its last place says counts";

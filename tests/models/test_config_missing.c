@@ -48,6 +48,7 @@ static void must_name(const char *path, const char *key, const char *text)
 {
     if (strcmp(key, "rope_parameters") == 0 && strstr(text, "rope_theta")) return;
     if (strcmp(key, "type") == 0) key = "rope_type";
+    if (strcmp(key, "_class_name") == 0) key = "model_type";
     if (!strstr(text, key)) fail_msg("%s without %s: \"%s\"", path, key, text);
 }
 
@@ -199,7 +200,7 @@ static const struct {
     {"{\"model_type\": \"opt\", \"layerdrop\": 0.1}",
      "$.layerdrop: dropping whole layers is not supported"},
     {"{\"model_type\": \"mllama\", \"text_config\": {\"model_type\": \"mllama_text_model\"}}",
-     "$.text_config.model_type: unknown \"mllama_text_model\"; known: STDiT, "},
+     "$.text_config.model_type: unknown \"mllama_text_model\"; known: PixArtTransformer2DModel, "},
     {"{\"model_type\": \"llama4_text\", \"vocab_size\": 64, \"hidden_size\": 64, "
      "\"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
      "\"num_key_value_heads\": 4, \"head_dim\": 16, \"num_local_experts\": 4, "
