@@ -145,15 +145,17 @@ bool adapters_reach(const struct graph *graph, struct adapters adapters)
     return false;
 }
 
-bool adapters_fit(const struct graph *graph)
+const char *adapters_misfit(const struct graph *graph)
 {
+    if (graph->contrasts) return "two towers that are compared";
     for (int b = 0; b < graph->block_count; b++) {
         for (int o = 0; o < graph->blocks[b].op_count; o++) {
             enum op_kind kind = graph->blocks[b].ops[o].kind;
-            if (kind == OP_SCAN || kind == OP_DELTA) return false;
+            if (kind == OP_SCAN || kind == OP_DELTA)
+                return "scans (state-space layers, the delta rule)";
         }
     }
-    return true;
+    return NULL;
 }
 
 struct adapting {

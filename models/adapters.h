@@ -52,6 +52,7 @@ struct adapters adapters_of_value(int64_t value);
 void adapters_add(struct arena *arena, struct graph *graph, struct adapters adapters);
 // Whether the graph has any projection that is meant. A graph of imported operators has none.
 bool adapters_reach(const struct graph *graph, struct adapters adapters);
-// Whether adapters can stand beside what the graph has: not where there are scans, whose layers
-// with frozen weights do not compute yet what they do without.
-bool adapters_fit(const struct graph *graph);
+// What of the graph adapters cannot stand beside, in words; NULL: nothing. Layers that scan do not
+// compute yet with frozen weights what they do without, and the head that compares two towers would
+// have gradients behind frozen operands alone.
+const char *adapters_misfit(const struct graph *graph);

@@ -18,11 +18,11 @@ bool program_check_seq_len(const struct graph *graph, const struct workload *wor
 bool program_check_lora(const struct graph *graph, struct adapters lora, struct err *err)
 {
     if (lora.rank == 0) return true;
-    if (!adapters_fit(graph))
+    const char *misfit = adapters_misfit(graph);
+    if (misfit)
         return err_set(err, ERR_USAGE,
-                       "--lora: %s has scans (state-space layers, the delta rule), which are not "
-                       "planned with frozen weights",
-                       graph->name);
+                       "--lora: %s has %s, which are not planned with frozen weights", graph->name,
+                       misfit);
     if (adapters_reach(graph, lora)) return true;
     return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);
 }

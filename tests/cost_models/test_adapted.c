@@ -134,7 +134,7 @@ static void split_adapters_compute_what_whole_ones_do(void **state)
             tiny_graph(*state, TINY_MODELS[draw_int(&draw, 0, model_count - 1)], &options);
         struct adapters adapters = {(int)draw_int(&draw, 1, 3),
                                     (unsigned)draw_int(&draw, 1, (int)ADAPTERS_ALL)};
-        if (!adapters_fit(graph)) {
+        if (adapters_misfit(graph)) {
             arena_reset(*state, mark);
             continue;
         }
