@@ -267,6 +267,7 @@ static bool seek_any(struct giving *giving, struct search_result *result, struct
     struct search_result more;
     struct err none = {0};
     if (!seek(giving, &pins, result, err)) return false;
+    if (ranks < 2) return true;
     if (!pins_get(&piped, CHOICE_TP).set) pins_set(&piped, CHOICE_TP, 2, ranks);
     if (!pins_get(&piped, CHOICE_PP).set) pins_set(&piped, CHOICE_PP, 2, ranks);
     (void)seek(giving, &piped, &more, &none);

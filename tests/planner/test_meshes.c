@@ -3,6 +3,7 @@
 
 #include "planner/choice.h"
 #include "planner/uneven_split.h"
+#include "topologies/cluster.h"
 
 #include <math.h>
 
@@ -174,6 +175,20 @@ static void what_cannot_be_is_refused(void **state)
         "unlike ones");
 }
 
+static void one_gpu_has_one_mesh(void **state)
+{
+    struct search_request request = request_of(*state, "gpt2");
+    struct err err = {0};
+    struct cluster *alone = cluster_load(*state, "dgx-h100", &err);
+    assert_true(cluster_take_gpus(alone, 1, &err));
+    request.cluster = alone;
+    request.workload.seq_len = 1024;
+    request.pins.search_stage_tp = true;
+    struct meshes_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    assert_int_equal(result.best[0].parallel.stage_tp_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_search_of_meshes_is_never_worse),
         cmocka_unit_test(slow_links_get_less_of_tp),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(one_gpu_has_one_mesh),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
