@@ -75,6 +75,13 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
     return err_set(err, ERR_USAGE, "%s is not executed, because %s", row->what, row->why);
 }
 
+// Of a plug-in's operators those that CPUs alone have kernels for.
+static bool is_of_cpus(const struct op *op)
+{
+    bool is_pairwise = op->kind == OP_LOSS && op->function == FUNCTION_SIGMOID;
+    return is_pairwise || op->kind == OP_DELTA || op->kind == OP_CHOOSE;
+}
+
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)
 {
     bool is_elsewhere = device && strcmp(device, "cpu") != 0;
@@ -83,7 +90,7 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
             bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
-            if (!is_imported && op->kind != OP_DELTA && op->kind != OP_CHOOSE) continue;
+            if (!is_imported && !is_of_cpus(op)) continue;
             if (is_elsewhere && (!is_imported || op->work.type))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "

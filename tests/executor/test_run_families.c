@@ -1,6 +1,8 @@
 #include "tests/support/test.h"
 
+#include "plan/unexecuted.h"
 #include "tests/support/run_case.h"
+#include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
 
 #include <math.h>
@@ -319,6 +321,13 @@ static void towers_are_compared_alike_on_one_rank_and_two(void **state)
     why = (struct err){0};
     assert_null(run_case_run(*state, &split, &why));
     assert_non_null(strstr(why.text, "compares what whole sequences say; only 1 works"));
+    // The loss of pairs has a kernel on CPUs alone.
+    for (int m = 0; m < 2; m++) {
+        struct graph *graph = tiny_graph(*state, COMPARED[m], &(struct import_options){0});
+        why = (struct err){0};
+        assert_true(unexecuted_check_graph(graph, "cpu", &why));
+        assert_int_equal(unexecuted_check_graph(graph, "gpu", &why), m == 0);
+    }
 }
 
 static void encoders_and_decoders_are_computed_alike_on_one_rank_and_two(void **state)
