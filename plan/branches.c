@@ -94,7 +94,7 @@ bool branches_split(const struct graph *graph, int stage_count, int *stage_layer
 {
     int begins[BEGINS_MAX] = {0}, first[BEGINS_MAX + 2] = {0}, stages[BEGINS_MAX + 1];
     int count = branches_begin(graph, begins, BEGINS_MAX), left = stage_count - count - 1;
-    if (count == 0 || left < 0) return false;
+    if (count < 1 || left < 0) return false;
     for (int b = 0; b < count; b++)
         first[b + 1] = layers_before(graph, begins[b]);
     first[count + 1] = graph->layer_count;

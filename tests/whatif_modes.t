@@ -64,6 +64,8 @@ my %values = (
     '--sp-h' => '2', '--sp-w' => '2', '--lora' => '8',
     '--ep' => ['2', moe => 1], '--etp' => ['2', moe => 1], '--micro-batch' => '1', '--zero' => '3',
     '--zero-group' => ['2', more => '--zero 3'], '--recompute' => 'full',
+    '--zero-gradients' => ['2', more => '--zero 2'],
+    '--zero-parameters' => ['2', more => '--zero 3'],
     '--recompute-layers' => ['3', more => '--recompute full'],
     '--schedule' => ['gpipe', more => '--pp 2'],
     '--in-flight' => ['1', more => '--pp 2 --schedule zb-auto'], '--offload' => 'optimizer',
@@ -78,9 +80,9 @@ my %values = (
 );
 my %pins = map { $_ => 1 }
     qw(--dp --tp-kind --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero
-       --zero-group --recompute --recompute-layers --schedule --in-flight --offload --stages
-       --attention --overlap --bucket-bytes --passes --forbid --expert-imbalance
-       --capacity-factor --optimizer --clip --sp-h --sp-w --lora);
+       --zero-group --zero-gradients --zero-parameters --recompute --recompute-layers --schedule
+       --in-flight --offload --stages --attention --overlap --bucket-bytes --passes --forbid
+       --expert-imbalance --capacity-factor --optimizer --clip --sp-h --sp-w --lora);
 
 sub ask {
     my ($words) = @_;

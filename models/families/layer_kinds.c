@@ -28,9 +28,9 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
     return (struct layer_kind){.is_mixture = parts & LAYER_MLP && has_experts(d, layer),
                                .is_local = attends && has_window(d, layer),
                                .is_unrotated = attends && is_unrotated(d, layer),
-                                .is_apart = layer < d->apart_count,
-                                .is_last = (decoder_asks_encoder(d) || d->norm_in_last) &&
-                                           layer + 1 == d->layer_count,
+                               .is_apart = layer < d->apart_count,
+                               .is_last = (decoder_asks_encoder(d) || d->norm_in_last) &&
+                                          layer + 1 == d->layer_count,
                                .is_first = d->first_is_unnormed && layer == 0,
                                .parts = parts};
 }
