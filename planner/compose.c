@@ -202,7 +202,7 @@ struct program composing_program(struct composer *composer, const struct paralle
         .class_of = division->class_of,
         .shape = {division->stage_count, division->chunk_count,
                   (int)parallel_micro_batch_count(parallel, request->workload.global_batch),
-                  parallel->in_flight},
+                  parallel->in_flight, NULL},
     };
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program.storage[kind] = program_storage(&program.mesh, parallel, (enum parameter_kind)kind);

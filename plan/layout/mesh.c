@@ -130,7 +130,7 @@ int mesh_shard_ranks(const struct parallel *parallel, enum stored stored)
                                [STORED_GRADIENTS] = parallel->zero_gradients,
                                [STORED_STATES] = parallel->zero_group};
     int all = parallel->degree[AXIS_DP] * parallel->degree[AXIS_CP];
-    for (int i = stored; i < STORED_COUNT; i++)
+    for (int i = (int)stored; i < STORED_COUNT; i++)
         if (ranks[i] > 0) return ranks[i];
     return all;
 }
