@@ -37,6 +37,13 @@ bool step_goes_by_bucket(const struct program *program)
     return step_streams(&program->workload) || keeps_away(program);
 }
 
+// What is said of pictures passes the blocks of texts by, and so do its gradients, which are ready
+// before those of the blocks between.
+static bool has_gradients_in_turn(const struct program *program)
+{
+    return !program->graph->contrasts;
+}
+
 // Where buckets are updated as they come.
 static bool streams_through_rooms(const struct program *program)
 {
@@ -45,12 +52,13 @@ static bool streams_through_rooms(const struct program *program)
     bool is_fused =
         parallel->degree[AXIS_PP] == 1 || schedule_row(parallel->schedule)->backward_fused;
     return step_streams(&program->workload) && most_rounds(program) == 1 &&
-           pass_is_on(parallel, PASS_COMBINE) && is_fused;
+           pass_is_on(parallel, PASS_COMBINE) && is_fused && has_gradients_in_turn(program);
 }
 
 bool step_has_rooms(const struct program *program)
 {
-    if (keeps_away(program)) return pass_is_on(&program->parallel, PASS_COMBINE);
+    if (keeps_away(program))
+        return pass_is_on(&program->parallel, PASS_COMBINE) && has_gradients_in_turn(program);
     return streams_through_rooms(program);
 }
 
