@@ -214,6 +214,7 @@ static void follow_operator(struct reading *reading, int step, const struct inst
                        reading->block->instrs[op].collective != COLLECTIVE_NONE))
         op--;
     assert(op >= 0);
+    reading->steps->steps[step].is_inside = true;
     add_after(reading, step, op);
     add_after(reading, step, reading->inner_of[op]);
     reading->inner_of[op] = step;

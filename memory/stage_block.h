@@ -25,6 +25,7 @@ struct block_step {
     int *reads, *writes, *after;  // values, values, steps
     int read_count, write_count, after_count;
     bool reads_weights, writes_gradients;  // of the model state
+    bool is_inside;                        // an exchange inside an operator
     bool gathers;                          // parameters, ahead of the block where the plan says so
     // Of an instruction: values of its operands; -1: in the model state, or ids.
     int input_values[OP_INPUT_MAX], output_values[OP_OUTPUT_MAX];

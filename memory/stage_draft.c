@@ -52,6 +52,16 @@ void draft_follows(struct draft *draft, int operator, int before)
     index_list_add(draft->arena, &draft->operators[operator].after, before);
 }
 
+void draft_finishes(struct draft *draft, int operator)
+{
+    const struct draft_operator *of = &draft->operators[operator];
+    for (int i = 0; i < of->inputs.count; i++) {
+        struct draft_tensor *tensor = &draft->tensors[of->inputs.items[i]];
+        for (int k = 0; k < of->after.count; k++)
+            if (tensor->producer == of->after.items[k]) tensor->finished = operator;
+    }
+}
+
 static void fill_operators(const struct draft *draft, struct memory_graph *graph,
                            struct stage_graph *stage)
 {

@@ -22,6 +22,7 @@ struct draft_tensor {
     int64_t bytes;
     int producer;  // -1
     int shares;    // -1
+    int finished;  // by the last exchange inside its producer, which readers follow; 0: none
     bool overwrites, persistent, kept;
     int chunk, position, value, micro_batch, buffer;  // value -1: of no block
     int turns;                                        // see struct stage_graph
@@ -42,6 +43,9 @@ int draft_tensor_add(struct draft *draft, const struct draft_tensor *tensor);
 void draft_reads(struct draft *draft, int operator, int tensor);
 void draft_makes(struct draft *draft, int operator, int tensor);
 void draft_follows(struct draft *draft, int operator, int before);
+// An exchange inside an operator that it follows: what that made is there for readers, those of
+// other blocks too, when this is done.
+void draft_finishes(struct draft *draft, int operator);
 
 // memory/stage_ring.c: gives tensors that live while other micro-batches work the places
 // that operator 0, which must have been added first, holds from the start.

@@ -96,10 +96,11 @@ static int add_own(struct building *building, enum task_kind kind, const char *w
 
 static void reads(struct building *building, int operator, int tensor)
 {
-    int producer = building->draft.tensors[tensor].producer;
-    if (producer == operator) return;  // within a group
+    struct draft_tensor read = building->draft.tensors[tensor];
+    if (read.producer == operator) return;  // within a group
     draft_reads(&building->draft, operator, tensor);
-    mark_followed(building, producer);
+    mark_followed(building, read.producer);
+    if (read.finished > 0) draft_follows(&building->draft, operator, read.finished);
 }
 
 static void follows(struct building *building, int operator, int before)
@@ -207,6 +208,7 @@ static int emit(struct building *building, const struct stage_slot *slot, int po
         assert(work->operators[step->after[i]] >= 0);
         follows(building, operator, work->operators[step->after[i]]);
     }
+    if (step->is_inside) draft_finishes(&building->draft, operator);
     for (int i = 0; i < step->write_count; i++)
         draft_makes(&building->draft, operator,
                     add_value(building, slot, position, step->writes[i]));
