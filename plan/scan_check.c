@@ -12,25 +12,42 @@ bool scan_shares(const struct graph *graph, int64_t ranks)
     return graph->scan_head_count % ranks == 0 && kv_heads_share(groups, ranks);
 }
 
-bool scan_leaves_shards(const struct graph *graph, int cp, int zero)
+// A table of what heads add to scores, as t5's distances: exchanged for heads, its columns are
+// split.
+static bool has_table_of_heads(const struct graph *graph)
 {
-    return graph->scan_head_count == 0 || cp == 1 || zero < 2;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_GATHER || op->input_count < 2) continue;
+            if (tensor_find_dim(&block->tensors[op->inputs[1]], DIM_HEAD) >= 0) return true;
+        }
+    }
+    return false;
+}
+
+bool scan_leaves_shards(const struct graph *graph, const struct parallel *parallel)
+{
+    if (parallel->degree[AXIS_CP] == 1 || parallel->zero < 2) return true;
+    if (graph->scan_head_count > 0) return false;
+    return parallel->cp_kind != CP_ULYSSES || !has_table_of_heads(graph);
 }
 
 // The state behind a part of a sequence would have to pass from rank to rank.
 bool scan_check_cp(const struct graph *graph, const struct parallel *parallel, struct err *err)
 {
-    if (graph->scan_head_count == 0 || parallel->degree[AXIS_CP] == 1) return true;
-    bool is_sharded = !scan_leaves_shards(graph, parallel->degree[AXIS_CP], parallel->zero);
-    if (parallel->cp_kind == CP_ULYSSES && !is_sharded) return true;
-    // Refused in these words where it would run, too (memory/plan_script_make.c).
-    if (parallel->cp_kind == CP_ULYSSES)
+    bool scans = graph->scan_head_count > 0;
+    if (parallel->degree[AXIS_CP] == 1) return true;
+    if (scans && parallel->cp_kind != CP_ULYSSES)
         return err_set(err, ERR_USAGE,
-                       "--zero %d: the weights of scans are split over cp, over which zero %d "
-                       "shards as well; zero 0 or 1 would run",
-                       parallel->zero, parallel->zero);
+                       "--cp-kind %s: layers that scan want whole sequences, of some of their "
+                       "heads; only ulysses works",
+                       cp_kind_name(parallel->cp_kind));
+    if (scan_leaves_shards(graph, parallel)) return true;
+    // Refused in these words where it would run, too (memory/plan_script_make.c).
     return err_set(err, ERR_USAGE,
-                   "--cp-kind %s: layers that scan want whole sequences, of some of their heads; "
-                   "only ulysses works",
-                   cp_kind_name(parallel->cp_kind));
+                   "--zero %d: the weights of %s are split over cp, over which zero %d shards as "
+                   "well; zero 0 or 1 would run",
+                   parallel->zero, scans ? "scans" : "distances", parallel->zero);
 }

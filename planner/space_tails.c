@@ -237,10 +237,10 @@ static void add_sharding(struct build *build, struct space_tail tail, int layers
         bool unasked = grouped && !group_pinned &&
                        !(space->request->stack->zero_stages_grouped >> tail.zero & 1);
         int class = moving_class(space->request, tail.zero);
-        bool left = scan_leaves_shards(build->graph, mesh->degree[AXIS_CP], tail.zero);
-        if (pointless || unasked || !left || (!sharded && taken >> class & 1)) continue;
+        if (pointless || unasked || (!sharded && taken >> class & 1)) continue;
         struct parallel parallel = {.zero = tail.zero, .cp_kind = mesh->cp_kind};
         memcpy(parallel.degree, mesh->degree, sizeof parallel.degree);
+        if (!scan_leaves_shards(build->graph, &parallel)) continue;
         if (!video_has_choices(build->graph, &parallel)) continue;
         taken |= (unsigned)add_recomputes(build, tail, layers_most) << class;
     }

@@ -3,6 +3,8 @@
 #include "models/import.h"
 #include "plan/program.h"
 
+#include <string.h>
+
 struct plan_case {
     struct graph *graph;
     struct cluster *cluster;
@@ -316,6 +318,28 @@ static void the_schedule_has_its_say(void **state)
     assert_true(program->chunks[program->class_of[3 * 2 + 1]].last);
 }
 
+// t5's table of distances is split with the heads, over ranks that ZeRO 2 would shard it over.
+static void tables_of_heads_leave_no_shards_to_ulysses(void **state)
+{
+    struct plan_case plan = base(*state, "t5-base");
+    plan.workload.seq_len = 512;
+    plan.parallel.degree[AXIS_TP] = plan.parallel.degree[AXIS_PP] = 1;
+    plan.parallel.degree[AXIS_CP] = 4;
+    plan.parallel.degree[AXIS_DP] = 32;
+    for (int zero = 0; zero < 4; zero++) {
+        for (int kind = 0; kind < 2; kind++) {
+            struct err err = {0};
+            plan.parallel.zero = zero;
+            plan.parallel.cp_kind = kind ? CP_ULYSSES : CP_RING;
+            bool is_legal =
+                program_check(plan.graph, plan.cluster, &plan.workload, &plan.parallel, &err);
+            assert_int_equal(is_legal, kind == 0 || zero < 2);
+            if (!is_legal)
+                assert_non_null(strstr(err.text, "the weights of distances are split over cp"));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +356,7 @@ int main(void)
         cmocka_unit_test(ulysses_must_fit_heads_and_kv_heads),
         cmocka_unit_test(experts_are_stored_over_the_ranks_that_share_them),
         cmocka_unit_test(the_schedule_has_its_say),
+        cmocka_unit_test(tables_of_heads_leave_no_shards_to_ulysses),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
