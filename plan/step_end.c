@@ -37,11 +37,17 @@ bool step_goes_by_bucket(const struct program *program)
     return step_streams(&program->workload) || keeps_away(program);
 }
 
-// What is said of pictures passes the blocks of texts by, and so do its gradients, which are ready
-// before those of the blocks between.
+// What an encoder or a tower says is handed on by the blocks of others, and so is its gradient,
+// which may be ready before those of the blocks between.
 static bool has_gradients_in_turn(const struct program *program)
 {
-    return !program->graph->contrasts;
+    for (int b = 0; b < program->graph->block_count; b++) {
+        const struct block *block = &program->graph->blocks[b];
+        for (int i = 0; i < block->input_count * block->output_count; i++)
+            if (block->inputs[i % block->input_count] == block->outputs[i / block->input_count])
+                return false;
+    }
+    return true;
 }
 
 // Where buckets are updated as they come.
