@@ -395,7 +395,7 @@ struct run_outcome *run_case_run(struct arena *arena, const struct run_case *of,
     struct run_outcome *outcome = ARENA_NEW(arena, struct run_outcome, 1);
     struct job job = {.of = of};
     if (!make_job(arena, &job, outcome, why)) return NULL;
-    char folder[] = "/dev/shm/meshwright-run-XXXXXX";
+    char folder[] = "/dev/shm/run-case-XXXXXX";
     assert_non_null(mkdtemp(folder));
     job.folder = folder;
     struct shared_memory memory;
