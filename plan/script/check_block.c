@@ -51,6 +51,8 @@ static void find_inner_ops(struct check_block *made)
             const struct instr *other = &block->instrs[o];
             if (!other->collective && other->op == instr->op) made->inner_op[i] = o;
         }
+        if (made->inner_op[i] >= 0 && instr->collective == COLLECTIVE_ALL_REDUCE)
+            made->exchanges[made->inner_op[i]]++;
     }
 }
 
@@ -108,7 +110,7 @@ static void count_gradient_writes(struct check_block *made)
         for (int k = 0; k < instr->output_count && !check_is_term_sum(block, instr); k++) {
             const struct buffer *buffer = &block->buffers[instr->outputs[k]];
             int parameter = buffer->external ? check_gradient_of(made, buffer->tensor) : -1;
-            if (parameter >= 0) made->gradient_writes[parameter]++;
+            if (parameter >= 0) made->gradient_writes[parameter] += 1 + made->exchanges[i];
         }
     }
 }
@@ -122,6 +124,7 @@ struct check_block check_block_make(struct arena *arena, const struct program *p
         .read_version = arena_alloc(arena, (size_t)instrs, sizeof *made.read_version),
         .written_version = arena_alloc(arena, (size_t)instrs, sizeof *made.written_version),
         .inner_op = ARENA_NEW(arena, int, instrs),
+        .exchanges = ARENA_NEW(arena, int, instrs),
         .classes = lower_classes(arena, block),
         .is_streamed = ARENA_NEW(arena, bool, block->buffer_count),
         .gradient_writes = ARENA_NEW(arena, int, block->parameter_count),

@@ -26,7 +26,7 @@ bool check_write_part(const struct checking *checking, struct check_stage *stage
                           (long long)operand->offset, (long long)operand->bytes);
     ARENA_GROW(checking->arena, stage->values, stage->value_count, stage->value_capacity);
     *value = stage->value_count++;
-    stage->values[*value] = (struct check_value){stage->next, operand->offset, operand->bytes};
+    stage->values[*value] = (struct check_value){stage->next, operand->offset, operand->bytes, 0};
     check_map_write(&stage->map, operand->offset, operand->offset + operand->bytes, *value);
     return check_use_bytes(checking, stage, operand->offset, operand->offset + operand->bytes,
                            true);
@@ -63,6 +63,9 @@ bool check_read(const struct checking *checking, struct check_stage *stage,
                           name, (long long)operand->offset, (long long)operand->bytes,
                           script_task_name(checking->arena, script, of->task), (long long)offset,
                           (long long)bytes);
+    if (of->exchanges_left > 0)
+        return check_fail(checking, stage, "reads %s before the exchanges inside %s are done", name,
+                          script_task_name(checking->arena, script, of->task));
     int other = check_map_other(&stage->map, offset, offset + bytes, value);
     if (other == CHECK_MAP_SAME)
         return check_use_bytes(checking, stage, offset, offset + bytes, false);
@@ -209,6 +212,8 @@ bool check_write_version(const struct check_flow *flow, const struct script_oper
     int value = -1;
     if (!check_write(flow->checking, flow->stage, operand, &value)) return false;
     *slot = 1 + value;
+    if (flow->task->kind == TASK_INSTR)
+        flow->stage->values[value].exchanges_left = flow->block->exchanges[flow->task->instr];
     return true;
 }
 
@@ -349,68 +354,6 @@ static bool write_output(const struct check_flow *flow, int at)
     return check_write_version(flow, operand, flow->block->written_version[flow->task->instr][at]);
 }
 
-// A gradient in the state that the operator around an exchange makes: nobody has taken it yet.
-static bool add_again(const struct check_flow *flow, int buffer)
-{
-    const struct check_block *block = flow->block;
-    int index = check_gradient_of(block, block->program->buffers[buffer].tensor);
-    enum parameter_kind kind = index < 0 ? PARAMETER_DENSE : block->program->parameters[index].kind;
-    if (index < 0 || flow->stage->script->program->storage[kind].gradient_axes) return true;
-    int parameter = check_parameter(flow->stage, flow->task, index);
-    int unit = flow->stage->script->parameters[parameter].unit;
-    flow->stage->adds_left[check_stored(flow->stage->script, unit)]++;  // the operator counted
-    return check_use_parameter(flow->checking, flow->stage, flow->stage->gradient_uses, parameter,
-                               true) &&
-           check_added(flow->checking, flow->stage, unit);
-}
-
-// The operator around an exchange reads and writes on when it is done.
-static bool check_around(const struct check_flow *flow)
-{
-    const struct block_program *block = flow->block->program;
-    const struct instr *instr = &block->instrs[flow->task->instr];
-    if (instr->collective != COLLECTIVE_ALL_REDUCE || instr->inner == 0) return true;
-    int around = flow->block->inner_op[flow->task->instr];
-    const struct instr *op = &block->instrs[around];
-    for (int i = 0; i < op->input_count + op->output_count; i++) {
-        bool is_output = i >= op->input_count;
-        int k = is_output ? i - op->input_count : i;
-        int buffer = is_output ? op->outputs[k] : op->inputs[k];
-        int version = is_output ? flow->block->written_version[around][k]
-                                : flow->block->read_version[around][k];
-        if (block->buffers[buffer].external) {
-            if (is_output && !add_again(flow, buffer)) return false;
-            continue;
-        }
-        int value = check_read_value(flow, buffer, version, op->phase != PHASE_FORWARD);
-        if (value < 0) return check_fail(flow->checking, flow->stage, "stands before its operator");
-        const struct check_value *of = &flow->stage->values[value];
-        struct script_operand operand = {.place = PLACE_ARENA,
-                                         .buffer = buffer,
-                                         .parameter = -1,
-                                         .offset = of->offset,
-                                         .bytes = of->bytes};
-        if (!check_read(flow->checking, flow->stage, &operand, value, NULL)) return false;
-        if (is_output && !use_again(flow, &operand)) return false;
-    }
-    return true;
-}
-
-// Exchanges inside an operator come one after the other, behind it.
-static bool check_order(const struct check_flow *flow)
-{
-    const struct block_program *block = flow->block->program;
-    const struct instr *instr = &block->instrs[flow->task->instr];
-    if (instr->inner == 0) return true;
-    for (int i = flow->block->inner_op[flow->task->instr]; i < flow->task->instr; i++) {
-        const struct instr *other = &block->instrs[i];
-        bool is_before = other->op == instr->op && (!other->collective || other->inner > 0);
-        if (is_before && !flow->work->is_done[i])
-            return check_fail(flow->checking, flow->stage, "stands before what it is part of");
-    }
-    return true;
-}
-
 static bool run_instr(const struct check_flow *flow)
 {
     const struct block_program *block = flow->block->program;
@@ -429,7 +372,7 @@ static bool run_instr(const struct check_flow *flow)
         return check_fail(flow->checking, flow->stage,
                           "has %d inputs and %d outputs, not %d and %d", task->input_count,
                           task->output_count, instr->input_count, instr->output_count);
-    if (!check_order(flow) || !check_around(flow)) return false;
+    if (!check_inner(flow)) return false;
     for (int i = 0; i < instr->input_count; i++) {
         if (!read_input(flow, i)) return false;
     }

@@ -33,16 +33,18 @@ struct check_block {
     int output_version[BLOCK_EDGES], input_gradient_version[BLOCK_EDGES];
     int *forward_version;          // [buffer]: the last that forward writes; -1
     int *inner_op;                 // [instr]: the operator that it is an exchange of; -1
+    int *exchanges;                // [instr]: sums inside it; what it makes is whole behind them
     const enum op_class *classes;  // by buffer, of what is moved
     bool *is_streamed;             // by buffer
     // Of parameters' gradients.
     const struct block_gradients *gradients;
-    int *gradient_writes;  // [parameter]: instructions that add to it
+    int *gradient_writes;  // [parameter]: instructions that add to it, exchanges inside them too
 };
 
 struct check_value {
     int task;
     int64_t offset, bytes;
+    int exchanges_left;  // inside the operator that made it
 };
 
 // A parameter's elements in a flat buffer.
@@ -180,6 +182,9 @@ int check_read_value(const struct check_flow *flow, int buffer, int version, boo
 bool check_write_version(const struct check_flow *flow, const struct script_operand *operand,
                          int version);
 bool check_is_moved(const struct check_flow *flow, int buffer);
+// plan/script/check_inner.c: what an instruction that is an exchange inside an operator reads and
+// writes besides its own operands, and where it stands.
+bool check_inner(const struct check_flow *flow);
 // plan/script/check_boundary.c
 bool check_boundary_task(const struct check_flow *flow, bool is_in);
 bool check_copy_out(const struct check_flow *flow);

@@ -1,9 +1,11 @@
 #include "plan/script/check.h"
 #include "tests/support/script_case.h"
+#include "tests/support/script_change.h"
 #include "tests/support/test.h"
 
 // Tasks wait for what they have to on other streams, and for nothing else: against all pairs of
-// tasks, and by taking a wait away, which the verifier must miss.
+// tasks, and by taking a wait away, which the verifier must miss. What an operator makes is read
+// behind the sums inside it.
 
 struct waiting_case {
     struct draw *draw;
@@ -155,11 +157,83 @@ static void a_wait_that_is_missing_or_wrong_is_found(void **state)
     for_scripts(&draw, script_case_count(25), waits_for_what_comes);
 }
 
+static const struct instr *instr_of(const struct script *script, const struct script_task *task)
+{
+    return task->kind == TASK_INSTR ? &script->program->blocks[task->block]->instrs[task->instr]
+                                    : NULL;
+}
+
+// The operator whose last sum task `at` is; NULL: it is none.
+static const struct script_task *find_around(const struct script *script, int at)
+{
+    const struct script_task *task = &script->tasks[at];
+    const struct instr *instr = instr_of(script, task);
+    if (!instr || instr->inner == 0 || instr->collective != COLLECTIVE_ALL_REDUCE) return NULL;
+    bool is_last = task->instr + 1 == script->program->blocks[task->block]->instr_count ||
+                   instr[1].inner == 0 || instr[1].op != instr->op;
+    if (!is_last) return NULL;
+    for (int i = at - 1; i >= 0; i--) {
+        const struct script_task *other = &script->tasks[i];
+        const struct instr *op = instr_of(script, other);
+        bool is_around = op && op->op == instr->op && !op->collective &&
+                         op->phase == instr->phase && other->chunk == task->chunk &&
+                         other->position == task->position &&
+                         other->micro_batch == task->micro_batch;
+        if (is_around) return other;
+    }
+    return NULL;
+}
+
+// The first behind task `at` that reads what an operator made where it stands; -1.
+static int first_reader(const struct script *script, const struct script_task *of, int at)
+{
+    for (int i = at + 1; i < script->task_count; i++) {
+        const struct script_task *other = &script->tasks[i];
+        const struct instr *instr = instr_of(script, other);
+        if (instr && instr->inner > 0) continue;
+        if (share_any(of->outputs, of->output_count, other->outputs, other->output_count))
+            return -1;
+        if (share_any(of->outputs, of->output_count, other->inputs, other->input_count)) return i;
+    }
+    return -1;
+}
+
+// The sum inside an operator comes behind the first that reads what the operator makes.
+static bool reads_inside_an_operator(struct waiting_case *waiting)
+{
+    struct script *script = waiting->script;
+    int first = draw_int(waiting->draw, 0, script->task_count - 1), reader = -1, at = first;
+    for (; at < script->task_count && reader < 0; at++) {
+        const struct script_task *around = find_around(script, at);
+        if (around) reader = first_reader(script, around, at);
+    }
+    if (reader < 0) return false;
+    struct script_task task = script->tasks[--at];
+    script_change_drop(script, at);
+    script_change_insert(waiting->of->arena, script, reader, task);
+    struct arena scratch = {0};
+    struct err err = {0};
+    bool is_right = script_check(&scratch, (const struct script *const *)waiting->of->scripts,
+                                 waiting->of->program->shape.stage_count, &err);
+    arena_free(&scratch);
+    if (is_right) script_case_print(waiting->of);
+    assert_false(is_right);
+    return strstr(err.text, "before the exchanges inside") != NULL;
+}
+
+static void a_reader_inside_an_operator_is_found(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("inside", 14);
+    for_scripts(&draw, script_case_count(25), reads_inside_an_operator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_that_share_bytes_are_in_order),
         cmocka_unit_test(a_wait_that_is_missing_or_wrong_is_found),
+        cmocka_unit_test(a_reader_inside_an_operator_is_found),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
