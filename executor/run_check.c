@@ -14,7 +14,9 @@ static bool are_rows(const struct tensor *tensor)
 bool run_check_program(const struct program *program, struct err *err)
 {
     if (!unexecuted_check(&program->workload, &program->parallel, err)) return false;
-    if (!unexecuted_check_graph(program->graph, NULL, err)) return false;
+    if (!unexecuted_check_graph(program->graph, NULL, err) ||
+        !unexecuted_check_positions(program->graph, program->workload.seq_len, err))
+        return false;
     for (int b = 0; b < program->block_count; b++) {
         const struct block *block = program->blocks[b]->block;
         for (int t = 0; t < block->tensor_count; t++) {

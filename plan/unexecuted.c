@@ -105,3 +105,24 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
     }
     return true;
 }
+
+bool unexecuted_check_positions(const struct graph *graph, int64_t seq_len, struct err *err)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_GATHER) continue;
+            const struct tensor *ids = &block->tensors[op->inputs[0]];
+            const struct extent *rows = &block->tensors[op->inputs[1]].extents[0];
+            bool counts = rows->dim == DIM_POSITION && ids->rank == 1 &&
+                          ids->extents[0].dim == DIM_SEQ && ids->extents[0].size == 0;
+            if (!counts || seq_len <= rows->size) continue;
+            return err_set(err, ERR_USAGE,
+                           "sequences of %lld tokens are not executed, because %s has a table of "
+                           "%lld positions",
+                           (long long)seq_len, graph->name, (long long)rows->size);
+        }
+    }
+    return true;
+}

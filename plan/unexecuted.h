@@ -26,3 +26,7 @@ MUST_CHECK bool unexecuted_check(const struct workload *workload, const struct p
 // is the kind of device that a plan is for; NULL: a run, whose back end says what it lacks.
 MUST_CHECK bool unexecuted_check_graph(const struct graph *graph, const char *device,
                                        struct err *err);
+// And of the length of sequences: the table of positions of a model is as long as its file says.
+// Other programs make a longer one when they are asked to.
+MUST_CHECK bool unexecuted_check_positions(const struct graph *graph, int64_t seq_len,
+                                           struct err *err);

@@ -2,6 +2,7 @@
 
 #include "models/import.h"
 #include "plan/program.h"
+#include "plan/unexecuted.h"
 
 #include <string.h>
 
@@ -340,6 +341,29 @@ static void tables_of_heads_leave_no_shards_to_ulysses(void **state)
     }
 }
 
+// Sequences may be as long as a table of positions that they are looked up in.
+static void sequences_fit_the_table_of_positions(void **state)
+{
+    const struct {
+        const char *model;
+        int64_t positions;  // 0: no table, or none of the text
+    } rows[] = {{"gpt2", 1024},
+                {"opt-1.3b", 2050},
+                {"whisper-large-v3", 448},
+                {"t5-base", 0},
+                {"llama-2-7b", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err err = {0};
+        struct model_config *config = model_load(*state, rows[i].model, NULL, NULL, &err);
+        assert_string_equal(err.text, "");
+        struct graph *graph = model_graph(*state, config, &(struct import_options){0});
+        int64_t most = rows[i].positions ? rows[i].positions : 1 << 20;
+        assert_true(unexecuted_check_positions(graph, most, &err));
+        assert_int_equal(unexecuted_check_positions(graph, most + 1, &err), !rows[i].positions);
+        if (rows[i].positions) assert_non_null(strstr(err.text, "a table of "));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +381,7 @@ int main(void)
         cmocka_unit_test(experts_are_stored_over_the_ranks_that_share_them),
         cmocka_unit_test(the_schedule_has_its_say),
         cmocka_unit_test(tables_of_heads_leave_no_shards_to_ulysses),
+        cmocka_unit_test(sequences_fit_the_table_of_positions),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
