@@ -6,7 +6,9 @@
 #include "core/file.h"
 #include "core/plain.h"
 #include "core/zip.h"
+#include "cost_models/onnx_seconds.h"
 #include "memory/from_onnx.h"
+#include "memory/spill/spill.h"
 #include "plan/parallel.h"
 
 #include <errno.h>
@@ -126,15 +128,24 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+// `operator_s`: see memory_spill.
 static int graph(struct arena *arena, const struct memory_arguments *arguments,
-                 const struct memory_graph *memory_graph, struct err *err)
+                 const struct memory_graph *memory_graph, const double *operator_s, struct err *err)
 {
     int64_t alignment = arguments->alignment ? arguments->alignment : GRAPH_ALIGNMENT;
-    const struct memory_problem *problem = memory_problem_make(arena, memory_graph, alignment);
-    struct memory_report report;
-    if (!memory_run_graph(arena, arguments, memory_graph, problem, alignment, NULL, &report, err)) {
-        return exit_status(err);
+    const struct spill_result *spilled = NULL;
+    if (arguments->recompute || arguments->offload) {
+        if (!memory_spill(arena, arguments, memory_graph, operator_s, alignment, &spilled, err))
+            return exit_status(err);
+        memory_graph = spilled->graph;
     }
+    const struct memory_problem *problem =
+        spilled ? spilled->problem : memory_problem_make(arena, memory_graph, alignment);
+    struct memory_report report;
+    if (!memory_run_graph(arena, arguments, memory_graph, problem, alignment,
+                          spilled ? &spilled->schedule : NULL, &report, err))
+        return exit_status(err);
+    report.spilled = spilled;
     const struct memory_schedule *answer = &report.rows[report.row_count - 1];
     const char *wrote = wrote_text(arena, arguments, "order and offsets");
     if (arguments->output) {
@@ -146,6 +157,13 @@ static int graph(struct arena *arena, const struct memory_arguments *arguments,
     }
     if (!memory_draw_graph(arena, arguments, problem, &report, err)) return exit_status(err);
     return memory_answer(arena, arguments, &report, wrote);
+}
+
+static const double *node_seconds(struct arena *arena, const struct memory_arguments *arguments,
+                                  const struct onnx_graph *model, struct err *err)
+{
+    const struct cluster *cluster = cluster_load(arena, arguments->cluster, err);
+    return cluster ? onnx_seconds(arena, model, cluster->nodes[0].device, err) : NULL;
 }
 
 static int onnx(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
@@ -163,17 +181,30 @@ static int onnx(struct arena *arena, const struct memory_arguments *arguments, s
     const struct onnx_graph *model = onnx_load(arena, arguments->input, &options, err);
     if (!model) return exit_status(err);
     const struct memory_graph *made = memory_graph_from_onnx(arena, arguments->input, model, err);
-    return made ? graph(arena, arguments, made, err) : exit_status(err);
+    const double *operator_s = NULL;
+    if (made && arguments->recompute) {
+        if (!arguments->cluster)
+            err_set(err, ERR_USAGE,
+                    "--recompute of %s needs --cluster, whose device says what its "
+                    "operators take",
+                    arguments->input);
+        else
+            operator_s = node_seconds(arena, arguments, model, err);
+        if (!operator_s) return exit_status(err);
+    }
+    return made ? graph(arena, arguments, made, operator_s, err) : exit_status(err);
 }
 
-static bool check_plan_only(const struct memory_arguments *arguments, struct err *err)
+static bool check_plan_only(const struct memory_arguments *arguments, enum input input,
+                            struct err *err)
 {
-    const char *option = arguments->recompute  ? "--recompute"
-                         : arguments->offload  ? "--offload"
-                         : arguments->policies ? "--policies"
-                                               : NULL;
-    if (!option) return true;
-    return err_set(err, ERR_USAGE, "%s: %s is no plan", option, arguments->input);
+    if (arguments->policies)
+        return err_set(err, ERR_USAGE, "--policies: %s is no plan", arguments->input);
+    const char *option = arguments->recompute ? "--recompute"
+                         : arguments->offload ? "--offload"
+                                              : NULL;
+    if (input != INPUT_PACKING || !option) return true;
+    return err_set(err, ERR_USAGE, "%s: %s is no plan and no graph", option, arguments->input);
 }
 
 // --policies places no tensors: what asks for that has no say beside it.
@@ -197,19 +228,22 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
     enum input input = INPUT_PACKING;
     if (!check_policies(arguments, err)) return exit_status(err);
     if (!find_input(arguments->input, &input, err)) return exit_status(err);
-    if (input != INPUT_JSON && !check_plan_only(arguments, err)) return exit_status(err);
+    if (input != INPUT_JSON && !check_plan_only(arguments, input, err)) return exit_status(err);
     if (input == INPUT_PACKING) return packing(arena, arguments, err);
     if (input == INPUT_ONNX) return onnx(arena, arguments, err);
     struct json_document document;
     if (!json_load(arena, arguments->input, &document, err)) return exit_status(err);
     struct json root = json_root(&document);
     if (json_is_object(&root) && json_has(&root, "parallel")) {
+        if (arguments->cluster)
+            err_set(err, ERR_USAGE, "--cluster is of a graph: a plan has its own");
+        if (err->kind) return exit_status(err);
         return arguments->policies ? memory_policies(arena, arguments, err)
                                    : memory_plan(arena, arguments, err);
     }
-    if (!check_plan_only(arguments, err)) return exit_status(err);
+    if (!check_plan_only(arguments, input, err)) return exit_status(err);
     const struct memory_graph *made = memory_graph_load(arena, arguments->input, err);
-    return made ? graph(arena, arguments, made, err) : exit_status(err);
+    return made ? graph(arena, arguments, made, NULL, err) : exit_status(err);
 }
 
 int memory_command(int argc, char **argv, struct err *err)
@@ -241,9 +275,14 @@ int memory_command(int argc, char **argv, struct err *err)
         {"--stage", OPTION_INT, &a.stage, "of a plan: which to print (default: the largest arena)",
          "N", 0, 1e6},
         {"--recompute", OPTION_CHOICE, &a.recompute,
-         "of a plan: what is recomputed is chosen again, so that the arena fits", "auto", 0, 0},
+         "what a plan recomputes is chosen again, so that the arena fits; of a graph: operators "
+         "(those with seconds) that are run again, so that it fits --capacity",
+         "auto", 0, 0},
         {"--offload", OPTION_CHOICE, &a.offload,
-         "of a plan: so are the activations that are moved to the host or to NVMe", "auto", 0, 0},
+         "so are the activations that a plan moves, and tensors of a graph that are copied out",
+         "auto", 0, 0},
+        {"--cluster", OPTION_TEXT, &a.cluster,
+         "of a graph: whose link copies take, whose device runs an ONNX model", "CLUSTER", 0, 0},
         {"--policies", OPTION_FLAG, &a.policies,
          "of a plan: what static, least recently used and planned placement of its state move "
          "between device, host and NVMe; nothing is written",

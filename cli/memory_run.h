@@ -10,7 +10,8 @@ struct memory_arguments {
     const char *input;
     const char *method, *optimizer;
     const char *output, *plot;
-    const char *recompute, *offload;  // of a plan: "auto"; NULL = as it is
+    const char *recompute, *offload;  // "auto"; NULL = as it is
+    const char *cluster;              // of a graph, whose prices of that are; NULL = not given
     int64_t capacity, alignment;      // 0 = not given
     int64_t batch;                    // 0 = not given
     int stage;                        // -1 = not given
@@ -51,6 +52,14 @@ MUST_CHECK bool memory_run_graph(struct arena *arena, const struct memory_argume
                                  const struct memory_problem *problem, int64_t alignment,
                                  const struct memory_schedule *answer, struct memory_report *report,
                                  struct err *err);
+
+// --recompute and --offload of a graph: what is run again and copied out, and the graph with that.
+// `operator_s`: what operators take; NULL: the graph says. ERR_USAGE where a price is not known.
+struct spill_result;
+MUST_CHECK bool memory_spill(struct arena *arena, const struct memory_arguments *arguments,
+                             const struct memory_graph *graph, const double *operator_s,
+                             int64_t alignment, const struct spill_result **spilled,
+                             struct err *err);
 
 // Every method's row for a packing problem: rows[memory_methods_of(arguments).count]. False as
 // above; then the problem is saved.

@@ -236,7 +236,9 @@ static struct storages storages_of(struct arena *scratch, const struct memory_gr
         const struct memory_tensor *tensor = &graph->tensors[t];
         int root = root_of(graph, t);
         int64_t made = tensor->producer < 0 ? 0 : step_of[tensor->producer];
-        if (made < of.first[root]) of.first[root] = made;
+        // A view that nobody makes is there when what it shares is.
+        bool is_there = tensor->producer < 0 && tensor->shares >= 0;
+        if (!is_there && made < of.first[root]) of.first[root] = made;
         of.last[root] = larger(of.last[root], tensor->kept ? end : made);
         of.bytes[root] = larger(of.bytes[root], tensor->bytes);
         of.persistent[root] |= tensor->persistent;

@@ -145,12 +145,38 @@ static const char *addresses_text(struct arena *arena, const struct memory_repor
     return arena_print(arena, "%s\n", text);
 }
 
+// What is run again and copied out, and what that adds.
+static const char *spilled_text(struct arena *arena, const struct spill_result *spilled)
+{
+    if (!spilled) return "";
+    if (spilled->repeated_count + spilled->moved_count == 0) return "Everything is kept\n";
+    const char *text = arena_print(arena, "Kept whole, the arena needs %s.",
+                                   bytes_text(arena, spilled->kept_bytes));
+    if (spilled->repeated_count > 0)
+        text = arena_print(
+            arena, "%s Run again: %s operator%s, %s.", text, exact(arena, spilled->repeated_count),
+            spilled->repeated_count == 1 ? "" : "s", units_seconds(arena, spilled->repeated_s));
+    if (spilled->moved_count > 0)
+        text = arena_print(arena, "%s Copied to the host: %s tensor%s, %s out and %s back.", text,
+                           exact(arena, spilled->moved_count), spilled->moved_count == 1 ? "" : "s",
+                           bytes_text(arena, spilled->out_bytes),
+                           bytes_text(arena, spilled->in_bytes));
+    text = arena_print(arena, "%s\nAdds %s where nothing overlaps", text,
+                       units_seconds(arena, spilled->cost_s));
+    if (spilled->bound_s > 0 && spilled->bound_s <= spilled->cost_s)
+        text = arena_print(arena, "%s; at least %s with this order", text,
+                           units_seconds(arena, spilled->bound_s));
+    return arena_print(arena, "%s; %d round%s\n", text, spilled->round_count,
+                       spilled->round_count == 1 ? "" : "s");
+}
+
 char *memory_table_text(struct arena *arena, const struct memory_report *report)
 {
     const struct memory_schedule *answer = &report->rows[report->row_count - 1];
-    char *text = arena_print(arena, "%s%s%s%s%s", head_text(arena, report), table_of(arena, report),
-                             proof_text(arena, report), order_text(arena, report),
-                             addresses_text(arena, report));
+    char *text =
+        arena_print(arena, "%s%s%s%s%s%s", head_text(arena, report), table_of(arena, report),
+                    proof_text(arena, report), order_text(arena, report),
+                    addresses_text(arena, report), spilled_text(arena, report->spilled));
     if (report->capacity == 0 || !answer->fits) return text;
     int64_t left_bytes = report->capacity - answer->arena_bytes;
     return arena_print(arena, "%sFits the capacity of %s bytes, %s left\n", text,
@@ -162,7 +188,9 @@ char *memory_shortfall_text(struct arena *arena, const struct memory_report *rep
     const struct memory_schedule *answer = &report->rows[report->row_count - 1];
     int64_t bound_bytes = memory_report_bound(report);
     const char *proof = "whether less is possible is not known";
-    if (bound_bytes > report->capacity) {
+    if (report->spilled) {
+        proof = "whether another choice needs less is not known";
+    } else if (bound_bytes > report->capacity) {
         proof = arena_print(arena, "proven: nothing needs less than %s bytes",
                             exact(arena, bound_bytes));
     } else if (answer->infeasible) {
@@ -189,6 +217,21 @@ static void write_row(struct json_writer *writer, const struct memory_schedule *
     json_close(writer, '}');
 }
 
+static void write_spilled(struct json_writer *writer, const struct spill_result *spilled)
+{
+    json_open(writer, "spilled", '{');
+    json_put_i64(writer, "kept_arena_bytes", spilled->kept_bytes);
+    json_put_i64(writer, "repeated_operators", spilled->repeated_count);
+    json_put_f64(writer, "repeated_s", spilled->repeated_s);
+    json_put_i64(writer, "moved_tensors", spilled->moved_count);
+    json_put_i64(writer, "out_bytes", spilled->out_bytes);
+    json_put_i64(writer, "in_bytes", spilled->in_bytes);
+    json_put_f64(writer, "cost_s", spilled->cost_s);
+    json_put_f64(writer, "bound_s", spilled->bound_s);
+    json_put_i64(writer, "rounds", spilled->round_count);
+    json_close(writer, '}');
+}
+
 void memory_report_write(struct json_writer *writer, const char *key,
                          const struct memory_report *report)
 {
@@ -205,8 +248,9 @@ void memory_report_write(struct json_writer *writer, const char *key,
     json_put_i64(writer, "persistent_bytes", report->rows->persistent_bytes);
     json_put_i64(writer, "bound_bytes", bound_bytes);
     json_put_bool(writer, "proven_optimal", answer->arena_bytes == bound_bytes);
-    json_put_bool(writer, "infeasible",
-                  answer->infeasible || (report->capacity > 0 && bound_bytes > report->capacity));
+    // What is proven of a graph with its copies holds for that choice alone.
+    bool is_proven = answer->infeasible || (report->capacity > 0 && bound_bytes > report->capacity);
+    json_put_bool(writer, "infeasible", is_proven && !report->spilled);
     if (answer->order_counts.segment_count > 0) {
         json_put_i64(writer, "segment_count", answer->order_counts.segment_count);
         json_put_i64(writer, "distinct_count", answer->order_counts.distinct_count);
@@ -219,5 +263,6 @@ void memory_report_write(struct json_writer *writer, const char *key,
         write_row(writer, &report->rows[i], bound_bytes, report->rows->arena_bytes);
     }
     json_close(writer, ']');
+    if (report->spilled) write_spilled(writer, report->spilled);
     json_close(writer, '}');
 }

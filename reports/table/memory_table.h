@@ -1,6 +1,6 @@
 #pragma once
 #include "core/json_write.h"
-#include "memory/schedule.h"
+#include "memory/spill/spill.h"
 
 // What `memory` prints: one row a method, then what is proven about the last one.
 struct memory_report {
@@ -9,7 +9,8 @@ struct memory_report {
     int buffer_count;
     const struct memory_schedule *rows;  // the baseline first, the answer last
     int row_count;
-    int64_t alignment, capacity;  // capacity 0 = none
+    int64_t alignment, capacity;         // capacity 0 = none
+    const struct spill_result *spilled;  // what is run again and copied out; NULL: was not asked
 };
 
 // The highest lower bound that any of the methods has proven: it holds for all of them.
