@@ -27,8 +27,9 @@
 // and a gradient is handed over one step after its backward. So moves up start at t - i = 1 or 2
 // and moves down at t + i = 0 or 1 (all mod p), and where they arrive the next ones start: four
 // lanes go round the ring, once in a turn of p steps, each with the longest path that is on it.
-// (The stages and moments left out matter where a stage's chunks are of three kinds and more: among
-// more than FEW_STAGES these are walked moment by moment, ring_walk.c. Of what is left they matter
+// (The stages and moments left out matter where a stage's chunks are of three kinds and more, or
+// hops stop stages for longer than a forward takes, up to 4.7 %: among more than FEW_STAGES these
+// are walked moment by moment, ring_walk.c. Of what is left they matter
 // in two random rings of a hundred, up to 2.3 % short of the longest path: tests/plan/test_ring.c.)
 // Turn T has its forwards of block T, T - 1 before, and its backwards of block T - v, T - v - 1
 // before. Groups of p micro-batches repeat: once a group has made the longest paths to all stages
@@ -393,7 +394,7 @@ static void start(struct ring *ring, const struct pipeline_times *times)
     ring->times = times;
     ring->p = times->shape.stage_count;
     ring->v = times->shape.chunk_count;
-    ring->group_count = times->shape.micro_batch_count / times->shape.stage_count;
+    ring->group_count = times->shape.micro_batch_count / ring->p;
     assert(ring->p > 1 && ring->v > 0 && ring->v <= RING_CHUNKS && ring->group_count > 0);
     ring->hop_s = times->hop_s;
     ring->gap_s = times->hop_overlapped ? 0 : times->hop_s;
@@ -443,7 +444,6 @@ static bool is_uneven(const struct pipeline_times *times)
     int v = times->shape.chunk_count, p = times->shape.stage_count;
     int classes[2] = {-1, -1}, count = 0;
     struct pair_times pairs[2];
-    if (p <= FEW_STAGES || p * (v + 1) > RING_CELLS) return false;
     for (int i = 0; i < runs->run_count; i++) {
         struct stage_run run = runs->runs[i];
         int first = run.first == 0 && run.count == 1, end = run.first == p - 1 ? v - 1 : v;
@@ -464,12 +464,23 @@ static bool is_uneven(const struct pipeline_times *times)
     return false;
 }
 
+// Whether hops stop stages for longer than some forward takes: the ends lack some of them.
+static bool is_stopped(const struct pipeline_times *times)
+{
+    double least_s = INFINITY;
+    for (int i = 0; i < times->class_count; i++)
+        least_s = fmin(least_s, times->classes[i].forward_s);
+    return !times->hop_overlapped && times->hop_s > least_s;
+}
+
 double ring_duration(const struct pipeline_times *times, double *end_s)
 {
     struct ring ring;  // large, used only as far as there are stops
-    if (is_uneven(times)) return ring_walk(times, end_s);
+    int p = times->shape.stage_count, v = times->shape.chunk_count;
+    bool may_walk = p > FEW_STAGES && p * (v + 1) <= RING_CELLS;
+    if (may_walk && (is_uneven(times) || is_stopped(times))) return ring_walk(times, end_s);
     start(&ring, times);
-    int v = ring.v, last = ring.group_count * v, now = 0;
+    int last = ring.group_count * v, now = 0;
     if (ring.group_count >= 3) {
         pass_turns(&ring, 0, v + 1);
         pass_groups(&ring);
