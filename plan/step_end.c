@@ -37,12 +37,22 @@ bool step_goes_by_bucket(const struct program *program)
     return step_streams(&program->workload) || keeps_away(program);
 }
 
+static bool chooses(const struct block *block)
+{
+    for (int o = 0; o < block->op_count; o++) {
+        if (block->ops[o].kind == OP_CHOOSE) return true;
+    }
+    return false;
+}
+
 // What an encoder or a tower says is handed on by the blocks of others, and so is its gradient,
-// which may be ready before those of the blocks between.
+// which may be ready before those of the blocks between. The zeros of what chooses keys hang on
+// nothing that comes back, and are ready when forward is.
 static bool has_gradients_in_turn(const struct program *program)
 {
     for (int b = 0; b < program->graph->block_count; b++) {
         const struct block *block = &program->graph->blocks[b];
+        if (chooses(block)) return false;
         for (int i = 0; i < block->input_count * block->output_count; i++)
             if (block->inputs[i % block->input_count] == block->outputs[i / block->input_count])
                 return false;

@@ -113,6 +113,21 @@ static void several_ranks_compute_what_one_does(void **state)
     }
 }
 
+// Zeros of the indexers of all layers are ready when forward is: there are no rooms for buckets to
+// take turns in where updates come with the gradients.
+static void updates_as_gradients_come_find_their_places(void **state)
+{
+    struct run_case alone = run_case_new(MODELS[0], SEQ, BATCH), of = alone;
+    alone.unclipped = of.unclipped = true;
+    of.parallel.degree[AXIS_DP] = 2;
+    of.parallel.micro_batch = BATCH / 2;
+    of.parallel.bucket_bytes = 256;
+    struct run_outcome *expected = run_case_done(*state, &alone);
+    struct run_outcome *found = run_case_done(*state, &of);
+    const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+    if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+}
+
 // On a GPU it is refused, in the planner's words and in the back end's.
 static void no_other_device_has_a_kernel_of_the_choice(void **state)
 {
@@ -131,6 +146,7 @@ static void no_other_device_has_a_kernel_of_the_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_as_gradients_come_find_their_places),
         cmocka_unit_test(no_other_device_has_a_kernel_of_the_choice),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(choosing_all_keys_is_attention_to_all),
