@@ -84,7 +84,8 @@ static double least_moved(const struct placement_problem *problem)
         for (int t = 0; t < problem->moment_count; t++) {
             for (int to = 0; to < count; to++) {
                 next[to] = INFINITY;
-                for (int from = 0; from < count && fits(problem, t, to); from++) {
+                bool has_room = fits(problem, t, to);
+                for (int from = 0; from < count && has_room; from++) {
                     double sum = cost[from];
                     for (int c = 0; c < problem->chunk_count && sum < next[to]; c++)
                         sum += chunk_cost(problem, t, c, state_of(from, c), state_of(to, c));

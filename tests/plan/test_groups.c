@@ -65,8 +65,10 @@ static int *places(struct arena *arena, const struct block_program *from,
     for (int i = 0; i < from->instr_count; i++) {
         int k = 0;
         for (; k < to->instr_count; k++) {
-            struct instr plain = unpacked(to, &to->instrs[k]);
-            if (!taken[k] && is_same_instr(&from->instrs[i], &plain)) break;
+            const struct instr *instr = &to->instrs[k];
+            if (taken[k] || instr->op != from->instrs[i].op) continue;
+            struct instr plain = unpacked(to, instr);
+            if (is_same_instr(&from->instrs[i], &plain)) break;
         }
         assert_true(k < to->instr_count);
         taken[k] = true;

@@ -5,6 +5,11 @@
 
 #include <math.h>
 
+struct machine_range {
+    int64_t first[TENSOR_RANK_MAX], count[TENSOR_RANK_MAX], elements;
+    int rank;
+};
+
 // One lowered block on all ranks, beside the same block on one.
 struct machine_case {
     struct arena *arena;
@@ -13,13 +18,9 @@ struct machine_case {
     const struct mesh *mesh;
     struct interpreter whole;
     int64_t batch;
-    double **values[MACHINE_RANK_MAX];  // [rank][buffer]
-    struct interpreter local;           // borrowed by each op of each rank
-};
-
-struct machine_range {
-    int64_t first[TENSOR_RANK_MAX], count[TENSOR_RANK_MAX], elements;
-    int rank;
+    double **values[MACHINE_RANK_MAX];               // [rank][buffer]
+    struct machine_range *ranges[MACHINE_RANK_MAX];  // as values; asked for with every element
+    struct interpreter local;                        // borrowed by each op of each rank
 };
 
 static struct machine_range range_of(const struct machine_case *m, int tensor,
@@ -37,10 +38,9 @@ static struct machine_range range_of(const struct machine_case *m, int tensor,
     return range;
 }
 
-static struct machine_range buffer_range(const struct machine_case *m, int buffer, int rank)
+static const struct machine_range *buffer_range(const struct machine_case *m, int buffer, int rank)
 {
-    const struct buffer *b = &m->program->buffers[buffer];
-    return range_of(m, b->tensor, &b->layout, rank);
+    return &m->ranges[rank][buffer];
 }
 
 // The whole index of element `at` of a range.
@@ -72,7 +72,7 @@ static struct machine_range whole_range(const struct machine_case *m, int tensor
 
 static double *local_array(struct machine_case *m, int rank, int buffer)
 {
-    int64_t elements = buffer_range(m, buffer, rank).elements;
+    int64_t elements = buffer_range(m, buffer, rank)->elements;
     if (!m->values[rank][buffer]) m->values[rank][buffer] = ARENA_NEW(m->arena, double, elements);
     return m->values[rank][buffer];
 }
@@ -83,11 +83,11 @@ static void hand_in(struct machine_case *m, int buffer)
     int tensor = m->program->buffers[buffer].tensor;
     struct machine_range whole = whole_range(m, tensor);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct machine_range range = buffer_range(m, buffer, rank);
+        const struct machine_range *range = buffer_range(m, buffer, rank);
         double *values = local_array(m, rank, buffer);
-        for (int64_t i = 0; i < range.elements; i++) {
+        for (int64_t i = 0; i < range->elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
-            index_of(&range, i, index);
+            index_of(range, i, index);
             values[i] = m->whole.values[tensor][place_of(&whole, index)];
         }
     }
@@ -134,8 +134,8 @@ static double combined(struct machine_case *m, const struct instr *instr, int ra
     for (int other = 0; other < m->mesh->rank_count; other++) {
         unsigned axes = instr->collective == COLLECTIVE_SLICE ? 0 : instr->axes;
         if (!is_same_group(m->mesh, axes, rank, other)) continue;
-        struct machine_range range = buffer_range(m, instr->inputs[0], other);
-        int64_t at = place_of(&range, index);
+        const struct machine_range *range = buffer_range(m, instr->inputs[0], other);
+        int64_t at = place_of(range, index);
         members++;
         if (at < 0) continue;
         value += m->values[other][instr->inputs[0]][at];
@@ -152,11 +152,11 @@ static void communicate(struct machine_case *m, const struct instr *instr)
     int output = instr->outputs[0];
     double *results[MACHINE_RANK_MAX];
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct machine_range range = buffer_range(m, output, rank);
-        results[rank] = ARENA_NEW(m->arena, double, range.elements);
-        for (int64_t i = 0; i < range.elements; i++) {
+        const struct machine_range *range = buffer_range(m, output, rank);
+        results[rank] = ARENA_NEW(m->arena, double, range->elements);
+        for (int64_t i = 0; i < range->elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
-            index_of(&range, i, index);
+            index_of(range, i, index);
             results[rank][i] = combined(m, instr, rank, index);
         }
     }
@@ -169,20 +169,20 @@ static void add(struct machine_case *m, const struct instr *instr, int rank)
 {
     int output = instr->outputs[0];
     const struct tensor *to = &m->block->tensors[m->program->buffers[output].tensor];
-    struct machine_range range = buffer_range(m, output, rank);
-    for (int64_t i = 0; i < range.elements; i++) {
+    const struct machine_range *range = buffer_range(m, output, rank);
+    for (int64_t i = 0; i < range->elements; i++) {
         int64_t index[TENSOR_RANK_MAX];
-        index_of(&range, i, index);
+        index_of(range, i, index);
         double sum = 0;
         for (int j = 0; j < instr->input_count; j++) {
             int buffer = instr->inputs[j];
             const struct tensor *from = &m->block->tensors[m->program->buffers[buffer].tensor];
-            struct machine_range term = buffer_range(m, buffer, rank);
+            const struct machine_range *term = buffer_range(m, buffer, rank);
             int64_t own[TENSOR_RANK_MAX];
             for (int e = 0; e < from->rank; e++) {
                 own[e] = index[tensor_find_dim(to, from->extents[e].dim)];
             }
-            int64_t at = place_of(&term, own);
+            int64_t at = place_of(term, own);
             assert_true(at >= 0);
             sum += m->values[rank][buffer][at];
         }
@@ -200,17 +200,17 @@ static void lose_together(struct machine_case *m, const struct instr *instr, int
 {
     int logits = instr->inputs[0];
     unsigned axes = layout_axes_on(&m->program->buffers[logits].layout, DIM_VOCAB);
-    struct machine_range rows = buffer_range(m, instr->inputs[1], rank);
-    for (int64_t i = 0; i < rows.elements; i++) {
+    const struct machine_range *rows = buffer_range(m, instr->inputs[1], rank);
+    for (int64_t i = 0; i < rows->elements; i++) {
         double sum = 0, target = 0;
         int64_t label = (int64_t)m->values[rank][instr->inputs[1]][i];
         for (int other = 0; other < m->mesh->rank_count; other++) {
             if (!is_same_group(m->mesh, axes, rank, other)) continue;
-            struct machine_range range = buffer_range(m, logits, other);
-            for (int64_t v = 0; v < range.count[2]; v++) {
-                double x = m->values[other][logits][i * range.count[2] + v];
+            const struct machine_range *range = buffer_range(m, logits, other);
+            for (int64_t v = 0; v < range->count[2]; v++) {
+                double x = m->values[other][logits][i * range->count[2] + v];
                 sum += exp(x);
-                if (range.first[2] + v == label) target = x;
+                if (range->first[2] + v == label) target = x;
             }
         }
         local_array(m, rank, instr->outputs[0])[i] = log(sum) - target;
@@ -233,7 +233,7 @@ static unsigned joint_axes(const struct machine_case *m, const struct instr *ins
 static struct machine_range joint_range(const struct machine_case *m, int buffer, int rank)
 {
     int tensor = m->program->buffers[buffer].tensor;
-    struct machine_range range = buffer_range(m, buffer, rank), whole = whole_range(m, tensor);
+    struct machine_range range = *buffer_range(m, buffer, rank), whole = whole_range(m, tensor);
     range.elements = 1;
     for (int i = 0; i < range.rank; i++) {
         enum dim dim = m->block->tensors[tensor].extents[i].dim;
@@ -255,10 +255,10 @@ static double *joined(struct machine_case *m, int buffer, int rank, unsigned axe
     memcpy(m->local.firsts[tensor], whole.first, sizeof whole.first);
     for (int other = 0; other < m->mesh->rank_count; other++) {
         if (!is_same_group(m->mesh, axes, rank, other)) continue;
-        struct machine_range part = buffer_range(m, buffer, other);
-        for (int64_t i = 0; i < part.elements && m->values[other][buffer]; i++) {
+        const struct machine_range *part = buffer_range(m, buffer, other);
+        for (int64_t i = 0; i < part->elements && m->values[other][buffer]; i++) {
             int64_t index[TENSOR_RANK_MAX];
-            index_of(&part, i, index);
+            index_of(part, i, index);
             values[place_of(&whole, index)] = m->values[other][buffer][i];
         }
     }
@@ -277,7 +277,7 @@ static void normalise_together(struct machine_case *m, const struct instr *instr
         m->local.values[op->outputs[i]] = joined(m, instr->outputs[i], rank, axes);
     interpreter_run(&m->local, instr->op, instr->op + 1);
     for (int o = 0; o < instr->output_count; o++) {
-        struct machine_range own = buffer_range(m, instr->outputs[o], rank);
+        const struct machine_range *own = buffer_range(m, instr->outputs[o], rank);
         struct machine_range whole = joint_range(m, instr->outputs[o], rank);
         double *to = local_array(m, rank, instr->outputs[o]);
         // Of a gradient that is partial one rank has all, and the others nothing.
@@ -286,9 +286,9 @@ static void normalise_together(struct machine_case *m, const struct instr *instr
         for (int other = 0; other < rank; other++)
             is_first = is_first && !is_same_group(m->mesh, axes, rank, other);
         bool has_it = is_first || !(layout_partial_axes(layout) & axes);
-        for (int64_t i = 0; i < own.elements; i++) {
+        for (int64_t i = 0; i < own->elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
-            index_of(&own, i, index);
+            index_of(own, i, index);
             double value = m->local.values[op->outputs[o]][place_of(&whole, index)];
             to[i] = has_it ? value : 0;
         }
@@ -300,13 +300,13 @@ static void normalise_together(struct machine_case *m, const struct instr *instr
 static void show(struct machine_case *m, int rank, int buffer, int tensor, bool seen[DIM_COUNT])
 {
     const struct tensor *t = &m->block->tensors[tensor];
-    struct machine_range range = buffer_range(m, buffer, rank);
+    const struct machine_range *range = buffer_range(m, buffer, rank);
     m->local.values[tensor] = local_array(m, rank, buffer);
     for (int i = 0; i < t->rank; i++) {
         enum dim dim = t->extents[i].dim;
-        m->local.sizes[tensor][i] = range.count[i];
-        m->local.firsts[tensor][i] = range.first[i];
-        if (!seen[dim]) m->local.offset[dim] = range.first[i];
+        m->local.sizes[tensor][i] = range->count[i];
+        m->local.firsts[tensor][i] = range->first[i];
+        if (!seen[dim]) m->local.offset[dim] = range->first[i];
         seen[dim] = true;
     }
 }
@@ -327,7 +327,7 @@ static void compute(struct machine_case *m, const struct instr *instr, int rank)
         show(m, rank, instr->outputs[i], op->outputs[i], seen);
     }
     if (op->kind == OP_LOSS_BACKWARD) {
-        int64_t rows = buffer_range(m, instr->inputs[2], rank).elements;
+        int64_t rows = buffer_range(m, instr->inputs[2], rank)->elements;
         double *labels = ARENA_NEW(m->arena, double, rows);
         for (int64_t i = 0; i < rows; i++) {
             labels[i] = m->local.values[op->inputs[2]][i] - (double)m->local.offset[DIM_VOCAB];
@@ -369,11 +369,11 @@ static void check_buffer(struct machine_case *m, int buffer, unsigned axes)
     int tensor = m->program->buffers[buffer].tensor;
     struct machine_range whole = whole_range(m, tensor);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        struct machine_range range = buffer_range(m, buffer, rank);
-        for (int64_t i = 0; i < range.elements; i++) {
+        const struct machine_range *range = buffer_range(m, buffer, rank);
+        for (int64_t i = 0; i < range->elements; i++) {
             int64_t index[TENSOR_RANK_MAX];
             double found = 0;
-            index_of(&range, i, index);
+            index_of(range, i, index);
             for (int other = 0; other < m->mesh->rank_count; other++) {
                 if (!is_same_group(m->mesh, axes, rank, other)) continue;
                 found += m->values[other][buffer][i];
@@ -480,6 +480,12 @@ void machine_check(struct arena *arena, const struct block *forward, const struc
     interpreter_run(&m.whole, 0, m.block->op_count);
     for (int rank = 0; rank < mesh->rank_count; rank++) {
         m.values[rank] = ARENA_NEW(arena, double *, m.program->buffer_count);
+        m.ranges[rank] = ARENA_NEW(arena, struct machine_range, m.program->buffer_count);
+        for (int b = 0; b < m.program->buffer_count; b++) {
+            const struct buffer *buffer = &m.program->buffers[b];
+            if (buffer->tensor < 0) continue;
+            m.ranges[rank][b] = range_of(&m, buffer->tensor, &buffer->layout, rank);
+        }
     }
     hand_in_all(&m);
     run(&m);
