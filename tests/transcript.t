@@ -6,16 +6,20 @@
 #   ? 3                      (its exit status, only when not 0)
 # One blank line before the next command and lines before the first are free for words.
 # The seconds that `memory` prints at the end of a line are the clock's and not compared.
+# TRANSCRIPTS_LEFT_OUT names those that are not asked.
 # `tests/transcript.t --update [FILE...]` writes what is printed now; read the difference.
 use strict;
 use warnings;
-use Cwd 'abs_path';
+use Cwd qw(abs_path getcwd);
 use File::Temp 'tempdir';
 
 my $update = @ARGV && $ARGV[0] eq '--update' && shift @ARGV;
 my $build  = $ENV{BUILD} // 'build';
 my @paths  = @ARGV ? @ARGV : sort glob 'tests/golden/*.transcript';
+my $left   = join '|', split ' ', $ENV{TRANSCRIPTS_LEFT_OUT} // '';
+my $root   = getcwd();
 my $number = 0;
+@paths = grep { !m{/(?:$left)\.transcript$} } @paths if $left;
 $ENV{PATH} = abs_path($build) . ":$ENV{PATH}";
 $ENV{NO_COLOR} = 1;
 delete $ENV{COLUMNS};
@@ -39,6 +43,16 @@ sub read_transcript {
         $steps[$i][1] =~ s/(^|\n)\n\z/$1/;
     }
     return $head, @steps;
+}
+
+# What the pages show is as wide as a page, and writes into build/: into one of its own, in a folder
+# that is otherwise the repository.
+sub enter_pages {
+    my ($folder) = @_;
+    $ENV{COLUMNS} = 100;
+    symlink "$root/$_", "$folder/$_" for grep { $_ ne 'build' } glob '*';
+    mkdir "$folder/build";
+    chdir $folder or die "$folder: $!";
 }
 
 sub answer_of {
@@ -67,9 +81,10 @@ sub report {
 for my $path (@paths) {
     $ENV{TMP} = tempdir(CLEANUP => 1);
     my ($head, @steps) = read_transcript($path);
-    # What the pages show is as wide as a page.
-    local $ENV{COLUMNS} = 100 if $path =~ m{/readme\.};
-    system "rm -rf build/plan.json build/report build/whatif" if $path =~ m{/readme\.};
+    local $ENV{COLUMNS};
+    delete $ENV{COLUMNS};
+    my $pages = tempdir(CLEANUP => 1);
+    enter_pages($pages) if $path =~ m{/readme\.};
     my @new;
     for my $step (@steps) {
         my ($command, $wanted) = @$step;
@@ -77,6 +92,7 @@ for my $path (@paths) {
         push @new, "\$ $command\n$found";
         report("$path: $command", $wanted, $found) unless $update;
     }
+    chdir $root or die "$root: $!";
     next unless $update;
     open my $file, '>', $path or die "$path: $!";
     print $file $head, join "\n", @new;

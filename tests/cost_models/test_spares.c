@@ -48,7 +48,7 @@ static struct played play_many(const struct spares *spares, double busy_s, int r
 static void waits_are_those_of_the_process_played(void **state)
 {
     (void)state;
-    enum { RUNS = 20000 };
+    enum { RUNS = 10000 };
     for (int i = 0; i < 60; i++) {
         static const double BUSY[] = {0.1, 0.5, 2, 8, 40}, OFFERED[] = {0.2, 1, 4};
         static const int COUNTS[] = {0, 1, 3, 8};

@@ -45,20 +45,35 @@ static const char CONFIG[] =
 struct reference {
     struct arena *arena;
     const struct run_outcome *outcome;
+    const struct run_tensor *by_key;  // those of the outcome, sorted: they are asked for row by row
     int position;
     uint64_t sample;
     double m[S][R][CM], z[R][R][CZ];
 };
 
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const struct run_tensor *)a)->key, ((const struct run_tensor *)b)->key);
+}
+
+static const struct run_tensor *sorted(struct arena *arena, const struct run_outcome *outcome)
+{
+    size_t count = (size_t)outcome->tensor_count;
+    struct run_tensor *tensors = ARENA_NEW(arena, struct run_tensor, count);
+    memcpy(tensors, outcome->tensors, count * sizeof *tensors);
+    qsort(tensors, count, sizeof *tensors, compare_keys);
+    return tensors;
+}
+
 static double *weight(const struct reference *r, const char *name, const char *suffix)
 {
     char key[128];
     snprintf(key, sizeof key, "weight %s.%s %d", name, suffix, r->position);
-    for (int i = 0; i < r->outcome->tensor_count; i++) {
-        if (strcmp(r->outcome->tensors[i].key, key) == 0) return r->outcome->tensors[i].values;
-    }
-    fail_msg("%s is not there", key);
-    return NULL;
+    const struct run_tensor wanted = {.key = key};
+    const struct run_tensor *found = bsearch(&wanted, r->by_key, (size_t)r->outcome->tensor_count,
+                                             sizeof wanted, compare_keys);
+    if (!found) fail_msg("%s is not there", key);
+    return found->values;
 }
 
 // y = x W, plus the bias if there is one. `name` is "prefix.part".
@@ -396,6 +411,7 @@ static void the_evoformer_computes_what_plain_loops_do(void **state)
     struct reference *r = ARENA_NEW(*state, struct reference, 1);
     const struct run_outcome *last = trained(*state, STEPS + 1);
     *r = (struct reference){.arena = *state, .outcome = trained(*state, STEPS)};
+    r->by_key = sorted(*state, r->outcome);
     double expected[2];
     batch_losses(r, STEPS, expected);
     assert_true(expected[0] > 0);

@@ -136,7 +136,8 @@ static void one_rank_learns(void **state)
     assert_true(outcome->loss[RUN_STEP_MAX - 1] < outcome->loss[0]);
 }
 
-// GPT-2 with dropout, so that the same draws are seen from every plan.
+// GPT-2 with dropout, so that the same draws are seen from every plan. Llama in every second one,
+// and in all where MESHWRIGHT_CASES wants more.
 static void every_technique_computes_what_one_rank_does(void **state)
 {
     static const char *const MODELS[] = {GPT2, LLAMA};
@@ -145,7 +146,7 @@ static void every_technique_computes_what_one_rank_does(void **state)
         struct run_case like = run_case_new(MODELS[m], SEQ, BATCH);
         like.dropout = MODELS[m] == GPT2;
         struct run_outcome *expected = serial(*state, &like);
-        for (int c = 0; c < CASE_COUNT; c++) {
+        for (int c = 0; c < CASE_COUNT; c += m > 0 && !getenv("MESHWRIGHT_CASES") ? 2 : 1) {
             struct run_case of = case_of(MODELS[m], &CASES[c]);
             of.dropout = like.dropout;
             check(*state, &of, CASES[c].name, expected);

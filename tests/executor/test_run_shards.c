@@ -10,7 +10,7 @@
 // Parameters, gradients and states over shard groups of their own: one rank's training to 1e-12,
 // with as many tasks and bytes as the plan has, and the memory that it has planned.
 
-enum { OTHERWISE_CASES = 12 };
+enum { OTHERWISE_CASES = 6 };
 static const double TOLERANCE = 1e-12;
 
 static int divisor(struct draw *draw, int of, int unit)

@@ -64,13 +64,13 @@ int64_t emulated_nccl_threads(void)
 // Until all that was asked of it is taken, or it has failed or is aborted.
 static ncclResult_t wait_blocking(ncclComm_t comm, bool to_its_end)
 {
-    const struct timespec pause = {0, 20000};
+    int turns = 0;
     ncclResult_t state = ncclInProgress;
     atomic_fetch_add(&comm->inside, 1);
     while (state == ncclInProgress && !atomic_load(&comm->is_aborted)) {
         ncclCommGetAsyncError(comm, &state);
         if (to_its_end && state == ncclInProgress && box_has_failed(comm)) state = ncclRemoteError;
-        if (state == ncclInProgress) nanosleep(&pause, NULL);
+        if (state == ncclInProgress) box_rest(&turns);
     }
     if (atomic_load(&comm->is_aborted)) state = ncclInternalError;
     atomic_fetch_sub(&comm->inside, 1);

@@ -82,6 +82,8 @@ struct transfer {
 
 // tests/gpu/emulate_nccl_box.c: until all are done; false: the communicator has failed.
 bool box_exchange(ncclComm_t comm, struct transfer *transfers, int count);
+// Pauses; longer, up to 640 us, the more turns there was nothing to do.
+void box_rest(int *turns);
 // Whether the communicator is to give up, with its state set.
 bool box_has_failed(ncclComm_t comm);
 // tests/gpu/emulate_nccl_work.c

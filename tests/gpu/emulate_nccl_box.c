@@ -88,10 +88,16 @@ static bool is_behind(const struct transfer *transfers, int index)
     return false;
 }
 
+void box_rest(int *turns)
+{
+    const struct timespec pause = {0, 20000L << *turns};
+    if (*turns < 5) ++*turns;
+    nanosleep(&pause, NULL);
+}
+
 bool box_exchange(ncclComm_t comm, struct transfer *transfers, int count)
 {
-    const struct timespec pause = {0, 20000};
-    for (;;) {
+    for (int turns = 0;;) {
         bool all_done = true, has_moved = false;
         for (int i = 0; i < count; i++) {
             if (transfers[i].is_done) continue;
@@ -100,8 +106,9 @@ bool box_exchange(ncclComm_t comm, struct transfer *transfers, int count)
             has_moved |= (transfers[i].sends ? give : take)(comm, &transfers[i]);
         }
         if (all_done) return true;
+        if (has_moved) turns = 0;
         if (has_moved) continue;
         if (box_has_failed(comm)) return false;
-        nanosleep(&pause, NULL);
+        box_rest(&turns);
     }
 }

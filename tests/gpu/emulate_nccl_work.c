@@ -228,13 +228,14 @@ static bool join(ncclComm_t comm)
 
 void *nccl_work(void *context)
 {
-    const struct timespec pause = {0, 20000};
+    int turns = 0;
     ncclComm_t comm = context;
     if (!join(comm)) return NULL;
     while (!atomic_load(&comm->is_aborted)) {
         int count = 0;
         struct nccl_call *first = take_group(comm, &count);
         if (first) {
+            turns = 0;
             bool is_well = run_group(first, count);
             if (is_well) end_group(comm, first);
             for (struct nccl_call *next; !is_well && first; first = next) {
@@ -247,7 +248,7 @@ void *nccl_work(void *context)
         } else {
             // One that is gone or has given up is noticed with nothing to do as well.
             if (!atomic_load(&comm->shared->finished) && box_has_failed(comm)) return NULL;
-            nanosleep(&pause, NULL);
+            box_rest(&turns);
         }
     }
     return NULL;

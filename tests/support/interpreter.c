@@ -114,15 +114,25 @@ static int64_t stride_of(const struct interpreter *in, int tensor, enum dim dim)
     return stride;
 }
 
+static void multiply_innermost(const struct stride *stride, const double *a, const double *b,
+                               double *c, double scalar)
+{
+    const int64_t size = stride->size, to_a = stride->a, to_b = stride->b, to_c = stride->c;
+    double sum = *c;
+    for (int64_t i = 0; i < size; i++) {
+        if (to_c) sum = c[i * to_c];
+        sum += scalar * (a[i * to_a] * b[i * to_b]);
+        if (to_c) c[i * to_c] = sum;
+    }
+    if (!to_c) *c = sum;
+}
+
 static void multiply(const struct stride *stride, int depth, const double *a, const double *b,
                      double *c, double scalar)
 {
+    if (depth == 1) return multiply_innermost(stride, a, b, c, scalar);
     for (int64_t i = 0; i < stride->size; i++) {
-        if (depth == 1) {
-            *c += scalar * (*a * *b);
-        } else {
-            multiply(stride + 1, depth - 1, a, b, c, scalar);
-        }
+        multiply(stride + 1, depth - 1, a, b, c, scalar);
         a += stride->a;
         b += stride->b;
         c += stride->c;
@@ -156,10 +166,9 @@ static void run_add(struct interpreter *in, const struct op *op)
     int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
     interpreter_sizes(in, op->outputs[0], size);
     do {
-        for (int i = 0; i < op->input_count; i++) {
-            double term = *interpreter_at(in, op->inputs[i], index);
-            *interpreter_at(in, op->outputs[0], index) += term;
-        }
+        double *sum = interpreter_at(in, op->outputs[0], index);
+        for (int i = 0; i < op->input_count; i++)
+            *sum += *interpreter_at(in, op->inputs[i], index);
     } while (interpreter_next(index, size));
 }
 
