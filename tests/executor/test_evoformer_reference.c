@@ -70,8 +70,8 @@ static double *weight(const struct reference *r, const char *name, const char *s
     char key[128];
     snprintf(key, sizeof key, "weight %s.%s %d", name, suffix, r->position);
     const struct run_tensor wanted = {.key = key};
-    const struct run_tensor *found = bsearch(&wanted, r->by_key, (size_t)r->outcome->tensor_count,
-                                             sizeof wanted, compare_keys);
+    const struct run_tensor *found =
+        bsearch(&wanted, r->by_key, (size_t)r->outcome->tensor_count, sizeof wanted, compare_keys);
     if (!found) fail_msg("%s is not there", key);
     return found->values;
 }
