@@ -85,8 +85,8 @@ QUIET_MAKE = $(MAKE) --no-print-directory -s -j$(JOBS)
 
 .PHONY: deb wheel all demo test check judges accuracy bench bench_programs gpu_programs gpu_bundle \
         wasm install uninstall clean deps check_deps mutants mutant_programs mutant_judges \
-        test_programs check_draws check_long check_sanitized sanitized check_clang check_tidy \
-        check_format check_sdpa check_planted check_simulation check_fuzz check_abi FORCE
+        test_programs check_draws check_long check_alone check_sanitized sanitized check_clang \
+        check_tidy check_format check_sdpa check_planted check_simulation check_fuzz check_abi FORCE
 .SECONDARY:
 
 # Beside the planner's module: the runs that reports set beside a plan.
@@ -394,14 +394,15 @@ test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fai
 
 # What takes longest is left to `make check`, which runs each of these once, most of them with
 # sanitizers: with them `make test` would take three times as long.
-LONG_SCRIPTS = adding calibrate_cuda checkpoint deep device_memory executed gpu_run install \
-               io_fail io_fail_runs joined local malloc_fail names planted readers report reshard \
-               restart run run_experts run_nodes schema schemas strategy terminal trace training \
-               transcript_long validate whatif whatif_modes
+LONG_SCRIPTS = adding batch_cap calibrate_cuda checkpoint dcp deep device_memory executed gpu_run \
+               huggingface install io_fail io_fail_runs joined launches local malloc_fail names \
+               planted readers report reshard restart run run_experts run_nodes schema schemas \
+               strategy terminal trace training transcript_long validate whatif whatif_modes
 LONG_PROGRAMS = anchor calibrate_device communicator_mpi cuda_sdpa default_stack exchange fit \
-                fusion index_sets metamorphic offload place_fewest proof proof_drawn reference \
-                run_bits run_branches run_experts run_families run_grid run_half run_half_bits \
-                run_nccl run_offload run_random run_scan run_video search streams whatif_between
+                fusion index_sets metamorphic money_places offload pins place_fewest place_tables \
+                proof proof_drawn reference run_bits run_branches run_experts run_families \
+                run_grid run_half run_half_bits run_images run_nccl run_offload run_random \
+                run_scan run_video search streams whatif_between whatif_placed
 LONG = $(LONG_SCRIPTS:%=tests/%.t) $(LONG_PROGRAMS:%=$(BUILD)/tests/test_%)
 # What takes longest begins first, so that no core is idle at the end.
 LONGEST = $(addprefix tests/,transcript.t executed.t device_memory.t checkpoint.t run.t reshard.t \
@@ -431,8 +432,14 @@ mutant_judges:
 	@CC='$(CC)' COMPILE='$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS))' \
 	    KERNEL_FLAGS='$(KERNEL_CFLAGS)' tests/mutants.pl $(MUTANTS)
 
-check: check_deps check_long accuracy check_format check_clang check_tidy check_sdpa check_planted \
-       check_draws check_abi check_sanitized check_fuzz
+check: check_deps check_long check_alone check_clang check_tidy check_draws check_abi \
+       check_sanitized check_fuzz
+
+# What keeps one core busy is done beside each other; all of it is built by then.
+check_alone: check_deps
+	@$(QUIET_MAKE) all test_programs
+	@$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target accuracy check_planted check_sdpa \
+	    check_format
 
 # The long tests that sanitizers do not run and check_draws does not draw more of.
 check_long: check_deps

@@ -30,6 +30,11 @@ struct family_names {
     int count;
 };
 
+// Logarithms of measured / predicted.
+struct band_span {
+    double low, high;
+};
+
 struct sample {
     struct arena *arena;
     struct family_names devices, stacks;
@@ -37,6 +42,7 @@ struct sample {
     const char *kinds[KIND_COUNT];
     struct point *points;
     int count;
+    struct band_span every_run;
 };
 
 struct group {
@@ -195,11 +201,6 @@ static double quantile(const struct weighted *values, int count, double level)
     return values[count - 1].value;
 }
 
-// Logarithms of measured / predicted.
-struct band_span {
-    double low, high;
-};
-
 // From the residuals, weighed from all of them down to those of `group`.
 static struct band_span measure(const struct sample *sample, struct group group)
 {
@@ -235,7 +236,7 @@ static struct band_span measure(const struct sample *sample, struct group group)
 // be: a group widens the band of all runs and never narrows it.
 static void set_ratios(const struct sample *sample, struct group group, struct band *band)
 {
-    struct band_span own = measure(sample, group), all = measure(sample, EVERY_RUN);
+    struct band_span own = measure(sample, group), all = sample->every_run;
     double low = fmin(0, fmin(own.low, all.low)), high = fmax(0, fmax(own.high, all.high));
     band->low_ratio = fmax(0.01, floor(exp(low) * ROUNDING) / ROUNDING);
     band->high_ratio = fmin(100, ceil(exp(high) * ROUNDING) / ROUNDING);
@@ -333,6 +334,8 @@ static struct bands *make_rows(struct arena *arena, const struct residuals *resi
     assert(residuals->count > 0);
     struct sample sample = sample_new(arena, residuals, false);
     struct sample device_out = sample_new(arena, residuals, true);
+    sample.every_run = measure(&sample, EVERY_RUN);
+    device_out.every_run = measure(&device_out, EVERY_RUN);
     int most = KIND_COUNT * (sample.devices.count + 2) * (sample.stacks.count + 1);
     struct bands *bands = ARENA_NEW(arena, struct bands, 1);
     bands->rows = ARENA_NEW(arena, struct band, most);

@@ -146,7 +146,8 @@ static void every_technique_computes_what_one_rank_does(void **state)
         struct run_case like = run_case_new(MODELS[m], SEQ, BATCH);
         like.dropout = MODELS[m] == GPT2;
         struct run_outcome *expected = serial(*state, &like);
-        for (int c = 0; c < CASE_COUNT; c += m > 0 && !getenv("MESHWRIGHT_CASES") ? 2 : 1) {
+        int step = m > 0 && !getenv("MESHWRIGHT_CASES") ? 2 : 1;
+        for (int c = 0; c < CASE_COUNT; c += step) {
             struct run_case of = case_of(MODELS[m], &CASES[c]);
             of.dropout = like.dropout;
             check(*state, &of, CASES[c].name, expected);

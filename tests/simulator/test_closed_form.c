@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PLANS = 4000, FEW_PLANS = 600, SEED = 20260101 };
+enum { PLANS = 2000, FEW_PLANS = 600, SEED = 20260101 };
 
 struct agreement {
     double sum, worst;
