@@ -84,7 +84,7 @@ static struct collective_cost cost_of(struct memo *memo, enum collective collect
     }
     const struct price_context *context = memo->context;
     const struct group_shape *group = find_group(memo, axes);
-    double scale = stack_network_scale(context->compute.stack, group->node_count);
+    double scale = context->compute.stack->network_scale;
     struct collective_cost cost =
         routing->rows ? dispatch_price(context->fabrics, group, routing, bytes, scale)
                       : collective_price(context->fabrics, group, collective, bytes, scale);

@@ -86,7 +86,6 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, expert_comm_units, 0, 1024)},
     {JSON_F64(struct stack, contention_ratio, 0, 1)},
     {JSON_F64(struct stack, network_scale, 0.05, 4)},
-    {JSON_OPT_F64(struct stack, network_fall_ratio, 0, 4)},
     {JSON_OPT_F64(struct stack, copy_ratio, 0.05, 1)},
     {JSON_OPT_F64(struct stack, host_update_ratio, 0.01, 1)},
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},

@@ -190,7 +190,6 @@ struct stack {
                                   // beside it
     double contention_ratio;      // slow-down of compute by communication beside it
     double network_scale;         // on the fabric's efficiency
-    double network_fall_ratio;    // between n nodes the same over 1 + this * log2 n; 0 = no less
     double copy_ratio;            // of the bandwidth between device and host (or NVMe) that copies
                                   // of pinned memory reach; 0 = it moves nothing
     double host_update_ratio;     // of the host's memory bandwidth that an update there reaches
@@ -336,9 +335,6 @@ double stack_host_state_bytes(const struct stack *stack, enum optimizer optimize
 
 // Allocator slack over activations in a pipeline of so many stages.
 double stack_reserve_ratio(const struct stack *stack, int stage_count);
-
-// network_scale of a communicator that touches so many nodes.
-double stack_network_scale(const struct stack *stack, int node_count);
 
 // The bytes in which gradients are reduced, and moved, piece by piece over so many ranks.
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,

@@ -1,4 +1,3 @@
-#include "core/real.h"
 #include "cost_models/stack.h"
 
 // What a stack keeps of the optimizer, and how it puts gradients together.
@@ -22,13 +21,6 @@ double stack_host_state_bytes(const struct stack *stack, enum optimizer optimize
 {
     double weight_bytes = precision == PRECISION_FP32 ? precision_bytes(PRECISION_FP32) : 0;
     return stack_state_bytes(stack, optimizer, precision) + weight_bytes;
-}
-
-double stack_network_scale(const struct stack *stack, int node_count)
-{
-    if (stack->network_fall_ratio <= 0 || node_count < 2) return stack->network_scale;
-    double doublings = real_log(node_count) / real_log(2);
-    return stack->network_scale / (1 + stack->network_fall_ratio * doublings);
 }
 
 double stack_reserve_ratio(const struct stack *stack, int stage_count)

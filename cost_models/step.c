@@ -31,7 +31,7 @@ static double group_s(const struct price_context *context, const struct group_sh
     };
     double each_bytes = message->bytes / message->count;
     const struct stack *stack = context->compute.stack;
-    double scale = stack_network_scale(stack, group->node_count);
+    double scale = stack->network_scale;
     struct collective_cost cost =
         message->entry == ENTRY_GATHER && stack->owned_tensors
             ? broadcast_price(context->fabrics, group, each_bytes, scale)

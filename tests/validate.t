@@ -78,6 +78,7 @@ sub cluster_of {
     my $domain = $row->{nvlink_domain} < $gpus ? $row->{nvlink_domain} : $gpus;
     my $least  = $host < $gpus ? $host : $gpus;
     $domain-- while $domain > $least && ($gpus % $domain || $domain % $least);
+    my $words = $row->{inter_node} // '';
     my $network = $row->{network} // {nics_per_host => $host, nic_bytes_per_s => 25e9};
     my $hosts   = int($domain / $host) || 1;
     return {
@@ -92,7 +93,8 @@ sub cluster_of {
             nics => {count => int($network->{nics_per_host} * $hosts),
                      bandwidth_bytes_per_s => $network->{nic_bytes_per_s}},
         }],
-        network => {kind => 'infiniband', latency_s => 5e-6, oversubscription_ratio => 1,
+        network => {kind => $words =~ /Omni-Path/ ? 'omni-path' : 'infiniband',
+                    $words =~ /Omni-Path/ ? () : (latency_s => 5e-6), oversubscription_ratio => 1,
                     rail_optimized => JSON::PP::true, in_network_reduction => JSON::PP::false},
     };
 }

@@ -46,6 +46,7 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_INT(struct row_facts, nvlink_domain, 1, 1e5)},
     {JSON_F64(struct row_facts, intra_bytes_per_s, 0, 1e15)},
     {JSON_OPT_TEXT(struct row_facts, intra_kind)},
+    {JSON_OPT_TEXT(struct row_facts, inter_node)},
     {JSON_I64(struct row_facts, seq_len, 1, 1e9)},
     {JSON_I64(struct row_facts, global_batch, 1, 1e9)},
     {JSON_OPT_INT(struct row_facts, micro_batch, 0, 1e6)},

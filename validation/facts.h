@@ -36,6 +36,7 @@ struct row_facts {
     double intra_bytes_per_s;
     const char *intra_kind;  // of fabric (cost_models/fabrics.json); NULL: behind a switch
     double nics_per_host, nic_bytes_per_s;  // 0 = the row does not say
+    const char *inter_node;                 // the network in the source's words, or NULL
     int64_t seq_len, global_batch;
     int micro_batch, tp, cp, pp, ep, dp, vpp;
     int zero_stage;  // -1 = the row does not say

@@ -36,7 +36,6 @@ static const struct fit_term TERMS[] = {
     {CONSTANT_STACK, {"ep_overlap_ratio"}, 0.2, false},
     {CONSTANT_STACK, {"contention_ratio"}, 0.5, false},
     {CONSTANT_STACK, {"network_scale"}, 0.07, true},
-    {CONSTANT_STACK, {"network_fall_ratio"}, 0.5, false},
     {CONSTANT_STACK, {"host_task_s"}, 0.7, false},
     {CONSTANT_STACK, {"step_overhead_s"}, 0.4, false},
     {CONSTANT_FABRIC, {"efficiency_ratio"}, 0.1, false},

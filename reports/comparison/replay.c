@@ -28,7 +28,7 @@ static double exchange_s(void *context, int collective, const int *ranks, int co
     unsigned axes = is_message ? axes_of(mesh, ends, 2) : axes_of(mesh, ranks, count);
     if (axes == 0) return 0;
     struct group_shape group = mesh_group(mesh, replay->request->cluster, axes);
-    double scale = stack_network_scale(replay->request->stack, group.node_count);
+    double scale = replay->request->stack->network_scale;
     return collective_price(replay->request->fabrics, &group, (enum collective)collective,
                             (double)bytes, scale)
         .s;

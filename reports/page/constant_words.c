@@ -28,7 +28,6 @@ static const struct wording ROWS[] = {
     {"attention_backward_scale", "speed factor of attention, backward"},
     {"element_wise_scale", "time factor of element-wise kernels"},
     {"network_scale", "speed factor of communication"},
-    {"network_fall_ratio", "loss of it with the number of nodes"},
     {"tp_overlap_ratio", "share of tensor-parallel communication hidden"},
     {"ep_overlap_ratio", "share of expert communication hidden"},
     {"overlap_ratio", "speed of gradient communication beside compute"},

@@ -84,6 +84,40 @@ static void the_published_bus_bandwidths_are_met_within_5_percent(void **state)
     }
 }
 
+static const struct fabric *shipped_fabric(struct arena *arena, const char *kind,
+                                           double link_bytes_per_s)
+{
+    return fabrics_find(shipped(arena), kind, link_bytes_per_s);
+}
+
+// All-reduces of 32 MiB to 2 GiB over EFA, in GB/s of the payload: nccl-tests on p5.48xlarge
+// (crazyguitar/aws-gpu-communication-benchmark, data/nccl_all_reduce.csv).
+static const int EFA_NODES[] = {2, 4, 8, 16};
+static const double EFA_GB_PER_S[4][7] = {
+    {78.6, 115.4, 161.4, 194.7, 211.4, 232.3, 237.2},
+    {50.5, 78.7, 118.5, 141.3, 143.8, 144.7, 179.4},
+    {44.8, 52.4, 78.9, 118.4, 138.2, 139.2, 141.6},
+    {38.4, 47.5, 65.0, 74.7, 114.4, 135.4, 137.4},
+};
+
+static void all_reduces_over_efa_are_met_as_far_as_two_slopes_can(void **state)
+{
+    struct cluster *cluster = load(*state, "dgx-h100-x16");
+    cluster->network.kind = "efa";
+    cluster->network.latency_s = shipped_fabric(*state, "efa", 50e9)->latency_s;
+    double squares = 0;
+    for (int i = 0; i < 4; i++) {
+        struct group_shape group = group_of(cluster, 8 * EFA_NODES[i], 1);
+        for (int k = 0; k < 7; k++) {
+            double bytes = ldexp(1, 25 + k);
+            struct collective_cost cost =
+                collective_price(shipped(*state), &group, COLLECTIVE_ALL_REDUCE, bytes, 1);
+            squares += pow(log(cost.s * EFA_GB_PER_S[i][k] * 1e9 / bytes), 2);
+        }
+    }
+    assert_true(sqrt(squares / 28) < 0.18);
+}
+
 static void nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell(void **state)
 {
     enum collective collective = COLLECTIVE_ALL_REDUCE;
@@ -96,12 +130,6 @@ static void nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell(void **stat
     group.rank_count = group.ranks_per_node = group.ranks_per_node_least = 5;
     cost = collective_price(shipped(*state), &group, collective, 1e9, 1);
     assert_int_equal(cost.algorithm, ALGORITHM_RING);
-}
-
-static const struct fabric *shipped_fabric(struct arena *arena, const char *kind,
-                                           double link_bytes_per_s)
-{
-    return fabrics_find(shipped(arena), kind, link_bytes_per_s);
 }
 
 // 64 ranks, 8 a node, 128 MiB a rank on dgx-h100 (450 GB/s links, 50 GB/s a NIC, each at its
@@ -461,6 +489,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_bus_bandwidths_are_met_within_5_percent),
+        cmocka_unit_test(all_reduces_over_efa_are_met_as_far_as_two_slopes_can),
         cmocka_unit_test(nvls_begins_at_five_ranks_on_hopper_and_six_on_blackwell),
         cmocka_unit_test(an_all_to_all_over_nodes_takes_its_slower_part),
         cmocka_unit_test(an_all_to_all_has_its_rank_s_share_of_the_nics),

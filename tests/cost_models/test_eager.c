@@ -212,35 +212,6 @@ static void some_software_wants_a_micro_batch_for_every_stage_behind_the_first(v
     assert_true(stack_check_rounds(&stack, 4, 2, &none));
 }
 
-static void bandwidth_between_nodes_falls_with_their_number(void **state)
-{
-    (void)state;
-    struct stack stack = {.network_scale = 0.9};
-    assert_true(stack_network_scale(&stack, 32) == 0.9);
-    stack.network_fall_ratio = 0.2;
-    assert_true(stack_network_scale(&stack, 1) == 0.9);
-    assert_close(stack_network_scale(&stack, 2), 0.9 / 1.2);
-    assert_close(stack_network_scale(&stack, 32), 0.9 / 2);
-}
-
-// Slow NICs are what gradients wait for: between four nodes half as much arrives a second.
-static void what_falls_is_what_gradients_wait_for(void **state)
-{
-    static const char *const CLUSTERS[] = {"dgx-h100", "dgx-h100-x4"};
-    double reduce_s[2][2];
-    for (int i = 0; i < 4; i++) {
-        struct stack stack;
-        struct priced of = start(*state, "gpt2", CLUSTERS[i / 2], &stack);
-        of.cluster->nodes[0].nics.bandwidth_bytes_per_s = 1e9;
-        stack.network_fall_ratio = i % 2 ? 0.5 : 0;
-        priced_finish(&of);
-        reduce_s[i / 2][i % 2] = of.price->classes[0].gradient_reduce_s;
-    }
-    assert_true(reduce_s[0][0] == reduce_s[0][1]);
-    double ratio = reduce_s[1][1] / reduce_s[1][0];
-    assert_true(ratio > 1.95 && ratio <= 2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,8 +224,6 @@ int main(void)
         cmocka_unit_test(gathers_go_where_tensor_groups_of_a_pipeline_span_nodes),
         cmocka_unit_test(the_allocator_has_more_slack_in_a_pipeline),
         cmocka_unit_test(some_software_wants_a_micro_batch_for_every_stage_behind_the_first),
-        cmocka_unit_test(bandwidth_between_nodes_falls_with_their_number),
-        cmocka_unit_test(what_falls_is_what_gradients_wait_for),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

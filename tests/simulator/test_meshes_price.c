@@ -28,7 +28,7 @@ static double pieces_s(const struct priced *of, int count, double each_bytes)
 {
     const struct mesh *mesh = &of->program->mesh;
     struct group_shape group = mesh_group(mesh, of->cluster, mesh_axes_of(mesh, AXIS_PP));
-    double scale = stack_network_scale(of->stack, group.node_count);
+    double scale = of->stack->network_scale;
     return count * collective_price(of->fabrics, &group, COLLECTIVE_SEND_RECV, each_bytes, scale).s;
 }
 

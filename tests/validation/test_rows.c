@@ -163,6 +163,17 @@ static void what_joins_the_gpus_and_how_blocks_stand_is_asked(void **state)
     assert_string_equal(read_one(arena, ", \"intra_kind\": \"xgmi\"").facts.intra_kind, "xgmi");
 }
 
+static void what_a_source_calls_its_network_is_asked(void **state)
+{
+    struct arena *arena = *state;
+    struct row row = read_one(arena, ", \"inter_node\": null");
+    assert_non_null(strstr(question_cluster(arena, &row), "\"kind\": \"infiniband\""));
+    row = read_one(arena, ", \"inter_node\": \"8x200G RoCE\"");
+    assert_non_null(strstr(question_cluster(arena, &row), "\"kind\": \"infiniband\""));
+    row = read_one(arena, ", \"inter_node\": \"AWS EFA (p5: 32 x 100G)\"");
+    assert_non_null(strstr(question_cluster(arena, &row), "\"kind\": \"efa\""));
+}
+
 static void a_row_is_asked_as_it_came(void **state)
 {
     struct arena *arena = *state;
@@ -276,6 +287,7 @@ int main(void)
         cmocka_unit_test(errors_name_line_and_place),
         cmocka_unit_test(filters_keep_the_order),
         cmocka_unit_test(what_joins_the_gpus_and_how_blocks_stand_is_asked),
+        cmocka_unit_test(what_a_source_calls_its_network_is_asked),
         cmocka_unit_test(a_row_is_asked_as_it_came),
         cmocka_unit_test(adapters_and_failures_are_known),
         cmocka_unit_test(a_head_is_tied_where_the_row_says_so),
