@@ -229,6 +229,24 @@ static inline const char *call_fold_attention(struct kernel_call *call, int firs
     return NULL;
 }
 
+// Of scores every query sees every key, and there is no sink: which dims stand before the keys does
+// not matter.
+static inline bool call_is_plain_softmax(const struct kernel_call *call)
+{
+    bool has_sink = call->op->kind == OP_SOFTMAX ? call->input_count > 1 : call->output_count > 1;
+    return !call->op->causal && call->op->window <= 0 && !has_sink;
+}
+
+static inline const char *call_check_softmax(const struct kernel_call *call)
+{
+    const struct kernel_array *scores = &call->inputs[0];
+    bool has_all = array_find(scores, DIM_SEQ) >= 0 && array_find(scores, DIM_BATCH) >= 0 &&
+                   scores->dims[scores->rank - 1] == DIM_KV_SEQ &&
+                   array_find(scores, DIM_HEAD) >= 0;
+    bool is_right = has_all || call_is_plain_softmax(call);
+    return is_right ? NULL : "softmax needs batch, head, seq and, last, kv_seq";
+}
+
 // Queries, keys and values of attention, from an input on: NULL, or what is wrong with them.
 static inline const char *call_check_attention(const struct kernel_call *call, int first_input)
 {

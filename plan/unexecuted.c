@@ -78,8 +78,7 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
 // Of a plug-in's operators those that CPUs alone have kernels for.
 static bool is_of_cpus(const struct op *op)
 {
-    bool is_pairwise = op->kind == OP_LOSS && op->function == FUNCTION_SIGMOID;
-    return is_pairwise || op->kind == OP_DELTA || op->kind == OP_CHOOSE;
+    return op->kind == OP_DELTA || op->kind == OP_CHOOSE;
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

@@ -21,22 +21,6 @@ static int64_t head_of(const struct kernel_array *scores, int head, int64_t at)
     return at / array_stride(scores, head) % scores->sizes[head];
 }
 
-// Whether every query sees every key, and no sink: which dims stand before the keys does not
-// matter.
-static bool is_plain(const struct kernel_call *call)
-{
-    bool has_sink = call->op->kind == OP_SOFTMAX ? call->input_count > 1 : call->output_count > 1;
-    return !call->op->causal && call->op->window <= 0 && !has_sink;
-}
-
-static const char *check(const struct kernel_array *scores)
-{
-    bool has_all = array_find(scores, DIM_SEQ) >= 0 && array_find(scores, DIM_BATCH) >= 0 &&
-                   scores->dims[scores->rank - 1] == DIM_KV_SEQ &&
-                   array_find(scores, DIM_HEAD) >= 0;
-    return has_all ? NULL : "softmax needs batch, head, seq and, last, kv_seq";
-}
-
 static const char *plain_softmax(const struct kernel_call *call)
 {
     const struct kernel_array *scores = &call->inputs[0];
@@ -52,9 +36,9 @@ const char *cpu_softmax(struct cpu_device *device, const struct kernel_call *cal
 {
     (void)device;
     const struct kernel_array *scores = &call->inputs[0];
-    const char *fault = is_plain(call) ? NULL : check(scores);
+    const char *fault = call_check_softmax(call);
     if (fault) return fault;
-    if (is_plain(call)) return plain_softmax(call);
+    if (call_is_plain_softmax(call)) return plain_softmax(call);
     int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
     int batch = array_find(scores, DIM_BATCH);
     int64_t keys = array_last(scores), elements = array_elements(scores);
@@ -86,7 +70,7 @@ const char *cpu_softmax_backward(struct cpu_device *device, const struct kernel_
 {
     (void)device;
     const struct kernel_array *scores = &call->inputs[0];
-    const char *fault = is_plain(call) ? NULL : check(scores);
+    const char *fault = call_check_softmax(call);
     if (fault) return fault;
     int64_t keys = array_last(scores), elements = array_elements(scores);
     const REAL *d = scores->data, *p = call->inputs[1].data;

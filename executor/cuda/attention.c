@@ -16,6 +16,14 @@ struct cuda_attend {
     bool has_sink;
 };
 
+const char *cuda_check_attention(const struct kernel_call *call, int first_input)
+{
+    struct kernel_call folded = *call;
+    const char *fault = call_fold_attention(&folded, first_input);
+    if (!fault && call->op->top_k > 0) fault = "no kernel for attention to chosen keys";
+    return fault ? fault : call_check_attention(&folded, first_input);
+}
+
 static struct cuda_attend attend_read(const struct run *run, int first_input)
 {
     const struct kernel_call *call = run->call;
@@ -260,7 +268,7 @@ static bool is_fused(const struct cuda_attend *a, int first_input, struct reals 
     return !fault;
 }
 
-const char *cuda_attention(const struct run *run)
+static const char *attend(const struct run *run)
 {
     struct cuda_attend a = attend_read(run, 0);
     struct cuda_heads at = {0};
@@ -407,7 +415,7 @@ static const char *run_backward(const struct cuda_attend *a, struct gradients *g
     return NULL;
 }
 
-const char *cuda_attention_backward(const struct run *run)
+static const char *attend_backward(const struct run *run)
 {
     const struct kernel_call *call = run->call;
     struct cuda_attend a = attend_read(run, 1);
@@ -437,4 +445,25 @@ const char *cuda_attention_backward(const struct run *run)
         return sdpa_run(run->device, run->stream, &shape, &tensors);
     }
     return run_backward(&a, &g);
+}
+
+// Over one dim of several as over the tokens of sequences.
+static const char *run_folded(const struct run *run, int first_input,
+                              const char *(*attends)(const struct run *run))
+{
+    struct kernel_call folded = *run->call;
+    struct run own = *run;
+    const char *fault = call_fold_attention(&folded, first_input);
+    own.call = &folded;
+    return fault ? fault : attends(&own);
+}
+
+const char *cuda_attention(const struct run *run)
+{
+    return run_folded(run, 0, attend);
+}
+
+const char *cuda_attention_backward(const struct run *run)
+{
+    return run_folded(run, 1, attend_backward);
 }

@@ -213,6 +213,9 @@ const char *cuda_rope(const struct run *run);
 const char *cuda_ropes(const struct run *first, const struct run *second);
 const char *cuda_alibi(const struct run *run);
 const char *cuda_dropout(const struct run *run);
+const char *cuda_modulate(const struct run *run);
+// The sum of rows over any dims but the last. False: it is not that, and nothing is done.
+bool cuda_sum_rows(const struct run *run, const char **fault);
 const char *cuda_norm(const struct run *run);
 const char *cuda_norm_backward(const struct run *run);
 const char *cuda_conv(const struct run *run);
@@ -220,6 +223,7 @@ const char *cuda_conv_backward(const struct run *run);
 const char *cuda_scan(const struct run *run);
 const char *cuda_scan_backward(const struct run *run);
 // What can_run says of them.
+const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_check_conv(const struct kernel_call *call, int first_input);
 const char *cuda_check_scan(const struct kernel_call *call, int first_input);
 const char *cuda_softmax(const struct run *run);

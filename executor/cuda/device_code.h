@@ -267,6 +267,23 @@ DEVICE int chunk_of(int64_t at, int64_t count)
     return count - at < CHUNK ? (int)(count - at) : CHUNK;
 }
 
+// CUDA's fast exponential and division are right to some 2^-21 of what sigmoids come to, and a
+// third of the instructions, of which elements of 16 bits have no room for many.
+DEVICE float sigmoid_of(float x)
+{
+#if defined(__CUDACC__)
+    return __fdividef(1, 1 + __expf(-x));
+#else
+    return 1 / (1 + expf(-x));
+#endif
+}
+
+// log(1 + e^x), right at both ends.
+DEVICE float softplus_of(float x)
+{
+    return fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
+}
+
 // Over all threads of a block, which all get the result; the order is fixed. Threads in whole
 // warps.
 DEVICE float block_sum(float x)

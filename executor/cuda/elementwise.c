@@ -78,6 +78,7 @@ const char *cuda_elementwise(const struct run *run)
     const struct op *op = call->op;
     if (op->function == FUNCTION_ROPE) return cuda_rope(run);
     if (op->function == FUNCTION_ALIBI) return cuda_alibi(run);
+    if (op->function == FUNCTION_MODULATE) return cuda_modulate(run);
     if (!is_known(op->function)) return "no kernel for this element-wise function";
     bool is_empty = array_elements(&call->outputs[0]) == 0 || array_elements(&call->inputs[0]) == 0;
     // A gate that nothing was gated with has no gradient.
@@ -161,7 +162,8 @@ static const char *rope_of(const struct run *run, struct rope_args *args)
 {
     const struct kernel_array *in = &run->call->inputs[0];
     const struct op *op = run->call->op;
-    int at = array_find(in, DIM_SEQ);
+    // Of a video's frames the place is that of the frame, which stands in front of the heads.
+    int at = in->rank > 4 ? in->rank - 3 : array_find(in, DIM_SEQ);
     int64_t width = array_last(in);
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";

@@ -5,27 +5,10 @@
 
 #include "executor/cuda/functions.h"
 
-// CUDA's fast exponential and division are right to some 2^-21 of what sigmoids come to, and a
-// third of the instructions, of which elements of 16 bits have no room for many.
-DEVICE float sigmoid_of(float x)
-{
-#if defined(__CUDACC__)
-    return __fdividef(1, 1 + __expf(-x));
-#else
-    return 1 / (1 + expf(-x));
-#endif
-}
-
 // sqrt(2 / pi) (x + 0.044715 x^3), twice: 1 + tanh(u) is twice the sigmoid of 2u.
 DEVICE float gelu_inner(float x)
 {
     return 2 * 0.7978845608028654f * (x + 0.044715f * x * x * x);
-}
-
-// log(1 + e^x), right at both ends.
-DEVICE float softplus_of(float x)
-{
-    return fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
 }
 
 DEVICE float value_of(int function, float s, float x)

@@ -84,6 +84,24 @@ struct map_args {
 void kernel_map(struct CUstream_st *stream, const struct map_args *args);
 void kernel_map_backward(struct CUstream_st *stream, const struct map_args *args);
 
+// y = (scalar + gate) * x over rows of the last dim; a stride of 0 is that of a dim that the gate
+// lacks, over which it is repeated. Backward of the gate: sums of d * x over what it was repeated
+// over, or of x where there is no d.
+struct modulate_args {
+    int rank;  // of the dims in front of the last
+    int64_t width, rows;
+    int64_t sizes[WALK_DIMS], row_strides[WALK_DIMS], gate_strides[WALK_DIMS];  // in elements
+    float scalar;
+    struct reals gate, x, y;
+    int64_t gates, repeats;  // rows of the gate, and of x for each
+    bool adds;
+    struct reals d, d_gate;
+    float *partial;  // column_chunks(repeats) * gates * width
+    int64_t chunks;  // of repeats: the kernel's own
+};
+void kernel_modulate(struct CUstream_st *stream, const struct modulate_args *args);
+void kernel_gate_sums(struct CUstream_st *stream, const struct modulate_args *args);
+
 struct rope_args {
     int64_t elements, width, inner, positions;  // inner: elements of a position
     int64_t x_stride, y_stride;                 // between positions where they lie apart; 0: dense
@@ -248,12 +266,15 @@ int64_t kernel_lookup_floats(const struct lookup_args *args);
 void kernel_gather(struct CUstream_st *stream, const struct lookup_args *args);
 void kernel_gather_backward(struct CUstream_st *stream, const struct lookup_args *args);
 
+// Of logits and labels; or of each row the mean of the squares of what it is off `target`; or of
+// each column by itself whether it is the label's (executor/cpu/loss.c).
+enum loss_kind { LOSS_SOFTMAX, LOSS_SQUARED_ERROR, LOSS_EACH };
 struct loss_args {
-    int part;
+    int kind, part;
     bool adds_value, adds_lse;
     int64_t rows, count, real, first;
     const int64_t *labels;
-    struct reals logits, value, lse, inner;
+    struct reals logits, target, value, lse, inner;
     struct reals d, d_logits;
     bool adds;
 };

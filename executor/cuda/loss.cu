@@ -1,6 +1,7 @@
 #include "executor/cuda/device_code.h"
 
-// Softmax cross entropy over the vocabulary, a block a row, in the parts of executor/cpu/loss.c.
+// Losses, a block a row: softmax cross entropy over the vocabulary, in the parts of
+// executor/cpu/loss.c, and sums over columns.
 // What is known so far stands in the log-sum-exp: first the largest logit, then what it will be.
 
 // Of logits in 16 bits CUDA's fast exponential leaves what they have of digits.
@@ -103,6 +104,67 @@ DEVICE void part_of_row(const struct loss_args *a, int64_t row)
     }
 }
 
+// What a column adds to the loss of its row, before that is divided, and the slope of that.
+DEVICE float column_loss(const struct loss_args *a, float x, float target, bool is_label)
+{
+    if (a->kind == LOSS_SQUARED_ERROR) return (x - target) * (x - target);
+    return softplus_of(x) - (is_label ? x : 0);
+}
+DEVICE float column_slope(const struct loss_args *a, float x, float target, bool is_label)
+{
+    if (a->kind == LOSS_SQUARED_ERROR) return 2 * (x - target);
+    return sigmoid_of(x) - (is_label ? 1.0f : 0);
+}
+DEVICE float divisor(const struct loss_args *a)
+{
+    return a->kind == LOSS_SQUARED_ERROR ? (float)a->count : 1;
+}
+
+// Losses that are sums over columns, which are all here.
+ROW_KERNEL(columns_loss, struct loss_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        int64_t label = a.labels ? a.labels[row] : -1;
+        float sum = 0, v[CHUNK], target[CHUNK] = {0};
+        for (int64_t i = threadIdx.x * CHUNK; i < a.count; i += blockDim.x * CHUNK) {
+            int n = chunk_of(i, a.count);
+            load_chunk(a.logits, row * a.count + i, n, v);
+            if (a.target.data) load_chunk(a.target, row * a.count + i, n, target);
+            UNROLL
+            for (int j = 0; j < CHUNK; j++)
+                sum += j < n ? column_loss(&a, v[j], target[j], i + j == label) : 0;
+        }
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) store_sum(a.value, row, a.adds_value, sum / divisor(&a));
+    }
+}
+
+ROW_KERNEL(columns_loss_back, struct loss_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        int64_t label = a.labels ? a.labels[row] : -1;
+        float d = load(a.d, row) / divisor(&a), v[CHUNK], target[CHUNK] = {0};
+        for (int64_t i = threadIdx.x * CHUNK; i < a.count; i += blockDim.x * CHUNK) {
+            int n = chunk_of(i, a.count);
+            float sum[CHUNK] = {0};
+            load_chunk(a.logits, row * a.count + i, n, v);
+            if (a.target.data) load_chunk(a.target, row * a.count + i, n, target);
+            if (a.adds) load_chunk(a.d_logits, row * a.count + i, n, sum);
+            UNROLL
+            for (int j = 0; j < CHUNK; j++)
+                sum[j] += d * column_slope(&a, v[j], target[j], i + j == label);
+            store_chunk(a.d_logits, row * a.count + i, n, sum);
+        }
+    }
+}
+
+// Whole warps of threads that a row has chunks for.
+static int row_threads(int64_t count)
+{
+    int64_t warps = (count + 32 * CHUNK - 1) / (32 * CHUNK), most = 2 * THREADS / 32;
+    return (int)(32 * (warps < 1 ? 1 : warps < most ? warps : most));
+}
+
 ROW_KERNEL(loss, struct loss_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
@@ -116,7 +178,11 @@ ROW_KERNEL(loss, struct loss_args, a)
 
 void kernel_loss(struct CUstream_st *stream, const struct loss_args *args)
 {
-    LAUNCH(loss, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+    if (args->kind == LOSS_SOFTMAX) {
+        LAUNCH(loss, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+    } else {
+        LAUNCH(columns_loss, *args, blocks_for(args->rows, 1), row_threads(args->count), stream);
+    }
 }
 
 ROW_KERNEL(loss_back, struct loss_args, a)
@@ -141,5 +207,10 @@ ROW_KERNEL(loss_back, struct loss_args, a)
 
 void kernel_loss_backward(struct CUstream_st *stream, const struct loss_args *args)
 {
-    LAUNCH(loss_back, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+    if (args->kind == LOSS_SOFTMAX) {
+        LAUNCH(loss_back, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+    } else {
+        LAUNCH(columns_loss_back, *args, blocks_for(args->rows, 1), row_threads(args->count),
+               stream);
+    }
 }

@@ -173,21 +173,26 @@ const char *cuda_norm_backward(const struct run *run)
 static const char *read_softmax(const struct run *run, struct softmax_args *args)
 {
     const struct kernel_array *scores = &run->call->inputs[0];
-    int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
-    bool has_all = seq >= 0 && head >= 0 && scores->dims[scores->rank - 1] == DIM_KV_SEQ;
-    if (!has_all) return "softmax needs head, seq and, last, kv_seq";
+    const char *fault = call_check_softmax(run->call);
     int64_t keys = array_last(scores);
+    int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
+    if (fault) return fault;
     *args = (struct softmax_args){
         .sight = {run->call->op->causal, run->call->op->window, run->call->op->chunked},
         .rows = keys > 0 ? array_elements(scores) / keys : 0,
         .keys = keys,
         .first_key = scores->first[scores->rank - 1],
-        .query_stride = keys > 0 ? array_stride(scores, seq) / keys : 1,
-        .queries = scores->sizes[seq],
-        .first_query = scores->first[seq],
-        .head_stride = keys > 0 ? array_stride(scores, head) / keys : 1,
-        .heads = scores->sizes[head],
+        .query_stride = 1,
+        .queries = 1,
+        .head_stride = 1,
+        .heads = 1,
     };
+    if (keys == 0 || call_is_plain_softmax(run->call)) return NULL;
+    args->query_stride = array_stride(scores, seq) / keys;
+    args->queries = scores->sizes[seq];
+    args->first_query = scores->first[seq];
+    args->head_stride = array_stride(scores, head) / keys;
+    args->heads = scores->sizes[head];
     return NULL;
 }
 
@@ -295,8 +300,41 @@ static struct loss_args read_loss(const struct run *run, int logits_at)
                               .adds = call_adds(run->call, 0)};
 }
 
+// Losses that are sums over columns.
+static const char *read_columns(const struct run *run, int logits_at, struct loss_args *args)
+{
+    const struct kernel_array *logits = &run->call->inputs[logits_at], *other = logits + 1;
+    bool is_error = run->call->op->function == FUNCTION_SQUARED_ERROR;
+    *args = read_loss(run, logits_at);
+    bool is_whole = args->count == logits->whole[logits->rank - 1] && args->real == args->count;
+    if (!is_whole) return "a loss of each column wants all of them";
+    args->kind = is_error ? LOSS_SQUARED_ERROR : LOSS_EACH;
+    if (is_error) {
+        if (other->element == ELEMENT_INT64) return "a squared error wants a target of reals";
+        args->target = run_input(run, logits_at + 1);
+        args->labels = NULL;
+        args->rows = args->count > 0 ? args->rows / args->count : 0;
+    } else if (other->element != ELEMENT_INT64) {
+        return "labels are 64-bit integers";
+    }
+    bool fits = array_elements(logits) == args->rows * args->count;
+    return fits ? NULL : "logits without a label";
+}
+
+static const char *columns_loss(const struct run *run)
+{
+    struct loss_args args;
+    const char *fault = read_columns(run, 0, &args);
+    if (fault || args.rows == 0) return fault;
+    args.value = run_output(run, 0);
+    args.adds_value = call_adds(run->call, 0);
+    kernel_loss(run->on, &args);
+    return NULL;
+}
+
 const char *cuda_loss(const struct run *run)
 {
+    if (run->call->op->function != FUNCTION_NONE) return columns_loss(run);
     const struct kernel_call *call = run->call;
     const struct kernel_array *logits = &call->inputs[0];
     struct loss_args args = read_loss(run, 0);
@@ -318,10 +356,17 @@ const char *cuda_loss(const struct run *run)
 
 const char *cuda_loss_backward(const struct run *run)
 {
-    struct loss_args args = read_loss(run, 1);
-    if (run->call->inputs[2].element != ELEMENT_INT64) return "labels are 64-bit integers";
+    struct loss_args args;
+    const char *fault = NULL;
+    if (run->call->op->function != FUNCTION_NONE) {
+        fault = read_columns(run, 1, &args);
+    } else {
+        args = read_loss(run, 1);
+        args.lse = run_input(run, 3);
+        if (run->call->inputs[2].element != ELEMENT_INT64) fault = "labels are 64-bit integers";
+    }
+    if (fault) return fault;
     args.d = run_input(run, 0);
-    args.lse = run_input(run, 3);
     args.d_logits = run_output(run, 0);
     if (args.rows > 0 && args.count > 0) kernel_loss_backward(run->on, &args);
     return NULL;

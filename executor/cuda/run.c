@@ -60,7 +60,7 @@ const char *cuda_can_run(const struct kernel_call *call)
         return check_route(call);
     case OP_ATTENTION:
     case OP_ATTENTION_BACKWARD:
-        return call_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
+        return cuda_check_attention(call, kind == OP_ATTENTION ? 0 : 1);
     case OP_CONV:
     case OP_CONV_BACKWARD:
         return cuda_check_conv(call, kind == OP_CONV ? 0 : 1);
@@ -69,15 +69,7 @@ const char *cuda_can_run(const struct kernel_call *call)
         return cuda_check_scan(call, kind == OP_SCAN ? 0 : 1);
     case OP_SOFTMAX:
     case OP_SOFTMAX_BACKWARD:
-        return array_find(&call->inputs[0], DIM_SEQ) < 0
-                   ? "softmax needs head, seq and, last, kv_seq"
-                   : NULL;
-    case OP_ELEMENTWISE:
-        return call->op->function == FUNCTION_MODULATE ? "no kernel for this element-wise function"
-                                                       : NULL;
-    case OP_LOSS:
-    case OP_LOSS_BACKWARD:
-        return call->op->function ? "no kernel for this loss" : NULL;
+        return call_check_softmax(call);
     case OP_DROPOUT:
         return call->routing && array_is_ragged(&call->inputs[0]) ? "dropout inside experts" : NULL;
     default:

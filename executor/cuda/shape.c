@@ -152,6 +152,7 @@ const char *cuda_reduce(const struct run *run)
         kernel_columns(run->on, &args);
         return NULL;
     }
+    if (cuda_sum_rows(run, &fault)) return fault;
     struct repeat_args args = repeat_of(in, out);
     args.adds = call_adds(run->call, 0);
     args.wide = run_input(run, 0);

@@ -126,9 +126,46 @@ static void blocks_of_aligned_sequences_and_pairs_equal_one_rank(void **state)
         equals_one_rank(state, PROTEIN, &PROTEIN_LAYOUTS[i]);
 }
 
+// The kernels of the CUDA back end, on the host, beside those of the CPU in double precision: on
+// one rank, and on two that turn or split heads. In fp32 and in bf16, as far as their digits go.
+static void cuda_kernels_compute_them_too(void **state)
+{
+    static const struct {
+        enum precision precision;
+        double loss, gradient;
+    } TRIED[] = {{PRECISION_FP32, 1e-6, 1e-5}, {PRECISION_BF16, 5e-3, 3e-2}};
+    const char *const models[] = {THREE, ONE, PICTURE, PROTEIN};
+    for (int m = 0; m < 4; m++) {
+        struct run_case of = video_case(models[m]);
+        of.seq_len = models[m] == PICTURE ? PICTURE_PLACES : of.seq_len;
+        of.steps = 1;
+        const struct run_outcome *expected = run_case_done(*state, &of);
+        of.backend = "cuda";
+        for (int t = 0; t < 2; t++) {
+            struct err why = {0};
+            const char *worst = "";
+            of.precision = TRIED[t].precision;
+            of.parallel.cp_kind = CP_AXIAL;
+            of.parallel.degree[AXIS_CP] = t > 0 && models[m] != PICTURE ? 2 : 1;
+            of.parallel.degree[AXIS_TP] = t > 0 && models[m] == PICTURE ? 2 : 1;
+            const struct run_outcome *found = run_case_run(*state, &of, &why);
+            if (!found || !found->done) {
+                fail_msg("%s: %s", run_case_text(*state, &of), found ? found->error : why.text);
+                return;
+            }
+            double error = run_outcome_error(expected, found, &worst);
+            bool is_near = fabs(found->loss[0] / expected->loss[0] - 1) < TRIED[t].loss;
+            if (!is_near || !(error <= TRIED[t].gradient))
+                fail_msg("%s: loss %.9g, not %.9g; %s %g", run_case_text(*state, &of),
+                         found->loss[0], expected->loss[0], worst, error);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cuda_kernels_compute_them_too),
         cmocka_unit_test(blocks_of_a_picture_equal_one_rank),
         cmocka_unit_test(blocks_of_places_and_blocks_of_frames_equal_one_rank),
         cmocka_unit_test(blocks_of_both_equal_one_rank),

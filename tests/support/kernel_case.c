@@ -42,7 +42,7 @@ static struct kernel_array shape_of(const struct kernel_case *c, int tensor, boo
 {
     const struct tensor *t = &block_of(c)->tensors[tensor];
     struct kernel_array array = {.rank = t->rank, .element = t->element};
-    if (t->role == TENSOR_IDS) array.element = ELEMENT_INT64;
+    if (t->role == TENSOR_IDS && t->element != ELEMENT_COMPUTE) array.element = ELEMENT_INT64;
     // See executor/backend.h: gradients of parameters are summed in fp32.
     bool is_sum = t->role == TENSOR_PARAMETER_GRADIENT && c->backend->at;
     if (is_sum && array.element == ELEMENT_COMPUTE) array.element = ELEMENT_FP32;

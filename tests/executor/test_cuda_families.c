@@ -1,0 +1,302 @@
+#include "tests/support/test.h"
+
+#include "models/op.h"
+#include "tests/support/draw.h"
+#include "tests/support/emulated.h"
+#include "tests/support/kernel_case.h"
+#include "tests/support/tiny_models.h"
+
+#include <math.h>
+
+// Operators of models of videos, pictures, proteins and compared towers, which the interpreter of
+// tests does not know: the CUDA back end, its kernels on the host, against the CPU's in double
+// precision on random slices of random numbers. Those are held to loops of their own in
+// test_stdit_reference, test_evoformer_reference and test_run_families.
+
+enum { BATCH = 2, SEQ = 8 };
+
+static const struct tried {
+    enum precision precision;
+    double tolerance;
+} TRIED[] = {{PRECISION_FP32, 1e-4}, {PRECISION_BF16, 2e-2}, {PRECISION_FP16, 4e-3}};
+enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
+
+#define VIDEO                                                                                \
+    "\"hidden_size\": 12, \"num_heads\": 2, \"in_channels\": 3, \"caption_channels\": 6, "   \
+    "\"model_max_length\": 5, \"mlp_ratio\": 2.0, \"input_size\": [4, 4, 8], \"depth\": 2, " \
+    "\"drop_path\": 0"
+static const char *const MODELS[] = {
+    "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " VIDEO "}",
+    "{\"model_type\": \"STDiT\", \"qk_norm\": false, " VIDEO "}",
+    "{\"_class_name\": \"PixArtTransformer2DModel\", \"num_attention_heads\": 4, "
+    "\"attention_head_dim\": 4, \"num_layers\": 1, \"in_channels\": 2, \"caption_channels\": 6, "
+    "\"model_max_length\": 5, \"sample_size\": 8}",
+    "{\"model_type\": \"evoformer\", \"no_blocks\": 1, \"c_m\": 8, \"c_z\": 6, "
+    "\"c_hidden_msa_att\": 4, \"c_hidden_opm\": 3, \"c_hidden_mul\": 6, \"c_hidden_pair_att\": 4, "
+    "\"no_heads_msa\": 4, \"no_heads_pair\": 2, \"transition_n\": 2, \"msa_depth\": 4, "
+    "\"residues\": 7}",
+    "{\"model_type\": \"siglip\", \"text_config\": {\"hidden_size\": 12, \"intermediate_size\": "
+    "6, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"vocab_size\": 40, "
+    "\"max_position_embeddings\": 8, \"projection_size\": 12}, \"vision_config\": "
+    "{\"hidden_size\": 12, \"intermediate_size\": 6, \"num_hidden_layers\": 1, "
+    "\"num_attention_heads\": 2, \"image_size\": 8, \"patch_size\": 4}}",
+};
+
+struct pair {
+    struct kernel_case cpu, cuda;
+};
+
+// Multiples of 1/64 below 1, which all back ends have exactly. Labels are of any column.
+static void draw_values(struct draw *draw, struct interpreter *in)
+{
+    for (int t = 0; t < in->block->tensor_count; t++) {
+        const struct tensor *tensor = &in->block->tensors[t];
+        double *values = interpreter_array(in, t);
+        bool is_ids = tensor->element == ELEMENT_INT64;
+        for (int64_t i = 0; i < interpreter_elements(in, t); i++)
+            values[i] = is_ids ? draw_int(draw, 0, 1) : draw_int(draw, -63, 63) / 64.0;
+    }
+}
+
+static struct pair open_pair(struct arena *arena, const struct tried *tried)
+{
+    struct err err = {0};
+    struct pair pair = {.cpu = {.arena = arena, .weights = -1, .batch = BATCH, .seq = SEQ}};
+    pair.cuda = pair.cpu;
+    pair.cpu.backend = backend_open("cpu-fp64", &err);
+    pair.cuda.backend = emulated_backend(tried->precision);
+    assert_string_equal(err.text, "");
+    assert_null(pair.cpu.backend->open(0, &pair.cpu.device));
+    assert_null(pair.cuda.backend->open(0, &pair.cuda.device));
+    pair.cuda.is_half = tried->precision == PRECISION_FP16;
+    pair.cuda.tolerance = tried->tolerance;
+    return pair;
+}
+
+static void close_pair(struct pair *pair)
+{
+    pair->cpu.backend->close(pair->cpu.device);
+    pair->cuda.backend->close(pair->cuda.device);
+}
+
+// The columns of a loss are all here.
+static enum dim whole_dim(const struct block *block, const struct op *op)
+{
+    if (op->kind != OP_LOSS && op->kind != OP_LOSS_BACKWARD) return DIM_NONE;
+    const struct tensor *x = &block->tensors[op->inputs[op->kind == OP_LOSS_BACKWARD]];
+    return x->extents[x->rank - 1].dim;
+}
+
+static void draw_slices(struct draw *draw, const struct interpreter *in, int op,
+                        struct slices *slices)
+{
+    const struct op *of = &in->block->ops[op];
+    bool attends = of->kind == OP_ATTENTION || of->kind == OP_ATTENTION_BACKWARD;
+    for (enum dim dim = 1; dim < DIM_COUNT; dim++) {
+        bool is_whole = dim == DIM_KV_SEQ || dim == whole_dim(in->block, of);
+        if (slices->count[dim] == 0 || is_whole) continue;
+        enum split split = op_rule(of->kind)->split(in->block, of, dim);
+        if (split != SPLIT_FREE && split != SPLIT_PARTIAL) continue;
+        int whole = (int)slices->count[dim];
+        slices->first[dim] = draw_int(draw, 0, whole - 1);
+        slices->count[dim] = draw_int(draw, 1, whole - (int)slices->first[dim]);
+    }
+    if (!attends) return;
+    // Where places are not the keys, but as many times as there are places, they are those of q.
+    const struct tensor *k = &in->block->tensors[of->inputs[of->kind == OP_ATTENTION ? 1 : 2]];
+    if (k->extents[k->rank - 3].dim == DIM_SEQ) return;
+    slices->first[DIM_KV_SEQ] = slices->first[DIM_SEQ];
+    slices->count[DIM_KV_SEQ] = slices->count[DIM_SEQ];
+}
+
+// Within the tolerance of the largest number, of those that were added to as well.
+static void compare(const struct pair *pair, const char *what, const struct kernel_array *found,
+                    const struct kernel_array *expected, const double *before)
+{
+    const double *is = kernel_case_read(&pair->cuda, found);
+    const double *should = kernel_case_read(&pair->cpu, expected);
+    double largest = 0.1;
+    int64_t count = 1;
+    for (int i = 0; i < found->rank; i++)
+        count *= found->sizes[i];
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fmax(fabs(should[i]), before ? fabs(before[i]) : 0));
+    for (int64_t i = 0; i < count; i++) {
+        if (fabs(is[i] - should[i]) <= pair->cuda.tolerance * largest) continue;
+        fail_msg("%s in %s, element %lld of %lld: %.9g, expected %.9g", what,
+                 precision_name(pair->cuda.backend->compute), (long long)i, (long long)count, is[i],
+                 should[i]);
+    }
+}
+
+static void check_op(struct draw *draw, struct pair *pair, const struct interpreter *in, int op)
+{
+    enum { TRIALS = 2 };
+    const struct op *of = &in->block->ops[op];
+    for (int trial = 0; trial < TRIALS; trial++) {
+        struct arena_mark mark = arena_mark(pair->cpu.arena);
+        double *before[OP_OUTPUT_MAX];
+        pair->cpu.whole = in;
+        pair->cpu.op = op;
+        pair->cpu.slices = slices_whole(in, op);
+        if (trial > 0) draw_slices(draw, in, op, &pair->cpu.slices);
+        pair->cpu.adds = trial > 0 ? (unsigned)draw_int(draw, 0, (1 << of->output_count) - 1) : 0;
+        pair->cuda.whole = in;
+        pair->cuda.op = op;
+        pair->cuda.slices = pair->cpu.slices;
+        pair->cuda.adds = pair->cpu.adds;
+        struct kernel_call expected = kernel_case_call(&pair->cpu, before);
+        struct kernel_call found = kernel_case_call(&pair->cuda, before);
+        kernel_case_run(&pair->cpu, &expected);
+        kernel_case_run(&pair->cuda, &found);
+        bool is_columns = of->kind == OP_LOSS && of->function != FUNCTION_NONE;
+        // There is no sum of exponentials.
+        for (int i = 0; i < (is_columns ? 1 : of->output_count); i++)
+            compare(pair, of->name, &found.outputs[i], &expected.outputs[i],
+                    pair->cpu.adds >> i & 1 ? before[i] : NULL);
+        arena_reset(pair->cpu.arena, mark);
+    }
+}
+
+static void operators_of_newer_models_equal_those_of_the_cpu(void **state)
+{
+    struct draw draw = draw_start("slices", 81);
+    for (int t = 0; t < TRIED_COUNT; t++) {
+        struct pair pair = open_pair(*state, &TRIED[t]);
+        for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++) {
+            struct arena_mark mark = arena_mark(*state);
+            const struct import_options options = {.flash = m % 2 == (size_t)t % 2};
+            struct graph *graph = tiny_graph(*state, MODELS[m], &options);
+            for (int b = 0; b < graph->block_count; b++) {
+                struct block_gradients gradients;
+                const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
+                struct interpreter in = interpreter_new(*state, block, BATCH, SEQ);
+                in.head_count = graph->head_count;
+                draw_values(&draw, &in);
+                for (int o = 0; o < block->op_count; o++)
+                    check_op(&draw, &pair, &in, o);
+            }
+            arena_reset(*state, mark);
+        }
+        close_pair(&pair);
+    }
+}
+
+// x of some dims, and of the others one, that a gate or a result has.
+static struct shape draw_part(struct draw *draw, const struct shape *whole, int rank)
+{
+    struct shape part = {0};
+    int kept = 0;
+    for (int i = 0; i < rank; i++) {
+        if (i < rank - 1 && draw_int(draw, 0, 1)) continue;
+        part.extents[kept++] = whole->extents[i];
+    }
+    return part;
+}
+
+static struct shape draw_shape(struct draw *draw, int *rank)
+{
+    static const enum dim DIMS[] = {DIM_BATCH, DIM_TIME, DIM_SEQ, DIM_HEAD};
+    struct shape shape = {0};
+    *rank = draw_int(draw, 0, 2) ? draw_int(draw, 1, 5) : 2;
+    bool is_wide = draw_int(draw, 0, 3) == 0;  // more columns than a warp takes
+    // More rows than one chunk of sums has.
+    int most = is_wide ? 3 : *rank < 3 ? 400 : *rank < 5 ? 12 : 4;
+    for (int i = 0; i < *rank - 1; i++)
+        shape.extents[i] = (struct extent){DIMS[i], draw_int(draw, 1, most)};
+    shape.extents[*rank - 1] = (struct extent){DIM_HIDDEN, draw_int(draw, 1, is_wide ? 600 : 40)};
+    return shape;
+}
+
+static void check_block(struct draw *draw, struct pair *pair, const struct block *forward)
+{
+    struct block_gradients gradients;
+    struct arena *arena = pair->cpu.arena;
+    const struct block *block = autodiff_block(arena, forward, &gradients);
+    struct interpreter in = interpreter_new(arena, block, BATCH, SEQ);
+    draw_values(draw, &in);
+    for (int o = 0; o < block->op_count; o++)
+        check_op(draw, pair, &in, o);
+}
+
+static void check_function(struct draw *draw, struct pair *pair, enum op_kind kind,
+                           enum function function)
+{
+    struct builder b = builder_new(pair->cpu.arena, "drawn", BLOCK_LAYER);
+    int rank;
+    bool is_loss = kind == OP_LOSS, is_error = function == FUNCTION_SQUARED_ERROR;
+    struct shape shape = draw_shape(draw, &rank), rows = shape, other = shape;
+    rows.extents[rank - 1] = (struct extent){DIM_NONE, 0};
+    if (is_loss && !is_error) other = rows;
+    if (!is_loss) other = draw_part(draw, &shape, rank);
+    enum element element = is_loss && !is_error ? ELEMENT_INT64 : ELEMENT_COMPUTE;
+    enum tensor_role role = is_loss ? TENSOR_IDS : TENSOR_ACTIVATION;
+    int second = builder_tensor(&b, "second", role, element, other);
+    int x = builder_tensor(&b, "x", TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    struct op op = {.name = function == FUNCTION_MODULATE ? "modulate" : "loss",
+                    .kind = kind,
+                    .function = function,
+                    .scalar = draw_int(draw, 0, 1),
+                    .input_count = 2,
+                    .inputs = {is_loss ? x : second, is_loss ? second : x},
+                    .output_count = is_loss && !is_error ? 2 : 1};
+    op.outputs[0] =
+        builder_tensor(&b, "y", TENSOR_ACTIVATION, is_loss ? ELEMENT_FP32 : ELEMENT_COMPUTE,
+                       is_loss ? rows : shape);
+    if (op.output_count > 1)
+        op.outputs[1] = builder_tensor(&b, "lse", TENSOR_ACTIVATION, ELEMENT_FP32, rows);
+    builder_op(&b, op);
+    b.block->inputs[b.block->input_count++] = x;
+    if (!is_loss) b.block->inputs[b.block->input_count++] = second;
+    b.block->outputs[b.block->output_count++] = op.outputs[0];
+    check_block(draw, pair, b.block);
+}
+
+// Sums over any dims but the last, as gradients of biases and of what is added to all places are.
+static void check_sums(struct draw *draw, struct pair *pair)
+{
+    struct builder b = builder_new(pair->cpu.arena, "drawn", BLOCK_LAYER);
+    int rank;
+    struct shape shape = draw_shape(draw, &rank), part = draw_part(draw, &shape, rank);
+    int x = builder_tensor(&b, "x", TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    int shift = builder_tensor(&b, "shift", TENSOR_ACTIVATION, ELEMENT_COMPUTE, part);
+    struct op op = {.name = "shifted",
+                    .kind = OP_ADD,
+                    .scalar = 1,
+                    .input_count = 2,
+                    .inputs = {x, shift},
+                    .output_count = 1};
+    op.outputs[0] = builder_tensor(&b, "y", TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    builder_op(&b, op);
+    b.block->inputs[b.block->input_count++] = x;
+    b.block->inputs[b.block->input_count++] = shift;
+    b.block->outputs[b.block->output_count++] = op.outputs[0];
+    check_block(draw, pair, b.block);
+}
+
+static void drawn_shapes_equal_those_of_the_cpu(void **state)
+{
+    enum { SHAPES = 16 };
+    struct draw draw = draw_start("shapes", 82);
+    for (int t = 0; t < TRIED_COUNT; t++) {
+        struct pair pair = open_pair(*state, &TRIED[t]);
+        for (int i = 0; i < SHAPES; i++) {
+            struct arena_mark mark = arena_mark(*state);
+            check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_MODULATE);
+            check_function(&draw, &pair, OP_LOSS, FUNCTION_SQUARED_ERROR);
+            check_function(&draw, &pair, OP_LOSS, FUNCTION_SIGMOID);
+            check_sums(&draw, &pair);
+            arena_reset(*state, mark);
+        }
+        close_pair(&pair);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operators_of_newer_models_equal_those_of_the_cpu),
+        cmocka_unit_test(drawn_shapes_equal_those_of_the_cpu),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
