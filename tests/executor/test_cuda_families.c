@@ -129,32 +129,32 @@ static void compare(const struct pair *pair, const char *what, const struct kern
     }
 }
 
-static void check_op(struct draw *draw, struct pair *pair, const struct interpreter *in, int op)
+static void check_op(struct draw *draw, const struct pair *opened, const struct interpreter *in,
+                     int op)
 {
     enum { TRIALS = 2 };
     const struct op *of = &in->block->ops[op];
+    struct pair pair = *opened;
+    pair.cpu.whole = pair.cuda.whole = in;
+    pair.cpu.op = pair.cuda.op = op;
     for (int trial = 0; trial < TRIALS; trial++) {
-        struct arena_mark mark = arena_mark(pair->cpu.arena);
+        struct arena_mark mark = arena_mark(pair.cpu.arena);
         double *before[OP_OUTPUT_MAX];
-        pair->cpu.whole = in;
-        pair->cpu.op = op;
-        pair->cpu.slices = slices_whole(in, op);
-        if (trial > 0) draw_slices(draw, in, op, &pair->cpu.slices);
-        pair->cpu.adds = trial > 0 ? (unsigned)draw_int(draw, 0, (1 << of->output_count) - 1) : 0;
-        pair->cuda.whole = in;
-        pair->cuda.op = op;
-        pair->cuda.slices = pair->cpu.slices;
-        pair->cuda.adds = pair->cpu.adds;
-        struct kernel_call expected = kernel_case_call(&pair->cpu, before);
-        struct kernel_call found = kernel_case_call(&pair->cuda, before);
-        kernel_case_run(&pair->cpu, &expected);
-        kernel_case_run(&pair->cuda, &found);
+        pair.cpu.slices = slices_whole(in, op);
+        if (trial > 0) draw_slices(draw, in, op, &pair.cpu.slices);
+        pair.cpu.adds = trial > 0 ? (unsigned)draw_int(draw, 0, (1 << of->output_count) - 1) : 0;
+        pair.cuda.slices = pair.cpu.slices;
+        pair.cuda.adds = pair.cpu.adds;
+        struct kernel_call expected = kernel_case_call(&pair.cpu, before);
+        struct kernel_call found = kernel_case_call(&pair.cuda, before);
+        kernel_case_run(&pair.cpu, &expected);
+        kernel_case_run(&pair.cuda, &found);
         bool is_columns = of->kind == OP_LOSS && of->function != FUNCTION_NONE;
         // There is no sum of exponentials.
         for (int i = 0; i < (is_columns ? 1 : of->output_count); i++)
-            compare(pair, of->name, &found.outputs[i], &expected.outputs[i],
-                    pair->cpu.adds >> i & 1 ? before[i] : NULL);
-        arena_reset(pair->cpu.arena, mark);
+            compare(&pair, of->name, &found.outputs[i], &expected.outputs[i],
+                    pair.cpu.adds >> i & 1 ? before[i] : NULL);
+        arena_reset(pair.cpu.arena, mark);
     }
 }
 
@@ -208,7 +208,7 @@ static struct shape draw_shape(struct draw *draw, int *rank)
     return shape;
 }
 
-static void check_block(struct draw *draw, struct pair *pair, const struct block *forward)
+static void check_block(struct draw *draw, const struct pair *pair, const struct block *forward)
 {
     struct block_gradients gradients;
     struct arena *arena = pair->cpu.arena;
@@ -219,7 +219,7 @@ static void check_block(struct draw *draw, struct pair *pair, const struct block
         check_op(draw, pair, &in, o);
 }
 
-static void check_function(struct draw *draw, struct pair *pair, enum op_kind kind,
+static void check_function(struct draw *draw, const struct pair *pair, enum op_kind kind,
                            enum function function)
 {
     struct builder b = builder_new(pair->cpu.arena, "drawn", BLOCK_LAYER);
@@ -253,7 +253,7 @@ static void check_function(struct draw *draw, struct pair *pair, enum op_kind ki
 }
 
 // Sums over any dims but the last, as gradients of biases and of what is added to all places are.
-static void check_sums(struct draw *draw, struct pair *pair)
+static void check_sums(struct draw *draw, const struct pair *pair)
 {
     struct builder b = builder_new(pair->cpu.arena, "drawn", BLOCK_LAYER);
     int rank;
