@@ -191,31 +191,82 @@ double bound_frozen_bytes(const struct search_request *request, const struct spa
     return (dense + experts) * parameter_weight_bytes(request->workload.precision);
 }
 
+// What a rank of one stage has of so many elements outside and inside experts.
+struct share {
+    double whole, shards;
+};
+
+static struct share share_of(const struct space_mesh *mesh, double dense, double experts)
+{
+    double tp = mesh->degree[AXIS_TP];
+    double data = (double)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
+    double split = (double)mesh->degree[AXIS_EP] * mesh->degree[AXIS_ETP];
+    dense /= tp, experts /= split;
+    double shards = dense / data + experts / fmax(1, data * tp / split);
+    return (struct share){dense + experts, shards};
+}
+
 double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,
                         const struct space_tails *tails, double dense, double experts)
 {
     const struct stack *stack = request->stack;
     enum precision precision = request->workload.precision;
-    double tp = mesh->degree[AXIS_TP];
-    double data = (double)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
-    double split = (double)mesh->degree[AXIS_EP] * mesh->degree[AXIS_ETP];
-    dense /= tp, experts /= split;
+    struct share share = share_of(mesh, dense, experts);
     double kept[4];  // of weights and of what each further ZeRO stage shards, by stage
-    double shards = dense / data + experts / fmax(1, data * tp / split), whole = dense + experts;
     for (int zero = 0; zero < 4; zero++) {
-        kept[zero] = tails->zero_most >= zero ? shards : whole;
+        kept[zero] = tails->zero_most >= zero ? share.shards : share.whole;
     }
     double gradients = tails->streams || !keeps_gradients(request) ? 0
-                       : tails->accumulates                        ? whole
+                       : tails->accumulates                        ? share.whole
                                                                    : kept[2];
     double bytes = gradients * stack_gradient_bytes(stack, precision);
-    if (!tails->moves_states)
+    if (tails->state_tiers == 1u << TIER_DEVICE)
         bytes += kept[1] * stack_state_bytes(stack, request->workload.optimizer, precision);
     bool is_here = keeps_parameters(request);
     if (is_here && stack_keeps_low_precision_weights(stack, precision, tails->zero_most >= 3)) {
         bytes += kept[3] * parameter_weight_bytes(precision);
     }
     return bytes;
+}
+
+// Of all hosts that ranks of the cluster are on.
+static struct host hosts_together(const struct cluster *cluster)
+{
+    struct host all = {0};
+    int first = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        const struct node_group *group = &cluster->nodes[i];
+        int ranks = group->count * group->gpus, each = group->gpus_per_host;
+        if (ranks > cluster->rank_count - first) ranks = cluster->rank_count - first;
+        int64_t hosts = ranks > 0 ? (ranks + each - 1) / each : 0;
+        all.memory_bytes += hosts * group->host.memory_bytes;
+        all.nvme_bytes += hosts * group->host.nvme_bytes;
+        first += group->count * group->gpus;
+    }
+    return all;
+}
+
+unsigned bound_state_tiers(const struct search_request *request, const struct bound_facts *facts,
+                           const struct space_mesh *mesh, const struct space_tails *tails)
+{
+    const struct stack *stack = request->stack;
+    enum precision precision = request->workload.precision;
+    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    if (pinned.set && offload_of_value(pinned.low).optimizer_layers > 0) return tails->state_tiers;
+    struct host hosts = hosts_together(request->cluster);
+    struct share share = share_of(mesh, facts->dense_elements, facts->expert_elements);
+    double elements = tails->zero_most >= 1 ? share.shards : share.whole;
+    // Bytes are cut to whole ones rank by rank.
+    double ranks = request->cluster->rank_count, cut = ranks * (1 - 1e-9);
+    double state_bytes = stack_host_state_bytes(stack, request->workload.optimizer, precision);
+    double stage_elements = elements / mesh->degree[AXIS_PP];
+    double states = cut * (stage_elements * state_bytes - 1);
+    double gradients = cut * (stage_elements * stack_gradient_bytes(stack, precision) - 1);
+    unsigned tiers = tails->state_tiers;
+    if (states + gradients > (double)hosts.memory_bytes) tiers &= ~(1u << TIER_HOST);
+    if (gradients > (double)hosts.memory_bytes || states > (double)hosts.nvme_bytes)
+        tiers &= ~(1u << TIER_NVME);
+    return tiers;
 }
 
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
@@ -260,6 +311,7 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
                          precision_bytes(request->workload.precision) *
                          (1 + stack_reserve_ratio(stack, stages));
     double layers = 0;
+    if (tails->state_tiers == 0) return false;
     for (int stage = 0; stage < stages; stage++) {
         double held = bound_held(tails, stages - stage, micro_batches);
         double fitting = floor(room_bytes / (layer_bytes + held * input_bytes));

@@ -54,6 +54,10 @@ double bound_kept_bytes(const struct search_request *request, const struct space
                         const struct space_tails *tails, double dense, double experts);
 double bound_frozen_bytes(const struct search_request *request, const struct space_mesh *mesh,
                           const struct space_tails *tails, const double frozen[2]);
+// Of the places where plans of the group keep the optimizer's states those that may have room for
+// them: the hosts together must take what all ranks send, and the gradients that they update with.
+unsigned bound_state_tiers(const struct search_request *request, const struct bound_facts *facts,
+                           const struct space_mesh *mesh, const struct space_tails *tails);
 // Micro-batches whose activations a stage holds at once, at least, with so many stages from it to
 // the end.
 double bound_held(const struct space_tails *tails, int stages_left, int micro_batch_count);

@@ -338,6 +338,10 @@ static void walk_by_memory(struct scan_walk *walk)
         for (int at = entry.group; at >= 0 && scan->any;
              at = filled_from(walk, next_of(walk, at))) {
             scan->any = false;
+            if (!has_room(walk, &walk->groups[at])) {
+                scan->result.unfit_count += walk->groups[at].tails->plan_count;
+                continue;
+            }
             group_enter(scan, &walk->groups[at]);
             group_scan(scan, &walk->groups[at]);
         }
@@ -359,6 +363,22 @@ static void walk_all(struct scan_walk *walk)
     }
 }
 
+// States go nowhere that hosts have no room for them.
+static const struct space_tails *tails_of(struct scan_walk *walk, const struct space_group *group)
+{
+    const struct scan_request *request = walk->scan.request;
+    struct space *space = request->space;
+    const struct space_tails *tails = space_tails(space, &request->graphs, group);
+    if (request->ignore_limit || tails->state_tiers <= 1u << TIER_DEVICE) return tails;
+    unsigned tiers = bound_state_tiers(space->request, scan_facts(walk, group),
+                                       &space->meshes[group->mesh], tails);
+    if (tiers == tails->state_tiers) return tails;
+    struct space_tails *fewer = ARENA_NEW(walk->scan.arena, struct space_tails, 1);
+    *fewer = *tails;
+    fewer->state_tiers = tiers;
+    return fewer;
+}
+
 struct scan_result scan_space(struct arena *arena, struct arena *scratch,
                               const struct scan_request *request)
 {
@@ -378,7 +398,7 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
     for (int i = 0; i < request->space->group_count; i++) {
         struct scan_group *group = &walk.groups[i];
         group->group = &request->space->groups[i];
-        group->tails = space_tails(request->space, &request->graphs, group->group);
+        group->tails = tails_of(&walk, group->group);
         scan->result.considered_count += group->tails->plan_count;
     }
     if (request->search->exhaustive) {

@@ -85,7 +85,7 @@ static bool any_recompute_fits(struct scan *scan, struct parallel *parallel,
 bool group_has_room(struct scan *scan, const struct scan_group *group)
 {
     const struct space_tails *tails = group->tails;
-    if (tails->moves_states || tails->moves_activations) return true;
+    if (tails->state_tiers != 1u << TIER_DEVICE || tails->moves_activations) return true;
     for (int i = 0; i < tails->count; i++) {
         const struct space_tail *tail = &tails->tails[i];
         if (i + 1 < tails->count && same_pipeline(tail, tail + 1) && tail->zero < tail[1].zero)

@@ -317,6 +317,20 @@ static int fewest_moved(struct tail *tail, const struct parallel *like,
     return first;
 }
 
+// Whether the least that any number of moved and recomputed layers leaves on the device may be among
+// the smallest, where plans that have no room need not be counted.
+static bool may_be_small(struct tail *tail, const struct parallel *parallel,
+                         const struct space_move *move, const struct space_recompute *recompute)
+{
+    struct scan *scan = tail->scan;
+    if (scan_time_decides(scan) || !scan->request->ignore_limit) return true;
+    struct parallel most = *parallel;
+    int stage;
+    most.offload = space_moved(move, move->layers_high);
+    scan_set_recompute(&most, recompute, recompute->layers_high);
+    return scan_may_take(scan, 0, composer_memory(scan->composer, &most, &stage).reserved_bytes);
+}
+
 // The more layers are moved, the slower the step and the fewer need be recomputed: numbers of them
 // are tried from the fewest that leave room until nothing needs to be recomputed any more, or until
 // the step is too slow whatever is recomputed.
@@ -324,6 +338,7 @@ static void consider_moved(struct tail *tail, const struct parallel *parallel,
                            const struct space_move *move, const struct space_recompute *recompute)
 {
     struct scan *scan = tail->scan;
+    if (!may_be_small(tail, parallel, move, recompute)) return;
     int first = fewest_moved(tail, parallel, move, recompute);
     for (int layers = first; layers <= move->layers_high; layers++) {
         if (!may_move(tail, parallel, move, layers, recompute)) return;

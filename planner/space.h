@@ -83,8 +83,8 @@ struct space_tails {
     bool recomputes;         // no tail keeps all activations
     bool streams;            // gradients of the single micro-batch pass through rooms of their own
     bool accumulates;        // gradients of the micro-batches are added up whole
-    bool moves_states;       // a plan keeps the optimizer's elsewhere
-    bool moves_activations;  // or activations
+    unsigned state_tiers;    // where plans keep the optimizer's states: 1 << enum tier
+    bool moves_activations;  // a plan keeps activations off the device
     double hold_ratio;       // the least of the schedules (struct schedule_row)
     int in_flight_least;     // the lowest cap that a plan sets; 0: none does
 };

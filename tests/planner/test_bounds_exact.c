@@ -40,6 +40,7 @@ static struct world *world_of(struct arena *arena)
         world->mesh.degree[axis] = 1;
     world->tails.kinds = PIPELINE_CHUNKED;
     world->tails.hold_ratio = 1;
+    world->tails.state_tiers = 1u << TIER_DEVICE;
     return world;
 }
 
@@ -147,7 +148,7 @@ static void a_rank_keeps_its_shards(void **state)
     // Weights that are cast when they are gathered are not kept beside the states.
     world->stack.fp32_weights = true;
     is_near("cast late", bound_kept_bytes(request, mesh, tails, 1000, 600), 200 * 16.0);
-    tails->moves_states = true;
+    tails->state_tiers = 1u << TIER_DEVICE | 1u << TIER_HOST;
     is_near("moved", bound_kept_bytes(request, mesh, tails, 1000, 600), 200 * 4.0);
     // More experts' ranks than there are: a shard is never less than an element's own.
     world->mesh.degree[AXIS_EP] = 16;
