@@ -70,7 +70,7 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
     const struct ranking *ranking = &scan->result.ranking;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
-        if (offload_moves_activations(&move->offload)) continue;
+        if (offload_moves_activations(&move->offload) || !space_has_move(tail, m)) continue;
         if (move->offload.optimizer >= settled) continue;
         struct refine_base base = {.kept = {.parallel = *first}, .tail = tail};
         struct parallel *kept = &base.kept.parallel;

@@ -467,6 +467,7 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
     }
     for (int m = 0; m < tail->ways->move_count; m++) {
         if (tail->ways->moves[m].offload.optimizer >= tail->settled) continue;
+        if (!space_has_move(tail->ways, m)) continue;
         int twin = tail->is_bounded ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
         scan->unfit_count = 0;
         if (twin < 0) consider_move(tail, &parallel, m);

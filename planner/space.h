@@ -67,6 +67,15 @@ struct space_tail {
     int move_count;
 };
 
+// Whether the stack has the move beside any way to recompute.
+static inline bool space_has_move(const struct space_tail *tail, int move)
+{
+    unsigned taken = 0;
+    for (int r = 0; r < tail->recompute_count; r++)
+        taken |= tail->recomputes[r].moves;
+    return taken >> move & 1;
+}
+
 // How far a schedule can hide that stages wait for each other.
 enum pipeline_kind {
     PIPELINE_FUSED = 1,    // one chunk a stage, W right behind B

@@ -382,15 +382,6 @@ static double move_plan_count(const struct space_tail *tail,
     return count;
 }
 
-// Whether the stack has the move beside any way to recompute.
-static bool is_taken(const struct space_tail *tail, int move)
-{
-    unsigned taken = 0;
-    for (int r = 0; r < tail->recompute_count; r++)
-        taken |= tail->recomputes[r].moves;
-    return taken >> move & 1;
-}
-
 static struct space_tails describe(const struct build *build)
 {
     const struct space *space = build->space;
@@ -409,7 +400,7 @@ static struct space_tails describe(const struct build *build)
         if (tail->zero < tails.zero_least) tails.zero_least = tail->zero;
         if (tail->zero > tails.zero_most) tails.zero_most = tail->zero;
         for (int m = 0; m < tail->move_count; m++) {
-            if (is_taken(tail, m)) tails.state_tiers |= 1u << tail->moves[m].offload.optimizer;
+            if (space_has_move(tail, m)) tails.state_tiers |= 1u << tail->moves[m].offload.optimizer;
             tails.moves_activations |= offload_moves_activations(&tail->moves[m].offload);
         }
         const struct schedule_row *row = schedule_row(tail->schedule);

@@ -91,13 +91,17 @@ static void bench_closed_form(const struct bench_case *bench, enum schedule_kind
     arena_free(&arena);
 }
 
-static void bench_search(const struct bench_case *bench, bool exhaustive)
+enum kind { PRUNED, EXHAUSTIVE, OFFLOADED };
+
+static void bench_search(const struct bench_case *bench, enum kind kind)
 {
+    static const char *const KINDS[] = {"pruned", "exhaustive", "pruned, offload searched"};
     struct arena arena = {0};
     struct err err = {0};
     struct search_request request = request_of(&arena, bench);
     struct search_result result = {0};
-    request.exhaustive = exhaustive;
+    request.exhaustive = kind == EXHAUSTIVE;
+    request.pins.search_offload = kind == OFFLOADED;
     double start_s = clock_s();
     bool ok = search_plans(&arena, &request, &result, &err);
     double wall_s = clock_s() - start_s;
@@ -109,7 +113,7 @@ static void bench_search(const struct bench_case *bench, bool exhaustive)
     printf("%s on %d %s, batch %lld, %s: %.3f s, %.0f plans, %.0f priced (%.3g %%), "
            "best %.4f s: tp %d cp %d ep %d pp %d dp %d vpp %d mb %d zero %d recompute %s %s\n",
            bench->model, request.cluster->rank_count, bench->cluster,
-           (long long)bench->global_batch, exhaustive ? "exhaustive" : "pruned", wall_s,
+           (long long)bench->global_batch, KINDS[kind], wall_s,
            result.considered_count, result.priced_count,
            100 * result.priced_count / result.considered_count, best->cost.step_s,
            best->parallel.degree[AXIS_TP], best->parallel.degree[AXIS_CP],
@@ -137,16 +141,24 @@ int main(void)
                                        4096,          15360,      PRECISION_FP8};
     const struct bench_case context = {"llama-3.1-405b", "dgx-h100", "meshwright",  2048,
                                        131072,           128,        PRECISION_BF16};
+    const struct bench_case moved = {"deepseek-v3", "dgx-h100", "megatron-core", 16,
+                                     4096,          1024,       PRECISION_BF16};
+    // Fits neither with all on the device nor with some of it moved.
+    const struct bench_case outgrown = {"grok-1", "dgx-b200", "megatron-core", 2,
+                                        4096,     1024,       PRECISION_FP4};
     bench_closed_form(&large, SCHEDULE_1F1B);
     bench_closed_form(&large, SCHEDULE_INTERLEAVED);
     bench_closed_form(&middle, SCHEDULE_1F1B);
     bench_closed_form(&middle, SCHEDULE_INTERLEAVED);
-    bench_search(&large, false);
-    bench_search(&middle, false);
-    bench_search(&mixture, false);
-    bench_search(&sharded, false);
-    bench_search(&context, false);
-    bench_search(&small, false);
-    bench_search(&small, true);
+    bench_search(&large, PRUNED);
+    bench_search(&middle, PRUNED);
+    bench_search(&mixture, PRUNED);
+    bench_search(&sharded, PRUNED);
+    bench_search(&context, PRUNED);
+    bench_search(&small, PRUNED);
+    bench_search(&small, EXHAUSTIVE);
+    bench_search(&moved, OFFLOADED);
+    bench_search(&outgrown, PRUNED);
+    bench_search(&outgrown, OFFLOADED);
     return 0;
 }

@@ -79,6 +79,82 @@ static int check_tail(const struct space *space, struct composer *composer,
     return fitting;
 }
 
+// Where states are in a plan that fits device and hosts, the bound says that they may be. Returns how
+// many places it leaves out.
+static int check_places(const struct space *space, struct composer *composer,
+                        const struct space_group *group, const struct space_tail *tail,
+                        unsigned tiers, int *fitting)
+{
+    int64_t limit_bytes = cluster_device_bytes(space->request->cluster);
+    int left_out = 0;
+    for (int m = 0; m < tail->move_count; m++) {
+        unsigned place = 1u << tail->moves[m].offload.optimizer;
+        if (!space_has_move(tail, m)) continue;
+        left_out += !(tiers & place);
+        for (int r = 0; r < tail->recompute_count; r++) {
+            const struct space_recompute *recompute = &tail->recomputes[r];
+            if (!(recompute->moves >> m & 1)) continue;
+            struct parallel parallel =
+                space_parallel(space, group, tail, recompute, recompute->layers_high);
+            parallel.offload = space_moved(&tail->moves[m], tail->moves[m].layers_low);
+            bool fits = composer_meets(composer, &parallel, limit_bytes) &&
+                        composer_host_shortfall(composer, &parallel) == 0;
+            assert_true(!fits || (tiers & place));
+            *fitting += fits && place != 1u << TIER_DEVICE;
+        }
+    }
+    return left_out;
+}
+
+// Hosts that have less and less.
+static void shrink_hosts(struct arena *arena, struct draw *draw, struct search_request *request)
+{
+    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
+    *cluster = *request->cluster;
+    cluster->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        struct host *host = &cluster->nodes[i].host;
+        cluster->nodes[i] = request->cluster->nodes[i];
+        host->memory_bytes /= 1 << draw_int(draw, 6, 16);
+        host->nvme_bytes /= 1 << draw_int(draw, 6, 18);
+    }
+    request->cluster = cluster;
+    request->pins.search_offload = true;
+}
+
+static void states_fit_nowhere_else(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("places", 29);
+    int left_out = 0, fitting = 0;
+    for (int i = 0; i < 30; i++) {
+        struct arena arena = {0}, scratch = {0};
+        struct search_request request = random_search(&arena, &draw);
+        shrink_hosts(&arena, &draw, &request);
+        struct memo *memo = memo_new(&arena, &scratch, &request);
+        struct space_graphs graphs = {memo_graph_of, memo};
+        struct space *space = space_make(&arena, &request, &graphs);
+        struct composer *composer = composer_new(&arena, &scratch, memo);
+        for (int g = 0; g < space->group_count; g += 17) {
+            const struct space_group *group = &space->groups[g];
+            const struct space_mesh *mesh = &space->meshes[group->mesh];
+            const struct space_tails *tails = space_tails(space, &graphs, group);
+            if (tails->count == 0) continue;
+            const struct graph *graph = memo_graph(memo, group->attention, mesh->degree[AXIS_TP]);
+            struct bound_facts facts = bound_facts(graph, request.workload.seq_len);
+            unsigned tiers = bound_state_tiers(&request, &facts, mesh, tails);
+            struct parallel parallel = space_first(space, group, &tails->tails[0]);
+            composer_group(composer, &parallel);
+            const struct space_tail *tail = &tails->tails[tails->count - 1];
+            left_out += check_places(space, composer, group, tail, tiers, &fitting);
+        }
+        arena_free(&scratch);
+        arena_free(&arena);
+    }
+    print_message("# %d plans fit, %d places left out\n", fitting, left_out);
+    assert_true(left_out > 50 && fitting > 50);
+}
+
 static int check_bounds(struct arena *arena, const struct search_request *request, int step)
 {
     struct arena scratch = {0};
@@ -153,6 +229,7 @@ static void a_larger_micro_batch_takes_hardly_more_time_a_sequence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_fit_nowhere_else),
         cmocka_unit_test(bounds_of_the_graph_are_below_every_plan),
         cmocka_unit_test(a_larger_micro_batch_takes_hardly_more_time_a_sequence),
     };

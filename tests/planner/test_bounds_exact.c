@@ -182,6 +182,56 @@ static void what_is_not_trained_is_held_in_its_width(void **state)
     is_near("moved", bound_frozen_bytes(request, &world->mesh, &world->tails, FROZEN), 0);
 }
 
+// 8000 elements on 2 stages of 4 ranks: at ZeRO 1 each has 1000, for which hosts take states of 12
+// bytes and gradients of 4: 128,000 of all ranks, on 2 hosts of 4. Drives take 96,000 of them. Less
+// than a byte a rank is cut off.
+static void states_go_where_hosts_have_room(void **state)
+{
+    struct world *world = world_of(*state);
+    const struct search_request *request = &world->request;
+    const unsigned host = 1u << TIER_HOST, nvme = 1u << TIER_NVME, here = 1u << TIER_DEVICE;
+    struct bound_facts facts = {.dense_elements = 8000, .layer_count = 1};
+    struct space_group group = {.micro_batch = 1};
+    world->request.pins = pins_none();
+    world->request.workload.optimizer = OPTIMIZER_ADAMW;
+    world->mesh.degree[AXIS_PP] = 2;
+    world->mesh.degree[AXIS_DP] = 4;
+    world->cluster.rank_count = world->node.gpus = 8;
+    world->node.gpus_per_host = 4;
+    world->tails.zero_most = 1;
+    world->tails.state_tiers = here | host | nvme;
+    static const struct {
+        int64_t memory_bytes, nvme_bytes;
+        unsigned tiers;
+    } CASES[] = {
+        {64000, 48000, 1u << TIER_DEVICE | 1u << TIER_HOST | 1u << TIER_NVME},
+        {63990, 48000, 1u << TIER_DEVICE | 1u << TIER_NVME},
+        {64000, 47990, 1u << TIER_DEVICE | 1u << TIER_HOST},
+        {16000, 48000, 1u << TIER_DEVICE | 1u << TIER_NVME},
+        {15990, 48000, 1u << TIER_DEVICE},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        world->node.host.memory_bytes = CASES[i].memory_bytes;
+        world->node.host.nvme_bytes = CASES[i].nvme_bytes;
+        assert_int_equal(bound_state_tiers(request, &facts, &world->mesh, &world->tails),
+                         CASES[i].tiers);
+    }
+    // Whole on every rank they are four times as much; 5 of the ranks are on both hosts still.
+    world->node.host.memory_bytes = world->node.host.nvme_bytes = 64000;
+    world->tails.zero_most = 0;
+    assert_int_equal(bound_state_tiers(request, &facts, &world->mesh, &world->tails), here);
+    world->tails.zero_most = 1;
+    world->node.host.memory_bytes = 40000;
+    world->cluster.rank_count = 5;
+    assert_true(bound_state_tiers(request, &facts, &world->mesh, &world->tails) & host);
+    world->cluster.rank_count = 4;
+    assert_false(bound_state_tiers(request, &facts, &world->mesh, &world->tails) & host);
+    // Nowhere is no room at all.
+    assert_true(bound_has_room(request, &facts, &world->mesh, &group, &world->tails, INT64_MAX));
+    world->tails.state_tiers = 0;
+    assert_false(bound_has_room(request, &facts, &world->mesh, &group, &world->tails, INT64_MAX));
+}
+
 static void a_stage_holds_what_is_in_flight(void **state)
 {
     struct space_tails tails = world_of(*state)->tails;
@@ -312,6 +362,7 @@ int main(void)
         cmocka_unit_test(nothing_runs_narrower_than_the_run),
         cmocka_unit_test(a_rank_keeps_its_shards),
         cmocka_unit_test(what_is_not_trained_is_held_in_its_width),
+        cmocka_unit_test(states_go_where_hosts_have_room),
         cmocka_unit_test(a_stage_holds_what_is_in_flight),
         cmocka_unit_test(layers_are_shared_out_by_room),
         cmocka_unit_test(inner_stages_hold_a_layer_at_least),
