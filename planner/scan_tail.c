@@ -317,8 +317,8 @@ static int fewest_moved(struct tail *tail, const struct parallel *like,
     return first;
 }
 
-// Whether the least that any number of moved and recomputed layers leaves on the device may be among
-// the smallest, where plans that have no room need not be counted.
+// Whether the least that any number of moved and recomputed layers leaves on the device may be
+// among the smallest, where plans that have no room need not be counted.
 static bool may_be_small(struct tail *tail, const struct parallel *parallel,
                          const struct space_move *move, const struct space_recompute *recompute)
 {

@@ -400,7 +400,8 @@ static struct space_tails describe(const struct build *build)
         if (tail->zero < tails.zero_least) tails.zero_least = tail->zero;
         if (tail->zero > tails.zero_most) tails.zero_most = tail->zero;
         for (int m = 0; m < tail->move_count; m++) {
-            if (space_has_move(tail, m)) tails.state_tiers |= 1u << tail->moves[m].offload.optimizer;
+            if (space_has_move(tail, m))
+                tails.state_tiers |= 1u << tail->moves[m].offload.optimizer;
             tails.moves_activations |= offload_moves_activations(&tail->moves[m].offload);
         }
         const struct schedule_row *row = schedule_row(tail->schedule);

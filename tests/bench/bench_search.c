@@ -113,10 +113,9 @@ static void bench_search(const struct bench_case *bench, enum kind kind)
     printf("%s on %d %s, batch %lld, %s: %.3f s, %.0f plans, %.0f priced (%.3g %%), "
            "best %.4f s: tp %d cp %d ep %d pp %d dp %d vpp %d mb %d zero %d recompute %s %s\n",
            bench->model, request.cluster->rank_count, bench->cluster,
-           (long long)bench->global_batch, KINDS[kind], wall_s,
-           result.considered_count, result.priced_count,
-           100 * result.priced_count / result.considered_count, best->cost.step_s,
-           best->parallel.degree[AXIS_TP], best->parallel.degree[AXIS_CP],
+           (long long)bench->global_batch, KINDS[kind], wall_s, result.considered_count,
+           result.priced_count, 100 * result.priced_count / result.considered_count,
+           best->cost.step_s, best->parallel.degree[AXIS_TP], best->parallel.degree[AXIS_CP],
            best->parallel.degree[AXIS_EP], best->parallel.degree[AXIS_PP],
            best->parallel.degree[AXIS_DP], best->parallel.vpp, best->parallel.micro_batch,
            best->parallel.zero, recompute_name(best->parallel.recompute),

@@ -79,8 +79,8 @@ static int check_tail(const struct space *space, struct composer *composer,
     return fitting;
 }
 
-// Where states are in a plan that fits device and hosts, the bound says that they may be. Returns how
-// many places it leaves out.
+// Where states are in a plan that fits device and hosts, the bound says that they may be. Returns
+// how many places it leaves out.
 static int check_places(const struct space *space, struct composer *composer,
                         const struct space_group *group, const struct space_tail *tail,
                         unsigned tiers, int *fitting)
