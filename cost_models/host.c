@@ -1,5 +1,6 @@
 #include "cost_models/host.h"
 #include "core/real.h"
+#include "cost_models/step.h"
 
 #include <math.h>
 
@@ -11,4 +12,12 @@ double host_wait_s(const struct stack *stack, double device_s, double host_s)
     double both = norm > 0 ? real_power(1 + real_power(ratio, norm), 1 / norm)
                            : real_cube_root(1 + ratio * ratio * ratio);
     return large * both - device_s;
+}
+
+// W sends and receives nothing.
+void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
+{
+    if (stage_count == 1) return;
+    chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
+    chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
 }

@@ -227,14 +227,6 @@ static void add_casts(const struct price_context *context, const struct program 
     price->small_reduce_s += messages_s(context, mesh, &maxima);
 }
 
-// W sends and receives nothing.
-void step_add_host(const struct stack *stack, int stage_count, struct chunk_price *chunk)
-{
-    if (stage_count == 1) return;
-    chunk->phase_s[PHASE_FORWARD][PART_COMPUTE] += stack->host_task_s;
-    chunk->phase_s[PHASE_BACKWARD][PART_COMPUTE] += stack->host_task_s;
-}
-
 static struct chunk_price price_chunk(const struct price_context *context, const struct program *of,
                                       const struct program_chunk *chunk,
                                       const struct block_price *blocks)
@@ -398,18 +390,13 @@ static double norm_s(const struct price_context *context, const struct program *
     return total_s + messages_s(context, mesh, &trust);
 }
 
-struct step_price *step_price(struct arena *arena, const struct price_context *context,
-                              const struct program *program)
+struct step_price *step_price_of_blocks(struct arena *arena, const struct price_context *context,
+                                        const struct program *program,
+                                        const struct block_price *blocks, double hop_s)
 {
     const struct stack *stack = context->compute.stack;
     const struct parallel *parallel = &program->parallel;
     unsigned overlap = step_overlap(stack, parallel);
-    const struct mesh *mesh = &program->mesh;
-    struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
-    for (int i = 0; i < program->block_count; i++) {
-        ledger_turn_to(context->ledger, i, -1);
-        blocks[i] = block_price(context, mesh, program->blocks[i], overlap);
-    }
     struct chunk_price *classes = ARENA_NEW(arena, struct chunk_price, program->chunk_class_count);
     for (int i = 0; i < program->chunk_class_count; i++) {
         ledger_turn_to(context->ledger, -1, i);
@@ -423,7 +410,7 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .classes = classes,
         .class_count = program->chunk_class_count,
         .class_of = program->class_of,
-        .hop_s = hop_s(context, program),
+        .hop_s = hop_s,
         .hop_overlapped = overlap & OVERLAP_PP,
         .reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE,
         .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
@@ -435,6 +422,18 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         .overhead_s = stack->step_overhead_s,
     };
     return price;
+}
+
+struct step_price *step_price(struct arena *arena, const struct price_context *context,
+                              const struct program *program)
+{
+    unsigned overlap = step_overlap(context->compute.stack, &program->parallel);
+    struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
+    for (int i = 0; i < program->block_count; i++) {
+        ledger_turn_to(context->ledger, i, -1);
+        blocks[i] = block_price(context, &program->mesh, program->blocks[i], overlap);
+    }
+    return step_price_of_blocks(arena, context, program, blocks, hop_s(context, program));
 }
 
 double cost_parts_sum(const struct cost *cost)

@@ -95,6 +95,11 @@ unsigned step_overlap(const struct stack *stack, const struct parallel *parallel
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,
                               const struct program *program);
+// The same for who knows the prices of all blocks and what passes between stages: of the blocks it
+// reads what memory does.
+struct step_price *step_price_of_blocks(struct arena *arena, const struct price_context *context,
+                                        const struct program *program,
+                                        const struct block_price *blocks, double hop_s);
 
 // What a step costs; the parts sum to step_s (asserted).
 struct cost {

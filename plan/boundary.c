@@ -103,7 +103,7 @@ bool boundary_is_plain(const struct boundary *boundary)
 {
     const struct program *program = boundary->program;
     if (program->parallel.stage_tp_count == 0) return true;
-    return program->block_tp[boundary->from.block] == program->block_tp[boundary->to.block];
+    return program->origins[boundary->from.block].tp == program->origins[boundary->to.block].tp;
 }
 
 struct held boundary_held(const struct boundary *boundary, bool sends, int rank)

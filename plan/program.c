@@ -56,7 +56,8 @@ static int variant_of(struct building *building, int kind, bool recomputed, int 
         .differentiated = &program->gradients->blocks[kind],
     };
     *variant = program->block_count++;
-    program->block_tp[*variant] = seen->parallel.degree[AXIS_TP];
+    program->origins[*variant] =
+        (struct block_origin){kind, seen->parallel.degree[AXIS_TP], request.recompute};
     program->blocks[*variant] = lower_block(building->arena, &request);
     return *variant;
 }
@@ -256,7 +257,7 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     };
     int variant_count = graph->block_count * VARIANT_COUNT * mesh_count(parallel);
     program->blocks = ARENA_NEW(arena, struct block_program *, variant_count);
-    program->block_tp = ARENA_NEW(arena, int, variant_count);
+    program->origins = ARENA_NEW(arena, struct block_origin, variant_count);
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         program->storage[kind] =
             program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
@@ -312,7 +313,7 @@ const struct program *program_of_block(const struct program *program, int block,
                                        struct program *room)
 {
     if (program->parallel.stage_tp_count == 0) return program;
-    return program_at_tp(program, program->block_tp[block], room);
+    return program_at_tp(program, program->origins[block].tp, room);
 }
 
 bool program_is_same(const struct program *a, const struct program *b)

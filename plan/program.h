@@ -16,6 +16,12 @@ struct block_use {
                         // not (step_is_away)
 };
 
+struct block_origin {  // what a block program is lowered from
+    int kind;          // of the graph's blocks
+    int tp;            // ranks of it
+    enum recompute recompute;
+};
+
 struct program_chunk {       // one class
     struct block_use *uses;  // in order
     int use_count;
@@ -79,7 +85,7 @@ struct program {
     struct storage storage[PARAMETER_KIND_COUNT];
     struct block_program **blocks;
     int block_count;
-    int *block_tp;                 // [block]: ranks of tp that it is lowered for
+    struct block_origin *origins;  // [block]
     struct program_chunk *chunks;  // classes
     int chunk_class_count;
     int *class_of;  // [stage * vpp + chunk]

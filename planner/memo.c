@@ -25,6 +25,7 @@ static struct axis_key axis_key(const struct mesh_axis *axis)
 // imbalance and capacity, passes. Sharding only where lower_sharding does not add it.
 struct lower_key {
     const struct graph *graph;
+    const struct layout_rule *layouts;  // of the plan, by address
     int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, reserved;
     struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of pure data parallelism only whether it is
                                           // there
@@ -226,6 +227,8 @@ static struct op_layouts *layouts_of(struct memo *memo, const struct differentia
                                      const struct lower_key *key)
 {
     struct lower_key wanted;
+    // Those of one plan are seldom asked for twice.
+    if (key->layouts != memo->request->pins.layouts) return NULL;
     memcpy(&wanted, key, sizeof wanted);
     wanted.recompute = wanted.micro_batch = wanted.sharding = 0;
     const struct layouts_entry *found = index_find(&memo->layouts, &wanted);
@@ -402,6 +405,7 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     struct lower_key key;
     memset(&key, 0, sizeof key);
     key.graph = graph;
+    key.layouts = parallel->layouts;
     key.kind = kind;
     key.recompute = recompute_value(
         recompute, recompute == parallel->recompute ? parallel->recompute_classes : 0);

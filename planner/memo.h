@@ -41,6 +41,8 @@ const struct graph *memo_graph_of(void *memo, enum attention attention, int tp);
 struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel);
 
 // A block kind under these choices; `recompute` is the block's own. Lives as long as the memo.
+// Layouts of single operators are told apart by the address of the plan's rules, which live as long
+// (NULL: none).
 const struct memo_block *memo_block(struct memo *memo, const struct graph *graph, int kind,
                                     const struct mesh *mesh, const struct parallel *parallel,
                                     enum recompute recompute);

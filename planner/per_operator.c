@@ -5,35 +5,27 @@
 #include "plan/layout/strategy.h"
 #include "planner/ranking.h"
 #include "planner/strategy/solve.h"
-#include "simulator/closed_form.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { CHOICE_MAX = 10, NODE_MAX = 96, ROUND_MAX = 4 };
+enum { CHOICE_MAX = 10, ROUND_MAX = 4 };
 
 // An operator that may be laid out by itself, and its rules; the first is none: the table's.
 struct node {
-    const struct block *block;
-    const struct op *op;
+    int block, op;  // of the graph
     struct layout_rule rules[CHOICE_MAX];
     int count;
     bool has_matrix;
 };
 
-struct value {
-    bool is_legal;
-    double step_s;
-    int64_t reserved_bytes;
-};
-
 struct finding {
     struct arena *arena, *scratch;
     const struct evaluation_request *request;
-    struct graph *graph;
-    struct price_context context;
-    struct node nodes[NODE_MAX];
+    struct layout_prices *prices;
+    const struct graph *graph;
+    struct node nodes[LAYOUT_SITES_MAX];
     int node_count;
     int64_t limit_bytes;
     int priced_count;
@@ -55,9 +47,11 @@ static enum dim table_dim(const struct finding *finding, const struct block *blo
     return DIM_NONE;
 }
 
-static void add_node(struct finding *finding, const struct block *block, const struct op *op)
+static void add_node(struct finding *finding, int b, int o)
 {
-    struct node node = {.block = block, .op = op, .count = 1, .has_matrix = has_matrix(op)};
+    const struct block *block = &finding->graph->blocks[b];
+    const struct op *op = &block->ops[o];
+    struct node node = {.block = b, .op = o, .count = 1, .has_matrix = has_matrix(op)};
     const char *name = layout_rule_name(finding->arena, block, op);
     enum dim own = table_dim(finding, block, op);
     for (int d = DIM_NONE; d < DIM_COUNT && node.count < CHOICE_MAX; d++) {
@@ -66,16 +60,15 @@ static void add_node(struct finding *finding, const struct block *block, const s
         if (is_other && !layout_rule_fault(finding->scratch, block, op, &rule))
             node.rules[node.count++] = rule;
     }
-    if (node.count > 1 && finding->node_count < NODE_MAX)
+    if (node.count > 1 && finding->node_count < LAYOUT_SITES_MAX)
         finding->nodes[finding->node_count++] = node;
 }
 
 static void add_nodes(struct finding *finding)
 {
     for (int b = 0; b < finding->graph->block_count; b++) {
-        const struct block *block = &finding->graph->blocks[b];
-        for (int o = 0; o < block->op_count; o++)
-            add_node(finding, block, &block->ops[o]);
+        for (int o = 0; o < finding->graph->blocks[b].op_count; o++)
+            add_node(finding, b, o);
     }
 }
 
@@ -95,26 +88,17 @@ static struct parallel chosen_plan(const struct finding *finding, struct arena *
     return parallel;
 }
 
-static struct value value_of(struct finding *finding, const int *choice)
+static struct layout_value value_of(struct finding *finding, const int *choice, double below_s)
 {
-    const struct evaluation_request *request = finding->request;
-    struct arena_mark mark = arena_mark(finding->scratch);
-    struct parallel parallel = chosen_plan(finding, finding->scratch, choice);
-    struct err err = {.kind = ERR_USAGE};  // nobody reads why
-    struct value value = {
-        .is_legal = layout_rules_check(finding->graph, &request->workload, &parallel, &err)};
-    if (value.is_legal) {
-        parallel.accumulates =
-            stack_accumulates(request->stack, &parallel, request->workload.global_batch);
-        struct program *program =
-            program_lower(finding->scratch, finding->graph, request->cluster, &request->workload,
-                          &parallel, stack_joins(request->stack));
-        int stage = 0;
-        value.step_s = closed_form(step_price(finding->scratch, &finding->context, program)).step_s;
-        value.reserved_bytes = memory_worst(program, request->stack, &stage).reserved_bytes;
-        finding->priced_count++;
+    struct layout_said said[LAYOUT_SITES_MAX];
+    int count = 0;
+    for (int n = 0; n < finding->node_count; n++) {
+        const struct node *node = &finding->nodes[n];
+        if (choice[n] > 0)
+            said[count++] = (struct layout_said){node->block, node->op, node->rules[choice[n]]};
     }
-    arena_reset(finding->scratch, mark);
+    struct layout_value value = layout_prices_value(finding->prices, said, count, below_s);
+    finding->priced_count += value.is_legal;
     return value;
 }
 
@@ -122,18 +106,18 @@ static struct value value_of(struct finding *finding, const int *choice)
 // second 1e-10 of the table's) and bytes above the least of their node or edge.
 struct problem {
     struct finding *finding;
-    struct value table;
-    struct value *singles;  // [node * CHOICE_MAX + choice]
-    int *nodes;             // of the finding, those with a matrix
+    struct layout_value table;
+    struct layout_value *singles;  // [node * CHOICE_MAX + choice]
+    int *nodes;                    // of the finding, those with a matrix
     int count;
 };
 
-static struct value *single_of(struct problem *problem, int node, int choice)
+static struct layout_value *single_of(struct problem *problem, int node, int choice)
 {
     return &problem->singles[problem->nodes[node] * CHOICE_MAX + choice];
 }
 
-static double more_s(const struct problem *problem, const struct value *value)
+static double more_s(const struct problem *problem, const struct layout_value *value)
 {
     return value->is_legal ? value->step_s - problem->table.step_s : INFINITY;
 }
@@ -171,12 +155,12 @@ static const char *node_usages(struct problem *problem, int n, int64_t *left_byt
     int64_t least = 0;
     const char *text = "";
     for (int c = 0; c < count; c++) {
-        const struct value *value = single_of(problem, n, c);
+        const struct layout_value *value = single_of(problem, n, c);
         int64_t more = value->reserved_bytes - problem->table.reserved_bytes;
         if (value->is_legal && more < least) least = more;
     }
     for (int c = 0; c < count; c++) {
-        const struct value *value = single_of(problem, n, c);
+        const struct layout_value *value = single_of(problem, n, c);
         int64_t more = value->is_legal ? value->reserved_bytes - problem->table.reserved_bytes : 0;
         text = arena_print(arena, "%s%s%lld", text, c ? "," : "", (long long)(more - least));
     }
@@ -200,7 +184,7 @@ static const char *edge_costs(struct problem *problem, int a, int b)
             if (i == 0 || k == 0 || isinf(apart)) continue;
             choice[problem->nodes[a]] = i;
             choice[problem->nodes[b]] = k;
-            struct value both = value_of(finding, choice);
+            struct layout_value both = value_of(finding, choice, 0);
             *cost = both.is_legal ? more_s(problem, &both) - apart : INFINITY;
         }
     }
@@ -211,11 +195,13 @@ static void ask_singles(struct problem *problem)
 {
     struct finding *finding = problem->finding;
     int *choice = ARENA_NEW(finding->scratch, int, finding->node_count);
-    problem->singles = ARENA_NEW(finding->scratch, struct value, finding->node_count * CHOICE_MAX);
+    problem->singles =
+        ARENA_NEW(finding->scratch, struct layout_value, finding->node_count * CHOICE_MAX);
     for (int n = 0; n < problem->count; n++) {
         for (int c = 0; c < finding->nodes[problem->nodes[n]].count; c++) {
             choice[problem->nodes[n]] = c;
-            *single_of(problem, n, c) = c == 0 ? problem->table : value_of(finding, choice);
+            *single_of(problem, n, c) =
+                c == 0 ? problem->table : value_of(finding, choice, INFINITY);
         }
         choice[problem->nodes[n]] = 0;
     }
@@ -251,7 +237,7 @@ static const char *problem_text(struct problem *problem)
 }
 
 // Where to start from: the answer of the problem; all zeros where it has none.
-static void solve(struct finding *finding, const struct value *table, int *choice,
+static void solve(struct finding *finding, const struct layout_value *table, int *choice,
                   struct per_operator *found)
 {
     struct arena *arena = finding->scratch;
@@ -277,8 +263,8 @@ static void solve(struct finding *finding, const struct value *table, int *choic
         choice[problem.nodes[n]] = answer.choice[n];
 }
 
-static bool is_better(const struct finding *finding, const struct value *value,
-                      const struct value *than)
+static bool is_better(const struct finding *finding, const struct layout_value *value,
+                      const struct layout_value *than)
 {
     int64_t limit = finding->limit_bytes;
     bool fits = value->is_legal &&
@@ -287,7 +273,7 @@ static bool is_better(const struct finding *finding, const struct value *value,
 }
 
 // Every choice of every operator by itself, followers among them, until none is better.
-static struct value descend(struct finding *finding, int *choice, struct value best)
+static struct layout_value descend(struct finding *finding, int *choice, struct layout_value best)
 {
     bool is_moved = true;
     for (int round = 0; round < ROUND_MAX && is_moved; round++) {
@@ -297,7 +283,7 @@ static struct value descend(struct finding *finding, int *choice, struct value b
             for (int c = 0; c < finding->nodes[n].count; c++) {
                 if (c == kept) continue;
                 choice[n] = c;
-                struct value value = value_of(finding, choice);
+                struct layout_value value = value_of(finding, choice, best.step_s);
                 if (!is_better(finding, &value, &best)) continue;
                 best = value;
                 kept = c;
@@ -310,13 +296,13 @@ static struct value descend(struct finding *finding, int *choice, struct value b
 }
 
 // What gains nothing goes back to the table.
-static void simplify(struct finding *finding, int *choice, struct value *best)
+static void simplify(struct finding *finding, int *choice, struct layout_value *best)
 {
     for (int n = 0; n < finding->node_count; n++) {
         int kept = choice[n];
         if (kept == 0) continue;
         choice[n] = 0;
-        struct value without = value_of(finding, choice);
+        struct layout_value without = value_of(finding, choice, INFINITY);
         bool is_as_good = without.is_legal && step_ns(without.step_s) <= step_ns(best->step_s) &&
                           without.reserved_bytes <= best->reserved_bytes;
         if (is_as_good) *best = without;
@@ -324,18 +310,19 @@ static void simplify(struct finding *finding, int *choice, struct value *best)
     }
 }
 
-static void list_changes(struct finding *finding, int *choice, const struct value *best,
+static void list_changes(struct finding *finding, int *choice, const struct layout_value *best,
                          struct per_operator *found)
 {
     found->changes = ARENA_NEW(finding->arena, struct operator_change, finding->node_count);
     for (int n = 0; n < finding->node_count; n++) {
         const struct node *node = &finding->nodes[n];
         if (choice[n] == 0) continue;
-        struct layout_rule was = {.dim = table_dim(finding, node->block, node->op)};
+        const struct block *block = &finding->graph->blocks[node->block];
+        struct layout_rule was = {.dim = table_dim(finding, block, &block->ops[node->op])};
         const struct layout_rule *now = &node->rules[choice[n]];
         int kept = choice[n];
         choice[n] = 0;
-        struct value without = value_of(finding, choice);
+        struct layout_value without = value_of(finding, choice, 0);
         choice[n] = kept;
         found->changes[found->change_count++] = (struct operator_change){
             .operator= now->operator,
@@ -378,6 +365,7 @@ static const char *collectives_text(const struct finding *finding, const struct 
 }
 
 struct per_operator per_operator_find(struct arena *arena, struct arena *scratch,
+                                      struct layout_memo *memo,
                                       const struct evaluation_request *request)
 {
     struct per_operator found = {.parallel = request->parallel};
@@ -387,20 +375,19 @@ struct per_operator per_operator_find(struct arena *arena, struct arena *scratch
         .arena = arena,
         .scratch = scratch,
         .request = request,
-        .graph = evaluation_graph(arena, request->model, request->stack, &request->parallel),
-        .context = evaluation_context(request),
+        .prices = layout_prices_new(memo, request),
         .limit_bytes = cluster_device_bytes(request->cluster),
     };
-    finding->context.compute.gemms = gemm_memo_new(arena);
+    finding->graph = layout_prices_graph(finding->prices);
     assert(request->parallel.layout_count == 0);
     if (request->parallel.degree[AXIS_TP] > 1) add_nodes(finding);
     int *choice = ARENA_NEW(arena, int, finding->node_count + 1);
-    struct value table = value_of(finding, choice), best = table;
+    struct layout_value table = value_of(finding, choice, INFINITY), best = table;
     assert(table.is_legal);
     found.table_s = found.found_s = table.step_s;
     if (finding->node_count > 0) {
         solve(finding, &table, choice, &found);
-        struct value solved = value_of(finding, choice);
+        struct layout_value solved = value_of(finding, choice, table.step_s);
         if (is_better(finding, &solved, &table))
             best = solved;
         else

@@ -1,6 +1,6 @@
 #pragma once
+#include "planner/layout_prices.h"
 #include "planner/search.h"
-#include "simulator/evaluate.h"
 
 // Layouts of single operators that are better than the table of techniques, for one plan: which dim
 // tp splits in each operator with a matrix, and in those that do not follow (plan/layout/
@@ -9,8 +9,8 @@
 // whole plan, lowered and priced with those layouts and with the table's elsewhere, so that
 // resharding that neighbours share is counted once; what a layout adds to the fullest stage's
 // memory is its usage, what the device has left the limit. The answer, and then every single change
-// of it, is priced as a whole plan: only what is faster and fits is kept. Layers of a kind share
-// one answer.
+// of it, is priced as a whole plan (planner/layout_prices.h): only what is faster and fits is kept.
+// Layers of a kind share one answer.
 
 struct operator_change {
     const char *operator, * was, *now;  // dims, or "whole"
@@ -28,8 +28,9 @@ struct per_operator {
     const char *before, *after;        // collectives of tp in a micro-batch of the layers
 };
 
-// The request's plan must be legal. Lives in `arena`; `scratch` is reset.
+// The request's plan must be legal. Lives in `arena`; `scratch`, which is the memo's, is reset.
 struct per_operator per_operator_find(struct arena *arena, struct arena *scratch,
+                                      struct layout_memo *memo,
                                       const struct evaluation_request *request);
 
 // Asks of the best PER_OPERATOR_PLANS plans of a search, and puts the fastest of what is found in

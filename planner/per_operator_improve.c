@@ -55,16 +55,17 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
                           struct search_result *result, int wanted,
                           struct per_operator_found *found, struct err *err)
 {
-    struct arena scratch = {0};
+    struct arena known = {0}, scratch = {0};
     struct candidate best = result->best[0];
     bool ok = true;
     *found = (struct per_operator_found){.was = result->best[0]};
     if (!stack_lays_out(request->stack))
         return err_set(err, ERR_USAGE, "--per-operator: stack %s lays no operator out by itself",
                        request->stack->name);
+    struct layout_memo *memo = layout_memo_new(&known, &scratch, request);
     for (int i = 0; i < result->best_count && i < PER_OPERATOR_PLANS && ok; i++) {
         struct evaluation_request asked = request_of(request, &result->best[i].parallel);
-        struct per_operator layouts = per_operator_find(arena, &scratch, &asked);
+        struct per_operator layouts = per_operator_find(arena, &scratch, memo, &asked);
         struct candidate plan = result->best[i];
         found->plan_count++;
         found->priced_count += layouts.priced_count;
@@ -77,6 +78,7 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
         found->is_better = true;
     }
     arena_free(&scratch);
+    arena_free(&known);
     if (ok && found->is_better) put_first(arena, result, &best);
     if (result->best_count > wanted) result->best_count = wanted;
     return ok;

@@ -326,11 +326,12 @@ struct layout layout_after(const struct mesh *mesh, const struct layout *from,
     return layout;
 }
 
-// Whether the axes that move are inside of those that stay on the dim.
+// Whether the axes that move are inside of those that stay on the dim, if it is one.
 static bool is_innermost(const struct mesh *mesh, const struct layout *layout, unsigned moving,
-                         enum dim dim)
+                         int8_t part)
 {
-    unsigned on = dim > DIM_NONE ? layout_axes_on(layout, dim) : 0;
+    enum dim dim = part > 0 ? (enum dim)part : DIM_NONE;
+    unsigned on = part > 0 ? layout_axes_on(layout, dim) : 0;
     for (int a = 0; on >> a; a++) {
         for (int b = 0; (on & moving) >> b; b++) {
             bool is_pair = on >> a & 1 && !(moving >> a & 1) && (on & moving) >> b & 1;
@@ -346,10 +347,11 @@ static bool keeps_order(const struct mesh *mesh, const struct layout *from, cons
     struct layout before = *from;
     for (int i = 0; i < count; i++) {
         struct layout after = layout_after(mesh, &before, to, &changes[i]);
-        for (int dim = DIM_NONE + 1; dim < DIM_COUNT; dim++) {
-            if (!is_innermost(mesh, &before, changes[i].axes, (enum dim)dim) ||
-                !is_innermost(mesh, &after, changes[i].axes, (enum dim)dim))
-                return false;
+        for (int a = 0; a < mesh->axis_count; a++) {
+            bool is_kept = !(changes[i].axes >> a & 1) ||
+                           (is_innermost(mesh, &before, changes[i].axes, before.of[a]) &&
+                            is_innermost(mesh, &after, changes[i].axes, after.of[a]));
+            if (!is_kept) return false;
         }
         before = after;
     }

@@ -43,6 +43,11 @@ const char *layout_rule_fault(struct arena *arena, const struct block *block, co
 // change of layout takes an outer digit of a dim away from an inner one. ERR_USAGE where not.
 MUST_CHECK bool layout_rules_check(const struct graph *graph, const struct workload *workload,
                                    const struct parallel *parallel, struct err *err);
+// The same of a graph of some of the blocks, whether or not the plan has rules for them; or alone
+// whether parameters that they tie together can lie so.
+MUST_CHECK bool layout_rules_hold(const struct graph *graph, const struct workload *workload,
+                                  const struct parallel *parallel, bool ties_alone,
+                                  struct err *err);
 
 void layout_rules_write(struct json_writer *writer, const char *key,
                         const struct parallel *parallel);

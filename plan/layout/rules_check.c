@@ -12,6 +12,7 @@ struct question {
     struct mesh mesh;
     const struct block *block;
     struct strategy *strategies;  // by forward operator
+    bool ties_alone;
     struct err *err;
 };
 
@@ -167,6 +168,15 @@ static bool hold(struct question *question, const struct op *op, const struct ly
 
 enum { TIE_MAX = 16 };
 
+// Whether the question is about what this operator reads.
+static bool is_asked(const struct question *question, const struct op *op)
+{
+    bool is_tied = false;
+    for (int i = 0; i < op->input_count; i++)
+        is_tied |= question->block->tensors[op->inputs[i]].tie != NULL;
+    return is_tied || !question->ties_alone;
+}
+
 static bool check_parameters(struct question *question, struct lying ties[TIE_MAX], int *tie_count)
 {
     const struct block *block = question->block;
@@ -178,7 +188,7 @@ static bool check_parameters(struct question *question, struct lying ties[TIE_MA
         for (int i = 0; i < op->input_count && ok; i++) {
             int t = op->inputs[i];
             const char *tie = block->tensors[t].tie;
-            if (block->tensors[t].role != TENSOR_PARAMETER) continue;
+            if (block->tensors[t].role != TENSOR_PARAMETER || !is_asked(question, op)) continue;
             struct layout layout = gradient_of(
                 question, op,
                 strategy_input(&question->mesh, &question->strategies[o], block, op, i));
@@ -208,9 +218,10 @@ static bool check_block(struct question *question, struct lying ties[TIE_MAX], i
 {
     const struct block *block = question->block;
     for (int o = 0; o < block->op_count; o++)
-        question->strategies[o] =
-            strategy_of(&question->mesh, question->parallel, block, &block->ops[o]);
-    for (int o = 0; o < block->op_count; o++) {
+        if (is_asked(question, &block->ops[o]))
+            question->strategies[o] =
+                strategy_of(&question->mesh, question->parallel, block, &block->ops[o]);
+    for (int o = 0; o < block->op_count && !question->ties_alone; o++) {
         const struct op *op = &block->ops[o];
         const struct layout_rule *rule = layout_rule_of(question->parallel, AXIS_TP, block, op);
         if (rule && !check_even(question, op, rule)) return false;
@@ -220,12 +231,14 @@ static bool check_block(struct question *question, struct lying ties[TIE_MAX], i
                           "table of techniques has it: only --cp 1 works");
         if (!check_reads(question, op)) return false;
     }
-    return check_outputs(question) && check_parameters(question, ties, tie_count);
+    return (question->ties_alone || check_outputs(question)) &&
+           check_parameters(question, ties, tie_count);
 }
 
 // As the ranks of stages with so much of tp see them.
 static bool check_at(const struct graph *graph, const struct workload *workload,
-                     const struct parallel *parallel, const struct mesh *mesh, struct err *err)
+                     const struct parallel *parallel, const struct mesh *mesh, bool ties_alone,
+                     struct err *err)
 {
     struct arena spare = {0};
     struct lying ties[TIE_MAX];
@@ -239,6 +252,7 @@ static bool check_at(const struct graph *graph, const struct workload *workload,
             .mesh = *mesh,
             .block = block,
             .strategies = ARENA_NEW(&spare, struct strategy, block->op_count),
+            .ties_alone = ties_alone,
             .err = err,
         };
         ok = check_block(&question, ties, &tie_count);
@@ -250,14 +264,21 @@ static bool check_at(const struct graph *graph, const struct workload *workload,
 bool layout_rules_check(const struct graph *graph, const struct workload *workload,
                         const struct parallel *parallel, struct err *err)
 {
-    if (parallel->layout_count == 0 || parallel->degree[AXIS_TP] == 1) return true;
+    return parallel->layout_count == 0 || layout_rules_hold(graph, workload, parallel, false, err);
+}
+
+bool layout_rules_hold(const struct graph *graph, const struct workload *workload,
+                       const struct parallel *parallel, bool ties_alone, struct err *err)
+{
+    if (parallel->degree[AXIS_TP] == 1) return true;
     struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
-    bool ok = check_at(graph, workload, parallel, &mesh, err);
+    bool ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
     for (int s = 0; s < parallel->stage_tp_count && ok; s++) {
         int tp = parallel->stage_tp[s];
         struct parallel own = parallel_at_tp(parallel, tp);
         struct mesh seen = mesh_at_tp(&mesh, tp);
-        ok = tp == parallel->degree[AXIS_TP] || check_at(graph, workload, &own, &seen, err);
+        ok = tp == parallel->degree[AXIS_TP] ||
+             check_at(graph, workload, &own, &seen, ties_alone, err);
     }
     return ok;
 }

@@ -182,8 +182,8 @@ bool check_is_resharded(const struct checking *checking, int block_a, const stru
     const struct program *program = checking->program;
     int64_t parts_a = parts_of(program, a), parts_b = parts_of(program, b);
     if (program->parallel.stage_tp_count == 0) return false;
-    return program->block_tp[block_a] != program->block_tp[block_b] && parts_a > 0 && parts_b > 0 &&
-           a->bytes * parts_a == b->bytes * parts_b;
+    return program->origins[block_a].tp != program->origins[block_b].tp && parts_a > 0 &&
+           parts_b > 0 && a->bytes * parts_a == b->bytes * parts_b;
 }
 
 // What one block hands to the next is one tensor in one layout, both ways; where the meshes of two

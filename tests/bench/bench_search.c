@@ -1,11 +1,15 @@
 #include "core/progress.h"
+#include "plan/layout/annotations.h"
 #include "planner/choice.h"
 #include "planner/compose.h"
+#include "planner/layout_prices.h"
 #include "planner/scan.h"
+#include "simulator/closed_form.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 // Speed of the search. Prints one line a fact; nothing here is a test.
 
@@ -126,6 +130,97 @@ static void bench_search(const struct bench_case *bench, enum kind kind)
     arena_free(&arena);
 }
 
+static double processor_s(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+// The last rule that an operator can have, or false.
+static bool last_rule(struct arena *arena, const struct graph *graph, struct layout_said *said)
+{
+    const struct block *block = &graph->blocks[said->block];
+    const struct op *op = &block->ops[said->op];
+    said->rule = (struct layout_rule){.operator= layout_rule_name(arena, block, op)};
+    said->rule.axis = AXIS_TP;
+    for (int d = DIM_COUNT - 1; d > DIM_NONE; d--) {
+        said->rule.dim = (enum dim)d;
+        if (!layout_rule_fault(arena, block, op, &said->rule)) return true;
+    }
+    return false;
+}
+
+// The plan with these rules lowered and priced as a whole, as each was before blocks were kept.
+static double whole_step_s(const struct evaluation_request *asked,
+                           const struct price_context *context, const struct graph *graph,
+                           const struct layout_said said[2])
+{
+    struct arena work = {0};
+    struct err err = {.kind = ERR_USAGE};
+    struct parallel parallel = asked->parallel;
+    const struct layout_rule rules[] = {said[0].rule, said[1].rule};
+    const struct annotations given = {rules, 2};
+    struct annotations filled = annotations_fill(&work, graph, &given);
+    parallel.layouts = filled.rules;
+    parallel.layout_count = filled.count;
+    double step_s = 0;
+    if (layout_rules_check(graph, &asked->workload, &parallel, &err)) {
+        const struct program *program = program_lower(
+            &work, graph, asked->cluster, &asked->workload, &parallel, stack_joins(asked->stack));
+        step_s = closed_form(step_price(&work, context, program)).step_s;
+    }
+    arena_free(&work);
+    return step_s;
+}
+
+// Pairs of operators of a block, each with a layout of its own, by the blocks that are kept and as
+// whole plans: processor time.
+static void bench_layouts(const struct bench_case *bench, int tp)
+{
+    struct arena arena = {0}, scratch = {0};
+    struct search_request request = request_of(&arena, bench);
+    struct search_result result = {0};
+    struct err err = {0};
+    request.pins.degree[AXIS_TP] = (struct int_range){tp, tp, true};
+    if (!search_plans(&arena, &request, &result, &err)) exit(1);
+    struct evaluation_request asked = {.model = request.model,
+                                       .cluster = request.cluster,
+                                       .stack = request.stack,
+                                       .fabrics = request.fabrics,
+                                       .workload = request.workload,
+                                       .parallel = result.best[0].parallel};
+    struct layout_memo *memo = layout_memo_new(&arena, &scratch, &request);
+    struct layout_prices *prices = layout_prices_new(memo, &asked);
+    const struct graph *graph = layout_prices_graph(prices);
+    struct price_context context = evaluation_context(&asked);
+    context.compute.gemms = gemm_memo_new(&arena);
+    double kept_s = 0, whole_s = 0, apart_s = 0;
+    int count = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int i = 0; i < graph->blocks[b].op_count; i++) {
+            for (int k = i + 1; k < graph->blocks[b].op_count; k++) {
+                struct layout_said said[2] = {{.block = b, .op = i}, {.block = b, .op = k}};
+                if (!last_rule(&arena, graph, &said[0]) || !last_rule(&arena, graph, &said[1]))
+                    continue;
+                double start_s = processor_s();
+                struct layout_value value = layout_prices_value(prices, said, 2, 0);
+                double middle_s = processor_s();
+                if (!value.is_legal) continue;
+                apart_s =
+                    fmax(apart_s, fabs(value.step_s - whole_step_s(&asked, &context, graph, said)));
+                kept_s += middle_s - start_s;
+                whole_s += processor_s() - middle_s;
+                count++;
+            }
+        }
+    }
+    printf("layouts of pairs of operators of %s on %d %s, tp %d: %.3g ms each, %.3g x as fast as "
+           "whole plans (%d pairs, steps at most %.1g s apart)\n",
+           bench->model, request.cluster->rank_count, bench->cluster, tp, 1e3 * kept_s / count,
+           whole_s / kept_s, count, apart_s);
+    arena_free(&scratch);
+    arena_free(&arena);
+}
+
 int main(void)
 {
     const struct bench_case large = {"megatron-1t", "dgx-a100-80g", "megatron-core", 2048,
@@ -159,5 +254,11 @@ int main(void)
     bench_search(&moved, OFFLOADED);
     bench_search(&outgrown, PRUNED);
     bench_search(&outgrown, OFFLOADED);
+    const struct bench_case dense = {"llama-3-70b", "dgx-h100", "meshwright",  8,
+                                     4096,          256,        PRECISION_BF16};
+    const struct bench_case pair = {"t5-v1_1-xxl", "dgx-a100-80g", "meshwright", 4, 512,
+                                    128,           PRECISION_BF16};
+    bench_layouts(&dense, 8);
+    bench_layouts(&pair, 4);
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "tests/support/test.h"
 
+#include "plan/layout/annotations.h"
+#include "planner/choice.h"
 #include "planner/per_operator.h"
 #include "planner/ranking.h"
 #include "simulator/closed_form.h"
@@ -8,8 +10,8 @@
 
 #include <math.h>
 
-// Layouts that a search finds for single operators, against whole plans with drawn ones, which the
-// evaluator of every command prices.
+// Layouts that a search finds for single operators, and what each costs there, against whole plans
+// with drawn ones, which the evaluator of every command prices.
 
 enum { DRAWS = 120 };
 
@@ -60,11 +62,34 @@ static bool price(const struct evaluation_request *request, const struct paralle
     return done;
 }
 
+static struct search_request search_of(const struct evaluation_request *request)
+{
+    return (struct search_request){
+        .model = request->model,
+        .cluster = request->cluster,
+        .stack = request->stack,
+        .fabrics = request->fabrics,
+        .workload = request->workload,
+        .pins = pins_none(),
+    };
+}
+
+static struct per_operator find(struct arena *arena, const struct evaluation_request *request)
+{
+    struct arena known = {0}, scratch = {0};
+    struct search_request search = search_of(request);
+    struct layout_memo *memo = layout_memo_new(&known, &scratch, &search);
+    struct per_operator found = per_operator_find(arena, &scratch, memo, request);
+    arena_free(&scratch);
+    arena_free(&known);
+    return found;
+}
+
 static void check_found(struct arena *arena, struct draw *draw,
                         const struct evaluation_request *request, bool is_gain)
 {
     struct arena scratch = {0};
-    struct per_operator found = per_operator_find(arena, &scratch, request);
+    struct per_operator found = find(arena, request);
     double table_s = 0, found_s = 0, drawn_s = 0;
     int64_t table_bytes = 0, found_bytes = 0, drawn_bytes = 0;
     assert_true(price(request, &request->parallel, &table_s, &table_bytes));
@@ -109,25 +134,132 @@ static void one_rank_of_tp_has_one_layout(void **state)
 {
     struct draw draw = draw_start("layouts of one rank", 2026);
     struct evaluation_request request = request_of(*state, "gpt2", "dgx-a100-80g", 2, 1, false);
-    struct arena scratch = {0};
     check_found(*state, &draw, &request, false);
-    struct per_operator found = per_operator_find(*state, &scratch, &request);
+    struct per_operator found = find(*state, &request);
     assert_int_equal(found.operator_count, 0);
     assert_int_equal(found.parallel.layout_count, 0);
-    arena_free(&scratch);
 }
 
 // Costs of a step of weeks are within what problems may hold.
 static void a_step_may_take_weeks(void **state)
 {
     struct evaluation_request request = request_of(*state, "gpt2", "dgx-a100-80g", 4, 4, true);
-    struct arena scratch = {0};
-    struct per_operator short_step = per_operator_find(*state, &scratch, &request);
+    struct per_operator short_step = find(*state, &request);
     request.workload.global_batch <<= 22;
-    struct per_operator found = per_operator_find(*state, &scratch, &request);
+    struct per_operator found = find(*state, &request);
     assert_true(found.table_s > 1e5 && found.found_s < found.table_s);
     assert_int_equal(found.parallel.layout_count, short_step.parallel.layout_count);
-    arena_free(&scratch);
+}
+
+enum { SAID_DRAWS = 60 };
+
+// What is said of drawn operators, as often as not of one of a few: what is asked for again must
+// not be taken for another.
+static int draw_said(struct arena *arena, struct draw *draw, const struct graph *graph,
+                     struct layout_said said[LAYOUT_SITES_MAX])
+{
+    int count = 0, one_in = 1 << draw_int(draw, 1, 6);
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count && count < LAYOUT_SITES_MAX; o++) {
+            struct layout_rule rule = {.axis = AXIS_TP,
+                                       .operator= layout_rule_name(arena, block, &block->ops[o])};
+            int legal = 0;
+            for (int d = DIM_NONE; d < DIM_COUNT; d++) {
+                struct layout_rule other = rule;
+                other.dim = (enum dim)d;
+                if (layout_rule_fault(arena, block, &block->ops[o], &other)) continue;
+                if (draw_int(draw, 0, legal++) == 0) rule.dim = other.dim;
+            }
+            bool is_said = draw_int(draw, 1, one_in) == 1 && legal > 0;
+            if (is_said) said[count++] = (struct layout_said){b, o, rule};
+        }
+    }
+    return count;
+}
+
+static bool price_said(struct arena *arena, const struct evaluation_request *request,
+                       const struct graph *graph, const struct layout_said *said, int count,
+                       struct layout_value *value)
+{
+    struct parallel parallel = request->parallel;
+    struct layout_rule rules[LAYOUT_SITES_MAX];
+    for (int i = 0; i < count; i++)
+        rules[i] = said[i].rule;
+    const struct annotations given = {rules, count};
+    struct annotations filled = annotations_fill(arena, graph, &given);
+    parallel.layouts = filled.rules;
+    parallel.layout_count = filled.count;
+    return price(request, &parallel, &value->step_s, &value->reserved_bytes);
+}
+
+// Legal ones are counted.
+static int check_prices(struct draw *draw, const struct evaluation_request *request,
+                        struct layout_memo *memo)
+{
+    struct arena arena = {0};
+    struct layout_prices *prices = layout_prices_new(memo, request);
+    const struct graph *graph = layout_prices_graph(prices);
+    int legal_count = 0;
+    for (int i = 0; i < SAID_DRAWS; i++) {
+        struct layout_said said[LAYOUT_SITES_MAX];
+        int count = draw_said(&arena, draw, graph, said);
+        struct layout_value whole = {0};
+        struct layout_value value = layout_prices_value(prices, said, count, INFINITY);
+        assert_int_equal(value.is_legal, price_said(&arena, request, graph, said, count, &whole));
+        if (!value.is_legal) continue;
+        legal_count++;
+        assert_true(fabs(value.step_s - whole.step_s) <= 1e-12 * whole.step_s);
+        assert_int_equal(value.reserved_bytes, whole.reserved_bytes);
+        value = layout_prices_value(prices, said, count, value.step_s);
+        assert_int_equal(value.reserved_bytes, INT64_MAX);
+        assert_true(fabs(value.step_s - whole.step_s) <= 1e-12 * whole.step_s);
+    }
+    arena_free(&arena);
+    return legal_count;
+}
+
+static void what_a_layout_costs_is_what_the_whole_plan_costs(void **state)
+{
+    static const struct {
+        const char *model;
+        int tp, pp, ep, zero, second_tp;
+        enum recompute recompute;
+        bool sp;
+    } CASES[] = {
+        {"gpt2", 4, 1, 1, 0, 0, RECOMPUTE_NONE, true},
+        {"gpt2", 2, 2, 1, 1, 0, RECOMPUTE_SELECTIVE, false},
+        {"t5-base", 2, 1, 1, 3, 0, RECOMPUTE_FULL, true},
+        {"gemma-2-9b", 2, 1, 1, 2, 0, RECOMPUTE_NONE, true},
+        {"mixtral-8x7b", 2, 1, 4, 1, 0, RECOMPUTE_NONE, true},
+        {"llama-3-8b", 4, 2, 1, 0, 2, RECOMPUTE_NONE, true},
+    };
+    struct draw draw = draw_start("costs of layouts", 20261129);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct arena known = {0}, scratch = {0};
+        int stages = CASES[i].pp, gpus = 8, legal_count = 0;
+        struct evaluation_request request =
+            request_of(*state, CASES[i].model, "dgx-a100-80g", gpus, CASES[i].tp, CASES[i].sp);
+        struct parallel *parallel = &request.parallel;
+        parallel->degree[AXIS_PP] = stages;
+        parallel->degree[AXIS_EP] = CASES[i].ep;
+        parallel->degree[AXIS_DP] = gpus / CASES[i].tp / stages;
+        parallel->recompute = CASES[i].recompute;
+        const int stage_tp[] = {CASES[i].tp, CASES[i].second_tp};
+        parallel->stage_tp = stage_tp;
+        parallel->stage_tp_count = CASES[i].second_tp ? 2 : 0;
+        struct search_request search = search_of(&request);
+        struct layout_memo *memo = layout_memo_new(&known, &scratch, &search);
+        // Two plans of one search, which share what they can.
+        for (int plan = 0; plan < 2; plan++) {
+            parallel->micro_batch = 2 << plan;
+            parallel->zero = plan == 0 ? CASES[i].zero : 0;
+            legal_count += check_prices(&draw, &request, memo);
+        }
+        assert_in_range(legal_count, 10, 2 * SAID_DRAWS);
+        arena_free(&scratch);
+        arena_free(&known);
+    }
 }
 
 int main(void)
@@ -136,6 +268,7 @@ int main(void)
         cmocka_unit_test(no_drawn_layouts_are_faster_than_what_is_found),
         cmocka_unit_test(one_rank_of_tp_has_one_layout),
         cmocka_unit_test(a_step_may_take_weeks),
+        cmocka_unit_test(what_a_layout_costs_is_what_the_whole_plan_costs),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

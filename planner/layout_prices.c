@@ -1,0 +1,298 @@
+#include "planner/layout_prices.h"
+
+#include "plan/layout/annotations.h"
+#include "simulator/closed_form.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { UNITS_MAX = 64 };  // blocks of a graph
+
+// What is said of the operators of a unit: blocks of one name, which share their rules.
+struct laid_key {
+    const struct graph *graph;
+    int32_t unit, count;
+    struct {
+        uint16_t block, op, dim, follows;
+    } said[LAYOUT_SITES_MAX];
+};
+
+struct laid {
+    struct laid_key key;
+    const struct layout_rule *rules;  // with those that follow; NULL: none
+    int count;
+    int plan;  // that was asked last whether it can have them
+    bool holds;
+};
+
+struct layout_memo {
+    struct arena *arena, *scratch;
+    struct memo *memo;
+    struct moments moments;
+    struct index laid;
+    int plan_count;
+};
+
+struct layout_prices {
+    struct layout_memo *memo;
+    const struct evaluation_request *request;
+    struct parallel parallel;
+    const struct graph *graph;
+    struct graph units[UNITS_MAX], tied;  // each some blocks of the graph
+    int unit_count, unit_of[UNITS_MAX];
+    bool has_tie[UNITS_MAX];
+    int tied_unit_count;
+    const struct laid *tied_as[UNITS_MAX];  // that were asked about last, and whether they can be
+    bool ties_hold;
+    struct program *program;  // without rules
+    const struct stage_runs *runs;
+    double hop_s;
+    int plan;
+};
+
+struct layout_memo *layout_memo_new(struct arena *arena, struct arena *scratch,
+                                    const struct search_request *request)
+{
+    struct layout_memo *memo = ARENA_NEW(arena, struct layout_memo, 1);
+    *memo = (struct layout_memo){
+        .arena = arena,
+        .scratch = scratch,
+        .memo = memo_new(arena, scratch, request),
+        .moments.arena = arena,
+        .laid.key_bytes = sizeof(struct laid_key),
+    };
+    return memo;
+}
+
+const struct graph *layout_prices_graph(const struct layout_prices *prices)
+{
+    return prices->graph;
+}
+
+static void add_block(struct arena *arena, struct graph *part, const struct graph *graph, int block)
+{
+    if (!part->blocks) {
+        *part = *graph;
+        part->blocks = ARENA_NEW(arena, struct block, graph->block_count);
+        part->block_count = 0;
+    }
+    part->blocks[part->block_count++] = graph->blocks[block];
+}
+
+static void add_units(struct layout_prices *prices)
+{
+    struct arena *arena = prices->memo->scratch;
+    const struct graph *graph = prices->graph;
+    assert(graph->block_count <= UNITS_MAX);
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        int unit = 0;
+        while (unit < b && strcmp(graph->blocks[unit].name, block->name) != 0)
+            unit++;
+        unit = unit < b ? prices->unit_of[unit] : prices->unit_count++;
+        prices->unit_of[b] = unit;
+        add_block(arena, &prices->units[unit], graph, b);
+        bool has_tie = false;
+        for (int t = 0; t < block->tensor_count; t++)
+            has_tie |= block->tensors[t].tie != NULL;
+        if (!has_tie) continue;
+        prices->tied_unit_count += !prices->has_tie[unit];
+        prices->has_tie[unit] = true;
+        add_block(arena, &prices->tied, graph, b);
+    }
+}
+
+struct layout_prices *layout_prices_new(struct layout_memo *memo,
+                                        const struct evaluation_request *request)
+{
+    struct layout_prices *prices = ARENA_NEW(memo->scratch, struct layout_prices, 1);
+    struct parallel *parallel = &prices->parallel;
+    *prices =
+        (struct layout_prices){.memo = memo, .request = request, .parallel = request->parallel};
+    parallel->accumulates =
+        stack_accumulates(request->stack, parallel, request->workload.global_batch);
+    prices->plan = ++memo->plan_count;
+    prices->graph = memo_graph(memo->memo, parallel->attention, parallel->degree[AXIS_TP]);
+    add_units(prices);
+    struct program *program =
+        program_lower(memo->scratch, prices->graph, request->cluster, &request->workload, parallel,
+                      stack_joins(request->stack));
+    // No rule changes what blocks hand on.
+    prices->hop_s = step_price(memo->scratch, memo_context(memo->memo), program)->hop_s;
+    program->mesh = memo_mesh(prices->graph, parallel);
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        program->storage[kind] =
+            program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
+    for (int stage = 0; stage < program->shape.stage_count; stage++)
+        program->in_flight = moments_get(&memo->moments, program, stage);
+    prices->runs = stage_runs_make(memo->scratch, &program->shape, program->class_of,
+                                   program->chunk_class_count);
+    prices->program = program;
+    return prices;
+}
+
+// The rules that follow from what is said of a unit.
+static void fill(struct layout_prices *prices, const struct layout_said *said, int count,
+                 struct laid *laid)
+{
+    struct arena *scratch = prices->memo->scratch, *arena = prices->memo->arena;
+    struct layout_rule *given = ARENA_NEW(scratch, struct layout_rule, count);
+    int given_count = 0;
+    for (int i = 0; i < count; i++)
+        if (prices->unit_of[said[i].block] == laid->key.unit) given[given_count++] = said[i].rule;
+    const struct annotations annotations = {given, given_count};
+    struct annotations filled =
+        annotations_fill(scratch, &prices->units[laid->key.unit], &annotations);
+    struct layout_rule *rules = ARENA_NEW(arena, struct layout_rule, filled.count);
+    for (int i = 0; i < filled.count; i++) {
+        rules[i] = filled.rules[i];
+        rules[i].operator= arena_copy(arena, rules[i].operator);
+    }
+    laid->rules = rules;
+    laid->count = filled.count;
+}
+
+static struct laid *laid_of(struct layout_prices *prices, int unit, const struct layout_said *said,
+                            int count)
+{
+    struct layout_memo *memo = prices->memo;
+    struct laid_key key;
+    memset(&key, 0, sizeof key);
+    key.graph = prices->graph;
+    key.unit = unit;
+    for (int i = 0; i < count; i++) {
+        if (prices->unit_of[said[i].block] != unit) continue;
+        assert(key.count < LAYOUT_SITES_MAX);
+        key.said[key.count].block = (uint16_t)said[i].block;
+        key.said[key.count].op = (uint16_t)said[i].op;
+        key.said[key.count].follows = said[i].rule.follows;
+        key.said[key.count++].dim = (uint16_t)said[i].rule.dim;
+    }
+    struct laid *laid = index_find(&memo->laid, &key);
+    if (laid) return laid;
+    laid = ARENA_NEW(memo->arena, struct laid, 1);
+    memcpy(&laid->key, &key, sizeof key);
+    if (key.count > 0) fill(prices, said, count, laid);
+    index_put(memo->arena, &memo->laid, laid);
+    return laid;
+}
+
+static bool holds(const struct layout_prices *prices, const struct graph *part,
+                  const struct layout_rule *rules, int count, bool ties_alone)
+{
+    struct parallel parallel = prices->parallel;
+    struct err err = {.kind = ERR_USAGE};  // nobody reads why
+    parallel.layouts = rules;
+    parallel.layout_count = count;
+    return layout_rules_hold(part, &prices->request->workload, &parallel, ties_alone, &err);
+}
+
+static bool unit_holds(const struct layout_prices *prices, struct laid *laid)
+{
+    if (laid->plan == prices->plan) return laid->holds;
+    laid->plan = prices->plan;
+    laid->holds = holds(prices, &prices->units[laid->key.unit], laid->rules, laid->count, false);
+    return laid->holds;
+}
+
+// One parameter in two units: what of both is said of it.
+static bool ties_hold(struct layout_prices *prices, struct laid *const *laid)
+{
+    bool is_known = true;
+    int count = 0;
+    if (prices->tied_unit_count < 2) return true;
+    for (int u = 0; u < prices->unit_count; u++) {
+        if (!prices->has_tie[u]) continue;
+        is_known &= prices->tied_as[u] == laid[u];
+        prices->tied_as[u] = laid[u];
+        count += laid[u]->count;
+    }
+    if (is_known) return prices->ties_hold;
+    struct layout_rule *rules = ARENA_NEW(prices->memo->scratch, struct layout_rule, count);
+    count = 0;
+    for (int u = 0; u < prices->unit_count; u++)
+        for (int i = 0; prices->has_tie[u] && i < laid[u]->count; i++)
+            rules[count++] = laid[u]->rules[i];
+    prices->ties_hold = holds(prices, &prices->tied, rules, count, true);
+    return prices->ties_hold;
+}
+
+// The block at a position of the sequence; what is recomputed changes no parameter.
+static const struct block_program *block_at(const struct program *program, int position, int stage)
+{
+    int kind = program->graph->sequence[position], i = 0;
+    int tp = parallel_stage_tp(&program->parallel, stage);
+    while (program->origins[i].kind != kind || program->origins[i].tp != tp)
+        i++;
+    return program->blocks[i];
+}
+
+// Of blocks without rules in a plan that has some elsewhere: lowering asks whether there are any.
+static const struct layout_rule ELSEWHERE = {.operator= "" };
+
+// The program with these rules, and the prices of its blocks.
+static struct program lay_out(struct layout_prices *prices, struct laid *const *laid,
+                              struct block_price *block_prices)
+{
+    struct program program = *prices->program, room;
+    bool has_rules = false;
+    for (int u = 0; u < prices->unit_count; u++)
+        has_rules |= laid[u]->count > 0;
+    program.blocks = ARENA_NEW(prices->memo->scratch, struct block_program *, program.block_count);
+    for (int i = 0; i < program.block_count; i++) {
+        const struct block_origin *origin = &program.origins[i];
+        const struct program *seen = program_of_block(prices->program, i, &room);
+        struct parallel parallel = seen->parallel;
+        const struct laid *of = laid[prices->unit_of[origin->kind]];
+        parallel.layouts = of->rules;
+        parallel.layout_count = of->count;
+        if (has_rules && of->count == 0) {
+            parallel.layouts = &ELSEWHERE;
+            parallel.layout_count = 1;
+        }
+        const struct memo_block *block = memo_block(prices->memo->memo, prices->graph, origin->kind,
+                                                    &seen->mesh, &parallel, origin->recompute);
+        program.blocks[i] = block->light;
+        block_prices[i] = block->price;
+    }
+    if (program.tied.elements > 0)
+        program.tied.elements = program_tied_elements(
+            block_at(&program, 0, program.tied.first_stage),
+            block_at(&program, program_tied_position(program.graph), program.tied.last_stage));
+    return program;
+}
+
+static struct layout_value price(struct layout_prices *prices, struct laid *const *laid,
+                                 double below_s)
+{
+    struct layout_memo *memo = prices->memo;
+    struct block_price *blocks =
+        ARENA_NEW(memo->scratch, struct block_price, prices->program->block_count);
+    struct program program = lay_out(prices, laid, blocks);
+    struct step_price *step = step_price_of_blocks(memo->scratch, memo_context(memo->memo),
+                                                   &program, blocks, prices->hop_s);
+    step->runs = prices->runs;
+    struct layout_value value = {true, closed_form(step).step_s, INT64_MAX};
+    int stage = 0;
+    if (value.step_s < below_s)
+        value.reserved_bytes =
+            memory_worst(&program, prices->request->stack, &stage).reserved_bytes;
+    return value;
+}
+
+struct layout_value layout_prices_value(struct layout_prices *prices,
+                                        const struct layout_said *said, int count, double below_s)
+{
+    struct arena_mark mark = arena_mark(prices->memo->scratch);
+    struct laid *laid[UNITS_MAX];
+    bool is_legal = true;
+    for (int u = 0; u < prices->unit_count && is_legal; u++) {
+        laid[u] = laid_of(prices, u, said, count);
+        is_legal = unit_holds(prices, laid[u]);
+    }
+    is_legal = is_legal && ties_hold(prices, laid);
+    struct layout_value value = {0};
+    if (is_legal) value = price(prices, laid, below_s);
+    arena_reset(prices->memo->scratch, mark);
+    return value;
+}

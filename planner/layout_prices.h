@@ -1,0 +1,41 @@
+#pragma once
+#include "plan/layout/rules.h"
+#include "planner/memo.h"
+#include "planner/moments.h"
+#include "simulator/evaluate.h"
+
+// Plans that differ in layouts of single operators alone, priced as whole plans: of blocks that are
+// lowered and priced once for what is said of their operators, on every plan that uses them so
+// (planner/memo.h). A step is that of evaluate to the last bits of rounding, memory is the same.
+
+enum { LAYOUT_SITES_MAX = 96 };  // operators that are ruled
+
+// What is known of all plans of one search. Lives in `arena`; `scratch` is reset. The request must
+// outlive it.
+struct layout_memo;
+struct layout_memo *layout_memo_new(struct arena *arena, struct arena *scratch,
+                                    const struct search_request *request);
+
+// A plan without rules, which must be legal, in `scratch` of the memo.
+struct layout_prices;
+struct layout_prices *layout_prices_new(struct layout_memo *memo,
+                                        const struct evaluation_request *request);
+// The graph whose blocks and operators are ruled.
+const struct graph *layout_prices_graph(const struct layout_prices *prices);
+
+// An operator of graph->blocks[block] and the rule of it.
+struct layout_said {
+    int block, op;
+    struct layout_rule rule;
+};
+
+struct layout_value {
+    bool is_legal;
+    double step_s;           // in closed form
+    int64_t reserved_bytes;  // of the fullest stage
+};
+
+// With these rules, in the order of blocks and operators, and those that follow from them
+// (annotations_fill). Memory is asked of steps shorter than `below_s` alone, else it is INT64_MAX.
+struct layout_value layout_prices_value(struct layout_prices *prices,
+                                        const struct layout_said *said, int count, double below_s);
