@@ -28,9 +28,24 @@ static struct scan_shape shape_of(const struct block_program *program, const str
                                .seq = instr->seq,
                                .heads = instr->heads,
                                .groups = instr->kv_heads,
-                               .head_dim = instr->head_dim,
+                               .head_dim = instr->head_dim > 0 ? instr->head_dim : 1,
                                .state = b->extents[state].size,
                                .chunk = chunk};
+}
+
+// One kernel, whose states stay on the chip: what is read and written once, or the exponentials of
+// the decays, backward again, or what else is computed in single precision.
+static struct compute_cost by_state_price(const struct compute_context *context,
+                                          const struct instr *instr, const struct scan_shape *shape)
+{
+    const struct device *device = context->device;
+    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    double compute_s = instr->flop / device->peak_flop_per_s[PRECISION_FP32];
+    if (device->exponential_per_s > 0)
+        compute_s = fmax(compute_s, op_scan_numbers(shape) / device->exponential_per_s);
+    return (struct compute_cost){.s = fmax(memory_s, compute_s) + device->launch_latency_s,
+                                 .bound = compute_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
+                                 .kernel_count = 1};
 }
 
 // The batched GEMMs of its chunks one after another, as the kernels of the paper's authors run
@@ -41,6 +56,9 @@ struct compute_cost scan_price(const struct compute_context *context,
     bool is_forward = is_forward_kind(instr->kind);
     bool is_delta = instr->kind == OP_DELTA || instr->kind == OP_DELTA_BACKWARD;
     const struct scan_shape shape = shape_of(program, instr);
+    const struct op *op = &program->block->ops[instr->op];
+    if (!is_delta && op_scan_is_by_state(program->block, op))
+        return by_state_price(context, instr, &shape);
     struct compute_context wide = *context;
     struct scan_gemm gemms[SCAN_GEMM_MAX];
     int count = is_delta ? op_delta_gemms(&shape, is_forward, gemms)

@@ -9,16 +9,24 @@ static inline bool call_is_by_head(const struct kernel_array *array)
     return array->rank == 3 && array->dims[2] == DIM_HEAD;
 }
 
-// The first inputs of both recurrences are alike.
-static inline const char *call_check_heads(const struct kernel_call *call, int first_input)
+// Whether A has a number for each of the state.
+static inline bool call_is_by_state(const struct kernel_call *call, int first_input)
+{
+    return call->inputs[first_input + 4].rank > 1;
+}
+
+// The first inputs of both recurrences are alike, but for Mamba-1's.
+static inline const char *call_check_heads(const struct kernel_call *call, int first_input,
+                                           bool are_channels)
 {
     const struct kernel_array *x = &call->inputs[first_input], *b = x + 2, *c = x + 3;
     bool are_heads = array_is_of_heads(x, DIM_HEAD) && array_is_of_heads(b, DIM_KV_HEAD) &&
                      array_is_of_heads(c, DIM_KV_HEAD);
+    if (are_channels) are_heads = call_is_by_head(x) && b->rank == 3 && c->rank == 3;
     if (!are_heads) return "a scan wants (batch, seq, head, width) and a step for each head";
     if (call_is_apart(call)) return "a scan wants rows that follow one another";
     if (x->sizes[1] != x->whole[1]) return "a scan wants its sequence whole";
-    if (b->whole[2] <= 0 || x->whole[2] % b->whole[2] != 0)
+    if (!are_channels && (b->whole[2] <= 0 || x->whole[2] % b->whole[2] != 0))
         return "heads of a scan are no multiple of its groups";
     return NULL;
 }
@@ -27,7 +35,7 @@ static inline const char *call_check_scan(const struct kernel_call *call, int fi
 {
     bool has_step = call_is_by_head(&call->inputs[first_input + 1]);
     if (!has_step) return "a scan wants (batch, seq, head, width) and a step for each head";
-    return call_check_heads(call, first_input);
+    return call_check_heads(call, first_input, call_is_by_state(call, first_input));
 }
 
 // The gated delta rule (models/op_delta.h).
@@ -38,7 +46,7 @@ static inline const char *call_check_delta(const struct kernel_call *call, int f
     if (!call_is_by_head(dt) && !by_channel)
         return "a delta rule wants a step for each head, or for each channel of its keys";
     if (!call_is_by_head(v + 5)) return "a delta rule wants a beta for each head";
-    return call_check_heads(call, first_input);
+    return call_check_heads(call, first_input, false);
 }
 
 static inline const char *call_check_conv(const struct kernel_call *call, int first_input)

@@ -43,7 +43,7 @@ struct scan_shape op_scan_shape(const struct op *op, const int64_t size[DIM_COUN
                                .seq = size[DIM_SEQ],
                                .heads = size[DIM_HEAD],
                                .groups = size[DIM_KV_HEAD],
-                               .head_dim = size[DIM_HEAD_DIM],
+                               .head_dim = size[DIM_HEAD_DIM] ? size[DIM_HEAD_DIM] : 1,
                                .state = size[DIM_STATE],
                                .chunk = chunk_of(op->chunk, size[DIM_SEQ])};
 }
@@ -56,10 +56,34 @@ double op_scan_gemms_flop(const struct scan_gemm *gemms, int count)
     return flop;
 }
 
+bool op_scan_is_by_state(const struct block *block, const struct op *op)
+{
+    enum { A_LOG = 4 };
+    bool is_forward = op->phase == PHASE_FORWARD;
+    return tensor_find_dim(&block->tensors[op->inputs[is_forward ? A_LOG : A_LOG + 1]],
+                           DIM_STATE) >= 0;
+}
+
+double op_scan_numbers(const struct scan_shape *shape)
+{
+    return (double)shape->batch * (double)shape->seq * (double)shape->heads *
+           (double)shape->head_dim * (double)shape->state;
+}
+
+// Of a number of the state: its decay's exponent and exponential, what decays and what is added, a
+// multiplication and an addition each, and the same of what is read. Backward makes the state again
+// without reading it, and adds to its gradient, to those of B and C, and to what the step, x and A
+// have of it.
+static double by_state_flop(const struct scan_shape *shape, bool is_forward)
+{
+    enum { FORWARD = 7, BACKWARD = 5 + 15 };
+    return op_scan_numbers(shape) * (is_forward ? FORWARD : BACKWARD);
+}
+
 double op_scan_flop(const struct block *block, const struct op *op, const int64_t size[DIM_COUNT])
 {
-    (void)block;
     const struct scan_shape shape = op_scan_shape(op, size);
+    if (op_scan_is_by_state(block, op)) return by_state_flop(&shape, op->phase == PHASE_FORWARD);
     struct scan_gemm gemms[SCAN_GEMM_MAX];
     return op_scan_gemms_flop(gemms, op_scan_gemms(&shape, op->phase == PHASE_FORWARD, gemms));
 }
@@ -69,9 +93,9 @@ double op_scan_model_flop(const struct block *block, const struct op *op)
     const struct tensor *x = &block->tensors[op->inputs[0]], *b = &block->tensors[op->inputs[2]];
     int head = tensor_find_dim(x, DIM_HEAD), width = tensor_find_dim(x, DIM_HEAD_DIM);
     int state = tensor_find_dim(b, DIM_STATE);
-    assert(head >= 0 && width >= 0 && state >= 0);
-    return 4.0 * (double)x->extents[head].size * (double)x->extents[width].size *
-           (double)b->extents[state].size;
+    assert(head >= 0 && state >= 0);
+    double channels = width >= 0 ? (double)x->extents[width].size : 1;
+    return 4.0 * (double)x->extents[head].size * channels * (double)b->extents[state].size;
 }
 
 int64_t op_scan_chunks(const struct scan_shape *shape)

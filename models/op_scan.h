@@ -8,7 +8,10 @@
 // head), B and C (batch, seq, kv_head, state), A_log and D (head); of each head, with its group's B
 // and C and a state h of (head_dim, state) that starts as zeros:
 //     h(t) = exp(-exp(A_log) dt(t)) h(t-1) + dt(t) x(t) B(t)^T,   y(t) = h(t) C(t) + D x(t).
-// Groups are the kv heads of its heads: an axis on the heads splits them as far as they go.
+// Groups are the kv heads of its heads: an axis on the heads splits them as far as they go. Mamba-1
+// (Gu and Dao 2023, arXiv 2312.00752, algorithm 2) has a number of A for each of the state as well,
+// A_log (head, state), heads that are one channel, x (batch, seq, head), and one group, B and C
+// (batch, seq, state).
 
 // Whether a token's result depends on tokens before it, so that no rank can have a part of a
 // sequence alone, but of the heads.
@@ -34,6 +37,11 @@ struct scan_shape {
     int64_t batch, seq, heads, groups, head_dim, state;
     int64_t chunk;  // no more than seq
 };
+// Whether each number of a head's state has a decay of its own: then no products of matrices
+// compute it, but a kernel that walks along the sequence.
+bool op_scan_is_by_state(const struct block *block, const struct op *op);
+// Numbers that all states have together at all tokens, each of which takes an exponential then.
+double op_scan_numbers(const struct scan_shape *shape);
 // The GEMMs as which chunks of the sequence are worked on (the same paper, section 6), of which
 // `share` is computed: half of what a causal mask leaves half of. Returns how many there are.
 enum { SCAN_GEMM_MAX = 28 };

@@ -1,4 +1,5 @@
 #include "plan/unexecuted.h"
+#include "models/op_scan.h"
 #include "plan/passes.h"
 
 #include <string.h>
@@ -76,9 +77,10 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
 }
 
 // Of a plug-in's operators those that CPUs alone have kernels for.
-static bool is_of_cpus(const struct op *op)
+static bool is_of_cpus(const struct block *block, const struct op *op)
 {
-    return op->kind == OP_DELTA || op->kind == OP_CHOOSE;
+    bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
+    return is_by_state || op->kind == OP_DELTA || op->kind == OP_CHOOSE;
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)
@@ -89,7 +91,7 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
             bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
-            if (!is_imported && !is_of_cpus(op)) continue;
+            if (!is_imported && !is_of_cpus(block, op)) continue;
             if (is_elsewhere && (!is_imported || op->work.type))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "

@@ -14,17 +14,19 @@
 const char *scan_read(struct scan_call *s, const struct kernel_call *call, int first_input)
 {
     const struct kernel_array *x = &call->inputs[first_input], *dt = x + 1, *b = x + 2;
+    bool by_state = call_is_by_state(call, first_input);
     const char *fault = call_check_scan(call, first_input);
     if (fault) return fault;
     *s = (struct scan_call){.batch = x->sizes[0],
                             .seq = x->sizes[1],
                             .heads = x->sizes[2],
-                            .groups = b->sizes[2],
-                            .width = x->sizes[3],
-                            .state = b->sizes[3],
-                            .heads_each = x->whole[2] / b->whole[2],
+                            .groups = by_state ? 1 : b->sizes[2],
+                            .width = by_state ? 1 : x->sizes[3],
+                            .state = array_last(b),
+                            .heads_each = by_state ? x->whole[2] : x->whole[2] / b->whole[2],
                             .first_head = x->first[2],
-                            .first_group = b->first[2],
+                            .first_group = by_state ? 0 : b->first[2],
+                            .rates_each = by_state ? array_last(b) : 1,
                             .x = x->data,
                             .dt = dt->data,
                             .b = b->data,
@@ -40,14 +42,14 @@ static int64_t group_of(const struct scan_call *s, int64_t head)
     return (s->first_head + head) / s->heads_each - s->first_group;
 }
 
-// One token: h = decay h + step x b^T.
-FAST static void advance(const struct scan_call *s, REAL decay, REAL step, const REAL *x,
+// One token: h = decay h + step x b^T, where each number of the state has its decay.
+FAST static void advance(const struct scan_call *s, const REAL *decays, REAL step, const REAL *x,
                          const REAL *b, const REAL *before, REAL *h)
 {
     for (int64_t p = 0; p < s->width; p++) {
         const REAL *from = before + p * s->state;
         REAL *to = h + p * s->state, input = step * x[p];
-        VECTOR for (int64_t n = 0; n < s->state; n++) to[n] = decay * from[n] + input * b[n];
+        VECTOR for (int64_t n = 0; n < s->state; n++) to[n] = decays[n] * from[n] + input * b[n];
     }
 }
 
@@ -60,11 +62,28 @@ FAST static void read_state(const struct scan_call *s, REAL d, const REAL *x, co
     }
 }
 
-// Of one head in one sequence: where its rows are.
+// One head in one sequence: where its rows are, and room for numbers of its state.
 struct head_place {
     int64_t head, token;  // token: batch * seq + first
     int64_t group;
+    REAL *rates, *decays, *d_decays;  // decays: at the token that was worked on last
 };
+enum { ROOMS = 3 };
+
+static struct head_place place_of(const struct scan_call *s, int64_t pair, REAL *room)
+{
+    struct head_place at = {.head = pair % s->heads,
+                            .token = pair / s->heads * s->seq,
+                            .group = group_of(s, pair % s->heads),
+                            .rates = room,
+                            .decays = room + s->state,
+                            .d_decays = room + 2 * s->state};
+    for (int64_t n = 0; n < s->state; n++) {
+        bool is_new = n < s->rates_each;
+        at.rates[n] = is_new ? -real_exp(s->a_log[at.head * s->rates_each + n]) : at.rates[0];
+    }
+    return at;
+}
 
 static int64_t of_head(const struct scan_call *s, const struct head_place *at, int64_t t)
 {
@@ -75,17 +94,20 @@ static int64_t of_group(const struct scan_call *s, const struct head_place *at, 
     return ((at->token + t) * s->groups + at->group) * s->state;
 }
 
-static REAL decay_of(const struct scan_call *s, const struct head_place *at, int64_t t)
+static void set_decays(const struct scan_call *s, const struct head_place *at, int64_t t)
 {
-    return real_exp(-real_exp(s->a_log[at->head]) * s->dt[of_head(s, at, t)]);
+    REAL step = s->dt[of_head(s, at, t)];
+    for (int64_t n = 0; n < s->state; n++)
+        at->decays[n] = n < s->rates_each ? real_exp(at->rates[n] * step) : at->decays[0];
 }
 
 static void step_to(const struct scan_call *s, const struct head_place *at, int64_t t,
                     const REAL *before, REAL *h)
 {
     int64_t head = of_head(s, at, t);
-    advance(s, decay_of(s, at, t), s->dt[head], s->x + head * s->width, s->b + of_group(s, at, t),
-            before, h);
+    set_decays(s, at, t);
+    advance(s, at->decays, s->dt[head], s->x + head * s->width, s->b + of_group(s, at, t), before,
+            h);
 }
 
 const char *cpu_scan(struct cpu_device *device, const struct kernel_call *call)
@@ -94,10 +116,11 @@ const char *cpu_scan(struct cpu_device *device, const struct kernel_call *call)
     const char *fault = scan_read(&s, call, 0);
     if (fault) return fault;
     int64_t bytes = s.width * s.state * (int64_t)sizeof(REAL);
-    REAL *h = cpu_scratch(device, SCRATCH_ROWS, bytes), *y = call->outputs[0].data;
+    int64_t room_bytes = ROOMS * s.state * (int64_t)sizeof(REAL);
+    REAL *h = cpu_scratch(device, SCRATCH_ROWS, bytes + room_bytes), *y = call->outputs[0].data;
     if (!h) return cpu_no_memory(device);
     for (int64_t i = 0; i < s.batch * s.heads; i++) {
-        struct head_place at = {i % s.heads, i / s.heads * s.seq, group_of(&s, i % s.heads)};
+        struct head_place at = place_of(&s, i, h + s.width * s.state);
         memset(h, 0, (size_t)bytes);
         for (int64_t t = 0; t < s.seq; t++) {
             int64_t head = of_head(&s, &at, t);
@@ -121,9 +144,11 @@ FAST static void token_backward(const struct scan_call *s, const struct scan_gra
 {
     int64_t head = of_head(s, at, t), group = of_group(s, at, t);
     const REAL *x = s->x + head * s->width, *b = s->b + group, *c = s->c + group;
-    REAL step = s->dt[head], d = s->d[at->head], decay = decay_of(s, at, t);
+    REAL step = s->dt[head], d = s->d[at->head], *decays = at->decays, *d_decays = at->d_decays;
     REAL *d_x = to->x + head * s->width, *d_b = to->b + group, *d_c = to->c + group;
-    REAL d_step = 0, d_decay = 0, d_d = 0;
+    REAL d_step = 0, d_d = 0, *d_a_log = to->a_log + at->head * s->rates_each;
+    set_decays(s, at, t);
+    memset(d_decays, 0, (size_t)s->state * sizeof(REAL));
     for (int64_t p = 0; p < s->width; p++) {
         const REAL *row = h + p * s->state, *from = before + p * s->state;
         REAL *slope = g + p * s->state, out = d_y[head * s->width + p], input = step * x[p];
@@ -132,17 +157,20 @@ FAST static void token_backward(const struct scan_call *s, const struct scan_gra
             slope[n] += out * c[n];
             d_c[n] += out * row[n];
             d_b[n] += input * slope[n];
+            d_decays[n] += slope[n] * from[n];
         }
         REAL d_input = sum_of_products(s->state, slope, b);
-        d_decay += sum_of_products(s->state, slope, from);
         d_x[p] = step * d_input + d * out;
         d_step += x[p] * d_input;
         d_d += out * x[p];
-        VECTOR for (int64_t n = 0; n < s->state; n++) slope[n] *= decay;
+        VECTOR for (int64_t n = 0; n < s->state; n++) slope[n] *= decays[n];
     }
-    REAL rate = -real_exp(s->a_log[at->head]);
-    to->dt[head] = d_step + d_decay * decay * rate;
-    to->a_log[at->head] += d_decay * decay * step * rate;
+    for (int64_t n = 0; n < s->state; n++) {
+        REAL d_exponent = d_decays[n] * decays[n] * at->rates[n];
+        d_step += d_exponent;
+        d_a_log[n % s->rates_each] += d_exponent * step;
+    }
+    to->dt[head] = d_step;
     to->d[at->head] += d_d;
 }
 
@@ -186,14 +214,14 @@ const char *cpu_scan_backward(struct cpu_device *device, const struct kernel_cal
                                       call->outputs[2].data, call->outputs[3].data,
                                       call->outputs[4].data, call->outputs[5].data};
     int64_t each = s.width * s.state, stretches = (s.seq + s.stride - 1) / s.stride;
-    int64_t states = stretches + s.stride + 2;
-    REAL *memory = cpu_scratch(device, SCRATCH_ROWS, states * each * (int64_t)sizeof(REAL));
+    int64_t states = stretches + s.stride + 2, numbers = states * each + ROOMS * s.state;
+    REAL *memory = cpu_scratch(device, SCRATCH_ROWS, numbers * (int64_t)sizeof(REAL));
     if (!memory) return cpu_no_memory(device);
     const struct room room = {memory, memory + stretches * each, memory + (states - 1) * each};
     for (int output = 2; output < call->output_count; output++)
         call_begin_sum(call, output);
     for (int64_t i = 0; i < s.batch * s.heads; i++) {
-        struct head_place at = {i % s.heads, i / s.heads * s.seq, group_of(&s, i % s.heads)};
+        struct head_place at = place_of(&s, i, memory + states * each);
         head_backward(&s, &to, &at, call->inputs[0].data, &room);
     }
     return NULL;

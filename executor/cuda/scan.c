@@ -65,6 +65,8 @@ const char *cuda_check_scan(const struct kernel_call *call, int first_input)
 {
     const char *fault = call_check_scan(call, first_input);
     if (fault) return fault;
+    if (call_is_by_state(call, first_input))
+        return "a scan with an A for each number of a state: CPUs alone have a kernel for it";
     bool fits = array_last(&call->inputs[first_input + 2]) <= SCAN_STATE_MAX;
     return fits ? NULL : "a scan with a state of more than 256 numbers a channel";
 }

@@ -73,9 +73,11 @@ struct relative {
 };
 
 // Layers that scan: head_count 0 = none does. By the gated delta rule the groups are heads of
-// queries and keys, and `state` is their width.
+// queries and keys, and `state` is their width. Heads of Mamba-1 are channels,
+// with head_dim 0.
 enum scan_rule {
     SCAN_MAMBA2,
+    SCAN_MAMBA1,
     SCAN_DELTA,
     SCAN_DELTA_CHANNELS,  // a decay for each channel of keys, gates and steps by way of a low rank
     SCAN_CONV,            // no state: a short convolution between two gates (lfm2)
@@ -89,6 +91,11 @@ struct scan_sizes {
     enum function activation;
     int64_t norm_groups;  // of the norm behind the gate; 0 = no norm
     double step_min;      // steps are no less; 0 = nothing holds them
+    // Of Mamba-1: by way of what steps are made; the epsilon of norms of that, B and C, 0 = none,
+    // which may lack a weight.
+    int64_t step_rank;
+    double low_epsilon;
+    bool low_is_plain;
 };
 
 // What a layer consists of, each part with a norm and a residual of its own. Parts that mix tokens

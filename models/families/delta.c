@@ -79,12 +79,5 @@ int layers_delta(struct layers *layers, int input)
     int y = recur(layers, v, steps, k, q, beta);
     y = layers_norm_over(layers, "scan.out_norm", y, SHAPE({DIM_HEAD_DIM, scan->head_dim}));
     y = layers_gate(layers, "scan.gate", z, y, is_low ? FUNCTION_SIGMOID : FUNCTION_SILU, 1);
-    struct shape heads = by_head(scan);
-    struct projection out = {
-        .name = "scan.out",
-        .weight = SHAPE(heads.extents[2], heads.extents[3], {DIM_HIDDEN, d->hidden}),
-        .output = layers_tokens(DIM_HIDDEN, d->hidden),
-        .bias = scan->bias,
-    };
-    return layers_project(layers, y, out);
+    return layers_scan_out(layers, y);
 }

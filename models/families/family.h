@@ -105,5 +105,8 @@ const uint8_t *family_alike(struct family_reader *reader, int64_t layer_count, u
 // groups: models/families/scan_keys.c.
 void family_check_scan(struct family_reader *reader, struct decoder *decoder, const char *head_key,
                        const char *group_key);
+// By way of how many numbers steps of Mamba-1 are made: what `key` says, or where that is "auto" or
+// absent a sixteenth of the model's width, rounded up.
+int64_t family_step_rank(struct family_reader *reader, const char *key, int64_t hidden);
 // The decoder, or NULL after an error: the end of every `read`.
 const void *family_decoder(struct family_reader *reader, const struct decoder *decoder);

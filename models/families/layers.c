@@ -154,7 +154,7 @@ int layers_head_norm(struct layers *layers, const char *name, int input)
 
 int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last)
 {
-    return norm(layers, name, input, FUNCTION_RMS_NORM, false, last);
+    return norm(layers, name, input, FUNCTION_RMS_NORM, last.extents[0].dim == DIM_NONE, last);
 }
 
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,

@@ -83,7 +83,8 @@ int layers_cross_attention(struct layers *layers, int input, int memory);
 int layers_mlp(struct layers *layers, int input);
 // An mlp of `ffn` whose ops are called `name`.up and so on; `merge` marks gate and up.
 int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t ffn, int merge);
-// A norm with a weight over the last dims of the input, which `last` has.
+// A norm with a weight over the last dims of the input, which `last` has; where it is empty, of
+// the last alone and without a weight.
 int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last);
 // The class of the op appended last.
 void layers_set_class(struct layers *layers, enum op_class class);
@@ -121,6 +122,11 @@ int layers_scan_project(struct layers *layers, int input, const char *name, stru
 int layers_scan_convolve(struct layers *layers, const char *name, int input);
 // softplus(projection + bias), for each head or each of its channels: how far it steps at a token.
 int layers_scan_steps(struct layers *layers, int projected);
+// The recurrence of x by the steps, B and C, whose A has this shape; and the projection out.
+int layers_scan_core(struct layers *layers, int x, int dt, int b, int c, struct shape rates);
+int layers_scan_out(struct layers *layers, int y);
+// models/families/selective.c: the same of Mamba-1.
+int layers_selective(struct layers *layers, int input);
 // models/families/delta.c: the same by the gated delta rule.
 int layers_delta(struct layers *layers, int input);
 // models/families/short_conv.c: a gated convolution in its place.

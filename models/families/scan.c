@@ -12,14 +12,21 @@ enum { MERGE_SCAN = 4 };
 
 static struct shape by_head(const struct scan_sizes *scan)
 {
-    return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count},
-                 {DIM_HEAD_DIM, scan->head_dim});
+    struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, scan->head_count});
+    if (scan->head_dim > 0) shape.extents[3] = (struct extent){DIM_HEAD_DIM, scan->head_dim};
+    return shape;
 }
 
 static struct shape by_group(const struct scan_sizes *scan)
 {
     return SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_KV_HEAD, scan->group_count},
                  {DIM_STATE, scan->state});
+}
+
+// The channels of heads and one dim more; heads may have no width.
+static struct shape before(struct extent head, struct extent width, struct extent last)
+{
+    return width.dim ? SHAPE(head, width, last) : SHAPE(head, last);
 }
 
 int layers_scan_project(struct layers *layers, int input, const char *name, struct shape output)
@@ -46,8 +53,8 @@ int layers_scan_convolve(struct layers *layers, const char *name, int input)
                     .input_count = 2,
                     .output_count = 1,
                     .inputs = {input}};
-    op.inputs[1] =
-        layers_parameter(layers, name, "weight", SHAPE(first, last, {DIM_TAP, scan->taps}), NULL);
+    op.inputs[1] = layers_parameter(
+        layers, name, "weight", before(first, last, (struct extent){DIM_TAP, scan->taps}), NULL);
     if (scan->conv_bias) {
         op.inputs[op.input_count++] =
             layers_parameter(layers, name, "bias", SHAPE(first, last), NULL);
@@ -68,12 +75,11 @@ int layers_scan_steps(struct layers *layers, int projected)
     return layers_function(layers, "scan.steps", shifted, FUNCTION_SOFTPLUS, least);
 }
 
-static int scan_over(struct layers *layers, int x, int dt, int b, int c)
+int layers_scan_core(struct layers *layers, int x, int dt, int b, int c, struct shape rates)
 {
     const struct scan_sizes *scan = &layers->decoder->scan;
-    struct shape heads = SHAPE({DIM_HEAD, scan->head_count});
-    int a_log = layers_parameter(layers, "scan", "a_log", heads, NULL);
-    int d = layers_parameter(layers, "scan", "d", heads, NULL);
+    int a_log = layers_parameter(layers, "scan", "a_log", rates, NULL);
+    int d = layers_parameter(layers, "scan", "d", SHAPE({DIM_HEAD, scan->head_count}), NULL);
     int y = layers_activation(layers, "scan.core", by_head(scan));
     struct op op = {.name = "scan.core",
                     .kind = OP_SCAN,
@@ -97,10 +103,24 @@ static int group_norm(struct layers *layers, int input)
     return output;
 }
 
-int layers_scan(struct layers *layers, int input)
+int layers_scan_out(struct layers *layers, int y)
 {
     const struct decoder *d = layers->decoder;
-    const struct scan_sizes *scan = &d->scan;
+    struct shape heads = by_head(&d->scan);
+    struct projection out = {
+        .name = "scan.out",
+        .weight =
+            before(heads.extents[2], heads.extents[3], (struct extent){DIM_HIDDEN, d->hidden}),
+        .output = layers_tokens(DIM_HIDDEN, d->hidden),
+        .bias = d->scan.bias,
+    };
+    return layers_project(layers, y, out);
+}
+
+int layers_scan(struct layers *layers, int input)
+{
+    const struct scan_sizes *scan = &layers->decoder->scan;
+    if (scan->rule == SCAN_MAMBA1) return layers_selective(layers, input);
     assert(scan->head_count % scan->group_count == 0);
     if (scan->rule == SCAN_CONV) return layers_short_conv(layers, input);
     if (scan->rule != SCAN_MAMBA2) return layers_delta(layers, input);
@@ -113,15 +133,8 @@ int layers_scan(struct layers *layers, int input)
     x = layers_scan_convolve(layers, "scan.x_conv", x);
     b = layers_scan_convolve(layers, "scan.b_conv", b);
     c = layers_scan_convolve(layers, "scan.c_conv", c);
-    int y = scan_over(layers, x, dt, b, c);
+    int y = layers_scan_core(layers, x, dt, b, c, SHAPE({DIM_HEAD, scan->head_count}));
     y = layers_gate(layers, "scan.gate", z, y, FUNCTION_SILU, 1);
     if (scan->norm_groups > 0) y = group_norm(layers, y);
-    struct shape heads = by_head(scan);
-    struct projection out = {
-        .name = "scan.out",
-        .weight = SHAPE(heads.extents[2], heads.extents[3], {DIM_HIDDEN, d->hidden}),
-        .output = layers_tokens(DIM_HIDDEN, d->hidden),
-        .bias = scan->bias,
-    };
-    return layers_project(layers, y, out);
+    return layers_scan_out(layers, y);
 }

@@ -78,3 +78,20 @@ void family_check_scan(struct family_reader *reader, struct decoder *decoder, co
                     (long long)scan->group_count, (long long)scan->head_count, head_key);
     }
 }
+
+int64_t family_step_rank(struct family_reader *reader, const char *key, int64_t hidden)
+{
+    enum { SHARE = 16 };
+    int64_t derived = (hidden + SHARE - 1) / SHARE;
+    if (reader->err->kind) return derived;
+    if (!json_has(reader->object, key)) {
+        family_taken(reader, key, "%lld (hidden_size / %d)", (long long)derived, SHARE);
+        return derived;
+    }
+    struct json rank = json_get(reader->object, key, reader->err);
+    if (json_is_number(&rank)) return json_i64(&rank, 1, WIDTH_MAX, reader->err);
+    const char *text = json_text(&rank, reader->err);
+    if (text && strcmp(text, "auto") != 0)
+        json_fail(&rank, reader->err, "\"%s\"; expected a number, or \"auto\"", text);
+    return derived;
+}

@@ -17,11 +17,5 @@ int layers_short_conv(struct layers *layers, int input)
     x = layers_gate(layers, "scan.in_gate", b, x, FUNCTION_SCALE, 1);
     x = layers_scan_convolve(layers, "scan.conv", x);
     x = layers_gate(layers, "scan.out_gate", c, x, FUNCTION_SCALE, 1);
-    struct projection out = {
-        .name = "scan.out",
-        .weight = SHAPE(heads.extents[2], heads.extents[3], {DIM_HIDDEN, d->hidden}),
-        .output = layers_tokens(DIM_HIDDEN, d->hidden),
-        .bias = scan->bias,
-    };
-    return layers_project(layers, x, out);
+    return layers_scan_out(layers, x);
 }

@@ -79,6 +79,17 @@ static void model_flops_are_those_of_matrices_and_states(void **state)
     assert_true(graph_model_flop(of.graph, 4096) == 4096 * (6 * (double)matrices + states));
 }
 
+// The same of Mamba-1: 2560 to 2 x 5120, from there to 160 + 2 x 16, from 160 to 5120 and back.
+static void model_flops_of_states_of_channels(void **state)
+{
+    struct priced of = priced_start(*state, "mamba-2.8b", "dgx-h100", "megatron-core");
+    int64_t layer = 2560 * 2 * 5120 + 5120 * (160 + 2 * 16) + 160 * 5120 + 5120 * 2560;
+    int64_t matrices = INT64_C(64) * layer + INT64_C(50280) * 2560;
+    assert_int_equal(graph_matmul_parameter_count(of.graph), matrices);
+    double states = 64.0 * 5120 * 16 * 4 * 3;
+    assert_true(graph_model_flop(of.graph, 4096) == 4096 * (6 * (double)matrices + states));
+}
+
 struct found {
     double forward_s, backward_s, forward_flop, backward_flop;
     double forward_kernels, backward_kernels;
@@ -137,6 +148,29 @@ static void a_scan_costs_what_its_gemms_do(void **state)
     check_costs(*state, "qwen3.5-9b", 10, 26);
 }
 
+// 7 operations a number of the state, 20 with backward's, or an exponential, in one kernel each:
+// no less than what it computes takes, nor than reading x, steps, B and C and writing y; both grow
+// with the sequence.
+static void a_scan_of_channels_is_one_kernel(void **state)
+{
+    struct found some = find(*state, "mamba-2.8b", 4096, PRECISION_BF16);
+    struct found more = find(*state, "mamba-2.8b", 8192, PRECISION_BF16);
+    struct priced of = priced_start(*state, "mamba-2.8b", "dgx-h100", "megatron-core");
+    priced_finish(&of);
+    const struct device *device = of.context.compute.device;
+    double numbers = some.forward_flop / 7, tokens = numbers / (5120 * 16);
+    assert_true(some.backward_flop == 20 * numbers && fmod(tokens, 4096) == 0 && tokens > 0);
+    assert_true(some.forward_kernels == 1 && some.backward_kernels == 1);
+    double bytes = tokens * 2 * (3 * 5120 + 2 * 16);
+    double least_s = fmax(numbers / device->exponential_per_s,
+                          7 * numbers / device->peak_flop_per_s[PRECISION_FP32]);
+    least_s = fmax(least_s, bytes / device->memory_bandwidth_bytes_per_s);
+    assert_true(some.forward_s > least_s && some.forward_s < 1.5 * least_s);
+    assert_true(some.backward_s > 20 * numbers / device->peak_flop_per_s[PRECISION_FP32]);
+    assert_true(more.forward_flop == 2 * some.forward_flop);
+    assert_true(more.forward_s > 1.9 * some.forward_s && more.forward_s <= 2 * some.forward_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +179,8 @@ int main(void)
         cmocka_unit_test(the_work_of_chunks_is_counted_by_hand),
         cmocka_unit_test(model_flops_are_those_of_matrices_and_states),
         cmocka_unit_test(a_scan_costs_what_its_gemms_do),
+        cmocka_unit_test(model_flops_of_states_of_channels),
+        cmocka_unit_test(a_scan_of_channels_is_one_kernel),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -89,7 +89,7 @@ struct pair {
     const struct op *op;
     const int *of;  // inputs
     struct spot late, early;
-    double decay, dot;  // between the two; of C and B
+    double steps, dot;  // between the two; of C and B, each number of the state with its decay
 };
 
 static double rate(const struct interpreter *in, const struct pair *pair)
@@ -112,35 +112,36 @@ static double steps_between(const struct interpreter *in, const struct pair *pai
 static void measure(const struct interpreter *in, struct pair *pair)
 {
     int64_t state = interpreter_size(in, pair->of[B], DIM_STATE);
-    pair->decay = exp(rate(in, pair) * steps_between(in, pair));
+    pair->steps = steps_between(in, pair);
     pair->dot = 0;
     for (int64_t n = 0; n < state; n++) {
         pair->late.index[DIM_STATE] = pair->early.index[DIM_STATE] = n;
-        pair->dot += at(in, pair->of[C], &pair->late) * at(in, pair->of[B], &pair->early);
+        pair->dot += exp(rate(in, pair) * pair->steps) * at(in, pair->of[C], &pair->late) *
+                     at(in, pair->of[B], &pair->early);
     }
 }
 
-// With y(late) += decay dot dt x(early), the gradient of each factor; d is that of y(late).
+// With y(late) += dot dt x(early), the gradient of each factor; d is that of y(late).
 static void pair_backward(struct interpreter *in, struct pair *pair, double d)
 {
     const int *to = pair->op->outputs;
     double dt = at(in, pair->of[DT], &pair->early), x = at(in, pair->of[X], &pair->early);
-    double d_product = d * pair->decay * pair->dot;
-    add(in, to[X], &pair->early, d_product * dt);
-    add(in, to[DT], &pair->early, d_product * x);
+    add(in, to[X], &pair->early, d * pair->dot * dt);
+    add(in, to[DT], &pair->early, d * pair->dot * x);
     int64_t state = interpreter_size(in, pair->of[B], DIM_STATE);
     for (int64_t n = 0; n < state; n++) {
-        double d_dot = d * pair->decay * dt * x;
         pair->late.index[DIM_STATE] = pair->early.index[DIM_STATE] = n;
-        add(in, to[C], &pair->late, d_dot * at(in, pair->of[B], &pair->early));
-        add(in, to[B], &pair->early, d_dot * at(in, pair->of[C], &pair->late));
-    }
-    double d_exponent = d_product * dt * x;
-    add(in, to[A_LOG], &pair->late, d_exponent * rate(in, pair) * steps_between(in, pair));
-    struct spot place = pair->late;
-    for (int64_t t = pair->early.index[DIM_SEQ] + 1; t <= pair->late.index[DIM_SEQ]; t++) {
-        place.index[DIM_SEQ] = t;
-        add(in, to[DT], &place, d_exponent * rate(in, pair));
+        double b = at(in, pair->of[B], &pair->early), c = at(in, pair->of[C], &pair->late);
+        double d_dot = d * exp(rate(in, pair) * pair->steps) * dt * x;
+        add(in, to[C], &pair->late, d_dot * b);
+        add(in, to[B], &pair->early, d_dot * c);
+        double d_exponent = d_dot * b * c;
+        add(in, to[A_LOG], &pair->late, d_exponent * rate(in, pair) * pair->steps);
+        struct spot place = pair->late;
+        for (int64_t t = pair->early.index[DIM_SEQ] + 1; t <= pair->late.index[DIM_SEQ]; t++) {
+            place.index[DIM_SEQ] = t;
+            add(in, to[DT], &place, d_exponent * rate(in, pair));
+        }
     }
 }
 
@@ -159,7 +160,7 @@ static void run_result(struct interpreter *in, struct pair *pair, bool is_forwar
         pair->early.index[DIM_SEQ] = t;
         measure(in, pair);
         double dt = at(in, pair->of[DT], &pair->early), from = at(in, pair->of[X], &pair->early);
-        if (is_forward) *y += pair->decay * pair->dot * dt * from;
+        if (is_forward) *y += pair->dot * dt * from;
         if (!is_forward) pair_backward(in, pair, d);
     }
 }
@@ -169,7 +170,8 @@ void interpreter_scan(struct interpreter *in, const struct op *op)
     bool is_forward = op->kind == OP_SCAN;
     struct pair pair = {.op = op, .of = op->inputs + (is_forward ? 0 : 1)};
     int64_t size[DIM_COUNT], heads = interpreter_size(in, pair.of[X], DIM_HEAD);
-    int64_t groups = interpreter_size(in, pair.of[B], DIM_KV_HEAD);
+    interpreter_sizes(in, pair.of[B], size);
+    int64_t groups = size[DIM_KV_HEAD];  // 0: one, which has no dim
     struct spot place = {{0}};
     interpreter_sizes(in, pair.of[X], size);
     do {

@@ -120,6 +120,8 @@ const char *const TINY_MODELS[] = {
     "\"interleave_moe_layer_step\": 2, \"attention_chunk_size\": 2, \"no_rope_layer_interval\": 2}",
     "{\"model_type\": \"mamba2\", " TINY_SCAN ", \"num_heads\": 4, \"head_dim\": 4, "
     "\"state_size\": 3, \"n_groups\": 1, \"num_hidden_layers\": 1, \"use_bias\": true}",
+    "{\"model_type\": \"falcon_mamba\", " TINY_SCAN ", \"state_size\": 3, "
+    "\"num_hidden_layers\": 1, \"time_step_rank\": 2, \"tie_word_embeddings\": false}",
     "{\"model_type\": \"nemotron_h\", " TINY_SCAN ", \"mamba_num_heads\": 4, "
     "\"mamba_head_dim\": 2, \"ssm_state_size\": 5, \"n_groups\": 2, \"conv_kernel\": 3, "
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, "
