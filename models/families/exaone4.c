@@ -105,6 +105,7 @@ static void set_experts(struct family_reader *reader, const struct exaone_moe *o
         .shared_ffn = own->moe_intermediate_size * own->num_shared_experts,
         .route = own->norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID,
         .route_scale = own->routed_scaling_factor,
+        .choice_bias = true,
         .is_dense = dense_layers(reader, own, decoder->layer_count)};
     family_check_experts(reader, decoder, "num_experts", "num_experts_per_tok");
     if (!reader->err->kind && decoder->experts.shared_ffn > WIDTH_MAX) {

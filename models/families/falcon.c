@@ -132,6 +132,9 @@ static const void *read_falcon(struct family_reader *reader)
     if (reader->err->kind) return NULL;
     decoder.rotary_dims = decoder.head_dim / 2 * 2;
     decoder.activation = family_activation(reader, "activation", record.activation);
+    if (record.alibi)
+        reader->ledger->remark = "slopes of alibi are not divided by the root of a head's width: "
+                                 "the same work";
     return family_decoder(reader, &decoder);
 }
 

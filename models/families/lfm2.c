@@ -11,6 +11,7 @@ struct lfm2 {
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, num_dense_layers;
     double norm_eps, rope_theta, block_ffn_dim_multiplier, routed_scaling_factor;
     bool tie_word_embeddings, conv_bias, block_auto_adjust_ff_dim, norm_topk_prob;
+    bool use_expert_bias;
 };
 
 static const struct json_field FIELDS[] = {
@@ -37,6 +38,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_BOOL(struct lfm2, conv_bias)},
     {JSON_OPT_BOOL(struct lfm2, block_auto_adjust_ff_dim)},
     {JSON_OPT_BOOL(struct lfm2, norm_topk_prob)},
+    {JSON_OPT_BOOL(struct lfm2, use_expert_bias)},
     {JSON_OPT_ANY("layer_types")},
     {JSON_OPT_ANY("full_attn_idxs")},
     {JSON_OPT_ANY("rope_parameters")},
@@ -145,7 +147,8 @@ static struct lfm2 defaults(void)
                          .routed_scaling_factor = 1,
                          .tie_word_embeddings = true,
                          .block_auto_adjust_ff_dim = true,
-                         .norm_topk_prob = true};
+                         .norm_topk_prob = true,
+                         .use_expert_bias = true};
 }
 
 static int64_t adjusted(const struct lfm2 *record)
@@ -187,6 +190,7 @@ static void set_experts(struct family_reader *reader, const struct lfm2 *record,
         .ffn = record->moe_intermediate_size,
         .route = record->norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID,
         .route_scale = record->routed_scaling_factor,
+        .choice_bias = record->use_expert_bias,
         .is_dense = is_dense,
     };
     family_check_experts(reader, decoder, "num_experts", "num_experts_per_tok");
@@ -201,7 +205,8 @@ static const void *read_lfm2_moe(struct family_reader *reader)
     family_absent(reader, FIELDS, &record,
                   &(struct family_keys){.dimensions = "num_experts num_experts_per_tok "
                                                       "moe_intermediate_size num_dense_layers",
-                                        .optional = "norm_topk_prob routed_scaling_factor"});
+                                        .optional = "norm_topk_prob routed_scaling_factor "
+                                                    "use_expert_bias"});
     if (!family_complete(reader)) return NULL;
     struct decoder decoder = describe(reader, "lfm2_moe", &record);
     set_experts(reader, &record, &decoder);
