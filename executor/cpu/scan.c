@@ -74,10 +74,10 @@ static struct head_place place_of(const struct scan_call *s, int64_t pair, REAL 
 {
     struct head_place at = {.head = pair % s->heads,
                             .token = pair / s->heads * s->seq,
-                            .group = group_of(s, pair % s->heads),
-                            .rates = room,
-                            .decays = room + s->state,
-                            .d_decays = room + 2 * s->state};
+                            .group = group_of(s, pair % s->heads)};
+    at.rates = room;
+    at.decays = at.rates + s->state;
+    at.d_decays = at.decays + s->state;
     for (int64_t n = 0; n < s->state; n++) {
         bool is_new = n < s->rates_each;
         at.rates[n] = is_new ? -real_exp(s->a_log[at.head * s->rates_each + n]) : at.rates[0];
