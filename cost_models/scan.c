@@ -34,13 +34,15 @@ static struct scan_shape shape_of(const struct block_program *program, const str
 }
 
 // One kernel, whose states stay on the chip: what is read and written once, or the exponentials of
-// the decays, backward again, or what else is computed in single precision.
+// the decays, backward again, or what else is computed in single precision, where the device says
+// at what rate it does.
 static struct compute_cost by_state_price(const struct compute_context *context,
                                           const struct instr *instr, const struct scan_shape *shape)
 {
     const struct device *device = context->device;
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
-    double compute_s = instr->flop / device->peak_flop_per_s[PRECISION_FP32];
+    double peak = device->peak_flop_per_s[PRECISION_FP32];
+    double compute_s = peak > 0 ? instr->flop / peak : 0;
     if (device->exponential_per_s > 0)
         compute_s = fmax(compute_s, op_scan_numbers(shape) / device->exponential_per_s);
     return (struct compute_cost){.s = fmax(memory_s, compute_s) + device->launch_latency_s,

@@ -392,7 +392,7 @@ static double norm_s(const struct price_context *context, const struct program *
 
 struct step_price *step_price_of_blocks(struct arena *arena, const struct price_context *context,
                                         const struct program *program,
-                                        const struct block_price *blocks, double hop_s)
+                                        const struct block_price *blocks, const double *known_hop_s)
 {
     const struct stack *stack = context->compute.stack;
     const struct parallel *parallel = &program->parallel;
@@ -410,7 +410,7 @@ struct step_price *step_price_of_blocks(struct arena *arena, const struct price_
         .classes = classes,
         .class_count = program->chunk_class_count,
         .class_of = program->class_of,
-        .hop_s = hop_s,
+        .hop_s = known_hop_s ? *known_hop_s : hop_s(context, program),
         .hop_overlapped = overlap & OVERLAP_PP,
         .reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE,
         .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
@@ -433,7 +433,7 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
         ledger_turn_to(context->ledger, i, -1);
         blocks[i] = block_price(context, &program->mesh, program->blocks[i], overlap);
     }
-    return step_price_of_blocks(arena, context, program, blocks, hop_s(context, program));
+    return step_price_of_blocks(arena, context, program, blocks, NULL);
 }
 
 double cost_parts_sum(const struct cost *cost)

@@ -95,11 +95,12 @@ unsigned step_overlap(const struct stack *stack, const struct parallel *parallel
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel);
 struct step_price *step_price(struct arena *arena, const struct price_context *context,
                               const struct program *program);
-// The same for who knows the prices of all blocks and what passes between stages: of the blocks it
-// reads what memory does.
+// The same for who knows the prices of all blocks, of which it reads what memory does, and what
+// passes between stages (NULL: it is priced).
 struct step_price *step_price_of_blocks(struct arena *arena, const struct price_context *context,
                                         const struct program *program,
-                                        const struct block_price *blocks, double hop_s);
+                                        const struct block_price *blocks,
+                                        const double *known_hop_s);
 
 // What a step costs; the parts sum to step_s (asserted).
 struct cost {

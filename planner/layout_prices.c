@@ -270,7 +270,7 @@ static struct layout_value price(struct layout_prices *prices, struct laid *cons
         ARENA_NEW(memo->scratch, struct block_price, prices->program->block_count);
     struct program program = lay_out(prices, laid, blocks);
     struct step_price *step = step_price_of_blocks(memo->scratch, memo_context(memo->memo),
-                                                   &program, blocks, prices->hop_s);
+                                                   &program, blocks, &prices->hop_s);
     step->runs = prices->runs;
     struct layout_value value = {true, closed_form(step).step_s, INT64_MAX};
     int stage = 0;

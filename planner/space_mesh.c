@@ -269,8 +269,7 @@ static int node_group(const struct build *build, const struct space_mesh *mesh)
 // Of gradients or parameters: as what is stored in more parts, or what is asked for.
 static struct degrees parts_of(const struct build *build, enum choice choice, int64_t outer)
 {
-    const struct pins *pins = pins_of(build);
-    bool is_open = !pins_get(pins, choice).set || pins_allow(pins, choice, 0);
+    bool is_open = pins_allow(pins_of(build), choice, 0);
     return is_open ? (struct degrees){{0}, 1} : degrees_of(build, choice, outer, outer);
 }
 
@@ -296,7 +295,7 @@ static void add_zero_groups(struct build *build, struct space_mesh *mesh)
     const struct pins *pins = pins_of(build);
     struct degrees groups = {.count = 0};
     int64_t shards = (int64_t)mesh->degree[AXIS_DP] * mesh->degree[AXIS_CP];
-    if (pins_get(pins, CHOICE_ZERO_GROUP).set && !pins_allow(pins, CHOICE_ZERO_GROUP, 0)) {
+    if (!pins_allow(pins, CHOICE_ZERO_GROUP, 0)) {
         groups = degrees_of(build, CHOICE_ZERO_GROUP, shards, shards);
     } else {
         int node = node_group(build, mesh);

@@ -72,12 +72,32 @@ static void a_space_of_many_meshes_names_its_cuts(void **state)
     assert_int_equal(list->cuts & (1u << CUT_TP | 1u << CUT_CP), 0);
 }
 
+// Also where what is forbidden is the one value that is looked at unasked.
+static void shards_as_before_may_be_forbidden(void **state)
+{
+    static const char *const KEYS[] = {"zero_group", "zero_gradients", "zero_parameters"};
+    for (int i = 0; i < 3; i++) {
+        struct err err = {0};
+        struct search_result result = {0};
+        struct search_request request = request_of(*state, "gpt2", "dgx-a100-80g", 64);
+        request.top = 10;
+        request.pins.forbidden[0].key = KEYS[i];
+        request.pins.forbidden[0].value = 0;
+        request.pins.forbidden_count = 1;
+        assert_true(search_plans(*state, &request, &result, &err));
+        assert_true(result.best_count > 0);
+        for (int k = 0; k < result.best_count; k++)
+            assert_true(pins_allow_all(&request.pins, &result.best[k].parallel, NULL));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_legal_value_is_in_the_space),
         cmocka_unit_test(what_is_pinned_has_one_value),
         cmocka_unit_test(a_space_of_many_meshes_names_its_cuts),
+        cmocka_unit_test(shards_as_before_may_be_forbidden),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
