@@ -384,7 +384,7 @@ demo: deps
 	@$(QUIET_MAKE) all
 	@mkdir -p build/demo
 	build/meshwright plan llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 \
-	    -o build/demo/plan.json
+               $(BUILD)/tests/io_fail $(PUBLISHED) \
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 	build/meshwright report build/demo/plan.json -o build/demo/report
 

@@ -162,7 +162,7 @@ static bool leaves_out(const struct search_result *result, enum cut cut)
 // that later stages wait for are shorter.
 static void recomputing_may_win_in_a_pipeline(void **state)
 {
-    struct question_words words = proof_words("gpt2", "dgx-h200-x3", "meshwright", 3072, 32);
+    struct question_words words = proof_words("gpt2", "dgx-h200-x3", "meshwright", 1024, 32);
     words.workload.precision = PRECISION_FP16;
     struct proof_question question = proof_make(*state, &words);
     struct pins pins = pins_none();
