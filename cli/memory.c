@@ -296,8 +296,7 @@ int memory_command(int argc, char **argv, struct err *err)
          "adamw|adam|sgd|lamb|lars", 0, 0},
         {"--json", OPTION_FLAG, &a.json, "print the table as JSON", NULL, 0, 0},
         {"--verbose", OPTION_FLAG, &a.verbose, "the solver's messages on stderr", NULL, 0, 0},
-        {0},
-    };
+        {0}};
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&a.output, err) || !output_take_stdout(&a.plot, err)) {

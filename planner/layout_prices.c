@@ -285,12 +285,15 @@ struct layout_value layout_prices_value(struct layout_prices *prices,
 {
     struct arena_mark mark = arena_mark(prices->memo->scratch);
     struct laid *laid[UNITS_MAX];
-    bool is_legal = true;
-    for (int u = 0; u < prices->unit_count && is_legal; u++) {
+    bool is_legal = true, has_rules = false;
+    for (int u = 0; u < prices->unit_count; u++) {
         laid[u] = laid_of(prices, u, said, count);
-        is_legal = unit_holds(prices, laid[u]);
+        has_rules |= laid[u]->count > 0;
     }
-    is_legal = is_legal && ties_hold(prices, laid);
+    // The table itself is not asked, as the check of a plan does not where it has no layouts.
+    for (int u = 0; u < prices->unit_count && has_rules && is_legal; u++)
+        is_legal = unit_holds(prices, laid[u]);
+    if (has_rules) is_legal = is_legal && ties_hold(prices, laid);
     struct layout_value value = {0};
     if (is_legal) value = price(prices, laid, below_s);
     arena_reset(prices->memo->scratch, mark);

@@ -53,12 +53,11 @@ static bool check_model(const struct search_request *request, struct adapters lo
     const struct import_options options = {0};
     const struct graph *graph = model_graph(&arena, request->model, &options);
     const char *device = request->cluster->nodes[0].device->kind;
-    bool is_right =
-        program_check_seq_len(graph, &request->workload, err) &&
-        program_check_lora(graph, lora, err) &&
-        (!stack_is_executed(request->stack) ||
-         (unexecuted_check_graph(graph, device, err) &&
-          unexecuted_check_positions(graph, request->workload.seq_len, err)));
+    bool is_right = program_check_seq_len(graph, &request->workload, err) &&
+                    program_check_lora(graph, lora, err) &&
+                    (!stack_is_executed(request->stack) ||
+                     (unexecuted_check_graph(graph, device, err) &&
+                      unexecuted_check_positions(graph, request->workload.seq_len, err)));
     is_right = is_right && check_turns(&request->pins, graph, err);
     if (is_right && graph->frames > 0 && !stack_has_videos(request->stack))
         is_right = err_set(err, ERR_USAGE, "stack %s has no model of videos, as %s is",

@@ -338,9 +338,9 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!stack_check_precision(stack, workload->precision, err)) return false;
     if (!stack_check_executed(stack, workload, parallel, err)) return false;
     const char *device = request->cluster->nodes[0].device->kind;
-    bool may_run = !stack_is_executed(stack) ||
-                   (unexecuted_check_graph(graph, device, err) &&
-                    unexecuted_check_positions(graph, workload->seq_len, err));
+    bool may_run =
+        !stack_is_executed(stack) || (unexecuted_check_graph(graph, device, err) &&
+                                      unexecuted_check_positions(graph, workload->seq_len, err));
     if (!may_run) return false;
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);

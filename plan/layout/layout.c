@@ -131,7 +131,7 @@ static bool is_outer_on_grid(enum dim dim, enum grid_axis a, enum grid_axis b)
 // leaves it earlier must be the inner digit, else slices would not be contiguous: heads are split
 // by tp where they are made and by Ulysses' cp within that, experts by tp where its tokens are
 // whole and by the others within that; tokens leave for the experts in the order of their roles.
-static bool is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
+bool layout_is_outer(const struct mesh *mesh, enum dim dim, int a, int b)
 {
     const struct mesh_axis *x = &mesh->axes[a], *y = &mesh->axes[b];
     bool is_head = dim == DIM_HEAD || dim == DIM_KV_HEAD;
@@ -157,7 +157,7 @@ struct slice layout_slice(const struct layout *layout, const struct mesh *mesh, 
         if (layout->of[i] != (int8_t)dim) continue;
         int64_t weight = 1;
         for (int j = 0; j < mesh->axis_count; j++) {
-            bool counts = layout->of[j] == (int8_t)dim && is_outer(mesh, dim, i, j);
+            bool counts = layout->of[j] == (int8_t)dim && layout_is_outer(mesh, dim, i, j);
             if (counts) weight *= mesh->axes[j].size;
         }
         part += weight * mesh_coordinate(mesh, i, rank);
@@ -335,7 +335,7 @@ static bool is_innermost(const struct mesh *mesh, const struct layout *layout, u
     for (int a = 0; on >> a; a++) {
         for (int b = 0; (on & moving) >> b; b++) {
             bool is_pair = on >> a & 1 && !(moving >> a & 1) && (on & moving) >> b & 1;
-            if (is_pair && !is_outer(mesh, dim, a, b)) return false;
+            if (is_pair && !layout_is_outer(mesh, dim, a, b)) return false;
         }
     }
     return true;

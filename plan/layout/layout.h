@@ -47,6 +47,8 @@ int64_t layout_local_elements(const struct layout *layout, const struct mesh *me
 double layout_mean_elements(const struct layout *layout, const struct mesh *mesh,
                             const struct tensor *tensor, int64_t batch, int64_t seq);
 
+// Whether axis a owns a more significant digit of a split dim than axis b.
+bool layout_is_outer(const struct mesh *mesh, enum dim dim, int a, int b);
 // What a rank holds of a dim of `size`: the last ranks get less, or nothing, when it does not
 // divide.
 struct slice {

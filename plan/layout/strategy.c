@@ -268,12 +268,17 @@ static enum dim choose(const struct wishes *wishes, const struct technique *tech
 }
 
 // The order in which axes take the heads: tp from the outside, then the others from the inside, so
-// that tp.0 and cp.0 take the kv heads before tp.1 and cp.1 find none left.
+// that tp.0 and cp.0 take the kv heads before tp.1 and cp.1 find none left. Of a grid too the axis
+// with the outer digit is first: the kv heads that a rank has are those of its query heads.
 static void order_axes(const struct mesh *mesh, int order[MESH_AXIS_MAX])
 {
     int count = 0;
     for (int i = mesh->axis_count - 1; i >= 0; i--) {
-        if (mesh->axes[i].parent == AXIS_TP) order[count++] = i;
+        if (mesh->axes[i].parent != AXIS_TP) continue;
+        int at = count++;
+        for (; at > 0 && layout_is_outer(mesh, DIM_HEAD, i, order[at - 1]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
     }
     for (int i = 0; i < mesh->axis_count; i++) {
         if (mesh->axes[i].parent != AXIS_TP) order[count++] = i;

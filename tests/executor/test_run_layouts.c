@@ -79,10 +79,43 @@ static void drawn_layouts_compute_what_one_rank_does(void **state)
     assert_int_equal(failed, 0);
 }
 
+// Where a grid splits more query heads than there are kv heads, the axis with the outer digit takes
+// these: each rank has the keys of its queries.
+static void heads_on_a_grid_have_their_own_keys(void **state)
+{
+    static const struct {
+        const char *operator;
+        enum dim dim;
+    } HEADS[] = {{"layer.attention.q", DIM_HEAD},      {"layer.attention.q_rope", DIM_HEAD},
+                 {"layer.attention.core", DIM_HEAD},   {"layer.attention.out", DIM_HEAD},
+                 {"layer.attention.k", DIM_KV_HEAD},   {"layer.attention.v", DIM_KV_HEAD},
+                 {"layer.attention.k_rope", DIM_KV_HEAD}};
+    enum { COUNT = sizeof HEADS / sizeof *HEADS };
+    struct layout_rule rules[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        rules[i] = (struct layout_rule){
+            .operator= HEADS[i].operator, .axis = AXIS_TP, .dim = HEADS[i].dim};
+    static const char CONFIG[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 64, \"hidden_size\": 16, "
+        "\"intermediate_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+        "\"num_key_value_heads\": 2, \"max_position_embeddings\": 16}";
+    struct run_case one = run_case_new(CONFIG, 8, 4), of = one;
+    const struct run_outcome *expected = run_case_done(*state, &one);
+    of.parallel.degree[AXIS_TP] = 4;
+    of.parallel.layouts = rules;
+    of.parallel.layout_count = COUNT;
+    for (int grid = 0; grid < 2; grid++) {
+        of.parallel.tp_kind = grid ? TP_2D_SUMMA : TP_1D;
+        const char *difference = difference_of(*state, expected, run_case_done(*state, &of));
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_layouts_compute_what_one_rank_does),
+        cmocka_unit_test(heads_on_a_grid_have_their_own_keys),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
