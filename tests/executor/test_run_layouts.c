@@ -86,9 +86,9 @@ static void heads_on_a_grid_have_their_own_keys(void **state)
     static const struct {
         const char *operator;
         enum dim dim;
-    } HEADS[] = {{"layer.attention.q", DIM_HEAD},      {"layer.attention.q_rope", DIM_HEAD},
-                 {"layer.attention.core", DIM_HEAD},   {"layer.attention.out", DIM_HEAD},
-                 {"layer.attention.k", DIM_KV_HEAD},   {"layer.attention.v", DIM_KV_HEAD},
+    } HEADS[] = {{"layer.attention.q", DIM_HEAD},        {"layer.attention.q_rope", DIM_HEAD},
+                 {"layer.attention.core", DIM_HEAD},     {"layer.attention.out", DIM_HEAD},
+                 {"layer.attention.k", DIM_KV_HEAD},     {"layer.attention.v", DIM_KV_HEAD},
                  {"layer.attention.k_rope", DIM_KV_HEAD}};
     enum { COUNT = sizeof HEADS / sizeof *HEADS };
     struct layout_rule rules[COUNT];
