@@ -118,19 +118,11 @@ static int apply(struct lowering *low, int buffer, const struct change *change,
     return output;
 }
 
-static int list_changes(const struct lowering *low, const struct layout *from,
-                        const struct layout *want, struct change changes[CHANGE_MAX])
-{
-    return low->request->parallel->layout_count > 0
-               ? layout_change_in_order(low->mesh, from, want, changes)
-               : layout_change(low->mesh, from, want, changes);
-}
-
 int lowering_change(struct lowering *low, int buffer, const struct layout *want)
 {
     struct change changes[CHANGE_MAX];
     const struct layout from = low->program->buffers[buffer].layout;
-    int count = list_changes(low, &from, want, changes);
+    int count = layout_change_in_order(low->mesh, &from, want, changes);
     for (int i = 0; i < count; i++)
         buffer = apply(low, buffer, &changes[i], want);
     assert(layout_equal(&low->program->buffers[buffer].layout, want));
@@ -202,7 +194,7 @@ int lowering_read(struct lowering *low, int tensor, const struct layout *want)
     struct change changes[CHANGE_MAX];
     buffer = source_of(low, place, want);
     const struct layout from = low->program->buffers[buffer].layout;
-    int count = list_changes(low, &from, want, changes);
+    int count = layout_change_in_order(low->mesh, &from, want, changes);
     for (int i = 0; i < count; i++) {
         buffer = apply(low, buffer, &changes[i], want);
         // Nothing asks for the partial result again: what was reduced is the tensor from now on.

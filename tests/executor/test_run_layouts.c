@@ -9,7 +9,7 @@
 
 // Plans with drawn layouts of single operators on up to eight ranks, each against one rank that
 // does it all, in double precision: losses, weights, gradients, what ranks exchanged and what they
-// held. MESHWRIGHT_CASES runs more of them.
+// held. MESHWRIGHT_CASES runs more of them. And layouts that a change must keep the order of.
 
 static const double TOLERANCE = 1e-12;
 
@@ -111,11 +111,29 @@ static void heads_on_a_grid_have_their_own_keys(void **state)
     }
 }
 
+// A norm over all heads has the tokens split, which of kv heads that are fewer than ranks come by
+// an exchange over some ranks and a slice of the others: in the order that keeps the tokens' own.
+static void norms_over_fewer_heads_than_ranks_keep_the_tokens(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\": \"olmo2\", \"vocab_size\": 64, \"hidden_size\": 16, "
+        "\"intermediate_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+        "\"num_key_value_heads\": 2}";
+    struct run_case one = run_case_new(CONFIG, 8, 4), of = one;
+    const struct run_outcome *expected = run_case_done(*state, &one);
+    for (int tp = 2; tp <= 8; tp *= 2) {
+        of.parallel.degree[AXIS_TP] = tp;
+        const char *difference = difference_of(*state, expected, run_case_done(*state, &of));
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_layouts_compute_what_one_rank_does),
         cmocka_unit_test(heads_on_a_grid_have_their_own_keys),
+        cmocka_unit_test(norms_over_fewer_heads_than_ranks_keep_the_tokens),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
