@@ -14,7 +14,7 @@ use Script;
 my $build     = $ENV{BUILD} // 'build';
 my $folder    = tempdir(CLEANUP => 1);
 my $json      = JSON::PP->new->canonical;
-my $seconds   = 5;
+my $seconds   = $ENV{ASAN_OPTIONS} ? 60 : 5;    # sanitizers take several times as long
 my $operators = 10_000;
 
 # A zip of one stored member, which is how torch.export.save writes them.
