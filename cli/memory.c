@@ -246,12 +246,11 @@ static int run(struct arena *arena, const struct memory_arguments *arguments, st
     return made ? graph(arena, arguments, made, NULL, err) : exit_status(err);
 }
 
-int memory_command(int argc, char **argv, struct err *err)
+// Whether the command is to run with them; 0 in `status` where help was asked for.
+static bool take_arguments(int argc, char **argv, struct memory_arguments *taken, int *status,
+                           struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv, err)) return tables_memory_command(argc, argv, err);
-    if (err->kind) return exit_status(err);
-    struct memory_arguments a = {
-        .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
+    struct memory_arguments a = *taken;
     const struct option options[] = {
         {"INPUT", OPTION_TEXT, &a.input,
          "plan.json, a graph (JSON, ONNX, .pt2) or a packing problem (CSV: id,lower,upper,size)",
@@ -297,14 +296,26 @@ int memory_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &a.json, "print the table as JSON", NULL, 0, 0},
         {"--verbose", OPTION_FLAG, &a.verbose, "the solver's messages on stderr", NULL, 0, 0},
         {0}};
-    if (options_help(argc, argv, options)) return 0;
-    if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (!output_take_stdout(&a.output, err) || !output_take_stdout(&a.plot, err)) {
-        return exit_status(err);
-    }
+    *status = 0;
+    if (options_help(argc, argv, options)) return false;
+    bool is_right = options_parse(options, argc, argv, err) && output_take_stdout(&a.output, err) &&
+                    output_take_stdout(&a.plot, err);
+    *taken = a;
+    if (!is_right) *status = exit_status(err);
+    return is_right;
+}
+
+int memory_command(int argc, char **argv, struct err *err)
+{
+    if (tables_plan_is_asked(argc, argv, err)) return tables_memory_command(argc, argv, err);
+    if (err->kind) return exit_status(err);
+    struct memory_arguments a = {
+        .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
+    int status;
+    if (!take_arguments(argc, argv, &a, &status, err)) return status;
 
     struct arena arena = {0};
-    int status = run(&arena, &a, err);
+    status = run(&arena, &a, err);
     arena_free(&arena);
     return status;
 }

@@ -6,8 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-enum { UNITS_MAX = 64 };  // blocks of a graph
-
 // What is said of the operators of a unit: blocks of one name, which share their rules.
 struct laid_key {
     const struct graph *graph;
@@ -38,11 +36,11 @@ struct layout_prices {
     const struct evaluation_request *request;
     struct parallel parallel;
     const struct graph *graph;
-    struct graph units[UNITS_MAX], tied;  // each some blocks of the graph
-    int unit_count, unit_of[UNITS_MAX];
-    bool has_tie[UNITS_MAX];
+    struct graph *units, tied;  // each some blocks of the graph
+    int unit_count, *unit_of;   // [block]
+    bool *has_tie;              // [unit]
     int tied_unit_count;
-    const struct laid *tied_as[UNITS_MAX];  // that were asked about last, and whether they can be
+    const struct laid **tied_as;  // [unit] that were asked about last, and whether they can be
     bool ties_hold;
     struct program *program;  // without rules
     const struct stage_runs *runs;
@@ -83,7 +81,10 @@ static void add_units(struct layout_prices *prices)
 {
     struct arena *arena = prices->memo->scratch;
     const struct graph *graph = prices->graph;
-    assert(graph->block_count <= UNITS_MAX);
+    prices->units = ARENA_NEW(arena, struct graph, graph->block_count);
+    prices->unit_of = ARENA_NEW(arena, int, graph->block_count);
+    prices->has_tie = ARENA_NEW(arena, bool, graph->block_count);
+    prices->tied_as = ARENA_NEW(arena, const struct laid *, graph->block_count);
     for (int b = 0; b < graph->block_count; b++) {
         const struct block *block = &graph->blocks[b];
         int unit = 0;
@@ -284,7 +285,7 @@ struct layout_value layout_prices_value(struct layout_prices *prices,
                                         const struct layout_said *said, int count, double below_s)
 {
     struct arena_mark mark = arena_mark(prices->memo->scratch);
-    struct laid *laid[UNITS_MAX];
+    struct laid **laid = ARENA_NEW(prices->memo->scratch, struct laid *, prices->unit_count);
     bool is_legal = true, has_rules = false;
     for (int u = 0; u < prices->unit_count; u++) {
         laid[u] = laid_of(prices, u, said, count);
