@@ -384,12 +384,12 @@ demo: deps
 	@$(QUIET_MAKE) all
 	@mkdir -p build/demo
 	build/meshwright plan llama-2-70b dgx-a100-80g-x16 --seq-len 4096 --global-batch 1024 \
-               $(BUILD)/tests/io_fail $(PUBLISHED) \
+	    -o build/demo/plan.json
 	build/meshwright simulate build/demo/plan.json --trace build/demo/trace.json
 	build/meshwright report build/demo/plan.json -o build/demo/report
 
 test_programs: $(TESTS) $(BUILD)/meshwright $(PLUGINS) $(BUILD)/tests/malloc_fail.so \
-               $(BUILD)/tests/io_fail \
+               $(BUILD)/tests/io_fail $(PUBLISHED) \
                $(BUILD)/exec_cuda_emulated.so $(BUILD)/exec_nccl_emulated.so $(EMULATED) \
                $(SDPA_SHAPES) $(BUILD)/emulated/gpu_compare $(SHADOWED) $(if $(EMCC),$(MODULE))
 
