@@ -60,24 +60,14 @@ static struct layout reduced(struct layout layout)
     return layout;
 }
 
-// The gradient of what an operator reads as its backward makes it: partial over axes that split
-// something else there.
-static struct layout gradient_of(const struct question *question, const struct op *op,
-                                 struct layout read)
-{
-    const struct strategy *strategy = &question->strategies[op - question->block->ops];
-    for (int a = 0; a < question->mesh.axis_count; a++)
-        if (strategy->of[a] && read.of[a] == LAYOUT_WHOLE) read.of[a] = LAYOUT_SUM;
-    return read;
-}
-
 // Forward the tensor goes from its maker to its reader, backward its gradient the other way, by
 // the sum of those of all readers.
 static bool check_order(struct question *question, const struct op *op, int tensor,
                         const struct layout *made, const struct layout *read)
 {
     const struct mesh *mesh = &question->mesh;
-    struct layout gradient = gradient_of(question, op, *read), back = reduced(*made);
+    const struct strategy *strategy = &question->strategies[op - question->block->ops];
+    struct layout gradient = strategy_gradient(mesh, strategy, *read), back = reduced(*made);
     struct layout sum =
         strategy_boundary(mesh, question->parallel, &question->block->tensors[tensor]);
     if (layout_keeps_order(mesh, made, read) && layout_keeps_order(mesh, &gradient, &back) &&
@@ -189,9 +179,9 @@ static bool check_parameters(struct question *question, struct lying ties[TIE_MA
             int t = op->inputs[i];
             const char *tie = block->tensors[t].tie;
             if (block->tensors[t].role != TENSOR_PARAMETER || !is_asked(question, op)) continue;
-            struct layout layout = gradient_of(
-                question, op,
-                strategy_input(&question->mesh, &question->strategies[o], block, op, i));
+            const struct strategy *strategy = &question->strategies[o];
+            struct layout layout = strategy_gradient(
+                &question->mesh, strategy, strategy_input(&question->mesh, strategy, block, op, i));
             if (first[t].reader) ok = hold(question, op, &first[t], &layout);
             first[t] = (struct lying){tie, block, op, layout};
             int k = 0;

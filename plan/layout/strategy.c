@@ -417,6 +417,29 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
     return layout;
 }
 
+struct layout strategy_gradient(const struct mesh *mesh, const struct strategy *strategy,
+                                struct layout read)
+{
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (strategy->of[a] && read.of[a] == LAYOUT_WHOLE) read.of[a] = LAYOUT_SUM;
+    return read;
+}
+
+struct layout strategy_zeros(const struct mesh *mesh, const struct parallel *parallel,
+                             const struct block *block, int gradient)
+{
+    for (int o = 0;; o++) {
+        const struct op *reader = &block->ops[o];
+        int i = 0;
+        while (i < reader->input_count && reader->inputs[i] != block->tensors[gradient].gradient_of)
+            i++;
+        if (i == reader->input_count) continue;
+        struct strategy strategy = strategy_of(mesh, parallel, block, reader);
+        return strategy_gradient(mesh, &strategy,
+                                 strategy_input(mesh, &strategy, block, reader, i));
+    }
+}
+
 struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *parallel,
                                 const struct tensor *tensor)
 {

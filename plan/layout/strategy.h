@@ -49,6 +49,15 @@ struct layout strategy_input(const struct mesh *mesh, const struct strategy *str
 struct layout strategy_output(const struct mesh *mesh, const struct strategy *strategy,
                               const struct block *block, const struct op *op, int output);
 
+// The gradient of what an operator reads in the layout `read`, as its backward makes it: partial
+// over axes that split something else there.
+struct layout strategy_gradient(const struct mesh *mesh, const struct strategy *strategy,
+                                struct layout read);
+// A gradient of zeros, of a parameter whose derivative nothing has: as that of its reader would
+// lie.
+struct layout strategy_zeros(const struct mesh *mesh, const struct parallel *parallel,
+                             const struct block *block, int gradient);
+
 // Where a parameter is kept that an op reads in the layout `read`: the same, but that techniques
 // which store split one more of its dims. What has one dim alone (biases, weights of norms) is kept
 // as it is read.

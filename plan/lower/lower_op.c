@@ -50,7 +50,10 @@ const struct op_layouts *lowering_layouts(struct lowering *low, int index)
     for (int i = 0; i < op->input_count; i++)
         layouts->inputs[i] = strategy_input(low->mesh, &layouts->strategy, low->block, op, i);
     for (int i = 0; i < op->output_count; i++)
-        layouts->outputs[i] = strategy_output(low->mesh, &layouts->strategy, low->block, op, i);
+        layouts->outputs[i] =
+            op->kind == OP_CHOOSE_BACKWARD
+                ? strategy_zeros(low->mesh, low->request->parallel, low->block, op->outputs[i])
+                : strategy_output(low->mesh, &layouts->strategy, low->block, op, i);
     layouts->known = true;
     return layouts;
 }

@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include "plan/layout/rules.h"
 #include "plan/unexecuted.h"
 #include "tests/support/run_case.h"
 #include "tests/support/tiny_models.h"
@@ -17,7 +18,7 @@ enum { SEQ = 8, BATCH = 4 };
 #define INDEXED                                                                          \
     "\"vocab_size\": 40, \"hidden_size\": 8, \"intermediate_size\": 8, "                 \
     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": "    \
-    "null, \"q_lora_rank\": 5, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "           \
+    "null, \"q_lora_rank\": 6, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "           \
     "\"qk_rope_head_dim\": 2, \"v_head_dim\": 5, \"n_group\": null, "                    \
     "\"n_routed_experts\": 4, \"n_shared_experts\": 1, \"num_experts_per_tok\": 2, "     \
     "\"moe_intermediate_size\": 4, \"first_k_dense_replace\": 1, \"index_n_heads\": 3, " \
@@ -113,6 +114,26 @@ static void several_ranks_compute_what_one_does(void **state)
     }
 }
 
+// Whatever dim tp splits in an indexer, the zeros are where its parameters are.
+static void zeros_lie_as_their_parameters_do(void **state)
+{
+    static const struct layout_rule RULES[] = {
+        {.operator= "layer.dense.indexer.q", .axis = AXIS_TP, .dim = DIM_RANK},
+        {.operator= "layer.dense.indexer.k", .axis = AXIS_TP, .dim = DIM_HEAD_DIM},
+        {.operator= "layer.dense.indexer.w", .axis = AXIS_TP, .dim = DIM_HIDDEN},
+    };
+    struct run_case alone = run_case_new(MODELS[0], SEQ, BATCH);
+    struct run_outcome *expected = run_case_done(*state, &alone);
+    for (int w = 0; w < 2; w++) {
+        struct run_case of = shared(MODELS[0], &WAYS[w]);
+        of.parallel.layouts = RULES;
+        of.parallel.layout_count = sizeof RULES / sizeof *RULES;
+        struct run_outcome *found = run_case_done(*state, &of);
+        const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+    }
+}
+
 // Zeros of the indexers of all layers are ready when forward is: there are no rooms for buckets to
 // take turns in where updates come with the gradients.
 static void updates_as_gradients_come_find_their_places(void **state)
@@ -146,6 +167,7 @@ static void no_other_device_has_a_kernel_of_the_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zeros_lie_as_their_parameters_do),
         cmocka_unit_test(updates_as_gradients_come_find_their_places),
         cmocka_unit_test(no_other_device_has_a_kernel_of_the_choice),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
