@@ -259,6 +259,6 @@ static inline const char *call_check_attention(const struct kernel_call *call, i
         return "queries, keys and values of attention do not fit together";
     if (k->whole[2] <= 0 || q->whole[2] % k->whole[2] != 0)
         return "query heads are no multiple of key heads";
-    if (call->op->alibi && call->head_count <= 0) return "alibi needs the number of heads";
+    if (call->op->alibi > 0 && call->head_count <= 0) return "alibi needs the number of heads";
     return NULL;
 }

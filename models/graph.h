@@ -227,7 +227,7 @@ struct op {
     double softcap;                     // OP_ATTENTION: soft cap of the scores, 0 = none
     double dropout_ratio;               // OP_DROPOUT, OP_ATTENTION
     int64_t rotary_dims, rotary_first;  // FUNCTION_ROPE
-    bool alibi;                         // OP_ATTENTION
+    double alibi;                       // OP_ATTENTION: factor on slopes, 0 = none
     bool causal;     // the whole attention core: attention, or the ops of the chain
     int64_t window;  // sliding window in tokens, 0 = none; on either side where not causal
     bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)

@@ -75,8 +75,9 @@ static bool take_function(struct op *fused, const struct op *op)
     if (op->kind != OP_ELEMENTWISE || op->input_count != 1) return false;
     switch (op->function) {
     case FUNCTION_ALIBI:
-        if (fused->alibi || fused->softcap > 0 || !is_unscaled || op->scalar != 1) return false;
-        return fused->alibi = true;
+        if (fused->alibi > 0 || fused->softcap > 0 || !is_unscaled) return false;
+        fused->alibi = op->scalar;
+        return true;
     case FUNCTION_SOFTCAP:
         if (fused->softcap > 0 || !is_unscaled) return false;
         fused->softcap = op->scalar;

@@ -35,7 +35,7 @@ const char *attend_read(struct attend *attend, const struct kernel_call *call, i
     bool has_sink = call->input_count > first_input + 3 && v[1].rank == 1;
     attend->sink = has_sink ? v[1].data : NULL;
     if (call->op->top_k == 0) return NULL;
-    bool is_plain = !call->op->alibi && call->op->softcap <= 0 && call->op->dropout_ratio <= 0;
+    bool is_plain = call->op->alibi <= 0 && call->op->softcap <= 0 && call->op->dropout_ratio <= 0;
     bool has_choice = call->input_count > first_input + 3 && v[1].rank == 3 &&
                       v[1].sizes[0] == q->sizes[0] && v[1].sizes[1] == q->sizes[1];
     if (!is_plain || !has_choice)
@@ -56,9 +56,9 @@ struct head attend_head(const struct attend *a, int64_t batch, int64_t head)
     at.v = a->v + batch * a->keys * a->v_stride + kv_head * a->value_width;
     at.out = batch * a->queries * a->out_stride + head * a->value_width;
     at.lse = batch * a->queries * a->heads + head;
-    if (a->op->alibi) {
+    if (a->op->alibi > 0) {
         double exponent = -8.0 * (double)(a->first_head + head + 1) / (double)a->call->head_count;
-        at.slope = (REAL)exp2(exponent);
+        at.slope = (REAL)(a->op->alibi * exp2(exponent));
     }
     return at;
 }

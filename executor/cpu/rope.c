@@ -112,7 +112,8 @@ const char *cpu_alibi(struct cpu_device *device, const struct kernel_call *call)
     for (int64_t i = 0; i < elements; i += keys) {
         int64_t index = in->first[head] + i / array_stride(in, head) % in->sizes[head];
         double exponent = -8.0 * (double)(index + 1) / (double)call->head_count;
-        add_slopes(keys, (REAL)exp2(exponent), in->first[in->rank - 1], (const REAL *)in->data + i,
+        REAL slope = (REAL)(call->op->scalar * exp2(exponent));
+        add_slopes(keys, slope, in->first[in->rank - 1], (const REAL *)in->data + i,
                    (REAL *)call->outputs[0].data + i);
     }
     return NULL;

@@ -223,6 +223,7 @@ const char *cuda_alibi(const struct run *run)
                               .heads = in->sizes[head],
                               .first_head = in->first[head],
                               .whole_heads = run->call->head_count,
+                              .scale = run->call->op->scalar,
                               .x = run_input(run, 0),
                               .y = run_output(run, 0)};
     if (args.elements > 0) kernel_alibi(run->on, &args);

@@ -121,6 +121,7 @@ void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, i
 struct alibi_args {
     int64_t elements, keys, first_key;
     int64_t head_stride, heads, first_head, whole_heads;
+    double scale;  // of slopes
     struct reals x, y;
 };
 void kernel_alibi(struct CUstream_st *stream, const struct alibi_args *args);
@@ -231,7 +232,7 @@ struct attend_args {
     int64_t heads, queries, keys, value_width;
     int64_t first_query, first_key;
     float scale, softcap;
-    bool has_alibi;
+    double alibi;                     // factor on slopes; 0 = none
     int64_t first_head, whole_heads;  // of these heads in the whole
     int64_t sequence;                 // of the step, for dropout
     int64_t whole_queries, whole_keys, dropout_heads;

@@ -131,7 +131,7 @@ KERNEL(alibi, struct alibi_args, a)
 {
     for (int64_t i = INDEX; i < a.elements; i += INDICES) {
         int64_t head = a.first_head + i / a.head_stride % a.heads;
-        float slope = (float)exp2(-8.0 * (double)(head + 1) / (double)a.whole_heads);
+        float slope = (float)(a.scale * exp2(-8.0 * (double)(head + 1) / (double)a.whole_heads));
         store(a.y, i, load(a.x, i) + slope * (float)(a.first_key + i % a.keys));
     }
 }

@@ -139,7 +139,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
     struct op op = core_op(layers, heads, "core", OP_ATTENTION, window);
     op.scalar = score_factor(d);
     op.softcap = d->score_softcap;
-    op.alibi = d->alibi && !heads.name;
+    op.alibi = heads.name ? 0 : d->alibi;
     op.dropout_ratio = layers->options.dropout ? d->attention_dropout : 0;
     op.input_count = 3;
     op.inputs[0] = heads.query;
@@ -208,8 +208,8 @@ static int score(struct layers *layers, struct heads heads, int key, int64_t win
         scores = layers_function(layers, named(layers, heads, "softcap"), scores, FUNCTION_SOFTCAP,
                                  d->score_softcap);
     }
-    if (d->alibi && !heads.name)
-        scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, 1);
+    if (d->alibi > 0 && !heads.name)
+        scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, d->alibi);
     if (d->relative.bucket_count > 0 && !heads.name) scores = add_distances(layers, scores);
     struct op softmax = core_op(layers, heads, "softmax", OP_SOFTMAX, window);
     softmax.flop_per_element = SOFTMAX_FLOP;

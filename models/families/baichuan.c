@@ -32,7 +32,7 @@ static const void *read_baichuan(struct family_reader *reader)
     record.num_key_value_heads = record.head_dim = 0;  // not among its keys
     struct decoder decoder = llama_like_decoder(reader, "baichuan", &record);
     if (has_slopes) {
-        decoder.alibi = true;
+        decoder.alibi = 1;
         decoder.rope_theta = 0;
     }
     if (record.vocab_size == SECOND_VOCAB)

@@ -54,7 +54,7 @@ static const void *read_bloom(struct family_reader *reader)
         .out_bias = true,
         .mlp_bias = true,
         .activation = FUNCTION_GELU_TANH,
-        .alibi = true,
+        .alibi = 1,
         .tied = record.tie_word_embeddings,
         .attention_dropout = record.attention_dropout,
         .hidden_dropout = record.hidden_dropout,

@@ -136,7 +136,7 @@ struct decoder {
     double rope_theta;         // 0 = no rope
     double rope_theta_local;   // of layers with a window, where it is another; 0 = the same
     int64_t rotary_dims;       // of head_dim
-    bool alibi;
+    double alibi;              // factor on slopes by distance; 0 = none
     bool bidirectional;
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0

@@ -1,5 +1,7 @@
 #include "models/families/family.h"
 
+#include <math.h>
+
 struct falcon {
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads;
     int64_t num_kv_heads;             // 0 = as many as heads
@@ -106,7 +108,6 @@ static struct decoder describe(const struct falcon *record)
         .out_bias = record->bias,
         .mlp_bias = record->bias,
         .rope_theta = record->alibi ? 0 : record->rope_theta,
-        .alibi = record->alibi,
         .tied = record->tie_word_embeddings,
         .attention_dropout = record->attention_dropout,
         .hidden_dropout = record->hidden_dropout,
@@ -132,9 +133,8 @@ static const void *read_falcon(struct family_reader *reader)
     if (reader->err->kind) return NULL;
     decoder.rotary_dims = decoder.head_dim / 2 * 2;
     decoder.activation = family_activation(reader, "activation", record.activation);
-    if (record.alibi)
-        reader->ledger->remark = "slopes of alibi are not divided by the root of a head's width: "
-                                 "the same work";
+    // Scores are divided behind them.
+    if (record.alibi) decoder.alibi = 1 / sqrt((double)decoder.head_dim);
     return family_decoder(reader, &decoder);
 }
 

@@ -106,7 +106,7 @@ static const void *read_mpt(struct family_reader *reader)
         .norm_epsilon = record.layer_norm_epsilon,
         .norm_is_unbiased = true,
         .activation = FUNCTION_GELU,
-        .alibi = true,
+        .alibi = 1,
         .score_factor = record.softmax_scale,
         .tied = record.tie_word_embeddings,
         .attention_dropout = record.attn_pdrop,

@@ -146,7 +146,7 @@ static struct attending draw_attention(struct world *world)
     a.forward.window = draw_int(draw, 0, 1) ? draw_int(draw, 1, (int)world->seq) : 0;
     a.forward.chunked = a.forward.window > 0 && draw_int(draw, 0, 1);
     a.forward.softcap = draw_int(draw, 0, 2) ? 0 : 0.8;
-    a.forward.alibi = draw_int(draw, 0, 2) == 0;
+    a.forward.alibi = draw_int(draw, 0, 2) ? 0 : 0.7;
     a.forward.dropout_ratio = draw_int(draw, 0, 2) ? 0 : 0.4;
     a.backward = a.forward;
     a.backward.kind = OP_ATTENTION_BACKWARD;

@@ -40,7 +40,7 @@ static void add_shape(struct shapes *shapes, const char *model, const struct blo
                               .value_width = v->extents[3].size,
                               .causal = op->causal};
     // These go to the products and the masked softmax, whatever cuDNN says.
-    bool is_special = op->softcap > 0 || op->alibi || op->dropout_ratio > 0 || op->window > 0 ||
+    bool is_special = op->softcap > 0 || op->alibi > 0 || op->dropout_ratio > 0 || op->window > 0 ||
                       (op->input_count > 3);
     if (is_special) return;
     for (int i = 0; i < shapes->count; i++) {

@@ -381,7 +381,7 @@ static void the_order_of_the_steps_counts(void **state)
             builder_op(&builder, (struct op){.name = step ? "second" : "first",
                                              .kind = OP_ELEMENTWISE,
                                              .function = function,
-                                             .scalar = function == FUNCTION_ALIBI ? 1 : 3,
+                                             .scalar = 3,
                                              .input_count = 1,
                                              .output_count = 1,
                                              .inputs = {read},

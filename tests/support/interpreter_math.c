@@ -72,10 +72,10 @@ static double slope(enum function function, double scalar, double x)
     }
 }
 
-static double alibi(const struct interpreter *in, int64_t head, int64_t key)
+static double alibi(const struct interpreter *in, double scale, int64_t head, int64_t key)
 {
     double exponent = -8.0 * (double)(head + in->offset[DIM_HEAD] + 1) / (double)in->head_count;
-    return pow(2, exponent) * (double)(key + in->offset[DIM_KV_SEQ]);
+    return scale * pow(2, exponent) * (double)(key + in->offset[DIM_KV_SEQ]);
 }
 
 // Rotates by the angle of the position, in backward the other way round.
@@ -106,7 +106,7 @@ static void add_alibi(struct interpreter *in, const struct op *op)
     interpreter_sizes(in, op->inputs[0], size);
     do {
         double x = *interpreter_at(in, op->inputs[0], index);
-        double bias = alibi(in, index[DIM_HEAD], index[DIM_KV_SEQ]);
+        double bias = alibi(in, op->scalar, index[DIM_HEAD], index[DIM_KV_SEQ]);
         *interpreter_at(in, op->outputs[0], index) = x + bias;
     } while (interpreter_next(index, size));
 }
@@ -343,7 +343,7 @@ static double score(const struct interpreter *in, const struct op *op, const str
 {
     double x = product * op->scalar;
     if (op->softcap > 0) x = apply(FUNCTION_SOFTCAP, op->softcap, x);
-    return op->alibi ? x + alibi(in, row->head, key) : x;
+    return op->alibi > 0 ? x + alibi(in, op->alibi, row->head, key) : x;
 }
 
 static bool sees(const struct interpreter *in, const struct op *op, const struct math_row *row,
