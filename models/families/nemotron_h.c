@@ -204,6 +204,7 @@ static void set_experts(struct family_reader *reader, const struct nemotron_h *r
         .shared_ffn = record->moe_shared_expert_intermediate_size,
         .route = record->norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID,
         .route_scale = record->routed_scaling_factor,
+        .choice_bias = true,
         .is_dense = layers->is_dense,
     };
     if (record->n_routed_experts % record->n_group != 0 || record->topk_group > record->n_group) {
