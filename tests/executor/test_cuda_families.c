@@ -40,6 +40,8 @@ static const char *const MODELS[] = {
     "\"max_position_embeddings\": 8, \"projection_size\": 12}, \"vision_config\": "
     "{\"hidden_size\": 12, \"intermediate_size\": 6, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 2, \"image_size\": 8, \"patch_size\": 4}}",
+    "{\"model_type\": \"falcon\", \"alibi\": true, \"multi_query\": false, \"vocab_size\": 40, "
+    "\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4}",
 };
 
 struct pair {

@@ -65,6 +65,8 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"gpt_bigcode\", " GPT_LIKE "}",
     "{\"model_type\": \"mpt\", \"vocab_size\": 40, \"d_model\": 8, \"n_heads\": 2, \"n_layers\": "
     "2, \"attn_config\": {\"softmax_scale\": 0.4}}",
+    "{\"model_type\": \"falcon\", \"alibi\": true, \"multi_query\": false, \"vocab_size\": 40, "
+    "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2}",
     "{\"model_type\": \"ernie4_5\", " LLAMA_LIKE ", \"head_dim\": 4, \"use_bias\": true}",
     "{\"model_type\": \"ernie4_5_moe\", " LLAMA_LIKE ", \"moe_num_experts\": 4, \"moe_k\": 2, "
     "\"moe_num_shared_experts\": 1, \"moe_intermediate_size\": 4, \"use_bias\": true}",
