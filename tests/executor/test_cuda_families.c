@@ -25,6 +25,9 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
     "\"hidden_size\": 12, \"num_heads\": 2, \"in_channels\": 3, \"caption_channels\": 6, "   \
     "\"model_max_length\": 5, \"mlp_ratio\": 2.0, \"input_size\": [4, 4, 8], \"depth\": 2, " \
     "\"drop_path\": 0"
+#define SLOPES                                                                               \
+    "{\"model_type\": \"falcon\", \"alibi\": true, \"multi_query\": false, \"vocab_size\": " \
+    "40, \"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4}"
 static const char *const MODELS[] = {
     "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " VIDEO "}",
     "{\"model_type\": \"STDiT\", \"qk_norm\": false, " VIDEO "}",
@@ -40,8 +43,7 @@ static const char *const MODELS[] = {
     "\"max_position_embeddings\": 8, \"projection_size\": 12}, \"vision_config\": "
     "{\"hidden_size\": 12, \"intermediate_size\": 6, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 2, \"image_size\": 8, \"patch_size\": 4}}",
-    "{\"model_type\": \"falcon\", \"alibi\": true, \"multi_query\": false, \"vocab_size\": 40, "
-    "\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4}",
+    SLOPES,
 };
 
 struct pair {
