@@ -6,7 +6,7 @@
 DEVICE float slope_of_head(const struct attend_args *a, int64_t head)
 {
     double exponent = -8.0 * (double)(a->first_head + head + 1) / (double)a->whole_heads;
-    return (float)(a->alibi * exp2(exponent));
+    return a->alibi > 0 ? (float)(a->alibi * exp2(exponent)) : 0;
 }
 
 // A GEMM of query and key to the score: scaled already, capped, moved by the distance.
