@@ -53,8 +53,8 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
 // over axes that split something else there.
 struct layout strategy_gradient(const struct mesh *mesh, const struct strategy *strategy,
                                 struct layout read);
-// A gradient of zeros, of a parameter whose derivative nothing has: as that of its reader would
-// lie.
+// A gradient of zeros, of a parameter whose derivative nothing has: as the gradient that the first
+// operator to read the parameter would make. `gradient` is a tensor with `gradient_of`.
 struct layout strategy_zeros(const struct mesh *mesh, const struct parallel *parallel,
                              const struct block *block, int gradient);
 
