@@ -101,7 +101,7 @@ static bool put_dims(struct segment *s, const struct onnx_tensor *tensor, bool h
                                              {"channel", "height", "width"},
                                              {"channel", "depth", "height", "width"}};
     int place = has_batch ? blocks_batch_dim(s->b, (int)(tensor - s->b->graph->tensors)) : -1;
-    int64_t repeats = place == 0 ? tensor->dims[0] / s->b->batch : 1, sizes[RANK_MOST];
+    int64_t repeats = place >= 0 ? tensor->dims[place] / s->b->batch : 1, sizes[RANK_MOST];
     struct dims dims = open_dims(s);
     int rank = 0;
     for (int i = 0; i < tensor->rank; i++)

@@ -38,6 +38,28 @@ static bool is_view(const struct blocks_graph *b, const struct onnx_node *node)
     return is_shared || (is_turned && b->is_trained[b->root[node->inputs[0]]]);
 }
 
+static bool is_constant(const struct blocks_graph *b, int tensor)
+{
+    bool is_data = b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
+    // A single number is no tensor of a sample.
+    if (is_data) return tensor_at(b, tensor)->rank == 0;
+    bool is_parameter = tensor_at(b, tensor)->role == ONNX_PARAMETER;
+    return b->is_fixed[tensor] || (is_parameter && !b->is_trained[tensor]);
+}
+
+// The one weight that a node reads beside constants, as positions are taken of their table; -1.
+static int sole_weight(const struct blocks_graph *b, const struct onnx_node *node)
+{
+    int weight = -1;
+    for (int i = 0; i < node->input_count; i++) {
+        int tensor = b->root[node->inputs[i]];
+        if (is_constant(b, tensor)) continue;
+        if (!b->is_trained[tensor] || (weight >= 0 && tensor != weight)) return -1;
+        weight = tensor;
+    }
+    return node->output_count == 1 ? weight : -1;
+}
+
 // The first data of the model says how many samples the file is for.
 static bool find_batch(struct blocks_graph *b)
 {
@@ -110,15 +132,6 @@ static enum blocks_kind kind_of(const struct blocks_graph *b, const struct block
     return is_sum ? BLOCKS_ADD : BLOCKS_OPERATOR;
 }
 
-static bool is_constant(const struct blocks_graph *b, int tensor)
-{
-    bool is_data = b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
-    // A single number is no tensor of a sample.
-    if (is_data) return tensor_at(b, tensor)->rank == 0;
-    bool is_parameter = tensor_at(b, tensor)->role == ONNX_PARAMETER;
-    return b->is_fixed[tensor] || (is_parameter && !b->is_trained[tensor]);
-}
-
 // What no weight goes into comes with the data: positions, masks, pictures that are scaled. No
 // block hands it on, and it has no gradient.
 static bool is_prepared(struct blocks_graph *b, const struct onnx_node *node)
@@ -134,17 +147,34 @@ static bool is_prepared(struct blocks_graph *b, const struct onnx_node *node)
     return true;
 }
 
+// Whether what is made of weights is no more than what the operator makes of it. Attention adds it
+// to its scores.
+static bool reads_derived(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_node *node = op->node;
+    const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
+    int64_t made = product_of(output->dims, 0, output->rank);
+    for (int i = 0; i < node->input_count && strcmp(node->type, "Attention") != 0; i++) {
+        const struct onnx_tensor *t = tensor_at(b, node->inputs[i]);
+        if (b->is_derived[node->inputs[i]] && product_of(t->dims, 0, t->rank) > made) return false;
+    }
+    return op->kind == BLOCKS_OPERATOR;
+}
+
 static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
 {
     const struct onnx_node *node = op->node;
     for (int i = 0; i < node->input_count; i++) {
         int tensor = b->root[node->inputs[i]];
         if (is_constant(b, tensor)) continue;
+        op->is_derived = op->is_derived || b->is_derived[node->inputs[i]];
         if (op->input_count == INPUTS_MOST) return blocks_fail(b, node, "more than 8 inputs");
         op->inputs[op->input_count++] = tensor;
     }
     op->kind = kind_of(b, op);
     op->bias = -1;
+    if (op->is_derived && !reads_derived(b, op))
+        return blocks_fail(b, node, "it reads a matrix or a large tensor that is made of weights");
     if (op->kind == BLOCKS_PRODUCT && op->input_count > 2) {
         op->bias = op->inputs[2];
         op->input_count = 2;
@@ -166,8 +196,34 @@ int blocks_batch_dim(const struct blocks_graph *b, int tensor)
     const struct onnx_tensor *t = tensor_at(b, tensor);
     if (t->rank > 0 && t->dims[0] > 0 && t->dims[0] % b->batch == 0) return 0;
     for (int d = 1; d < t->rank; d++)
+        if (t->dims[d] == b->parts[tensor]) return d;
+    for (int d = 1; d < t->rank; d++)
         if (t->dims[d] == b->batch) return d;
     return -1;
+}
+
+// The parts of samples, windows of images, that the first activation or data has along its
+// dimension of the samples: results may have them elsewhere.
+static int64_t parts_read(const struct blocks_graph *b, const struct onnx_node *node)
+{
+    for (int i = 0; i < node->input_count; i++) {
+        int tensor = node->inputs[i], dim = blocks_batch_dim(b, tensor);
+        bool is_weight = b->is_trained[b->root[tensor]] || is_constant(b, tensor);
+        if (!is_weight && dim >= 0) return tensor_at(b, tensor)->dims[dim];
+    }
+    return 0;
+}
+
+// What is made of one weight and constants is the same for all samples. It is read as that weight
+// by operators that make at least as much of it for a sample: what it takes itself, once for all of
+// them, is left out.
+static bool is_derived(struct blocks_graph *b, const struct onnx_node *node)
+{
+    int weight = is_product(node) ? -1 : sole_weight(b, node);
+    if (weight < 0) return false;
+    b->root[node->outputs[0]] = weight;
+    b->is_derived[node->outputs[0]] = true;
+    return true;
 }
 
 static bool take_node(struct blocks_graph *b, int index, struct names *names)
@@ -177,8 +233,9 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     struct blocks_operator *op = &b->operators[at];
     *op = (struct blocks_operator){.node = node, .flop = node->flop / (double)b->batch};
     if (is_prepared(b, node)) return true;
+    if (is_derived(b, node)) return true;
     if (!take_inputs(b, op)) return false;
-    op->places = blocks_places(b, op);
+    op->places = op->is_derived ? PLACES_WHOLE : blocks_places(b, op);
     op->multiplies = op->kind == BLOCKS_OPERATOR && multiplies(node);
     b->operator_count++;
     names_put(b->arena, names, node->name, at);
@@ -188,8 +245,10 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
         b->last_reader[tensor] = at;
         b->reader_count[tensor]++;
     }
-    for (int o = 0; o < node->output_count; o++)
+    for (int o = 0; o < node->output_count; o++) {
         b->maker[node->outputs[o]] = at;
+        b->parts[node->outputs[o]] = parts_read(b, node);
+    }
     if (op->kind == BLOCKS_LOSS) b->logits = op->inputs[0];
     bool has_batch = op->kind == BLOCKS_LOSS || blocks_batch_dim(b, node->outputs[0]) >= 0;
     return has_batch || blocks_fail(b, node, "its result has no dimension of the samples");
@@ -262,10 +321,12 @@ bool blocks_read(struct blocks_graph *b)
     b->is_trained = ARENA_NEW(b->arena, bool, tensors);
     b->is_data = ARENA_NEW(b->arena, bool, tensors);
     b->is_fixed = ARENA_NEW(b->arena, bool, tensors);
+    b->is_derived = ARENA_NEW(b->arena, bool, tensors);
     b->is_tied = ARENA_NEW(b->arena, bool, tensors);
     b->is_turned = ARENA_NEW(b->arena, bool, tensors);
     b->maker = ARENA_NEW(b->arena, int, tensors);
     b->last_reader = ARENA_NEW(b->arena, int, tensors);
+    b->parts = ARENA_NEW(b->arena, int64_t, tensors);
     b->reader_count = ARENA_NEW(b->arena, int, tensors);
     b->operators = ARENA_NEW(b->arena, struct blocks_operator, b->graph->node_count);
     b->logits = -1;
@@ -281,6 +342,7 @@ bool blocks_read(struct blocks_graph *b)
         if (is_view(b, node)) {
             bool turns = strcmp(node->type, "Transpose") == 0;
             b->root[node->outputs[0]] = b->root[node->inputs[0]];
+            b->is_derived[node->outputs[0]] = b->is_derived[node->inputs[0]];
             b->is_turned[node->outputs[0]] = b->is_turned[node->inputs[0]] != turns;
         } else if (!take_node(b, n, &names)) {
             return false;

@@ -16,6 +16,7 @@ struct blocks_operator {
     int64_t groups, rows, columns, depth;
     double flop, backward_flop;  // of one sample
     bool multiplies;             // these are flops of matrix products
+    bool is_derived;             // it reads what is made of a weight, not the weight
     unsigned kept;               // bits of inputs, and from 8 on of outputs
     enum places places;
 };
@@ -29,10 +30,12 @@ struct blocks_graph {
     int logits;     // what the loss reads
     int *root;      // of a tensor: whose memory it is another view of
     bool *is_trained;
-    bool *is_data;    // the model is given it, or it is made of that alone, as masks are
-    bool *is_fixed;   // made of constants alone
-    bool *is_tied;    // a weight that the first and the last block read
-    bool *is_turned;  // a view of a matrix whose rows are the columns of what it views
+    bool *is_data;     // the model is given it, or it is made of that alone, as masks are
+    bool *is_fixed;    // made of constants alone
+    bool *is_derived;  // made of the weight that is its root, by more than views
+    bool *is_tied;     // a weight that the first and the last block read
+    bool *is_turned;   // a view of a matrix whose rows are the columns of what it views
+    int64_t *parts;    // of samples, that what made the tensor read; 0
     int *maker, *last_reader, *reader_count;  // of a tensor, among the operators
     struct blocks_operator *operators;
     int operator_count;
@@ -48,7 +51,8 @@ void blocks_join(struct blocks_graph *blocks, bool *is_cut, int *count);
 bool blocks_fail(const struct blocks_graph *blocks, const struct onnx_node *node, const char *why);
 // Whether the scores are of every place of an image, as segmentation has them.
 bool blocks_has_places(const struct blocks_graph *blocks);
-// Which dimension has the samples: the first where they divide it, else one as large; -1: none.
+// Which dimension has the samples: the first where they divide it, else one as large as that of
+// what it is made of, or as the batch; -1: none.
 int blocks_batch_dim(const struct blocks_graph *blocks, int tensor);
 int64_t blocks_classes(const struct blocks_graph *blocks);
 // What an operator does over the places of an image; models/onnx/blocks_places.c

@@ -281,9 +281,11 @@ static bool mark_outputs(struct onnx_model *model, const Onnx__GraphProto *graph
     return true;
 }
 
-// A constant mask is alike for all heads; a table of biases is not.
+// A constant mask is alike for all heads; a table of biases is not. What is written into a tensor
+// are the regions of a mask.
 static bool is_mask(const struct onnx_call *call, int input, const struct onnx_value *value)
 {
+    if (strcmp(call->type, "ScatterND") == 0) return input == 2;
     bool is_one = value->rank < 3 || value->dims[value->rank - 3] == 1;
     return input >= 3 && is_one && strcmp(call->type, "Attention") == 0;
 }

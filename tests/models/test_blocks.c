@@ -129,6 +129,33 @@ static void tokens_that_are_no_stack_are_blocks(void **state)
     assert_non_null(strstr(config->notes[0], "planned as blocks of its operators"));
 }
 
+// What is taken of a table by numbers that are the same for all samples, or made of a weight alone,
+// is read as the table: it has no samples, and whoever reads it adds to the table's gradient.
+// Parameters by hand: tables of 50, 30 and 2 rows, three layers (qkv and out, an mlp of 12, two
+// norms), a gate, a head; and a convolution, three times qkv, out and a table of 9 biases, a head.
+static void what_is_made_of_a_weight_is_read_as_the_weight(void **state)
+{
+    int64_t layer = 8 * 24 + 24 + 8 * 8 + 8 + 2 * 8 * 12 + 12 + 8 + 4 * 8;
+    const struct graph *positions = graph_of(*state, "tests/data/pt2/positions.pt2");
+    assert_int_equal(positions->parameter_count, 82 * 8 + 3 * layer + 8 + 8 * 5 + 5);
+    const struct graph *windows = graph_of(*state, "tests/data/pt2/windows.pt2");
+    int64_t window = 8 * 24 + 24 + 8 * 8 + 8 + 9 * 2;
+    assert_int_equal(windows->parameter_count, 12 * 8 + 8 + 3 * window + 8 * 5 + 5);
+    // qkv and out of 64 places, scores of 4 places with 4 in 16 windows of 2 heads, and the values.
+    double attend = 64 * (8 * 24 + 8 * 8) + 2 * 16 * 2 * 4 * 4 * 4;
+    assert_true(graph_model_flop(windows, 1) == 6 * (64 * 12 * 8 + 3 * attend + 8 * 5));
+    for (int t = 0; t < 2; t++) {
+        const struct graph *graph = t ? windows : positions;
+        const struct block *block = &graph->blocks[graph->sequence[1]];
+        for (int i = 0; i < block->tensor_count; i++) {
+            const struct tensor *tensor = &block->tensors[i];
+            bool is_statistic = tensor->element == ELEMENT_FP32 && tensor->producer >= 0;
+            if (tensor->role == TENSOR_ACTIVATION && !is_statistic)
+                assert_true(tensor_find_dim(tensor, DIM_BATCH) >= 0);
+        }
+    }
+}
+
 // No plan is searched for over more kinds of blocks than 32: of 39 cuts, one in front of each
 // product but the first, every other one stays.
 static void blocks_of_many_kinds_are_joined(void **state)
@@ -233,6 +260,7 @@ int main(void)
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
         cmocka_unit_test(tokens_that_are_no_stack_are_blocks),
+        cmocka_unit_test(what_is_made_of_a_weight_is_read_as_the_weight),
         cmocka_unit_test(blocks_of_many_kinds_are_joined),
         cmocka_unit_test(attention_in_a_block_is_model_work),
         cmocka_unit_test(wrong_blocks_are_one_line),

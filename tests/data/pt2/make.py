@@ -147,6 +147,53 @@ class Many(Plain):
         return self.head(d.flatten()[None])
 
 
+class Positions(Plain):
+    """Places and types are read of tables by numbers that are the same for all samples."""
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(50, 8), torch.nn.Embedding(30, 8)
+        self.types = torch.nn.Embedding(2, 8)
+        self.register_buffer("type_of", torch.zeros(1, 30, dtype=torch.long))
+        self.layers = torch.nn.ModuleList(torch.nn.TransformerEncoderLayer(8, 2, 12, 0., batch_first=True)
+                                          for _ in range(3))
+        self.gate, self.head = torch.nn.Parameter(torch.ones(8)), torch.nn.Linear(8, 5)
+
+    def answer(self, x):
+        y = self.words(x) + self.types(self.type_of[:, :x.shape[1]].expand(*x.shape))
+        y = y + self.places(torch.arange(x.shape[1]))
+        for layer in self.layers:
+            y = layer(y)
+        return self.head(y[:, 0] * self.gate.softmax(0))
+
+
+class Windows(Plain):
+    """Attention inside windows of images, with biases by how far apart two places are."""
+    def __init__(self):
+        super().__init__()
+        self.cut = torch.nn.Conv2d(3, 8, 2, 2)
+        self.qkv = torch.nn.ModuleList(torch.nn.Linear(8, 24) for _ in range(3))
+        self.out = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+        self.biases = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(9, 2)) for _ in range(3))
+        place = torch.stack(torch.meshgrid(torch.arange(2), torch.arange(2), indexing="ij")).flatten(1)
+        apart = place[:, :, None] - place[:, None] + 1
+        self.register_buffer("apart", (3 * apart[0] + apart[1]).flatten())
+        self.head = torch.nn.Linear(8, 5)
+
+    def attend(self, y, qkv, out, bias):
+        n = y.shape[0]
+        x = y.view(n, 4, 2, 4, 2, 8).permute(0, 1, 3, 2, 4, 5).reshape(n * 16, 4, 8)
+        q, k, v = qkv(x).view(n * 16, 4, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = q @ k.transpose(2, 3) + bias[self.apart].view(4, 4, 2).permute(2, 0, 1)[None]
+        x = out((scores.softmax(-1) @ v).transpose(1, 2).reshape(n * 16, 4, 8))
+        return y + x.view(n, 4, 4, 2, 2, 8).permute(0, 1, 3, 2, 4, 5).reshape(n, 8, 8, 8)
+
+    def answer(self, x):
+        y = self.cut(x).permute(0, 2, 3, 1)
+        for parts in zip(self.qkv, self.out, self.biases):
+            y = self.attend(y, *parts)
+        return self.head(y.mean((1, 2)))
+
+
 torch.manual_seed(1)
 if torch.__version__.startswith("2.5"):
     export("gpt2_2_5", GPT2LMHeadModel(GPT2Config(n_layer=3, n_embd=32, n_head=4, vocab_size=100,
@@ -174,6 +221,8 @@ export("bert_core", BertForMaskedLM(BertConfig(**TINY_BERT, attn_implementation=
 export("recurrent", Recurrent(), torch.zeros(2, 7, dtype=torch.long))
 export("bags", Bags(), torch.zeros(4, 9, 3, dtype=torch.long))
 export("many", Many(), torch.zeros(1, 2, 4, 6, 6))
+export("positions", Positions(), torch.zeros(3, 7, dtype=torch.long))
+export("windows", Windows(), torch.zeros(5, 3, 16, 16))
 export("t5", T5ForConditionalGeneration(T5Config(vocab_size=64, d_model=16, d_kv=4, d_ff=32, num_layers=2, num_heads=4,
                                                  decoder_start_token_id=0)), tokens(12), use_cache=False)
 export("resnet50", ResNetForImageClassification(ResNetConfig(num_labels=1000)),
