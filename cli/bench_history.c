@@ -111,8 +111,10 @@ static bool read_set(struct arena *arena, const char *folder, const char *const 
     return true;
 }
 
-struct bench_set *bench_sets(struct arena *arena, const char *folder, const struct side_file *now,
-                             int *count, int *other_count, struct err *err)
+// The sets that are like `now`, by date; and how many runs are not. NULL and errors as above.
+static struct bench_set *bench_sets(struct arena *arena, const char *folder,
+                                    const struct side_file *now, int *count, int *other_count,
+                                    struct err *err)
 {
     int name_count = 0, first = 0;
     const char **names = names_of(arena, folder, &name_count, err);

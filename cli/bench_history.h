@@ -26,11 +26,6 @@ const char *bench_path(struct arena *arena, const char *folder, const char *date
 const char *bench_history(struct arena *arena, const char *folder, const struct side_file *now,
                           struct bench_set *last, struct err *err);
 
-// The sets that are like `now`, by date; and how many runs are not. NULL and errors as above.
-MUST_CHECK struct bench_set *bench_sets(struct arena *arena, const char *folder,
-                                        const struct side_file *now, int *count, int *other_count,
-                                        struct err *err);
-
 // The history of the plan of this hash, on the machine of its newest run, for a report. NULL with
 // ERR_INPUT where the folder has no run of it, and errors as above.
 MUST_CHECK const struct report_history *bench_report(struct arena *arena, const char *folder,

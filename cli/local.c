@@ -240,8 +240,9 @@ static void print_note(void *context, const char *line)
 // Somebody waits for a plan.
 static const double LOCAL_S = 15;
 
-bool local_find(struct arena *arena, const char *command, int rank_count, struct local *local,
-                struct err *err)
+// `local` with so many ranks (0: as many as cores), measured if need be, with its notes on stderr.
+static bool local_find(struct arena *arena, const char *command, int rank_count,
+                       struct local *local, struct err *err)
 {
     struct calibrate_arguments arguments = calibrate_arguments_default();
     arguments.quiet = true;

@@ -66,9 +66,6 @@ struct calibrate_arguments {
 struct calibrate_arguments calibrate_arguments_default(void);
 char *calibrate_job(void *context, struct arena *arena, const struct local_key *key,
                     struct err *err);
-// `local` with so many ranks (0: as many as cores), measured if need be, with its notes on stderr.
-MUST_CHECK bool local_find(struct arena *arena, const char *command, int rank_count,
-                           struct local *local, struct err *err);
 // CLUSTER of the command line: `local`, which brings the stack along that was measured with it
 // (`stack` may be NULL), or any that cluster_load knows; ranks (0: not given) are for `local`
 // alone. What the cluster's file does not say and was taken is noted on stderr.

@@ -210,8 +210,9 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
                         &pins->replica_micro_batches, &pins->replica_count, err);
 }
 
-bool plan_annotations(struct arena *arena, const struct plan_arguments *arguments,
-                      const struct model_config *model, struct pins *pins, struct err *err)
+// The layouts of the file that --annotate names, as pins.
+static bool plan_annotations(struct arena *arena, const struct plan_arguments *arguments,
+                             const struct model_config *model, struct pins *pins, struct err *err)
 {
     enum { LIMIT_BYTES = 1 << 20 };
     const struct import_options fused = {.flash = true}, chain = {.flash = false};

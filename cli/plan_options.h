@@ -45,11 +45,6 @@ int plan_options(struct plan_arguments *arguments, struct option options[PLAN_OP
 MUST_CHECK bool plan_pins(struct arena *arena, const struct plan_arguments *arguments,
                           struct pins *pins, struct err *err);
 
-// The layouts of the file that --annotate names, as pins.
-MUST_CHECK bool plan_annotations(struct arena *arena, const struct plan_arguments *arguments,
-                                 const struct model_config *model, struct pins *pins,
-                                 struct err *err);
-
 // The question of these arguments but for its pins; who hears it prints notes and warnings on
 // stderr.
 struct inquiry plan_asked(const struct plan_arguments *arguments);

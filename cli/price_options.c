@@ -21,7 +21,7 @@ int price_options(struct price_arguments *a, struct option options[PRICE_OPTION_
     return PRICE_OPTION_COUNT;
 }
 
-const char *price_currency(const struct price_arguments *arguments)
+static const char *price_currency(const struct price_arguments *arguments)
 {
     return arguments->currency ? arguments->currency : "USD";
 }

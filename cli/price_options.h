@@ -26,4 +26,3 @@ MUST_CHECK bool price_apply(struct arena *arena, const struct price_arguments *a
 // a rate is wrong, and 0.
 double price_rate(struct arena *arena, const struct price_arguments *arguments,
                   const char *currency, struct err *err);
-const char *price_currency(const struct price_arguments *arguments);

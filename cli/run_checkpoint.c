@@ -15,7 +15,8 @@ static void note_signal(int signal)
     atomic_store(&terminated, 1);
 }
 
-bool run_checkpoint_is_ended(void)
+// Whether SIGTERM came.
+static bool run_checkpoint_is_ended(void)
 {
     return atomic_load(&terminated) != 0;
 }

@@ -16,5 +16,3 @@ struct run_checkpoints {
 MUST_CHECK bool run_checkpoints_make(struct arena *arena, const struct checkpoint_arguments *given,
                                      const struct run_job *job, const char *plan_hash,
                                      struct run_checkpoints *checkpoints, struct err *err);
-// Whether SIGTERM came.
-bool run_checkpoint_is_ended(void);

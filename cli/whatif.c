@@ -20,9 +20,10 @@ static void show_progress(void *context, int done, int count)
                   progress_left(context, (double)done / count, left));
 }
 
-bool whatif_run(struct arena *arena, const struct scenario_request *request,
-                const struct scenario *scenarios, int count, struct scenario_outcome *outcomes,
-                struct err *err)
+// scenarios_run with a progress line, and on stderr how long it took.
+static bool whatif_run(struct arena *arena, const struct scenario_request *request,
+                       const struct scenario *scenarios, int count,
+                       struct scenario_outcome *outcomes, struct err *err)
 {
     struct progress progress = progress_start();
     struct scenario_request shown = *request;

@@ -71,11 +71,6 @@ MUST_CHECK bool whatif_write(struct arena *arena, const char *folder, const stru
                              const struct scaling *scaling, const struct whatif_words *words,
                              struct err *err);
 
-// scenarios_run with a progress line, and on stderr how long it took.
-MUST_CHECK bool whatif_run(struct arena *arena, const struct scenario_request *request,
-                           const struct scenario *scenarios, int count,
-                           struct scenario_outcome *outcomes, struct err *err);
-
 // The questions of sizes: what a model alone needs (no CLUSTER), --min-gpus, --largest-model. Each
 // prints its answer and returns the exit status.
 int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err);

@@ -14,8 +14,9 @@ const char *side_kind_name(enum side_kind kind)
     return NAMES[kind];
 }
 
-struct side_task *side_task_of(struct arena *arena, struct side_file *file, const char *name,
-                               const char *kind)
+// The task of this name, which is added where there is none.
+static struct side_task *side_task_of(struct arena *arena, struct side_file *file, const char *name,
+                                      const char *kind)
 {
     for (int i = 0; i < file->task_count; i++) {
         if (strcmp(file->tasks[i].name, name) == 0) return &file->tasks[i];

@@ -43,10 +43,6 @@ MUST_CHECK bool side_kind_of(struct arena *arena, const char *path, enum side_ki
 MUST_CHECK bool side_read(struct arena *arena, const char *path, int steps_told,
                           struct side_file *file, struct err *err);
 
-// The task of this name, which is added where there is none.
-struct side_task *side_task_of(struct arena *arena, struct side_file *file, const char *name,
-                               const char *kind);
-
 // exchange/trace_side.c: a trace as a side; and by kinds (exchange/trace_kinds.h) in place of
 // names.
 MUST_CHECK bool side_read_trace(struct arena *arena, const char *path, int steps_told,

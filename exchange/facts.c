@@ -75,7 +75,8 @@ bool facts_is_neutral(const struct facts *facts, const char *name)
     return !value || (row && strcmp(value, row->neutral) == 0);
 }
 
-bool facts_matters(const struct facts *facts, const char *name)
+// Whether it means something beside the others.
+static bool facts_matters(const struct facts *facts, const char *name)
 {
     const struct fact_row *row = row_of(name);
     if (!row || !row->needs) return true;

@@ -34,8 +34,6 @@ const char *fact_words(const char *name);
 const char *fact_needs(const char *name);
 // Whether it asks nothing: its value is the neutral one, or there is none.
 bool facts_is_neutral(const struct facts *facts, const char *name);
-// Whether it means something beside the others.
-bool facts_matters(const struct facts *facts, const char *name);
 // Takes away what means nothing.
 void facts_clean(struct facts *facts);
 

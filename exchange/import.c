@@ -15,7 +15,8 @@
 static const struct exchange_syntax *const SYNTAXES[] = {&JSON_SYNTAX, &TOML_SYNTAX, &YAML_SYNTAX,
                                                          &PYTHON_SYNTAX};
 
-const struct exchange_syntax *syntax_of(const char *path)
+// By the end of the file's name.
+static const struct exchange_syntax *syntax_of(const char *path)
 {
     size_t length = strlen(path);
     for (size_t i = 0; i < sizeof SYNTAXES / sizeof *SYNTAXES; i++) {
@@ -240,8 +241,9 @@ static bool is_known(struct arena *arena, const struct exchange_target *target, 
     return false;
 }
 
-const char *import_unknown(struct arena *arena, const struct imported *imported,
-                           const struct setting *setting)
+// Why an option says nothing of a plan.
+static const char *import_unknown(struct arena *arena, const struct imported *imported,
+                                  const struct setting *setting)
 {
     const struct exchange_target *target = imported->target;
     static const char *const LAUNCHED[] = {"--node_rank",   "--node-rank",   "--master_addr",

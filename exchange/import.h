@@ -27,6 +27,3 @@ MUST_CHECK struct imported *import_file(struct arena *arena, const char *path,
 char *import_json(struct arena *arena, const struct imported *imported);
 // The same for people.
 char *import_text(struct arena *arena, const struct imported *imported);
-// Why an option says nothing of a plan.
-const char *import_unknown(struct arena *arena, const struct imported *imported,
-                           const struct setting *setting);

@@ -99,7 +99,8 @@ static bool is_output(const char *word)
     return false;
 }
 
-void shell_options(struct shell *shell, const char *words, int line)
+// Words of a command line as settings: "--key", "--key=value", "--key value ...".
+static void shell_options(struct shell *shell, const char *words, int line)
 {
     struct arena *arena = shell->arena;
     const char *key = NULL, *value = "";

@@ -45,5 +45,3 @@ const char *shell_expand(const struct shell *shell, const char *text, size_t len
 const char *shell_expand_text(const struct shell *shell, const char *text, size_t length);
 // "${NAME:=default}" in a word: names that have no value get it.
 void shell_assign_defaults(struct shell *shell, const char *word);
-// Words of a command line as settings: "--key", "--key=value", "--key value ...".
-void shell_options(struct shell *shell, const char *words, int line);

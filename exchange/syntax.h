@@ -29,6 +29,3 @@ extern const struct exchange_syntax JSON_SYNTAX;    // keys of objects joined by
 extern const struct exchange_syntax TOML_SYNTAX;    // "section.key"
 extern const struct exchange_syntax YAML_SYNTAX;    // keys of maps joined by '.'
 extern const struct exchange_syntax PYTHON_SYNTAX;  // keyword arguments of a call: "Call.key"
-
-// By the end of the file's name.
-const struct exchange_syntax *syntax_of(const char *path);

@@ -39,7 +39,8 @@ static int producer_of(const struct memory_graph *graph, int tensor)
     return graph->tensors[tensor].producer;
 }
 
-int *graph_makers(struct arena *arena, const struct memory_graph *graph)
+// Operator that makes a tensor: its producer, else that of what it is a view of; -1: nobody.
+static int *graph_makers(struct arena *arena, const struct memory_graph *graph)
 {
     int *makers = unknown(arena, graph->tensor_count);
     fill_chains(arena, graph, makers, is_made_elsewhere, producer_of);

@@ -36,6 +36,3 @@ struct graph_into {
 };
 struct graph_into graph_edges_into(struct arena *arena, const struct graph_edges *edges,
                                    int operator_count);
-
-// Operator that makes a tensor: its producer, else that of what it is a view of; -1: nobody.
-int *graph_makers(struct arena *arena, const struct memory_graph *graph);

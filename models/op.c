@@ -54,7 +54,8 @@ bool op_has_dim(const struct block *block, const struct op *op, enum dim dim)
     return false;
 }
 
-bool function_is_linear(enum function function)
+// Whether the function needs no forward tensor in its backward (scale, rope).
+static bool function_is_linear(enum function function)
 {
     return function == FUNCTION_SCALE || function == FUNCTION_ROPE || function == FUNCTION_ALIBI;
 }

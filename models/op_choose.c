@@ -9,7 +9,7 @@ enum split op_choose_split(const struct block *block, const struct op *op, enum 
 }
 
 // What the choice leaves does not count here: every key is scored.
-double op_choose_pairs(const struct op *op, const int64_t size[DIM_COUNT])
+static double op_choose_pairs(const struct op *op, const int64_t size[DIM_COUNT])
 {
     struct op all = *op;
     all.top_k = 0;

@@ -24,5 +24,3 @@ double op_choose_flop(const struct block *block, const struct op *op,
                       const int64_t size[DIM_COUNT]);
 // Forward flops of one sequence.
 double op_choose_model_flop(const struct block *block, const struct op *op, int64_t seq);
-// Pairs of a query and a key that it may choose, on local extents.
-double op_choose_pairs(const struct op *op, const int64_t size[DIM_COUNT]);

@@ -30,7 +30,6 @@ enum interaction {
     INTERACTION_CAT,  // all vectors, one behind the other
     INTERACTION_COUNT
 };
-const char *interaction_name(enum interaction interaction);
 
 struct tower {
     int layer_count;

@@ -15,7 +15,7 @@
 static const char FOLDER[] = "models/recommenders";
 static const char *const TYPES[] = {"dlrm", "wide_deep", NULL};
 
-const char *interaction_name(enum interaction interaction)
+static const char *interaction_name(enum interaction interaction)
 {
     static const char *const NAMES[INTERACTION_COUNT] = {"dot", "dcn", "cat"};
     return NAMES[interaction];

@@ -106,7 +106,8 @@ bool boundary_is_plain(const struct boundary *boundary)
     return program->origins[boundary->from.block].tp == program->origins[boundary->to.block].tp;
 }
 
-struct held boundary_held(const struct boundary *boundary, bool sends, int rank)
+// The boxes of a rank at either end.
+static struct held boundary_held(const struct boundary *boundary, bool sends, int rank)
 {
     const struct boundary_end *end = sends ? &boundary->from : &boundary->to;
     struct program room;
@@ -197,8 +198,8 @@ double boundary_sent_ratio(const struct boundary *boundary)
     return sent / (double)boundary_held(boundary, true, rank).elements;
 }
 
-struct boundary_sum boundary_sum_of(const struct program *program,
-                                    const struct boundary_message *message)
+static struct boundary_sum boundary_sum_of(const struct program *program,
+                                           const struct boundary_message *message)
 {
     struct arena scratch = {0};
     struct boundary_sum ends[2] = {{0, 0}, {0, 0}};

@@ -38,8 +38,6 @@ bool boundary_of(const struct program *program, const struct boundary_message *m
                  struct boundary *boundary);
 // Whether every rank hands its box to the rank in its place.
 bool boundary_is_plain(const struct boundary *boundary);
-// The boxes of a rank at either end.
-struct held boundary_held(const struct boundary *boundary, bool sends, int rank);
 // What the rank sends, or gets, by peers ascending. Lives in `arena`.
 int boundary_pieces(struct arena *arena, const struct boundary *boundary, int rank, bool sends,
                     struct boundary_piece **pieces);
@@ -60,8 +58,6 @@ struct boundary_sum {
     int64_t bytes;
     int count;
 };
-struct boundary_sum boundary_sum_of(const struct program *program,
-                                    const struct boundary_message *message);
 // What virtual stage v (plan/schedule.h) hands to the one behind it, or gets back from it; nothing
 // where the meshes of the two are alike.
 struct boundary_sum boundary_sum_behind(const struct program *program, int v, bool is_backward);

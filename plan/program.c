@@ -284,7 +284,8 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     return program;
 }
 
-const struct program *program_at_tp(const struct program *program, int tp, struct program *room)
+static const struct program *program_at_tp(const struct program *program, int tp,
+                                           struct program *room)
 {
     if (program->parallel.degree[AXIS_TP] == tp) return program;
     *room = *program;

@@ -104,7 +104,6 @@ const struct program *program_of_chunk(const struct program *program,
                                        const struct program_chunk *chunk, struct program *room);
 const struct program *program_of_block(const struct program *program, int block,
                                        struct program *room);
-const struct program *program_at_tp(const struct program *program, int tp, struct program *room);
 // Whether two are views of one.
 bool program_is_same(const struct program *a, const struct program *b);
 // The stage that a rank is of.

@@ -97,7 +97,7 @@ unsigned step_data_axes(const struct program *program, enum parameter_kind kind)
            mesh_shard_axes(mesh, &program->parallel, kind, STORED_STATES);
 }
 
-unsigned step_own_axes(const struct program *program, const struct parameter *parameter)
+static unsigned step_own_axes(const struct program *program, const struct parameter *parameter)
 {
     unsigned own = 0;
     unsigned axes =

@@ -94,7 +94,6 @@ struct step_end step_end_of(const struct program *whole, const struct program_ch
 // Axes of data parallelism that may reduce a gradient of this kind, and those of them that split
 // the parameter itself: ranks along these have no copies to share. What is left stores it.
 unsigned step_data_axes(const struct program *program, enum parameter_kind kind);
-unsigned step_own_axes(const struct program *program, const struct parameter *parameter);
 struct storage step_storage(const struct program *program, const struct parameter *parameter);
 // Whether the host updates a parameter of a use of its block. What is tied is of no layer.
 bool step_is_away(const struct program *program, const struct block_use *use,

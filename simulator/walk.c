@@ -68,7 +68,9 @@ static void make_stages(struct arena *scratch, struct walk *walk)
     }
 }
 
-void walk_set_count(struct walk *walk, int micro_batch_count)
+// The order of the slots of so many micro-batches, at most those of the price. Lanes of unlike
+// numbers have stages of one chunk, whose tails are as long.
+static void walk_set_count(struct walk *walk, int micro_batch_count)
 {
     struct schedule_shape shape = walk->price->shape;
     if (micro_batch_count == walk->micro_batch_count) return;

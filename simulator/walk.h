@@ -83,9 +83,6 @@ double phase_exposed_s(const double part_s[PART_COUNT]);  // not scaled
 struct walk *walk_new(struct arena *scratch, const struct step_price *price);
 // What all ranks of a stage do together, by another price than that of the step.
 void walk_set_stage_price(struct walk *walk, int stage, const struct step_price *price);
-// The order of the slots of so many micro-batches, at most those of the price. Lanes of unlike
-// numbers have stages of one chunk, whose tails are as long.
-void walk_set_count(struct walk *walk, int micro_batch_count);
 // NULL: no stage is slower than its price.
 void walk_run(struct walk *walk, const struct engine_lane *lane);
 

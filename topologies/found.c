@@ -68,7 +68,7 @@ static void *member(const struct found_facts *found, const struct fact *fact)
     return (char *)found + fact->offset;
 }
 
-bool found_has(const struct found_facts *found, enum found_fact fact)
+static bool found_has(const struct found_facts *found, enum found_fact fact)
 {
     const void *at = member(found, &FACTS[fact]);
     switch (FACTS[fact].type) {
@@ -112,7 +112,7 @@ static const char *value_text(struct arena *arena, const struct found_facts *fou
     return fact == FACT_MEMORY ? units_bytes(arena, value) : units_bytes_per_s(arena, value);
 }
 
-const char *found_kind_name(enum found_kind kind)
+static const char *found_kind_name(enum found_kind kind)
 {
     static const char *const NAMES[FOUND_KIND_COUNT] = {
         "lstopo XML", "NCCL topology", "nvidia-smi topo -m", "ibnetdiscover", "sinfo"};

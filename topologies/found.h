@@ -13,7 +13,6 @@ enum found_kind {
     FOUND_SLURM,    // `sinfo -o "%P %D %c %m %G"`
     FOUND_KIND_COUNT
 };
-const char *found_kind_name(enum found_kind kind);  // "lstopo XML", ...
 
 enum found_fact {
     FACT_DEVICE,
@@ -48,7 +47,6 @@ struct found_facts {
     const char *model;  // what the input calls a GPU of which no shipped device is known
     int links;          // of a GPU, where their speed is not said
 };
-bool found_has(const struct found_facts *found, enum found_fact fact);
 // Marks all that is there as said by hand, by the options that say it.
 void found_by_hand(struct found_facts *found);
 

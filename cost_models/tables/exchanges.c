@@ -49,7 +49,8 @@ static double exchange_s(const struct table_request *request, enum reach reach,
     return collective_price(request->fabrics, &group, collective, whole, 1).s;
 }
 
-double all_to_all_s(const struct table_request *request, double bytes)
+// An all-to-all in which a rank has so many bytes for others.
+static double all_to_all_s(const struct table_request *request, double bytes)
 {
     return exchange_s(request, REACH_ALL, COLLECTIVE_ALL_TO_ALL, bytes);
 }
@@ -109,7 +110,7 @@ static bool is_again(const struct table_placement *placement, int at, int inside
     return false;
 }
 
-struct exchanged exchanged_sums(const struct table_request *request)
+static struct exchanged exchanged_sums(const struct table_request *request)
 {
     const struct table_placement *placement = request->placement;
     int ranks = placement->rank_count, inside = node_ranks(request), nodes = node_count(request);

@@ -13,13 +13,10 @@ struct exchanged {           // numbers, of the rank that sends or receives most
     double flat;             // over all ranks
     double inside, between;  // hierarchical: in the node, over the network
 };
-struct exchanged exchanged_sums(const struct table_request *request);
 bool exchange_is_hierarchical(const struct table_request *request);
 
 // Fills bytes and seconds of all tasks that talk.
 void exchanges_price(const struct table_request *request, struct table_span *spans);
-// An all-to-all in which a rank has so many bytes for others.
-double all_to_all_s(const struct table_request *request, double bytes);
 // The same without latencies, of what is sent in the node and over the network alone.
 double inside_rate_s(const struct table_request *request, double bytes);
 double between_rate_s(const struct table_request *request, double bytes);

@@ -62,8 +62,10 @@ static struct stretch unit_part(const struct script *script, int unit, unsigned 
     return (struct stretch){common.first - own.first, common.end - own.first};
 }
 
-struct checkpoint_piece checkpoint_piece_of(struct arena *arena, const struct script *script,
-                                            int rank, int parameter, bool is_kept)
+// What a rank has of a parameter: of the weights what it keeps for kernels (`is_kept`), else what
+// it updates, which is what moments it has. No elements: nothing.
+static struct checkpoint_piece checkpoint_piece_of(struct arena *arena, const struct script *script,
+                                                   int rank, int parameter, bool is_kept)
 {
     const struct program *program = script->program;
     const struct script_parameter *of = &script->parameters[parameter];

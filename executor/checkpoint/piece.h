@@ -24,11 +24,6 @@ struct checkpoint_piece {
 };
 int64_t checkpoint_box_elements(const struct checkpoint_piece *piece);
 
-// What a rank has of a parameter: of the weights what it keeps for kernels (`is_kept`), else what
-// it updates, which is what moments it has. No elements: nothing.
-struct checkpoint_piece checkpoint_piece_of(struct arena *arena, const struct script *script,
-                                            int rank, int parameter, bool is_kept);
-
 struct checkpoint_pieces {
     struct checkpoint_piece *items;
     int count;

@@ -135,6 +135,12 @@ static const char *open_inside(struct group *group)
     return between_relay(communicator, failure);
 }
 
+static bool between_is_near(const struct communicator *communicator, int rank)
+{
+    return communicator->host && rank >= 0 && rank < communicator->rank_count &&
+           communicator->host_of[rank] == communicator->host_of[communicator->rank];
+}
+
 const char *between_group(struct communicator *communicator, const int *ranks, int count,
                           const char *purpose, struct group **made)
 {
@@ -176,12 +182,6 @@ const char *between_to_device(struct communicator *communicator, enum stream str
     const char *failure =
         backend->copy(communicator->device, stream, COPY_FROM_HOST, device, host, bytes);
     return failure ? failure : backend->synchronize(communicator->device, stream);
-}
-
-bool between_is_near(const struct communicator *communicator, int rank)
-{
-    return communicator->host && rank >= 0 && rank < communicator->rank_count &&
-           communicator->host_of[rank] == communicator->host_of[communicator->rank];
 }
 
 static const char *check_peer(struct communicator *communicator, int rank)

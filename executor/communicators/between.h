@@ -78,7 +78,6 @@ const char *between_from_device(struct communicator *communicator, enum stream s
                                 const void *device, int64_t bytes, void **host);
 const char *between_to_device(struct communicator *communicator, enum stream stream, void *device,
                               const void *host, int64_t bytes);
-bool between_is_near(const struct communicator *communicator, int rank);
 
 // Of struct transport.
 const char *between_group(struct communicator *communicator, const int *ranks, int count,

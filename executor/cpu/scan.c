@@ -11,7 +11,8 @@
 // and needs the state in front of each: it keeps one for every `stride` tokens, about the root of
 // their number, and makes those between again, a stretch at a time.
 
-const char *scan_read(struct scan_call *s, const struct kernel_call *call, int first_input)
+// From the call's inputs, x and on; NULL, or what is wrong with them.
+static const char *scan_read(struct scan_call *s, const struct kernel_call *call, int first_input)
 {
     const struct kernel_array *x = &call->inputs[first_input], *dt = x + 1, *b = x + 2;
     bool by_state = call_is_by_state(call, first_input);

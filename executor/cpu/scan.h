@@ -9,6 +9,3 @@ struct scan_call {
     int64_t stride;      // tokens from a state that is kept to the next
     const REAL *x, *dt, *b, *c, *a_log, *d;
 };
-
-// From the call's inputs, x and on; NULL, or what is wrong with them.
-const char *scan_read(struct scan_call *scan, const struct kernel_call *call, int first_input);

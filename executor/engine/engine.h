@@ -191,7 +191,6 @@ const uint64_t *segments_key_at(const struct engine *engine, int task);
 // Whether a task puts work on the compute stream and no more; and does so right behind the one
 // before it, with nothing to wait for or to tell in between.
 bool segments_is_plain(const struct engine *engine, int task);
-bool segments_goes_on(const struct engine *engine, int task);
 // engine/weight_casts.c: weights in 8 bits, which the first product of a step that reads one casts
 // for all others (plan/lower/casts.h).
 MUST_CHECK bool weight_casts_open(struct engine *engine);

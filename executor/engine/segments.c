@@ -40,7 +40,7 @@ bool segments_is_plain(const struct engine *engine, int task)
     return instr->inner == 0 && !ring_is(engine, task) && !has_rows;
 }
 
-bool segments_goes_on(const struct engine *engine, int task)
+static bool segments_goes_on(const struct engine *engine, int task)
 {
     const struct script_task *tasks = engine->script->tasks;
     return segments_is_plain(engine, task) && tasks[task].slot == tasks[task - 1].slot &&

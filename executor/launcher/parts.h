@@ -31,8 +31,6 @@ struct launch_started {
 MUST_CHECK bool launch_start(const struct launch_request *request, const struct rendezvous *met,
                              const char *memory_name, const sigset_t *mask,
                              struct launch_started *started, struct err *err);
-// Path of mpirun on PATH; the caller frees it. NULL where there is none.
-char *launch_mpirun_path(void);
 
 // What the system says of processes; a simulation has its own.
 struct launch_processes {

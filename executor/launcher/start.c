@@ -12,7 +12,8 @@
 
 enum { ADDED_MAX = 9, SHARED_MAX = 5 };  // variables; of them alike for all ranks
 
-char *launch_mpirun_path(void)
+// Path of mpirun on PATH; the caller frees it. NULL where there is none.
+static char *launch_mpirun_path(void)
 {
     const char *path = getenv("PATH");
     for (const char *at = path; at && *at;) {

@@ -115,8 +115,8 @@ static void add_intervals(struct arena *arena, const struct placement_problem *p
     }
 }
 
-struct placed_intervals placed_intervals_make(struct arena *arena,
-                                              const struct placement_problem *problem)
+static struct placed_intervals placed_intervals_make(struct arena *arena,
+                                                     const struct placement_problem *problem)
 {
     struct uses *uses = uses_of(arena, problem);
     int most = 0;

@@ -69,8 +69,6 @@ struct placed_intervals {
     const struct placed_interval *items;
     int count, write_count;
 };
-struct placed_intervals placed_intervals_make(struct arena *arena,
-                                              const struct placement_problem *problem);
 
 // The least that any moment of the device needs: no placement fits into less.
 int64_t placement_least_bytes(const struct placement_problem *problem);

@@ -21,8 +21,6 @@ bool placed_room(const struct placed_search *placing, int64_t *room);
 int placed_first(const struct placed_search *placing, const struct placed_interval *interval);
 int placed_last(const struct placed_search *placing, const struct placed_interval *interval);
 // Takes (or with -1 gives back) the room of an interval.
-bool placed_fits(const struct placed_search *placing, const struct placed_interval *interval,
-                 const int64_t *room);
 void placed_take(const struct placed_search *placing, const struct placed_interval *interval,
                  int sign, int64_t *room);
 // Keeps in this order what still fits beside what is kept; `keep` must be set.

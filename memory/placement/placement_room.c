@@ -42,8 +42,8 @@ bool placed_room(const struct placed_search *placing, int64_t *room)
     return fits;
 }
 
-bool placed_fits(const struct placed_search *placing, const struct placed_interval *interval,
-                 const int64_t *room)
+static bool placed_fits(const struct placed_search *placing, const struct placed_interval *interval,
+                        const int64_t *room)
 {
     int64_t bytes = placing->problem->chunks[interval->chunk].bytes;
     int last = placed_last(placing, interval);

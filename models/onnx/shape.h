@@ -40,7 +40,5 @@ struct onnx_slice {
     int64_t first, count, step;
 };
 // From what ONNX gives; an index beyond the ends is brought to them. False for step 0.
-bool slice_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first,
-                 int64_t *count);
 bool read_slice(const struct onnx_model *model, const struct onnx_call *call,
                 struct onnx_slice slices[RANK_MOST]);

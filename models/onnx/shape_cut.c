@@ -73,8 +73,8 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-bool slice_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first,
-                 int64_t *count)
+static bool slice_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first,
+                        int64_t *count)
 {
     if (step == 0 || step == INT64_MIN) return false;
     if (start < 0) start += size;
