@@ -39,7 +39,12 @@ static void start(struct keeping *keeping)
                                               .fabrics = of->fabrics,
                                               .workload = of->workload,
                                               .pins = pins_none()};
-    keeping->search.pins.passes = (int)of->parallel.passes;
+    // What blocks are lowered with once for all plans of a search is that of this plan.
+    struct pins *pins = &keeping->search.pins;
+    pins->passes = (int)of->parallel.passes;
+    pins->lora = (int)choice_value(&of->parallel, CHOICE_LORA);
+    pins->search_parameters = of->parallel.offload.parameters;
+    pins->layouts = of->parallel.layouts;
     struct memo *memo = memo_new(keeping->arena, keeping->scratch, &keeping->search);
     struct parallel parallel = of->parallel;
     parallel.accumulates = stack_accumulates(of->stack, &parallel, of->workload.global_batch);

@@ -249,6 +249,35 @@ static void the_planned_arena_is_kept_under_its_capacity(void **state)
     arena_free(&scratch);
 }
 
+// Where parameters come from the host their fetches take the link, and recomputing hides in what is
+// waited for: nothing else is moved then that all layers recomputed would have room for.
+static void blocks_are_priced_with_their_fetches(void **state)
+{
+    struct arena scratch = {0};
+    struct evaluation_request request = small_plan(*state, 1);
+    struct memory_options options = {.method = MEMORY_GREEDY, .alignment = 512};
+    struct plan_keep_request asked = {&request, &options, false, false};
+    struct plan_kept all = {0}, full = {0}, kept = {0};
+    struct err err = {0};
+    request.workload.unclipped = true;
+    assert_true(offload_parse("optimizer,parameters", &request.parallel.offload));
+    assert_true(plan_keep(*state, &scratch, &asked, &all, &err));
+    request.parallel.recompute = RECOMPUTE_FULL;
+    assert_true(plan_keep(*state, &scratch, &asked, &full, &err));
+    request.parallel.recompute = RECOMPUTE_NONE;
+    int64_t most_bytes = all.evaluation->prediction.planned_bytes;
+    int64_t least_bytes = full.evaluation->prediction.planned_bytes;
+    asked.may_recompute = asked.may_move = true;
+    for (int i = 1; i < 4; i++) {
+        options.capacity = least_bytes + (most_bytes - least_bytes) * i / 4;
+        assert_true(plan_keep(*state, &scratch, &asked, &kept, &err));
+        assert_true(kept.fits);
+        double full_s = full.evaluation->prediction.step_s;
+        assert_true(kept.evaluation->prediction.step_s <= full_s * (1 + 1e-9));
+    }
+    arena_free(&scratch);
+}
+
 static void what_may_not_be_chosen_stays_or_is_refused(void **state)
 {
     struct arena scratch = {0};
@@ -326,6 +355,7 @@ int main(void)
         cmocka_unit_test(answers_come_to_what_plans_are_priced_at),
         cmocka_unit_test(what_is_found_fits),
         cmocka_unit_test(the_planned_arena_is_kept_under_its_capacity),
+        cmocka_unit_test(blocks_are_priced_with_their_fetches),
         cmocka_unit_test(what_may_not_be_chosen_stays_or_is_refused),
         cmocka_unit_test(the_gradients_of_a_stage_are_in_chunks),
     };
