@@ -271,8 +271,7 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
 
 // What is recomputed has a say in two things that happen once a step: whether all products that
 // read a weight can take one cast of it, and which gradients of adapters are left partial.
-static bool once_hangs_on_recompute(const struct composer *composer,
-                                    const struct parallel *parallel)
+bool composing_once_hangs(const struct composer *composer, const struct parallel *parallel)
 {
     return memo_keeps_casts(composer->memo) || parallel->lora.rank > 0;
 }
@@ -282,7 +281,7 @@ static const struct step_price *once_of(struct composer *composer, const struct 
                                         const struct division *division, const struct division **of)
 {
     int zero = parallel->accumulates ? -parallel->zero : parallel->zero;
-    bool hangs = once_hangs_on_recompute(composer, parallel);
+    bool hangs = composing_once_hangs(composer, parallel);
     *of = hangs ? division : division->base;
     struct once_key key = once_key(composer, parallel, *of, zero);
     if (hangs)

@@ -41,6 +41,18 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
 // without anything that happens once a step; where W stands apart, the work of the slowest stage.
 double composer_bound(struct composer *composer, const struct parallel *parallel);
 
+// Ways to recompute (recompute_value), nothing among them, and whether whole layers are moved, too.
+struct composer_ways {
+    const int *recomputes;
+    int count;
+    bool moves;
+};
+// Seconds that no plan goes below which differs from this one, priced with everything kept, in what
+// of these is done to whichever layers, and has room: the work of the slowest stage, the update.
+// INFINITY: none has room. Where W runs right behind B.
+double composer_pressed(struct composer *composer, const struct candidate *kept,
+                        const struct composer_ways *ways, int64_t limit_bytes);
+
 // Seconds of one micro-batch through one block of a kind, forward and backward, with nothing
 // recomputed and nothing sharded: no plan of the group is faster at it.
 struct bound_work composer_probe(struct composer *composer, const struct parallel *parallel,

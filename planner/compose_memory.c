@@ -78,6 +78,13 @@ struct memory_parts composer_stage_memory(struct composer *composer,
     return stage_memory(composer, &program, stage);
 }
 
+int64_t composing_stored_bytes(struct composer *composer, struct program *program, int stage)
+{
+    struct memory_parts parts = stage_memory(composer, program, stage);
+    return parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+           parts.buffers_bytes + composer->request->stack->reserve_bytes;
+}
+
 int64_t composer_floor_bytes(struct composer *composer, const struct parallel *parallel)
 {
     // What is stored depends not on what is recomputed, and of the schedule on where it puts chunks
@@ -100,9 +107,7 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     struct program program = composing_program(composer, &stored, division, blocks);
     int64_t most_bytes = 0;
     for (int i = 0; i < division->head_count; i++) {
-        struct memory_parts parts = stage_memory(composer, &program, division->heads[i]);
-        int64_t bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
-                        parts.buffers_bytes + composer->request->stack->reserve_bytes;
+        int64_t bytes = composing_stored_bytes(composer, &program, division->heads[i]);
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;

@@ -86,6 +86,10 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
                       struct block_program **blocks);
 struct program composing_program(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks);
+// Whether what happens once a step hangs on what is recomputed.
+bool composing_once_hangs(const struct composer *composer, const struct parallel *parallel);
+// What the stage holds whatever it recomputes or moves of activations, and the stack's reserve.
+int64_t composing_stored_bytes(struct composer *composer, struct program *program, int stage);
 // planner/compose_gradients.c: adds copies of gradients that are kept on the host to the classes of
 // the division at hand.
 void composing_add_gradients(struct composer *composer, const struct parallel *parallel);

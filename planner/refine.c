@@ -18,7 +18,6 @@ static bool has_room(struct scan *scan, const struct parallel *parallel)
 static bool makes_room(struct scan *scan, const struct parallel *kept,
                        const struct space_tail *tail)
 {
-    if (composer_floor_bytes(scan->composer, kept) > scan->limit_bytes) return false;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
         int r = tail->recompute_count - 1;
@@ -63,30 +62,60 @@ static bool is_dominated(struct scan *scan, const struct parallel *first,
     return false;
 }
 
-void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail,
-                 enum tier settled)
+// Whether so many faster tails were noted that this one will not be asked of.
+static bool is_behind(const struct refine_bases *bases, double kept_s)
 {
-    if (!scan->request->bases || !may_keep_all(tail)) return;
+    int before = 0;
+    for (int i = 0; i < bases->count && before < REFINE_MOST; i++)
+        before += bases->items[i].kept.closed_form_s < kept_s;
+    return before == REFINE_MOST;
+}
+
+// With everything kept. Where W stands apart the closed form replays the schedule, which takes
+// longer.
+static double kept_step_s(struct scan *scan, const struct parallel *kept)
+{
+    bool is_replayed = !schedule_row(kept->schedule)->backward_fused;
+    return is_replayed ? composer_bound(scan->composer, kept)
+                       : composer_cost(scan->composer, kept).step_s;
+}
+
+// Whether the device has no room for it, but may have beside whole layers; the cheaper question
+// first.
+static bool is_pressed(struct scan *scan, const struct parallel *kept,
+                       const struct space_tail *tail, const struct refine_seen *seen)
+{
+    enum tier states = kept->offload.optimizer;
+    if (seen->kept_s[states] <= 0 && has_room(scan, kept)) return false;
+    int64_t floor_bytes = seen->floor_bytes[states];
+    if (floor_bytes <= 0) floor_bytes = composer_floor_bytes(scan->composer, kept);
+    if (floor_bytes > scan->limit_bytes) return false;
+    return makes_room(scan, kept, tail);
+}
+
+void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail,
+                 enum tier settled, const struct refine_seen *seen)
+{
+    struct refine_bases *bases = scan->request->bases;
+    if (!bases || !may_keep_all(tail)) return;
     const struct ranking *ranking = &scan->result.ranking;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
+        enum tier states = move->offload.optimizer;
         if (offload_moves_activations(&move->offload) || !space_has_move(tail, m)) continue;
-        if (move->offload.optimizer >= settled) continue;
+        if (states >= settled || seen->floor_bytes[states] > scan->limit_bytes) continue;
         struct refine_base base = {.kept = {.parallel = *first}, .tail = tail};
         struct parallel *kept = &base.kept.parallel;
         kept->offload = move->offload;
         kept->recompute = RECOMPUTE_NONE;
         kept->recompute_classes = 0;
         kept->recompute_layers = -1;
-        // Where W stands apart the closed form replays the schedule, which takes longer.
-        bool is_replayed = !schedule_row(kept->schedule)->backward_fused;
-        double kept_s = is_replayed ? composer_bound(scan->composer, kept)
-                                    : composer_cost(scan->composer, kept).step_s;
+        if (is_dominated(scan, first, tail, m)) continue;
+        double kept_s = seen->kept_s[states] > 0 ? seen->kept_s[states] : kept_step_s(scan, kept);
         base.kept.cost.step_s = base.kept.closed_form_s = kept_s;
         bool is_slow = ranking->count > 0 && kept_s >= ranking->items[0].closed_form_s;
-        if (is_slow || has_room(scan, kept) || !makes_room(scan, kept, tail)) continue;
-        if (is_dominated(scan, first, tail, m)) continue;
-        bases_add(scan->request->bases, &base);
+        if (is_slow || is_behind(bases, kept_s)) continue;
+        if (is_pressed(scan, kept, tail, seen)) bases_add(bases, &base);
     }
 }
 
@@ -123,20 +152,6 @@ static void offer(struct ranking *ranking, const struct candidate *plan)
     ranking_offer(ranking, plan);
 }
 
-// The ways to recompute of a tail, each once.
-static int recomputes_of(const struct space_tail *tail, int *values)
-{
-    int count = 0;
-    for (int r = 0; r < tail->recompute_count; r++) {
-        int value = recompute_value(tail->recomputes[r].recompute, tail->recomputes[r].classes),
-            at = 0;
-        while (at < count && values[at] != value)
-            at++;
-        if (at == count) values[count++] = value;
-    }
-    return count;
-}
-
 static void ask(struct composer *composer, const struct scan_request *request,
                 const struct refine_base *base, struct ranking *ranking)
 {
@@ -145,7 +160,7 @@ static void ask(struct composer *composer, const struct scan_request *request,
     const struct keep_question question = {
         .parallel = base->kept.parallel,
         .recomputes = values,
-        .recompute_count = recomputes_of(base->tail, values),
+        .recompute_count = space_recompute_values(base->tail, values),
         .may_move = true,
     };
     enum choice broken;

@@ -24,10 +24,16 @@ struct refine_bases {
     int count, capacity;
 };
 
+// What is known of a tail by where states are; 0: not asked.
+struct refine_seen {
+    double kept_s[TIER_COUNT];        // with everything kept, which has no room
+    int64_t floor_bytes[TIER_COUNT];  // composer_floor_bytes
+};
+
 // While the tail is scanned; `first` is a plan of it. With states at `settled` or behind it nothing
 // is faster than the best of the tail. Does nothing where scan->request->bases is NULL.
 void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail,
-                 enum tier settled);
+                 enum tier settled, const struct refine_seen *seen);
 
 struct refine_result {
     double layers_s;  // the best of the space

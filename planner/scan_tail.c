@@ -3,7 +3,9 @@
 #include "planner/pick.h"
 #include "planner/refine.h"
 
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 // One tail while it is scanned.
 struct tail {
@@ -16,6 +18,8 @@ struct tail {
     // [states][way to recompute]: beside activations that are moved no more layers are recomputed,
     // since that is no faster than what was asked without
     int recomputed_most[TIER_COUNT][2 * SPACE_VALUE_MAX];
+    bool is_lost[TIER_COUNT];  // of states there nothing that has room is fast
+    struct refine_seen seen;
     struct candidate priced;  // the last that was
 };
 
@@ -204,11 +208,20 @@ static enum settled settles(struct tail *tail, const struct parallel *parallel)
     if (!may_be_fast(tail, &plan)) return SETTLED_SLOW;
     if (!fits(scan, &plan)) {
         scan->pressed = true;
+        tail->seen.kept_s[parallel->offload.optimizer] = plan.cost.step_s;
         return SETTLED_NOT;
     }
     if (plan.cost.step_s <= 0) price(tail, &plan);
     take(tail, &plan);
     return SETTLED_HELD;
+}
+
+// What is stored whatever is recomputed or moved of activations hangs on where states are.
+static int64_t floor_bytes_of(struct tail *tail, const struct parallel *parallel)
+{
+    int64_t *bytes = &tail->seen.floor_bytes[parallel->offload.optimizer];
+    if (*bytes <= 0) *bytes = composer_floor_bytes(tail->scan->composer, parallel);
+    return *bytes;
 }
 
 // Whether families of plans may be left out, which an exhaustive search goes through; longer tasks
@@ -234,6 +247,21 @@ static bool is_allowed(const struct scan *scan, const struct parallel *parallel)
     return pins_allow(&scan->request->search->pins, CHOICE_OFFLOAD, value);
 }
 
+// Whether what has no room with everything kept is too slow however room is made.
+static bool is_too_pressed(struct tail *tail, const struct parallel *kept)
+{
+    struct scan *scan = tail->scan;
+    int values[2 * SPACE_VALUE_MAX];
+    const struct offload *offload = &kept->offload;
+    if (!prunes(tail, kept) || offload->parameters || offload->gradients) return false;
+    struct composer_ways ways = {values, space_recompute_values(tail->ways, values), true};
+    assert(same_ways(kept, &tail->priced.parallel));
+    double least_s = composer_pressed(scan->composer, &tail->priced, &ways, scan->limit_bytes);
+    if (scan_may_take(scan, least_s, 0) && !loses(tail, least_s)) return false;
+    scan->any = true;
+    return true;
+}
+
 // All ways to recompute beside the move, which moves no activations or so many layers.
 static enum settled consider_recomputes(struct tail *tail, struct parallel *parallel, int move)
 {
@@ -242,7 +270,7 @@ static enum settled consider_recomputes(struct tail *tail, struct parallel *para
     bool exhaustive = scan_is_exhaustive(scan);
     if (!is_allowed(scan, parallel)) return SETTLED_NOT;
     scan_set_recompute(parallel, &ways->recomputes[0], ways->recomputes[0].layers_low);
-    int64_t floor_bytes = exhaustive ? 0 : composer_floor_bytes(scan->composer, parallel);
+    int64_t floor_bytes = exhaustive ? 0 : floor_bytes_of(tail, parallel);
     if (floor_bytes > scan->limit_bytes) {
         scan->pressed = true;
         scan->unfit_count += recompute_plan_count(ways, move);
@@ -258,6 +286,8 @@ static enum settled consider_recomputes(struct tail *tail, struct parallel *para
         is_fastest && scan_time_decides(scan) && (!exhaustive || scan_is_replayed(parallel));
     enum settled settled = asked ? settles(tail, parallel) : SETTLED_NOT;
     if (settled != SETTLED_NOT) return settled;
+    if (asked && is_too_pressed(tail, parallel)) tail->is_lost[offload->optimizer] = true;
+    if (tail->is_lost[offload->optimizer]) return SETTLED_NOT;
     scan->pressed |= !asked;
     for (int i = asked; i < ways->recompute_count; i++) {
         if (!(ways->recomputes[i].moves >> move & 1)) continue;
@@ -378,37 +408,19 @@ static int past_host(struct tail *tail, const struct parallel *parallel,
     return first;
 }
 
-// The move of these places, where the stack does it beside what it does the other; else -1.
-static int find_twin(const struct scan *scan, const struct space_tail *ways, int move,
-                     enum tier activations, enum tier optimizer)
-{
-    if (scan->request->search->pins.forbidden_count > 0) return -1;
-    for (int m = 0; m < move; m++) {
-        const struct offload *offload = &ways->moves[m].offload;
-        if (offload->activations != activations || offload->optimizer != optimizer) continue;
-        for (int r = 0; r < ways->recompute_count; r++) {
-            unsigned moves = ways->recomputes[r].moves;
-            if (moves >> move & 1 && !(moves >> m & 1)) return -1;
-        }
-        return m;
-    }
-    return -1;
-}
-
 // Whole layers of activations beside all ways to recompute.
 static void consider_activations(struct tail *tail, struct parallel *parallel, int m)
 {
     const struct space_tail *ways = tail->ways;
     struct space_move move = ways->moves[m];
-    // What is stored whatever is recomputed or moved of activations bounds them all.
     parallel->offload = space_moved(&move, move.layers_high);
-    if (composer_floor_bytes(tail->scan->composer, parallel) > tail->scan->limit_bytes) {
+    if (floor_bytes_of(tail, parallel) > tail->scan->limit_bytes) {
         tail->scan->unfit_count +=
             recompute_plan_count(ways, m) * (move.layers_high - move.layers_low + 1);
         return;
     }
     bool is_behind = move.offload.activations == TIER_NVME && prunes(tail, parallel);
-    if (is_behind && find_twin(tail->scan, ways, m, TIER_HOST, move.offload.optimizer) >= 0)
+    if (is_behind && tail_twin(tail->scan, ways, m, TIER_HOST, move.offload.optimizer) >= 0)
         move.layers_low = past_host(tail, parallel, &move);
     for (int i = 0; i < ways->recompute_count && move.layers_low <= move.layers_high; i++) {
         if (!(ways->recomputes[i].moves >> m & 1)) continue;
@@ -439,28 +451,14 @@ static void consider_move(struct tail *tail, struct parallel *parallel, int m)
     }
 }
 
-int tail_host_twin(struct scan *scan, const struct space_tail *ways,
-                   const struct parallel *parallel, int move)
-{
-    struct offload wanted = ways->moves[move].offload;
-    if (wanted.activations == TIER_NVME) wanted.activations = TIER_HOST;
-    if (wanted.optimizer == TIER_NVME) wanted.optimizer = TIER_HOST;
-    int twin = find_twin(scan, ways, move, wanted.activations, wanted.optimizer);
-    if (twin < 0) return -1;
-    struct parallel most = *parallel;
-    most.offload = space_moved(&ways->moves[twin], ways->moves[twin].layers_high);
-    most.recompute = RECOMPUTE_NONE;
-    most.recompute_classes = 0;
-    most.recompute_layers = -1;
-    return composer_host_shortfall(scan->composer, &most) == 0 ? twin : -1;
-}
-
 static void consider_moves(struct tail *tail, const struct parallel *first)
 {
     struct scan *scan = tail->scan;
     struct parallel parallel = *first;
     double sum = 0;
     tail->settled = TIER_COUNT;
+    memset(tail->is_lost, 0, sizeof tail->is_lost);
+    tail->seen = (struct refine_seen){0};
     for (int i = 0; i < TIER_COUNT * tail->ways->recompute_count; i++) {
         int way = i / TIER_COUNT;
         tail->recomputed_most[i % TIER_COUNT][way] = tail->ways->recomputes[way].layers_high;
@@ -468,14 +466,16 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
     for (int m = 0; m < tail->ways->move_count; m++) {
         if (tail->ways->moves[m].offload.optimizer >= tail->settled) continue;
         if (!space_has_move(tail->ways, m)) continue;
-        int twin = tail->is_bounded ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
+        bool is_lost = tail->is_lost[tail->ways->moves[m].offload.optimizer];
+        bool asks_twin = tail->is_bounded && !is_lost;
+        int twin = asks_twin ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
         scan->unfit_count = 0;
-        if (twin < 0) consider_move(tail, &parallel, m);
+        if (twin < 0 && !is_lost) consider_move(tail, &parallel, m);
         tail->unfit_count[m] = twin < 0 ? scan->unfit_count : tail->unfit_count[twin];
         sum += tail->unfit_count[m];
     }
     scan->unfit_count = sum;
-    refine_note(scan, first, tail->ways, tail->settled);
+    refine_note(scan, first, tail->ways, tail->settled, &tail->seen);
 }
 
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,

@@ -8,6 +8,8 @@
 //   has room, or is too slow already, nothing else with the states there or behind it is asked.
 // - NVMe is no faster than the host, and spares the device no more: it is asked of only where the
 //   host lacks room for the most that a place behind it could take.
+// - Where that has no room, what it takes to make room is bounded (composer_pressed): nothing else
+//   with the states there is asked of where that is too slow.
 // - What cannot be faster than the best of the tail so far is not priced further.
 //
 // An exhaustive scan asks for all of them.
@@ -16,6 +18,10 @@
 // two ways to divide its stages; NULL where there is no second.
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
                const struct parallel *balanced);
+// planner/scan_twin.c: the move of these places, where the stack does it beside what it does `move`;
+// else -1.
+int tail_twin(const struct scan *scan, const struct space_tail *ways, int move,
+              enum tier activations, enum tier optimizer);
 // The move that has on the host what this one has on NVMe, where no plan of this one can be faster
 // than one of that; -1 where there is none. `parallel` is any plan with the stages at hand.
 int tail_host_twin(struct scan *scan, const struct space_tail *ways,

@@ -178,3 +178,6 @@ struct offload space_moved(const struct space_move *move, int layers);
 // recompute where the stack cannot run such a tail at all.
 struct space_tail space_ways(struct space *space, const struct space_group *group,
                              struct space_tail tail, int layers_most);
+// The ways to recompute of a tail (recompute_value), each once; at most 2 * SPACE_VALUE_MAX of
+// them.
+int space_recompute_values(const struct space_tail *tail, int *values);

@@ -118,3 +118,16 @@ struct space_tail space_ways(struct space *space, const struct space_group *grou
     tail.recompute_count = count;
     return tail;
 }
+
+int space_recompute_values(const struct space_tail *tail, int *values)
+{
+    int count = 0;
+    for (int r = 0; r < tail->recompute_count; r++) {
+        int value = recompute_value(tail->recomputes[r].recompute, tail->recomputes[r].classes),
+            at = 0;
+        while (at < count && values[at] != value)
+            at++;
+        if (at == count) values[count++] = value;
+    }
+    return count;
+}

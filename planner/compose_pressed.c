@@ -1,0 +1,238 @@
+#include "cost_models/offload.h"
+#include "planner/composing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// A stage that has no room for all that its layers save has them recomputed, moved, or both. What
+// that costs at least: of all mixtures the cheapest that frees what is short, where each layer
+// chooses for itself, and in parts.
+
+// One way to treat a layer in one micro-batch, against keeping all of it.
+struct spared {
+    double bytes, seconds;
+};
+
+// Of a kind of layer the ways that no mixture of others beats: the fastest first, and from each to
+// the next more seconds a byte.
+struct hull {
+    bool known;
+    int count;
+    struct spared points[2 * RECOMPUTE_WAYS_MAX];
+};
+
+// Layers of a kind on a stage that are alive in as many micro-batches.
+struct layers {
+    int kind, alive, count;
+};
+
+struct pressed {
+    struct composer *composer;
+    const struct composer_ways *ways;
+    struct program *program;  // everything is kept
+    const struct division *division;
+    struct hull *hulls;     // [kind]
+    struct layers *layers;  // of the stage at hand
+    struct spared *steps;   // along the hulls of all of them
+    int layers_count, step_count;
+    double stage_s, saved_bytes;  // of a micro-batch; but for the head's
+};
+
+static int compare_bytes(const void *a, const void *b)
+{
+    const struct spared *first = a, *second = b;
+    if (first->bytes != second->bytes) return first->bytes < second->bytes ? -1 : 1;
+    return (first->seconds > second->seconds) - (first->seconds < second->seconds);
+}
+
+static int compare_rates(const void *a, const void *b)
+{
+    const struct spared *first = a, *second = b;
+    double left = first->seconds * second->bytes, right = second->seconds * first->bytes;
+    return (left > right) - (left < right);
+}
+
+// Whether a mixture of the first and the last of three in the order of their bytes is no dearer
+// than the one between them.
+static bool is_beaten(const struct spared *first, const struct spared *middle,
+                      const struct spared *last)
+{
+    return (middle->seconds - first->seconds) * (last->bytes - first->bytes) >=
+           (last->seconds - first->seconds) * (middle->bytes - first->bytes);
+}
+
+static void hull_add(struct hull *hull, const struct spared *point)
+{
+    struct spared *points = hull->points;
+    if (hull->count > 0 && point->bytes <= points[hull->count - 1].bytes) return;
+    while (hull->count > 1 && is_beaten(&points[hull->count - 2], &points[hull->count - 1], point))
+        hull->count--;
+    if (hull->count == 1 && point->seconds <= points[0].seconds) hull->count = 0;
+    points[hull->count++] = *point;
+}
+
+static double block_s(const struct memo_block *block)
+{
+    double sum_s = 0;
+    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++)
+        sum_s += (&block->price.phase_s[0][0])[i];
+    return sum_s;
+}
+
+static const struct memo_block *plain_block(const struct pressed *pressed, int kind)
+{
+    return composing_variant(pressed->composer, &pressed->program->parallel, 0)->blocks[kind];
+}
+
+static double held_bytes(const struct pressed *pressed, const struct memo_block *block)
+{
+    const struct stack *stack = pressed->composer->request->stack;
+    return memory_held_bytes(pressed->program, stack, block->light);
+}
+
+static const struct hull *hull_of(struct pressed *pressed, int kind)
+{
+    struct hull *hull = &pressed->hulls[kind];
+    if (hull->known) return hull;
+    const struct price_context *context = memo_context(pressed->composer->memo);
+    const struct memo_block *plain = plain_block(pressed, kind);
+    struct offload all = {.activations = TIER_HOST};
+    for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
+        all.layers[class] = -1;
+    struct spared points[2 * RECOMPUTE_WAYS_MAX];
+    int count = 0;
+    for (int i = 0; i < pressed->ways->count; i++) {
+        struct parallel parallel = pressed->program->parallel;
+        parallel.recompute =
+            recompute_of_value(pressed->ways->recomputes[i], &parallel.recompute_classes);
+        const struct memo_block *block =
+            composing_recomputed(pressed->composer, &parallel)->blocks[kind];
+        struct spared point = {held_bytes(pressed, plain) - held_bytes(pressed, block),
+                               block_s(block) - block_s(plain)};
+        points[count++] = point;
+        if (!pressed->ways->moves) continue;
+        // No tier is nearer than the host.
+        struct copy_price copy =
+            copy_price(context, TIER_HOST, block->light, &block->price, offload_classes(&all, 0));
+        point.bytes += copy.bytes, point.seconds += copy.forward_s + copy.backward_s;
+        points[count++] = point;
+    }
+    qsort(points, (size_t)count, sizeof *points, compare_bytes);
+    for (int i = 0; i < count; i++)
+        hull_add(hull, &points[i]);
+    hull->known = true;
+    return hull;
+}
+
+// The moment in which most chunks are alive; whatever layers do, the stage has to have room in it.
+static const struct schedule_in_flight *fullest(const struct stage_in_flight *in_flight, int chunks)
+{
+    const struct schedule_in_flight *found = NULL;
+    for (int i = 0, most = -1; i < in_flight->count; i++) {
+        const struct schedule_in_flight *moment = &in_flight->moments[i * chunks];
+        int alive = 0;
+        for (int chunk = 0; chunk < chunks; chunk++)
+            alive += moment[chunk].alive;
+        if (alive <= most) continue;
+        most = alive;
+        found = moment;
+    }
+    return found;
+}
+
+static void add_use(struct pressed *pressed, const struct block_use *use, int alive)
+{
+    int kind = use->block_program / 2, at = 0;
+    const struct memo_block *block = plain_block(pressed, kind);
+    enum block_role role = block->light->block->role;
+    pressed->stage_s += use->count * block_s(block);
+    if (role == BLOCK_HEAD) return;
+    pressed->saved_bytes += (double)use->count * alive * held_bytes(pressed, block);
+    if (role != BLOCK_LAYER) return;
+    struct layers *layers = pressed->layers;
+    while (at < pressed->layers_count && (layers[at].kind != kind || layers[at].alive != alive))
+        at++;
+    if (at == pressed->layers_count)
+        layers[pressed->layers_count++] = (struct layers){kind, alive, 0};
+    layers[at].count += use->count;
+}
+
+// Takes each layer's fastest way, and says what further steps free.
+static void add_steps(struct pressed *pressed, const struct layers *layers)
+{
+    const struct hull *hull = hull_of(pressed, layers->kind);
+    double count = layers->count, alive = layers->alive;
+    pressed->stage_s += count * hull->points[0].seconds;
+    pressed->saved_bytes -= count * alive * hull->points[0].bytes;
+    for (int i = 1; i < hull->count && alive > 0; i++) {
+        const struct spared *from = &hull->points[i - 1], *to = &hull->points[i];
+        pressed->steps[pressed->step_count++] = (struct spared){
+            count * alive * (to->bytes - from->bytes), count * (to->seconds - from->seconds)};
+    }
+}
+
+static void find_stage(struct pressed *pressed, int stage)
+{
+    const struct division *division = pressed->division;
+    int v = division->chunk_count;
+    const struct stage_in_flight *in_flight =
+        moments_get(&pressed->composer->moments, pressed->program, stage);
+    const struct schedule_in_flight *moment = fullest(&in_flight[stage], v);
+    pressed->stage_s = pressed->saved_bytes = 0;
+    pressed->layers_count = pressed->step_count = 0;
+    for (int chunk = 0; chunk < v; chunk++) {
+        const struct program_chunk *uses = &division->chunks[division->class_of[stage * v + chunk]];
+        for (int u = 0; u < uses->use_count; u++)
+            add_use(pressed, &uses->uses[u], moment[chunk].alive);
+    }
+    for (int i = 0; i < pressed->layers_count; i++)
+        add_steps(pressed, &pressed->layers[i]);
+    qsort(pressed->steps, (size_t)pressed->step_count, sizeof *pressed->steps, compare_rates);
+}
+
+// Seconds of a micro-batch on the stage; INFINITY where nothing makes room.
+static double stage_s(struct pressed *pressed, int stage, int64_t limit_bytes)
+{
+    const struct stack *stack = pressed->composer->request->stack;
+    double slack = 1 + stack_reserve_ratio(stack, pressed->division->stage_count);
+    find_stage(pressed, stage);
+    int64_t stored = composing_stored_bytes(pressed->composer, pressed->program, stage);
+    double room = (double)(limit_bytes - stored + 1) / slack;
+    double short_bytes = pressed->saved_bytes * (1 - 1e-9) - room, s = pressed->stage_s;
+    for (int i = 0; i < pressed->step_count && short_bytes > 0; i++) {
+        const struct spared *step = &pressed->steps[i];
+        double part = fmin(1, short_bytes / step->bytes);
+        s += part * step->seconds;
+        short_bytes -= step->bytes;
+    }
+    return short_bytes > 0 ? INFINITY : s;
+}
+
+double composer_pressed(struct composer *composer, const struct candidate *kept,
+                        const struct composer_ways *ways, int64_t limit_bytes)
+{
+    const struct parallel *parallel = &kept->parallel;
+    const struct division *division = composer_division(composer, parallel);
+    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    composing_blocks(composer, parallel, blocks);
+    struct program program = composing_program(composer, parallel, division, blocks);
+    struct arena_mark mark = arena_mark(composer->scratch);
+    int kinds = composer->graph->block_count, most = division->chunk_count * kinds;
+    struct pressed pressed = {
+        .composer = composer,
+        .ways = ways,
+        .program = &program,
+        .division = division,
+        .hulls = ARENA_NEW(composer->scratch, struct hull, kinds),
+        .layers = ARENA_NEW(composer->scratch, struct layers, most),
+        .steps = ARENA_NEW(composer->scratch, struct spared, 2 * ways->count * most),
+    };
+    double most_s = 0, once_s = kept->cost.overhead_s;
+    for (int i = 0; i < division->head_count && !isinf(most_s); i++)
+        most_s = fmax(most_s, stage_s(&pressed, division->heads[i], limit_bytes));
+    arena_reset(composer->scratch, mark);
+    // Where steps run into each other the update is beside other stages' work.
+    bool is_apart = !step_post_validated(composer->request->stack, parallel);
+    if (is_apart && !composing_once_hangs(composer, parallel)) once_s += kept->cost.update_s;
+    return (most_s * program.shape.micro_batch_count + once_s) * (1 - 1e-9);
+}
