@@ -58,6 +58,14 @@ static REAL sigmoid_slope(REAL s, REAL y)
     (void)s;
     return y * (1 - y);
 }
+static REAL hard_sigmoid(REAL s, REAL x)
+{
+    return clip(1, s * x + (REAL)0.5);
+}
+static REAL hard_sigmoid_slope(REAL s, REAL y)
+{
+    return y > 0 && y < 1 ? s : 0;
+}
 static REAL bent_tanh(REAL s, REAL x)
 {
     (void)s;
@@ -131,6 +139,7 @@ static const struct bend BENDS[IMPORTED_COUNT] = {
     [IMPORTED_ELU] = {elu, elu_slope},
     [IMPORTED_CLIP] = {clip, clip_slope},
     [IMPORTED_SIGMOID] = {sigmoid, sigmoid_slope},
+    [IMPORTED_HARD_SIGMOID] = {hard_sigmoid, hard_sigmoid_slope},
     [IMPORTED_TANH] = {bent_tanh, tanh_slope},
     [IMPORTED_GELU] = {gelu, gelu_slope},
     [IMPORTED_SWISH] = {swish, swish_slope},

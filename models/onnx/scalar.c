@@ -33,6 +33,15 @@ static double depth_below(const struct onnx_model *model, const struct onnx_call
     return attribute_float(call, "alpha", 1);
 }
 
+// A slope of 1/6, as of ATen's, is none of the numbers of an attribute.
+static double slope_between(const struct onnx_model *model, const struct onnx_call *call)
+{
+    (void)model;
+    double slope = attribute_float(call, "alpha", 0.2);
+    if (fabs(slope - 1.0 / 6) < 1e-7) slope = 1.0 / 6;
+    return attribute_float(call, "beta", 0.5) == 0.5 ? slope : (double)NAN;
+}
+
 // ATen's softplus of beta x, over beta.
 static double unit_softplus(const struct onnx_model *model, const struct onnx_call *call)
 {
@@ -133,6 +142,7 @@ static const struct scalar_row {
     {"Elu", depth_below},
     {"Clip", highest},
     {"Sigmoid", none},
+    {"HardSigmoid", slope_between},
     {"Tanh", none},
     {"Gelu", by_tanh},
     {"Swish", none},

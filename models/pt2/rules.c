@@ -13,7 +13,7 @@ static const struct pt2_rule RULES[] = {
     {"leaky_relu", pt2_leaky, "LeakyRelu"},
     {"softplus", pt2_softplus, "Softplus"},
     {"hardswish", pt2_unary, "HardSwish"},
-    {"hardsigmoid", pt2_unary, "HardSigmoid"},
+    {"hardsigmoid", pt2_hard_sigmoid, NULL},
     {"exp", pt2_unary, "Exp"},
     {"erf", pt2_unary, "Erf"},
     {"log", pt2_unary, "Log"},

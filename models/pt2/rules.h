@@ -19,7 +19,7 @@ typedef bool pt2_maker(struct pt2_node *node, const char *type);
 // Element by element, products and norms: rules_math.c
 pt2_maker pt2_unary, pt2_rsqrt, pt2_binary, pt2_product, pt2_addmm, pt2_baddbmm, pt2_linear,
     pt2_softmax, pt2_reduce, pt2_where, pt2_masked_fill, pt2_clip, pt2_leaky, pt2_elu, pt2_softplus,
-    pt2_gelu, pt2_dropout;
+    pt2_hard_sigmoid, pt2_gelu, pt2_dropout;
 pt2_maker pt2_layer_norm, pt2_rms_norm, pt2_batch_norm, pt2_group_norm, pt2_attention;
 // Moving data: rules_move.c
 pt2_maker pt2_same, pt2_cast, pt2_made, pt2_reshape, pt2_transpose, pt2_expand, pt2_slice,

@@ -82,6 +82,15 @@ bool pt2_elu(struct pt2_node *node, const char *type)
     return put_bent(node, type, "alpha", "alpha", 1);
 }
 
+bool pt2_hard_sigmoid(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct pt2_value *x = pt2_first(node);
+    if (!x) return false;
+    pt2_put_float(node, PUT(node, "HardSigmoid", pt2_output(node, 0), x->name), "alpha", 1.0 / 6);
+    return is_clean(node);
+}
+
 bool pt2_softplus(struct pt2_node *node, const char *type)
 {
     return put_bent(node, type, "beta", "beta", 1);

@@ -91,6 +91,7 @@ def node(kind, x, a):
         'Mul': torch.mul, 'MatMul': torch.matmul, 'Flatten': lambda y: y.flatten(1),
         'GlobalAveragePool': lambda y: y.mean((2, 3), keepdim=True),
         'Concat': lambda *y: torch.cat(y, 1),
+        'HardSigmoid': lambda y: (a['alpha'] * y + 0.5).clamp(0, 1),
         'LeakyRelu': lambda y: functional.leaky_relu(y, a['alpha']),
         'Elu': lambda y: functional.elu(y, a['alpha']),
         'Gelu': lambda y: functional.gelu(y, approximate='tanh'),

@@ -283,7 +283,7 @@ def parts():
     gate = step("Sigmoid", conv(gate, "gate.b", 3, 12, (1, 1), bias=True), "gate.g")
     x = step("Mul", [x, gate], "gated")
     x = conv(x, "up", 12, 6, (4, 2), kind="ConvTranspose", groups=2, strides=[2, 2], pads=[1, 0, 1, 0])
-    x = step("Tanh", x, "up.t")
+    x = step("HardSigmoid", step("Tanh", x, "up.t"), "up.h", alpha=0.9)
     x = step("AveragePool", x, "mean", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     other = step("Mish", conv(x, "other", 6, 4, (1, 1)), "other.m")
     x = step("Concat", [x, other], "both", axis=1)
