@@ -166,12 +166,12 @@ void gradient_copies_add(const struct price_context *context, const struct progr
 
 // Bytes that an update on the host reads and writes, with what is copied into its memory and out
 // of it meanwhile.
-static double host_bytes(const struct price_context *context, const struct program *program,
+static double host_bytes(const struct price_context *context, enum optimizer optimizer,
                          double elements)
 {
     const struct stack *stack = context->compute.stack;
-    enum precision precision = program->workload.precision;
-    double state_bytes = stack_host_state_bytes(stack, program->workload.optimizer, precision);
+    enum precision precision = context->compute.precision;
+    double state_bytes = stack_host_state_bytes(stack, optimizer, precision);
     double moved_bytes = stack_gradient_bytes(stack, precision) + parameter_weight_bytes(precision);
     return elements * (2 * state_bytes + 2 * moved_bytes);
 }
@@ -185,6 +185,13 @@ static double host_bytes_per_s(const struct price_context *context)
         least = fmin(least, share * group->host.memory_bandwidth_bytes_per_s);
     }
     return least * context->compute.stack->host_update_ratio;
+}
+
+double host_update_least_s(const struct price_context *context, enum optimizer optimizer,
+                           double elements)
+{
+    if (is_host(context)) return 0;
+    return host_bytes(context, optimizer, elements) / host_bytes_per_s(context);
 }
 
 struct host_update host_update(const struct price_context *context, const struct program *program,
@@ -209,7 +216,7 @@ struct host_update host_update(const struct price_context *context, const struct
         own_bytes -= norm_bytes(&context->compute, elements);
     update.host_s = stream_s(&context->compute, own_bytes);
     if (!is_host(context)) {
-        double bytes = host_bytes(context, program, elements);
+        double bytes = host_bytes(context, workload->optimizer, elements);
         update.host_s = fmax(update.host_s, bytes / host_bytes_per_s(context));
     }
     if (program->parallel.offload.optimizer == TIER_NVME) {

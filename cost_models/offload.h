@@ -73,6 +73,9 @@ struct host_update {
 // `away`: of them, those whose gradients are on the host already.
 struct host_update host_update(const struct price_context *context, const struct program *program,
                                double elements, double away);
+// No update of so many is shorter: what the host's memory takes for it.
+double host_update_least_s(const struct price_context *context, enum optimizer optimizer,
+                           double elements);
 // Adds it to a chunk, and its parts to the context's ledger.
 void host_update_add(const struct price_context *context, const struct program *program,
                      double elements, double away, struct chunk_price *chunk);

@@ -1,5 +1,7 @@
 #include "planner/bound.h"
+
 #include "core/real.h"
+#include "cost_models/offload.h"
 
 #include "cost_models/parameters.h"
 #include "topologies/kernels.h"
@@ -321,4 +323,21 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
     }
     return layers >= facts->layer_count &&
            bound_bytes(request, facts, mesh, tails) <= (double)limit_bytes;
+}
+
+double bound_update_s(const struct price_context *context, const struct search_request *request,
+                      const struct bound_facts *facts, const struct space_mesh *mesh,
+                      const struct space_group *group, const struct space_tails *tails,
+                      int64_t limit_bytes)
+{
+    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    bool moves_more = !keeps_parameters(request) || !keeps_gradients(request);
+    struct space_tails here = *tails;
+    if (pinned.set || moves_more || request->stack->post_validation) return 0;
+    here.state_tiers = tails->state_tiers & 1u << TIER_DEVICE;
+    if (bound_has_room(request, facts, mesh, group, &here, limit_bytes)) return 0;
+    struct share share = share_of(mesh, facts->dense_elements, facts->expert_elements);
+    double elements = tails->zero_most >= 1 ? share.shards : share.whole;
+    return host_update_least_s(context, request->workload.optimizer,
+                               elements / mesh->degree[AXIS_PP]);
 }

@@ -71,3 +71,9 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
 // stage of the group that keeps least, and the stack's reserve.
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
                    const struct space_mesh *mesh, const struct space_tails *tails);
+// Where no device has room for the optimizer's states, what the slowest stage's update on its host
+// takes at least; else 0.
+double bound_update_s(const struct price_context *context, const struct search_request *request,
+                      const struct bound_facts *facts, const struct space_mesh *mesh,
+                      const struct space_group *group, const struct space_tails *tails,
+                      int64_t limit_bytes);

@@ -176,6 +176,17 @@ static bool enter(struct scan_walk *walk, struct scan_group *group)
     return group_has_room(&walk->scan, group);
 }
 
+// Whether the update alone makes every plan of a group too slow, none of whose work takes less than
+// this. The bounds of what the space does not hold know nothing of updates.
+static bool updates_too_long(struct scan_walk *walk, const struct scan_group *group, double work_s)
+{
+    const struct space *space = walk->scan.space;
+    double update_s = bound_update_s(
+        memo_context(walk->scan.request->memo), space->request, scan_facts(walk, group->group),
+        &space->meshes[group->group->mesh], group->group, group->tails, walk->scan.limit_bytes);
+    return update_s > 0 && !scan_may_take(&walk->scan, (work_s + update_s) * (1 - 1e-9), 0);
+}
+
 // Looks one step closer at a group.
 static void look(struct scan_walk *walk, struct scan_entry entry)
 {
@@ -206,8 +217,13 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
             drop_family(walk, entry.group);
             return;
         }
-        walk->scan.any = false;
         group->done = true;
+        if (updates_too_long(walk, group, bound_s)) {
+            group->pressed = true;
+            walk->looks += walk->scan.result.ranking.count > 0;
+            return;
+        }
+        walk->scan.any = false;
         group_scan(&walk->scan, group);
         walk->looks += walk->scan.result.ranking.count > 0;
         if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));
