@@ -62,10 +62,13 @@ static bool is_dominated(struct scan *scan, const struct parallel *first,
     return false;
 }
 
-// Whether so many faster tails were noted that this one will not be asked of.
-static bool is_behind(const struct refine_bases *bases, double kept_s)
+// Whether a tail that is no faster will not be asked of: a plan is, or as many tails as are asked.
+static bool is_behind(const struct scan *scan, double kept_s)
 {
+    const struct refine_bases *bases = scan->request->bases;
+    const struct ranking *ranking = &scan->result.ranking;
     int before = 0;
+    if (ranking->count > 0 && kept_s >= ranking->items[0].closed_form_s) return true;
     for (int i = 0; i < bases->count && before < REFINE_MOST; i++)
         before += bases->items[i].kept.closed_form_s < kept_s;
     return before == REFINE_MOST;
@@ -98,7 +101,6 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
 {
     struct refine_bases *bases = scan->request->bases;
     if (!bases || !may_keep_all(tail)) return;
-    const struct ranking *ranking = &scan->result.ranking;
     for (int m = 0; m < tail->move_count; m++) {
         const struct space_move *move = &tail->moves[m];
         enum tier states = move->offload.optimizer;
@@ -111,10 +113,12 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
         kept->recompute_classes = 0;
         kept->recompute_layers = -1;
         if (is_dominated(scan, first, tail, m)) continue;
-        double kept_s = seen->kept_s[states] > 0 ? seen->kept_s[states] : kept_step_s(scan, kept);
+        double kept_s = seen->kept_s[states];
+        double least_s = kept_s > 0 ? kept_s : composer_bound(scan->composer, kept) * (1 - 1e-9);
+        if (is_behind(scan, least_s)) continue;
+        if (kept_s <= 0) kept_s = kept_step_s(scan, kept);
         base.kept.cost.step_s = base.kept.closed_form_s = kept_s;
-        bool is_slow = ranking->count > 0 && kept_s >= ranking->items[0].closed_form_s;
-        if (is_slow || is_behind(bases, kept_s)) continue;
+        if (is_behind(scan, kept_s)) continue;
         if (is_pressed(scan, kept, tail, seen)) bases_add(bases, &base);
     }
 }

@@ -3,7 +3,6 @@
 #include "planner/pick.h"
 #include "planner/refine.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -199,16 +198,46 @@ static int consider_layers(struct tail *tail, struct parallel *parallel,
 // What is to be asked beside states in one place.
 enum settled { SETTLED_NOT, SETTLED_SLOW, SETTLED_HELD };
 
+// Whether families of plans may be left out, which an exhaustive search goes through; longer tasks
+// may end a replayed schedule a little earlier.
+static bool prunes(const struct tail *tail, const struct parallel *parallel)
+{
+    return tail->is_bounded && !scan_is_replayed(parallel);
+}
+
+// Whether what has no room with everything kept is too slow however room is made.
+static bool is_too_pressed(struct tail *tail, const struct candidate *kept)
+{
+    struct scan *scan = tail->scan;
+    int values[2 * SPACE_VALUE_MAX];
+    const struct offload *offload = &kept->parallel.offload;
+    bool moves_more = offload_moves_parameters(offload) || offload_moves_gradients(offload);
+    if (!prunes(tail, &kept->parallel) || moves_more) return false;
+    struct composer_ways ways = {values, space_recompute_values(tail->ways, values), true};
+    double least_s = composer_pressed(scan->composer, kept, &ways, scan->limit_bytes);
+    if (scan_may_take(scan, least_s, 0) && !loses(tail, least_s)) return false;
+    scan->any = tail->is_lost[offload->optimizer] = true;
+    return true;
+}
+
 // What keeps everything stands first and is the fastest of those that have the states where it has
-// them: where it fits, or is too slow already, nothing else of them has to be lowered.
+// them: where it fits, or is too slow already, nothing else of them has to be lowered. Updates of
+// states on the device are short: there its memory is asked before its price.
 static enum settled settles(struct tail *tail, const struct parallel *parallel)
 {
     struct scan *scan = tail->scan;
     struct candidate plan = {.parallel = *parallel};
+    enum tier states = parallel->offload.optimizer;
+    bool is_weighed = prunes(tail, parallel) && states == TIER_DEVICE;
+    bool has_room = is_weighed && fits(scan, &plan);
+    scan->pressed |= is_weighed && !has_room;
+    if (is_weighed && !has_room && is_too_pressed(tail, &plan)) return SETTLED_NOT;
     if (!may_be_fast(tail, &plan)) return SETTLED_SLOW;
-    if (!fits(scan, &plan)) {
+    if (!is_weighed) has_room = fits(scan, &plan);
+    if (!has_room) {
         scan->pressed = true;
-        tail->seen.kept_s[parallel->offload.optimizer] = plan.cost.step_s;
+        tail->seen.kept_s[states] = plan.cost.step_s;
+        if (!is_weighed) (void)is_too_pressed(tail, &plan);
         return SETTLED_NOT;
     }
     if (plan.cost.step_s <= 0) price(tail, &plan);
@@ -222,13 +251,6 @@ static int64_t floor_bytes_of(struct tail *tail, const struct parallel *parallel
     int64_t *bytes = &tail->seen.floor_bytes[parallel->offload.optimizer];
     if (*bytes <= 0) *bytes = composer_floor_bytes(tail->scan->composer, parallel);
     return *bytes;
-}
-
-// Whether families of plans may be left out, which an exhaustive search goes through; longer tasks
-// may end a replayed schedule a little earlier.
-static bool prunes(const struct tail *tail, const struct parallel *parallel)
-{
-    return tail->is_bounded && !scan_is_replayed(parallel);
 }
 
 static double recompute_plan_count(const struct space_tail *tail, int move)
@@ -245,21 +267,6 @@ static bool is_allowed(const struct scan *scan, const struct parallel *parallel)
 {
     int64_t value = offload_value(&parallel->offload);
     return pins_allow(&scan->request->search->pins, CHOICE_OFFLOAD, value);
-}
-
-// Whether what has no room with everything kept is too slow however room is made.
-static bool is_too_pressed(struct tail *tail, const struct parallel *kept)
-{
-    struct scan *scan = tail->scan;
-    int values[2 * SPACE_VALUE_MAX];
-    const struct offload *offload = &kept->offload;
-    if (!prunes(tail, kept) || offload->parameters || offload->gradients) return false;
-    struct composer_ways ways = {values, space_recompute_values(tail->ways, values), true};
-    assert(same_ways(kept, &tail->priced.parallel));
-    double least_s = composer_pressed(scan->composer, &tail->priced, &ways, scan->limit_bytes);
-    if (scan_may_take(scan, least_s, 0) && !loses(tail, least_s)) return false;
-    scan->any = true;
-    return true;
 }
 
 // All ways to recompute beside the move, which moves no activations or so many layers.
@@ -286,7 +293,6 @@ static enum settled consider_recomputes(struct tail *tail, struct parallel *para
         is_fastest && scan_time_decides(scan) && (!exhaustive || scan_is_replayed(parallel));
     enum settled settled = asked ? settles(tail, parallel) : SETTLED_NOT;
     if (settled != SETTLED_NOT) return settled;
-    if (asked && is_too_pressed(tail, parallel)) tail->is_lost[offload->optimizer] = true;
     if (tail->is_lost[offload->optimizer]) return SETTLED_NOT;
     scan->pressed |= !asked;
     for (int i = asked; i < ways->recompute_count; i++) {
@@ -381,33 +387,6 @@ static void consider_moved(struct tail *tail, const struct parallel *parallel,
     }
 }
 
-// The first number of layers that hosts have no room for, whatever is recomputed: fewer on NVMe are
-// no faster than on the host.
-static int past_host(struct tail *tail, const struct parallel *parallel,
-                     const struct space_move *move)
-{
-    struct space_move twin = *move;
-    int first = move->layers_low, end = move->layers_high + 1;
-    struct parallel most = *parallel;
-    most.recompute = RECOMPUTE_NONE;
-    most.recompute_classes = 0;
-    most.recompute_layers = -1;
-    twin.offload.activations = TIER_HOST;
-    // Most hosts have room for all.
-    most.offload = space_moved(&twin, move->layers_high);
-    if (composer_host_shortfall(tail->scan->composer, &most) == 0) return end;
-    while (first < end) {
-        int middle = first + (end - first) / 2;
-        most.offload = space_moved(&twin, middle);
-        if (composer_host_shortfall(tail->scan->composer, &most) > 0) {
-            end = middle;
-        } else {
-            first = middle + 1;
-        }
-    }
-    return first;
-}
-
 // Whole layers of activations beside all ways to recompute.
 static void consider_activations(struct tail *tail, struct parallel *parallel, int m)
 {
@@ -421,7 +400,7 @@ static void consider_activations(struct tail *tail, struct parallel *parallel, i
     }
     bool is_behind = move.offload.activations == TIER_NVME && prunes(tail, parallel);
     if (is_behind && tail_twin(tail->scan, ways, m, TIER_HOST, move.offload.optimizer) >= 0)
-        move.layers_low = past_host(tail, parallel, &move);
+        move.layers_low = tail_past_host(tail->scan, parallel, &move);
     for (int i = 0; i < ways->recompute_count && move.layers_low <= move.layers_high; i++) {
         if (!(ways->recomputes[i].moves >> m & 1)) continue;
         struct space_recompute recompute = ways->recomputes[i];

@@ -18,11 +18,15 @@
 // two ways to divide its stages; NULL where there is no second.
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
                const struct parallel *balanced);
-// planner/scan_twin.c: the move of these places, where the stack does it beside what it does `move`;
-// else -1.
+// planner/scan_twin.c: the move of these places, where the stack does it beside what it does
+// `move`; else -1.
 int tail_twin(const struct scan *scan, const struct space_tail *ways, int move,
               enum tier activations, enum tier optimizer);
 // The move that has on the host what this one has on NVMe, where no plan of this one can be faster
 // than one of that; -1 where there is none. `parallel` is any plan with the stages at hand.
 int tail_host_twin(struct scan *scan, const struct space_tail *ways,
                    const struct parallel *parallel, int move);
+// The first number of layers that hosts have no room for, whatever is recomputed: fewer on NVMe are
+// no faster than on the host.
+int tail_past_host(struct scan *scan, const struct parallel *parallel,
+                   const struct space_move *move);

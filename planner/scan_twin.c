@@ -31,3 +31,28 @@ int tail_host_twin(struct scan *scan, const struct space_tail *ways,
     most.recompute_layers = -1;
     return composer_host_shortfall(scan->composer, &most) == 0 ? twin : -1;
 }
+
+int tail_past_host(struct scan *scan, const struct parallel *parallel,
+                   const struct space_move *move)
+{
+    struct space_move twin = *move;
+    int first = move->layers_low, end = move->layers_high + 1;
+    struct parallel most = *parallel;
+    most.recompute = RECOMPUTE_NONE;
+    most.recompute_classes = 0;
+    most.recompute_layers = -1;
+    twin.offload.activations = TIER_HOST;
+    // Most hosts have room for all.
+    most.offload = space_moved(&twin, move->layers_high);
+    if (composer_host_shortfall(scan->composer, &most) == 0) return end;
+    while (first < end) {
+        int middle = first + (end - first) / 2;
+        most.offload = space_moved(&twin, middle);
+        if (composer_host_shortfall(scan->composer, &most) > 0) {
+            end = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    return first;
+}
