@@ -214,6 +214,10 @@ struct parallel parallel_at_tp(const struct parallel *parallel, int tp)
     at.degree[AXIS_TP] = tp;
     at.degree[AXIS_DP] = ranks / tp;
     at.micro_batch = sequences / at.degree[AXIS_DP];
+    // Of what may be itself a view, of a stage with less tp.
+    int *const groups[] = {&at.zero_group, &at.zero_gradients, &at.zero_parameters};
+    for (int i = 0; i < 3; i++)
+        *groups[i] = *groups[i] * at.degree[AXIS_DP] / parallel->degree[AXIS_DP];
     return at;
 }
 

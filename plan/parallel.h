@@ -136,8 +136,9 @@ struct parallel {
     const int *stage_layers;  // layers (BLOCK_LAYER) of each stage, when pinned or searched
     // Ranks of tp of each stage, where stages have meshes of their own: the widest is the degree of
     // tp. In a stage with fewer what tp leaves is dp: it splits the sequences of a micro-batch, so
-    // that stages have as many ranks and take the same sequences at a time. 0 = the same
-    // everywhere.
+    // that stages have as many ranks and take the same sequences at a time. Groups of ZeRO are
+    // of the dp of the widest: in a stage with fewer ranks of tp a group is as many ranks more, the
+    // same devices. 0 = the same everywhere.
     int stage_tp_count;
     const int *stage_tp;
     bool branches;  // of the model side by side, on stages of their own (plan/branches.h)
@@ -151,8 +152,8 @@ struct parallel {
 
 // With numbers of stages and replicas of its own, in `arena`; layouts of operators stay shared.
 struct parallel parallel_copy(struct arena *arena, const struct parallel *parallel);
-// Ranks of tp of a stage, and the plan as its ranks see it: tp, dp and the sequences that a rank of
-// dp takes at a time are the stage's own.
+// Ranks of tp of a stage, and the plan as its ranks see it: tp, dp, the sequences that a rank of dp
+// takes at a time and the groups of ZeRO are the stage's own.
 int parallel_stage_tp(const struct parallel *parallel, int stage);
 struct parallel parallel_at_tp(const struct parallel *parallel, int tp);
 // Whether ZeRO shards anything over less than all of dp.

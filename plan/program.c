@@ -290,7 +290,7 @@ static const struct program *program_at_tp(const struct program *program, int tp
     if (program->parallel.degree[AXIS_TP] == tp) return program;
     *room = *program;
     room->parallel = parallel_at_tp(&program->parallel, tp);
-    room->mesh = mesh_at_tp(&program->mesh, tp);
+    room->mesh = mesh_at(&program->mesh, &room->parallel);
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         room->storage[kind] =
             program_storage(&room->mesh, &room->parallel, (enum parameter_kind)kind);

@@ -215,10 +215,11 @@ static bool refuse_fold(const struct question *question, enum axis axis, const c
                         struct err *err)
 {
     return err_set(err, ERR_USAGE,
-                   "--%s %d: ep %d times etp %d cannot be laid over tp %d, cp %d and dp %d; %s",
+                   "--%s %d: ep %d times etp %d cannot be laid over tp %d, cp %d and dp %d%s; %s",
                    axis_name(axis), degree(question, axis), degree(question, AXIS_EP),
                    degree(question, AXIS_ETP), degree(question, AXIS_TP), degree(question, AXIS_CP),
-                   degree(question, AXIS_DP), text);
+                   degree(question, AXIS_DP),
+                   parallel_has_meshes(question->parallel) ? ", as each stage has them" : "", text);
 }
 
 static bool check_experts(const struct question *question, struct err *err)
@@ -333,10 +334,9 @@ static bool check_tp(const struct question *question, struct err *err)
     if (question->parallel->tp_kind != TP_1D) return refuse_grid(question, err);
     char text[NEAREST_BYTES];
     nearest(text, question, tp_works, tp, graph->head_count);
-    if (graph->head_count % tp != 0) {
+    if (graph->head_count % tp != 0)
         return err_set(err, ERR_USAGE, "--tp %d: %lld heads cannot be split by %d; %s", tp,
                        (long long)graph->head_count, tp, text);
-    }
     if (!scan_shares(graph, tp)) {
         return err_set(err, ERR_USAGE,
                        "--tp %d: %lld heads in %lld groups, over which layers scan, cannot be "
@@ -344,11 +344,10 @@ static bool check_tp(const struct question *question, struct err *err)
                        tp, (long long)graph->scan_head_count, (long long)graph->scan_group_count,
                        tp, text);
     }
-    if (!shares_kv_heads(graph, tp)) {
+    if (!shares_kv_heads(graph, tp))
         return err_set(err, ERR_USAGE,
                        "--tp %d: %lld kv heads neither divide %d nor are divided by it; %s", tp,
                        (long long)graph->kv_head_count, tp, text);
-    }
     return err_set(err, ERR_USAGE,
                    "--tp %d: a sequence of %lld over cp %d cannot be split by %d, as %s; %s", tp,
                    (long long)undivided(question, tp * degree(question, AXIS_CP)),
@@ -492,9 +491,10 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
            check_cp(&question, err) && check_tp(&question, err) && check_grid(&question, err) &&
            scan_check_cp(graph, parallel, err) && check_ulysses(&question, err) &&
            check_batch(&question, err) && check_zero_group(&question, err) &&
-           check_experts(&question, err) && stages_split(graph, parallel, NULL, err) &&
-           check_schedule(&question, err) && stage_meshes_check(graph, workload, parallel, err) &&
+           stage_meshes_check(graph, workload, parallel, err) && check_experts(&question, err) &&
+           stages_split(graph, parallel, NULL, err) && check_schedule(&question, err) &&
            layout_rules_check(graph, workload, parallel, err) &&
            program_check_offload(cluster, &parallel->offload, err) &&
-           program_check_gradients(parallel, err);
+           program_check_gradients(parallel, err) &&
+           stage_meshes_check_each(graph, cluster, workload, parallel, err);
 }

@@ -16,8 +16,15 @@ bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err
                        count, stages);
     for (int s = 0; s < count; s++) {
         int own = parallel->stage_tp[s];
+        struct parallel seen = *parallel;
+        seen.degree[AXIS_TP] = own;
         if (own > most) most = own;
-        if (own >= 1 && own <= tp && tp % own == 0) continue;
+        bool divides = own >= 1 && own <= tp && tp % own == 0;
+        if (divides && grid_of(&seen).y == 0)
+            return err_set(err, ERR_USAGE,
+                           "--stage-tp: --tp-kind %s has no grid of %d ranks for stage %d",
+                           tp_kind_name(parallel->tp_kind), own, s);
+        if (divides) continue;
         return err_set(err, ERR_USAGE, "--stage-tp: %d for stage %d does not divide --tp %d", own,
                        s, tp);
     }
@@ -28,19 +35,10 @@ bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err
 
 static const char *hindrance(const struct parallel *parallel)
 {
-    if (parallel->tp_kind != TP_1D) return "a grid of --tp-kind";
-    if (parallel->degree[AXIS_EP] > 1 || parallel->degree[AXIS_ETP] > 1)
-        return "--ep or --etp above 1";
-    if (parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_ULYSSES)
-        return "--cp-kind ulysses, whose heads are what tp leaves";
     if (parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_AXIAL) return "--cp-kind axial";
     if (parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1)
         return "--sp-h or --sp-w above 1";
-    if (parallel->replica_count > 0) return "--replica-batches";
-    if (parallel->zero_group > 0) return "--zero-group";
-    if (parallel->zero_gradients > 0 || parallel->zero_parameters > 0)
-        return "--zero-gradients or --zero-parameters";
-    return NULL;
+    return parallel->replica_count > 0 ? "--replica-batches" : NULL;
 }
 
 static bool check_sequences(const struct parallel *parallel, struct err *err)
@@ -55,6 +53,22 @@ static bool check_sequences(const struct parallel *parallel, struct err *err)
                        s, parallel->micro_batch, parts);
     }
     return true;
+}
+
+// Whether there is a mesh that all stages see, experts aside.
+static bool check_fold(const struct graph *graph, const struct parallel *parallel, struct err *err)
+{
+    struct parallel dense = *parallel;
+    dense.degree[AXIS_EP] = dense.degree[AXIS_ETP] = 1;
+    if (mesh_folds(&dense, graph->kv_head_count)) return true;
+    bool hands_out_heads = parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_ULYSSES;
+    return err_set(err, ERR_USAGE,
+                   "--stage-tp: %s over %lld kv heads cannot be cut into the same finer axes for "
+                   "all of the stages",
+                   hands_out_heads              ? "tp and cp"
+                   : parallel->tp_kind != TP_1D ? "grids of tp"
+                                                : "tp",
+                   (long long)graph->kv_head_count);
 }
 
 // The stage that has a block of the sequence.
@@ -100,11 +114,21 @@ bool stage_meshes_check(const struct graph *graph, const struct workload *worklo
         return err_set(err, ERR_USAGE,
                        "--stage-tp: with --sp on tp and cp, %lld ranks, split %lld tokens unevenly",
                        (long long)parts, (long long)workload->seq_len);
-    if (!mesh_folds(parallel, graph->kv_head_count))
-        return err_set(
-            err, ERR_USAGE,
-            "--stage-tp: the ranks that share one of %lld kv heads are not neighbours in "
-            "all of the stages",
-            (long long)graph->kv_head_count);
-    return check_sequences(parallel, err) && check_tied(graph, parallel, err);
+    return check_fold(graph, parallel, err) && check_sequences(parallel, err) &&
+           check_tied(graph, parallel, err);
+}
+
+bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cluster,
+                             const struct workload *workload, const struct parallel *parallel,
+                             struct err *err)
+{
+    for (int s = 0; s < parallel->stage_tp_count; s++) {
+        struct err why = {0};
+        struct parallel own = parallel_at_tp(parallel, parallel->stage_tp[s]);
+        bool is_widest = parallel->stage_tp[s] == parallel->degree[AXIS_TP];
+        own.stage_tp_count = own.layout_count = 0;
+        if (is_widest || program_check(graph, cluster, workload, &own, &why)) continue;
+        return err_set(err, why.kind, "--stage-tp: stage %d: %s", s, why.text);
+    }
+    return true;
 }

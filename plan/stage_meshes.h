@@ -7,11 +7,15 @@
 // the same finer axes and what crosses is cut in even pieces (plan/boundary.h).
 //
 // Layouts of operators (plan/layout/rules.h) hold in all stages for what they have of tp, and are
-// checked in each. Refused are axes beside tp and dp whose finer ones hang on tp (ep and etp,
-// Ulysses' heads, a grid of tp), unlike replicas, groups of ZeRO, and tied parameters that would
-// lie in two layouts. ERR_USAGE, with what would do.
+// checked in each. Refused are tied parameters that would lie in two layouts, unlike replicas,
+// spatial and axial splits, and where axes cannot be cut for all stages at once (mesh_folds).
+// ERR_USAGE, with what would do.
 //
 // Numbers come first: what they have to be for there to be meshes at all.
 MUST_CHECK bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err);
 MUST_CHECK bool stage_meshes_check(const struct graph *graph, const struct workload *workload,
                                    const struct parallel *parallel, struct err *err);
+// Last: whether the mesh of each stage could be that of all.
+MUST_CHECK bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cluster,
+                                        const struct workload *workload,
+                                        const struct parallel *parallel, struct err *err);

@@ -198,24 +198,13 @@ static void better(struct giving *giving, struct candidate *best)
     }
 }
 
-static void pin_one(struct pins *pins, enum choice choice, int64_t value)
-{
-    if (!pins_get(pins, choice).set && pins_allow(pins, choice, value))
-        pins_set(pins, choice, value, value);
-}
-
-// What stages with meshes of their own cannot have (plan/stage_meshes.h).
+// Of the search that finds the seeds.
 static struct pins with_meshes(const struct pins *asked)
 {
     struct pins pins = *asked;
     pins.stage_tp_count = 0;
     pins.search_stage_tp = false;
     pins.supposed = true;
-    pin_one(&pins, CHOICE_EP, 1);
-    pin_one(&pins, CHOICE_ETP, 1);
-    pin_one(&pins, CHOICE_ZERO_GROUP, 0);
-    pin_one(&pins, CHOICE_ZERO_GRADIENTS, 0);
-    pin_one(&pins, CHOICE_ZERO_PARAMETERS, 0);
     return pins;
 }
 

@@ -117,10 +117,13 @@ my %KEYS = (
         stages => [{@PIPE, value => '3,1'}],
         replica_batches => [{value => '5,3', '--dp' => 2}],
         stage_tp => [(map { {value => $_, '--gpus' => 6, '--micro-batch' => 2} } '2,1,2', '1,2,1'),
-                     {value => '2,1', model => 'moe', '--gpus' => 4, '--micro-batch' => 2,
-                      '--expert-imbalance' => 4},
-                     {value => '2,1', '--gpus' => 4, '--ep' => 2, model => 'moe',
-                      '--expert-imbalance' => 4, refused => '--stage-tp'}],
+                     {value => '2,4', '--gpus' => 8, '--tp-kind' => '2d', '--micro-batch' => 4},
+                     (map { {value => '2,1', '--gpus' => 4, '--micro-batch' => 2, model => 'moe',
+                             '--expert-imbalance' => 4, '--ep' => $_} } 1, 2),
+                     map { {value => '2,1', '--gpus' => 8, '--micro-batch' => 2, '--vpp' => 2,
+                            '--schedule' => 'zb-v', %$_} }
+                     {'--cp' => 2, '--cp-kind' => 'ulysses'},
+                     {'--dp' => 2, '--zero' => 1, '--zero-group' => 1}],
         branches => [map { {value => 'on', model => 'towers', '--seq-len' => 8, %$_} }
                          {'--pp' => 3, '--gpus' => 3}, {'--pp' => 4, '--gpus' => 4,
                           '--stages' => '2,2,2,1'}, {'--pp' => 3, '--gpus' => 6, '--tp' => 2},

@@ -2,11 +2,12 @@
 
 #include <assert.h>
 
-enum { PART_MAX = 6 };
+enum { PART_MAX = 8 };
 
 static const char *const PART_NAMES[AXIS_COUNT][PART_MAX] = {
-#define AXIS(id, name, ...) \
-    [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3", name ".4", name ".5"},
+#define AXIS(id, name, ...)                                    \
+    [AXIS_##id] = {name ".0", name ".1", name ".2", name ".3", \
+                   name ".4", name ".5", name ".6", name ".7"},
 #include "plan/axes.inc"
 };
 
@@ -71,9 +72,12 @@ static int head_ranks(const struct parallel *parallel)
 // tp and, inside attention, Ulysses' cp split the kv heads with one factor as far as they go: tp
 // with the outer one, so that the ranks that share a kv head are neighbours; cp with the inner one,
 // so that what leaves seq for the heads are its last digits.
-static struct factors factors_of(const struct parallel *parallel, enum axis axis,
+static struct factors factors_of(const struct parallel *parallel, const struct mesh_axis *piece,
                                  int64_t kv_head_count)
 {
+    enum axis axis = piece->parent;
+    if (piece->grid == GRID_Z) return (struct factors){grid_of(parallel).z, 1};
+    if (piece->grid == GRID_X) return (struct factors){grid_of(parallel).x, 1};
     int degree = axis == AXIS_TP ? head_ranks(parallel) : parallel->degree[axis];
     bool splits_heads =
         axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && degree > 1);
@@ -84,7 +88,7 @@ static struct factors factors_of(const struct parallel *parallel, enum axis axis
     return axis == AXIS_TP ? (struct factors){rest, split} : (struct factors){split, rest};
 }
 
-enum { TP_CUT_MAX = 16 };
+enum { CUT_MAX = 16 };
 
 // Adds a cut in its place; false where there is no room.
 static bool add_cut(int *cuts, int *count, int cut)
@@ -93,35 +97,47 @@ static bool add_cut(int *cuts, int *count, int cut)
     while (at < *count && cuts[at] < cut)
         at++;
     if (at < *count && cuts[at] == cut) return true;
-    if (*count == TP_CUT_MAX) return false;
+    if (*count == CUT_MAX) return false;
     for (int i = (*count)++; i > at; i--)
         cuts[i] = cuts[i - 1];
     cuts[at] = cut;
     return true;
 }
 
-// tp in a line, cut where the factors of each stage end.
+// An axis, or one of a grid of tp, cut where its factors end in each of the stages.
 static bool add_line(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
-                     int64_t kv_head_count, int64_t *stage_ranks)
+                     struct mesh_axis piece, int64_t kv_head_count, int64_t *stage_ranks)
 {
-    int ends[TP_CUT_MAX] = {1}, count = 1, stages = parallel->stage_tp_count;
+    piece.shards = SHARDS_ALL;
+    int ends[CUT_MAX] = {1}, count = 1, stages = parallel->stage_tp_count;
     for (int s = 0; s < (stages > 0 ? stages : 1); s++) {
         struct parallel own = *parallel;
         own.degree[AXIS_TP] = parallel_stage_tp(parallel, s);
-        struct factors factors = factors_of(&own, AXIS_TP, kv_head_count);
+        struct factors factors = factors_of(&own, &piece, kv_head_count);
         bool has_room = add_cut(ends, &count, factors.inner) &&
                         add_cut(ends, &count, factors.inner * factors.outer);
         if (!has_room) return false;
     }
     for (int i = 1; i < count; i++) {
         if (ends[i] % ends[i - 1] != 0) return false;
-        struct mesh_axis piece = {.parent = AXIS_TP,
-                                  .size = ends[i] / ends[i - 1],
-                                  .shards = SHARDS_ALL,
-                                  .is_lent = true};
+        piece.size = ends[i] / ends[i - 1];
         if (!add_pieces(mesh, cuts, piece, stage_ranks)) return false;
     }
     return true;
+}
+
+// tp in a line, or as a grid with ty innermost.
+static bool add_tensor(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
+                       int64_t kv_head_count, int64_t *stage_ranks)
+{
+    static const enum grid_axis LINE[] = {GRID_LINE}, GRID[] = {GRID_Y, GRID_Z, GRID_X};
+    bool is_line = parallel->tp_kind == TP_1D, has_room = true;
+    for (int i = 0; i < (is_line ? 1 : 3) && has_room; i++) {
+        enum grid_axis grid = is_line ? LINE[i] : GRID[i];
+        struct mesh_axis piece = {.parent = AXIS_TP, .grid = grid, .home = grid, .is_lent = true};
+        has_room = add_line(mesh, parallel, cuts, piece, kv_head_count, stage_ranks);
+    }
+    return has_room;
 }
 
 int mesh_shard_ranks(const struct parallel *parallel, enum stored stored)
@@ -169,9 +185,9 @@ static int part_count(const struct mesh *mesh, enum axis parent)
 static const char *name_of(const struct mesh_axis *axis, bool is_alone)
 {
     static const char *const GRID_NAMES[GRID_COUNT][PART_MAX] = {
-        [GRID_X] = {"tx.0", "tx.1", "tx.2", "tx.3", "tx.4", "tx.5"},
-        [GRID_Y] = {"ty.0", "ty.1", "ty.2", "ty.3", "ty.4", "ty.5"},
-        [GRID_Z] = {"tz.0", "tz.1", "tz.2", "tz.3", "tz.4", "tz.5"},
+        [GRID_X] = {"tx.0", "tx.1", "tx.2", "tx.3", "tx.4", "tx.5", "tx.6", "tx.7"},
+        [GRID_Y] = {"ty.0", "ty.1", "ty.2", "ty.3", "ty.4", "ty.5", "ty.6", "ty.7"},
+        [GRID_Z] = {"tz.0", "tz.1", "tz.2", "tz.3", "tz.4", "tz.5", "tz.6", "tz.7"},
     };
     if (axis->grid == GRID_LINE)
         return is_alone ? axis_name(axis->parent) : PART_NAMES[axis->parent][axis->part];
@@ -208,6 +224,20 @@ bool mesh_leaves_later(const struct mesh *mesh, int a, int b)
     return leaves_tokens(&mesh->axes[a]) > leaves_tokens(&mesh->axes[b]);
 }
 
+// On batch the digits of dp are outside those that tp lends it: none must leave before one of
+// these.
+static bool leaves_batch_in_order(const struct mesh *mesh)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const struct mesh_axis *dp = &mesh->axes[a];
+        for (int b = 0; b < mesh->axis_count && dp->parent == AXIS_DP && !dp->is_lent; b++) {
+            bool is_lent = mesh->axes[b].parent == AXIS_DP && mesh->axes[b].is_lent;
+            if (is_lent && mesh_leaves_later(mesh, b, a)) return false;
+        }
+    }
+    return true;
+}
+
 // On seq the digits of cp are outside those of tp: an axis of cp must not leave before one of tp.
 // tp is on seq with sp, and inside experts where it is their data parallelism.
 static bool leaves_in_order(const struct mesh *mesh, const struct parallel *parallel)
@@ -222,17 +252,26 @@ static bool leaves_in_order(const struct mesh *mesh, const struct parallel *para
             if (is_on_seq && mesh_leaves_later(mesh, b, a)) return false;
         }
     }
-    return true;
+    return leaves_batch_in_order(mesh);
 }
 
-// The axes of a grid of tp behind ty.
-static bool add_grid(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
-                     int64_t *stage_ranks)
+struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own)
 {
-    struct tp_grid grid = grid_of(parallel);
-    struct mesh_axis z = {.parent = AXIS_TP, .grid = GRID_Z, .size = grid.z, .shards = SHARDS_ALL};
-    struct mesh_axis x = {.parent = AXIS_TP, .grid = GRID_X, .size = grid.x, .shards = SHARDS_ALL};
-    return add_pieces(mesh, cuts, z, stage_ranks) && add_pieces(mesh, cuts, x, stage_ranks);
+    struct mesh at = *mesh;
+    struct tp_grid grid = grid_of(own);
+    const int limits[GRID_COUNT] = {
+        [GRID_LINE] = grid.y, [GRID_X] = grid.x, [GRID_Y] = grid.y, [GRID_Z] = grid.z};
+    int ranks[GRID_COUNT] = {1, 1, 1, 1};
+    for (int i = 0; i < at.axis_count; i++) {
+        struct mesh_axis *axis = &at.axes[i];
+        if (!axis->is_lent) continue;
+        ranks[axis->home] *= axis->size;
+        bool is_own = ranks[axis->home] <= limits[axis->home];
+        axis->parent = is_own ? AXIS_TP : AXIS_DP;
+        axis->grid = is_own ? axis->home : GRID_LINE;
+    }
+    name_parts(&at);
+    return at;
 }
 
 static bool build(const struct parallel *parallel, int64_t kv_head_count, struct mesh *mesh)
@@ -247,36 +286,29 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
         enum axis axis = ordered->order[i];
         int64_t alone = 1;
         bool is_pipeline = axis == AXIS_PP;
-        struct factors factors = factors_of(parallel, axis, kv_head_count);
-        bool is_grid = axis == AXIS_TP && parallel->tp_kind != TP_1D;
-        enum grid_axis grid = is_grid ? GRID_Y : GRID_LINE;
-        struct mesh_axis inner = {
-            .parent = axis, .grid = grid, .size = factors.inner, .shards = SHARDS_ALL};
-        struct mesh_axis outer = inner;
-        outer.size = factors.outer;
         assert(axis_takes_ranks(axis) && parallel->degree[axis] >= 1);
         // The experts' mesh lies over the ranks of one stage.
         const struct cuts *at = is_pipeline ? &none : &cuts;
         int64_t *counted = is_pipeline ? &alone : &stage_ranks;
-        if (axis == AXIS_TP && !is_grid) {
-            if (!add_line(mesh, parallel, at, kv_head_count, counted)) return false;
-            continue;
-        }
-        if (axis == AXIS_DP) {
-            if (!add_data(mesh, parallel, at, counted)) return false;
-            continue;
-        }
-        if (!add_pieces(mesh, at, inner, counted) || !add_pieces(mesh, at, outer, counted)) {
-            return false;
-        }
-        if (is_grid && !add_grid(mesh, parallel, at, counted)) return false;
+        bool has_room = axis == AXIS_DP ? add_data(mesh, parallel, at, counted)
+                        : axis == AXIS_TP
+                            ? add_tensor(mesh, parallel, at, kv_head_count, counted)
+                            : add_line(mesh, parallel, at, (struct mesh_axis){.parent = axis},
+                                       kv_head_count, counted);
+        if (!has_room) return false;
     }
     if (stage_ranks % cuts.ep != 0) return false;
     int lent = parallel_has_meshes(parallel) ? part_count(mesh, AXIS_TP) : 0;
     if (lent + part_count(mesh, AXIS_DP) > PART_MAX) return false;
     name_parts(mesh);
-    bool has_experts = cuts.ep > 1;
-    return !has_experts || leaves_in_order(mesh, parallel);
+    bool has_experts = cuts.ep > 1, is_in_order = !has_experts || leaves_in_order(mesh, parallel);
+    for (int s = 0; s < parallel->stage_tp_count && has_experts && is_in_order; s++) {
+        struct parallel own = *parallel;
+        own.degree[AXIS_TP] = parallel->stage_tp[s];
+        struct mesh seen = mesh_at(mesh, &own);
+        is_in_order = leaves_in_order(&seen, parallel);
+    }
+    return is_in_order;
 }
 
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count)
@@ -292,20 +324,6 @@ struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
     assert(folds && mesh.rank_count == parallel_rank_count(parallel));
     (void)folds;
     return mesh;
-}
-
-struct mesh mesh_at_tp(const struct mesh *mesh, int tp)
-{
-    struct mesh at = *mesh;
-    int ranks = 1;
-    for (int i = 0; i < at.axis_count; i++) {
-        struct mesh_axis *axis = &at.axes[i];
-        if (!axis->is_lent) continue;
-        ranks *= axis->size;
-        axis->parent = ranks <= tp ? AXIS_TP : AXIS_DP;
-    }
-    name_parts(&at);
-    return at;
 }
 
 unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent)
@@ -348,7 +366,7 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
     for (int i = 0; i < mesh->axis_count; i++) {
         if (!(mesh->axes[i].shards >> stored & 1)) axes &= ~(1u << i);
     }
-    assert(parameter_kind_is_expert(kind) || parallel->zero == 0 || parallel_has_meshes(parallel) ||
+    assert(parameter_kind_is_expert(kind) || parallel->zero == 0 ||
            mesh_size(mesh, axes) == mesh_shard_ranks(parallel, stored));
     (void)parallel;
     return axes;

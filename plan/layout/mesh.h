@@ -11,10 +11,10 @@
 // pp is an axis of the mesh too, but no layout uses it: stages are programs of their own. As a grid
 // (plan/layout/grid.h) tp is ty innermost, which splits the kv heads, then tz and tx.
 //
-// Where stages have meshes of their own (struct parallel, stage_tp) tp is cut at the ranks that
-// each of them gives it. All stages then have the same finer axes; the outer ones of tp are of dp
-// in a stage with fewer ranks of tp, inside of its other dp, so that what a rank has of the batch
-// lies inside of what it has in a stage with more.
+// Where stages have meshes of their own (struct parallel, stage_tp) tp, each axis of its grid, and
+// Ulysses' cp are cut where they end in each of them. All stages then have the same finer axes; the
+// outer ones of tp are of dp in a stage with fewer ranks of tp, inside of its other dp, so that
+// what a rank has of the batch lies inside of what it has in a stage with more.
 //
 // Experts see the same ranks of a stage as another mesh: etp innermost, then ep, the rest is their
 // own data parallelism (Megatron-Core's folding). The finer axes are cut at the boundaries of both,
@@ -54,6 +54,7 @@ struct mesh_axis {
     const char *name;  // "tp", "tp.1", "dp"
     enum axis parent;
     enum grid_axis grid;  // which axis of a grid of tp this is; GRID_LINE elsewhere
+    enum grid_axis home;  // which it is in the widest stage
     int size;
     int stride;        // distance of neighbours in rank numbers
     int part;          // 0 of "dp.0"; which of the finer axes of its parent this is
@@ -72,15 +73,16 @@ struct mesh {
 // order_count of 0 is the default order. With experts the boundaries must nest: see mesh_folds.
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
-// The mesh as a stage with so many ranks of tp has it.
-struct mesh mesh_at_tp(const struct mesh *mesh, int tp);
+// The mesh as the ranks of a stage have it (parallel_at_tp).
+struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own);
 
 // Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
 // be multiples of every boundary of the dense axes in their order, and divide dp * cp * tp. Where
 // cp and tp both split seq, cp must not leave it before tp on the way into the experts (with sp, no
 // etp on tp beside ep on cp), nor may etp take ranks of Ulysses' cp: slices would not be
-// contiguous. Of stages with meshes of their own: whether the ranks that share a kv head are
-// neighbours in all of them.
+// contiguous. Of stages with meshes of their own: whether all of this holds in each of them, where
+// what tp lends to dp must not stay on the batch after the rest of dp has left it for the experts,
+// and whether the ranks that share a kv head are neighbours in all of them.
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count);
 
 // Bit i = axes[i]. All finer axes of a named axis; of ep and etp those with that role.

@@ -266,7 +266,7 @@ bool layout_rules_hold(const struct graph *graph, const struct workload *workloa
     for (int s = 0; s < parallel->stage_tp_count && ok; s++) {
         int tp = parallel->stage_tp[s];
         struct parallel own = parallel_at_tp(parallel, tp);
-        struct mesh seen = mesh_at_tp(&mesh, tp);
+        struct mesh seen = mesh_at(&mesh, &own);
         ok = tp == parallel->degree[AXIS_TP] ||
              check_at(graph, workload, &own, &seen, ties_alone, err);
     }

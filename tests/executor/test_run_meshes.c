@@ -36,6 +36,18 @@ static int divisor(struct draw *draw, int of)
     return less;
 }
 
+// Groups of ZeRO, some for parameters and gradients apart.
+static void add_shards(struct draw *draw, struct parallel *parallel)
+{
+    int cp = parallel->degree[AXIS_CP];
+    bool has_dp = parallel->degree[AXIS_DP] > 1;
+    parallel->zero_group = parallel->zero > 0 && has_dp ? cp * draw_int(draw, 0, 2) : 0;
+    int states = parallel->zero_group > 0 ? parallel->zero_group : cp * parallel->degree[AXIS_DP];
+    bool is_apart = parallel->zero > 1 && draw_int(draw, 0, 1);
+    parallel->zero_gradients = is_apart ? cp * divisor(draw, states / cp) : 0;
+    if (is_apart && parallel->zero == 3) parallel->zero_parameters = cp;
+}
+
 // Degrees of the draw that leave no room for stages and tp are others; the rest stays as drawn.
 static void add_meshes(struct arena *arena, struct draw *draw, struct run_case *of)
 {
@@ -49,11 +61,11 @@ static void add_meshes(struct arena *arena, struct draw *draw, struct run_case *
     parallel->degree[AXIS_DP] = degrees[2];
     if (draw_int(draw, 0, 3) == 0 && degrees[0] * degrees[1] * degrees[2] <= 4) {
         parallel->degree[AXIS_CP] = 2;
-        parallel->cp_kind = draw_int(draw, 0, 1) ? CP_RING : CP_ALL_GATHER;
+        parallel->cp_kind = (enum cp_kind)draw_int(draw, 0, CP_ULYSSES);
     }
     parallel->stage_layers_count = 0;
     parallel->stage_layers = NULL;
-    parallel->zero_group = 0;
+    if (draw_int(draw, 0, 3) == 0) parallel->tp_kind = (enum tp_kind)draw_int(draw, TP_2D, TP_3D);
     int *tps = ARENA_NEW(arena, int, degrees[1]);
     for (int s = 0; s < degrees[1]; s++)
         tps[s] = divisor(draw, degrees[0]);
@@ -61,6 +73,8 @@ static void add_meshes(struct arena *arena, struct draw *draw, struct run_case *
     parallel->stage_tp = tps;
     parallel->stage_tp_count = degrees[1];
     parallel->micro_batch = degrees[0] * draw_int(draw, 1, 2);
+    if (parallel->tp_kind != TP_1D) parallel->sp = false;
+    add_shards(draw, parallel);
 }
 
 // Layouts of single operators, which are of tp in each stage.
@@ -123,9 +137,55 @@ static void unlike_meshes_compute_what_one_rank_does(void **state)
     assert_int_equal(failed, 0);
 }
 
+// Experts over what tp lends to dp, over both, split inside; and beside ZeRO's shards.
+static void experts_lie_over_unlike_meshes(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\": \"mixtral\", \"vocab_size\": 40, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"head_dim\": 4, \"intermediate_size\": 8, \"num_local_experts\": 8, "
+        "\"num_experts_per_tok\": 2}";
+    static const struct {
+        int tp, dp, ep, etp, zero, tps[2];
+        bool sp;
+    } CASES[] = {
+        {2, 1, 2, 1, 0, {2, 1}, false}, {2, 2, 2, 1, 1, {1, 2}, true},
+        {2, 2, 4, 1, 3, {2, 1}, true},  {4, 1, 2, 2, 0, {4, 2}, false},
+        {4, 1, 4, 1, 2, {1, 4}, true},  {2, 2, 2, 2, 0, {2, 1}, false},
+        {4, 1, 2, 1, 3, {2, 4}, true},
+    };
+    struct run_case one = run_case_new(CONFIG, 8, 8);
+    struct run_outcome *expected = run_case_done(*state, &one);
+    int ran = 0;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct run_case of = one;
+        struct parallel *parallel = &of.parallel;
+        parallel->degree[AXIS_TP] = CASES[i].tp;
+        parallel->degree[AXIS_DP] = CASES[i].dp;
+        parallel->degree[AXIS_EP] = CASES[i].ep;
+        parallel->degree[AXIS_ETP] = CASES[i].etp;
+        parallel->degree[AXIS_PP] = parallel->stage_tp_count = 2;
+        parallel->stage_tp = CASES[i].tps;
+        parallel->schedule = SCHEDULE_1F1B;
+        parallel->zero = CASES[i].zero;
+        parallel->sp = CASES[i].sp;
+        parallel->micro_batch = 4 / CASES[i].dp;
+        struct err why = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &why);
+        if (!found) print_message("# case %zu: %s\n", i, why.text);
+        if (!found) continue;
+        ran++;
+        const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (difference) fail_msg("case %zu: %s", i, difference);
+    }
+    // With etp on what tp lends, tokens of dp would leave for the experts first.
+    assert_int_equal(ran, (int)(sizeof CASES / sizeof *CASES) - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_lie_over_unlike_meshes),
         cmocka_unit_test(unlike_meshes_compute_what_one_rank_does),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -54,6 +54,22 @@ static void set_meshes(struct plan_case *plan, int count, const int *tps)
     plan->parallel.stage_tp_count = count;
 }
 
+// Ranks over which a stage keeps one copy of the states of dense parameters.
+static int shard_ranks(const struct program *program)
+{
+    unsigned axes =
+        mesh_shard_axes(&program->mesh, &program->parallel, PARAMETER_DENSE, STORED_STATES);
+    return mesh_size(&program->mesh, axes);
+}
+
+static int grid_ranks(const struct program *program, enum grid_axis grid)
+{
+    int ranks = 1;
+    for (int a = 0; a < program->mesh.axis_count; a++)
+        if (program->mesh.axes[a].grid == grid) ranks *= program->mesh.axes[a].size;
+    return ranks;
+}
+
 static struct program *lower(struct arena *arena, const struct plan_case *plan)
 {
     struct err err = {0};
@@ -101,6 +117,66 @@ static void a_stage_has_a_mesh_of_its_own(void **state)
         assert_int_equal(mesh_size(&program->mesh, y->gradient_partial_axes), 4);
     }
     assert_true(program_is_same(program, narrow));
+}
+
+// One rank of dp of the wide stage is two of the narrow one, and so is a group.
+static void a_group_of_zero_is_the_same_devices(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    plan.parallel.zero = 1;
+    plan.parallel.zero_group = 1;
+    set_meshes(&plan, 2, (const int[]){4, 2});
+    struct program *program = lower(*state, &plan), room;
+    const struct program *narrow = program_at(program, 1, &room);
+    assert_int_equal(shard_ranks(program), 1);
+    assert_int_equal(narrow->parallel.zero_group, 2);
+    assert_int_equal(shard_ranks(narrow), 2);
+}
+
+// 2 x 2 (tx, ty), and 1 x 2 in a stage of two: tx, the outer one, is lent. In 3D 2 x 2 x 2 (tx, ty,
+// tz) and 2 x 2 x 1: tz is, from between the others.
+static void a_grid_lends_what_a_stage_has_no_use_for(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    plan.parallel.tp_kind = TP_2D;
+    plan.parallel.micro_batch = 4;
+    set_meshes(&plan, 2, (const int[]){4, 2});
+    struct program *program = lower(*state, &plan), room;
+    const struct program *narrow = program_at(program, 1, &room);
+    assert_int_equal(grid_ranks(program, GRID_X), 2);
+    assert_int_equal(grid_ranks(narrow, GRID_X), 1);
+    assert_int_equal(grid_ranks(narrow, GRID_Y), 2);
+    plan.parallel.tp_kind = TP_3D;
+    plan.parallel.degree[AXIS_TP] = 8;
+    plan.parallel.degree[AXIS_DP] = 1;
+    plan.parallel.micro_batch = 8;
+    set_meshes(&plan, 2, (const int[]){8, 4});
+    program = lower(*state, &plan);
+    narrow = program_at(program, 1, &room);
+    assert_int_equal(grid_ranks(program, GRID_Z), 2);
+    assert_int_equal(grid_ranks(narrow, GRID_Z), 1);
+    assert_int_equal(grid_ranks(narrow, GRID_X), 2);
+    int lent = 0;
+    while (narrow->mesh.axes[lent].parent != AXIS_DP)
+        lent++;
+    assert_int_equal(narrow->mesh.axes[lent].stride, 2);
+}
+
+// Of 8 kv heads tp 8 leaves cp 4 one, tp 4 two, which cp.0 splits.
+static void ulysses_takes_the_kv_heads_that_each_stage_leaves(void **state)
+{
+    struct err err = {0};
+    struct plan_case plan = base(*state, "llama-3-8b");
+    plan.cluster = cluster_load(*state, "dgx-h100-x8", &err);
+    plan.parallel.degree[AXIS_TP] = 8;
+    plan.parallel.degree[AXIS_CP] = 4;
+    plan.parallel.degree[AXIS_DP] = 1;
+    plan.parallel.cp_kind = CP_ULYSSES;
+    struct program *alike = lower(*state, &plan);
+    assert_int_equal(__builtin_popcount(mesh_axes_of(&alike->mesh, AXIS_CP)), 1);
+    set_meshes(&plan, 2, (const int[]){8, 4});
+    struct program *unlike = lower(*state, &plan);
+    assert_int_equal(__builtin_popcount(mesh_axes_of(&unlike->mesh, AXIS_CP)), 2);
 }
 
 // Without sp a rank of the wide stage holds both sequences, one of the narrow stage the one: it is
@@ -166,16 +242,51 @@ static void what_cannot_be_is_refused_with_the_reason(void **state)
     check_error(plan, 2, HALF,
                 "--stage-tp: stage 1 splits the 1 sequences of --micro-batch by 2, which does not "
                 "divide them");
-    plan = fine;
-    plan.parallel.zero = 1;
-    plan.parallel.zero_group = 1;
-    check_error(plan, 2, HALF, "--stage-tp: not with --zero-group");
     plan = base(*state, "gpt2");
     plan.parallel.micro_batch = 4;
     plan.workload.seq_len = 1024;
     check_error(plan, 2, HALF,
                 "--stage-tp: stages 0 and 1 share tied embeddings, which lie in one layout; give "
                 "both as many ranks of tp, not 4 and 2");
+}
+
+// What a stage could not have for itself, and what the stages cannot have at once.
+static void meshes_that_do_not_nest_are_refused(void **state)
+{
+    static const int HALF[] = {4, 2};
+    struct err err = {0};
+    struct plan_case plan = base(*state, "llama-3-8b");
+    plan.parallel.tp_kind = TP_2_5D;
+    check_error(plan, 2, HALF, "--stage-tp: --tp-kind 2.5d has no grid of 2 ranks for stage 1");
+    plan.parallel.tp_kind = TP_2D;
+    plan.parallel.degree[AXIS_TP] = 8;
+    plan.parallel.degree[AXIS_DP] = 1;
+    check_error(plan, 2, (const int[]){8, 4},
+                "--stage-tp: stage 1: --micro-batch 1: --tp-kind 2d splits its sequences by 2; the "
+                "nearest that divides is 2");
+    // With tp 4 etp is all of it, ep is dp; with tp 2 dp would leave the sequences before what tp
+    // lends it, which is inside of it.
+    plan = base(*state, "mixtral-8x7b");
+    plan.parallel.degree[AXIS_ETP] = 4;
+    plan.parallel.degree[AXIS_EP] = 2;
+    check_error(plan, 2, HALF,
+                "--ep 2: ep 2 times etp 4 cannot be laid over tp 4, cp 1 and dp 2, as each stage "
+                "has them; the nearest that divides is 1");
+    plan = base(*state, "gpt2");
+    plan.cluster = cluster_load(*state, "dgx-h100-x9", &err);
+    plan.workload.seq_len = 1024;
+    plan.workload.global_batch = 24;
+    plan.parallel.micro_batch = plan.parallel.degree[AXIS_TP] = 12;
+    plan.parallel.degree[AXIS_PP] = 3;
+    check_error(plan, 3, (const int[]){12, 6, 4},
+                "--stage-tp: tp over 12 kv heads cannot be cut into the same finer axes for all of "
+                "the stages");
+    plan.parallel.degree[AXIS_PP] = 6;
+    plan.parallel.degree[AXIS_DP] = 1;
+    plan.parallel.tp_kind = TP_2D;
+    check_error(plan, 6, (const int[]){12, 6, 12, 12, 12, 12},
+                "--stage-tp: grids of tp over 12 kv heads cannot be cut into the same finer axes "
+                "for all of the stages");
 }
 
 static int coordinate(const struct parallel *parallel, enum axis wanted, int rank)
@@ -361,9 +472,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_has_a_mesh_of_its_own),
+        cmocka_unit_test(a_group_of_zero_is_the_same_devices),
+        cmocka_unit_test(a_grid_lends_what_a_stage_has_no_use_for),
+        cmocka_unit_test(ulysses_takes_the_kv_heads_that_each_stage_leaves),
         cmocka_unit_test(what_crosses_is_worked_out_by_hand),
         cmocka_unit_test(pieces_of_sequences_cross_with_sp),
         cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(meshes_that_do_not_nest_are_refused),
         cmocka_unit_test(all_that_a_rank_holds_comes_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -152,10 +152,6 @@ static void what_cannot_be_is_refused(void **state)
     check_error(request, 2, (const int[]){4, 3},
                 "--stage-tp: 3 for stage 1 does not divide 4, the largest");
     struct search_request other = request;
-    pins_set(&other.pins, CHOICE_ZERO, 1, 1);
-    pins_set(&other.pins, CHOICE_ZERO_GROUP, 1, 1);
-    check_error(other, 2, (const int[]){4, 2}, "--stage-tp: not with --zero-group");
-    other = request;
     other.workload.global_batch = 31;
     check_error(other, 2, (const int[]){4, 2},
                 "--stage-tp: no micro-batch that all of these stages can split divides the "
