@@ -9,7 +9,8 @@
 // - Nobody waits for ever: sends do not wait, receives wait for their message, reductions with
 //   other stages (tied, norm) for all who take part.
 // - Layouts: the buffers of an instruction have the layouts and shapes that its block program says,
-//   and what one block hands to the next has one layout on both sides.
+//   and what one block hands to the next has one layout on both sides. A collective hands each
+//   rank all of what it holds then, and query heads find their keys on their rank.
 // - Arena: operands lie inside it, aligned; every byte read was last written by the task that made
 //   that value (nothing overwrote it since), and all of an operand was written.
 // - State: every parameter is in one unit, no two overlap; every gradient is added to once for each

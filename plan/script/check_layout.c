@@ -134,34 +134,51 @@ static bool is_reduced_later(const struct block_program *program, int from, int 
     return false;
 }
 
-static bool check_changes(const struct checking *checking, const struct check_block *block)
+// Whether a collective goes from the layout of its input to that of its output, in which `program`,
+// the block's own, has what each rank holds.
+static bool is_right_change(const struct program *program, const struct block_program *block,
+                            int index)
 {
-    const struct block_program *program = block->program;
-    for (int i = 0; i < program->instr_count; i++) {
-        const struct instr *instr = &program->instrs[i];
-        if (!instr->collective || program->buffers[instr->inputs[0]].tensor < 0) continue;
-        const struct layout *from = &program->buffers[instr->inputs[0]].layout;
-        const struct layout *to = &program->buffers[instr->outputs[0]].layout;
-        bool is_in_place = instr->inputs[0] == instr->outputs[0];
-        bool is_right =
-            is_in_place == (instr->collective == COLLECTIVE_ALL_REDUCE) &&
-            program->buffers[instr->inputs[0]].tensor == program->buffers[instr->outputs[0]].tensor;
-        bool is_halo = !has_same_halos(from, to);
-        if (is_halo) is_right = is_right && is_halo_change(instr, from, to);
-        for (int a = 0; a < checking->program->mesh.axis_count && !is_halo; a++) {
-            bool is_moved = instr->axes >> a & 1;
-            bool is_kept =
-                from->of[a] == to->of[a] || (from->of[a] < 0 && to->of[a] == LAYOUT_WHOLE &&
-                                             is_reduced_later(program, i, a, instr->outputs[0]));
-            is_right = is_right && (is_moved ? is_change(instr, from->of[a], to->of[a]) : is_kept);
-        }
-        if (!is_right)
-            return fail(checking, program, instr->inputs[0],
-                        arena_print(checking->arena,
-                                    "has a layout that its %s does not change to "
-                                    "what is read",
-                                    collective_name(instr->collective)));
+    const struct instr *instr = &block->instrs[index];
+    const struct layout *from = &block->buffers[instr->inputs[0]].layout;
+    const struct layout *to = &block->buffers[instr->outputs[0]].layout;
+    bool is_in_place = instr->inputs[0] == instr->outputs[0];
+    if (is_in_place != (instr->collective == COLLECTIVE_ALL_REDUCE) ||
+        block->buffers[instr->inputs[0]].tensor != block->buffers[instr->outputs[0]].tensor)
+        return false;
+    if (!has_same_halos(from, to)) return is_halo_change(instr, from, to);
+    for (int a = 0; a < program->mesh.axis_count; a++) {
+        bool is_moved = instr->axes >> a & 1;
+        bool is_kept =
+            from->of[a] == to->of[a] || (from->of[a] < 0 && to->of[a] == LAYOUT_WHOLE &&
+                                         is_reduced_later(block, index, a, instr->outputs[0]));
+        if (is_moved ? !is_change(instr, from->of[a], to->of[a]) : !is_kept) return false;
     }
+    return check_hands_on(program, block, instr);
+}
+
+static bool check_instr(const struct checking *checking, const struct program *program,
+                        const struct block_program *block, int index)
+{
+    const struct instr *instr = &block->instrs[index];
+    int key = instr->collective ? -1 : check_keys(program, block, instr);
+    if (key >= 0)
+        return fail(checking, block, key, "is not of the heads of the queries that read it");
+    if (!instr->collective || block->buffers[instr->inputs[0]].tensor < 0) return true;
+    return is_right_change(program, block, index) ||
+           fail(checking, block, instr->inputs[0],
+                arena_print(checking->arena,
+                            "has a layout that its %s does not change to what is read",
+                            collective_name(instr->collective)));
+}
+
+static bool check_instrs(const struct checking *checking, int index)
+{
+    struct program room;
+    const struct program *program = program_of_block(checking->program, index, &room);
+    const struct block_program *block = checking->blocks[index].program;
+    for (int i = 0; i < block->instr_count; i++)
+        if (!check_instr(checking, program, block, i)) return false;
     return true;
 }
 
@@ -270,8 +287,7 @@ static bool check_boundaries(const struct checking *checking)
 bool check_layouts(const struct checking *checking)
 {
     for (int b = 0; b < checking->program->block_count; b++) {
-        const struct check_block *block = &checking->blocks[b];
-        if (!check_sizes(checking, b) || !check_changes(checking, block)) return false;
+        if (!check_sizes(checking, b) || !check_instrs(checking, b)) return false;
     }
     return check_boundaries(checking);
 }

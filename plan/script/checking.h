@@ -152,6 +152,14 @@ bool check_layouts(const struct checking *checking);
 bool check_is_resharded(const struct checking *checking, int block_a, const struct buffer *a,
                         int block_b, const struct buffer *b);
 
+// plan/script/check_held.c: what ranks hold, of the program that the block's stage sees. Whether a
+// collective, whose axes change as they should, hands each rank what its output has.
+bool check_hands_on(const struct program *program, const struct block_program *block,
+                    const struct instr *instr);
+// The buffer of keys that are not all there that an instruction's query heads read; -1.
+int check_keys(const struct program *program, const struct block_program *block,
+               const struct instr *instr);
+
 // plan/script/check_state.c
 bool check_state(const struct checking *checking);  // parameters, units and buckets
 // plan/script/check_step.c

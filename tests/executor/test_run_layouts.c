@@ -123,6 +123,7 @@ static void norms_over_fewer_heads_than_ranks_keep_the_tokens(void **state)
     const struct run_outcome *expected = run_case_done(*state, &one);
     for (int tp = 2; tp <= 8; tp *= 2) {
         of.parallel.degree[AXIS_TP] = tp;
+        of.parallel.sp = true;
         const char *difference = difference_of(*state, expected, run_case_done(*state, &of));
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
     }

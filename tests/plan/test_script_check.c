@@ -101,12 +101,92 @@ static void values_outside_the_arena_are_told_as_that(void **state)
     }
 }
 
+static bool has_dim(const struct block_program *block, int buffer, enum dim dim)
+{
+    int tensor = block->buffers[buffer].tensor;
+    return tensor >= 0 && tensor_find_dim(&block->block->tensors[tensor], dim) >= 0;
+}
+
+// The two parts of tp change places in all that has kv heads: each axis for itself is as before.
+static void swap_key_axes(struct block_program *block)
+{
+    for (int b = 0; b < block->buffer_count; b++) {
+        int8_t *parts = block->buffers[b].layout.of, first = parts[0];
+        if (!has_dim(block, b, DIM_KV_HEAD)) continue;
+        parts[0] = parts[1];
+        parts[1] = first;
+    }
+    for (int i = 0; i < block->instr_count; i++) {
+        struct instr *instr = &block->instrs[i];
+        bool is_one = instr->axes == 1 || instr->axes == 2;
+        if (instr->collective && is_one && has_dim(block, instr->inputs[0], DIM_KV_HEAD))
+            instr->axes ^= 3;
+    }
+}
+
+// With 8 query heads, 2 kv heads and 4 ranks, ranks 0 and 1 have the queries of the first kv head.
+static void keys_of_other_queries_are_told(void **state)
+{
+    struct script_case of;
+    struct err err = {0};
+    script_case_tensor(*state, "tests/data/config_variants/arcee-base.json", 4, &of);
+    assert_int_equal(of.program->mesh.axes[1].size, 2);
+    assert_true(is_right(&of, &err));
+    for (int b = 0; b < of.program->block_count; b++)
+        swap_key_axes((struct block_program *)of.program->blocks[b]);
+    assert_false(is_right(&of, &err));
+    if (!strstr(err.text, "is not of the heads of the queries that read it"))
+        fail_msg("%s", err.text);
+}
+
+// An exchange over the outer axis of a dim and a slice over the inner one behind it change places:
+// each is a change of its axis, and the rank has rows of another. False where there are none.
+static bool slice_first(const struct program *program, struct block_program *block)
+{
+    for (int i = 0; i + 1 < block->instr_count; i++) {
+        struct instr *one = &block->instrs[i], *two = one + 1;
+        if (one->collective != COLLECTIVE_ALL_TO_ALL || two->collective != COLLECTIVE_SLICE ||
+            two->inputs[0] != one->outputs[0])
+            continue;
+        struct buffer *from = &block->buffers[one->inputs[0]];
+        struct buffer *between = &block->buffers[two->inputs[0]];
+        const struct buffer *to = &block->buffers[two->outputs[0]];
+        struct instr first = *two;
+        first.inputs[0] = one->inputs[0];
+        first.outputs[0] = one->outputs[0];
+        two->collective = one->collective;
+        two->axes = one->axes;
+        *one = first;
+        for (int a = 0; a < program->mesh.axis_count; a++)
+            between->layout.of[a] = one->axes >> a & 1 ? to->layout.of[a] : from->layout.of[a];
+        between->bytes = from->bytes / mesh_size(&program->mesh, one->axes);
+        return true;
+    }
+    return false;
+}
+
+static void rows_of_other_ranks_are_told(void **state)
+{
+    struct script_case of;
+    struct err err = {0};
+    script_case_tensor(*state, "tests/data/config_variants/olmo2-base.json", 4, &of);
+    assert_true(is_right(&of, &err));
+    bool is_planted = false;
+    for (int b = 0; b < of.program->block_count && !is_planted; b++)
+        is_planted = slice_first(of.program, (struct block_program *)of.program->blocks[b]);
+    assert_true(is_planted);
+    assert_false(is_right(&of, &err));
+    if (!strstr(err.text, "all-to-all does not change to what is read")) fail_msg("%s", err.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_scripts_of_random_plans_pass),
         cmocka_unit_test(right_scripts_of_scheduled_plans_pass),
         cmocka_unit_test(values_outside_the_arena_are_told_as_that),
+        cmocka_unit_test(keys_of_other_queries_are_told),
+        cmocka_unit_test(rows_of_other_ranks_are_told),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

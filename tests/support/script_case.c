@@ -19,6 +19,21 @@ void script_case_keep(const struct priced *priced, struct script_case *of)
     };
 }
 
+// Lowered on as many ranks as it asks for.
+static void lower_case(struct priced *priced, struct script_case *of)
+{
+    struct cluster *cluster = ARENA_NEW(of->arena, struct cluster, 1);
+    *cluster = *priced->cluster;
+    cluster->rank_count = (int)parallel_rank_count(&priced->parallel);
+    struct err err = {0};
+    bool is_legal =
+        program_check(priced->graph, cluster, &priced->workload, &priced->parallel, &err);
+    assert(is_legal && !err.kind);
+    of->program = program_lower(of->arena, priced->graph, cluster, &priced->workload,
+                                &priced->parallel, stack_joins(priced->stack));
+    script_case_keep(priced, of);
+}
+
 void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct script_case *of)
 {
     *of = (struct script_case){.arena = arena, .model = -1};
@@ -28,15 +43,19 @@ void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct
     priced.parallel.zero = 1;
     priced.workload = (struct workload){
         .seq_len = 256, .precision = PRECISION_FP32, .global_batch = (int64_t)2 * micro_batches};
-    struct cluster *cluster = ARENA_NEW(arena, struct cluster, 1);
-    *cluster = *priced.cluster;
-    cluster->rank_count = (int)parallel_rank_count(&priced.parallel);
-    struct err err = {0};
-    bool is_legal = program_check(priced.graph, cluster, &priced.workload, &priced.parallel, &err);
-    assert(is_legal && !err.kind);
-    of->program = program_lower(arena, priced.graph, cluster, &priced.workload, &priced.parallel,
-                                stack_joins(priced.stack));
-    script_case_keep(&priced, of);
+    lower_case(&priced, of);
+}
+
+void script_case_tensor(struct arena *arena, const char *model, int ranks, struct script_case *of)
+{
+    *of = (struct script_case){.arena = arena, .model = -1};
+    struct priced priced = priced_start(arena, model, "dgx-a100-80g-x16", "meshwright");
+    priced.parallel.degree[AXIS_TP] = ranks;
+    priced.parallel.sp = true;
+    priced.workload =
+        (struct workload){.seq_len = 32, .precision = PRECISION_FP32, .global_batch = 4};
+    lower_case(&priced, of);
+    script_case_write(of);
 }
 
 static struct script *write_stage(const struct script_case *of, int stage)

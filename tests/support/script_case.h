@@ -20,6 +20,8 @@ struct script_case {
 bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case *of);
 // GPT-2 124M on so many stages, tensor parallel and replicated, 1F1B.
 void script_case_gpt2(struct arena *arena, int stages, int micro_batches, struct script_case *of);
+// A model on one stage, tensor and sequence parallel, with its script.
+void script_case_tensor(struct arena *arena, const char *model, int ranks, struct script_case *of);
 // Of whom draws: stack and prices of a lowered plan.
 struct priced;
 void script_case_keep(const struct priced *priced, struct script_case *of);

@@ -1,0 +1,121 @@
+#include "plan/held.h"
+#include "plan/script/checking.h"
+
+#include <string.h>
+
+// What each rank holds, box by box, where the axes of a layout one by one do not say it: of a dim
+// that several axes split, whose digits have an order, and of query heads and their keys.
+
+// The ranks that differ from `rank` over these axes alone: the index-th of them.
+static int rank_over(const struct mesh *mesh, unsigned axes, int index, int rank)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const struct mesh_axis *axis = &mesh->axes[a];
+        if (!(axes >> a & 1)) continue;
+        rank += (index % axis->size - mesh_coordinate(mesh, a, rank)) * axis->stride;
+        index /= axis->size;
+    }
+    return rank;
+}
+
+// All axes on the dims that a collective's axes split before or after it; 0 where each of these is
+// split by one, of which there is nothing to order.
+static unsigned axes_in_order(const struct mesh *mesh, const struct instr *instr,
+                              const struct layout *from, const struct layout *to)
+{
+    unsigned axes = 0;
+    bool is_ordered = false;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const int8_t parts[] = {from->of[a], to->of[a]};
+        for (int i = 0; i < 2 && instr->axes >> a & 1; i++) {
+            if (parts[i] <= 0) continue;
+            enum dim dim = (enum dim)parts[i];
+            unsigned on = layout_axes_on(from, dim) | layout_axes_on(to, dim);
+            is_ordered |= (on & (on - 1)) != 0;
+            axes |= on;
+        }
+    }
+    return is_ordered ? axes : 0;
+}
+
+// A gather and an exchange hand a rank all that it holds then, each element once; a slice and a sum
+// leave it part of what it held.
+static bool is_handed_on(const struct program *program, const struct block_program *block,
+                         const struct instr *instr, int rank)
+{
+    struct held after = held_of_buffer(program, block, instr->outputs[0], rank);
+    bool gathers =
+        instr->collective == COLLECTIVE_ALL_GATHER || instr->collective == COLLECTIVE_ALL_TO_ALL;
+    int members = gathers ? mesh_size(&program->mesh, instr->axes) : 1;
+    int64_t elements = 0;
+    for (int m = 0; m < members; m++) {
+        int member = gathers ? rank_over(&program->mesh, instr->axes, m, rank) : rank;
+        struct held before = held_of_buffer(program, block, instr->inputs[0], member);
+        elements += held_overlap(&before, &after).elements;
+    }
+    return elements == after.elements;
+}
+
+bool check_hands_on(const struct program *program, const struct block_program *block,
+                    const struct instr *instr)
+{
+    const struct mesh *mesh = &program->mesh;
+    const struct layout *from = &block->buffers[instr->inputs[0]].layout;
+    const struct layout *to = &block->buffers[instr->outputs[0]].layout;
+    unsigned axes = axes_in_order(mesh, instr, from, to);
+    for (int i = 0; axes && i < mesh_size(mesh, axes); i++) {
+        if (!is_handed_on(program, block, instr, rank_over(mesh, axes, i, 0))) return false;
+    }
+    return true;
+}
+
+// The operand of an instruction that has this dim and not the other: its buffer, or -1.
+static int operand_with(const struct block_program *block, const struct instr *instr, int operand,
+                        enum dim dim, enum dim other)
+{
+    int buffer = operand < instr->input_count ? instr->inputs[operand]
+                                              : instr->outputs[operand - instr->input_count];
+    int tensor = buffer >= 0 ? block->buffers[buffer].tensor : -1;
+    if (tensor < 0) return -1;
+    const struct tensor *of = &block->block->tensors[tensor];
+    return tensor_find_dim(of, dim) >= 0 && tensor_find_dim(of, other) < 0 ? buffer : -1;
+}
+
+static int64_t size_of(const struct block_program *block, int buffer, enum dim dim)
+{
+    const struct tensor *tensor = &block->block->tensors[block->buffers[buffer].tensor];
+    return tensor->extents[tensor_find_dim(tensor, dim)].size;
+}
+
+// Query head h reads key head h * keys / queries.
+static bool has_keys(const struct program *program, const struct block_program *block, int query,
+                     int key)
+{
+    const struct mesh *mesh = &program->mesh;
+    const struct layout *q = &block->buffers[query].layout, *k = &block->buffers[key].layout;
+    int64_t queries = size_of(block, query, DIM_HEAD), keys = size_of(block, key, DIM_KV_HEAD);
+    unsigned axes = layout_axes_on(q, DIM_HEAD) | layout_axes_on(k, DIM_KV_HEAD);
+    for (int i = 0; axes && i < mesh_size(mesh, axes); i++) {
+        int rank = rank_over(mesh, axes, i, 0);
+        struct slice heads = layout_slice(q, mesh, DIM_HEAD, queries, rank);
+        struct slice held = layout_slice(k, mesh, DIM_KV_HEAD, keys, rank);
+        int64_t first = heads.first * keys / queries;
+        int64_t last = (heads.first + heads.count - 1) * keys / queries;
+        if (heads.count && (first < held.first || last >= held.first + held.count)) return false;
+    }
+    return true;
+}
+
+int check_keys(const struct program *program, const struct block_program *block,
+               const struct instr *instr)
+{
+    int count = instr->input_count + instr->output_count;
+    for (int a = 0; a < count; a++) {
+        int query = operand_with(block, instr, a, DIM_HEAD, DIM_KV_HEAD);
+        for (int b = 0; b < count && query >= 0; b++) {
+            int key = operand_with(block, instr, b, DIM_KV_HEAD, DIM_HEAD);
+            if (key >= 0 && !has_keys(program, block, query, key)) return key;
+        }
+    }
+    return -1;
+}
