@@ -81,7 +81,7 @@ bool run_check_documents(const struct backend *backend, const struct program *pr
                                "--mask-documents: %s remembers the tokens of other documents, "
                                "attention alone is masked",
                                op->name);
-            if (attends && !op->causal)
+            if (attends && (!op->causal || op->prefix > 0))
                 return err_set(err, ERR_USAGE,
                                "--mask-documents: %s looks ahead, causal attention alone is masked",
                                op->name);

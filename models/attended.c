@@ -51,7 +51,7 @@ static double seen_in_chunks(double window, double tokens)
 double attended_share(const struct op *op, int64_t keys, double tokens)
 {
     double all = (double)keys;
-    if (!op->causal || tokens <= 0 || tokens >= all) return 1;
+    if (!op->causal || op->prefix > 0 || tokens <= 0 || tokens >= all) return 1;
     int64_t seen_most = op_seen_most(op);
     bool has_window = seen_most > 0 && seen_most < keys;
     double window = has_window ? (double)seen_most : all, most = fmin(window, tokens);

@@ -22,7 +22,10 @@
 // relative_buckets (seq, kv_seq) are the rows of a table that scores take something from.
 // Towers that are compared read patches in place of pixels where no class token is among them,
 // last_place (seq), pair_ids (batch), which is the sample's index in the micro-batch, and
-// each_sample (batch) and each_other (other), which are ones. Names are unique within a block.
+// each_sample (batch) and each_other (other), which are ones. Of pictures that stand in the text
+// patch_shares (seq of patches, kv_seq of their tokens) is what each token has of a patch, and
+// picture_places (seq, kv_seq) one where a token stands; token_ids and labels of such places are
+// -1: no row of a table, no loss. Names are unique within a block.
 
 enum dim {
     DIM_NONE,
@@ -230,6 +233,7 @@ struct op {
     double alibi;                       // OP_ATTENTION: factor on slopes, 0 = none
     bool causal;     // the whole attention core: attention, or the ops of the chain
     int64_t window;  // sliding window in tokens, 0 = none; on either side where not causal
+    int64_t prefix;  // causal: so many tokens at the front see what is among them ahead as well
     bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)
     int64_t groups;  // OP_NORM: in so many groups of heads, each by itself; 0: all is one, which
                      // stays whole
@@ -296,6 +300,8 @@ struct graph {
     bool is_protein;                 // nothing but turns (axial) splits them
     bool contrasts;                  // the loss compares all samples of a step, which are one
                                      // micro-batch, and is of a sample, not of a token
+    int64_t prefix;                  // places at the front of each sequence that a picture takes,
+                                     // where no token is; 0 = none
     int64_t channels;                // numbers of a place that noise is added to
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense

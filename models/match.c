@@ -166,6 +166,7 @@ static bool match_chain(struct chain *chain, int softmax)
                                .causal = op->causal,
                                .window = op->window,
                                .chunked = op->chunked,
+                               .prefix = op->prefix,
                                .class = op->class,
                                .input_count = 3,
                                .output_count = 2};

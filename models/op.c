@@ -439,8 +439,10 @@ double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys)
     double sides = op->causal ? 1 : 2;
     int64_t most = op_seen_most(op);
     double window = (double)(most > 0 && most < keys ? most : keys);
+    double prefix = (double)(op->prefix < keys ? op->prefix : keys);
+    double ahead = prefix * prefix / (2 * (double)keys);
     if (!op->chunked)
-        return sides * (double)queries * (window - window * window / (2 * (double)keys));
+        return (double)queries * (sides * (window - window * window / (2 * (double)keys)) + ahead);
     double whole = floor((double)keys / window), rest = (double)keys - whole * window;
     return sides * (double)queries * (whole * window * window + rest * rest) / (2 * (double)keys);
 }

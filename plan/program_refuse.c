@@ -9,6 +9,12 @@ bool program_check_seq_len(const struct graph *graph, const struct workload *wor
                            struct err *err)
 {
     if (!video_check_seq_len(graph, workload, err)) return false;
+    if (workload->seq_len < graph->prefix)
+        return err_set(
+            err, ERR_USAGE,
+            "--seq-len %lld: a picture of %s takes %lld places of each sequence; give as "
+            "many at least",
+            (long long)workload->seq_len, graph->name, (long long)graph->prefix);
     if (graph->seq_len_max != 1 || workload->seq_len == 1) return true;
     return err_set(err, ERR_USAGE,
                    "--seq-len %lld: %s reads samples, not sequences; leave it out (or give 1)",

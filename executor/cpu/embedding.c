@@ -1,7 +1,7 @@
 #include "executor/cpu/array.h"
 
 // Rows of a table by id, and their gradients back into it. Another rank may hold an id's row: its
-// row here is zeros then, and the sum over the ranks is right.
+// row here is zeros then, and the sum over the ranks is right. An id of -1 is nobody's.
 
 struct lookup {
     const int64_t *ids;
@@ -37,7 +37,7 @@ const char *cpu_gather(struct cpu_device *device, const struct kernel_call *call
     for (int64_t i = 0; i < l.count && !fault; i++) {
         int64_t id = l.ids[i];
         REAL *row = (REAL *)rows->data + i * l.width;
-        if (id < 0 || id >= l.whole) fault = "an id that its table does not have";
+        if (id < -1 || id >= l.whole) fault = "an id that its table does not have";
         if (fault) break;
         if (id >= l.first && id < l.first + l.held) {
             const REAL *from = (const REAL *)table->data + (id - l.first) * l.width;

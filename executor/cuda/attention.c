@@ -123,7 +123,7 @@ static struct attend_args args_of(const struct cuda_attend *a, const struct cuda
     const struct kernel_call *call = a->run->call;
     const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
     return (struct attend_args){
-        .sight = {a->op->causal, a->op->window, a->op->chunked},
+        .sight = {a->op->causal, a->op->window, a->op->chunked, a->op->prefix},
         .heads = at->count,
         .queries = a->queries,
         .keys = a->keys,
@@ -244,6 +244,7 @@ static const char *special(const struct cuda_attend *a, int first_input, struct 
         {a->op->softcap > 0, "its scores are capped"},
         {a->op->dropout_ratio > 0, "it has dropout"},
         {a->op->window > 0, "it has a sliding window"},
+        {a->op->prefix > 0, "its first queries look ahead"},
         {a->op->causal && !is_square, "queries and keys are not the same positions"},
         {!is_grouped, "heads here share keys unevenly"},
         {first_input == 1 && (call->adds & 7), "its gradients are added to others"},

@@ -344,7 +344,8 @@ DEVICE struct keys keys_seen(struct sight sight, int64_t query, int64_t first_ke
     if (!sight.causal && sight.window <= 0) return seen;
     int64_t past = query - first_key + 1;
     int64_t most = chunked ? query % sight.window + 1 : sight.window;
-    int64_t end = past + (sight.causal ? 0 : sight.window - (chunked ? most : 1));
+    int64_t of_prefix = query < sight.prefix ? sight.prefix - 1 - query : 0;
+    int64_t end = past + (sight.causal ? of_prefix : sight.window - (chunked ? most : 1));
     seen.end = end < 0 ? 0 : end < keys ? end : keys;
     if (most > 0 && past > most) seen.first = past - most;
     if (seen.first > seen.end) seen.first = seen.end;

@@ -7,7 +7,7 @@ KERNEL(gather, struct lookup_args, a)
     for (int64_t token = blockIdx.x; token < a.count; token += gridDim.x) {
         int64_t id = a.ids[token], at = id - a.first;
         bool is_here = at >= 0 && at < a.held;
-        if ((id < 0 || id >= a.whole) && threadIdx.x == 0) *a.fault = 1;
+        if ((id < -1 || id >= a.whole) && threadIdx.x == 0) *a.fault = 1;
         for (int64_t i = threadIdx.x * CHUNK; i < a.width; i += blockDim.x * CHUNK) {
             int n = chunk_of(i, a.width);
             float v[CHUNK] = {0}, sum[CHUNK] = {0};

@@ -211,6 +211,7 @@ struct sight {
     bool causal;
     int64_t window;
     bool chunked;
+    int64_t prefix;
 };
 
 struct softmax_args {

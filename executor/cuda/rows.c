@@ -178,7 +178,8 @@ static const char *read_softmax(const struct run *run, struct softmax_args *args
     int head = array_find(scores, DIM_HEAD), seq = array_find(scores, DIM_SEQ);
     if (fault) return fault;
     *args = (struct softmax_args){
-        .sight = {run->call->op->causal, run->call->op->window, run->call->op->chunked},
+        .sight = {run->call->op->causal, run->call->op->window, run->call->op->chunked,
+                  run->call->op->prefix},
         .rows = keys > 0 ? array_elements(scores) / keys : 0,
         .keys = keys,
         .first_key = scores->first[scores->rank - 1],

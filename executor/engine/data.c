@@ -297,17 +297,19 @@ static int64_t bucket_at(const struct block *block, const struct tensor *tensor,
 }
 
 // A pixel of a picture is that of its class's pattern, or of the word that its text has at that
-// place, with as much noise of its own. The place of a class token has none.
+// place, or behind it where it stands in the text, with as much noise of its own. The place of a
+// class token has none.
 static double draw_pixel(struct engine *engine, int64_t sequence, const struct tensor *tensor,
                          bool has_class, const int64_t index[TENSOR_RANK_MAX])
 {
-    int64_t batch = engine->program->workload.global_batch;
+    int64_t batch = engine->program->workload.global_batch,
+            in_text = engine->request->graph->prefix;
     uint64_t seed = engine->request->options->seed, at = (uint64_t)index[1];
     if (has_class && index[1] == 0) return 0;
     at = at * (uint64_t)tensor->extents[2].size + (uint64_t)index[2];
     uint64_t noise = random_key(seed, 4), pattern = random_key(seed, 5);
     noise = random_key(noise, (uint64_t)(engine->step * batch + sequence));
-    pattern = random_key(pattern, (uint64_t)data_row(engine, sequence)[1]);
+    pattern = random_key(pattern, (uint64_t)data_row(engine, sequence)[in_text > 1 ? in_text : 1]);
     return random_unit(random_at(noise, at)) + random_unit(random_at(pattern, at)) - 1;
 }
 
@@ -339,6 +341,7 @@ static double given_at(struct engine *engine, const struct block *block,
     int64_t sequence = by_batch < 0 ? 0 : first + index[by_batch];
     switch (row->given) {
     case GIVEN_TOKEN:
+        if (place + row->ahead < engine->request->graph->prefix) return -1;
         return (double)data_row(engine, sequence)[place + row->ahead];
     case GIVEN_PLACE:
         return (double)place;

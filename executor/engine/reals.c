@@ -28,12 +28,15 @@ enum kind {
     RELATIVE,
     MSA_LABELS,
     DISTANCE_LABELS,
+    PATCH_SHARES,
+    PICTURE_PLACES,
     KIND_COUNT
 };
 static const char *const NAMES[KIND_COUNT] = {
-    "noised_latents",     "target",          "timestep_waves",  "frame_rate_waves",  "text_states",
-    "place_embedding",    "frame_embedding", "target_features", "target_features_j", "msa_features",
-    "relative_positions", "msa_labels",      "distance_labels"};
+    "noised_latents",    "target",          "timestep_waves",     "frame_rate_waves",
+    "text_states",       "place_embedding", "frame_embedding",    "target_features",
+    "target_features_j", "msa_features",    "relative_positions", "msa_labels",
+    "distance_labels",   "patch_shares",    "picture_places"};
 
 static int kind_of(const char *name)
 {
@@ -120,6 +123,17 @@ static double protein(enum kind kind, uint64_t key, const struct tensor *tensor,
     }
 }
 
+// What a token of a picture has of a patch: tokens are means over squares of as many patches, both
+// row by row.
+static double share_of(const struct tensor *tensor, const int64_t *index)
+{
+    int64_t narrow = llround(sqrt((double)tensor->extents[0].size));
+    int64_t wide = llround(sqrt((double)tensor->extents[1].size)), side = wide / narrow;
+    bool is_row = index[1] / wide / side == index[0] / narrow;
+    bool is_column = index[1] % wide / side == index[0] % narrow;
+    return is_row && is_column ? 1 / (double)(side * side) : 0;
+}
+
 double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
                 const struct tensor *tensor, const int64_t *index)
 {
@@ -144,6 +158,10 @@ double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
     case LATENTS:
     case TARGET:
         return latent(graph, (enum kind)kind, key, step, tensor, index);
+    case PATCH_SHARES:
+        return share_of(tensor, index);
+    case PICTURE_PLACES:
+        return index[0] == index[1];
     default:
         return protein((enum kind)kind, key, tensor, index);
     }

@@ -137,7 +137,7 @@ static void show(const struct ring *ring, struct kernel_array *array, int i, int
     }
 }
 
-// Causal: no query here sees keys that begin behind its own.
+// Causal: no query here sees keys that begin behind its own, but for those of a prefix.
 static bool is_seen(const struct ring *ring, int member)
 {
     const struct block_program *block = engine_block(ring->engine, ring->of);
@@ -145,8 +145,9 @@ static bool is_seen(const struct ring *ring, int member)
     int buffer = instr_of(ring->engine, ring->sources[0])->inputs[0];
     int dim = tensor_find_dim(&block->block->tensors[block->buffers[buffer].tensor], DIM_SEQ);
     if (!instr->causal || dim < 0) return true;
-    return block_held(ring, 0, member).first[dim] <=
-           block_held(ring, 0, ring->group->index).first[dim];
+    int64_t first = block_held(ring, 0, member).first[dim];
+    return first < block->block->ops[instr->op].prefix ||
+           first <= block_held(ring, 0, ring->group->index).first[dim];
 }
 
 static bool work(struct ring *ring, int member, int at)

@@ -97,8 +97,11 @@ static double answers_of(const struct graph *graph)
 double engine_step_tokens(const struct engine *engine)
 {
     const struct workload *workload = &engine->program->workload;
-    double places = answers_of(engine->request->graph);
-    if (!engine->request->graph->contrasts) places *= (double)workload->seq_len;
+    const struct graph *graph = engine->request->graph;
+    double places = answers_of(graph);
+    // The last place of a picture is asked for the first token behind it, the others for nothing.
+    int64_t asked = workload->seq_len - (graph->prefix > 0 ? graph->prefix - 1 : 0);
+    if (!graph->contrasts) places *= (double)asked;
     return (double)workload->global_batch * places;
 }
 

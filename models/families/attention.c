@@ -89,6 +89,7 @@ static struct op core_op(struct layers *layers, struct heads heads, const char *
                        .scalar = 1,
                        .causal = is_causal(layers, heads),
                        .window = window,
+                       .prefix = heads.name ? 0 : layers->decoder->prefix,
                        .chunked = window > 0 && layers->decoder->chunked,
                        .class = OP_CLASS_ATTENTION,
                        .output_count = 1};
@@ -176,6 +177,7 @@ static void mark_core(struct layers *layers, struct heads heads, int first_op, i
         block->ops[o].class = OP_CLASS_ATTENTION;
         block->ops[o].causal = is_causal(layers, heads);
         block->ops[o].window = window;
+        block->ops[o].prefix = heads.name ? 0 : layers->decoder->prefix;
         block->ops[o].chunked = window > 0 && layers->decoder->chunked;
     }
 }

@@ -62,9 +62,7 @@ static const struct json_field FIELDS[] = {
 };
 static const struct family_keys KEYS = {.dimensions = "projection_dim"};
 
-// The object under `key`; where there is none, an empty one in its place: the class has defaults
-// for all of it.
-static struct family_reader part_of(const struct family_reader *reader, const char *key)
+struct family_reader family_part(const struct family_reader *reader, const char *key)
 {
     struct family_reader inner = *reader;
     struct json *part = ARENA_NEW(reader->arena, struct json, 1);
@@ -97,9 +95,9 @@ static void check_tower(struct family_reader *reader, struct clip *record, struc
 }
 
 static void read_vision(const struct family_reader *reader, struct clip record,
-                        struct decoder *tower, bool is_siglip)
+                        struct decoder *tower, bool is_siglip, bool is_in_text)
 {
-    struct family_reader own = part_of(reader, "vision_config");
+    struct family_reader own = family_part(reader, "vision_config");
     if (own.err->kind) return;
     family_read(&own, VISION_FIELDS, &record);
     family_absent(&own, VISION_FIELDS, &record, &VISION_KEYS);
@@ -111,8 +109,10 @@ static void read_vision(const struct family_reader *reader, struct clip record,
                     (long long)record.image_size, (long long)record.patch_size);
         return;
     }
-    if (!record.vision_use_head)
-        family_fail(&own, "vision_use_head", "pictures that are not pooled are not supported");
+    if (record.vision_use_head == is_in_text)
+        family_fail(&own, "vision_use_head", "%s",
+                    is_in_text ? "what pools a picture is not read where its parts are tokens"
+                               : "pictures that are not pooled are not supported");
     tower->position_count = side * side + !is_siglip;
     tower->picture = (struct picture){
         .patch_count = side * side,
@@ -128,7 +128,7 @@ static void read_vision(const struct family_reader *reader, struct clip record,
 static void read_text(const struct family_reader *reader, struct clip record, struct decoder *tower,
                       bool is_siglip)
 {
-    struct family_reader own = part_of(reader, "text_config");
+    struct family_reader own = family_part(reader, "text_config");
     if (own.err->kind) return;
     family_read(&own, TEXT_FIELDS, &record);
     family_absent(&own, TEXT_FIELDS, &record, &TEXT_KEYS);
@@ -150,7 +150,7 @@ static const void *read_as(struct family_reader *reader, struct both record, str
     struct decoder decoder = {0}, *tower = ARENA_NEW(reader->arena, struct decoder, 1);
     family_read(reader, FIELDS, &record);
     if (!is_siglip) family_absent(reader, FIELDS, &record, &KEYS);
-    read_vision(reader, vision, tower, is_siglip);
+    read_vision(reader, vision, tower, is_siglip, false);
     read_text(reader, text, &decoder, is_siglip);
     if (!family_complete(reader)) return NULL;
     if (!is_siglip) decoder.contrast.width = record.projection_dim;
@@ -189,22 +189,28 @@ static const void *read_clip(struct family_reader *reader)
     return read_as(reader, (struct both){.projection_dim = 512}, vision, text);
 }
 
+static const struct clip SIGLIP_VISION = {.hidden_size = 768,
+                                          .intermediate_size = 3072,
+                                          .num_hidden_layers = 12,
+                                          .num_attention_heads = 12,
+                                          .image_size = 224,
+                                          .patch_size = 16,
+                                          .num_channels = 3,
+                                          .hidden_act = "gelu_pytorch_tanh",
+                                          .layer_norm_eps = 1e-6,
+                                          .vision_use_head = true};
+
+void family_siglip_tower(const struct family_reader *reader, struct decoder *tower)
+{
+    read_vision(reader, SIGLIP_VISION, tower, true, true);
+}
+
 static const void *read_siglip(struct family_reader *reader)
 {
-    struct clip vision = {.hidden_size = 768,
-                          .intermediate_size = 3072,
-                          .num_hidden_layers = 12,
-                          .num_attention_heads = 12,
-                          .image_size = 224,
-                          .patch_size = 16,
-                          .num_channels = 3,
-                          .hidden_act = "gelu_pytorch_tanh",
-                          .layer_norm_eps = 1e-6,
-                          .vision_use_head = true};
-    struct clip text = vision;
+    struct clip text = SIGLIP_VISION;
     text.vocab_size = 32000;
     text.max_position_embeddings = 64;
-    return read_as(reader, (struct both){0}, vision, text);
+    return read_as(reader, (struct both){0}, SIGLIP_VISION, text);
 }
 
 const struct model_family FAMILY_CLIP = {"clip", read_clip, towers_graph, "CLIPConfig"};

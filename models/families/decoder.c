@@ -131,6 +131,20 @@ static struct block between_towers(struct layers layers)
     return finish(&layers, picture);
 }
 
+// Between a tower and the text that its pictures stand in, at places where no token is.
+static struct block picture_in_text(struct layers layers)
+{
+    const struct decoder *text = layers.decoder;
+    layers.decoder = text->encoder;
+    int x = block_input(&layers, "vision.output");
+    x = layers_picture_tokens(&layers, x, text->hidden);
+    layers_fix_places(&layers);
+    layers.decoder = text;
+    int placed = layers_picture_placed(&layers, x);
+    x = layers_add(&layers, "embedding.joined", embed(&layers, "token_ids"), placed);
+    return finish(&layers, x);
+}
+
 // Between encoder and decoder: what the one says goes on beside what the other begins with.
 static struct block joining_block(struct layers layers)
 {
@@ -250,7 +264,7 @@ static struct block layer_block(struct layers layers, const struct layer_kind *k
         finish(&layers, any_layer(&layers, x, -1, window));
         return finish(&layers, picture);
     }
-    int memory = d->encoder ? memory_input(&layers, "layer.memory") : -1;
+    int memory = decoder_asks_encoder(d) ? memory_input(&layers, "layer.memory") : -1;
     x = any_layer(&layers, x, kind->is_apart ? -1 : memory, window);
     if (kind->is_last && d->norm_in_last) x = layers_norm(&layers, "final_norm", x, d->norm);
     struct block block = finish(&layers, x);
@@ -375,6 +389,9 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
     if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
+    // Nor is the first block one that reads tokens where pictures stand in the text.
+    if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;
+    graph->prefix = d->prefix;
     graph->contrasts = d->contrast.width > 0;
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
@@ -393,7 +410,8 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
             fmax(d->hidden_dropout, fmax(d->attention_dropout, d->embedding_dropout));
     }
     describe_scan(graph, d);
-    if (graph->contrasts) graph->head_count = graph->kv_head_count = shared_heads(d);
+    if (graph->contrasts) graph->kv_head_count = shared_heads(d);
+    if (graph->contrasts || d->prefix > 0) graph->head_count = shared_heads(d);
     return graph;
 }
 
@@ -417,12 +435,14 @@ static void build_encoder(struct graph *graph, struct layers layers)
     layers.stack = asks ? "decoder" : "text";
     const char *name = arena_print(arena, "%s.embedding", layers.stack);
     layers.builder = builder_new(arena, name, BLOCK_LAYER);
-    append_block(graph, asks ? joining_block(layers) : between_towers(layers));
+    append_block(graph, asks            ? joining_block(layers)
+                        : d->prefix > 0 ? picture_in_text(layers)
+                                        : between_towers(layers));
 }
 
 bool decoder_asks_encoder(const struct decoder *d)
 {
-    return d->encoder && d->contrast.width == 0;
+    return d->encoder && d->contrast.width == 0 && d->prefix == 0;
 }
 
 struct graph *decoder_graph(struct arena *arena, const void *decoder,

@@ -51,6 +51,11 @@ struct picture {
     bool patch_is_biased;  // for vit the table of kinds of places has the bias
     bool has_plain_class;  // patches have no bias: the class token is all of that table (clip)
     bool is_pooled;        // no class token: what is said of a picture is pooled (siglip)
+    // Of one that stands in the text (gemma3): the places that it takes there, 0 = it does not,
+    // each the mean of as many patches, whether that is normed, and whether its projection has a
+    // bias.
+    int64_t token_count;
+    bool token_norm, token_bias;
 };
 
 // Texts are compared with the pictures that `encoder` reads; width 0 = no.
@@ -141,6 +146,7 @@ struct decoder {
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0
     bool chunked;                         // windows are chunks (struct op)
+    int64_t prefix;                       // places of a picture, which stand in front (struct op)
     const bool *is_unrotated;             // by layer: no rope; NULL = every layer has it
     bool head_norms_with_rope;            // layers without it do not norm their heads (llama4)
     double score_factor;                  // before the softmax; 0 = 1 / sqrt(head_dim)

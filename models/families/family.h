@@ -108,5 +108,10 @@ void family_check_scan(struct family_reader *reader, struct decoder *decoder, co
 // By way of how many numbers steps of Mamba-1 are made: what `key` says, or where that is "auto" or
 // absent a sixteenth of the model's width, rounded up.
 int64_t family_step_rank(struct family_reader *reader, const char *key, int64_t hidden);
+// models/families/clip.c: the object under `key`; where there is none, an empty one in its place,
+// for classes that have defaults for all of it. And the tower of pictures that vision_config says,
+// whose parts are tokens of a text.
+struct family_reader family_part(const struct family_reader *reader, const char *key);
+void family_siglip_tower(const struct family_reader *reader, struct decoder *tower);
 // The decoder, or NULL after an error: the end of every `read`.
 const void *family_decoder(struct family_reader *reader, const struct decoder *decoder);

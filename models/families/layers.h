@@ -94,6 +94,10 @@ int layers_experts(struct layers *layers, int input);
 // what the head reads of them, (batch, hidden).
 int layers_picture(struct layers *layers);
 int layers_pool(struct layers *layers, int input);
+// What its tokens are, (batch, seq, hidden of the text), from what a tower says of each patch;
+// and the same at their places of the text, others being zero.
+int layers_picture_tokens(struct layers *layers, int input, int64_t hidden);
+int layers_picture_placed(struct layers *layers, int tokens);
 // models/families/head.c: the transform of a masked language model, the loss of scores, and from
 // the normed hidden state to the loss of the next token; `prefix` tells several of one head apart.
 int layers_masked_transform(struct layers *layers, int x);
@@ -111,7 +115,8 @@ int layers_sound(struct layers *layers);
 // yet get it. Nothing is done for text.
 void layers_fix_places(struct layers *layers);
 int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as tokens
-// Whether each layer attends to what the encoder says; not where that is a tower by itself.
+// Whether each layer attends to what the encoder says; not where that is a tower by itself, or
+// stands in the text.
 bool decoder_asks_encoder(const struct decoder *decoder);
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);

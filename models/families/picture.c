@@ -46,6 +46,40 @@ int layers_pool(struct layers *layers, int input)
     return layers_product(layers, input, first, pool);
 }
 
+// Means over squares of patches, by factors that come with the data. Ranks share tokens as they do
+// other places, so patches change their name before and tokens behind it. The products with these
+// factors and with places are small beside any layer.
+int layers_picture_tokens(struct layers *layers, int input, int64_t hidden)
+{
+    const struct decoder *d = layers->decoder;
+    struct extent token = {DIM_SEQ, d->picture.token_count}, rank = {DIM_RANK, d->hidden};
+    struct extent patch = {DIM_KV_SEQ, d->picture.patch_count}, own = {DIM_HIDDEN, d->hidden};
+    struct extent wide = {DIM_HIDDEN, hidden};
+    struct projection mean = {.name = "picture.mean", .output = SHAPE({DIM_BATCH, 0}, token, own)};
+    struct projection out = {.name = "picture.project",
+                             .weight = SHAPE(rank, wide),
+                             .output = SHAPE({DIM_BATCH, 0}, token, wide),
+                             .bias = d->picture.token_bias};
+    int x = layers_norm(layers, "vision.norm", input, d->norm);
+    x = layers_rename(layers, "picture.patches", x, SHAPE({DIM_BATCH, 0}, patch, own));
+    int shares = layers_data(layers, "patch_shares", ELEMENT_COMPUTE, SHAPE(token, patch));
+    x = layers_product(layers, x, shares, mean);
+    if (d->picture.token_norm) x = layers_norm(layers, "picture.norm", x, FUNCTION_RMS_NORM);
+    x = layers_rename(layers, "picture.renamed", x, SHAPE({DIM_BATCH, 0}, token, rank));
+    return layers_project(layers, x, out);
+}
+
+int layers_picture_placed(struct layers *layers, int tokens)
+{
+    const struct decoder *text = layers->decoder;
+    struct extent token = {DIM_KV_SEQ, text->prefix}, hidden = {DIM_HIDDEN, text->hidden};
+    int places = layers_data(layers, "picture_places", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}, token));
+    struct projection placed = {.name = "picture.placed",
+                                .output = layers_tokens(DIM_HIDDEN, text->hidden)};
+    tokens = layers_rename(layers, "picture.tokens", tokens, SHAPE({DIM_BATCH, 0}, token, hidden));
+    return layers_product(layers, tokens, places, placed);
+}
+
 int64_t decoder_place_count(const struct decoder *d)
 {
     if (d->picture.patch_count == 0) return d->sound.place_count;

@@ -110,10 +110,12 @@ bool lowering_is_ragged(const struct lowering *low, int tensor)
 
 // Exchanges that a window needs: under the zig-zag order, which balances causal work, a rank has a
 // block of seq / (2 n) from either end, and each looks back over so many of its neighbours. Slices
-// in order would need half as many.
+// in order would need half as many. A prefix that blocks share is seen
+// from either side.
 static int window_steps(const struct op *op, int64_t ranks, int64_t seq)
 {
     if (!op->causal || op->window <= 0 || op->window >= seq) return (int)ranks - 1;
+    if (2 * op->prefix * ranks > seq) return (int)ranks - 1;
     int64_t steps = (2 * op->window * ranks + seq - 1) / seq;
     return (int)(steps < ranks - 1 ? steps : ranks - 1);
 }

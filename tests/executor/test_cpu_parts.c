@@ -145,6 +145,8 @@ static struct attending draw_attention(struct world *world)
     a.forward.causal = draw_int(draw, 0, 3) > 0;
     a.forward.window = draw_int(draw, 0, 1) ? draw_int(draw, 1, (int)world->seq) : 0;
     a.forward.chunked = a.forward.window > 0 && draw_int(draw, 0, 1);
+    bool has_prefix = a.forward.causal && !a.forward.chunked && draw_int(draw, 0, 1);
+    a.forward.prefix = has_prefix ? draw_int(draw, 1, (int)world->seq) : 0;
     a.forward.softcap = draw_int(draw, 0, 2) ? 0 : 0.8;
     a.forward.alibi = draw_int(draw, 0, 2) ? 0 : 0.7;
     a.forward.dropout_ratio = draw_int(draw, 0, 2) ? 0 : 0.4;

@@ -358,6 +358,55 @@ static void encoders_and_decoders_are_computed_alike_on_one_rank_and_two(void **
     }
 }
 
+// Sixteen patches, which are four tokens at the front of each text of eight: shorter windows than
+// that, and tables with and without a tie.
+#define PATCHES                                                                  \
+    "\"vision_config\": {\"num_hidden_layers\": 2, \"num_attention_heads\": 2, " \
+    "\"hidden_size\": 6, \"intermediate_size\": 10, \"image_size\": 8, "         \
+    "\"patch_size\": 2, \"vision_use_head\": false}"
+#define GEMMA3_TEXT                                                                               \
+    "\"text_config\": {" LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3, \"layer_types\": " \
+    "[\"sliding_attention\", \"full_attention\"]}"
+#define GEMMA3 "{\"model_type\": \"gemma3\", \"mm_tokens_per_image\": 4, " GEMMA3_TEXT ", " PATCHES
+static const char *const PICTURED[] = {GEMMA3 "}", GEMMA3 ", \"tie_word_embeddings\": false}"};
+
+static void pictures_in_text_are_computed_alike_on_one_rank_and_two(void **state)
+{
+    static void (*const WAYS[])(struct parallel *) = {by_heads,         by_samples,  by_stages,
+                                                      by_heads_unfused, by_sequence, by_keys,
+                                                      by_ring,          by_exchange};
+    for (int m = 0; m < 2; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case alone = run_case_new(PICTURED[m], SEQ, BATCH);
+        alone.steps = 1;
+        alone.clip_norm = alone.learning_rate = 0;
+        struct run_outcome *found = run_case_done(*state, &alone);
+        const char *difference = whole_model_difference(*state, &alone, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", PICTURED[m], difference);
+        alone = run_case_new(PICTURED[m], SEQ, BATCH);
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        for (size_t w = 0; w < sizeof WAYS / sizeof *WAYS; w++) {
+            struct run_case of = run_case_new(PICTURED[m], SEQ, BATCH);
+            struct err why = {0};
+            WAYS[w](&of.parallel);
+            found = run_case_run(*state, &of, &why);
+            bool is_shared = WAYS[w] == by_stages && m == 0;
+            if (is_shared && !strstr(why.text, "--pp 2: so many stages cannot share"))
+                fail_msg("%s", why.text);
+            if (is_shared) continue;
+            if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+            difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        }
+        arena_reset(*state, mark);
+    }
+    struct run_case of = run_case_new(PICTURED[0], 3, BATCH);
+    struct err why = {0};
+    assert_null(run_case_run(*state, &of, &why));
+    assert_non_null(strstr(why.text, "--seq-len 3: a picture of "));
+    assert_non_null(strstr(why.text, " takes 4 places of each sequence; give as many at least"));
+}
+
 // In fp32 and in bf16, as far as their digits go.
 static void cuda_kernels_compute_them_too(void **state)
 {
@@ -367,16 +416,17 @@ static void cuda_kernels_compute_them_too(void **state)
     } TRIED[] = {{PRECISION_FP32, 1e-6, 1e-5}, {PRECISION_BF16, 1e-3, 2e-2}};
     const char *const configs[] = {
         VIT,         WITH_ENCODER[0], WITH_ENCODER[2], WITH_ENCODER[3], WITH_ENCODER[6],
-        COMPARED[0], COMPARED[1]};
-    for (int m = 0; m < 7; m++) {
-        // Samples that are compared differ in digits that bf16 has not, before they are trained.
+        PICTURED[0], PICTURED[1],     COMPARED[0],     COMPARED[1]};
+    for (int m = 0; m < 9; m++) {
+        // Samples that are compared differ in digits that bf16 has not, before they are trained,
+        // and so do what a tower learns by way of a text's layers.
         for (int t = 0; t < (m >= 5 ? 1 : 2); t++) {
             struct arena_mark mark = arena_mark(*state);
             struct run_case of = run_case_new(configs[m], m == 0 ? 1 : SEQ, BATCH);
-            of.parallel.micro_batch = m >= 5 ? BATCH : of.parallel.micro_batch;
+            of.parallel.micro_batch = m >= 7 ? BATCH : of.parallel.micro_batch;
             of.steps = 1;
             const struct run_outcome *expected = run_case_done(*state, &of);
-            by_heads(&of.parallel);
+            (m == 6 ? by_ring : by_heads)(&of.parallel);
             of.backend = "cuda";
             of.precision = TRIED[t].precision;
             struct err why = {0};
@@ -398,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoders_and_decoders_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(cuda_kernels_compute_them_too),
+        cmocka_unit_test(pictures_in_text_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(pictures_are_computed_alike_on_one_rank_and_two),
         cmocka_unit_test(towers_are_compared_alike_on_one_rank_and_two),
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),

@@ -88,6 +88,30 @@ static void windows_of_both_sides_have_two_sides(void **state)
     check_near(op_attended_pairs(&wide, KEYS, KEYS), (double)KEYS * KEYS);
 }
 
+// The tokens of a prefix see it whole: beside the pairs of a causal mask, counted with half of each
+// query's own, half of a square; a window behind the query leaves that as it is.
+static void a_prefix_adds_the_pairs_ahead(void **state)
+{
+    (void)state;
+    enum { KEYS = 2048, PREFIX = 256, WINDOW = 100 };
+    const struct op whole = {.kind = OP_ATTENTION, .causal = true, .prefix = PREFIX};
+    struct op windowed = whole;
+    windowed.window = WINDOW;
+    double pairs = 0, near = 0;
+    for (int query = 0; query < KEYS; query++) {
+        for (int key = 0; key < KEYS; key++) {
+            bool is_seen = key <= query || key < PREFIX;
+            if (query >= PREFIX) is_seen = key <= query;
+            pairs += is_seen;
+            near += is_seen && query - key < WINDOW;
+        }
+    }
+    // Pairs along a diagonal, and along the edge of a window, count half.
+    check_near(op_attended_pairs(&whole, KEYS, KEYS), pairs - (KEYS - PREFIX) / 2.0);
+    check_near(op_attended_pairs(&windowed, KEYS, KEYS), near - (WINDOW - PREFIX) / 2.0);
+    assert_true(attended_share(&whole, KEYS, 64) == 1);
+}
+
 // llama-2-7b: 32 layers, in each 4 s * 4096 flops a key forward and twice that backward; documents
 // of 1,024 of 4,096 tokens leave out three quarters of s / 2 keys.
 static void model_flop_leaves_out_what_is_masked(void **state)
@@ -165,6 +189,7 @@ int main(void)
         cmocka_unit_test(windows_are_cut_by_documents),
         cmocka_unit_test(windows_of_both_sides_have_two_sides),
         cmocka_unit_test(chunks_and_documents_begin_anywhere_in_each_other),
+        cmocka_unit_test(a_prefix_adds_the_pairs_ahead),
         cmocka_unit_test(model_flop_leaves_out_what_is_masked),
         cmocka_unit_test(kernels_do_the_work_that_is_left),
     };

@@ -49,6 +49,9 @@ static void must_name(const char *path, const char *key, const char *text)
     if (strcmp(key, "rope_parameters") == 0 && strstr(text, "rope_theta")) return;
     if (strcmp(key, "type") == 0) key = "rope_type";
     if (strcmp(key, "_class_name") == 0) key = "model_type";
+    // What is around a text of a type of its own is another model then.
+    bool is_whole = strcmp(key, "model_type") == 0;
+    if (is_whole && strstr(text, "the language model alone is read, from text_config")) return;
     if (!strstr(text, key)) fail_msg("%s without %s: \"%s\"", path, key, text);
 }
 
@@ -118,7 +121,7 @@ static void any_key_deleted_is_named_or_changes_nothing(void **state)
     for (size_t f = 0; f < sizeof FOLDERS / sizeof *FOLDERS; f++) {
         int count = 0, checked = 0;
         const char **names = file_list_data(*state, FOLDERS[f], &count);
-        assert_true(count >= 8);
+        assert_true(count >= 5);
         for (int i = 0; i < count; i++) {
             // Two names of one size, of which either stands in for the other.
             if (strcmp(names[i], "bloom-n-embed-wins") == 0) continue;

@@ -49,6 +49,7 @@ static void assert_equal_ops(const struct block *a, const struct block *b)
         assert_true(x.alibi == y.alibi && x.causal == y.causal);
         assert_int_equal(x.window, y.window);
         assert_int_equal(x.chunked, y.chunked);
+        assert_int_equal(x.prefix, y.prefix);
         assert_int_equal(x.merge, y.merge);
         assert_int_equal(x.class, y.class);
     }

@@ -44,3 +44,29 @@ void given_places(struct interpreter *in, int tensor, bool is_first)
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++)
         values[i] = (i == 0) == is_first;
 }
+
+bool given_in_text(struct interpreter *in, int tensor)
+{
+    const char *name = in->block->tensors[tensor].name;
+    bool is_share = strcmp(name, "patch_shares") == 0;
+    if (!is_share && strcmp(name, "picture_places") != 0) return false;
+    double *values = interpreter_array(in, tensor);
+    int64_t rows = in->sizes[tensor][0], columns = in->sizes[tensor][1], tokens = 1, patches = 1;
+    for (int64_t place = 0; place < rows && !is_share && place < columns; place++)
+        values[place * columns + place] = 1;
+    if (!is_share) return true;
+    while (tokens * tokens < rows)
+        tokens++;
+    while (patches * patches < columns)
+        patches++;
+    // Around each token, as many patches down as across.
+    int64_t side = patches / tokens;
+    for (int64_t token = 0; token < rows; token++) {
+        for (int64_t part = 0; part < side * side; part++) {
+            int64_t row = token / tokens * side + part / side;
+            int64_t column = token % tokens * side + part % side;
+            values[token * columns + row * patches + column] = 1.0 / (double)(side * side);
+        }
+    }
+    return true;
+}

@@ -8,5 +8,7 @@ void given_buckets(struct interpreter *in, int tensor);
 // Of pictures that are compared with texts: the last place of a text, and what each pair is and
 // has. Whether the tensor is one of these.
 bool given_pairs(struct interpreter *in, int tensor);
+// Of pictures that stand in the text: what each token has of each patch, and where it stands.
+bool given_in_text(struct interpreter *in, int tensor);
 // One for the first place of a picture, or zero for it, and one for the others.
 void given_places(struct interpreter *in, int tensor, bool is_first);

@@ -14,11 +14,11 @@ static void put_tensor(FILE *out, const struct tensor *t)
 
 static void put_op(FILE *out, const struct op *op)
 {
-    fprintf(out, "op %s %d %d %.17g %.17g %.17g %lld %lld %.17g %d %lld %d %d %d %d %d %d %d",
+    fprintf(out, "op %s %d %d %.17g %.17g %.17g %lld %lld %.17g %d %lld %lld %d %d %d %d %d %d %d",
             op->name, op->kind, op->function, op->scalar, op->softcap, op->dropout_ratio,
             (long long)op->rotary_dims, (long long)op->rotary_first, op->alibi, op->causal,
-            (long long)op->window, op->chunked, op->merge, op->top_k, op->group_count,
-            op->open_groups, op->class, op->chooses);
+            (long long)op->window, (long long)op->prefix, op->chunked, op->merge, op->top_k,
+            op->group_count, op->open_groups, op->class, op->chooses);
     for (int i = 0; i < op->input_count; i++)
         fprintf(out, " %d", op->inputs[i]);
     fprintf(out, " ->");

@@ -230,7 +230,7 @@ static struct form form_of(struct index_work *work, int wanted)
 // Whether the causal mask or the window hides this key from this query.
 static bool is_hidden(const struct op *op, int64_t query, int64_t key)
 {
-    if (op->causal && key > query) return true;
+    if (op->causal && key > query) return key >= op->prefix;
     if (op->window > 0 && op->chunked) return query / op->window != key / op->window;
     if (op->window > 0 && key - query >= op->window) return true;
     return op->window > 0 && query - key >= op->window;

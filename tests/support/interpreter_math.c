@@ -246,7 +246,7 @@ static bool is_visible(const struct interpreter *in, const struct op *op, int64_
 {
     query += in->offset[DIM_SEQ];
     key += in->offset[DIM_KV_SEQ];
-    if (op->causal && key > query) return false;
+    if (op->causal && key > query) return key < op->prefix;
     if (op->window == 0) return true;
     if (op->chunked) return query / op->window == key / op->window;
     return llabs(query - key) < op->window;
@@ -439,6 +439,7 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     }
 }
 
+// Where the label is negative nothing is asked.
 void interpreter_loss(struct interpreter *in, const struct op *op)
 {
     bool is_forward = op->kind == OP_LOSS;
@@ -456,14 +457,15 @@ void interpreter_loss(struct interpreter *in, const struct op *op)
         if (is_forward) {
             for (int64_t j = 0; j < vocab; j++)
                 each += log(1 + exp(j == label ? -x[j] : x[j]));
-            in->values[op->outputs[0]][i] = is_softmax ? log(sum) - x[label] : each;
+            double own = label < 0 ? 0 : log(sum) - x[label];
+            in->values[op->outputs[0]][i] = is_softmax ? own : each;
             in->values[op->outputs[1]][i] = log(sum);
             continue;
         }
         for (int64_t j = 0; j < vocab; j++) {
             double own =
                 is_softmax ? exp(x[j] - in->values[op->inputs[3]][i]) : 1 / (1 + exp(-x[j]));
-            double p = own - (j == label);
+            double p = is_softmax && label < 0 ? 0 : own - (j == label);
             in->values[op->outputs[0]][i * vocab + j] = in->values[op->inputs[0]][i] * p;
         }
     }

@@ -65,7 +65,8 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
     if (is_first || is_kind) given_places(in, tensor, is_first);
     for (int64_t i = 0; i < interpreter_elements(in, tensor) && is_pixel; i++) {
         int64_t picture = i / (places * width), at = i % (places * width);
-        double label = model->tokens[picture * (model->of->seq_len + AHEAD) + 1];
+        int64_t word = model->graph->prefix > 1 ? model->graph->prefix : 1;
+        double label = model->tokens[picture * (model->of->seq_len + AHEAD) + word];
         uint64_t own = random_key(random_key(SEED, 4), (uint64_t)picture);
         uint64_t of_class = random_key(random_key(SEED, 5), (uint64_t)label);
         values[i] =
@@ -102,7 +103,7 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
 {
     const char *name = in->block->tensors[tensor].name;
     if (give_picture(model, in, tensor) || give_frames(in, tensor)) return;
-    if (given_pairs(in, tensor)) return;
+    if (given_pairs(in, tensor) || given_in_text(in, tensor)) return;
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
@@ -114,6 +115,9 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
         ids[i] = is_position ? (double)i
                  : is_type   ? 0
                              : model->tokens[i / seq * (seq + AHEAD) + i % seq + ahead];
+    // No token is where a picture stands, and none of its places is predicted.
+    for (int64_t i = 0; i < interpreter_elements(in, tensor) && !is_position; i++)
+        if (i % seq + ahead < model->graph->prefix) ids[i] = -1;
 }
 
 static const struct run_tensor *find(const struct whole_model *model, const char *what,
@@ -153,7 +157,8 @@ static void open_layer(struct whole_model *model, int position)
 // A loss of each token, or of each sample that is compared with others.
 static int64_t count_losses(const struct whole_model *model)
 {
-    return model->of->global_batch * (model->graph->contrasts ? 1 : model->of->seq_len);
+    int64_t pictured = model->graph->prefix > 0 ? model->graph->prefix - 1 : 0;
+    return model->of->global_batch * (model->graph->contrasts ? 1 : model->of->seq_len - pictured);
 }
 
 static double run_forward(struct whole_model *model)
@@ -170,8 +175,9 @@ static double run_forward(struct whole_model *model)
     }
     struct interpreter *head = &model->layers[count - 1].in;
     double loss = 0;
-    int64_t tokens = count_losses(model);
-    for (int64_t i = 0; i < tokens; i++)
+    int64_t tokens = count_losses(model),
+            places = interpreter_elements(head, head->block->outputs[0]);
+    for (int64_t i = 0; i < places; i++)
         loss += head->values[head->block->outputs[0]][i] / (double)tokens;
     return loss;
 }
@@ -190,7 +196,7 @@ static void run_backward(struct whole_model *model)
                 continue;
             }
             double *seed = interpreter_array(&layer->in, gradient);
-            for (int64_t e = 0; e < tokens; e++)
+            for (int64_t e = 0; e < interpreter_elements(&layer->in, gradient); e++)
                 seed[e] = (i > 0 ? PREDICTION_WEIGHT : 1) / (double)tokens;
         }
         interpreter_run(&layer->in, layer->facts.forward_op_count, layer->in.block->op_count);

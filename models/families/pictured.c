@@ -1,0 +1,92 @@
+#include "models/families/family.h"
+
+#include <string.h>
+
+// Pictures that stand in the text that is read: a tower makes tokens of each, which see each other
+// both ways (Gemma 3 Technical Report 2025, section 2.1; Beyer et al. 2024, section 3.2). Of many
+// ways to mix them with text the common one is planned: a picture for each sequence, at its front.
+
+struct pictured {
+    int64_t mm_tokens_per_image;
+    bool tie_word_embeddings;
+};
+
+static const struct json_field FIELDS[] = {
+    {JSON_OPT_I64(struct pictured, mm_tokens_per_image, 1, POSITIONS_MAX)},
+    {JSON_OPT_BOOL(struct pictured, tie_word_embeddings)},
+    {JSON_OPT_ANY("text_config")},
+    {JSON_OPT_ANY("vision_config")},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+static const struct family_keys KEYS = {.optional = "mm_tokens_per_image tie_word_embeddings"};
+
+static const struct decoder *read_text(struct family_reader *reader,
+                                       const struct model_family *family, struct decoder *tower)
+{
+    // Both have to be there: what their classes have by default is no release.
+    json_get(reader->object, "vision_config", reader->err);
+    json_get(reader->object, "text_config", reader->err);
+    family_siglip_tower(reader, tower);
+    struct family_reader own = family_part(reader, "text_config");
+    own.is_tie_given = true;
+    if (own.err->kind) return NULL;
+    if (json_has(own.object, "model_type")) {
+        struct json value = json_get(own.object, "model_type", own.err);
+        const char *found = json_text(&value, own.err);
+        if (found && strcmp(found, family->model_type) != 0)
+            json_fail(&value, own.err, "a text of \"%s\" is not supported here; known: %s", found,
+                      family->model_type);
+    }
+    family_refuse(&own, family->model_type);
+    const struct decoder *text = own.err->kind ? NULL : family->read(&own);
+    if (text) family_tell(&own, text);
+    return text;
+}
+
+static int64_t root_of(int64_t square)
+{
+    int64_t root = 1;
+    while (root * root < square)
+        root++;
+    return root * root == square ? root : 0;
+}
+
+// Tokens are means over squares of patches.
+static void check_tokens(struct family_reader *reader, int64_t tokens, int64_t patches)
+{
+    int64_t side = root_of(tokens);
+    if (side == 0 || root_of(patches) % side != 0)
+        family_fail(reader, "mm_tokens_per_image",
+                    "%lld tokens are no square whose side divides that of %lld patches",
+                    (long long)tokens, (long long)patches);
+}
+
+extern const struct model_family FAMILY_GEMMA3;
+
+static const void *read_gemma3(struct family_reader *reader)
+{
+    struct pictured record = {.mm_tokens_per_image = 256, .tie_word_embeddings = true};
+    struct decoder decoder, *tower = ARENA_NEW(reader->arena, struct decoder, 1);
+    family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, &KEYS);
+    const struct decoder *text = read_text(reader, &FAMILY_GEMMA3, tower);
+    if (!text) return NULL;
+    check_tokens(reader, record.mm_tokens_per_image, tower->picture.patch_count);
+    tower->model_type = "gemma3";
+    tower->picture.token_count = record.mm_tokens_per_image;
+    tower->picture.token_norm = true;
+    decoder = *text;
+    decoder.model_type = "gemma3";
+    decoder.tied = record.tie_word_embeddings;
+    decoder.prefix = record.mm_tokens_per_image;
+    decoder.encoder = tower;
+    reader->ledger->remark =
+        arena_print(reader->arena,
+                    "each sequence begins with a picture, whose %lld tokens are part of its length",
+                    (long long)decoder.prefix);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_GEMMA3_PICTURES = {"gemma3", read_gemma3, towers_graph,
+                                                    "Gemma3Config"};
