@@ -155,6 +155,93 @@ static void states_fit_nowhere_else(void **state)
     assert_true(left_out > 50 && fitting > 50);
 }
 
+struct pressed_counts {
+    int fitting, raised;
+};
+
+// No plan with room for `limit_bytes` that recomputes and moves layers, states where `kept` has
+// them, is faster than the bound.
+static void check_pressed(struct composer *composer, const struct space_tail *tail,
+                          const struct candidate *kept, int64_t limit_bytes,
+                          struct pressed_counts *counts)
+{
+    int values[2 * SPACE_VALUE_MAX];
+    const struct composer_ways ways = {values, space_recompute_values(tail, values),
+                                       tail->move_count > 1};
+    double least_s = composer_pressed(composer, kept, &ways, limit_bytes);
+    counts->raised += least_s > kept->cost.step_s;
+    for (int i = 0; i < 9 * tail->recompute_count * tail->move_count; i++) {
+        const struct space_recompute *recompute = &tail->recomputes[i / 9 % tail->recompute_count];
+        const struct space_move *move = &tail->moves[i / 9 / tail->recompute_count];
+        if (move->offload.optimizer != kept->parallel.offload.optimizer) continue;
+        int layers[] = {move->layers_low, (move->layers_low + move->layers_high) / 2,
+                        move->layers_high};
+        int again[] = {recompute->layers_low, (recompute->layers_low + recompute->layers_high) / 2,
+                       recompute->layers_high};
+        struct parallel parallel = kept->parallel;
+        parallel.offload = space_moved(move, layers[i % 3]);
+        parallel.recompute = recompute->recompute;
+        parallel.recompute_classes = recompute->classes;
+        parallel.recompute_layers = again[i % 9 / 3];
+        if (!composer_meets(composer, &parallel, limit_bytes)) continue;
+        counts->fitting++;
+        assert_true(composer_cost(composer, &parallel).step_s >= least_s);
+    }
+}
+
+// Devices with room for a share of what is not stored.
+static void press(struct draw *draw, struct composer *composer, const struct space_tail *tail,
+                  const struct parallel *first, struct pressed_counts *counts)
+{
+    for (int m = 0; m < tail->move_count; m++) {
+        const struct offload *offload = &tail->moves[m].offload;
+        if (offload_moves_activations(offload) || !space_has_move(tail, m)) continue;
+        struct candidate kept = {.parallel = *first};
+        int stage;
+        kept.parallel.offload = *offload;
+        kept.parallel.recompute = RECOMPUTE_NONE;
+        kept.parallel.recompute_classes = 0;
+        kept.parallel.recompute_layers = -1;
+        int64_t most = composer_memory(composer, &kept.parallel, &stage).reserved_bytes;
+        int64_t least = composer_floor_bytes(composer, &kept.parallel);
+        kept.cost = composer_cost(composer, &kept.parallel);
+        check_pressed(composer, tail, &kept, least + (most - least) * draw_int(draw, 1, 10) / 10,
+                      counts);
+    }
+}
+
+static void room_is_made_no_faster_than_bounded(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("pressed", 31);
+    struct pressed_counts counts = {0};
+    for (int i = 0; i < 40; i++) {
+        struct arena arena = {0}, scratch = {0};
+        struct search_request request = random_search(&arena, &draw);
+        request.pins.search_offload = true;
+        struct memo *memo = memo_new(&arena, &scratch, &request);
+        struct space_graphs graphs = {memo_graph_of, memo};
+        struct space *space = space_make(&arena, &request, &graphs);
+        struct composer *composer = composer_new(&arena, &scratch, memo);
+        for (int g = 0; g < space->group_count; g += 1 + space->group_count / 12) {
+            const struct space_group *group = &space->groups[g];
+            const struct space_tails *tails = space_tails(space, &graphs, group);
+            for (int t = 0; t < tails->count; t += 1 + tails->count / 4) {
+                const struct space_tail *tail = &tails->tails[t];
+                if (!schedule_row(tail->schedule)->backward_fused) continue;
+                struct parallel parallel = space_first(space, group, tail);
+                composer_group(composer, &parallel);
+                press(&draw, composer, tail, &parallel, &counts);
+            }
+        }
+        arena_free(&scratch);
+        arena_free(&arena);
+    }
+    print_message("# %d plans fit, %d bounds above everything kept\n", counts.fitting,
+                  counts.raised);
+    assert_true(counts.fitting > 500 && counts.raised > 50);
+}
+
 static int check_bounds(struct arena *arena, const struct search_request *request, int step)
 {
     struct arena scratch = {0};
@@ -230,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_fit_nowhere_else),
+        cmocka_unit_test(room_is_made_no_faster_than_bounded),
         cmocka_unit_test(bounds_of_the_graph_are_below_every_plan),
         cmocka_unit_test(a_larger_micro_batch_takes_hardly_more_time_a_sequence),
     };
