@@ -155,10 +155,10 @@ static void hold_shards(const struct program *program, const struct block_progra
     double gathered = 0, scattered = 0;
     for (int i = 0; i < block->parameter_count; i++) {
         const struct parameter *parameter = &block->parameters[i];
-        const struct storage *storage = &program->storage[parameter->kind];
+        struct storage storage = program_stores(program, block, parameter->kind);
         double bytes = (double)parameter->elements * weight_bytes;
-        if (storage_gathers(storage)) gathered += bytes;
-        if (storage_scatters(storage)) scattered += bytes;
+        if (storage_gathers(&storage)) gathered += bytes;
+        if (storage_scatters(&storage)) scattered += bytes;
     }
     holding->gathered_bytes = larger(holding->gathered_bytes, gathered);
     holding->scattered_bytes = larger(holding->scattered_bytes, scattered);
@@ -328,8 +328,10 @@ static struct holding holding_of(const struct program *program, const struct sta
                 hold_block(program, stack, &chunk->uses[u], &bytes[i], &holding);
             linear = holding.linear_elements - before;
         }
-        for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
             holding.sums.elements[kind] += sums.elements[kind];
+            holding.sums.away_elements[kind] += sums.away_elements[kind];
+        }
         holding.gradient_elements += gradients;
     }
     add_heaviest(program, bytes, stage, &holding);
@@ -394,8 +396,9 @@ static double low_precision_weight_bytes(const struct program *program, const st
 {
     enum precision precision = program->workload.precision;
     unsigned products = stack_low_precision_gemms(stack, precision);
-    bool is_sharded = storage_gathers(&program->storage[PARAMETER_DENSE]);
-    if (!products || !stack->cached_weight_cast || is_sharded) return 0;
+    bool is_gathered = program->storage[PARAMETER_DENSE].weight_axes != 0 ||
+                       offload_takes_parameters(&program->parallel.offload, -1);
+    if (!products || !stack->cached_weight_cast || is_gathered) return 0;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
     return copies * holding->linear_elements * precision_bytes(precision);
 }
@@ -408,11 +411,10 @@ static double stored_weight_bytes(const struct program *program, const struct st
     double elements = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         unsigned axes = program->storage[kind].weight_axes;
-        if (program->storage[kind].weights_away) continue;
         // The copies that an optimizer keeps stand for weights, and frozen ones have none.
         bool is_frozen = !parameter_kind_is_trained((enum parameter_kind)kind);
         if (!is_frozen && !stack_keeps_low_precision_weights(stack, precision, axes != 0)) continue;
-        elements += sums->elements[kind] / mesh_size(&program->mesh, axes);
+        elements += parameter_weights(program, sums, (enum parameter_kind)kind, false);
     }
     return elements * parameter_weight_bytes(precision) +
            low_precision_weight_bytes(program, stack, holding);
@@ -422,12 +424,8 @@ static double stored_weight_bytes(const struct program *program, const struct st
 static double away_weight_bytes(const struct program *program, const struct holding *holding)
 {
     double elements = 0;
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        const struct storage *storage = &program->storage[kind];
-        if (storage->weights_away)
-            elements +=
-                holding->sums.elements[kind] / mesh_size(&program->mesh, storage->weight_axes);
-    }
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        elements += parameter_weights(program, &holding->sums, (enum parameter_kind)kind, true);
     return elements * parameter_weight_bytes(program->workload.precision);
 }
 
@@ -449,7 +447,8 @@ static void offload_parts(const struct program *program, const struct stack *sta
         double bucket = fmin(memory_bucket_bytes(program, stack) / gradient_bytes, away);
         bool here = !offload_moves_gradients(offload);
         // Those that stay on the host come up with their block alone.
-        double weight_bytes = offload->parameters ? 0 : parameter_weight_bytes(precision);
+        bool all_away = offload_takes_parameters(offload, -1);
+        double weight_bytes = all_away ? 0 : parameter_weight_bytes(precision);
         // Gradients that are kept on the host are there whole, and go through rooms of their own.
         if (!here) axes = offsetof(struct storage, gradient_axes);
         double kept = parameter_away_of_stage(program, stage, &holding->sums, axes);

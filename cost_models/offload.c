@@ -195,7 +195,7 @@ double host_update_least_s(const struct price_context *context, enum optimizer o
 }
 
 struct host_update host_update(const struct price_context *context, const struct program *program,
-                               double elements, double away)
+                               double elements, double away, double fetched)
 {
     struct host_update update = {.bucket_count = 1};
     if (elements <= 0) return update;
@@ -207,8 +207,8 @@ struct host_update host_update(const struct price_context *context, const struct
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
     // Weights that stay on the host are written there, with the rest.
-    bool goes_up = is_host(context) || !offload_moves_parameters(&program->parallel.offload);
-    if (goes_up) update.up_s = elements * parameter_weight_bytes(workload->precision) / link;
+    double weight_bytes = parameter_weight_bytes(workload->precision);
+    update.up_s = (is_host(context) ? elements : elements - fetched) * weight_bytes / link;
     // Who asks for no norm does not read the gradients for it, and our executor does so where they
     // are made.
     double own_bytes = update_bytes(&context->compute, workload->optimizer, elements);
@@ -225,8 +225,7 @@ struct host_update host_update(const struct price_context *context, const struct
         update.nvme_s = bytes / offload_bytes_per_s(context, TIER_NVME);
     }
     if (program->parallel.offload.parameters == TIER_NVME)
-        update.nvme_s += elements * parameter_weight_bytes(workload->precision) /
-                         offload_bytes_per_s(context, TIER_NVME);
+        update.nvme_s += fetched * weight_bytes / offload_bytes_per_s(context, TIER_NVME);
     // Buckets follow each other through four stations: the slowest sets the pace, and of the others
     // one bucket is waited for.
     double most_s = fmax(fmax(update.down_s, update.up_s), fmax(update.host_s, update.nvme_s));
@@ -282,9 +281,9 @@ static void add_squares(const struct price_context *context, const struct progra
 }
 
 void host_update_add(const struct price_context *context, const struct program *program,
-                     double elements, double away, struct chunk_price *chunk)
+                     double elements, double away, double fetched, struct chunk_price *chunk)
 {
-    struct host_update update = host_update(context, program, elements, away);
+    struct host_update update = host_update(context, program, elements, away, fetched);
     chunk->update_s += update.s;
     chunk->update_copy_s[0] = update.down_s;
     chunk->update_copy_s[1] = update.up_s;

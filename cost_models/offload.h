@@ -70,12 +70,13 @@ struct host_update {
     double s;                             // of the row of buckets
     int bucket_count;
 };
-// `away`: of them, those whose gradients are on the host already.
+// `away`: of them, those whose gradients are on the host already; `fetched`: those whose weights
+// stay off the device, where blocks fetch them.
 struct host_update host_update(const struct price_context *context, const struct program *program,
-                               double elements, double away);
+                               double elements, double away, double fetched);
 // No update of so many is shorter: what the host's memory takes for it.
 double host_update_least_s(const struct price_context *context, enum optimizer optimizer,
                            double elements);
 // Adds it to a chunk, and its parts to the context's ledger.
 void host_update_add(const struct price_context *context, const struct program *program,
-                     double elements, double away, struct chunk_price *chunk);
+                     double elements, double away, double fetched, struct chunk_price *chunk);

@@ -39,6 +39,8 @@ struct parameter_sums parameter_sums(const struct program *program,
             int count = parameter->tie ? 1 : use->count;
             sums.elements[parameter->kind] += (double)parameter->elements * count;
             sums.tensor_count[parameter->kind] += parameter->tensor_count * count;
+            if (block->weights_away)
+                sums.away_elements[parameter->kind] += (double)parameter->elements * count;
         }
     }
     return sums;
@@ -55,6 +57,24 @@ double parameter_stored(const struct program *program, const struct parameter_su
         const char *storage = (const char *)&program->storage[kind];
         elements += sums->elements[kind] /
                     mesh_size(&program->mesh, *(const unsigned *)(const void *)(storage + axes));
+    }
+    return elements;
+}
+
+double parameter_weights(const struct program *program, const struct parameter_sums *sums,
+                         enum parameter_kind kind, bool away)
+{
+    double elements = sums->away_elements[kind];
+    if (!away) elements = sums->elements[kind] - elements;
+    return elements / mesh_size(&program->mesh, program->storage[kind].weight_axes);
+}
+
+double parameter_fetched(const struct program *program, const struct parameter_sums *sums)
+{
+    double elements = 0;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        enum parameter_kind of = (enum parameter_kind)kind;
+        if (parameter_kind_is_trained(of)) elements += parameter_weights(program, sums, of, true);
     }
     return elements;
 }

@@ -7,6 +7,8 @@
 
 struct parameter_sums {
     double elements[PARAMETER_KIND_COUNT];  // local, tied parameters of the chunk once
+    double
+        away_elements[PARAMETER_KIND_COUNT];  // of them, those that blocks fetch (plan/offload.h)
     int tensor_count[PARAMETER_KIND_COUNT];
 };
 
@@ -24,6 +26,13 @@ double parameter_away(const struct program *program, const struct program_chunk 
                       const struct parameter_sums *sums, size_t axes);
 double parameter_away_of_stage(const struct program *program, int stage,
                                const struct parameter_sums *sums, size_t axes);
+
+// Of one kind what stays of the weights on the device (`away`: of those that do not), divided over
+// the axes of their storage.
+double parameter_weights(const struct program *program, const struct parameter_sums *sums,
+                         enum parameter_kind kind, bool away);
+// Of those off the device the ones that are trained, of all kinds.
+double parameter_fetched(const struct program *program, const struct parameter_sums *sums);
 
 // Elements of a chunk's gradients that one rank keeps at a time: all of them, or the rooms that
 // they pass through (plan/step_end.h).

@@ -179,6 +179,9 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
         if (!(stages >> parallel->zero & 1))
             return refusal(arena, "stack %s cannot offload parameters at zero stage %d",
                            stack->name, parallel->zero);
+        if (offload->parameter_layers > 0 && !stack_is_executed(stack))
+            return refusal(arena, "stack %s offloads parameters of all layers or of none",
+                           stack->name);
     }
     if (offload_moves_gradients(offload)) {
         struct err refused = {0};

@@ -143,14 +143,16 @@ static void add_update(const struct price_context *context, const struct program
 
 // `host_states` of all of them are updated on the host, `away` of those found there.
 static void add_updates(const struct price_context *context, const struct program *program,
-                        double states, double host_states, double away, struct chunk_price *price)
+                        const struct parameter_sums *sums, double host_states, double away,
+                        struct chunk_price *price)
 {
-    const struct offload *offload = &program->parallel.offload;
-    bool is_here = offload->optimizer == TIER_DEVICE;
+    double states = parameter_stored(program, sums, offsetof(struct storage, optimizer_axes));
+    double fetched = fmin(parameter_fetched(program, sums), host_states);
+    bool is_here = program->parallel.offload.optimizer == TIER_DEVICE;
     if (is_here || states - host_states >= 1)
         add_update(context, program, states - host_states, price);
-    if (!is_here && (host_states > 0 || offload->optimizer_layers == 0))
-        host_update_add(context, program, host_states, away, price);
+    if (!is_here && (host_states > 0 || program->parallel.offload.optimizer_layers == 0))
+        host_update_add(context, program, host_states, away, fetched, price);
 }
 
 static struct chunk_price once_a_step(const struct price_context *context,
@@ -191,12 +193,11 @@ static struct chunk_price once_a_step(const struct price_context *context,
     if (price.bucket_count < 1) price.bucket_count = 1;
     double kept_gradients =
         parameter_stored(program, &sums, offsetof(struct storage, gradient_axes));
-    double kept_states = parameter_stored(program, &sums, offsetof(struct storage, optimizer_axes));
     double walked_bytes = kept_gradients * width * stack->gradient_passes;
     double walked_s = stream_s(&context->compute, walked_bytes);
     double host_states =
         parameter_away(program, chunk, &sums, offsetof(struct storage, optimizer_axes));
-    add_updates(context, program, kept_states, host_states, away, &price);
+    add_updates(context, program, &sums, host_states, away, &price);
     ledger_add_time(context->ledger, ENTRY_UPDATE, 0, "gradient passes", walked_s, walked_bytes);
     price.update_s += walked_s;
     return price;

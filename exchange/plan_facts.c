@@ -107,18 +107,23 @@ static void put_recompute(struct facts *facts, const struct parallel *parallel)
     facts_put(facts, "recompute", words);
 }
 
+// With a count of layers no other software has it.
+static const char *tier_fact(struct arena *arena, enum tier tier, int layers)
+{
+    if (tier == TIER_DEVICE) return "none";
+    return layers > 0 ? arena_print(arena, "%s:%d", tier_name(tier), layers) : tier_name(tier);
+}
+
 static void put_offload(struct facts *facts, const struct parallel *parallel)
 {
     struct offload moved = parallel->offload;
-    const char *states = moved.optimizer == TIER_DEVICE ? "none" : tier_name(moved.optimizer);
-    if (moved.optimizer_layers > 0)
-        states = arena_print(facts->arena, "%s:%d", states, moved.optimizer_layers);
-    facts_put(facts, "offload.optimizer", states);
+    facts_put(facts, "offload.optimizer",
+              tier_fact(facts->arena, moved.optimizer, moved.optimizer_layers));
     facts_put(facts, "offload.parameters",
-              offload_moves_parameters(&moved) ? tier_name(moved.parameters) : "none");
+              tier_fact(facts->arena, moved.parameters, moved.parameter_layers));
     facts_put(facts, "offload.gradients", offload_moves_gradients(&moved) ? "host" : "none");
     moved.optimizer = moved.parameters = TIER_DEVICE;
-    moved.optimizer_layers = 0;
+    moved.optimizer_layers = moved.parameter_layers = 0;
     moved.gradients = false;
     facts_put(facts, "offload.activations", offload_words(facts->arena, &moved));
 }

@@ -35,8 +35,7 @@ bool run_check_nvme(const struct program *program, const char *folder, struct er
     const struct offload *offload = &program->parallel.offload;
     bool moves_states = offload->optimizer == TIER_NVME;
     bool moves_weights = offload->parameters == TIER_NVME;
-    bool moves = moves_states || moves_weights || offload->activations == TIER_NVME;
-    if (folder || !moves) return true;
+    if (folder || !offload_reaches_nvme(offload)) return true;
     return err_set(err, ERR_USAGE, "--nvme DIR is missing: the plan keeps %s on NVMe",
                    moves_states    ? "optimizer states"
                    : moves_weights ? "parameters"

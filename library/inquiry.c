@@ -209,11 +209,11 @@ static void note_described(struct arena *arena, const struct inquiry *inquiry,
 static bool check_offload(const struct search_request *request, struct err *err)
 {
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
-    struct err lack = {0};
     // What goes with optimizer states and without them is said by the search.
-    bool goes_along = offload_moves_parameters(&moved) || offload_moves_gradients(&moved);
-    if (goes_along && moved.optimizer == TIER_DEVICE) return true;
-    if (program_check_offload(request->cluster, &moved, &lack)) return true;
+    const struct offload below = {.optimizer = TIER_NVME};
+    struct err lack = {0};
+    if (!offload_reaches_nvme(&moved)) return true;
+    if (program_check_offload(request->cluster, &below, &lack)) return true;
     return err_set(err, ERR_INPUT, "%s", lack.text);
 }
 

@@ -75,7 +75,7 @@ int script_covered_units(const struct script_writing *writing, const struct scri
     for (int at = 0; u < script->unit_count; at++) {
         const struct script_unit *unit = &script->units[u];
         assert(unit->chunk == spot->chunk && unit->position == spot->position);
-        const struct storage *storage = &writing->program->storage[unit->kind];
+        const struct storage *storage = &unit->storage;
         int count = 1;
         while (is_combined && u + count < script->unit_count) {
             const struct script_unit *next = &script->units[u + count];

@@ -109,7 +109,8 @@ static void mark_covered(const struct reading *reading, int n,
     bool is_combined = pass_is_on(&reading->program->parallel, PASS_COMBINE);
     int at = 0;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        bool is_moved = is_in(&reading->program->storage[kind]);
+        struct storage storage = program_stores(reading->program, block, (enum parameter_kind)kind);
+        bool is_moved = is_in(&storage);
         int64_t elements = 0;
         for (int i = 0; i < block->parameter_count && is_moved; i++) {
             if ((int)block->parameters[i].kind != kind) continue;

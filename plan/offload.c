@@ -11,9 +11,9 @@ enum { TIER_BITS = 2, LAYER_BITS = 8, LAYERS_ALL = (1 << LAYER_BITS) - 1 };
 // Behind all the rest.
 enum { PARAMETERS_AT = 2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS };
 enum { GRADIENTS_AT = PARAMETERS_AT + TIER_BITS };
-// Where states have a count one for all classes stands in the place of the first, and theirs in
-// that of the second; the sign says so.
-enum { STATES_CLASS = 1 };
+// Where states or parameters have a count one for all classes stands in the place of the first, and
+// theirs in those of the next two; the sign says so.
+enum { STATES_CLASS = 1, PARAMETERS_CLASS = 2 };
 static const uint64_t COUNTS_STATES = (uint64_t)1 << 63;
 
 // All of it fits into 63 bits and a sign, and every class has a place.
@@ -42,6 +42,12 @@ bool offload_moves_gradients(const struct offload *offload)
     return offload->gradients;
 }
 
+bool offload_reaches_nvme(const struct offload *offload)
+{
+    return offload->optimizer == TIER_NVME || offload->parameters == TIER_NVME ||
+           offload->activations == TIER_NVME;
+}
+
 bool offload_is_none(const struct offload *offload)
 {
     return offload->optimizer == TIER_DEVICE && !offload_moves_parameters(offload) &&
@@ -51,6 +57,12 @@ bool offload_is_none(const struct offload *offload)
 bool offload_parts_states(const struct offload *offload, int layer)
 {
     return offload->optimizer != TIER_DEVICE && layer < offload->optimizer_layers;
+}
+
+bool offload_takes_parameters(const struct offload *offload, int layer)
+{
+    if (!offload_moves_parameters(offload)) return false;
+    return offload->parameter_layers == 0 || (layer >= 0 && layer < offload->parameter_layers);
 }
 
 unsigned offload_classes(const struct offload *offload, int layer)
@@ -77,6 +89,11 @@ static const char *join(struct arena *arena, const char *text, const char *word,
     return arena_print(arena, "%s%s%s%s%s", text, *text ? "," : "", word, count, place);
 }
 
+static bool counts_states(const struct offload *offload)
+{
+    return offload->optimizer_layers > 0 || offload->parameter_layers > 0;
+}
+
 static bool moves_all_alike(const struct offload *offload)
 {
     for (int class = 1; class < OP_CLASS_COUNT; class ++) {
@@ -85,16 +102,21 @@ static bool moves_all_alike(const struct offload *offload)
     return true;
 }
 
+static int count_or_all(int layers)
+{
+    return layers > 0 ? layers : -1;
+}
+
 const char *offload_words(struct arena *arena, const struct offload *offload)
 {
     const char *text = "";
     if (offload_is_none(offload)) return "none";
     if (offload->optimizer != TIER_DEVICE)
-        text = join(arena, text, "optimizer",
-                    offload->optimizer_layers > 0 ? offload->optimizer_layers : -1,
+        text = join(arena, text, "optimizer", count_or_all(offload->optimizer_layers),
                     offload->optimizer);
     if (offload_moves_parameters(offload))
-        text = join(arena, text, "parameters", -1, offload->parameters);
+        text = join(arena, text, "parameters", count_or_all(offload->parameter_layers),
+                    offload->parameters);
     if (offload_moves_gradients(offload)) text = join(arena, text, "gradients", -1, TIER_HOST);
     if (!offload_moves_activations(offload)) return text;
     if (moves_all_alike(offload))
@@ -168,11 +190,12 @@ static bool add_classes(const struct word *word, int first, int last, struct off
     return true;
 }
 
-// What has one tier and no count, and is said once.
-static bool add_tier(const struct word *word, enum tier *tier)
+// What has one tier and perhaps a count, and is said once.
+static bool add_tier(const struct word *word, enum tier *tier, int16_t *layers)
 {
-    if (word->layers >= 0 || *tier != TIER_DEVICE) return false;
+    if (*tier != TIER_DEVICE) return false;
     *tier = word->tier;
+    *layers = (int16_t)(word->layers < 0 ? 0 : word->layers);
     return true;
 }
 
@@ -183,18 +206,12 @@ static bool add_gradients(const struct word *word, struct offload *offload)
     return offload->gradients = true;
 }
 
-static bool add_states(const struct word *word, struct offload *offload)
-{
-    if (offload->optimizer != TIER_DEVICE) return false;
-    offload->optimizer = word->tier;
-    offload->optimizer_layers = (int16_t)(word->layers < 0 ? 0 : word->layers);
-    return true;
-}
-
 static bool add_word(const struct word *word, struct offload *offload)
 {
-    if (is_word(word, "optimizer")) return add_states(word, offload);
-    if (is_word(word, "parameters")) return add_tier(word, &offload->parameters);
+    if (is_word(word, "optimizer"))
+        return add_tier(word, &offload->optimizer, &offload->optimizer_layers);
+    if (is_word(word, "parameters"))
+        return add_tier(word, &offload->parameters, &offload->parameter_layers);
     if (is_word(word, "gradients")) return add_gradients(word, offload);
     if (is_word(word, "activations")) return add_classes(word, 0, OP_CLASS_COUNT - 1, offload);
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
@@ -214,7 +231,7 @@ bool offload_parse(const char *text, struct offload *offload)
         at += length;
         if (!*at) break;
     }
-    if (found.optimizer_layers > 0 && !moves_all_alike(&found)) return false;
+    if (counts_states(&found) && !moves_all_alike(&found)) return false;
     *offload = found;
     return true;
 }
@@ -235,13 +252,14 @@ static int16_t count_of(uint64_t bits, int class)
 int64_t offload_value(const struct offload *offload)
 {
     uint64_t value = (uint64_t)offload->optimizer | (uint64_t)offload->activations << TIER_BITS;
-    bool parts_states = offload->optimizer_layers > 0;
+    bool parts_states = counts_states(offload);
     assert(!parts_states || moves_all_alike(offload));
     for (int class = 0; class < OP_CLASS_COUNT && !parts_states; class ++)
         value |= count_bits(class, offload->layers[class]);
     if (parts_states)
         value |= COUNTS_STATES | count_bits(0, offload->layers[0]) |
-                 count_bits(STATES_CLASS, offload->optimizer_layers);
+                 count_bits(STATES_CLASS, offload->optimizer_layers) |
+                 count_bits(PARAMETERS_CLASS, offload->parameter_layers);
     return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT |
                      (uint64_t)offload->gradients << GRADIENTS_AT);
 }
@@ -257,6 +275,9 @@ struct offload offload_of_value(int64_t value)
     bool parts_states = bits & COUNTS_STATES;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         offload.layers[class] = count_of(bits, parts_states ? 0 : class);
-    if (parts_states) offload.optimizer_layers = count_of(bits, STATES_CLASS);
+    if (parts_states) {
+        offload.optimizer_layers = count_of(bits, STATES_CLASS);
+        offload.parameter_layers = count_of(bits, PARAMETERS_CLASS);
+    }
     return offload;
 }

@@ -10,19 +10,21 @@
 // backward, by class of the operator that made it. Parameters may live there beside the optimizer
 // states, which they are made of: each block's are fetched into the arena before it works forward,
 // and again before it works backward, and no more of them are on the device than of the blocks
-// under way: one where nothing is gathered ahead, two with the overlap param-gather. Gradients may
+// under way: one where nothing is gathered ahead, two with the overlap param-gather. Parameters
+// of layers that do not leave are on the device for good. Gradients may
 // live on the host beside the optimizer states, which they are for: each bucket's pass through a
 // room of the device, down when a micro-batch has added to them and up again before the next does
 // (plan/step_end.h).
 //
 // As words: "none", or joined by commas: "optimizer", "optimizer:12" (states of the first 12 layers
-// of each stage leave; all others stay, and are updated on the device), "parameters", "gradients"
-// (on the host alone, of what is updated there), "activations", "activations:12", a class of
-// operators with or without a count ("attention:12", "mlp"), "other" for what no class made; each
-// may end in "@nvme" ("optimizer@nvme"); default is "@host". All classes with one count on one tier
-// are written "activations". All activations are on one tier. An embedding or a head moves no
-// activations, and where states have a count, none either. Beside states with a count all classes
-// have one.
+// of each stage leave; all others stay, and are updated on the device), "parameters",
+// "parameters:8" (of the first 8 layers of each stage, no more than leave with their states; none
+// of an embedding or a head), "gradients" (on the host alone, of what is updated there),
+// "activations", "activations:12", a class of operators with or without a count ("attention:12",
+// "mlp"), "other" for what no class made; each may end in "@nvme" ("optimizer@nvme"); default is
+// "@host". All classes with one count on one tier are written "activations". All activations are on
+// one tier. An embedding or a head moves no activations, and where states have a count, none
+// either. Beside states or parameters with a count all classes have one.
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIER_COUNT };
 const char *tier_name(enum tier tier);
@@ -35,6 +37,7 @@ struct offload {
     enum tier activations;              // the tier of those that are moved
     enum tier parameters;               // TIER_DEVICE: not moved
     int16_t optimizer_layers;           // whose states are moved; 0 = of everything
+    int16_t parameter_layers;           // the same of parameters
     bool gradients;                     // moved to the host
     int16_t layers[OFFLOAD_CLASS_MAX];  // moved of the first N layers of each stage; -1 = of all, 0
                                         // = not
@@ -45,9 +48,13 @@ MUST_CHECK bool offload_parse(const char *text, struct offload *offload);
 bool offload_moves_activations(const struct offload *offload);
 bool offload_moves_parameters(const struct offload *offload);
 bool offload_moves_gradients(const struct offload *offload);
+bool offload_reaches_nvme(const struct offload *offload);
 bool offload_is_none(const struct offload *offload);
 // Whether the states of the n-th layer of a stage leave though those of others stay.
 bool offload_parts_states(const struct offload *offload, int layer);
+// Whether the parameters of a block leave: of the n-th layer of a stage; -1: of
+// what is no layer, which leave where all do.
+bool offload_takes_parameters(const struct offload *offload, int layer);
 // What is moved of the n-th layer of a stage: a mask of 1 << enum op_class.
 unsigned offload_classes(const struct offload *offload, int layer);
 

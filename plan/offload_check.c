@@ -4,13 +4,17 @@
 bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                            struct err *err)
 {
-    bool to_nvme = offload->optimizer == TIER_NVME || offload->activations == TIER_NVME ||
-                   offload->parameters == TIER_NVME;
-    bool is_updated_there = offload->optimizer != TIER_DEVICE && offload->optimizer_layers == 0;
-    if (offload_moves_parameters(offload) && !is_updated_there)
+    bool to_nvme = offload_reaches_nvme(offload);
+    int states = offload->optimizer_layers, parameters = offload->parameter_layers;
+    if (offload_moves_parameters(offload) && offload->optimizer == TIER_DEVICE)
         return err_set(err, ERR_USAGE,
                        "--offload parameters: what updates them has to be off the device as well; "
                        "--offload optimizer,parameters would run");
+    if (offload_moves_parameters(offload) && states > 0 && (parameters == 0 || parameters > states))
+        return err_set(err, ERR_USAGE,
+                       "--offload parameters: what updates them has to be off the device as well; "
+                       "--offload optimizer:%d,parameters:%d would run",
+                       states, states);
     if (offload_moves_gradients(offload) && offload->optimizer == TIER_DEVICE)
         return err_set(err, ERR_USAGE,
                        "--offload gradients: what they are for has to be off the device as well; "

@@ -5,8 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
-// Of each kind of block at most two variants are lowered: with and without recompute.
-enum { VARIANT_COUNT = 2 };
+// Of each kind of block at most four variants are lowered: with and without recompute, and with
+// parameters that leave the device and with those that stay.
+enum { VARIANT_RECOMPUTED = 1, VARIANT_STAYS = 2, VARIANT_COUNT = 4 };
 
 struct building {
     struct arena *arena;
@@ -36,16 +37,19 @@ static int *variant_at(const struct building *building, int kind, int stage)
     return &building->variants[(mesh * program->graph->block_count + kind) * VARIANT_COUNT];
 }
 
-static int variant_of(struct building *building, int kind, bool recomputed, int stage)
+static int variant_of(struct building *building, int kind, bool recomputed, bool fetches, int stage)
 {
     struct program *program = building->program, room;
-    int *variant = &variant_at(building, kind, stage)[recomputed];
+    int way = recomputed * VARIANT_RECOMPUTED + !fetches * VARIANT_STAYS;
+    int *variant = &variant_at(building, kind, stage)[way];
     if (*variant >= 0) return *variant;
     const struct program *seen = program_at(program, stage, &room);
+    struct parallel parallel = seen->parallel;
+    if (!fetches) parallel.offload.parameters = TIER_DEVICE;
     struct lower_request request = {
         .block = &program->graph->blocks[kind],
         .mesh = &seen->mesh,
-        .parallel = &seen->parallel,
+        .parallel = &parallel,
         .recompute = recomputed ? program->parallel.recompute : RECOMPUTE_NONE,
         .seq_len = program->workload.seq_len,
         .precision = program->workload.precision,
@@ -80,8 +84,9 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
         const struct offload *offload = &program->parallel.offload;
         unsigned moved = is_layer ? offload_classes(offload, *layers_before) : 0;
         bool states_away = is_layer && offload_parts_states(offload, *layers_before);
+        bool fetches = program_fetches(graph, kind, offload, *layers_before);
         *layers_before += is_layer;
-        int variant = variant_of(building, kind, recomputed, stage);
+        int variant = variant_of(building, kind, recomputed, fetches, stage);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
         if (last && last->block_program == variant && last->moved == moved &&
             last->states_away == states_away) {
@@ -206,6 +211,15 @@ static int stage_at(const struct program *program, int position)
     return -1;
 }
 
+static const struct block_program *any_of(const struct program *program, const int *variants)
+{
+    int way = 0;
+    while (variants[way] < 0)
+        way++;
+    assert(way < VARIANT_COUNT);
+    return program->blocks[variants[way]];
+}
+
 // A tie joins the first block of the sequence with the last that has it, the head or a prediction
 // module in front of it; on one stage it is one buffer.
 static void find_tied(struct building *building)
@@ -215,15 +229,31 @@ static void find_tied(struct building *building)
     int position = program_tied_position(graph);
     int first_stage = stage_at(program, 0), last_stage = stage_at(program, position);
     if (first_stage == last_stage) return;
-    const struct block_program *first =
-        program->blocks[variant_of(building, graph->sequence[0], false, first_stage)];
-    // Recompute changes no parameter: whichever variant the stage holds will do.
-    const int *variants = variant_at(building, graph->sequence[position], last_stage);
-    const struct block_program *last =
-        program->blocks[variants[0] >= 0 ? variants[0] : variants[1]];
+    // Neither changes a parameter: whichever variant the stage holds will do.
+    const int *firsts = variant_at(building, graph->sequence[0], first_stage);
+    const int *lasts = variant_at(building, graph->sequence[position], last_stage);
+    const struct block_program *first = any_of(program, firsts), *last = any_of(program, lasts);
     program->tied.first_stage = first_stage;
     program->tied.last_stage = last_stage;
     program->tied.elements = program_tied_elements(first, last);
+}
+
+bool program_fetches(const struct graph *graph, int kind, const struct offload *offload, int layer)
+{
+    const struct block *block = &graph->blocks[kind];
+    bool is_tied = false;
+    for (int t = 0; t < block->tensor_count; t++)
+        is_tied |= block->tensors[t].tie != NULL;
+    bool counts = block->role == BLOCK_LAYER && !is_tied;
+    return offload_takes_parameters(offload, counts ? layer : -1);
+}
+
+struct storage program_stores(const struct program *program, const struct block_program *block,
+                              enum parameter_kind kind)
+{
+    struct storage storage = program->storage[kind];
+    storage.weights_away = block->weights_away;
+    return storage;
 }
 
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
@@ -238,7 +268,6 @@ struct storage program_storage(const struct mesh *mesh, const struct parallel *p
         .weight_axes = parallel->zero >= 3 ? axes[STORED_WEIGHTS] : 0,
         .gradient_axes = scatters && is_trained ? axes[STORED_GRADIENTS] : 0,
         .optimizer_axes = parallel->zero >= 1 && is_trained ? axes[STORED_STATES] : 0,
-        .weights_away = offload_moves_parameters(&parallel->offload),
     };
 }
 

@@ -42,7 +42,7 @@ struct tied_reduce {
 // split over as one flat buffer; 0 = none.
 struct storage {
     unsigned weight_axes, gradient_axes, optimizer_axes;
-    bool weights_away;  // on the host or below: a block works on a copy
+    bool weights_away;  // of what blocks fetch (struct block_program); never in struct program
     bool states_away;   // of a group of gradients (plan/step_end.h): updated on the host
 };
 
@@ -119,6 +119,12 @@ const struct program *program_of_count(struct arena *arena, const struct program
 // What is added to a place in the batch of a micro-batch for the sequence's number in the step.
 int64_t program_first_sequence(const struct program *program, int rank, int micro_batch);
 
+// Whether a block of this kind fetches its parameters from the host or below: the n-th layer of its
+// stage, counted from 0. Where only some layers do, none whose parameters are tied.
+bool program_fetches(const struct graph *graph, int kind, const struct offload *offload, int layer);
+// The storage of a block's parameters of a kind.
+struct storage program_stores(const struct program *program, const struct block_program *block,
+                              enum parameter_kind kind);
 // What ZeRO splits over which axes.
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
                                enum parameter_kind kind);

@@ -40,7 +40,9 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->hop = NULL, composer->division = NULL;
     for (int i = 0; i < HIDING_COUNT * WAY_COUNT; i++)
         for (int recompute_way = 0; recompute_way < composer->recompute_count; recompute_way++)
-            composer->variants[i / WAY_COUNT][i % WAY_COUNT][recompute_way].known = false;
+            for (int stays = 0; stays < 2; stays++)
+                composer->variants[i / WAY_COUNT][i % WAY_COUNT][recompute_way][stays].known =
+                    false;
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
@@ -77,10 +79,11 @@ static int recompute_of(struct composer *composer, const struct parallel *parall
 }
 
 const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
-                                        int recompute_way)
+                                        int recompute_way, bool stays)
 {
+    stays = stays && parallel->offload.parameter_layers > 0;
     int hiding = hiding_of(composer, parallel), way = way_of(composer, parallel);
-    struct variant *variant = &composer->variants[hiding][way][recompute_way];
+    struct variant *variant = &composer->variants[hiding][way][recompute_way][stays];
     if (variant->known) return variant;
     const struct graph *graph = composer->graph;
     const struct mesh *mesh = mesh_for(composer, parallel);
@@ -90,7 +93,7 @@ const struct variant *composing_variant(struct composer *composer, const struct 
     for (int kind = 0; kind < graph->block_count; kind++) {
         bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
         variant->blocks[kind] = memo_block(composer->memo, graph, kind, mesh, parallel,
-                                           is_layer ? recompute : RECOMPUTE_NONE);
+                                           is_layer ? recompute : RECOMPUTE_NONE, stays);
     }
     variant->known = true;
     return variant;
@@ -99,7 +102,15 @@ const struct variant *composing_variant(struct composer *composer, const struct 
 const struct variant *composing_recomputed(struct composer *composer,
                                            const struct parallel *parallel)
 {
-    return composing_variant(composer, parallel, recompute_of(composer, parallel));
+    return composing_variant(composer, parallel, recompute_of(composer, parallel), false);
+}
+
+const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
+                                         int block)
+{
+    int way = division_recomputes(block) ? recompute_of(composer, parallel) : 0;
+    return composing_variant(composer, parallel, way, division_stays(block))
+        ->blocks[division_kind(block)];
 }
 
 const struct division *composer_division(struct composer *composer, const struct parallel *parallel)
@@ -132,11 +143,10 @@ static void add_phases(struct phases *sum, const struct block_price *price, int 
 }
 
 static void add_copies(struct composer *composer, const struct parallel *parallel,
-                       const struct block_use *use, const struct variant *variant,
+                       const struct block_use *use, const struct memo_block *block,
                        struct phases *sum)
 {
     if (!use->moved) return;
-    const struct memo_block *block = variant->blocks[use->block_program / 2];
     struct copy_price copy = copy_price(memo_context(composer->memo), parallel->offload.activations,
                                         block->light, &block->price, use->moved);
     sum->s[PHASE_FORWARD][PART_OFFLOAD] += use->count * copy.forward_s;
@@ -154,33 +164,26 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
         phases->capacity = 2 * division->class_count;
         phases->classes = ARENA_NEW(composer->arena, struct phases, phases->capacity);
     }
-    const struct variant *plain = composing_variant(composer, parallel, 0);
-    const struct variant *recomputed = composing_variant(composer, parallel, recompute_way);
     for (int i = 0; i < division->class_count; i++) {
         const struct program_chunk *chunk = &division->chunks[i];
         phases->classes[i] = (struct phases){0};
         for (int u = 0; u < chunk->use_count; u++) {
-            int block = chunk->uses[u].block_program;
-            const struct variant *variant = block % 2 ? recomputed : plain;
-            add_phases(&phases->classes[i], &variant->blocks[block / 2]->price,
-                       chunk->uses[u].count);
-            add_copies(composer, parallel, &chunk->uses[u], variant, &phases->classes[i]);
+            const struct block_use *use = &chunk->uses[u];
+            const struct memo_block *block =
+                composing_block(composer, parallel, use->block_program);
+            add_phases(&phases->classes[i], &block->price, use->count);
+            add_copies(composer, parallel, use, block, &phases->classes[i]);
         }
     }
     phases->known = true;
     return phases->classes;
 }
 
-// Two of each kind: as it is, and recomputed.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks)
 {
-    const struct variant *plain = composing_variant(composer, parallel, 0);
-    const struct variant *recomputed = composing_recomputed(composer, parallel);
-    for (int kind = 0; kind < composer->graph->block_count; kind++) {
-        blocks[2 * kind] = plain->blocks[kind]->light;
-        blocks[2 * kind + 1] = recomputed->blocks[kind]->light;
-    }
+    for (int block = 0; block < DIVISION_WAYS * composer->graph->block_count; block++)
+        blocks[block] = composing_block(composer, parallel, block)->light;
 }
 
 // The program of a plan in memoised blocks.
@@ -196,7 +199,7 @@ struct program composing_program(struct composer *composer, const struct paralle
         .parallel = *parallel,
         .mesh = *mesh_for(composer, parallel),
         .blocks = blocks,
-        .block_count = 2 * graph->block_count,
+        .block_count = DIVISION_WAYS * graph->block_count,
         .chunks = division->chunks,
         .chunk_class_count = division->class_count,
         .class_of = division->class_of,
@@ -213,8 +216,9 @@ struct program composing_program(struct composer *composer, const struct paralle
     program.tied.last_stage = row->stage_of(&program.shape, last);
     int tied = composer->tied;
     if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
-        program.tied.elements = program_tied_elements(blocks[2 * graph->sequence[0]],
-                                                      blocks[2 * graph->sequence[tied]]);
+        program.tied.elements =
+            program_tied_elements(blocks[division_block(graph->sequence[0], false, false)],
+                                  blocks[division_block(graph->sequence[tied], false, false)]);
     }
     return program;
 }
@@ -262,7 +266,7 @@ static const struct step_price *hop_of(struct composer *composer, const struct p
     struct once_key key = once_key(composer, parallel, NULL, parallel->micro_batch);
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return composer->hop = found->price;
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     program.chunk_class_count = 0;
@@ -288,7 +292,7 @@ static const struct step_price *once_of(struct composer *composer, const struct 
         key.recompute = 1 + recompute_value(parallel->recompute, parallel->recompute_classes);
     const struct once_entry *found = index_find(&composer->onces, &key);
     if (found) return found->price;
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, *of, blocks);
     return once_put(composer, &key, &program);
@@ -368,8 +372,9 @@ struct bound_work composer_probe(struct composer *composer, const struct paralle
     struct parallel whole = *parallel;
     whole.zero = 0;
     whole.vpp = 2;  // what is hidden in any of its pipelines
-    const struct memo_block *block = memo_block(composer->memo, composer->graph, kind,
-                                                &composer->mesh[0], &whole, RECOMPUTE_NONE);
+    const struct memo_block *block =
+        memo_block(composer->memo, composer->graph, kind, &composer->mesh[0], &whole,
+                   RECOMPUTE_NONE, memo_parts_parameters(composer->memo));
     double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
     return (struct bound_work){chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s};
 }

@@ -19,18 +19,16 @@ void composing_add_gradients(struct composer *composer, const struct parallel *p
 {
     if (!offload_moves_gradients(&parallel->offload)) return;
     const struct division *division = composer->division;
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     const struct program program = composing_program(composer, parallel, division, blocks);
-    const struct variant *plain = composing_variant(composer, parallel, 0);
-    const struct variant *recomputed = composing_recomputed(composer, parallel);
     for (int i = 0; i < division->class_count; i++) {
         const struct program_chunk *chunk = &division->chunks[i];
         double window_s = 0;
         for (int u = 0; u < chunk->use_count; u++) {
-            int at = chunk->uses[u].block_program;
-            const struct variant *variant = at % 2 ? recomputed : plain;
-            add_window(composer, parallel, &chunk->uses[u], variant->blocks[at / 2], &window_s,
+            const struct block_use *use = &chunk->uses[u];
+            add_window(composer, parallel, use,
+                       composing_block(composer, parallel, use->block_program), &window_s,
                        &composer->classes[i]);
         }
         gradient_copies_add(memo_context(composer->memo), &program, chunk, window_s,

@@ -35,7 +35,7 @@ static struct memory_parts find_worst(struct composer *composer, const struct pa
                                       int64_t limit_bytes, int *stage)
 {
     const struct division *division = composer_division(composer, parallel);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     struct worst_memory worst = {composer, &program, {.reserved_bytes = -1}, 0, limit_bytes};
@@ -72,7 +72,7 @@ struct memory_parts composer_stage_memory(struct composer *composer,
                                           const struct parallel *parallel, int stage)
 {
     const struct division *division = composer_division(composer, parallel);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     return stage_memory(composer, &program, stage);
@@ -99,11 +99,11 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     stored.recompute_layers = -1;
     if (whole.zero > 1) whole.zero = 1;  // whose micro-batches do not communicate parameters
     const struct division *division = composer_division(composer, &stored);
-    const struct variant *variant = composing_variant(composer, &whole, 0);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
-    for (int kind = 0; kind < composer->graph->block_count; kind++) {
-        blocks[2 * kind] = blocks[2 * kind + 1] = variant->blocks[kind]->light;
-    }
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
+    for (int block = 0; block < DIVISION_WAYS * composer->graph->block_count; block++)
+        blocks[block] = composing_variant(composer, &whole, 0, division_stays(block))
+                            ->blocks[division_kind(block)]
+                            ->light;
     struct program program = composing_program(composer, &stored, division, blocks);
     int64_t most_bytes = 0;
     for (int i = 0; i < division->head_count; i++) {
@@ -149,7 +149,7 @@ int64_t composer_host_shortfall(struct composer *composer, const struct parallel
 {
     if (offload_is_none(&parallel->offload)) return 0;
     const struct division *division = composer_division(composer, parallel);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     struct arena_mark mark = arena_mark(composer->scratch);
@@ -175,7 +175,7 @@ struct memory_parts composer_memory_and_hosts(struct composer *composer,
         return parts;
     }
     const struct division *division = composer_division(composer, parallel);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     struct arena_mark mark = arena_mark(composer->scratch);

@@ -66,7 +66,7 @@ struct composer {
     const struct step_price *hop;  // NULL: not asked yet
     int recompute_values[RECOMPUTE_WAYS_MAX];  // ways to recompute met so far; 0 is none
     int recompute_count;
-    struct variant variants[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX];
+    struct variant variants[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX][2];  // [..][stays]
     // of the division at hand
     const struct division *division;
     struct chunk_phases phases[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX];
@@ -75,13 +75,17 @@ struct composer {
     struct closed_form_paths paths;
 };
 
-// Blocks of the group in the sharding of the plan, and in this way to recompute (index).
+// Blocks of the group in the sharding of the plan, and in this way to recompute (index). `stays`:
+// their parameters are on the device though those of others leave it.
 const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
-                                        int recompute_way);
+                                        int recompute_way, bool stays);
+// A block of the division (division_block).
+const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
+                                         int block);
 // The same with what the plan recomputes recomputed.
 const struct variant *composing_recomputed(struct composer *composer,
                                            const struct parallel *parallel);
-// Two of each kind: as it is, and recomputed.
+// All of the division, as many as DIVISION_WAYS of each kind.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks);
 struct program composing_program(struct composer *composer, const struct parallel *parallel,

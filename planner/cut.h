@@ -20,7 +20,7 @@ enum cut {
     CUT_OVERLAP,      // other than the stack overlaps by default
     CUT_PASSES,       // fewer than the stack can do
     CUT_OFFLOAD,      // what is moved off the device only on request
-    CUT_STATES,       // states of some layers there, which are tried beside the best alone
+    CUT_STATES,       // states or parameters of some layers, which are tried beside the best alone
     CUT_COUNT
 };
 const char *cut_name(enum cut cut);  // "stages": its choice, as in plan.json

@@ -22,7 +22,7 @@ static const struct {
     [CUT_OVERLAP] = {"overlap", "other overlap"},
     [CUT_PASSES] = {"passes", "fewer passes"},
     [CUT_OFFLOAD] = {"offload", "offload"},
-    [CUT_STATES] = {"offload", "states of some layers off the device"},
+    [CUT_STATES] = {"offload", "states or parameters of some layers off the device"},
 };
 
 const char *cut_name(enum cut cut)
@@ -116,6 +116,8 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     bool alone = request->cluster->rank_count == 1;
     // States on the host are copied and updated bucket by bucket.
     bool moves = pins->search_offload || pins_get(pins, CHOICE_OFFLOAD).high != 0;
+    // Plans that fetch less in each micro-batch may be faster than what bounds all that fetch.
+    double some_s = pins->search_parameters == TIER_DEVICE ? scanned->pressed_s : 0;
     double fewer_s = alone ? INFINITY : scanned->silent_s;
     if (space->fixed.passes >> PASS_ATTENTION & 1)
         fewer_s = fmin(fewer_s, scanned->other_attention_s);
@@ -142,7 +144,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
          scanned->pressed_s},
         {CUT_STATES,
          is_open(space, CHOICE_OFFLOAD) && pins->search_offload && stack_is_executed(stack),
-         scanned->pressed_s},
+         some_s},
     };
     memcpy(questions, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -197,7 +199,10 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
     for (int i = 0; i < asked; i++) {
         struct question *question = &questions[i];
         if (!question->left_out) continue;
+        bool fetches_less = best && best->parallel.offload.parameter_layers > 0 &&
+                            space->request->pins.search_parameters != TIER_DEVICE;
         if (!bounds_all(question->cut)) question->bound_s = fmin(question->bound_s, least_s);
+        if (fetches_less) question->bound_s = 0;
         if (!best && is_no_smaller(question->cut)) continue;
         bool slower = !by_memory && (isinf(question->bound_s) ||
                                      step_ns(question->bound_s) >= step_ns(best->closed_form_s));

@@ -33,17 +33,24 @@ static bool is_layer(const struct graph *graph, int position)
     return graph->blocks[graph->sequence[position]].role == BLOCK_LAYER;
 }
 
-static int band_of(struct division *division, bool recomputed, unsigned moved, bool states_away)
+static int band_of(struct division *division, struct division_band wanted)
 {
     for (int i = 0; i < division->band_count; i++) {
         const struct division_band *band = &division->bands[i];
-        if (band->recomputed == recomputed && band->moved == moved &&
-            band->states_away == states_away)
+        if (band->recomputed == wanted.recomputed && band->moved == wanted.moved &&
+            band->states_away == wanted.states_away && band->stays == wanted.stays)
             return i;
     }
     assert(division->band_count < DIVISION_BAND_MAX);
-    division->bands[division->band_count] = (struct division_band){recomputed, moved, states_away};
+    division->bands[division->band_count] = wanted;
     return division->band_count++;
+}
+
+// Whether the parameters of a layer are on the device though those of others leave.
+static bool stays(const struct graph *graph, int position, const struct offload *offload, int layer)
+{
+    return offload_moves_parameters(offload) &&
+           !program_fetches(graph, graph->sequence[position], offload, layer);
 }
 
 // The counts of one chunk. `layers` of its stage are recomputed; `*before` counts those of its
@@ -54,12 +61,15 @@ static struct division_class class_from(struct division *division, const struct 
                                         struct division_block *blocks)
 {
     struct division_class class = {0};
+    bool parts = offload->parameter_layers > 0;
     for (int i = span->first; i < span->first + span->count; i++) {
-        int band = 0;
+        int band = parts ? band_of(division, (struct division_band){.stays = true}) : 0;
         if (is_layer(graph, i)) {
             bool recomputed = layers < 0 || *before < layers;
-            band = band_of(division, recomputed, offload_classes(offload, *before),
-                           offload_parts_states(offload, *before));
+            band = band_of(division,
+                           (struct division_band){recomputed, offload_classes(offload, *before),
+                                                  offload_parts_states(offload, *before),
+                                                  stays(graph, i, offload, *before)});
             ++*before;
         }
         class.counts[band][graph->sequence[i]]++;
@@ -155,8 +165,8 @@ static void add_in_order(struct arena *arena, const struct division *division,
         const struct division_block *block = &class->blocks[i];
         const struct division_band *band = &division->bands[block->band];
         bool repeats = i > 0 && memcmp(block, block - 1, sizeof *block) == 0;
-        struct block_use use = {2 * block->kind + band->recomputed, 1, band->moved,
-                                band->states_away};
+        struct block_use use = {division_block(block->kind, band->recomputed, band->stays), 1,
+                                band->moved, band->states_away};
         if (repeats)
             chunk->uses[chunk->use_count - 1].count++;
         else
@@ -177,7 +187,8 @@ static void add_uses(struct divisions *divisions, struct division *division, int
         int kind = at / division->band_count, band = at % division->band_count;
         const struct division_band *of = &division->bands[band];
         int count = class->counts[band][kind];
-        struct block_use use = {2 * kind + of->recomputed, count, of->moved, of->states_away};
+        int block = division_block(kind, of->recomputed, of->stays);
+        struct block_use use = {block, count, of->moved, of->states_away};
         if (count > 0) chunk->uses[chunk->use_count++] = use;
     }
 }
@@ -244,7 +255,9 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     // Gradients that leave do so in buckets, whose blocks are in order.
     plain.offload = (struct offload){.optimizer = moved.optimizer,
                                      .optimizer_layers = moved.optimizer_layers,
+                                     .parameter_layers = moved.parameter_layers,
                                      .gradients = parallel->offload.gradients};
+    if (moved.parameter_layers > 0) plain.offload.parameters = moved.parameters;
     bool is_plain = layers == 0 && key.moved == offload_value(&plain.offload);
     division->base = is_plain ? division : division_get(divisions, graph, &plain, 0);
     for (int i = 0; i < division->stage_count * division->chunk_count; i++) {

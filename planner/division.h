@@ -10,22 +10,43 @@
 
 enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
 
+// Of each kind of block there are as many as ways: kept or recomputed, and its parameters where
+// those of the plan are, or on the device though others leave it.
+enum { DIVISION_WAYS = 4 };
+static inline int division_block(int kind, bool recomputed, bool stays)
+{
+    return DIVISION_WAYS * kind + 2 * stays + recomputed;
+}
+static inline int division_kind(int block)
+{
+    return block / DIVISION_WAYS;
+}
+static inline bool division_recomputes(int block)
+{
+    return block % 2;
+}
+static inline bool division_stays(int block)
+{
+    return block / 2 % 2;
+}
+
 // What is done with the activations and the states of a layer. All follow from its place in the
 // stage, "of the first N", so that a plan has few of them: one more than it has different N.
 struct division_band {
     bool recomputed;
     unsigned moved;    // mask of 1 << enum op_class
     bool states_away;  // see struct block_use
+    bool stays;        // its parameters, though those of others leave
 };
-enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 5 };
+enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 6 };
 
 struct division {
     int stage_count, chunk_count;
     int class_count, kind_count;
     struct division_band bands[DIVISION_BAND_MAX];  // the first two: kept, and recomputed
     int band_count;
-    // The classes as a program says them: block 2 * kind keeps its activations, 2 * kind + 1 is the
-    // recomputed one; of either a use for each mask of what is moved, and for states that leave.
+    // The classes as a program says them, in blocks of division_block; of each a use for each mask
+    // of what is moved, and for states that leave.
     struct program_chunk *chunks;
     int *class_of;  // [stage * chunk_count + chunk]
     const struct stage_runs *runs;

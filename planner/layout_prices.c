@@ -251,8 +251,10 @@ static struct program lay_out(struct layout_prices *prices, struct laid *const *
             parallel.layouts = &ELSEWHERE;
             parallel.layout_count = 1;
         }
-        const struct memo_block *block = memo_block(prices->memo->memo, prices->graph, origin->kind,
-                                                    &seen->mesh, &parallel, origin->recompute);
+        bool stays = !prices->program->blocks[i]->weights_away;
+        const struct memo_block *block =
+            memo_block(prices->memo->memo, prices->graph, origin->kind, &seen->mesh, &parallel,
+                       origin->recompute, stays);
         program.blocks[i] = block->light;
         block_prices[i] = block->price;
     }

@@ -26,7 +26,7 @@ static struct axis_key axis_key(const struct mesh_axis *axis)
 struct lower_key {
     const struct graph *graph;
     const struct layout_rule *layouts;  // of the plan, by address
-    int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, reserved;
+    int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, stays;
     struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of pure data parallelism only whether it is
                                           // there
 };
@@ -114,6 +114,12 @@ bool memo_keeps_casts(const struct memo *memo)
     const struct search_request *request = memo->request;
     return precision_bytes(request->workload.precision) < 2 &&
            joins_are_executed(stack_joins(request->stack));
+}
+
+bool memo_parts_parameters(const struct memo *memo)
+{
+    struct int_range offload = pins_get(&memo->request->pins, CHOICE_OFFLOAD);
+    return offload.set && offload_of_value(offload.low).parameter_layers > 0;
 }
 
 const struct price_context *memo_context(const struct memo *memo)
@@ -362,7 +368,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     struct arena_mark mark = arena_mark(memo->scratch);
     struct parallel whole = *parallel;
     if (key->sharding == 0) whole.zero = 0;
-    whole.offload.parameters = memo->parameters;
+    whole.offload.parameters = key->stays ? TIER_DEVICE : memo->parameters;
     struct lower_request request = request_of(memo, key, mesh, &whole);
     struct block_program *program = lower_block(memo->scratch, &request);
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
@@ -400,7 +406,7 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
 
 static struct lower_key lower_key(struct memo *memo, const struct graph *graph, int kind,
                                   const struct mesh *mesh, const struct parallel *parallel,
-                                  enum recompute recompute)
+                                  enum recompute recompute, bool stays)
 {
     struct lower_key key;
     memset(&key, 0, sizeof key);
@@ -415,6 +421,7 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     // Kinds of context parallelism differ in attention alone.
     if (entry->attention_cores >> kind & 1) key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
+    key.stays = stays && memo->parameters != TIER_DEVICE;
     bool is_inside = graph->blocks[kind].input_count > 0 && !memo_keeps_casts(memo);
     key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
@@ -450,9 +457,9 @@ static struct price_key price_key(const struct lower_entry *source, const struct
 
 const struct memo_block *memo_block(struct memo *memo, const struct graph *graph, int kind,
                                     const struct mesh *mesh, const struct parallel *parallel,
-                                    enum recompute recompute)
+                                    enum recompute recompute, bool stays)
 {
-    struct lower_key wanted = lower_key(memo, graph, kind, mesh, parallel, recompute);
+    struct lower_key wanted = lower_key(memo, graph, kind, mesh, parallel, recompute, stays);
     struct lower_entry *source = index_find(&memo->lowered, &wanted);
     if (!source) source = lower(memo, &wanted, mesh, parallel);
     const struct sharded *sharded = sharded_of(memo, source, mesh, parallel);

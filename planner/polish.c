@@ -151,29 +151,29 @@ static bool recap(struct polish *polish)
     return better;
 }
 
-// Tries the plan with states of as few layers off the device as leave room: which layers makes no
-// difference to the step, and how many is all that does.
-static bool fewest_states(struct polish *polish, struct parallel *parallel, int most)
+// Tries the plan with what is counted off the device of as few layers as leave room: which layers
+// makes no difference to the step, and how many is all that does.
+static bool fewest_away(struct polish *polish, struct parallel *parallel, int16_t *layers, int most)
 {
     int64_t limit_bytes = cluster_device_bytes(polish->request->search->cluster);
-    struct offload *offload = &parallel->offload;
     int low = 1, high = most, stage;
     composer_group(polish->composer, parallel);
     while (low < high) {
-        offload->optimizer_layers = (int16_t)(low + (high - low) / 2);
+        *layers = (int16_t)(low + (high - low) / 2);
         bool fits =
             composer_memory(polish->composer, parallel, &stage).reserved_bytes <= limit_bytes;
-        if (fits) high = offload->optimizer_layers;
-        if (!fits) low = offload->optimizer_layers + 1;
+        if (fits) high = *layers;
+        if (!fits) low = *layers + 1;
     }
-    offload->optimizer_layers = (int16_t)low;
+    *layers = (int16_t)low;
     return try(polish, parallel);
 }
 
-// Where states are all off the device, and beside each number of layers that are recomputed, for
-// these share the room. Classes of operators have counts of their own, beside which states have
-// none.
-static bool keep_states(struct polish *polish)
+// Where states are all off the device, or parameters beside them, and beside each number of layers
+// that are recomputed, for these share the room. Of the two parameters come back: they take less
+// room and move in every micro-batch. Classes of operators have counts of their own, beside which
+// neither has one.
+static bool keep_more(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
     const struct pins *pins = &search->pins;
@@ -186,14 +186,16 @@ static bool keep_states(struct polish *polish)
     composer_group(polish->composer, &parallel);
     int layers = composer_division(polish->composer, &parallel)->layers_most;
     int most = layers < OFFLOAD_LAYERS_MAX ? layers : OFFLOAD_LAYERS_MAX;
-    offload->optimizer_layers = (int16_t)most;
+    int16_t *away =
+        offload_moves_parameters(offload) ? &offload->parameter_layers : &offload->optimizer_layers;
+    *away = (int16_t)most;
     if (most < 1 || !is_allowed(polish, &parallel)) return false;
-    bool better = fewest_states(polish, &parallel, most);
+    bool better = fewest_away(polish, &parallel, away, most);
     bool is_open =
         parallel.recompute != RECOMPUTE_NONE && !pins_get(pins, CHOICE_RECOMPUTE_LAYERS).set;
     for (int i = 1; i < layers && is_open; i++) {
         parallel.recompute_layers = i;
-        better |= fewest_states(polish, &parallel, most);
+        better |= fewest_away(polish, &parallel, away, most);
     }
     return better;
 }
@@ -356,8 +358,8 @@ static struct candidate improve(struct polish *polish, const struct candidate *p
     // What changes least stands first, and is tried again after each gain; what has most tries
     // last.
     static bool (*const MOVES[])(struct polish *) = {
-        reorder,     keep_states, relayer,    regroup,           recap,
-        move_layers, reshard,     reschedule, recompute_classes, move_off};
+        reorder,     keep_more, relayer,    regroup,           recap,
+        move_layers, reshard,   reschedule, recompute_classes, move_off};
     const struct parallel *parallel = &plan->parallel;
     polish->best = *plan;
     polish->priced = 0;

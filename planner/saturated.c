@@ -47,8 +47,8 @@ static struct layer layer_of(struct memo *memo, const struct space *space, int k
     parallel.recompute = recompute_of_value(recompute, &parallel.recompute_classes);
     const struct graph *graph = memo_graph(memo, attention, 1);
     struct mesh mesh = memo_mesh(graph, &parallel);
-    const struct memo_block *block =
-        memo_block(memo, graph, kind, &mesh, &parallel, parallel.recompute);
+    const struct memo_block *block = memo_block(memo, graph, kind, &mesh, &parallel,
+                                                parallel.recompute, memo_parts_parameters(memo));
     double sequences = parallel.micro_batch;
     double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
     double all_s = chain_s + phase_s(&block->price, PHASE_WEIGHT);

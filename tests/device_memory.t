@@ -50,6 +50,10 @@ check('what goes below it is planned',
       !plan_of('below', '--offload optimizer@nvme,parameters@nvme,activations@nvme --overlap none')
           ->{status});
 
+check('what leaves it of some layers is planned',
+      !plan_of('some', '--offload optimizer:20,parameters:16,activations --overlap none')
+          ->{status});
+
 my $plenty = '--device-memory 1000000000';
 my $whole  = run_of('here', $plenty);
 check('a run with memory to spare says what it took', $whole->{status} == 0
@@ -61,12 +65,14 @@ check('a run without a limit says nothing of it',
 my $need    = $whole->{answer}{device_memory}{peak_bytes};
 my $quarter = int($need / 4);
 
-for my $name ('away', 'below') {
-    my $run = run_of($name, "--device-memory $quarter --nvme", $folder);
-    check("$name runs in a quarter of the $need bytes it needs", $run->{status} == 0,
+for (['away', 4], ['below', 4], ['some', 2]) {
+    my ($name, $part) = @$_;
+    my $limit = int($need / $part);
+    my $run = run_of($name, "--device-memory $limit --nvme", $folder);
+    check("$name runs in a part in $part of the $need bytes it needs", $run->{status} == 0,
           $run->{errors}) or next;
     my $answer = $run->{answer};
-    check("$name stays below the limit", $answer->{device_memory}{peak_bytes} <= $quarter);
+    check("$name stays below the limit", $answer->{device_memory}{peak_bytes} <= $limit);
     check("$name has equal losses to the bit", losses($run) eq losses($whole), losses($run));
     my @others = grep { !$_->{matches} } @{ $answer->{tasks} };
     check("$name moves what was planned", !@others, $json->encode(\@others));

@@ -40,7 +40,7 @@ static int64_t widest_block(const struct engine *engine)
     for (int u = 0; u < script->unit_count; u++) {
         const struct script_unit *unit = &script->units[u], *before = unit - 1;
         bool goes_on = u > 0 && before->chunk == unit->chunk && before->position == unit->position;
-        bytes = (goes_on ? bytes : 0) + unit_bytes(engine, u);
+        bytes = (goes_on ? bytes : 0) + (state_unit_leaves(engine, u) ? unit_bytes(engine, u) : 0);
         if (bytes > widest) widest = bytes;
     }
     return widest;
@@ -65,7 +65,7 @@ bool away_open(struct engine *engine)
 {
     struct away *away = ARENA_NEW(engine->arena, struct away, 1);
     int64_t widest = widest_block(engine);
-    int64_t bytes = engine->state.weight_count * engine->compute_bytes;
+    int64_t bytes = engine->state.away_weight_count * engine->compute_bytes;
     list_fetches(engine, away);
     for (int i = 0; i < ROOMS; i++) {
         away->rooms[i] = (struct room){host_memory(engine, widest + 1), 0, NOTHING};

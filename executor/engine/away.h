@@ -2,7 +2,8 @@
 #include "executor/engine/engine.h"
 
 // Parameters on NVMe (executor/engine/away.c). Where the plan keeps none there nothing is opened,
-// and engine->away is NULL. Places are bytes into all weights as the state lays them out.
+// and engine->away is NULL. Places are bytes into all weights that are there, as the state
+// lays them out.
 MUST_CHECK bool away_open(struct engine *engine);
 void away_close(struct engine *engine);
 void away_start(struct engine *engine);  // of a step: what was read ahead is old

@@ -26,7 +26,7 @@ static bool read_away(struct engine *engine, struct state_part part, double *val
     enum number number = number_of(engine->backend, ELEMENT_COMPUTE);
     int64_t at = part.at * engine->compute_bytes, bytes = part.count * engine->compute_bytes;
     char *here =
-        engine->away ? ARENA_NEW(engine->scratch, char, bytes) : engine->state.weights + at;
+        engine->away ? ARENA_NEW(engine->scratch, char, bytes) : engine->state.away_weights + at;
     if (engine->away && !away_get(engine, here, at, bytes)) return false;
     for (int64_t i = 0; i < part.count; i++)
         values[i] = number_get(number, here, i);
@@ -54,7 +54,7 @@ static bool put_part(struct dumping *dumping, const char *what, int parameter, e
     double *values = ARENA_NEW(engine->scratch, double, part.count);
     const char *from = array ? array + part.at * engine_element_bytes(engine, element) : NULL;
     bool done;
-    if (element == ELEMENT_COMPUTE && engine->state.weights_away)
+    if (element == ELEMENT_COMPUTE && state_unit_leaves(engine, of->unit))
         done = read_away(engine, part, values);
     else if (!array || (array == engine->state.masters && host_state_is_of(engine, parameter)))
         done = host_state_get(engine, parameter, values);

@@ -16,11 +16,12 @@ struct part {
 // reals are wider than what kernels read (backend->round); else weights are the masters.
 struct state {
     char *weights, *gradients, *masters, *first_moments, *second_moments;
-    bool weights_away;  // they are in memory of the host, and only fetched
+    char *
+        away_weights;  // those that are only fetched, in memory of the host; NULL: none, or on NVMe
     int64_t weight_count, gradient_count, moment_count;  // elements
-    int64_t away_count;                                  // of moments on the host
-    int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those, moments into
-                                                         // the device's or the host's
+    int64_t away_weight_count, away_count;               // of weights and moments off the device
+    int64_t *weight_at, *gradient_at, *moment_at;        // [unit] elements into those, weights and
+                                                         // moments into the device's or the others
     double *trust;                                       // [parameter]: LAMB and LARS
 };
 
@@ -231,6 +232,9 @@ struct state_part state_part_of(struct engine *engine, int parameter, enum state
 struct part state_unit_part(struct engine *engine, int unit, enum state_array array);
 struct part state_shard(const struct engine *engine, unsigned axes, int64_t elements);
 int64_t *state_counts(struct engine *engine, int64_t elements, const struct member_group *group);
+// Whether the weights of a unit are off the device; where those that are not on NVMe begin.
+bool state_unit_leaves(const struct engine *engine, int unit);
+char *state_unit_weights(const struct engine *engine, int unit);
 // The unit that stores this one.
 int state_owner(const struct engine *engine, int unit);
 // Elements of this parameter's tensor that this rank's layout holds.

@@ -287,14 +287,12 @@ static bool reduce(struct box_exchange *x)
 static bool fetch_units(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    const struct state *state = &engine->state;
     char *to = engine_address(engine, of, &of->outputs[0]);
     moving_begin(engine);
     const char *room = engine->away ? away_fetch(engine, task) : NULL, *fault = NULL;
     if (engine->away && !room) return false;
     for (int u = of->unit; u < of->unit + of->unit_count; u++) {
-        const char *from =
-            room ? room : state->weights + state->weight_at[u] * engine->compute_bytes;
+        const char *from = room ? room : state_unit_weights(engine, u);
         int64_t bytes = engine->script->units[u].elements * engine->compute_bytes;
         fault = host_copy(engine, of->stream, COPY_FROM_HOST, to, from, bytes);
         if (!engine_ok(engine, task, fault)) return false;

@@ -304,14 +304,15 @@ static bool bring_down(struct engine *engine, int task, int unit, int64_t gradie
 // The rooms that weights come from are used again: on a stream they have to have passed. Where
 // kernels fetch what they work on, weights stay on the host; nothing that was put before this reads
 // the old ones any more, for gradients have come down behind it.
-static bool bring_up(struct engine *engine, int task, const char *from, int64_t weight_at,
+static bool bring_up(struct engine *engine, int task, const char *from, int unit, int64_t first,
                      int64_t bytes)
 {
     enum stream stream = engine->script->tasks[task].stream;
-    int64_t at = weight_at * engine->compute_bytes;
-    if (engine->away) return away_put(engine, task, from, at, bytes);
-    char *to = engine->state.weights + at;
-    if (engine->state.weights_away) {
+    bool leaves = state_unit_leaves(engine, unit);
+    int64_t at = (engine->state.weight_at[unit] + first) * engine->compute_bytes;
+    if (engine->away && leaves) return away_put(engine, task, from, at, bytes);
+    char *to = state_unit_weights(engine, unit) + first * engine->compute_bytes;
+    if (leaves) {
         memcpy(to, from, (size_t)bytes);
         return true;
     }
@@ -347,8 +348,7 @@ static bool update_of_unit(struct engine *engine, int task, int unit)
     if (!engine_ok(engine, task, update_unit(engine, task, unit, states))) return false;
     moving_begin(engine);
     const char *weights = host->rounded ? host->rounded : states;
-    int64_t weight_at = engine->state.weight_at[unit] + own.first - kept.first;
-    if (!bring_up(engine, task, weights, weight_at, up)) return false;
+    if (!bring_up(engine, task, weights, unit, own.first - kept.first, up)) return false;
     put_back(engine, unit);
     moving_end(engine);
     return true;

@@ -105,7 +105,8 @@ static bool put_away(struct engine *engine, int64_t at, int64_t count, const dou
     enum number number = number_of(engine->backend, ELEMENT_COMPUTE);
     int64_t bytes = count * engine->compute_bytes, at_bytes = at * engine->compute_bytes;
     struct arena scratch = {0};
-    char *to = engine->away ? ARENA_NEW(&scratch, char, bytes) : engine->state.weights + at_bytes;
+    char *to =
+        engine->away ? ARENA_NEW(&scratch, char, bytes) : engine->state.away_weights + at_bytes;
     for (int64_t i = 0; i < count; i++)
         number_put(number, to, i, values[i]);
     bool done = !engine->away || away_put(engine, -1, to, at_bytes, bytes);
@@ -126,7 +127,8 @@ bool initial_put(struct engine *engine, int parameter, int64_t first, int64_t co
     bool is_away = host_state_is_of(engine, parameter);
     if (is_away && !host_state_put(engine, parameter, part.first + first, count, values))
         return false;
-    if (state->weights_away) return put_away(engine, part.at + first, count, values);
+    if (state_unit_leaves(engine, engine->script->parameters[parameter].unit))
+        return put_away(engine, part.at + first, count, values);
     char *weights = state->weights + (part.at + first) * engine->compute_bytes;
     if (!reals) return numbers_write(engine, -1, ELEMENT_COMPUTE, weights, count, values);
     if (!numbers_write(engine, -1, ELEMENT_FP32, reals, count, values)) return false;

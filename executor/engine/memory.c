@@ -31,7 +31,7 @@ void memory_fill(struct engine *engine, struct run_result *result)
     result->arena_bytes = script->arena_bytes * engine->widen;
     result->arena_used_bytes = used * engine->widen;
     result->state_bytes =
-        (state->weights_away ? 0 : state->weight_count * engine->compute_bytes) +
+        state->weight_count * engine->compute_bytes +
         (state->gradient_count + moments * state->moment_count) * engine->real_bytes +
         weight_casts_bytes(engine);
     result->staging_bytes = engine->staging_bytes;

@@ -25,6 +25,19 @@ int state_owner(const struct engine *engine, int unit)
     return same_as < 0 ? unit : same_as;
 }
 
+bool state_unit_leaves(const struct engine *engine, int unit)
+{
+    return engine->script->units[state_owner(engine, unit)].storage.weights_away;
+}
+
+char *state_unit_weights(const struct engine *engine, int unit)
+{
+    const struct state *state = &engine->state;
+    char *all = state_unit_leaves(engine, unit) ? state->away_weights : state->weights;
+    assert(all && "weights on NVMe have no memory");
+    return all + state->weight_at[unit] * engine->compute_bytes;
+}
+
 static unsigned axes_of(const struct script_unit *unit, enum state_array array)
 {
     switch (array) {
@@ -74,12 +87,14 @@ int64_t *state_counts(struct engine *engine, int64_t elements, const struct memb
 static void place_unit(struct engine *engine, int unit, int64_t *gradient_at)
 {
     struct state *state = &engine->state;
-    state->weight_at[unit] = state->weight_count;
+    int64_t *weights =
+        state_unit_leaves(engine, unit) ? &state->away_weight_count : &state->weight_count;
+    state->weight_at[unit] = *weights;
     int64_t *moments =
         script_unit_is_away(engine->script, unit) ? &state->away_count : &state->moment_count;
     state->moment_at[unit] = *moments;
     state->gradient_at[unit] = *gradient_at;
-    state->weight_count += state_unit_part(engine, unit, STATE_WEIGHTS).count;
+    *weights += state_unit_part(engine, unit, STATE_WEIGHTS).count;
     *moments += state_unit_part(engine, unit, STATE_MOMENTS).count;
     *gradient_at += state_unit_part(engine, unit, STATE_GRADIENTS).count;
 }
@@ -137,14 +152,13 @@ static bool reserve(struct engine *engine, enum element element, int64_t count, 
 static bool reserve_weights(struct engine *engine)
 {
     struct state *state = &engine->state;
-    int64_t bytes = state->weight_count * engine->compute_bytes;
-    state->weights_away = offload_moves_parameters(&engine->program->parallel.offload);
-    if (!state->weights_away)
-        return reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights);
+    int64_t bytes = state->away_weight_count * engine->compute_bytes;
+    if (!reserve(engine, ELEMENT_COMPUTE, state->weight_count, &state->weights)) return false;
+    if (bytes == 0) return true;
     if (engine->program->parallel.offload.parameters == TIER_NVME) return away_open(engine);
-    state->weights = host_memory(engine, bytes + 1);
-    if (!state->weights) return false;
-    memset(state->weights, 0, (size_t)bytes + 1);
+    state->away_weights = host_memory(engine, bytes + 1);
+    if (!state->away_weights) return false;
+    memset(state->away_weights, 0, (size_t)bytes + 1);
     engine->host_bytes += bytes;
     return true;
 }
@@ -175,8 +189,7 @@ bool state_open(struct engine *engine)
 
 void state_close(struct engine *engine)
 {
-    char *weights = engine->state.weights_away ? NULL : engine->state.weights;
-    char *arrays[] = {weights, engine->state.gradients, engine->state.masters,
+    char *arrays[] = {engine->state.weights, engine->state.gradients, engine->state.masters,
                       engine->state.first_moments, engine->state.second_moments};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i]) engine->backend->release(engine->device, arrays[i]);

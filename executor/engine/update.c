@@ -228,10 +228,11 @@ struct update_call update_call_of(struct engine *engine, int parameter)
     struct state_part moment = state_part_of(engine, parameter, STATE_MOMENTS);
     const struct script_parameter *of = &engine->script->parameters[parameter];
     struct part kept = state_unit_part(engine, of->unit, STATE_WEIGHTS);
-    int64_t weight_at = state->weight_at[of->unit] + of->first + gradient.first - kept.first;
     int64_t real = engine->real_bytes;
+    int64_t weight_at = (of->first + gradient.first - kept.first) * engine->compute_bytes;
     // On NVMe there is no memory of theirs.
-    char *weights = state->weights ? state->weights + weight_at * engine->compute_bytes : NULL;
+    bool is_below = engine->away && state_unit_leaves(engine, of->unit);
+    char *weights = is_below ? NULL : state_unit_weights(engine, of->unit) + weight_at;
     char *masters = state->masters;
     bool decays = state_parameter(engine, parameter)->decayed;
     return (struct update_call){

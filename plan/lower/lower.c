@@ -457,5 +457,6 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     if (pass_is_on(request->parallel, PASS_EARLY_STOP)) lowering_stop_early(&low);
     join(&low);
     lowering_memory(&low);
+    low.program->weights_away = offload_moves_parameters(&request->parallel->offload);
     return low.program;
 }

@@ -149,6 +149,7 @@ struct block_program {
     int view_count;
     struct parameter *parameters;
     int parameter_count;
+    bool weights_away;           // on the host or below: it works on copies, which it fetches
     int64_t parameter_elements;  // sum over parameters
     int64_t trained_elements;    // of them, those that have gradients
     struct weight *weights;      // the matrices and tables among them, but the router's

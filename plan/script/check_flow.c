@@ -235,7 +235,9 @@ static bool read_external(const struct check_flow *flow, const struct instr *ins
     if (!layout_equal(&parameter->layout, &block->program->buffers[operand->buffer].layout))
         return check_fail(flow->checking, flow->stage, "%s is read in another layout than stored",
                           name);
-    if (!storage_gathers(&flow->stage->script->program->storage[parameter->kind])) {
+    const struct program *program = flow->stage->script->program;
+    struct storage storage = program_stores(program, block->program, parameter->kind);
+    if (!storage_gathers(&storage)) {
         if (operand->place == PLACE_WEIGHT)
             return check_old_weight(flow->checking, flow->stage, operand->parameter) &&
                    check_use_parameter(flow->checking, flow->stage, flow->stage->weight_uses,

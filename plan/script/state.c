@@ -79,12 +79,14 @@ static int tied_stage(const struct script *script, const char *tie)
 static void begin_unit(struct filling *filling, const struct parameter *parameter, int bucket)
 {
     struct script *script = filling->script;
+    struct storage storage = step_storage(script->program, parameter);
+    storage.weights_away = block_of(script->program, filling->block)->weights_away;
     script->units[script->unit_count++] = (struct script_unit){
         .kind = parameter->kind,
         .chunk = filling->chunk,
         .position = filling->position,
         .first_parameter = script->parameter_count,
-        .storage = step_storage(script->program, parameter),
+        .storage = storage,
         .reduce_axes =
             parameter->gradient_partial_axes & step_data_axes(script->program, parameter->kind),
         .same_as = -1,

@@ -89,7 +89,7 @@ static void states_of_some_layers_leave_the_rest(void **state)
         double own =
             parameter_stored(some.program, &sums, offsetof(struct storage, optimizer_axes));
         here_s = kept.price->classes[class].update_s * (own - elements) / own;
-        all_s = here_s + host_update(&some.context, some.program, elements, 0).s;
+        all_s = here_s + host_update(&some.context, some.program, elements, 0, 0).s;
         double squares_s =
             stream_s(&some.context.compute, norm_bytes(&some.context.compute, elements));
         double found_s = some.price->classes[class].update_s;
@@ -98,51 +98,6 @@ static void states_of_some_layers_leave_the_rest(void **state)
     struct cost cost = closed_form(some.price);
     assert_true(cost.step_s < closed_form(priced_with(*state, "optimizer", 4).price).step_s);
     assert_true(cost.step_s > closed_form(kept.price).step_s);
-}
-
-// Weights on the host: none on the device but those of the blocks under way, which are the widest
-// twice where they are fetched ahead; what of their copies takes longer than the compute of a block
-// is waited for, and all of it where nothing is fetched ahead.
-static void parameters_on_the_host_leave_the_blocks_under_way(void **state)
-{
-    for (int ahead = 0; ahead < 2; ahead++) {
-        struct priced of[2];
-        for (int i = 0; i < 2; i++) {
-            of[i] = priced_start(*state, "llama-2-7b", "dgx-a100-80g", "meshwright");
-            of[i].parallel.micro_batch = 2;
-            of[i].parallel.overlap = ahead ? OVERLAP_PARAM_GATHER : 0;
-            of[i].parallel.offload = parsed(i ? "optimizer,parameters" : "optimizer");
-            priced_finish(&of[i]);
-        }
-        struct memory_parts kept = memory_of_stage(of[0].program, of[0].stack, 0);
-        struct memory_parts away = memory_of_stage(of[1].program, of[1].stack, 0);
-        const struct block_program *layer = priced_block(&of[1], BLOCK_LAYER);
-        const struct block_program *head = priced_block(&of[1], BLOCK_HEAD);
-        // Two bytes each; the table and the norm of the head are fewer than a layer.
-        int64_t layer_bytes = 2 * layer->parameter_elements;
-        int64_t head_bytes = 2 * head->parameter_elements;
-        assert_true(head_bytes < layer_bytes);
-        assert_true(away.weights_bytes == 0 && kept.weights_bytes > 32 * layer_bytes);
-        assert_true(away.host_bytes == kept.host_bytes + kept.weights_bytes);
-        // A bucket of weights on their way up is no more: they are written where they are.
-        double bucket = memory_bucket_bytes(of[0].program, of[0].stack);
-        double up = bucket / stack_gradient_bytes(of[0].stack, PRECISION_BF16) * 2;
-        int64_t more = away.buffers_bytes - kept.buffers_bytes;
-        assert_true(llabs(more - ((1 + ahead) * layer_bytes - (int64_t)up)) <= 1);
-        double copy_s = (double)layer_bytes / offload_bytes_per_s(&of[1].context, TIER_HOST);
-        struct block_price price[2];
-        for (int i = 0; i < 2; i++)
-            price[i] = block_price(&of[i].context, &of[i].program->mesh,
-                                   priced_block(&of[i], BLOCK_LAYER), of[i].parallel.overlap);
-        struct copy_window window = copy_window(&of[0].context, TIER_HOST, &price[0]);
-        double hidden_s[2] = {ahead ? fmin(copy_s, window.forward_s) : 0,
-                              ahead ? fmin(copy_s, window.backward_s) : 0};
-        for (int phase = PHASE_FORWARD; phase <= PHASE_BACKWARD; phase++) {
-            double found_s = price[1].phase_s[phase][PART_OFFLOAD];
-            assert_true(fabs(found_s - (copy_s - hidden_s[phase])) < 0.02 * copy_s);
-        }
-        assert_true(price[0].phase_s[PHASE_FORWARD][PART_OFFLOAD] == 0);
-    }
 }
 
 // Events and closed form see the same copies; the parts of a step sum to it.
@@ -156,7 +111,10 @@ static void events_and_closed_form_agree(void **state)
                                         "optimizer,activations",
                                         "optimizer,parameters,gradients",
                                         "optimizer:3@nvme,activations:2",
-                                        "optimizer:5,gradients,activations:3"};
+                                        "optimizer:5,gradients,activations:3",
+                                        "optimizer:5,parameters:3",
+                                        "optimizer,parameters:5,gradients",
+                                        "optimizer@nvme,parameters:3@nvme,activations:2"};
     struct arena scratch = {0};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
         struct priced of = priced_with(*state, WORDS[i], i % 2 ? 4 : 1);
@@ -174,11 +132,11 @@ static void events_and_closed_form_agree(void **state)
             down += events->trace.spans[s].stream == STREAM_D2H;
             up += events->trace.spans[s].stream == STREAM_H2D;
         }
-        // An update of weights that stay on the host brings none of them up; gradients that are
+        // An update of weights that all stay on the host brings none of them up; gradients that are
         // kept there go down in backward and not for it.
-        bool stays = offload_moves_parameters(&of.parallel.offload);
+        bool stays = offload_takes_parameters(&of.parallel.offload, -1);
         bool sums = offload_moves_gradients(&of.parallel.offload);
-        assert_true(down > 0 && (sums ? up <= down : stays ? up < down : up == down));
+        assert_true(down > 0 && (sums ? up <= down + !stays : stays ? up < down : up == down));
     }
     arena_free(&scratch);
 }
@@ -293,7 +251,7 @@ static struct search_request question(struct arena *arena, const char *stack)
 }
 
 // The same where every plan keeps its parameters off the device, and some gradients, of which
-// nothing else is asked.
+// nothing else is asked; or those of its first layers alone, which are pinned.
 static void parameters_elsewhere_are_bounded_as_well(void **state)
 {
     (void)state;
@@ -309,6 +267,12 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
         request.pins.search_offload = true;
         request.pins.search_parameters = TIER_HOST;
         request.pins.search_gradients = i % 2;
+        const struct offload some = {.optimizer = TIER_HOST,
+                                     .parameters = TIER_HOST,
+                                     .parameter_layers = (int16_t)(i % 6 < 2 ? i % 6 + 1 : 0),
+                                     .gradients = i % 2};
+        if (some.parameter_layers > 0)
+            pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&some), offload_value(&some));
         struct search_result pruned = {0}, whole = {0};
         bool ok = search_plans(&arena, &request, &pruned, &err);
         request.exhaustive = true;
@@ -319,6 +283,8 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
             const struct candidate *a = &pruned.best[k], *b = &whole.best[k];
             assert_int_equal(candidate_compare(request.objective, a, b), 0);
             assert_int_equal(a->parallel.offload.parameters, TIER_HOST);
+            if (some.parameter_layers > 0)
+                assert_int_equal(a->parallel.offload.parameter_layers, some.parameter_layers);
             assert_int_equal(a->parallel.offload.gradients, i % 2);
             assert_int_not_equal(a->parallel.offload.optimizer, TIER_DEVICE);
             found_count++;
@@ -475,7 +441,6 @@ int main(void)
         cmocka_unit_test(moved_activations_leave_the_device),
         cmocka_unit_test(states_on_the_host_take_longer_and_leave_the_device),
         cmocka_unit_test(states_of_some_layers_leave_the_rest),
-        cmocka_unit_test(parameters_on_the_host_leave_the_blocks_under_way),
         cmocka_unit_test(events_and_closed_form_agree),
         cmocka_unit_test(the_fullest_host_is_found),
         cmocka_unit_test(hosts_without_drives_are_named),

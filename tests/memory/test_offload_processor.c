@@ -102,13 +102,13 @@ static void lines_of_an_update_sum_to_it(void **state)
         struct ledger ledger = ledger_new(*state);
         of.context.ledger = &ledger;
         struct chunk_price chunk = {0};
-        host_update_add(&of.context, of.program, 1e6, 0, &chunk);
+        host_update_add(&of.context, of.program, 1e6, 0, 0, &chunk);
         double sum_s = 0, waited_s = 0;
         for (int i = 0; i < ledger.count; i++) {
             sum_s += ledger.lines[i].exposed_s;
             waited_s += ledger.lines[i].part == PART_OFFLOAD ? ledger.lines[i].exposed_s : 0;
         }
-        struct host_update update = host_update(&of.context, of.program, 1e6, 0);
+        struct host_update update = host_update(&of.context, of.program, 1e6, 0, 0);
         assert_true(is_near(sum_s, chunk.update_s) &&
                     is_near(sum_s - waited_s, update.host_s + (chunk.update_s - update.s)));
         assert_true((update.nvme_s > update.host_s + update.down_s + update.up_s) == is_slow);

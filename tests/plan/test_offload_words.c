@@ -19,6 +19,7 @@ static void is_same(const struct offload *expected, const struct offload *found)
     assert_int_equal(expected->parameters, found->parameters);
     assert_int_equal(expected->gradients, found->gradients);
     assert_int_equal(expected->optimizer_layers, found->optimizer_layers);
+    assert_int_equal(expected->parameter_layers, found->parameter_layers);
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
         assert_int_equal(expected->layers[class], found->layers[class]);
 }
@@ -69,6 +70,9 @@ static void words_are_the_shortest(void **state)
         "optimizer:254@nvme,gradients",
         "optimizer:12,activations",
         "optimizer:3@nvme,activations:254@nvme",
+        "optimizer:12,parameters:8",
+        "optimizer,parameters:254@nvme,gradients,activations:3",
+        "optimizer:7@nvme,parameters:7",
         "optimizer@nvme,parameters,gradients,activations:3@nvme",
         "activations:1@nvme",
         "activations:254",
@@ -86,6 +90,7 @@ static void words_are_the_shortest(void **state)
         {"parameters@host,activations,optimizer", "optimizer,parameters,activations"},
         {"mla-up:2,experts:2,mlp:2,activation:2,norm:2,attention:2,other:2", "activations:2"},
         {"mlp@nvme,other:3@nvme", "other:3@nvme,mlp@nvme"},
+        {"parameters:2,activations:1,optimizer:3", "optimizer:3,parameters:2,activations:1"},
     };
     for (size_t i = 0; i < sizeof ALSO / sizeof *ALSO; i++) {
         struct offload offload = parsed(ALSO[i][0]);
@@ -126,6 +131,18 @@ static void states_of_the_first_layers_leave_alone(void **state)
     assert_false(offload_parts_states(&offload, 0));
 }
 
+static void parameters_of_the_first_layers_leave_alone(void **state)
+{
+    (void)state;
+    struct offload offload = parsed("optimizer,parameters:2");
+    assert_true(offload_takes_parameters(&offload, 0) && offload_takes_parameters(&offload, 1));
+    assert_false(offload_takes_parameters(&offload, 2) || offload_takes_parameters(&offload, -1));
+    offload = parsed("optimizer,parameters@nvme");
+    assert_true(offload_takes_parameters(&offload, 253) && offload_takes_parameters(&offload, -1));
+    offload = parsed("optimizer:2");
+    assert_false(offload_takes_parameters(&offload, 0) || offload_takes_parameters(&offload, -1));
+}
+
 static void what_is_no_choice_is_refused(void **state)
 {
     static const char *const WORDS[] = {"",
@@ -134,7 +151,10 @@ static void what_is_no_choice_is_refused(void **state)
                                         "optimizer:255",
                                         "optimizer:3,mlp",
                                         "optimizer:3,optimizer",
-                                        "parameters:3",
+                                        "parameters:0",
+                                        "parameters:255",
+                                        "optimizer,parameters:3,mlp",
+                                        "optimizer,parameters:3,parameters",
                                         "activations:0",
                                         "activations:255",
                                         "mlp,mlp",
@@ -180,6 +200,7 @@ int main(void)
         cmocka_unit_test(words_are_the_shortest),
         cmocka_unit_test(every_class_that_reaches_a_layer_moves_there),
         cmocka_unit_test(states_of_the_first_layers_leave_alone),
+        cmocka_unit_test(parameters_of_the_first_layers_leave_alone),
         cmocka_unit_test(what_is_no_choice_is_refused),
         cmocka_unit_test(tiers_have_names),
     };

@@ -123,11 +123,50 @@ static void as_few_states_leave_as_need_to(void **state)
     assert_true(some.best[0].cost.step_s < all.best[0].cost.step_s);
 }
 
+// The same of parameters, beside states that are all away: each layer that stays is fetched no
+// more. What bounds plans that fetch all bounds none that fetch some.
+static void as_few_parameters_leave_as_need_to(void **state)
+{
+    struct search_request request = tight(*state, "meshwright");
+    struct err err = {0};
+    request.model = model_load(*state, "mpt-30b", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_FULL, RECOMPUTE_FULL);
+    pins_set(&request.pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
+    struct search_request before = request;
+    struct search_result some = {0};
+    assert_true(search_plans(*state, &request, &some, &err));
+    assert_int_equal(some.status, SEARCH_NOTHING_FITS);
+    request.pins.search_parameters = TIER_HOST;
+    request.pins.search_gradients = true;
+    some = searched(*state, &request);
+    struct offload offload = some.best[0].parallel.offload;
+    assert_true(offload.parameter_layers > 1 && offload.parameter_layers < 48);
+    assert_int_equal(offload.optimizer_layers, 0);
+    for (int i = 0; i < some.cut_count; i++)
+        assert_true(some.cuts[i].bound_s == 0);
+    const struct open_cut *last = &some.cuts[some.cut_count - 1];
+    assert_int_equal(last->cut, CUT_STATES);
+    request = before;
+    request.pins.search_offload = false;
+    offload.parameter_layers--;
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&offload), offload_value(&offload));
+    struct search_result fewer = {0};
+    assert_true(search_plans(*state, &request, &fewer, &err));
+    assert_int_equal(fewer.status, SEARCH_NOTHING_FITS);
+    offload.parameter_layers = 0;
+    pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&offload), offload_value(&offload));
+    struct search_result all = searched(*state, &request);
+    assert_true(some.best[0].cost.step_s < all.best[0].cost.step_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_may_be_faster_than_whole_layers),
         cmocka_unit_test(as_few_states_leave_as_need_to),
+        cmocka_unit_test(as_few_parameters_leave_as_need_to),
         cmocka_unit_test(a_tail_is_ranked_once),
         cmocka_unit_test(a_stack_of_whole_layers_gets_whole_layers),
         cmocka_unit_test(classes_are_asked_of_only_where_that_is_searched),

@@ -117,6 +117,19 @@ static void draw_recompute(const struct drawing *at)
     if (some) plan->recompute_layers = draw_int(at->draw, 1, layers);
 }
 
+// Of some layers states leave, and parameters of no more of them.
+static void draw_counts(const struct drawing *at, int layers)
+{
+    struct offload *offload = &at->plan->offload;
+    bool may = stack_is_executed(at->question->stack) && offload->optimizer != TIER_DEVICE;
+    if (!may || draw_int(at->draw, 0, 1)) return;
+    offload->optimizer_layers = (int16_t)draw_int(at->draw, 0, layers);
+    offload->parameters = (enum tier)draw_int(at->draw, 0, TIER_COUNT - 1);
+    int most = offload->optimizer_layers > 0 ? offload->optimizer_layers : layers;
+    if (offload->parameters != TIER_DEVICE)
+        offload->parameter_layers = (int16_t)draw_int(at->draw, 1, most);
+}
+
 static void draw_offload(const struct drawing *at)
 {
     struct offload *offload = &at->plan->offload;
@@ -128,6 +141,7 @@ static void draw_offload(const struct drawing *at)
     int moved = draw_int(at->draw, 0, 1) ? -1 : draw_int(at->draw, 1, layers);
     for (int class = 0; class < OP_CLASS_COUNT && offload->activations != TIER_DEVICE; class ++)
         offload->layers[class] = (int16_t)moved;
+    draw_counts(at, layers);
 }
 
 static void draw_software(const struct drawing *at)

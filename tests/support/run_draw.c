@@ -103,7 +103,14 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
     parallel->offload.gradients = parallel->offload.parameters == TIER_HOST &&
                                   parallel->degree[AXIS_PP] == 1 &&
                                   parallel->recompute_layers % 2 == 0;
-    if (draw_int(draw, 0, 2)) return;
+    if (draw_int(draw, 0, 2)) {
+        // Of some layers, without another draw.
+        bool fetches = parallel->offload.parameters != TIER_DEVICE;
+        int16_t layers = (int16_t)(parallel->recompute_layers > 0 ? parallel->recompute_layers : 0);
+        if (fetches) parallel->offload.parameter_layers = layers;
+        if (fetches && layers % 2) parallel->offload.optimizer_layers = layers;
+        return;
+    }
     parallel->offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         parallel->offload.layers[class] = (int16_t)draw_int(draw, -1, 2);

@@ -62,10 +62,13 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
     if (draw_int(draw, 0, 2)) {
         // Of some layers, without another draw.
         struct offload *offload = &parallel->offload;
-        bool parts_states = offload->optimizer == TIER_DEVICE && parallel->recompute_layers > 0;
-        if (parts_states)
-            *offload = (struct offload){.optimizer = TIER_HOST,
-                                        .optimizer_layers = (int16_t)parallel->recompute_layers};
+        int16_t layers = (int16_t)parallel->recompute_layers;
+        if (layers > 0 && offload->parameters != TIER_DEVICE) {
+            offload->parameter_layers = layers;
+            offload->optimizer_layers = parallel->recompute % 2 ? layers : 0;
+        } else if (layers > 0) {
+            *offload = (struct offload){.optimizer = TIER_HOST, .optimizer_layers = layers};
+        }
         return;
     }
     parallel->offload.activations = TIER_HOST;
