@@ -23,7 +23,7 @@ struct hull {
 
 // Layers of a kind on a stage that are alive in as many micro-batches.
 struct layers {
-    int kind, alive, count;
+    int block, alive, count;  // as it is without recompute
 };
 
 struct pressed {
@@ -31,7 +31,7 @@ struct pressed {
     const struct composer_ways *ways;
     struct program *program;  // everything is kept
     const struct division *division;
-    struct hull *hulls;     // [kind]
+    struct hull *hulls;     // of such a block
     struct layers *layers;  // of the stage at hand
     struct spared *steps;   // along the hulls of all of them
     int layers_count, step_count;
@@ -79,9 +79,15 @@ static double block_s(const struct memo_block *block)
     return sum_s;
 }
 
-static const struct memo_block *plain_block(const struct pressed *pressed, int kind)
+// Of a block of the division as it is without recompute.
+static int plain_of(int block)
 {
-    return composing_variant(pressed->composer, &pressed->program->parallel, 0)->blocks[kind];
+    return division_block(division_kind(block), false, division_stays(block));
+}
+
+static const struct memo_block *plain_block(const struct pressed *pressed, int block)
+{
+    return composing_block(pressed->composer, &pressed->program->parallel, plain_of(block));
 }
 
 static double held_bytes(const struct pressed *pressed, const struct memo_block *block)
@@ -90,23 +96,22 @@ static double held_bytes(const struct pressed *pressed, const struct memo_block 
     return memory_held_bytes(pressed->program, stack, block->light);
 }
 
-static const struct hull *hull_of(struct pressed *pressed, int kind)
+static const struct hull *hull_of(struct pressed *pressed, int of)
 {
-    struct hull *hull = &pressed->hulls[kind];
+    struct hull *hull = &pressed->hulls[of];
     if (hull->known) return hull;
     const struct price_context *context = memo_context(pressed->composer->memo);
-    const struct memo_block *plain = plain_block(pressed, kind);
+    const struct memo_block *plain = plain_block(pressed, of);
     struct offload all = {.activations = TIER_HOST};
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
         all.layers[class] = -1;
     struct spared points[2 * RECOMPUTE_WAYS_MAX];
-    int count = 0;
+    int count = 0, recomputed = division_block(division_kind(of), true, division_stays(of));
     for (int i = 0; i < pressed->ways->count; i++) {
         struct parallel parallel = pressed->program->parallel;
         parallel.recompute =
             recompute_of_value(pressed->ways->recomputes[i], &parallel.recompute_classes);
-        const struct memo_block *block =
-            composing_recomputed(pressed->composer, &parallel)->blocks[kind];
+        const struct memo_block *block = composing_block(pressed->composer, &parallel, recomputed);
         struct spared point = {held_bytes(pressed, plain) - held_bytes(pressed, block),
                                block_s(block) - block_s(plain)};
         points[count++] = point;
@@ -142,25 +147,25 @@ static const struct schedule_in_flight *fullest(const struct stage_in_flight *in
 
 static void add_use(struct pressed *pressed, const struct block_use *use, int alive)
 {
-    int kind = use->block_program / 2, at = 0;
-    const struct memo_block *block = plain_block(pressed, kind);
+    int of = plain_of(use->block_program), at = 0;
+    const struct memo_block *block = plain_block(pressed, of);
     enum block_role role = block->light->block->role;
     pressed->stage_s += use->count * block_s(block);
     if (role == BLOCK_HEAD) return;
     pressed->saved_bytes += (double)use->count * alive * held_bytes(pressed, block);
     if (role != BLOCK_LAYER) return;
     struct layers *layers = pressed->layers;
-    while (at < pressed->layers_count && (layers[at].kind != kind || layers[at].alive != alive))
+    while (at < pressed->layers_count && (layers[at].block != of || layers[at].alive != alive))
         at++;
     if (at == pressed->layers_count)
-        layers[pressed->layers_count++] = (struct layers){kind, alive, 0};
+        layers[pressed->layers_count++] = (struct layers){of, alive, 0};
     layers[at].count += use->count;
 }
 
 // Takes each layer's fastest way, and says what further steps free.
 static void add_steps(struct pressed *pressed, const struct layers *layers)
 {
-    const struct hull *hull = hull_of(pressed, layers->kind);
+    const struct hull *hull = hull_of(pressed, layers->block);
     double count = layers->count, alive = layers->alive;
     pressed->stage_s += count * hull->points[0].seconds;
     pressed->saved_bytes -= count * alive * hull->points[0].bytes;
@@ -213,11 +218,12 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
 {
     const struct parallel *parallel = &kept->parallel;
     const struct division *division = composer_division(composer, parallel);
-    struct block_program *blocks[2 * DIVISION_KIND_MAX];
+    struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     composing_blocks(composer, parallel, blocks);
     struct program program = composing_program(composer, parallel, division, blocks);
     struct arena_mark mark = arena_mark(composer->scratch);
-    int kinds = composer->graph->block_count, most = division->chunk_count * kinds;
+    int kinds = DIVISION_WAYS * composer->graph->block_count;
+    int most = division->chunk_count * kinds;
     struct pressed pressed = {
         .composer = composer,
         .ways = ways,
