@@ -22,7 +22,7 @@ struct hull {
 };
 
 // Layers of a kind on a stage that are alive in as many micro-batches.
-struct layers {
+struct alike {
     int block, alive, count;  // as it is without recompute
 };
 
@@ -31,9 +31,9 @@ struct pressed {
     const struct composer_ways *ways;
     struct program *program;  // everything is kept
     const struct division *division;
-    struct hull *hulls;     // of such a block
-    struct layers *layers;  // of the stage at hand
-    struct spared *steps;   // along the hulls of all of them
+    struct hull *hulls;    // of such a block
+    struct alike *layers;  // of the stage at hand
+    struct spared *steps;  // along the hulls of all of them
     int layers_count, step_count;
     double stage_s, saved_bytes;  // of a micro-batch; but for the head's
 };
@@ -154,16 +154,15 @@ static void add_use(struct pressed *pressed, const struct block_use *use, int al
     if (role == BLOCK_HEAD) return;
     pressed->saved_bytes += (double)use->count * alive * held_bytes(pressed, block);
     if (role != BLOCK_LAYER) return;
-    struct layers *layers = pressed->layers;
+    struct alike *layers = pressed->layers;
     while (at < pressed->layers_count && (layers[at].block != of || layers[at].alive != alive))
         at++;
-    if (at == pressed->layers_count)
-        layers[pressed->layers_count++] = (struct layers){of, alive, 0};
+    if (at == pressed->layers_count) layers[pressed->layers_count++] = (struct alike){of, alive, 0};
     layers[at].count += use->count;
 }
 
 // Takes each layer's fastest way, and says what further steps free.
-static void add_steps(struct pressed *pressed, const struct layers *layers)
+static void add_steps(struct pressed *pressed, const struct alike *layers)
 {
     const struct hull *hull = hull_of(pressed, layers->block);
     double count = layers->count, alive = layers->alive;
@@ -230,7 +229,7 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
         .program = &program,
         .division = division,
         .hulls = ARENA_NEW(composer->scratch, struct hull, kinds),
-        .layers = ARENA_NEW(composer->scratch, struct layers, most),
+        .layers = ARENA_NEW(composer->scratch, struct alike, most),
         .steps = ARENA_NEW(composer->scratch, struct spared, 2 * ways->count * most),
     };
     double most_s = 0, once_s = kept->cost.overhead_s;
