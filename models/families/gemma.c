@@ -2,6 +2,9 @@
 
 #include <math.h>
 
+// Configs around a text leave the width of its heads out (paligemma).
+static const int64_t HEAD_DIM_INSIDE = 256;
+
 // All scale the embedding by sqrt(hidden). The norm weights are stored as w - 1, which changes
 // their first value only.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
@@ -34,6 +37,7 @@ static const void *read_gemma(struct family_reader *reader)
                                 .dimensions_or_null = "num_key_value_heads head_dim",
                                 .optional = "hidden_act rms_norm_eps attention_bias"};
     record.hidden_act = "gelu_pytorch_tanh";
+    if (reader->prefix) record.head_dim = HEAD_DIM_INSIDE;
     struct decoder decoder = read_common(reader, "gemma", &record);
     // The releases say "gelu" and mean the approximation (configuration_gemma.py of 5.0).
     if (decoder.activation == FUNCTION_GELU) decoder.activation = FUNCTION_GELU_TANH;
@@ -59,6 +63,7 @@ static const void *read_gemma2(struct family_reader *reader)
     struct llama_like record = later_defaults();
     record.attn_logit_softcapping = 50;
     record.final_logit_softcapping = 30;
+    if (reader->prefix) record.head_dim = HEAD_DIM_INSIDE;
     struct decoder decoder = read_common(reader, "gemma2", &record);
     if (reader->err->kind) return NULL;
     set_common(reader, &record, 2, &decoder);

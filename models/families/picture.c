@@ -61,9 +61,11 @@ int layers_picture_tokens(struct layers *layers, int input, int64_t hidden)
                              .output = SHAPE({DIM_BATCH, 0}, token, wide),
                              .bias = d->picture.token_bias};
     int x = layers_norm(layers, "vision.norm", input, d->norm);
-    x = layers_rename(layers, "picture.patches", x, SHAPE({DIM_BATCH, 0}, patch, own));
-    int shares = layers_data(layers, "patch_shares", ELEMENT_COMPUTE, SHAPE(token, patch));
-    x = layers_product(layers, x, shares, mean);
+    if (token.size != patch.size) {
+        x = layers_rename(layers, "picture.patches", x, SHAPE({DIM_BATCH, 0}, patch, own));
+        int shares = layers_data(layers, "patch_shares", ELEMENT_COMPUTE, SHAPE(token, patch));
+        x = layers_product(layers, x, shares, mean);
+    }
     if (d->picture.token_norm) x = layers_norm(layers, "picture.norm", x, FUNCTION_RMS_NORM);
     x = layers_rename(layers, "picture.renamed", x, SHAPE({DIM_BATCH, 0}, token, rank));
     return layers_project(layers, x, out);
