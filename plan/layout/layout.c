@@ -385,6 +385,20 @@ int layout_change_in_order(const struct mesh *mesh, const struct layout *from,
     return count;
 }
 
+bool layout_detour(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                   struct layout *via)
+{
+    *via = *from;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (from->of[a] <= 0 || from->of[a] != to->of[a]) continue;
+        enum dim dim = (enum dim)from->of[a];
+        unsigned moving = layout_axes_on(from, dim) ^ layout_axes_on(to, dim);
+        for (int b = 0; moving >> b; b++)
+            if (moving >> b & 1 && layout_is_outer(mesh, dim, b, a)) via->of[a] = LAYOUT_WHOLE;
+    }
+    return !layout_equal(via, from);
+}
+
 bool layout_keeps_order(const struct mesh *mesh, const struct layout *from, const struct layout *to)
 {
     struct change changes[CHANGE_MAX];

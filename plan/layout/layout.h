@@ -99,8 +99,12 @@ int layout_change(const struct mesh *mesh, const struct layout *from, const stru
 // The layout after one change on the way to `to`.
 struct layout layout_after(const struct mesh *mesh, const struct layout *from,
                            const struct layout *to, const struct change *change);
+// Whether an axis that stays on a dim has an inner digit of one that comes or goes, which no order
+// of changes keeps: then the layout in which such axes are whole comes between.
+bool layout_detour(const struct mesh *mesh, const struct layout *from, const struct layout *to,
+                   struct layout *via);
 // Whether each change on the way takes and gives inner digits alone, so that what a rank holds of a
-// dim stays one slice of it. Those between layouts of the table of techniques do.
+// dim stays one slice of it. Those between layouts of the table of techniques do, by a detour.
 bool layout_keeps_order(const struct mesh *mesh, const struct layout *from,
                         const struct layout *to);
 // As layout_change; where its order does not keep that of the digits, in another that does, if

@@ -118,9 +118,20 @@ static int apply(struct lowering *low, int buffer, const struct change *change,
     return output;
 }
 
+// Where gradients come back in a part of the tokens that only some axes split, the others come in
+// behind a gather of these.
+static int detour(struct lowering *low, int buffer, const struct layout *want)
+{
+    struct layout via;
+    const struct layout from = low->program->buffers[buffer].layout;
+    return layout_detour(low->mesh, &from, want, &via) ? lowering_change(low, buffer, &via)
+                                                       : buffer;
+}
+
 int lowering_change(struct lowering *low, int buffer, const struct layout *want)
 {
     struct change changes[CHANGE_MAX];
+    buffer = detour(low, buffer, want);
     const struct layout from = low->program->buffers[buffer].layout;
     int count = layout_change_in_order(low->mesh, &from, want, changes);
     for (int i = 0; i < count; i++)
@@ -192,7 +203,7 @@ int lowering_read(struct lowering *low, int tensor, const struct layout *want)
         return buffer;
     }
     struct change changes[CHANGE_MAX];
-    buffer = source_of(low, place, want);
+    buffer = detour(low, source_of(low, place, want), want);
     const struct layout from = low->program->buffers[buffer].layout;
     int count = layout_change_in_order(low->mesh, &from, want, changes);
     for (int i = 0; i < count; i++) {

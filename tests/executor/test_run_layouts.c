@@ -113,19 +113,28 @@ static void heads_on_a_grid_have_their_own_keys(void **state)
 
 // A norm over all heads has the tokens split, which of kv heads that are fewer than ranks come by
 // an exchange over some ranks and a slice of the others: in the order that keeps the tokens' own.
+// Where the gradient of a norm of the layer (minimax_m2) comes back split over some ranks and
+// partial over those with the outer digits, no order does, and the tokens are gathered between.
 static void norms_over_fewer_heads_than_ranks_keep_the_tokens(void **state)
 {
-    static const char CONFIG[] =
-        "{\"model_type\": \"olmo2\", \"vocab_size\": 64, \"hidden_size\": 16, "
-        "\"intermediate_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
-        "\"num_key_value_heads\": 2}";
-    struct run_case one = run_case_new(CONFIG, 8, 4), of = one;
-    const struct run_outcome *expected = run_case_done(*state, &one);
-    for (int tp = 2; tp <= 8; tp *= 2) {
-        of.parallel.degree[AXIS_TP] = tp;
-        of.parallel.sp = true;
-        const char *difference = difference_of(*state, expected, run_case_done(*state, &of));
-        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+#define TINY                                                                                      \
+    "\"vocab_size\": 64, \"hidden_size\": 16, \"intermediate_size\": 24, \"num_hidden_layers\": " \
+    "2, "                                                                                         \
+    "\"num_attention_heads\": 8, \"num_key_value_heads\": 2"
+    static const char *const CONFIGS[] = {
+        "{\"model_type\": \"olmo2\", " TINY "}",
+        "{\"model_type\": \"minimax_m2\", " TINY ", \"head_dim\": 2, \"rotary_dim\": 2, "
+        "\"num_local_experts\": 4, \"num_experts_per_tok\": 2}",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct run_case one = run_case_new(CONFIGS[i], 8, 4), of = one;
+        const struct run_outcome *expected = run_case_done(*state, &one);
+        for (int tp = 2; tp <= 8; tp *= 2) {
+            of.parallel.degree[AXIS_TP] = tp;
+            of.parallel.sp = true;
+            const char *difference = difference_of(*state, expected, run_case_done(*state, &of));
+            if (difference) fail_msg("model %d, %s: %s", i, run_case_text(*state, &of), difference);
+        }
     }
 }
 

@@ -298,6 +298,30 @@ static void slices_come_first_and_gathers_last(void **state)
     assert_int_equal(changes[2].collective, COLLECTIVE_ALL_GATHER);
 }
 
+// An outer digit that comes in front of one that stays would give ranks the rows of others: what
+// stays is gathered first. An inner digit comes as it is.
+static void what_stays_behind_an_outer_digit_is_whole_between(void **state)
+{
+    (void)state;
+    struct mesh mesh = small_mesh();
+    int outer = layout_is_outer(&mesh, DIM_SEQ, 0, 1) ? 0 : 1;
+    struct layout from = {0}, to = {0}, via;
+    to.of[0] = to.of[1] = from.of[1 - outer] = DIM_SEQ;
+    from.of[outer] = LAYOUT_SUM;
+    assert_false(layout_keeps_order(&mesh, &from, &to));
+    assert_true(layout_detour(&mesh, &from, &to, &via));
+    assert_int_equal(via.of[outer], LAYOUT_SUM);
+    assert_int_equal(via.of[1 - outer], LAYOUT_WHOLE);
+    assert_int_equal(via.of[2], LAYOUT_WHOLE);
+    struct layout next;
+    assert_true(layout_keeps_order(&mesh, &from, &via));
+    assert_false(layout_detour(&mesh, &from, &via, &next));
+    assert_false(layout_detour(&mesh, &via, &to, &next));
+    from.of[outer] = DIM_SEQ;
+    from.of[1 - outer] = LAYOUT_SUM;
+    assert_false(layout_detour(&mesh, &from, &to, &via));
+}
+
 static void local_sizes_round_up(void **state)
 {
     (void)state;
@@ -367,6 +391,7 @@ int main(void)
         cmocka_unit_test(all_to_alls_between_other_dims_are_one),
         cmocka_unit_test(what_joins_a_dim_last_is_its_inner_digit),
         cmocka_unit_test(slices_come_first_and_gathers_last),
+        cmocka_unit_test(what_stays_behind_an_outer_digit_is_whole_between),
         cmocka_unit_test(local_sizes_round_up),
         cmocka_unit_test(the_mean_rank_holds_what_all_hold_shared_out),
         cmocka_unit_test(slices_of_all_ranks_cover_a_dim_once),
