@@ -439,7 +439,7 @@ void interpreter_attention(struct interpreter *in, const struct op *op)
     }
 }
 
-// Where the label is negative nothing is asked.
+// Where the label is negative nothing is asked; one of another part of the vocabulary is none here.
 void interpreter_loss(struct interpreter *in, const struct op *op)
 {
     bool is_forward = op->kind == OP_LOSS;
@@ -449,7 +449,7 @@ void interpreter_loss(struct interpreter *in, const struct op *op)
     bool is_softmax = op->function == FUNCTION_NONE;
     for (int64_t i = 0; i < interpreter_elements(in, labels); i++) {
         const double *x = in->values[logits] + i * vocab;
-        int64_t label = (int64_t)in->values[labels][i];
+        int64_t asked = (int64_t)in->values[labels][i], label = asked - in->offset[DIM_VOCAB];
         double sum = 0, each = 0;
         for (int64_t j = 0; j < vocab; j++) {
             sum += exp(x[j]);
@@ -457,7 +457,7 @@ void interpreter_loss(struct interpreter *in, const struct op *op)
         if (is_forward) {
             for (int64_t j = 0; j < vocab; j++)
                 each += log(1 + exp(j == label ? -x[j] : x[j]));
-            double own = label < 0 ? 0 : log(sum) - x[label];
+            double own = asked < 0 ? 0 : log(sum) - x[label];
             in->values[op->outputs[0]][i] = is_softmax ? own : each;
             in->values[op->outputs[1]][i] = log(sum);
             continue;
@@ -465,7 +465,7 @@ void interpreter_loss(struct interpreter *in, const struct op *op)
         for (int64_t j = 0; j < vocab; j++) {
             double own =
                 is_softmax ? exp(x[j] - in->values[op->inputs[3]][i]) : 1 / (1 + exp(-x[j]));
-            double p = is_softmax && label < 0 ? 0 : own - (j == label);
+            double p = is_softmax && asked < 0 ? 0 : own - (j == label);
             in->values[op->outputs[0]][i * vocab + j] = in->values[op->inputs[0]][i] * p;
         }
     }

@@ -326,14 +326,6 @@ static void compute(struct machine_case *m, const struct instr *instr, int rank)
     for (int i = 0; i < instr->output_count; i++) {
         show(m, rank, instr->outputs[i], op->outputs[i], seen);
     }
-    if (op->kind == OP_LOSS_BACKWARD) {
-        int64_t rows = buffer_range(m, instr->inputs[2], rank)->elements;
-        double *labels = ARENA_NEW(m->arena, double, rows);
-        for (int64_t i = 0; i < rows; i++) {
-            labels[i] = m->local.values[op->inputs[2]][i] - (double)m->local.offset[DIM_VOCAB];
-        }
-        m->local.values[op->inputs[2]] = labels;
-    }
     interpreter_run(&m->local, instr->op, instr->op + 1);
 }
 
