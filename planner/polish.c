@@ -105,7 +105,7 @@ static bool recompute_classes(struct polish *polish)
     return better;
 }
 
-// Its own way to recompute in more and in fewer layers.
+// Its own way to recompute in more and in fewer layers, and in none.
 static bool relayer(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
@@ -119,6 +119,9 @@ static bool relayer(struct polish *polish)
          parallel.recompute_layers--)
         better |= try(polish, &parallel);
     parallel.recompute_layers = -1;
+    better |= try(polish, &parallel);
+    parallel.recompute = RECOMPUTE_NONE;
+    parallel.recompute_classes = 0;
     return try(polish, &parallel) || better;
 }
 
