@@ -4,6 +4,8 @@
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 
+#include <math.h>
+
 // What a plan keeps, recomputes and moves, chosen again: its file and its words.
 
 // No search came before: the plans that were looked at are the rounds, and none that keeps less is
@@ -40,7 +42,7 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
                              const struct plan_kept *kept)
 {
     const struct parallel *chosen = &kept->request.parallel;
-    double step_s = kept->evaluation->prediction.step_s;
+    double step_s = kept->evaluation->prediction.step_s, more_s = step_s - kept->kept_s;
     const char *moved =
         offload_is_none(&chosen->offload)
             ? "moves nothing"
@@ -48,11 +50,11 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
     return arena_print(
         arena,
         "Was    %s\nChosen %s\n"
-        "       %s, %s: %s a step, %s more than with everything kept (%s, %s reserved); "
-        "%d %s\n",
+        "       %s, %s: %s a step, %s %s than with everything kept (%s, %s reserved); %d %s\n",
         parallel_text(arena, &plan->parallel), parallel_text(arena, chosen),
         recomputed_text(arena, chosen), moved, units_seconds(arena, step_s),
-        units_seconds(arena, step_s - kept->kept_s), units_seconds(arena, kept->kept_s),
+        units_seconds(arena, fabs(more_s)), more_s < 0 ? "less" : "more",
+        units_seconds(arena, kept->kept_s),
         units_bytes(arena, (double)kept->reserved_bytes), kept->round_count,
         kept->round_count == 1 ? "round" : "rounds");
 }

@@ -306,6 +306,12 @@ struct parallel keep_plan_chosen(const struct keep_plan *plan, const struct keep
     return parallel;
 }
 
+void keep_plan_round(const struct stack *stack, struct parallel *chosen)
+{
+    bool is_whole = stack->recompute_whole >> chosen->recompute & 1;
+    if (chosen->recompute_layers > 0 && is_whole) chosen->recompute_layers = -1;
+}
+
 double keep_plan_bytes(const struct keep_plan *plan, const struct keep_result *result, int stage)
 {
     double less = (double)(plan->problem.device_bytes - plan->limit_bytes[stage]);
@@ -336,15 +342,6 @@ static bool fits(struct composer *composer, const struct keep_plan *plan,
 
 // Also an answer that lacks memory is looked at: what the program counts is above what is needed
 // where stages or layers differ.
-// Software that recomputes all layers or none: the program does not know that; all need less
-// memory.
-static void round_up(const struct composer *composer, struct parallel *chosen)
-{
-    unsigned whole = composer->request->stack->recompute_whole;
-    if (chosen->recompute_layers > 0 && whole >> chosen->recompute & 1)
-        chosen->recompute_layers = -1;
-}
-
 bool keep_plan_find(struct composer *composer, const struct keep_question *question,
                     struct parallel *found)
 {
@@ -360,7 +357,7 @@ bool keep_plan_find(struct composer *composer, const struct keep_question *quest
         struct keep_result result =
             keep_memo_solve(&composer->answers, arena, &plan->problem, &options);
         struct parallel chosen = keep_plan_chosen(plan, &result);
-        round_up(composer, &chosen);
+        keep_plan_round(composer->request->stack, &chosen);
         if (!may_run(composer, &chosen) || composer_host_shortfall(composer, &chosen) > 0) break;
         bool is_room = fits(composer, plan, &chosen, needed_bytes);
         double chosen_s = is_room ? composer_cost(composer, &chosen).step_s : INFINITY;

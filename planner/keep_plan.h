@@ -36,6 +36,9 @@ struct keep_plan {
 struct keep_plan *keep_plan_make(struct arena *arena, struct composer *composer,
                                  const struct keep_question *question);
 struct parallel keep_plan_chosen(const struct keep_plan *plan, const struct keep_result *result);
+// Software that recomputes all layers or none: the program does not know that; all need less
+// memory.
+void keep_plan_round(const struct stack *stack, struct parallel *chosen);
 // Bytes of a stage that are counted when this is chosen, as the program sees it.
 double keep_plan_bytes(const struct keep_plan *plan, const struct keep_result *result, int stage);
 // What is really needed then, [stage]: the difference is added to what is always there.

@@ -140,6 +140,7 @@ static bool run_rounds(struct keeping *keeping, struct plan_kept *best, struct e
     for (; round < PLAN_KEEP_ROUNDS; round++) {
         struct keep_result result = keep_solve(keeping->arena, &keeping->plan->problem, &options);
         struct parallel chosen = keep_plan_chosen(keeping->plan, &result);
+        keep_plan_round(keeping->request->request->stack, &chosen);
         if (round > 0 && same_choice(&chosen, &before)) break;
         struct plan_kept made = {0};
         if (!lay_out(keeping, &chosen, &made, err)) return false;

@@ -278,6 +278,37 @@ static void blocks_are_priced_with_their_fetches(void **state)
     arena_free(&scratch);
 }
 
+// Software that recomputes whole stages or nothing is asked for no part of one.
+static void all_layers_are_recomputed_where_some_cannot_be(void **state)
+{
+    struct arena scratch = {0};
+    struct evaluation_request request = small_plan(*state, 1);
+    struct memory_options options = {.method = MEMORY_GREEDY, .alignment = 512};
+    struct plan_keep_request asked = {&request, &options, true, false};
+    struct plan_kept all = {0}, full = {0}, kept = {0};
+    struct err err = {0};
+    request.stack = stack_load(*state, "fsdp2", &err);
+    const struct search_request like = {.stack = request.stack, .cluster = request.cluster};
+    request.parallel = plain_parallel(&like, 1);
+    request.parallel.zero = 3;
+    assert_true(request.stack->recompute_whole >> RECOMPUTE_FULL & 1);
+    assert_true(plan_keep(*state, &scratch, &asked, &all, &err));
+    request.parallel.recompute = RECOMPUTE_FULL;
+    asked.may_recompute = false;
+    assert_true(plan_keep(*state, &scratch, &asked, &full, &err));
+    asked.may_recompute = true;
+    int64_t most_bytes = all.evaluation->prediction.planned_bytes;
+    int64_t least_bytes = full.evaluation->prediction.planned_bytes;
+    assert_true(least_bytes < most_bytes);
+    options.capacity = least_bytes + (most_bytes - least_bytes) / 2;
+    assert_true(plan_keep(*state, &scratch, &asked, &kept, &err));
+    const struct parallel *chosen = &kept.request.parallel;
+    assert_true(kept.fits && chosen->recompute != RECOMPUTE_NONE);
+    bool is_whole = request.stack->recompute_whole >> chosen->recompute & 1;
+    assert_true(!is_whole || chosen->recompute_layers == -1);
+    arena_free(&scratch);
+}
+
 static void what_may_not_be_chosen_stays_or_is_refused(void **state)
 {
     struct arena scratch = {0};
@@ -356,6 +387,7 @@ int main(void)
         cmocka_unit_test(what_is_found_fits),
         cmocka_unit_test(the_planned_arena_is_kept_under_its_capacity),
         cmocka_unit_test(blocks_are_priced_with_their_fetches),
+        cmocka_unit_test(all_layers_are_recomputed_where_some_cannot_be),
         cmocka_unit_test(what_may_not_be_chosen_stays_or_is_refused),
         cmocka_unit_test(the_gradients_of_a_stage_are_in_chunks),
     };
