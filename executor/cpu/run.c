@@ -65,7 +65,6 @@ const char *cpu_can_run(const struct kernel_call *call)
         folded = *call;
         fault = call_fold_attention(&folded, kind == OP_ATTENTION ? 0 : 1);
         return fault ? fault : attend_read(&attend, &folded, kind == OP_ATTENTION ? 0 : 1);
-        return attend_read(&attend, call, kind == OP_ATTENTION ? 0 : 1);
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
         return call_check_scan(call, kind == OP_SCAN ? 0 : 1);
