@@ -111,7 +111,7 @@ static void read_vision(const struct family_reader *reader, struct clip record,
     }
     if (record.vision_use_head == is_in_text)
         family_fail(&own, "vision_use_head", "%s",
-                    is_in_text ? "what pools a picture is not read where its parts are tokens"
+                    is_in_text ? "no part pools a picture whose parts are tokens: false is wanted"
                                : "pictures that are not pooled are not supported");
     tower->position_count = side * side + !is_siglip;
     tower->picture = (struct picture){

@@ -150,8 +150,8 @@ static const struct {
     {"scan_offset", "3:23: $.attn_layer_offset: 8; expected less than the period, 8"},
     {"picture_both", "4:123: $.text_config.use_bidirectional_attention: attention both ways is not "
                      "supported here"},
-    {"picture_head", "2:186: $.vision_config.vision_use_head: what pools a picture is not read "
-                     "where its parts are tokens"},
+    {"picture_head", "2:186: $.vision_config.vision_use_head: no part pools a picture whose parts "
+                     "are tokens: false is wanted"},
     {"picture_none", "1:1: $: missing \"text_config\""},
     {"picture_text", "4:106: $.text_config.model_type: a text of \"llama\" is not supported here; "
                      "known: gemma3_text"},
