@@ -151,11 +151,7 @@ const struct run_job *run_job_masked(struct arena *arena, const struct run_job *
 
 int run_job_stage(const struct run_job *job, int rank)
 {
-    const struct mesh *mesh = &job->evaluation.program->mesh;
-    for (int a = 0; a < mesh->axis_count; a++) {
-        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
-    }
-    return 0;
+    return mesh_stage_of(&job->evaluation.program->mesh, rank);
 }
 
 const struct script *run_job_script(const struct run_job *job, int rank)

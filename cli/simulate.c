@@ -41,13 +41,8 @@ static void unfold(struct arena *arena, const struct parallel *parallel, int64_t
     options->all_ranks = true;
     options->rank_count = mesh.rank_count;
     options->stage_of_rank = ARENA_NEW(arena, int, mesh.rank_count);
-    for (int axis = 0; axis < mesh.axis_count; axis++) {
-        // The pipeline's axis is in one piece (plan/layout/mesh.c): its coordinate is the stage.
-        if (mesh.axes[axis].parent != AXIS_PP) continue;
-        for (int rank = 0; rank < mesh.rank_count; rank++) {
-            options->stage_of_rank[rank] = mesh_coordinate(&mesh, axis, rank);
-        }
-    }
+    for (int rank = 0; rank < mesh.rank_count; rank++)
+        options->stage_of_rank[rank] = mesh_stage_of(&mesh, rank);
 }
 
 // What was asked for beside the prediction; NULL: not.

@@ -2,35 +2,15 @@
 
 #include <assert.h>
 
-// Ranks that follow each other on one stage, and stages that follow each other.
-struct pattern {
-    int run, stage_count;
-};
-
-static struct pattern pattern_of(const struct program *program)
-{
-    const struct mesh *mesh = &program->mesh;
-    for (int axis = 0; axis < mesh->axis_count; axis++) {
-        if (mesh->axes[axis].parent == AXIS_PP)
-            return (struct pattern){mesh->axes[axis].stride, mesh->axes[axis].size};
-    }
-    return (struct pattern){mesh->rank_count, 1};
-}
-
-static int stage_of(struct pattern pattern, int rank)
-{
-    return rank / pattern.run % pattern.stage_count;
-}
-
-static struct host_need need_of(struct pattern pattern, const struct memory_parts *stages,
+static struct host_need need_of(const struct mesh *mesh, const struct memory_parts *stages,
                                 const struct host *host, int first, int end)
 {
     struct host_need need = {.host_limit_bytes = host->memory_bytes,
                              .nvme_limit_bytes = host->nvme_bytes};
     for (int rank = first; rank < end;) {
-        int next = (rank / pattern.run + 1) * pattern.run;
+        int next = mesh_stage_end(mesh, rank);
         if (next > end) next = end;
-        const struct memory_parts *parts = &stages[stage_of(pattern, rank)];
+        const struct memory_parts *parts = &stages[mesh_stage_of(mesh, rank)];
         need.host_bytes += (next - rank) * parts->host_bytes;
         need.nvme_bytes += (next - rank) * parts->nvme_bytes;
         rank = next;
@@ -55,9 +35,9 @@ static int64_t over(const struct host_need *need)
 }
 
 // Hosts repeat where a whole number of them holds a whole number of pipelines.
-static int distinct_hosts(struct pattern pattern, int gpus_per_host, int host_count)
+static int distinct_hosts(const struct program *program, int gpus_per_host, int host_count)
 {
-    int64_t period = (int64_t)pattern.run * pattern.stage_count;
+    int64_t period = (int64_t)mesh_stage_end(&program->mesh, 0) * program->shape.stage_count;
     if (gpus_per_host % period == 0) return 1;
     if (period % gpus_per_host != 0) return host_count;
     int64_t distinct = period / gpus_per_host;
@@ -67,19 +47,18 @@ static int distinct_hosts(struct pattern pattern, int gpus_per_host, int host_co
 struct host_need hosts_need(const struct program *program, const struct memory_parts *stages)
 {
     const struct cluster *cluster = program->cluster;
-    struct pattern pattern = pattern_of(program);
     struct host_need worst = {0};
     bool any = false;
     int first = 0;
     for (int i = 0; i < cluster->node_group_count; i++) {
         const struct node_group *group = &cluster->nodes[i];
         int host_count = group->count * (group->gpus / group->gpus_per_host);
-        int distinct = distinct_hosts(pattern, group->gpus_per_host, host_count);
+        int distinct = distinct_hosts(program, group->gpus_per_host, host_count);
         for (int host = 0; host < distinct; host++) {
             int from = first + host * group->gpus_per_host, end = from + group->gpus_per_host;
             if (end > cluster->rank_count) end = cluster->rank_count;
             if (from >= end) break;
-            struct host_need need = need_of(pattern, stages, &group->host, from, end);
+            struct host_need need = need_of(&program->mesh, stages, &group->host, from, end);
             if (!any || over(&need) > over(&worst)) worst = need;
             any = true;
         }

@@ -64,7 +64,7 @@ static void want_rank(struct wants *wants, int rank, int host)
 {
     const struct program *program = wants->request->program;
     struct program room;
-    int stage = program_stage_of(program, rank);
+    int stage = mesh_stage_of(&program->mesh, rank);
     int chunks = program->shape.chunk_count, first = stage * chunks;
     wants->seen = program_at(program, stage, &room);
     wants->rank_count = 0;

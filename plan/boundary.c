@@ -102,8 +102,7 @@ static const struct buffer *buffer_of(const struct boundary *boundary,
 bool boundary_is_plain(const struct boundary *boundary)
 {
     const struct program *program = boundary->program;
-    if (program->parallel.stage_tp_count == 0) return true;
-    return program->origins[boundary->from.block].tp == program->origins[boundary->to.block].tp;
+    return program->origins[boundary->from.block].mesh == program->origins[boundary->to.block].mesh;
 }
 
 // The boxes of a rank at either end.
@@ -230,7 +229,7 @@ struct boundary_sum boundary_sum_behind(const struct program *program, int v, bo
     const struct boundary_message message = {row->stage_of(shape, from), row->chunk_of(shape, from),
                                              row->stage_of(shape, to), row->chunk_of(shape, to),
                                              is_backward};
-    bool is_alike = parallel_stage_tp(&program->parallel, message.from_stage) ==
-                    parallel_stage_tp(&program->parallel, message.to_stage);
+    bool is_alike = parallel_mesh_of(&program->parallel, message.from_stage) ==
+                    parallel_mesh_of(&program->parallel, message.to_stage);
     return is_alike ? (struct boundary_sum){0, 0} : boundary_sum_of(program, &message);
 }

@@ -205,9 +205,18 @@ int parallel_stage_tp(const struct parallel *parallel, int stage)
     return parallel->stage_tp[stage];
 }
 
-struct parallel parallel_at_tp(const struct parallel *parallel, int tp)
+int parallel_mesh_of(const struct parallel *parallel, int stage)
+{
+    int first = 0;
+    while (parallel_stage_tp(parallel, first) != parallel_stage_tp(parallel, stage))
+        first++;
+    return first;
+}
+
+struct parallel parallel_at(const struct parallel *parallel, int stage)
 {
     struct parallel at = *parallel;
+    int tp = parallel_stage_tp(parallel, stage);
     int ranks = parallel->degree[AXIS_TP] * parallel->degree[AXIS_DP];
     int sequences = parallel->degree[AXIS_DP] * parallel->micro_batch;
     assert(ranks % tp == 0 && sequences % (ranks / tp) == 0);

@@ -152,10 +152,11 @@ struct parallel {
 
 // With numbers of stages and replicas of its own, in `arena`; layouts of operators stay shared.
 struct parallel parallel_copy(struct arena *arena, const struct parallel *parallel);
-// Ranks of tp of a stage, and the plan as its ranks see it: tp, dp, the sequences that a rank of dp
-// takes at a time and the groups of ZeRO are the stage's own.
+// Ranks of tp of a stage, the first stage with a mesh like its own, and the plan as its ranks see
+// it: tp, dp, the sequences that a rank of dp takes at a time and the groups of ZeRO are its own.
 int parallel_stage_tp(const struct parallel *parallel, int stage);
-struct parallel parallel_at_tp(const struct parallel *parallel, int tp);
+int parallel_mesh_of(const struct parallel *parallel, int stage);
+struct parallel parallel_at(const struct parallel *parallel, int stage);
 // Whether ZeRO shards anything over less than all of dp.
 bool parallel_groups_shards(const struct parallel *parallel);
 // Whether stages have meshes of their own.

@@ -16,15 +16,6 @@ struct building {
     int *variants;  // of variant_at: block program, or -1
 };
 
-// The first stage with a mesh like this one's.
-static int mesh_number(const struct parallel *parallel, int stage)
-{
-    int first = 0;
-    while (parallel_stage_tp(parallel, first) != parallel_stage_tp(parallel, stage))
-        first++;
-    return first;
-}
-
 static int mesh_count(const struct parallel *parallel)
 {
     return parallel->stage_tp_count > 0 ? parallel->stage_tp_count : 1;
@@ -33,7 +24,7 @@ static int mesh_count(const struct parallel *parallel)
 static int *variant_at(const struct building *building, int kind, int stage)
 {
     const struct program *program = building->program;
-    int mesh = mesh_number(&program->parallel, stage);
+    int mesh = parallel_mesh_of(&program->parallel, stage);
     return &building->variants[(mesh * program->graph->block_count + kind) * VARIANT_COUNT];
 }
 
@@ -61,7 +52,7 @@ static int variant_of(struct building *building, int kind, bool recomputed, bool
     };
     *variant = program->block_count++;
     program->origins[*variant] =
-        (struct block_origin){kind, seen->parallel.degree[AXIS_TP], request.recompute};
+        (struct block_origin){kind, parallel_mesh_of(&program->parallel, stage), request.recompute};
     program->blocks[*variant] = lower_block(building->arena, &request);
     return *variant;
 }
@@ -104,30 +95,31 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
 static bool is_same_chunk(const struct program_chunk *a, const struct program_chunk *b)
 {
     if (a->first != b->first || a->last != b->last || a->use_count != b->use_count) return false;
-    if (a->tp != b->tp || a->tp_before != b->tp_before || a->tp_behind != b->tp_behind)
+    if (a->mesh != b->mesh || a->mesh_before != b->mesh_before ||
+        a->mesh_behind != b->mesh_behind)
         return false;
     return memcmp(a->uses, b->uses, (size_t)a->use_count * sizeof *a->uses) == 0;
 }
 
-static int tp_of_virtual(const struct program *program, int v)
+static int mesh_of_virtual(const struct program *program, int v)
 {
     const struct schedule_shape *shape = &program->shape;
-    if (v < 0 || v >= shape->stage_count * shape->chunk_count) return 0;
+    if (v < 0 || v >= shape->stage_count * shape->chunk_count) return -1;
     int stage = schedule_row(program->parallel.schedule)->stage_of(shape, v);
-    return parallel_stage_tp(&program->parallel, stage);
+    return parallel_mesh_of(&program->parallel, stage);
 }
 
 static void add_meshes(const struct program *program, int stage, int c, struct program_chunk *chunk)
 {
     const struct schedule_shape *shape = &program->shape;
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
-    int tp = parallel_stage_tp(&program->parallel, stage), v = 0;
-    chunk->tp = chunk->tp_before = chunk->tp_behind = tp;
+    int v = 0;
     if (program->parallel.stage_tp_count == 0) return;
     while (row->stage_of(shape, v) != stage || row->chunk_of(shape, v) != c)
         v++;
-    chunk->tp_before = tp_of_virtual(program, v - 1);
-    chunk->tp_behind = tp_of_virtual(program, v + 1);
+    chunk->mesh = parallel_mesh_of(&program->parallel, stage);
+    chunk->mesh_before = mesh_of_virtual(program, v - 1);
+    chunk->mesh_behind = mesh_of_virtual(program, v + 1);
 }
 
 static void classify_chunks(struct building *building)
@@ -313,12 +305,13 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     return program;
 }
 
-static const struct program *program_at_tp(const struct program *program, int tp,
-                                           struct program *room)
+const struct program *program_at(const struct program *program, int stage, struct program *room)
 {
-    if (program->parallel.degree[AXIS_TP] == tp) return program;
+    const struct parallel *parallel = &program->parallel;
+    if (parallel->stage_tp_count == 0) return program;
+    if (parallel->degree[AXIS_TP] == parallel_stage_tp(parallel, stage)) return program;
     *room = *program;
-    room->parallel = parallel_at_tp(&program->parallel, tp);
+    room->parallel = parallel_at(parallel, stage);
     room->mesh = mesh_at(&program->mesh, &room->parallel);
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         room->storage[kind] =
@@ -326,37 +319,21 @@ static const struct program *program_at_tp(const struct program *program, int tp
     return room;
 }
 
-const struct program *program_at(const struct program *program, int stage, struct program *room)
-{
-    if (program->parallel.stage_tp_count == 0) return program;
-    return program_at_tp(program, parallel_stage_tp(&program->parallel, stage), room);
-}
-
 const struct program *program_of_chunk(const struct program *program,
                                        const struct program_chunk *chunk, struct program *room)
 {
-    if (program->parallel.stage_tp_count == 0) return program;
-    return program_at_tp(program, chunk->tp, room);
+    return program_at(program, chunk->mesh, room);
 }
 
 const struct program *program_of_block(const struct program *program, int block,
                                        struct program *room)
 {
-    if (program->parallel.stage_tp_count == 0) return program;
-    return program_at_tp(program, program->origins[block].tp, room);
+    return program_at(program, program->origins[block].mesh, room);
 }
 
 bool program_is_same(const struct program *a, const struct program *b)
 {
     return a == b || (a->class_of == b->class_of && a->blocks == b->blocks);
-}
-
-int program_stage_of(const struct program *program, int rank)
-{
-    for (int a = 0; a < program->mesh.axis_count; a++)
-        if (program->mesh.axes[a].parent == AXIS_PP)
-            return mesh_coordinate(&program->mesh, a, rank);
-    return 0;
 }
 
 int program_replica(const struct program *program, int rank)

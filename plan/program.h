@@ -18,7 +18,7 @@ struct block_use {
 
 struct block_origin {  // what a block program is lowered from
     int kind;          // of the graph's blocks
-    int tp;            // ranks of it
+    int mesh;          // of the stage with this number (parallel_mesh_of)
     enum recompute recompute;
 };
 
@@ -26,9 +26,9 @@ struct program_chunk {       // one class
     struct block_use *uses;  // in order
     int use_count;
     bool first, last;  // holds the embedding / the head
-    // Where stages have meshes of their own: ranks of tp, and those of the chunks that work in
-    // front of it and behind it; 0 = there is none. Else all the degree of tp.
-    int tp, tp_before, tp_behind;
+    // The stage whose mesh it has (parallel_mesh_of), and those of the chunks that work in front of
+    // it and behind it; -1 = there is none. Where all have one mesh all are 0.
+    int mesh, mesh_before, mesh_behind;
     int64_t parameter_elements;  // local, of all its blocks
 };
 
@@ -106,8 +106,6 @@ const struct program *program_of_block(const struct program *program, int block,
                                        struct program *room);
 // Whether two are views of one.
 bool program_is_same(const struct program *a, const struct program *b);
-// The stage that a rank is of.
-int program_stage_of(const struct program *program, int rank);
 
 // The replica that a rank is of: its place in dp.
 int program_replica(const struct program *program, int rank);

@@ -124,7 +124,7 @@ bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cl
 {
     for (int s = 0; s < parallel->stage_tp_count; s++) {
         struct err why = {0};
-        struct parallel own = parallel_at_tp(parallel, parallel->stage_tp[s]);
+        struct parallel own = parallel_at(parallel, s);
         bool is_widest = parallel->stage_tp[s] == parallel->degree[AXIS_TP];
         own.stage_tp_count = own.layout_count = 0;
         if (is_widest || program_check(graph, cluster, workload, &own, &why)) continue;

@@ -21,14 +21,6 @@ struct played {
     int stage_count;
 };
 
-static int stage_of(const struct mesh *mesh, int rank)
-{
-    for (int a = 0; a < mesh->axis_count; a++) {
-        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
-    }
-    return 0;
-}
-
 static void count_layers(struct arena *arena, const struct program *program, struct played *played)
 {
     const struct graph *graph = program->graph;
@@ -65,7 +57,7 @@ static struct played play(struct arena *arena, const struct around_request *requ
     if (evaluate(&own, &scratch, &question, &evaluation, err) &&
         inject(&own, &scratch, &question, &evaluation, &injection, false, &result, err)) {
         if (memory_fit(&evaluation.prediction) != MEMORY_LACKS) played.step_s = result.step_s;
-        played.stage = stage_of(&evaluation.program->mesh, request->slow_rank);
+        played.stage = mesh_stage_of(&evaluation.program->mesh, request->slow_rank);
         played.replica = program_replica(evaluation.program, request->slow_rank);
         count_layers(arena, evaluation.program, &played);
     }

@@ -222,8 +222,8 @@ static bool ties_hold(struct layout_prices *prices, struct laid *const *laid)
 static const struct block_program *block_at(const struct program *program, int position, int stage)
 {
     int kind = program->graph->sequence[position], i = 0;
-    int tp = parallel_stage_tp(&program->parallel, stage);
-    while (program->origins[i].kind != kind || program->origins[i].tp != tp)
+    int mesh = parallel_mesh_of(&program->parallel, stage);
+    while (program->origins[i].kind != kind || program->origins[i].mesh != mesh)
         i++;
     return program->blocks[i];
 }

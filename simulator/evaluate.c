@@ -32,10 +32,11 @@ struct graph *evaluation_graph(struct arena *arena, const struct model_config *m
 // Matrix flops of one step over all ranks, as the instructions say them.
 static double hardware_flop(const struct program *program)
 {
-    double stage_flop = 0;
+    double flop = 0, first_ranks = mesh_stage_ranks(&program->mesh, 0);
     int chunk_count = program->shape.stage_count * program->shape.chunk_count;
     for (int i = 0; i < chunk_count; i++) {
         const struct program_chunk *chunk = &program->chunks[program->class_of[i]];
+        double ranks = mesh_stage_ranks(&program->mesh, i / program->shape.chunk_count);
         for (int u = 0; u < chunk->use_count; u++) {
             const struct block_program *block = program->blocks[chunk->uses[u].block_program];
             for (int k = 0; k < block->instr_count; k++) {
@@ -43,12 +44,11 @@ static double hardware_flop(const struct program *program)
                 bool matrix = instr->kind == OP_CONTRACT || instr->kind == OP_ATTENTION ||
                               instr->kind == OP_ATTENTION_BACKWARD;
                 if (instr->collective != COLLECTIVE_NONE || !matrix) continue;
-                stage_flop += instr->flop * chunk->uses[u].count;
+                flop += instr->flop * chunk->uses[u].count * (ranks / first_ranks);
             }
         }
     }
-    int ranks_per_stage = program->mesh.rank_count / program->shape.stage_count;
-    return stage_flop * ranks_per_stage * program_rounds(program);
+    return flop * first_ranks * program_rounds(program);
 }
 
 // Were the rates of its kernels measured on the device itself?

@@ -29,13 +29,12 @@ int lanes_group_size(const struct lanes *lanes)
 void lanes_place(const struct lanes *lanes, int rank, int *pipeline, int *stage)
 {
     int below = 1;
-    *pipeline = *stage = 0;
+    *pipeline = 0;
+    *stage = mesh_stage_of(lanes->mesh, rank);
     for (int i = 0; i < lanes->mesh->axis_count; i++) {
         const struct mesh_axis *axis = &lanes->mesh->axes[i];
         int at = mesh_coordinate(lanes->mesh, i, rank);
-        if (axis->parent == AXIS_PP) {
-            *stage = at;
-        } else if (!(lanes->step_axes >> i & 1)) {
+        if (axis->parent != AXIS_PP && !(lanes->step_axes >> i & 1)) {
             *pipeline += at * below;
             below *= axis->size;
         }

@@ -14,7 +14,6 @@ struct timeline {
     const struct program *program;
     struct task_facts facts;
     const struct step_price *price;
-    int pp_axis;  // of the mesh; -1: there is one stage
     bool is_folded, is_measured;
     const int64_t *first_of;  // [slot] the first span of its kind on its stage; -1: none
     bool has_all_parts;
@@ -23,18 +22,13 @@ struct timeline {
 
 static int stage_of_rank(const struct timeline *timeline, int rank)
 {
-    if (timeline->is_folded) return rank;
-    if (timeline->pp_axis < 0) return 0;
-    return mesh_coordinate(&timeline->program->mesh, timeline->pp_axis, rank);
+    return timeline->is_folded ? rank : mesh_stage_of(&timeline->program->mesh, rank);
 }
 
 // The rank of the same pipeline, and of the same place in it, on another stage.
 static int rank_on(const struct timeline *timeline, int rank, int stage)
 {
-    if (timeline->is_folded) return stage;
-    if (timeline->pp_axis < 0) return rank;
-    int stride = timeline->program->mesh.axes[timeline->pp_axis].stride;
-    return rank + (stage - stage_of_rank(timeline, rank)) * stride;
+    return timeline->is_folded ? stage : mesh_at_stage(&timeline->program->mesh, rank, stage);
 }
 
 // Where a message of a chunk comes from, or goes to. -1: to nobody, or not to one alone.
@@ -243,14 +237,8 @@ static const char *rank_name(const void *context, int rank, struct arena *scratc
 static void find_places(struct arena *arena, struct timeline *timeline)
 {
     const struct schedule_shape *shape = &timeline->program->shape;
-    const struct mesh *mesh = &timeline->program->mesh;
     const struct graph *graph = timeline->program->graph;
     int count = shape->stage_count * shape->chunk_count;
-    timeline->pp_axis = -1;
-    // The pipeline's axis is in one piece (plan/layout/mesh.c).
-    for (int axis = 0; axis < mesh->axis_count; axis++) {
-        if (mesh->axes[axis].parent == AXIS_PP) timeline->pp_axis = axis;
-    }
     timeline->first_layer = ARENA_NEW(arena, int, count);
     for (int at = 0; at < count; at++) {
         for (int i = 0; i < timeline->program->spans[at].first; i++)

@@ -179,14 +179,6 @@ double *unlike_replica_s(struct arena *arena, struct arena *scratch,
     return replica_s;
 }
 
-static int stage_of(const struct mesh *mesh, int rank)
-{
-    for (int a = 0; a < mesh->axis_count; a++) {
-        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
-    }
-    return 0;
-}
-
 int64_t unlike_stage_bytes(const struct cluster *cluster, const struct mesh *mesh, int stage)
 {
     int64_t least = INT64_MAX;
@@ -195,7 +187,7 @@ int64_t unlike_stage_bytes(const struct cluster *cluster, const struct mesh *mes
         const struct node_group *nodes = &cluster->nodes[g];
         end += nodes->count * nodes->gpus;
         for (; rank < end && rank < mesh->rank_count; rank++) {
-            bool is_less = nodes->device->memory_bytes < least && stage_of(mesh, rank) == stage;
+            bool is_less = nodes->device->memory_bytes < least && mesh_stage_of(mesh, rank) == stage;
             if (is_less) least = nodes->device->memory_bytes;
         }
     }

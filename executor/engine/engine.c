@@ -77,12 +77,7 @@ char *engine_address(struct engine *engine, const struct script_task *task,
 
 int engine_rank_at_stage(const struct engine *engine, int stage)
 {
-    const struct mesh *mesh = &engine->program->mesh;
-    for (int a = 0; a < mesh->axis_count; a++) {
-        if (mesh->axes[a].parent == AXIS_PP)
-            return engine->rank + (stage - engine->stage) * mesh->axes[a].stride;
-    }
-    return engine->rank;
+    return mesh_at_stage(&engine->program->mesh, engine->rank, stage);
 }
 
 int engine_sequence(const struct engine *engine, const struct script_task *task)

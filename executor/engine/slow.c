@@ -5,21 +5,13 @@
 
 // Ranks that are slow: who stays so, and one that is made so.
 
-static int stage_of(const struct mesh *mesh, int rank)
-{
-    for (int a = 0; a < mesh->axis_count; a++) {
-        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
-    }
-    return 0;
-}
-
 void slow_open(struct engine *engine)
 {
     const struct mesh *mesh = &engine->program->mesh;
     if (engine->rank != 0) return;
     int *stages = ARENA_NEW(engine->arena, int, mesh->rank_count);
     for (int r = 0; r < mesh->rank_count; r++)
-        stages[r] = stage_of(mesh, r);
+        stages[r] = mesh_stage_of(mesh, r);
     engine->stragglers = stragglers_new(engine->arena, stages,
                                         engine->request->options->stage_work_s, mesh->rank_count);
 }

@@ -352,6 +352,41 @@ int mesh_coordinate(const struct mesh *mesh, int axis, int rank)
     return rank / mesh->axes[axis].stride % mesh->axes[axis].size;
 }
 
+// Of the pipeline, which is in one piece; NULL: there is one stage.
+static const struct mesh_axis *pipeline_of(const struct mesh *mesh)
+{
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (mesh->axes[a].parent == AXIS_PP) return &mesh->axes[a];
+    return NULL;
+}
+
+int mesh_stage_of(const struct mesh *mesh, int rank)
+{
+    const struct mesh_axis *pipeline = pipeline_of(mesh);
+    assert(rank >= 0 && rank < mesh->rank_count);
+    return pipeline ? rank / pipeline->stride % pipeline->size : 0;
+}
+
+int mesh_stage_ranks(const struct mesh *mesh, int stage)
+{
+    const struct mesh_axis *pipeline = pipeline_of(mesh);
+    assert(stage >= 0 && stage < (pipeline ? pipeline->size : 1));
+    (void)stage;
+    return mesh->rank_count / (pipeline ? pipeline->size : 1);
+}
+
+int mesh_stage_end(const struct mesh *mesh, int rank)
+{
+    const struct mesh_axis *pipeline = pipeline_of(mesh);
+    return pipeline ? (rank / pipeline->stride + 1) * pipeline->stride : mesh->rank_count;
+}
+
+int mesh_at_stage(const struct mesh *mesh, int rank, int stage)
+{
+    const struct mesh_axis *pipeline = pipeline_of(mesh);
+    return pipeline ? rank + (stage - mesh_stage_of(mesh, rank)) * pipeline->stride : rank;
+}
+
 unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
                          enum parameter_kind kind, enum stored stored)
 {

@@ -73,7 +73,7 @@ struct mesh {
 // order_count of 0 is the default order. With experts the boundaries must nest: see mesh_folds.
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
-// The mesh as the ranks of a stage have it (parallel_at_tp).
+// The mesh as the ranks of a stage have it (parallel_at).
 struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own);
 
 // Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
@@ -89,6 +89,13 @@ bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count);
 unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent);
 int mesh_size(const struct mesh *mesh, unsigned axes);  // product of the sizes
 int mesh_coordinate(const struct mesh *mesh, int axis, int rank);
+
+// The stage that a rank is of, how many ranks that has, the first rank behind a run of ranks of one
+// stage, and the rank in the same place of another.
+int mesh_stage_of(const struct mesh *mesh, int rank);
+int mesh_stage_ranks(const struct mesh *mesh, int stage);
+int mesh_stage_end(const struct mesh *mesh, int rank);
+int mesh_at_stage(const struct mesh *mesh, int rank, int stage);
 // Whether axis a stays on the tokens longer than axis b on the way into the experts.
 bool mesh_leaves_later(const struct mesh *mesh, int a, int b);
 

@@ -264,10 +264,9 @@ bool layout_rules_hold(const struct graph *graph, const struct workload *workloa
     struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
     bool ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
     for (int s = 0; s < parallel->stage_tp_count && ok; s++) {
-        int tp = parallel->stage_tp[s];
-        struct parallel own = parallel_at_tp(parallel, tp);
+        struct parallel own = parallel_at(parallel, s);
         struct mesh seen = mesh_at(&mesh, &own);
-        ok = tp == parallel->degree[AXIS_TP] ||
+        ok = own.degree[AXIS_TP] == parallel->degree[AXIS_TP] ||
              check_at(graph, workload, &own, &seen, ties_alone, err);
     }
     return ok;

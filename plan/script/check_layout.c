@@ -199,7 +199,7 @@ bool check_is_resharded(const struct checking *checking, int block_a, const stru
     const struct program *program = checking->program;
     int64_t parts_a = parts_of(program, a), parts_b = parts_of(program, b);
     if (program->parallel.stage_tp_count == 0) return false;
-    return program->origins[block_a].tp != program->origins[block_b].tp && parts_a > 0 &&
+    return program->origins[block_a].mesh != program->origins[block_b].mesh && parts_a > 0 &&
            parts_b > 0 && a->bytes * parts_a == b->bytes * parts_b;
 }
 

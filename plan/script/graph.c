@@ -250,8 +250,8 @@ static void put_send(struct building *building, const struct program_chunk *chun
     const struct program *program = building->program;
     const struct block_program *block = program->blocks[use->block_program];
     struct graph_task *task = put_message(building, use, u, TASK_SEND, is_backward, buffers);
-    int there = is_backward ? chunk->tp_before : chunk->tp_behind;
-    if (there == 0 || there == chunk->tp) return;
+    int there = is_backward ? chunk->mesh_before : chunk->mesh_behind;
+    if (there < 0 || there == chunk->mesh) return;
     task->bytes = (struct task_bytes){0};
     for (int edge = 0; edge < BLOCK_EDGES; edge++) {
         struct boundary boundary;

@@ -39,22 +39,16 @@ static void add_measured(struct run_compare *compare)
     }
 }
 
-static int ranks_of_stage(const struct evaluation *evaluation)
-{
-    const struct program *program = evaluation->program;
-    return program->mesh.rank_count / program->shape.stage_count;
-}
-
 // One rank of each stage is simulated; the others do the same.
 static void add_predicted_slots(struct run_compare *compare)
 {
     const struct trace *trace = &compare->evaluation->simulation->trace;
-    double ranks =
-        ranks_of_stage(compare->evaluation) * run_replica_share(compare->evaluation->program);
+    const struct program *program = compare->evaluation->program;
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->spans[i];
-        int kind = task_id_of(&compare->evaluation->program->shape, span->task).kind;
+        int kind = task_id_of(&program->shape, span->task).kind;
         if (kind >= SLOT_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
+        double ranks = mesh_stage_ranks(&program->mesh, span->rank) * run_replica_share(program);
         struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
         row->predicted_count += ranks;

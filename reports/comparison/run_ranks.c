@@ -6,18 +6,6 @@
 
 enum { IN_COMPUTE = 1, IN_TASK = 2, BESIDE = 4, ANYTHING = 7 };
 
-int run_stage_of(const struct mesh *mesh, int rank)
-{
-    int stage = 0, weight = 1;
-    unsigned axes = mesh_axes_of(mesh, AXIS_PP);
-    for (int i = 0; i < mesh->axis_count; i++) {
-        if (!(axes >> i & 1)) continue;
-        stage += mesh_coordinate(mesh, i, rank) * weight;
-        weight *= mesh->axes[i].size;
-    }
-    return stage;
-}
-
 static int class_of(const struct schedule_shape *shape, const struct span *span)
 {
     if (span->stream == STREAM_COMPUTE) return IN_COMPUTE;
@@ -139,7 +127,7 @@ struct run_ranks run_ranks_make(struct arena *arena, struct arena *scratch,
     for (int i = 0; i < result.rank_count; i++) {
         struct rank_times *times = &result.ranks[i];
         by_rank[times->rank] = times;
-        times->stage = run_stage_of(&program->mesh, times->rank);
+        times->stage = mesh_stage_of(&program->mesh, times->rank);
         // The simulated trace has a rank for each stage.
         for (int k = 0; k < planned_count; k++)
             if (planned[k].rank == times->stage) times->predicted_compute_s = planned[k].compute_s;

@@ -42,4 +42,3 @@ struct run_ranks run_ranks_make(struct arena *arena, struct arena *scratch,
 // times, NULL: not in the trace) and to the parts.
 void run_path_walk(struct arena *scratch, const struct program *program, const struct trace *trace,
                    struct rank_times *const *ranks, struct run_ranks *result);
-int run_stage_of(const struct mesh *mesh, int rank);

@@ -55,13 +55,14 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
 {
     const struct program *program = joining->graph->program;
     int chunks = program->shape.chunk_count, stages = program->shape.stage_count;
-    int ranks = program->mesh.rank_count / stages;
     int number = step_graph_number(joining->graph, place, task);
     const struct graph_task *of = &joining->graph->tasks[task];
     struct run_joined *row = &join->rows[join->row_count];
     bool is_chunk = place < stages * chunks;
+    int stage = is_chunk ? place / chunks : place - stages * chunks;
+    int ranks = mesh_stage_ranks(&program->mesh, stage);
     *row = (struct run_joined){
-        .stage = is_chunk ? place / chunks : place - stages * chunks,
+        .stage = stage,
         .chunk = is_chunk ? place % chunks : -1,
         .task = of,
         .pricing = task_pricing_of(joining->prices, task),

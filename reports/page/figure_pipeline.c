@@ -163,18 +163,6 @@ static struct pipeline_rows rows_of_stages(struct arena *arena, const struct tra
     return rows;
 }
 
-static int stage_of_rank(const struct mesh *mesh, int rank)
-{
-    int stage = 0, weight = 1;
-    unsigned axes = mesh_axes_of(mesh, AXIS_PP);
-    for (int i = 0; i < mesh->axis_count; i++) {
-        if (!(axes >> i & 1)) continue;
-        stage += mesh_coordinate(mesh, i, rank) * weight;
-        weight *= mesh->axes[i].size;
-    }
-    return stage;
-}
-
 // "x1.2" of a rank that is named "rank 17 (x1.2)"; of others what says how they fare.
 static const char *fate(struct arena *arena, const struct trace *trace, int rank)
 {
@@ -195,7 +183,7 @@ static struct pipeline_rows rows_of_ranks(struct arena *arena, const struct mesh
     for (int stage = 0; stage < stage_count; stage++) {
         for (int rank = 0; rank < trace->rank_count && rows.count < RANK_ROWS_MAX; rank++) {
             if (trace->appears && !trace->appears[rank]) continue;
-            if (stage_of_rank(mesh, rank) != stage) continue;
+            if (mesh_stage_of(mesh, rank) != stage) continue;
             const char *own = fate(arena, trace, rank);
             bool is_new = true;
             for (int i = 0; i < rows.count; i++)

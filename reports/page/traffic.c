@@ -76,16 +76,6 @@ static void count_group(const struct counting *counting, const struct breakdown_
     count(counting, rank, peer(mesh, price->axes, rank, 1), share * bytes);
 }
 
-static void set_stage(const struct mesh *mesh, unsigned axes, int stage, int *rank)
-{
-    for (int i = 0; i < mesh->axis_count; i++) {
-        if (!(axes >> i & 1)) continue;
-        int own = mesh_coordinate(mesh, i, *rank);
-        *rank += (stage % mesh->axes[i].size - own) * mesh->axes[i].stride;
-        stage /= mesh->axes[i].size;
-    }
-}
-
 // A message between stages of unlike meshes goes to each peer in pieces.
 static void count_pieces(const struct counting *counting, const struct boundary_message *message,
                          int rank)
@@ -110,7 +100,6 @@ static void count_hops(const struct counting *counting, double bytes, int rank, 
     const struct program *program = counting->program;
     const struct schedule_shape *shape = &program->shape;
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
-    unsigned axes = mesh_axes_of(&program->mesh, AXIS_PP);
     int virtual_count = shape->stage_count * shape->chunk_count;
     for (int at = 0; at + 1 < virtual_count; at++) {
         int next = schedule_next(shape, at);
@@ -120,27 +109,14 @@ static void count_hops(const struct counting *counting, double bytes, int rank, 
                                                row->chunk_of(shape, next), false};
         const struct boundary_message back = {there.to_stage, there.to_chunk, from,
                                               there.from_chunk, true};
-        if (parallel_stage_tp(&program->parallel, from) !=
-            parallel_stage_tp(&program->parallel, to)) {
+        if (parallel_mesh_of(&program->parallel, from) !=
+            parallel_mesh_of(&program->parallel, to)) {
             count_pieces(counting, from == stage ? &there : &back, rank);
             continue;
         }
-        int other = rank;
-        set_stage(&program->mesh, axes, from == stage ? to : from, &other);
+        int other = mesh_at_stage(&program->mesh, rank, from == stage ? to : from);
         count(counting, rank, other, bytes * rounds_of(counting, rank));
     }
-}
-
-static int stage_of(const struct mesh *mesh, int rank)
-{
-    unsigned axes = mesh_axes_of(mesh, AXIS_PP);
-    int stage = 0, weight = 1;
-    for (int i = 0; i < mesh->axis_count; i++) {
-        if (!(axes >> i & 1)) continue;
-        stage += mesh_coordinate(mesh, i, rank) * weight;
-        weight *= mesh->axes[i].size;
-    }
-    return stage;
 }
 
 static void count_stage(const struct counting *counting, const struct breakdown *breakdown)
@@ -148,7 +124,7 @@ static void count_stage(const struct counting *counting, const struct breakdown 
     const struct mesh *mesh = &counting->program->mesh;
     int last = breakdown->stage_count - 1;
     for (int rank = 0; rank < mesh->rank_count; rank++) {
-        if (stage_of(mesh, rank) != breakdown->stage) continue;
+        if (mesh_stage_of(mesh, rank) != breakdown->stage) continue;
         for (int i = 0; i < breakdown->count; i++) {
             const struct breakdown_line *line = &breakdown->lines[i];
             const struct ledger_line *price = line->price;
@@ -156,8 +132,7 @@ static void count_stage(const struct counting *counting, const struct breakdown 
             if (price->collective == COLLECTIVE_SEND_RECV && price->entry == ENTRY_HOP) {
                 count_hops(counting, price->bytes, rank, breakdown->stage);
             } else if (price->entry == ENTRY_TIED) {
-                int other = rank;
-                set_stage(mesh, mesh_axes_of(mesh, AXIS_PP), breakdown->stage ? 0 : last, &other);
+                int other = mesh_at_stage(mesh, rank, breakdown->stage ? 0 : last);
                 count(counting, rank, other, line->count * price->bytes);
             } else {
                 count_group(counting, line, rank);

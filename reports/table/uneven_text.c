@@ -9,14 +9,6 @@ struct holding {
     bool *stages, *replicas;
 };
 
-static int stage_of(const struct mesh *mesh, int rank)
-{
-    for (int a = 0; a < mesh->axis_count; a++) {
-        if (mesh->axes[a].parent == AXIS_PP) return mesh_coordinate(mesh, a, rank);
-    }
-    return 0;
-}
-
 static struct holding holding_of(struct arena *arena, const struct program *program, int kind)
 {
     const struct cluster *cluster = program->cluster;
@@ -29,7 +21,7 @@ static struct holding holding_of(struct arena *arena, const struct program *prog
         for (; rank < end && rank < program->mesh.rank_count; rank++) {
             if (!is_own) continue;
             held.rank_count++;
-            held.stages[stage_of(&program->mesh, rank)] = true;
+            held.stages[mesh_stage_of(&program->mesh, rank)] = true;
             held.replicas[program_replica(program, rank)] = true;
         }
     }
