@@ -4,7 +4,6 @@
 #include "cli/threshold.h"
 #include "core/console.h"
 #include "core/file.h"
-#include "core/units.h"
 #include "exchange/compare.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 #include "exchange/export.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/plan_question.h"
 #include "core/console.h"
 #include "core/plain.h"

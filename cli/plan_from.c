@@ -1,6 +1,5 @@
 #include "cli/plan_from.h"
 
-#include "core/console.h"
 #include "core/plain.h"
 #include "reports/table/plan_table.h"
 

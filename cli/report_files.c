@@ -2,7 +2,6 @@
 #include "cli/output.h"
 #include "core/console.h"
 #include "core/file.h"
-#include "core/plain.h"
 #include "reports/page/gnuplot.h"
 #include "reports/page/report.h"
 

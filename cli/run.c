@@ -12,7 +12,6 @@
 #include "plan/unexecuted.h"
 #include "planner/batch.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>

@@ -5,7 +5,6 @@
 #include "cli/run_checkpoint.h"
 #include "core/console.h"
 #include "core/file.h"
-#include "core/plain.h"
 #include "executor/data/document_length.h"
 #include "reports/comparison/replay.h"
 #include "reports/comparison/run_read.h"

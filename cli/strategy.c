@@ -7,7 +7,6 @@
 #include "core/plain.h"
 #include "core/progress.h"
 #include "core/table.h"
-#include "core/units.h"
 #include "planner/strategy/solve.h"
 
 #include <stdio.h>

@@ -1,4 +1,3 @@
-#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/plan_options.h"
 #include "cli/tables.h"

@@ -1,4 +1,3 @@
-#include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/tables.h"

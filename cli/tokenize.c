@@ -7,7 +7,6 @@
 #include "executor/data/tokenizer.h"
 #include "executor/data/tokens.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 

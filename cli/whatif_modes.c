@@ -1,7 +1,5 @@
 #include "cli/whatif.h"
 
-#include <string.h>
-
 // What is asked of `whatif`, by the options that ask it. An option that has no say in it would be
 // read and forgotten: it is refused instead.
 enum mode {

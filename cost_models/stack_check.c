@@ -1,5 +1,4 @@
 #include "cost_models/stack.h"
-#include "plan/passes.h"
 #include "plan/program.h"
 #include "plan/unexecuted.h"
 #include "topologies/provenance.h"

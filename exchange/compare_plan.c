@@ -4,7 +4,6 @@
 #include "exchange/log_read.h"
 #include "exchange/trace_kinds.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

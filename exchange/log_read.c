@@ -3,7 +3,6 @@
 #include "core/file.h"
 #include "core/plain.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

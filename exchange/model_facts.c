@@ -3,7 +3,6 @@
 #include "core/file.h"
 #include "core/json_write.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "plan/passes.h"
 #include "plan/stages.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

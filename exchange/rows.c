@@ -1,6 +1,5 @@
 #include "exchange/rows.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,3 @@
-#include "core/plain.h"
 #include "exchange/syntax.h"
 #include "exchange/values.h"
 #include "reports/page/markup.h"

@@ -1,5 +1,4 @@
 #include "library/inquiry.h"
-#include "planner/choice.h"
 #include "reports/page/replan.h"
 
 #include <ctype.h>

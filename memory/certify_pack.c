@@ -1,7 +1,6 @@
 #include "memory/certify.h"
 #include "memory/certify_bytes.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "memory/check.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 // Nothing here is called by a solver, and no solver is called from here. Lifetimes are found again
 // from the tensors themselves, overlaps by a sweep in order of address instead of time.

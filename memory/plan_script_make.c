@@ -4,7 +4,6 @@
 #include "cost_models/parameters.h"
 #include "plan/script/check.h"
 
-#include <assert.h>
 #include <stddef.h>
 
 enum { INSTRS_MOST = 2000000 };

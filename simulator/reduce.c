@@ -1,6 +1,5 @@
 #include "simulator/walk.h"
 
-#include <assert.h>
 #include <math.h>
 
 // Gradient reduction on the dp stream of one stage. A chunk's reduction is cut into bucket_count

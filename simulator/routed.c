@@ -1,6 +1,5 @@
 #include "simulator/routed.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "simulator/walk.h"
 
-#include <assert.h>
 #include <string.h>
 
 // How spans are called and ordered.

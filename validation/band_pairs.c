@@ -1,6 +1,5 @@
 #include "validation/band_pairs.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "planner/choice.h"
 #include "validation/question.h"
 
-#include <ctype.h>
 #include <string.h>
 
 struct workload question_workload(const struct row *row)

@@ -1,6 +1,5 @@
 #include "validation/trial.h"
 
-#include <assert.h>
 #include <string.h>
 
 // Stacks are read once each; their rows share them.

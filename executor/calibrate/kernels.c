@@ -1,6 +1,5 @@
 #include "executor/calibrate/calibrate.h"
 
-#include "models/op.h"
 #include "plan/lower/groups.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 #include "executor/checkpoint/foreign.h"
 
 #include "core/json.h"
-#include "core/json_write.h"
 #include "executor/checkpoint/found.h"
 #include "executor/checkpoint/parts.h"
 

@@ -1,6 +1,5 @@
 #include "executor/checkpoint/foreign.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

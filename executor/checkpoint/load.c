@@ -1,7 +1,6 @@
 #include "executor/checkpoint/store.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 bool checkpoint_load(const struct disk *disk, struct arena *arena, const char *path,
                      struct checkpoint_index *index, struct err *err)

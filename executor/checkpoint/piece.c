@@ -1,6 +1,5 @@
 #include "executor/checkpoint/piece.h"
 
-#include "executor/engine/held.h"
 #include "plan/layout/shard.h"
 
 #include <assert.h>

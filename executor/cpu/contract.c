@@ -1,7 +1,6 @@
 #include "executor/contraction.h"
 #include "executor/cpu/array.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <sys/mman.h>
 

@@ -3,7 +3,6 @@
 #include "executor/engine/away.h"
 #include "executor/engine/expert_rows.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 // Instructions that change a layout. What a rank gives and takes follows from the boxes that the

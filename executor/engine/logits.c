@@ -1,4 +1,3 @@
-#include "executor/array.h"
 #include "executor/engine/engine.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 #include "executor/engine/engine.h"
 
-#include "executor/random.h"
-
 // Segments: runs of operators of one slot on the compute stream that neither wait for another
 // stream nor are waited for in between, and of which the host reads nothing. Where the back end can
 // record what is put on a stream, a segment is recorded once and replayed as one launch from then

@@ -1,7 +1,5 @@
 #include "executor/nccl/transport.h"
 
-#include "executor/launcher/launch.h"
-
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "core/progress.h"
 #include "memory/pack/pack_order.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
 #include "memory/pack/pack_branch.h"
 
-#include <string.h>
-
 // Which member is quick changes from one problem to the next: on 120 siblings of MiniMalloc's A to
 // F (tests/support/pack_problems.h: lives grown, pairs joined, buffers split) the first eleven
 // solve 34 to 53 each when alone for 0.15 s. The last three take MiniMalloc's order (Moffitt,

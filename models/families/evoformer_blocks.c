@@ -1,8 +1,6 @@
 #include "models/builder.h"
 #include "models/families/evoformer.h"
-#include "models/op.h"
 
-#include <assert.h>
 #include <math.h>
 
 static const double NORM_FLOP = 6, ACTIVATION_FLOP = 8, SOFTMAX_FLOP = 5, LOSS_FLOP = 5;

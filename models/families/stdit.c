@@ -1,7 +1,5 @@
 #include "models/families/stdit.h"
 
-#include <assert.h>
-
 // The configs of Open-Sora's diffusion transformers.
 
 static const struct json_field FIELDS[] = {

@@ -1,7 +1,5 @@
 #include "models/onnx/chains_find.h"
 
-#include "models/onnx/operators.h"
-
 #include <string.h>
 
 // Attention as exporters write it out: scores = q k^T, scaled before or behind, masks added or

@@ -3,7 +3,6 @@
 #include "core/plain.h"
 #include "models/onnx/operators.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

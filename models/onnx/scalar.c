@@ -1,7 +1,5 @@
 #include "models/onnx/scalar.h"
 
-#include "models/onnx/operators.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 
 #include "core/gzip.h"
 #include "core/zip.h"
-#include "models/onnx/program.h"
 #include "models/onnx/read.h"
 #include "models/pt2/rules.h"
 

@@ -2,7 +2,6 @@
 
 #include "core/units.h"
 
-#include <assert.h>
 #include <fnmatch.h>
 #include <string.h>
 

@@ -5,9 +5,6 @@
 #include "plan/lower/merged.h"
 #include "plan/lower/packed.h"
 
-#include <assert.h>
-#include <string.h>
-
 // The GEMM that made input `k` of `index` for it alone; -1.
 static int gemm_before(const struct grouping *grouping, int index, int k)
 {

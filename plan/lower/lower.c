@@ -7,7 +7,6 @@
 #include "plan/passes.h"
 
 #include <assert.h>
-#include <string.h>
 
 // Forward ops in order, then their backward, then the weight gradients, each op through
 // lowering_op; around them what a block has to do as a whole: its boundaries, recomputed work, and

@@ -1,7 +1,6 @@
 #include "plan/lower/lowering.h"
 
 #include <assert.h>
-#include <string.h>
 
 struct instr *lowering_instr(struct lowering *low)
 {

@@ -1,7 +1,5 @@
 #include "plan/lower/lowering.h"
 
-#include <assert.h>
-
 // The mark of the forward contraction that reads a parameter; 0: it shares its input with none.
 static int merge_of(const struct lowering *low, int tensor)
 {

@@ -1,7 +1,5 @@
 #include "plan/lower/casts.h"
 
-#include "models/op.h"
-
 enum { UNREAD = -1, REFUSED = -2 };
 
 struct keeping {

@@ -1,8 +1,6 @@
 #include "plan/held.h"
 #include "plan/script/checking.h"
 
-#include <string.h>
-
 // What each rank holds, box by box, where the axes of a layout one by one do not say it: of a dim
 // that several axes split, whose digits have an order, and of query heads and their keys.
 

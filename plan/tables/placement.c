@@ -1,8 +1,6 @@
 #include "plan/tables/placement.h"
 #include "core/zipf.h"
 
-#include <assert.h>
-
 const char *table_optimizer_name(enum table_optimizer optimizer)
 {
     static const char *const NAMES[TABLE_OPTIMIZER_COUNT] = {"sgd", "adagrad", "rowwise-adagrad"};

@@ -2,7 +2,6 @@
 
 #include "cost_models/offload.h"
 #include "models/op.h"
-#include "plan/script/script.h"
 #include "simulator/engine.h"
 
 #include <assert.h>

@@ -1,4 +1,3 @@
-#include "core/units.h"
 #include "reports/page/chart.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-#include "core/units.h"
 #include "reports/page/figure.h"
 #include "reports/table/plan_table.h"
 #include "simulator/memory_time.h"

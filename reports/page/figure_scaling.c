@@ -1,6 +1,5 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
-#include "reports/page/section.h"
 #include "reports/table/model_text.h"
 #include "reports/table/plan_table.h"
 

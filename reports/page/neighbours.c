@@ -1,7 +1,5 @@
 #include "reports/page/neighbours.h"
 
-#include <math.h>
-
 struct finding {
     struct arena *arena, *scratch;
     const struct evaluation_request *request;

@@ -1,6 +1,4 @@
 #include "reports/table/measure_text.h"
-#include "core/table.h"
-#include "core/units.h"
 
 static const char *percent(struct arena *arena, double ratio)
 {

@@ -1,7 +1,6 @@
 #include "reports/whatif/scenario_share.h"
 
 #include "planner/choice.h"
-#include "planner/idle.h"
 
 #include <stdio.h>
 #include <stdlib.h>

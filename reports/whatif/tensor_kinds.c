@@ -3,8 +3,6 @@
 #include "core/units.h"
 #include "planner/choice.h"
 
-#include <assert.h>
-
 // The block that most layers of the model are.
 static const struct block_program *most_used(struct arena *arena, const struct program *program)
 {

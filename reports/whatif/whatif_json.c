@@ -2,7 +2,6 @@
 
 #include "core/plain.h"
 #include "core/units.h"
-#include "planner/choice.h"
 #include "reports/table/plan_table.h"
 #include "reports/whatif/scaling.h"
 

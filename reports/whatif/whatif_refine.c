@@ -1,7 +1,5 @@
 #include "reports/whatif/whatif_refine.h"
 
-#include "reports/whatif/scenario_share.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
