@@ -159,6 +159,45 @@ static void put_tree(struct json_writer *writer, const char *key, const cJSON *t
     }
 }
 
+static void put_field(struct json_writer *writer, const struct json_field *field,
+                      const void *member)
+{
+    bool is_asked = !field->optional;
+    switch (field->type) {
+    case JSON_TYPE_I64:
+        if (is_asked || *(const int64_t *)member != 0)
+            json_put_i64(writer, field->key, *(const int64_t *)member);
+        break;
+    case JSON_TYPE_INT:
+        if (is_asked || *(const int *)member != 0)
+            json_put_i64(writer, field->key, *(const int *)member);
+        break;
+    case JSON_TYPE_F64:
+        if (is_asked || *(const double *)member != 0)
+            json_put_f64(writer, field->key, *(const double *)member);
+        break;
+    case JSON_TYPE_BOOL:
+        if (is_asked || *(const bool *)member)
+            json_put_bool(writer, field->key, *(const bool *)member);
+        break;
+    case JSON_TYPE_TEXT:
+        if (is_asked || *(const char *const *)member)
+            json_put_text(writer, field->key, *(const char *const *)member);
+        break;
+    case JSON_TYPE_ANY:
+        break;
+    }
+}
+
+const struct json_field *json_put_fields(struct json_writer *writer,
+                                         const struct json_field *fields, const void *record)
+{
+    const struct json_field *field = fields;
+    for (; field->key && field->type != JSON_TYPE_ANY; field++)
+        put_field(writer, field, (const char *)record + field->offset);
+    return field;
+}
+
 void json_put_copy(struct json_writer *writer, const char *key, const struct json *value)
 {
     put_tree(writer, key, value->value);

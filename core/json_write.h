@@ -29,5 +29,10 @@ void json_put_f64(struct json_writer *writer, const char *key, double value);
 void json_put_i64(struct json_writer *writer, const char *key, int64_t value);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);
+// The members of a record that the rows of `fields` describe (core/json.h), in their order; an
+// optional one that is 0, false or NULL is absent. Ends at a row that is read by hand, which it
+// returns, or at the last one.
+const struct json_field *json_put_fields(struct json_writer *writer,
+                                         const struct json_field *fields, const void *record);
 // A value that was read, with everything below it, as it is (null for a cursor without a value).
 void json_put_copy(struct json_writer *writer, const char *key, const struct json *value);

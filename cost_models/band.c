@@ -157,15 +157,9 @@ const struct bands *bands_load(struct arena *arena, struct err *err)
 static void write_band(struct json_writer *writer, const struct band *band)
 {
     json_open_flat(writer, NULL, '{');
-    json_put_text(writer, "device", band->device);
-    json_put_text(writer, "stack", band->stack);
-    json_put_text(writer, "kind", band->kind);
-    json_put_text(writer, "confidence", confidence_name(band->confidence));
-    json_put_f64(writer, "low_ratio", band->low_ratio);
-    json_put_f64(writer, "high_ratio", band->high_ratio);
-    json_put_i64(writer, "row_count", band->row_count);
-    json_put_i64(writer, "family_count", band->family_count);
-    json_put_text(writer, "source", band->source);
+    const struct json_field *by_hand = json_put_fields(writer, BAND_FIELDS, band);
+    json_put_text(writer, by_hand->key, confidence_name(band->confidence));
+    json_put_fields(writer, by_hand + 1, band);
     json_close(writer, '}');
 }
 
@@ -180,10 +174,7 @@ void bands_write(struct json_writer *writer, const struct bands *bands)
     json_open(writer, "pairs", '[');
     for (int i = 0; i < bands->pairs_count; i++) {
         json_open_flat(writer, NULL, '{');
-        json_put_f64(writer, "difference_ratio", bands->pairs[i].difference_ratio);
-        json_put_i64(writer, "pair_count", bands->pairs[i].pair_count);
-        json_put_f64(writer, "right_ratio", bands->pairs[i].right_ratio);
-        json_put_text(writer, "source", bands->pairs[i].source);
+        json_put_fields(writer, PAIRS_FIELDS, &bands->pairs[i]);
         json_close(writer, '}');
     }
     json_close(writer, ']');

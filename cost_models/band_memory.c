@@ -77,11 +77,7 @@ static void write_anchored(struct json_writer *writer, const char *key,
 {
     if (band->row_count == 0) return;
     json_open_flat(writer, key, '{');
-    json_put_f64(writer, "low_ratio", band->low_ratio);
-    json_put_f64(writer, "high_ratio", band->high_ratio);
-    json_put_i64(writer, "row_count", band->row_count);
-    json_put_i64(writer, "family_count", band->family_count);
-    json_put_text(writer, "source", band->source);
+    json_put_fields(writer, ANCHORED_FIELDS, band);
     json_close(writer, '}');
 }
 
@@ -90,14 +86,8 @@ void bands_write_others(struct json_writer *writer, const struct bands *bands)
     const struct selection_band *selection = &bands->selection;
     if (bands->memory_count > 0) json_open(writer, "memory", '[');
     for (int i = 0; i < bands->memory_count; i++) {
-        const struct memory_band *band = &bands->memory[i];
         json_open_flat(writer, NULL, '{');
-        json_put_text(writer, "stack", band->stack);
-        json_put_f64(writer, "low_ratio", band->low_ratio);
-        json_put_f64(writer, "high_ratio", band->high_ratio);
-        json_put_i64(writer, "row_count", band->row_count);
-        json_put_i64(writer, "family_count", band->family_count);
-        json_put_text(writer, "source", band->source);
+        json_put_fields(writer, MEMORY_FIELDS, &bands->memory[i]);
         json_close(writer, '}');
     }
     if (bands->memory_count > 0) json_close(writer, ']');
@@ -105,11 +95,7 @@ void bands_write_others(struct json_writer *writer, const struct bands *bands)
     write_anchored(writer, "unfitted", &bands->unfitted);
     if (selection->sweep_count == 0) return;
     json_open_flat(writer, "selection", '{');
-    json_put_f64(writer, "mean_ratio", selection->mean_ratio);
-    json_put_f64(writer, "error_ratio", selection->error_ratio);
-    json_put_i64(writer, "sweep_count", selection->sweep_count);
-    json_put_i64(writer, "family_count", selection->family_count);
-    json_put_text(writer, "source", selection->source);
+    json_put_fields(writer, SELECTION_FIELDS, selection);
     json_close(writer, '}');
 }
 

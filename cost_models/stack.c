@@ -456,31 +456,9 @@ static bool has_any(const struct stack *stack, const char *key)
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack)
 {
     json_open(writer, key, '{');
-    for (const struct json_field *field = FIELDS; field->key; field++) {
-        const void *member = (const char *)stack + field->offset;
-        switch (field->type) {
-        case JSON_TYPE_TEXT:
-            if (field->optional && !*(const char *const *)member) break;
-            json_put_text(writer, field->key, *(const char *const *)member);
-            break;
-        case JSON_TYPE_BOOL:
-            if (field->optional && !*(const bool *)member) break;
-            json_put_bool(writer, field->key, *(const bool *)member);
-            break;
-        case JSON_TYPE_F64:
-            if (field->optional && *(const double *)member == 0) break;
-            json_put_f64(writer, field->key, *(const double *)member);
-            break;
-        case JSON_TYPE_I64:
-            json_put_i64(writer, field->key, *(const int64_t *)member);
-            break;
-        case JSON_TYPE_ANY:
-            if (field->optional && !has_any(stack, field->key)) break;
-            write_any(writer, stack, field->key);
-            break;
-        case JSON_TYPE_INT:
-            assert(false && "a stack has no such field");
-        }
+    const struct json_field *field = json_put_fields(writer, FIELDS, stack);
+    for (; field->key; field = json_put_fields(writer, field + 1, stack)) {
+        if (!field->optional || has_any(stack, field->key)) write_any(writer, stack, field->key);
     }
     json_close(writer, '}');
 }

@@ -25,6 +25,8 @@ static const struct json_field TABLE_FIELDS[] = {
 #define SECONDS_LEAST 1e-9
 #define SECONDS_MOST 1e3
 
+// The first rows of both tables are words.
+enum { FIELDS_BY_HAND = 3 };
 static const struct json_field GEMM_FIELDS[] = {
     {JSON_ANY("kind")},
     {JSON_ANY("phase")},
@@ -247,25 +249,13 @@ struct kernel_table *kernels_read(struct arena *arena, const struct json *value,
 
 static void write_row(struct json_writer *writer, const struct kernel *row)
 {
+    const struct json_field *fields =
+        row->kind == KERNEL_ATTENTION ? ATTENTION_FIELDS : GEMM_FIELDS;
     json_open_flat(writer, NULL, '{');
     json_put_text(writer, "kind", KIND_NAMES[row->kind]);
     json_put_text(writer, "phase", PHASE_NAMES[row->phase]);
     json_put_text(writer, "precision", precision_name(row->precision));
-    json_put_i64(writer, "batch", row->batch);
-    if (row->kind == KERNEL_ATTENTION) {
-        json_put_i64(writer, "heads", row->heads);
-        json_put_i64(writer, "kv_heads", row->kv_heads);
-        json_put_i64(writer, "head_dim", row->head_dim);
-        json_put_i64(writer, "value_dim", row->value_dim);
-        json_put_i64(writer, "seq", row->seq);
-        json_put_bool(writer, "causal", row->causal);
-    } else {
-        json_put_i64(writer, "m", row->m);
-        json_put_i64(writer, "n", row->n);
-        json_put_i64(writer, "k", row->k);
-        json_put_bool(writer, "accumulate_fp32", row->accumulate_fp32);
-    }
-    json_put_f64(writer, "s", row->s);
+    json_put_fields(writer, fields + FIELDS_BY_HAND, row);
     json_close(writer, '}');
 }
 
@@ -274,9 +264,7 @@ static void write_choices(struct json_writer *writer, const struct kernel_table 
     json_open(writer, "choices", '[');
     for (int i = 0; i < table->choice_count; i++) {
         json_open_flat(writer, NULL, '{');
-        json_put_text(writer, "shape", table->choices[i].shape);
-        json_put_text(writer, "algorithm", table->choices[i].algorithm);
-        json_put_f64(writer, "s", table->choices[i].s);
+        json_put_fields(writer, CHOICE_FIELDS, &table->choices[i]);
         json_close(writer, '}');
     }
     json_close(writer, ']');
@@ -285,10 +273,7 @@ static void write_choices(struct json_writer *writer, const struct kernel_table 
 void kernels_write(struct json_writer *writer, const char *key, const struct kernel_table *table)
 {
     json_open(writer, key, '{');
-    json_put_text(writer, "name", table->name);
-    json_put_text(writer, "device", table->device);
-    json_put_text(writer, "date", table->date);
-    json_put_text(writer, "software", table->software);
+    json_put_fields(writer, TABLE_FIELDS, table);
     json_open(writer, "rows", '[');
     for (int i = 0; i < table->row_count; i++) {
         write_row(writer, &table->rows[i]);

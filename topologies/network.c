@@ -88,12 +88,8 @@ static void write_tiers(struct json_writer *writer, const struct network *networ
     if (network->tier_count == 0) return;
     json_open(writer, "tiers", '[');
     for (int i = 0; i < network->tier_count; i++) {
-        const struct network_tier *tier = &network->tiers[i];
         json_open_flat(writer, NULL, '{');
-        json_put_i64(writer, "nodes", tier->nodes);
-        json_put_f64(writer, "oversubscription_ratio", tier->oversubscription_ratio);
-        if (tier->dragonfly) json_put_bool(writer, "dragonfly", true);
-        if (tier->uplinks > 0) json_put_i64(writer, "uplinks", tier->uplinks);
+        json_put_fields(writer, TIER_FIELDS, &network->tiers[i]);
         json_close(writer, '}');
     }
     json_close(writer, ']');

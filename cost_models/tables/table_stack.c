@@ -47,25 +47,7 @@ const struct table_stack *table_stack_load(struct arena *arena, const char *name
 void table_stack_write(struct json_writer *writer, const char *key, const struct table_stack *stack)
 {
     json_open(writer, key, '{');
-    for (const struct json_field *field = FIELDS; field->key; field++) {
-        const void *member = (const char *)stack + field->offset;
-        switch (field->type) {
-        case JSON_TYPE_TEXT:
-            json_put_text(writer, field->key, *(const char *const *)member);
-            break;
-        case JSON_TYPE_BOOL:
-            json_put_bool(writer, field->key, *(const bool *)member);
-            break;
-        case JSON_TYPE_F64:
-            json_put_f64(writer, field->key, *(const double *)member);
-            break;
-        case JSON_TYPE_I64:
-            json_put_i64(writer, field->key, *(const int64_t *)member);
-            break;
-        default:
-            break;
-        }
-    }
+    json_put_fields(writer, FIELDS, stack);
     provenance_write(writer, stack->provenance, stack->provenance_count);
     json_close(writer, '}');
 }
