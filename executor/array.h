@@ -34,12 +34,6 @@ static inline int64_t array_first(const struct kernel_array *array, enum dim dim
     int at = array_find(array, dim);
     return at < 0 ? 0 : array->first[at];
 }
-static inline int64_t array_whole(const struct kernel_array *array, enum dim dim)
-{
-    int at = array_find(array, dim);
-    return at < 0 ? 1 : array->whole[at];
-}
-
 static inline int64_t array_last(const struct kernel_array *array)
 {
     return array->rank > 0 ? array->sizes[array->rank - 1] : 1;

@@ -231,14 +231,6 @@ int64_t graph_block_matmul_count(const struct graph *graph, const struct block *
     return met.by_token + met.by_place;
 }
 
-int64_t graph_matmul_parameter_count(const struct graph *graph)
-{
-    int64_t count = 0;
-    for (int b = 0; b < graph->block_count; b++)
-        count += count_repeats(graph, b) * graph_block_matmul_count(graph, &graph->blocks[b]);
-    return count;
-}
-
 // One video: every dim but the batch has its size in the graph.
 static void video_sizes(const struct block *block, const struct op *op, int64_t size[DIM_COUNT])
 {

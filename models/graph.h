@@ -335,12 +335,10 @@ int64_t graph_parameter_count(const struct graph *graph);
 int64_t graph_mtp_parameter_count(const struct graph *graph);
 // The part of them that one token passes through: of the experts only the chosen.
 int64_t graph_active_parameter_count(const struct graph *graph);
-// The parameters that take part in matrix products for each token: head included, embedding lookup
-// and positions not. What multi-token prediction computes is included, and with it a second use of
-// the head: this is what "model flops" count. Of a picture, which is a sequence of one, a weight
-// counts once for each of its places.
-int64_t graph_matmul_parameter_count(const struct graph *graph);
-// The same of one block of the sequence.
+// The parameters of a block of the sequence that take part in matrix products for each token: head
+// included, embedding lookup and positions not. What multi-token prediction computes is included,
+// and with it a second use of the head: this is what "model flops" count. Of a picture, which is a
+// sequence of one, a weight counts once for each of its places.
 int64_t graph_block_matmul_count(const struct graph *graph, const struct block *block);
 // Model flops of one sequence, forward and backward, recompute never counted: 6 * matmul
 // parameters * seq + attention, causal halved (Narayanan et al. 2021, eq. 3 without its recompute).

@@ -446,22 +446,3 @@ double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys)
     double whole = floor((double)keys / window), rest = (double)keys - whole * window;
     return sides * (double)queries * (whole * window * window + rest * rest) / (2 * (double)keys);
 }
-
-void block_saved_tensors(const struct block *block, bool *saved)
-{
-    memset(saved, 0, (size_t)block->tensor_count * sizeof *saved);
-    for (int o = 0; o < block->op_count; o++) {
-        const struct op *op = &block->ops[o];
-        if (op->phase != PHASE_FORWARD) continue;
-        unsigned bits = op_rule(op->kind)->saves(block, op);
-        for (int i = 0; i < op->input_count; i++) {
-            if (bits >> i & 1) saved[op->inputs[i]] = true;
-        }
-        for (int i = 0; i < op->output_count; i++) {
-            if (bits >> (SAVES_OUTPUT + i) & 1) saved[op->outputs[i]] = true;
-        }
-    }
-    for (int t = 0; t < block->tensor_count; t++) {
-        if (block->tensors[t].role != TENSOR_ACTIVATION) saved[t] = false;
-    }
-}

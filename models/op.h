@@ -73,7 +73,3 @@ int64_t op_seen_most(const struct op *op);
 // w * queries less its own triangle; twice that where queries look ahead as far as back.
 // Of w chosen keys there are as many.
 double op_attended_pairs(const struct op *op, int64_t queries, int64_t keys);
-
-// Sets saved[tensor] for every activation that the backward of the block's forward ops reads; the
-// others are false. `saved` holds block->tensor_count flags.
-void block_saved_tensors(const struct block *block, bool *saved);

@@ -28,12 +28,6 @@ int64_t recommender_id_count(const struct recommender *model)
     return ids;
 }
 
-int64_t recommender_sample_bytes(const struct recommender *model)
-{
-    enum { FEATURE_BYTES = 4 };
-    return FEATURE_BYTES * (model->dense_features + recommender_id_count(model) + 1);
-}
-
 static int64_t bottom_width(const struct recommender *model)
 {
     int layers = model->bottom.layer_count;
@@ -83,16 +77,4 @@ int64_t recommender_dense_parameters(const struct recommender *model)
     for (int i = 0; i < count; i++)
         parameters += (layers[i].inputs + layers[i].has_bias) * layers[i].outputs;
     return parameters;
-}
-
-double recommender_forward_flop(const struct recommender *model)
-{
-    struct dense_layer layers[DENSE_LAYERS_MAX] = {{0}};
-    int count = recommender_layers(model, layers);
-    double flop = 0;
-    for (int i = 0; i < count; i++)
-        flop += 2.0 * (double)layers[i].inputs * (double)layers[i].outputs;
-    double pairs = (double)(recommender_top_inputs(model) - bottom_width(model));
-    if (model->interaction == INTERACTION_DOT) flop += 2 * pairs * (double)model->embedding_dim;
-    return flop;
 }

@@ -69,8 +69,6 @@ int64_t recommender_table_parameters(const struct recommender *model);
 int64_t recommender_dense_parameters(const struct recommender *model);
 // Ids of one sample, all tables together.
 int64_t recommender_id_count(const struct recommender *model);
-// What a sample's features take: 4 bytes a dense one, an id and the label.
-int64_t recommender_sample_bytes(const struct recommender *model);
 
 // The products of the dense towers, in the order in which forward runs them.
 enum dense_part { DENSE_BOTTOM, DENSE_CROSS, DENSE_TOP, DENSE_PART_COUNT };
@@ -85,5 +83,3 @@ int recommender_layers(const struct recommender *model,
 // What goes into interaction and top: all vectors side by side, and what the interaction gives.
 int64_t recommender_joined_width(const struct recommender *model);
 int64_t recommender_top_inputs(const struct recommender *model);
-// Of products and of the interaction, forward, one sample.
-double recommender_forward_flop(const struct recommender *model);

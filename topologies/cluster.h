@@ -136,8 +136,6 @@ MUST_CHECK struct cluster *cluster_read(struct arena *arena, const struct json *
 // Writes the object that cluster_read reads, devices in place, so that it needs no other file.
 void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster);
 
-// Whether the key ("network.latency_s") was not given but taken, or stands in a file as such.
-bool cluster_assumes(const struct cluster *cluster, const char *key);
 // What it knows of the network or of what joins the GPUs of its nodes was taken.
 bool cluster_assumes_links(const struct cluster *cluster);
 // Nodes without NICs stand alone.

@@ -256,13 +256,6 @@ void cluster_assume(struct arena *arena, const struct json *object, struct clust
                                 taken_text(&of.taken));
 }
 
-bool cluster_assumes(const struct cluster *cluster, const char *key)
-{
-    const struct provenance_list list = {cluster->provenance, cluster->provenance_count};
-    const struct provenance *entry = provenance_find(&list, key);
-    return entry && entry->kind == PROVENANCE_ASSUMED;
-}
-
 bool cluster_assumes_links(const struct cluster *cluster)
 {
     for (int i = 0; i < cluster->provenance_count; i++) {

@@ -34,37 +34,6 @@ static double nic_share_bytes_per_s(const struct node_group *group)
     return group->nics.count * group->nics.bandwidth_bytes_per_s / group->gpus;
 }
 
-static double rail_bytes_per_s(const struct node_group *group)
-{
-    double nic_bytes_per_s = group->nics.count > 0 ? group->nics.bandwidth_bytes_per_s : 0;
-    return fmax(nic_bytes_per_s, nic_share_bytes_per_s(group));
-}
-
-struct link route_link(const struct cluster *cluster, int rank_a, int rank_b)
-{
-    const struct node_group *a = cluster_group_of(cluster, rank_a);
-    if (rank_a == rank_b) {
-        return (struct link){LINK_SELF, "self", a->device->memory_bandwidth_bytes_per_s, 0};
-    }
-    if (cluster_node_of(cluster, rank_a) == cluster_node_of(cluster, rank_b)) {
-        bool is_torus = a->intra.torus_count > 0;  // of which a pair has one way
-        return (struct link){LINK_INTRA, a->intra.kind,
-                             is_torus ? torus_link_bytes_per_s(&a->intra)
-                                      : a->intra.bandwidth_bytes_per_s,
-                             a->intra.latency_s};
-    }
-    const struct node_group *b = cluster_group_of(cluster, rank_b);
-    const struct between_groups *between = &cluster->between;
-    if (a != b && between->kind)
-        return (struct link){
-            LINK_NETWORK, between->kind,
-            fmin(between->bandwidth_bytes_per_s, fmin(rail_bytes_per_s(a), rail_bytes_per_s(b))),
-            between->latency_s};
-    return (struct link){LINK_NETWORK, cluster->network.kind,
-                         fmin(rail_bytes_per_s(a), rail_bytes_per_s(b)),
-                         cluster->network.latency_s};
-}
-
 static void lattice_add(struct lattice *lattice, int size, int stride)
 {
     if (size == 1) return;

@@ -2,21 +2,8 @@
 #include "topologies/tiers.h"
 #include "topologies/torus.h"
 
-// Which links join which ranks. One function answers for a pair, one for a communicator; both work
-// for any mesh axis order because they see only ranks and strides.
-
-enum link_level { LINK_SELF, LINK_INTRA, LINK_NETWORK };
-
-struct link {
-    enum link_level level;
-    const char *kind;    // of the intra fabric or of the network
-    double bytes_per_s;  // what one rank can send when the pair is alone: intra bandwidth, or
-                         // its rail: one NIC, or several where the node has more NICs than GPUs
-    double latency_s;
-};
-
-// LINK_SELF has the rate of the device's memory and no latency.
-struct link route_link(const struct cluster *cluster, int rank_a, int rank_b);
+// Which links join the ranks of a communicator, for any mesh axis order: all that is seen of it are
+// ranks and strides.
 
 // A communicator as the product of mesh axes: axis i holds `sizes[i]` ranks `strides[i]` apart.
 // Every combination of axes not in the group gives another, concurrent group of the same shape.

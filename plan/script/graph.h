@@ -8,9 +8,8 @@
 // (simulator/task_prices.h), and `run` joins what it measured to what was predicted on their
 // numbers.
 
-// What a task reads and writes, or the payload that it moves (struct script_exchange), on the mean
-// rank: in numbers that kernels compute with, in those of the optimizer (reals), and in whole
-// bytes, whoever computes.
+// What a task reads and writes, or the payload that it moves, on the mean rank: in numbers that
+// kernels compute with, in those of the optimizer (reals), and in whole bytes, whoever computes.
 struct task_bytes {
     double compute;  // elements
     double reals;    // elements

@@ -163,32 +163,14 @@ void script_number(struct script *script);
 // done.
 void script_add_waits(struct arena *arena, struct script *script);
 
-// What a task moves over mesh axes, in the order in which it does, as the simulator counts it: the
-// gathered result of an all-gather, the input of a reduction. Elements of the run's precision in
-// instructions, of the state in work of the step; whole gradients that are scattered count as the
-// former and are widened to the latter before. What is fetched from the host is over no axes. Of
-// what is stored in shards those of the fullest rank. A message or a tied reduction is over no axes
-// (COLLECTIVE_SEND_RECV, the latter both ways); a streamed collective is what a rank hands on to
-// its neighbour in all of its steps.
-enum { SCRIPT_EXCHANGE_MAX = 2 };
-struct script_exchange {
-    enum collective collective;
-    unsigned axes;
-    int64_t bytes;     // of instructions and messages
-    int64_t elements;  // of step-level work, however wide they are reduced
-};
 // The n-th message of a task that sends or gets some, of which the task has an operand for each
 // tensor, and what operand n crosses (plan/boundary.h).
 bool script_message(const struct script *script, const struct script_task *task, int n,
                     struct boundary_message *message);
 struct boundary script_boundary(const struct script *script, const struct script_task *task, int n);
-int script_exchanges(const struct script *script, int task,
-                     struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX]);
 // Elements of the weights that are cast once a step (plan/lower/casts.h), for each of which a rank
 // keeps a byte as they lie and one turned.
 int64_t script_weight_cast_elements(const struct script *script);
-// The part of `elements` that `rank` holds of a unit stored over `axes` (0: all of it).
-struct slice script_unit_slice(const struct script *script, int unit, unsigned axes, int rank);
 
 // The program's name of a task: "F2.0 3 attn.q", for messages and traces. Lives in `arena`.
 const char *script_task_name(struct arena *arena, const struct script *script, int task);

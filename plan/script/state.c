@@ -312,8 +312,3 @@ bool script_bucket_is_flat(const struct script_bucket *bucket)
 {
     return !bucket->storage.gradient_axes && !bucket->storage.weight_axes;
 }
-
-struct slice script_unit_slice(const struct script *script, int unit, unsigned axes, int rank)
-{
-    return shard_slice(&script->program->mesh, axes, script->units[unit].elements, rank);
-}

@@ -1,3 +1,4 @@
+#include "tests/support/graph_counts.h"
 #include "tests/support/priced.h"
 #include "tests/support/test.h"
 

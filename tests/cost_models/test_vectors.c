@@ -2,6 +2,7 @@
 #include "cost_models/parameters.h"
 #include "cost_models/stack.h"
 #include "models/import.h"
+#include "tests/support/graph_counts.h"
 #include "tests/support/test.h"
 
 #include <math.h>

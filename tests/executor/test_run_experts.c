@@ -1,3 +1,4 @@
+#include "tests/support/script_exchanges.h"
 #include "tests/support/test.h"
 
 #include "tests/support/draw.h"

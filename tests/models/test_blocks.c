@@ -1,3 +1,4 @@
+#include "tests/support/graph_counts.h"
 #include "tests/support/test.h"
 
 #include "models/autodiff.h"

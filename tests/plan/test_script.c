@@ -3,6 +3,7 @@
 #include "plan/script/check.h"
 #include "simulator/engine.h"
 #include "tests/support/script_case.h"
+#include "tests/support/script_exchanges.h"
 #include "tests/support/test.h"
 
 static int count_kind(const struct script *script, enum task_kind kind)

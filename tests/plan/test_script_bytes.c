@@ -1,5 +1,7 @@
 #include "cost_models/ledger.h"
+#include "plan/layout/shard.h"
 #include "tests/support/script_case.h"
+#include "tests/support/script_exchanges.h"
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -85,8 +87,9 @@ static double mean_kept(const struct script *script, int parameter)
     int ranks = script->program->mesh.rank_count;
     double sum = 0;
     for (int rank = 0; rank < ranks; rank++) {
-        struct slice slice = script_unit_slice(script, of->unit,
-                                               script->units[of->unit].storage.gradient_axes, rank);
+        const struct script_unit *unit = &script->units[of->unit];
+        struct slice slice =
+            shard_slice(&script->program->mesh, unit->storage.gradient_axes, unit->elements, rank);
         double first = fmax((double)slice.first, (double)of->first);
         double end = fmin((double)(slice.first + slice.count), (double)(of->first + of->elements));
         sum += fmax(0, end - first);

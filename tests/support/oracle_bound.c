@@ -1,4 +1,5 @@
 #include "tests/support/oracle_bound.h"
+#include "tests/support/graph_counts.h"
 
 #include <math.h>
 

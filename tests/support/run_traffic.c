@@ -1,5 +1,6 @@
 #include "simulator/engine.h"
 #include "tests/support/run_case.h"
+#include "tests/support/script_exchanges.h"
 
 #include <math.h>
 

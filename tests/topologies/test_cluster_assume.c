@@ -40,6 +40,13 @@ static void check_refused(struct arena *arena, const char *text, const char *mes
     assert_int_equal(err.kind, ERR_INPUT);
 }
 
+static bool assumes(const struct cluster *cluster, const char *key)
+{
+    const struct provenance_list list = {cluster->provenance, cluster->provenance_count};
+    const struct provenance *entry = provenance_find(&list, key);
+    return entry && entry->kind == PROVENANCE_ASSUMED;
+}
+
 static char *text_of(struct arena *arena, const struct cluster *cluster)
 {
     struct json_writer writer = {.arena = arena};
@@ -62,9 +69,9 @@ static void a_vendors_sheet_is_enough(void **state)
     assert_true(cluster->network.latency_s == 5e-6);
     assert_true(cluster->network.oversubscription_ratio == 1);
     assert_false(cluster->network.in_network_reduction);
-    assert_true(cluster_assumes(cluster, "nodes[0].intra.latency_s"));
+    assert_true(assumes(cluster, "nodes[0].intra.latency_s"));
     assert_true(cluster_assumes_links(cluster));
-    assert_false(cluster_assumes(cluster, "nodes[0].gpus"));
+    assert_false(assumes(cluster, "nodes[0].gpus"));
 }
 
 static void all_that_was_taken_is_noted_in_one_line(void **state)
