@@ -8,19 +8,6 @@
 // SMALL_BYTES every member sums all of it itself, which saves an exchange.
 enum { ROUND_BYTES = 4 << 20, SMALL_BYTES = 8 << 10 };
 
-static int64_t split(int64_t numbers, int64_t index, int64_t count)
-{
-    return numbers / count * index + numbers % count * index / count;
-}
-
-static int64_t sum_counts(const int64_t *counts, int count)
-{
-    int64_t sum = 0;
-    for (int member = 0; member < count; member++)
-        sum += counts[member];
-    return sum;
-}
-
 // What an operation works with: parts of each member, and rooms for what they send.
 struct work {
     struct piece *out, *in;
@@ -82,20 +69,20 @@ static const char *reduce_round(struct group *group, struct work *work, enum num
     int64_t size = number_bytes(number), me = group->me;
     bool is_small = count * size <= SMALL_BYTES;
     for (int64_t member = 0; member < group->count; member++) {
-        int64_t first = is_small ? 0 : split(count, member, group->count);
-        int64_t end = is_small ? count : split(count, member + 1, group->count);
+        int64_t first = is_small ? 0 : counts_split(count, member, group->count);
+        int64_t end = is_small ? count : counts_split(count, member + 1, group->count);
         work->out[member] = (struct piece){bytes_at(data, first * size), (end - first) * size};
     }
     // This member's own slice, which it sums in place.
-    int64_t own_first = is_small ? 0 : split(count, me, group->count);
-    int64_t own_end = is_small ? count : split(count, me + 1, group->count);
+    int64_t own_first = is_small ? 0 : counts_split(count, me, group->count);
+    int64_t own_end = is_small ? count : counts_split(count, me + 1, group->count);
     struct piece own = {bytes_at(data, own_first * size), (own_end - own_first) * size};
     const char *failure =
         sum_pieces(group, work, number, combine, own.data, own.data, own.bytes, what);
     if (failure || is_small) return failure;
     for (int64_t member = 0; member < group->count; member++) {
-        int64_t first = split(count, member, group->count);
-        int64_t end = split(count, member + 1, group->count);
+        int64_t first = counts_split(count, member, group->count);
+        int64_t end = counts_split(count, member + 1, group->count);
         work->in[member] = (struct piece){bytes_at(data, first * size), (end - first) * size};
         work->out[member] = own;
     }
@@ -114,7 +101,8 @@ static const char *all_reduce(struct group *group, enum number number, enum comb
     if (share * size < SMALL_BYTES) share = SMALL_BYTES / size;
     const char *failure = work_make(group, group->count * share * size, &work);
     for (int64_t round = 0; round < rounds && !failure; round++) {
-        int64_t first = split(count, round, rounds), end = split(count, round + 1, rounds);
+        int64_t first = counts_split(count, round, rounds),
+                end = counts_split(count, round + 1, rounds);
         failure = reduce_round(group, &work, number, combine, bytes_at(data, first * size),
                                end - first, what);
     }
@@ -173,7 +161,7 @@ const char *between_all_gather(struct group *group, enum stream stream, enum ele
         return between_relay(communicator, communicator->host->all_gather(
                                                group->inside, stream, element, mine, all, counts));
     int64_t size = number_bytes(number_of(communicator->backend, element));
-    int64_t bytes = sum_counts(counts, group->count) * size;
+    int64_t bytes = counts_sum(counts, group->count) * size;
     void *copied, *room = communicator->backend->is_host ? NULL : malloc((size_t)bytes + 1);
     const char *failure =
         between_from_device(communicator, stream, mine, counts[group->me] * size, &copied);
@@ -220,22 +208,22 @@ const char *between_host_broadcast(struct group *group, int64_t *numbers, int64_
 static const char *reduce_scatter(struct group *group, enum number number, const unsigned char *all,
                                   unsigned char *mine, const int64_t *counts)
 {
-    int64_t size = number_bytes(number), my_part = sum_counts(counts, group->me);
-    int64_t rounds = sum_counts(counts, group->count) * size / ROUND_BYTES + 1;
+    int64_t size = number_bytes(number), my_part = counts_sum(counts, group->me);
+    int64_t rounds = counts_sum(counts, group->count) * size / ROUND_BYTES + 1;
     int64_t longest = counts[group->me] / rounds + 1;
     struct work work = {0};
     const char *failure = work_make(group, group->count * longest * size, &work);
     for (int64_t round = 0; round < rounds && !failure; round++) {
         int64_t part = 0;
         for (int member = 0; member < group->count; member++) {
-            int64_t first = split(counts[member], round, rounds);
-            int64_t end = split(counts[member], round + 1, rounds);
+            int64_t first = counts_split(counts[member], round, rounds);
+            int64_t end = counts_split(counts[member], round + 1, rounds);
             work.out[member] =
                 (struct piece){bytes_at(all, (part + first) * size), (end - first) * size};
             part += counts[member];
         }
-        int64_t first = split(counts[group->me], round, rounds);
-        int64_t end = split(counts[group->me], round + 1, rounds);
+        int64_t first = counts_split(counts[group->me], round, rounds);
+        int64_t end = counts_split(counts[group->me], round + 1, rounds);
         failure = sum_pieces(group, &work, number, COMBINE_SUM, all + (my_part + first) * size,
                              mine + first * size, (end - first) * size, "reduce-scatter");
     }
@@ -252,7 +240,7 @@ const char *between_reduce_scatter(struct group *group, enum stream stream, enum
                                                group->inside, stream, element, all, mine, counts));
     enum number number = number_of(communicator->backend, element);
     int64_t size = number_bytes(number);
-    int64_t bytes = sum_counts(counts, group->count) * size, my_bytes = counts[group->me] * size;
+    int64_t bytes = counts_sum(counts, group->count) * size, my_bytes = counts[group->me] * size;
     void *copied;
     const char *failure = between_from_device(communicator, stream, all, bytes, &copied);
     void *to = copied ? malloc((size_t)my_bytes + 1) : mine;
@@ -296,10 +284,10 @@ const char *between_all_to_all(struct group *group, enum stream stream, enum ele
                             "group %s: rank %d sends itself another size than it expects",
                             group->purpose, communicator->rank);
     int64_t size = number_bytes(number_of(communicator->backend, element));
-    int64_t bytes = sum_counts(received, group->count) * size;
+    int64_t bytes = counts_sum(received, group->count) * size;
     void *copied;
     const char *failure = between_from_device(communicator, stream, from,
-                                              sum_counts(sent, group->count) * size, &copied);
+                                              counts_sum(sent, group->count) * size, &copied);
     void *room = copied ? malloc((size_t)bytes + 1) : to;
     if (!failure && !room) failure = between_fail(communicator, "out of memory for an exchange");
     if (!failure) failure = all_to_all(group, size, copied ? copied : from, sent, room, received);

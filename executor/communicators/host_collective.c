@@ -23,12 +23,6 @@ static int64_t round_count(int64_t numbers, int64_t room)
     return numbers > 0 ? (numbers + room - 1) / room : 1;
 }
 
-// Part `index` of `count` nearly equal ones begins here.
-static int64_t split(int64_t numbers, int64_t index, int64_t count)
-{
-    return numbers / count * index + numbers % count * index / count;
-}
-
 // Numbers [first, end) of every member's half, and of `own`, summed to `to`.
 // The own part is read where it is instead of in the window, at its place in the order of the
 // ranks: the sum has the same bits on every member.
@@ -59,8 +53,8 @@ static const char *reduce_sliced(struct group *group, enum number number, enum c
 {
     int64_t size = number_bytes(number);
     unsigned char *half = host_half(group, group->me);
-    int64_t first = split(count, group->me, group->count);
-    int64_t end = split(count, group->me + 1, group->count);
+    int64_t first = counts_split(count, group->me, group->count);
+    int64_t end = counts_split(count, group->me + 1, group->count);
     assert(count <= half_room(group, size));
     // Its own slice is not shown: it sums that in place, and shows only the sum.
     memcpy(half, data, (size_t)(first * size));
@@ -72,8 +66,8 @@ static const char *reduce_sliced(struct group *group, enum number number, enum c
     failure = host_meet(group);
     if (failure) return failure;
     for (int member = 0; member < group->count; member++) {
-        int64_t from = split(count, member, group->count) * size;
-        int64_t to = split(count, member + 1, group->count) * size;
+        int64_t from = counts_split(count, member, group->count) * size;
+        int64_t to = counts_split(count, member + 1, group->count) * size;
         if (member != group->me)
             memcpy(data + from, host_half(group, member) + from, (size_t)(to - from));
     }
@@ -88,7 +82,8 @@ static const char *all_reduce(struct group *group, enum host_operation operation
     uint64_t signature = random_key(random_key((uint64_t)number, combine), (uint64_t)count);
     const char *failure = host_begin(group, operation, signature);
     for (int64_t round = 0; round < rounds && !failure; round++) {
-        int64_t first = split(count, round, rounds), end = split(count, round + 1, rounds);
+        int64_t first = counts_split(count, round, rounds),
+                end = counts_split(count, round + 1, rounds);
         bool is_small = (end - first) * size <= SMALL_BYTES;
         failure = (is_small ? reduce_small : reduce_sliced)(
             group, number, combine, host_shift(data, first, size), end - first, round == 0);
@@ -123,27 +118,19 @@ static uint64_t counts_signature(const struct group *group, int64_t size, const 
     return signature;
 }
 
-static int64_t counts_sum(const int64_t *counts, int count)
-{
-    int64_t sum = 0;
-    for (int member = 0; member < count; member++)
-        sum += counts[member];
-    return sum;
-}
-
 static const char *gather_round(struct group *group, int64_t size, const void *mine, void *all,
                                 const int64_t *counts, int64_t round, int64_t rounds)
 {
-    int64_t first = split(counts[group->me], round, rounds);
-    int64_t end = split(counts[group->me], round + 1, rounds);
+    int64_t first = counts_split(counts[group->me], round, rounds);
+    int64_t end = counts_split(counts[group->me], round + 1, rounds);
     assert(end - first <= half_room(group, size));
     memcpy(host_half(group, group->me), host_shift(mine, first, size),
            (size_t)((end - first) * size));
     const char *failure = round == 0 ? host_meet_first(group) : host_meet(group);
     int64_t part = 0;
     for (int member = 0; member < group->count && !failure; member++) {
-        first = split(counts[member], round, rounds);
-        end = split(counts[member], round + 1, rounds);
+        first = counts_split(counts[member], round, rounds);
+        end = counts_split(counts[member], round + 1, rounds);
         if (member != group->me)
             memcpy(host_shift(all, part + first, size), host_half(group, member),
                    (size_t)((end - first) * size));
@@ -213,8 +200,8 @@ static const char *scatter_round(struct group *group, enum number number, const 
     int64_t size = number_bytes(number);
     int64_t part = 0, at = 0, my_at = 0, my_part = 0;
     for (int member = 0; member < group->count; member++) {
-        int64_t first = split(counts[member], round, rounds);
-        int64_t length = split(counts[member], round + 1, rounds) - first;
+        int64_t first = counts_split(counts[member], round, rounds);
+        int64_t length = counts_split(counts[member], round + 1, rounds) - first;
         if (member == group->me) {
             my_at = at;
             my_part = part;
@@ -228,8 +215,8 @@ static const char *scatter_round(struct group *group, enum number number, const 
     assert(at <= half_room(group, size));
     const char *failure = round == 0 ? host_meet_first(group) : host_meet(group);
     if (failure) return failure;
-    int64_t first = split(counts[group->me], round, rounds);
-    int64_t length = split(counts[group->me], round + 1, rounds) - first;
+    int64_t first = counts_split(counts[group->me], round, rounds);
+    int64_t length = counts_split(counts[group->me], round + 1, rounds) - first;
     sum_members(group, number, COMBINE_SUM, mine + first * size, all + (my_part + first) * size,
                 my_at, my_at + length);
     host_round_end(group);

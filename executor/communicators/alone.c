@@ -8,9 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-// One rank of many alone, for timing and memory: the others are taken to hold what this one holds.
-// Sums over reals are left as they are, and messages that would come are zeros. What an exchange
-// takes is what the request's delays say, passed on its stream, where there are any.
+// One rank alone. Of a job of one (`self`) groups are itself, and exchanges are copies on the
+// device, or nothing. Of many (`mock`), for timing and memory: the others are taken to hold what
+// this one holds. Sums over reals are left as they are, and messages that would come are zeros.
+// What an exchange takes is what the request's delays say, passed on its stream, where there are
+// any.
 
 struct communicator {
     struct arena arena;
@@ -70,14 +72,6 @@ static const char *delay_collective(struct group *group, enum stream stream,
     double s =
         delays->exchange_s(delays->context, (int)collective, group->ranks, group->count, bytes);
     return pass(group->communicator, stream, s);
-}
-
-static int64_t sum_of(const struct group *group, const int64_t *counts)
-{
-    int64_t sum = 0;
-    for (int member = 0; member < group->count; member++)
-        sum += counts[member];
-    return sum;
 }
 
 // What another stage sends is there when its rank has it; what goes round among ranks of one stage
@@ -175,25 +169,25 @@ static const char *mock_reduce_scatter(struct group *group, enum stream stream,
                                        enum element element, const void *all, void *mine,
                                        const int64_t *counts)
 {
-    int64_t part = 0, count = counts[group->me];
-    for (int member = 0; member < group->me; member++)
-        part += counts[member];
+    int64_t part = counts_sum(counts, group->me), count = counts[group->me];
     const char *failure = put(group->communicator, stream, element, mine, count,
                               shift(group->communicator, element, all, part), count);
     if (failure) return failure;
-    return delay_collective(group, stream, COLLECTIVE_REDUCE_SCATTER,
-                            bytes_of(group->communicator, element, sum_of(group, counts)));
+    return delay_collective(
+        group, stream, COLLECTIVE_REDUCE_SCATTER,
+        bytes_of(group->communicator, element, counts_sum(counts, group->count)));
 }
 
 static const char *mock_all_to_all(struct group *group, enum stream stream, enum element element,
                                    const void *from, const int64_t *sent, void *to,
                                    const int64_t *received)
 {
-    const char *failure = put(group->communicator, stream, element, to, sum_of(group, received),
-                              from, sum_of(group, sent));
+    const char *failure =
+        put(group->communicator, stream, element, to, counts_sum(received, group->count), from,
+            counts_sum(sent, group->count));
     if (failure) return failure;
     return delay_collective(group, stream, COLLECTIVE_ALL_TO_ALL,
-                            bytes_of(group->communicator, element, sum_of(group, sent)));
+                            bytes_of(group->communicator, element, counts_sum(sent, group->count)));
 }
 
 static const char *mock_host_gather(struct group *group, const int64_t *mine, int64_t *all,
@@ -255,6 +249,32 @@ static void mock_abort(struct communicator *communicator, const char *reason)
     (void)communicator, (void)reason;
 }
 
+static const char *self_all_to_all(struct group *group, enum stream stream, enum element element,
+                                   const void *from, const int64_t *sent, void *to,
+                                   const int64_t *received)
+{
+    if (sent[0] != received[0]) return "rank 0 sends itself another size than it expects";
+    return mock_all_to_all(group, stream, element, from, sent, to, received);
+}
+
+static const char *self_send(struct communicator *communicator, enum stream stream,
+                             enum element element, int rank, int channel, const void *data,
+                             int64_t count)
+{
+    (void)communicator, (void)stream, (void)element, (void)rank, (void)channel, (void)data,
+        (void)count;
+    return "a job of one rank has nobody to send to";
+}
+
+static const char *self_receive(struct communicator *communicator, enum stream stream,
+                                enum element element, int rank, int channel, void *data,
+                                int64_t count)
+{
+    (void)communicator, (void)stream, (void)element, (void)rank, (void)channel, (void)data,
+        (void)count;
+    return "a job of one rank has nobody to receive from";
+}
+
 static const struct transport MOCK_TRANSPORT = {
     .version = COMMUNICATOR_VERSION,
     .name = "mock",
@@ -274,11 +294,27 @@ static const struct transport MOCK_TRANSPORT = {
     .abort = mock_abort,
 };
 
-const struct transport *communicator_mock(const struct communicator_request *request,
-                                          struct communicator **opened, struct err *err)
+static const struct transport SELF_TRANSPORT = {
+    .version = COMMUNICATOR_VERSION,
+    .name = "self",
+    .is_deterministic = true,
+    .close = mock_close,
+    .group = mock_group,
+    .all_reduce = mock_all_reduce,
+    .all_gather = mock_all_gather,
+    .reduce_scatter = mock_reduce_scatter,
+    .all_to_all = self_all_to_all,
+    .host_gather = mock_host_gather,
+    .host_sum = mock_host_sum,
+    .host_broadcast = mock_host_broadcast,
+    .send = self_send,
+    .receive = self_receive,
+    .barrier = mock_barrier,
+    .abort = mock_abort,
+};
+
+static struct communicator *open_alone(const struct communicator_request *request)
 {
-    (void)err;
-    assert(request->rank >= 0 && request->rank < request->rank_count);
     struct arena arena = {0};
     struct communicator *communicator = ARENA_NEW(&arena, struct communicator, 1);
     *communicator = (struct communicator){.backend = request->backend,
@@ -287,6 +323,25 @@ const struct transport *communicator_mock(const struct communicator_request *req
                                           .rank_count = request->rank_count,
                                           .delays = request->delays};
     communicator->arena = arena;
-    *opened = communicator;
+    return communicator;
+}
+
+const struct transport *communicator_mock(const struct communicator_request *request,
+                                          struct communicator **opened, struct err *err)
+{
+    (void)err;
+    assert(request->rank >= 0 && request->rank < request->rank_count);
+    *opened = open_alone(request);
     return &MOCK_TRANSPORT;
+}
+
+const struct transport *communicator_self(const struct communicator_request *request,
+                                          struct communicator **opened, struct err *err)
+{
+    if (request->rank_count != 1) {
+        err_set(err, ERR_SYSTEM, "a job of %d ranks cannot run as one", request->rank_count);
+        return NULL;
+    }
+    *opened = open_alone(request);
+    return &SELF_TRANSPORT;
 }
