@@ -188,37 +188,6 @@ static bool scatter(struct box_exchange *x)
                                                        all, x->to, counts));
 }
 
-static bool exchange_all(struct box_exchange *x)
-{
-    struct engine *engine = x->engine;
-    int64_t *sent = ARENA_NEW(engine->scratch, int64_t, x->group->count);
-    int64_t *received = ARENA_NEW(engine->scratch, int64_t, x->group->count);
-    char *leaves = engine_staging(engine, x->of->stream, 0), *at = leaves;
-    char *comes = engine_staging(engine, x->of->stream, 1);
-    for (int j = 0; j < x->group->count; j++) {
-        struct held theirs = held(x, x->output, j);
-        struct held part = held_overlap(&x->before, &theirs);
-        sent[j] = elements_in(x, &part);
-        if (!copy_part(x, &x->before, x->from, &part, at)) return false;
-        at += sent[j] * x->element_bytes;
-        traffic_to(engine, x->group->ranks[j], sent[j] * x->element_bytes);
-        struct held source = held(x, x->input, j);
-        part = held_overlap(&source, &x->after);
-        received[j] = elements_in(x, &part);
-    }
-    const char *fault = engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
-                                                      leaves, sent, comes, received);
-    if (!engine_ok(engine, x->task, fault)) return false;
-    at = comes;
-    for (int j = 0; j < x->group->count; j++) {
-        struct held source = held(x, x->input, j);
-        struct held part = held_overlap(&source, &x->after);
-        if (!copy_part(x, &part, at, &x->after, x->to)) return false;
-        at += received[j] * x->element_bytes;
-    }
-    return true;
-}
-
 static bool is_halo(const struct instr *instr)
 {
     return instr->collective == COLLECTIVE_SEND_RECV;
@@ -234,25 +203,27 @@ static bool copy_strip(struct box_exchange *x, const struct held *strip, const c
     return copy_box(x, &copy);
 }
 
-// Neighbours hand over what the others hold afterwards and do not hold now, or what belongs to
-// them and is added there.
-static bool exchange_strips(struct box_exchange *x)
+// Each hands over what the others hold afterwards. Of strips it keeps its own, and the others what
+// they do not hold now, or what belongs to them and is added there.
+static bool exchange_all(struct box_exchange *x)
 {
     struct engine *engine = x->engine;
     int64_t *sent = ARENA_NEW(engine->scratch, int64_t, x->group->count);
     int64_t *received = ARENA_NEW(engine->scratch, int64_t, x->group->count);
     char *leaves = engine_staging(engine, x->of->stream, 0), *at = leaves;
     char *comes = engine_staging(engine, x->of->stream, 1);
-    if (!copy_part(x, &x->before, x->from, &x->after, x->to)) return false;
+    bool are_strips = is_halo(x->instr);
+    if (are_strips && !copy_part(x, &x->before, x->from, &x->after, x->to)) return false;
     for (int j = 0; j < x->group->count; j++) {
-        if (j == x->group->index) continue;
+        if (are_strips && j == x->group->index) continue;
         struct held theirs = held(x, x->output, j), source = held(x, x->input, j);
         struct held part = held_overlap(&x->before, &theirs);
-        sent[j] = part.elements;
-        received[j] = held_overlap(&source, &x->after).elements;
+        sent[j] = elements_in(x, &part);
         if (!copy_part(x, &x->before, x->from, &part, at)) return false;
         at += sent[j] * x->element_bytes;
         traffic_to(engine, x->group->ranks[j], sent[j] * x->element_bytes);
+        part = held_overlap(&source, &x->after);
+        received[j] = elements_in(x, &part);
     }
     const char *fault = engine->transport->all_to_all(x->group->group, x->of->stream, x->element,
                                                       leaves, sent, comes, received);
@@ -261,7 +232,9 @@ static bool exchange_strips(struct box_exchange *x)
         if (received[j] == 0) continue;
         struct held source = held(x, x->input, j);
         struct held part = held_overlap(&source, &x->after);
-        if (!copy_strip(x, &part, comes, &x->after, x->to, x->instr->combine != 0)) return false;
+        bool is_put = are_strips ? copy_strip(x, &part, comes, &x->after, x->to, x->instr->combine)
+                                 : copy_part(x, &part, comes, &x->after, x->to);
+        if (!is_put) return false;
         comes += received[j] * x->element_bytes;
     }
     return true;
@@ -429,11 +402,10 @@ bool exchange_run(struct engine *engine, int task)
     case COLLECTIVE_REDUCE_SCATTER:
         return scatter(&x);
     case COLLECTIVE_ALL_TO_ALL:
+    case COLLECTIVE_SEND_RECV:
         return exchange_all(&x);
     case COLLECTIVE_ALL_REDUCE:
         return reduce(&x);
-    case COLLECTIVE_SEND_RECV:
-        return exchange_strips(&x);
     case COLLECTIVE_SLICE:
         return copy_part(&x, &x.before, x.from, &x.after, x.to);
     default:

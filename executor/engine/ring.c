@@ -17,34 +17,30 @@ static const struct instr *instr_of(const struct engine *engine, const struct sc
     return &engine_block(engine, task)->instrs[task->instr];
 }
 
-// The streamed gather in this task's micro-batch and block that made this buffer; -1.
-static int maker_of(const struct engine *engine, int task, int buffer)
+// The streamed collective in this task's micro-batch and block, `step` by `step` from the task,
+// that made this buffer, or that takes it; -1.
+static int streamed_of(const struct engine *engine, int task, int step, int buffer)
 {
     const struct script_task *of = &engine->script->tasks[task];
-    for (int t = task - 1; t >= 0; t--) {
+    for (int t = task + step; t >= 0 && t < engine->script->task_count; t += step) {
         const struct script_task *other = &engine->script->tasks[t];
         if (other->slot != of->slot) return -1;
         const struct instr *instr = instr_of(engine, other);
-        bool is_same = instr && other->position == of->position && instr->collective &&
-                       instr->streamed && instr->outputs[0] == buffer;
-        if (is_same) return t;
+        bool is_same =
+            instr && other->position == of->position && instr->collective && instr->streamed;
+        if (is_same && (step < 0 ? instr->outputs : instr->inputs)[0] == buffer) return t;
     }
     return -1;
 }
 
-// The streamed scatter that takes this buffer; -1.
+static int maker_of(const struct engine *engine, int task, int buffer)
+{
+    return streamed_of(engine, task, -1, buffer);
+}
+
 static int taker_of(const struct engine *engine, int task, int buffer)
 {
-    const struct script_task *of = &engine->script->tasks[task];
-    for (int t = task + 1; t < engine->script->task_count; t++) {
-        const struct script_task *other = &engine->script->tasks[t];
-        if (other->slot != of->slot) return -1;
-        const struct instr *instr = instr_of(engine, other);
-        bool is_same = instr && other->position == of->position && instr->collective &&
-                       instr->streamed && instr->inputs[0] == buffer;
-        if (is_same) return t;
-    }
-    return -1;
+    return streamed_of(engine, task, 1, buffer);
 }
 
 static bool is_attention(const struct instr *instr)
