@@ -35,7 +35,7 @@ static bool open_document(struct arena *arena, const char *path, const char *byt
     return !err->kind && json_parse(arena, path, text, text_bytes, document, err);
 }
 
-static int value_new(struct pt2_program *program, const struct pt2_value *value)
+static int value_new(struct pt2_program *program, const struct draft_value *value)
 {
     int index = program->value_count++;
     program->values[index] = *value;
@@ -63,7 +63,7 @@ static bool read_value(struct pt2_program *program, const struct json *object)
 {
     struct err *err = program->err;
     struct json dtype = json_get(object, "dtype", err), sizes = json_get(object, "sizes", err);
-    struct pt2_value value = {.name = arena_copy(program->arena, json_key(object))};
+    struct draft_value value = {.name = arena_copy(program->arena, json_key(object))};
     int64_t number = json_i64(&dtype, 0, 1000, err);
     value.rank = json_count(&sizes, err);
     if (err->kind) return false;
@@ -87,7 +87,7 @@ static bool read_value(struct pt2_program *program, const struct json *object)
     return true;
 }
 
-static struct pt2_value *value_of(struct pt2_program *program, const struct json *named)
+static struct draft_value *value_of(struct pt2_program *program, const struct json *named)
 {
     struct json text = json_get(named, "name", program->err);
     const char *name = json_text(&text, program->err);
@@ -95,47 +95,6 @@ static struct pt2_value *value_of(struct pt2_program *program, const struct json
     if (index >= 0) return &program->values[index];
     if (name) json_fail(&text, program->err, "nothing is said of this tensor");
     return NULL;
-}
-
-static Onnx__TensorProto *weight_of(struct pt2_program *program, const struct pt2_value *value)
-{
-    Onnx__TensorProto *tensor = ARENA_NEW(program->arena, Onnx__TensorProto, 1);
-    onnx__tensor_proto__init(tensor);
-    tensor->name = arena_copy(program->arena, value->name);
-    tensor->has_data_type = 1;
-    tensor->data_type = (int32_t)value->element;
-    tensor->dims = ARENA_NEW(program->arena, int64_t, value->rank);
-    if (value->rank) memcpy(tensor->dims, value->dims, (size_t)value->rank * sizeof(int64_t));
-    tensor->n_dims = (size_t)value->rank;
-    return tensor;
-}
-
-static Onnx__ValueInfoProto *info_of(struct pt2_program *program, const struct pt2_value *value)
-{
-    struct arena *arena = program->arena;
-    Onnx__ValueInfoProto *info = ARENA_NEW(arena, Onnx__ValueInfoProto, 1);
-    Onnx__TypeProto *type = ARENA_NEW(arena, Onnx__TypeProto, 1);
-    Onnx__TypeProto__Tensor *tensor = ARENA_NEW(arena, Onnx__TypeProto__Tensor, 1);
-    Onnx__TensorShapeProto *shape = ARENA_NEW(arena, Onnx__TensorShapeProto, 1);
-    onnx__value_info_proto__init(info);
-    onnx__type_proto__init(type);
-    onnx__type_proto__tensor__init(tensor);
-    onnx__tensor_shape_proto__init(shape);
-    shape->dim = ARENA_NEW(arena, Onnx__TensorShapeProto__Dimension *, value->rank);
-    shape->n_dim = (size_t)value->rank;
-    for (int i = 0; i < value->rank; i++) {
-        shape->dim[i] = ARENA_NEW(arena, Onnx__TensorShapeProto__Dimension, 1);
-        onnx__tensor_shape_proto__dimension__init(shape->dim[i]);
-        shape->dim[i]->has_dim_value = 1;
-        shape->dim[i]->dim_value = value->dims[i];
-    }
-    tensor->has_elem_type = 1;
-    tensor->elem_type = (int32_t)value->element;
-    tensor->shape = shape;
-    type->tensor_type = tensor;
-    info->type = type;
-    info->name = arena_copy(arena, value->name);
-    return info;
 }
 
 // {"parameter": {"arg": {"name": "p_w"}, ...}}, {"buffer": ...}, {"user_input": {"arg":
@@ -150,18 +109,15 @@ static bool read_input(struct pt2_program *program, const struct json *spec)
     if (!is_tensor || !json_is_object(&arg) || json_count(&arg, program->err) < 1) return true;
     struct json inner = json_item(&arg, 0);
     if (is_input && strcmp(json_key(&inner), "as_tensor") != 0) return true;
-    struct pt2_value *value = value_of(program, is_input ? &inner : &arg);
+    struct draft_value *value = value_of(program, is_input ? &inner : &arg);
     if (!value) return false;
     value->is_fixed = !is_input && !is_weight;
-    struct arena *arena = program->arena;
     if (is_input) {
-        ARENA_GROW(arena, program->inputs, program->input_count, program->input_room);
-        program->inputs[program->input_count++] = info_of(program, value);
+        draft_input(&program->draft, value);
     } else if (is_weight) {
-        ARENA_GROW(arena, program->weights, program->weight_count, program->weight_room);
-        program->weights[program->weight_count++] = weight_of(program, value);
+        draft_weight(&program->draft, value);
     } else {
-        pt2_put_unknown(program, value);
+        draft_unknown(&program->draft, value);
     }
     return true;
 }
@@ -175,10 +131,9 @@ static bool read_output(struct pt2_program *program, const struct json *spec)
         return true;
     struct json inner = json_item(&arg, 0);
     if (is_answer && strcmp(json_key(&inner), "as_tensor") != 0) return true;
-    const struct pt2_value *value = value_of(program, is_answer ? &inner : &arg);
+    const struct draft_value *value = value_of(program, is_answer ? &inner : &arg);
     if (!value) return false;
-    ARENA_GROW(program->arena, program->outputs, program->output_count, program->output_room);
-    program->outputs[program->output_count++] = info_of(program, value);
+    draft_output(&program->draft, value);
     return true;
 }
 
@@ -212,7 +167,7 @@ static bool is_moving(struct pt2_program *program, const struct json *argument)
             named = json_item(&item, 0);
             if (strcmp(json_key(&named), "as_tensor") != 0) continue;
         }
-        const struct pt2_value *found = value_of(program, &named);
+        const struct draft_value *found = value_of(program, &named);
         if (found && !found->is_fixed) return true;
     }
     return false;
@@ -231,7 +186,7 @@ static bool read_results(struct pt2_node *node, const struct json *outputs)
         list = inner;
         count = json_count(&list, program->err);
     }
-    node->outputs = ARENA_NEW(program->arena, const struct pt2_value *, count + 1);
+    node->outputs = ARENA_NEW(program->arena, const struct draft_value *, count + 1);
     for (int i = 0; i < count && !program->err->kind; i++) {
         struct json item = json_item(&list, i), named = item;
         if (!json_is_object(&item) || json_count(&item, program->err) < 1)
@@ -276,13 +231,14 @@ static bool read_node(struct pt2_program *program, const struct json *object)
     struct json target = json_get(object, "target", err);
     struct json inputs = json_get(object, "inputs", err),
                 outputs = json_get(object, "outputs", err);
-    struct pt2_node node = {.program = program};
+    struct pt2_node node = {.program = program, .draft = &program->draft};
     bool moves = false;
     node.target = json_text(&target, err);
     if (err->kind) return false;
     node.name = node.target;
     if (!read_results(&node, &outputs)) return false;
     if (node.output_count && node.outputs[0]) node.name = node.outputs[0]->name;
+    program->draft.name = node.name;
     if (!read_arguments(&node, &inputs, &moves)) return false;
     if (node.output_count == 0) return true;  // an assertion, or a size
     const struct pt2_rule *rule = pt2_rule_find(program->arena, node.target);
@@ -292,7 +248,7 @@ static bool read_node(struct pt2_program *program, const struct json *object)
         assert(node.outputs[i]);  // read_results has found them
         int index = names_find(&program->names, node.outputs[i]->name);
         program->values[index].is_fixed = true;
-        pt2_put_unknown(program, &program->values[index]);
+        draft_unknown(&program->draft, &program->values[index]);
     }
     return true;
 }
@@ -301,7 +257,7 @@ static bool read_values(struct pt2_program *program, const struct json *graph)
 {
     struct json values = json_get(graph, "tensor_values", program->err);
     int count = json_is_object(&values) ? json_count(&values, program->err) : 0;
-    program->values = ARENA_NEW(program->arena, struct pt2_value, count);
+    program->values = ARENA_NEW(program->arena, struct draft_value, count);
     return each(program, graph, "tensor_values", read_value);
 }
 
@@ -323,23 +279,12 @@ struct onnx_graph *pt2_read(struct arena *arena, const char *path, const char *b
     struct arena reading = {0};
     struct json_document document;
     struct onnx_graph *result = NULL;
-    struct pt2_program program = {.arena = &reading, .path = path, .err = err};
+    struct pt2_program program = {
+        .arena = &reading, .draft = {.arena = &reading}, .path = path, .err = err};
     if (open_document(&reading, path, bytes, byte_count, &document, err)) {
         struct json root = json_root(&document);
-        if (convert(&program, &root)) {
-            Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
-            char name[] = "torch.export";
-            graph.name = name;
-            graph.node = program.nodes;
-            graph.n_node = (size_t)program.node_count;
-            graph.initializer = program.weights;
-            graph.n_initializer = (size_t)program.weight_count;
-            graph.input = program.inputs;
-            graph.n_input = (size_t)program.input_count;
-            graph.output = program.outputs;
-            graph.n_output = (size_t)program.output_count;
-            result = onnx_read_graph(arena, path, &graph, options, err);
-        }
+        if (convert(&program, &root))
+            result = draft_read(arena, path, &program.draft, "torch.export", options, err);
     }
     arena_free(&reading);
     return result;

@@ -35,9 +35,9 @@ pt2_maker pt2_einsum, pt2_glu, pt2_square, pt2_prelu, pt2_rsub, pt2_variance, pt
     pt2_arg, pt2_top, pt2_instance_norm;
 
 // The first argument, which must be a tensor.
-const struct pt2_value *pt2_first(const struct pt2_node *node);
+const struct draft_value *pt2_first(const struct pt2_node *node);
 // The tensor under another element type: itself, or a Cast of it.
-const char *pt2_as_element(const struct pt2_node *node, const struct pt2_value *value,
+const char *pt2_as_element(const struct pt2_node *node, const struct draft_value *value,
                            enum onnx_element element);
 // Element types as ATen numbers them; 0 for those that we do not know.
 enum onnx_element pt2_element(int64_t scalar_type);

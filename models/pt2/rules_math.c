@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#define PUT(node, type, output, ...)                                                  \
-    pt2_put(node, type, output,                                                       \
-            (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)), \
-            (const char *const[]){__VA_ARGS__})
+#define PUT(node, type, output, ...)                                                    \
+    draft_put(node->draft, type, output,                                                \
+              (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)), \
+              (const char *const[]){__VA_ARGS__})
 
 static const double NORM_EPSILON = 1e-5;  // of batch and group norm where nothing is said
 
@@ -14,26 +14,26 @@ static bool is_clean(const struct pt2_node *node)
     return !node->program->err->kind;
 }
 
-const struct pt2_value *pt2_first(const struct pt2_node *node)
+const struct draft_value *pt2_first(const struct pt2_node *node)
 {
-    const struct pt2_value *value =
+    const struct draft_value *value =
         node->input_count ? pt2_tensor(node, node->input_names[0]) : NULL;
     if (!value && is_clean(node)) pt2_fail(node, "its first argument is no tensor");
     return value;
 }
 
-const char *pt2_as_element(const struct pt2_node *node, const struct pt2_value *value,
+const char *pt2_as_element(const struct pt2_node *node, const struct draft_value *value,
                            enum onnx_element element)
 {
     if (value->element == element) return value->name;
-    const char *name = pt2_between(node);
-    pt2_put_int(node, PUT(node, "Cast", name, value->name), "to", element);
+    const char *name = draft_between(node->draft);
+    draft_put_int(node->draft, PUT(node, "Cast", name, value->name), "to", element);
     return name;
 }
 
 bool pt2_unary(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     PUT(node, type, pt2_output(node, 0), x->name);
     return true;
@@ -42,9 +42,9 @@ bool pt2_unary(struct pt2_node *node, const char *type)
 bool pt2_rsqrt(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
-    const char *root = pt2_between(node);
+    const char *root = draft_between(node->draft);
     PUT(node, "Sqrt", root, x->name);
     PUT(node, "Reciprocal", pt2_output(node, 0), root);
     return true;
@@ -53,11 +53,11 @@ bool pt2_rsqrt(struct pt2_node *node, const char *type)
 bool pt2_gelu(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     const char *approximate = pt2_text(node, "approximate");
-    pt2_put_text(node, PUT(node, "Gelu", pt2_output(node, 0), x->name), "approximate",
-                 approximate ? approximate : "none");
+    draft_put_text(node->draft, PUT(node, "Gelu", pt2_output(node, 0), x->name), "approximate",
+                   approximate ? approximate : "none");
     return is_clean(node);
 }
 
@@ -65,10 +65,10 @@ bool pt2_gelu(struct pt2_node *node, const char *type)
 static bool put_bent(struct pt2_node *node, const char *type, const char *name,
                      const char *attribute, double fallback)
 {
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     Onnx__NodeProto *proto = PUT(node, type, pt2_output(node, 0), x->name);
-    pt2_put_float(node, proto, attribute, pt2_number(node, name, fallback));
+    draft_put_float(node->draft, proto, attribute, pt2_number(node, name, fallback));
     return is_clean(node);
 }
 
@@ -85,9 +85,10 @@ bool pt2_elu(struct pt2_node *node, const char *type)
 bool pt2_hard_sigmoid(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
-    pt2_put_float(node, PUT(node, "HardSigmoid", pt2_output(node, 0), x->name), "alpha", 1.0 / 6);
+    draft_put_float(node->draft, PUT(node, "HardSigmoid", pt2_output(node, 0), x->name), "alpha",
+                    1.0 / 6);
     return is_clean(node);
 }
 
@@ -100,22 +101,22 @@ bool pt2_softplus(struct pt2_node *node, const char *type)
 bool pt2_clip(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     Onnx__NodeProto *proto = PUT(node, "Clip", pt2_output(node, 0), x->name);
     bool is_six = strstr(node->target, "relu6") != NULL;
     bool is_tanh = strstr(node->target, "hardtanh") != NULL;
     const char *low = is_tanh ? "min_val" : "min", *high = is_tanh ? "max_val" : "max";
     if (is_six || is_tanh || pt2_has(node, low))
-        pt2_put_float(node, proto, "min", is_six ? 0 : pt2_number(node, low, -1));
+        draft_put_float(node->draft, proto, "min", is_six ? 0 : pt2_number(node, low, -1));
     if (is_six || is_tanh || pt2_has(node, high))
-        pt2_put_float(node, proto, "max", is_six ? 6 : pt2_number(node, high, 1));
+        draft_put_float(node->draft, proto, "max", is_six ? 6 : pt2_number(node, high, 1));
     return is_clean(node);
 }
 
 // The element type that two operands are computed in: floats before whole numbers before truths,
 // and a tensor's before a number's.
-static enum onnx_element common_element(const struct pt2_value *a, const struct pt2_value *b)
+static enum onnx_element common_element(const struct draft_value *a, const struct draft_value *b)
 {
     if (!b || a->element == b->element) return a->element;
     bool a_float = element_is_float(a->element), b_float = element_is_float(b->element);
@@ -139,7 +140,7 @@ static bool is_truth(const char *type)
 // (self, other): each a tensor or a number.
 bool pt2_binary(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *y = NULL;
+    const struct draft_value *x = pt2_first(node), *y = NULL;
     const char *name = pt2_has(node, "exponent") ? "exponent" : "other";
     if (!x) return false;
     bool is_number = true;
@@ -151,13 +152,14 @@ bool pt2_binary(struct pt2_node *node, const char *type)
     if (!is_number && !(y = pt2_tensor(node, name))) return false;
     enum onnx_element element = common_element(x, y);
     // A whole tensor and a fraction, or a quotient of whole numbers: the file states the result.
-    const struct pt2_value *out = node->outputs[0];
+    const struct draft_value *out = node->outputs[0];
     if (out && !is_truth(type) && element_is_float(out->element)) element = out->element;
     const char *other = y ? pt2_as_element(node, y, element)
-                          : pt2_put_number(node, element, pt2_number(node, name, 0));
+                          : draft_number(node->draft, element, pt2_number(node, name, 0));
     double alpha = pt2_number(node, "alpha", 1);
     if (alpha != 1) {
-        const char *scaled = pt2_between(node), *factor = pt2_put_number(node, element, alpha);
+        const char *scaled = draft_between(node->draft),
+                   *factor = draft_number(node->draft, element, alpha);
         PUT(node, "Mul", scaled, other, factor);
         other = scaled;
     }
@@ -168,8 +170,8 @@ bool pt2_binary(struct pt2_node *node, const char *type)
 bool pt2_product(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *a = pt2_first(node);
-    const struct pt2_value *b = pt2_tensor(node, pt2_has(node, "mat2") ? "mat2" : "other");
+    const struct draft_value *a = pt2_first(node);
+    const struct draft_value *b = pt2_tensor(node, pt2_has(node, "mat2") ? "mat2" : "other");
     if (!a || !b) return is_clean(node) ? pt2_fail(node, "its second factor is no tensor") : false;
     PUT(node, "MatMul", pt2_output(node, 0), a->name, b->name);
     return true;
@@ -178,8 +180,8 @@ bool pt2_product(struct pt2_node *node, const char *type)
 bool pt2_addmm(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *bias = pt2_first(node), *a = pt2_tensor(node, "mat1");
-    const struct pt2_value *b = pt2_tensor(node, "mat2");
+    const struct draft_value *bias = pt2_first(node), *a = pt2_tensor(node, "mat1");
+    const struct draft_value *b = pt2_tensor(node, "mat2");
     if (!bias || !a || !b) return is_clean(node) ? pt2_fail(node, "a factor is no tensor") : false;
     PUT(node, "Gemm", pt2_output(node, 0), a->name, b->name, bias->name);
     return true;
@@ -188,10 +190,10 @@ bool pt2_addmm(struct pt2_node *node, const char *type)
 bool pt2_baddbmm(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *sum = pt2_first(node), *a = pt2_tensor(node, "batch1");
-    const struct pt2_value *b = pt2_tensor(node, "batch2");
+    const struct draft_value *sum = pt2_first(node), *a = pt2_tensor(node, "batch1");
+    const struct draft_value *b = pt2_tensor(node, "batch2");
     if (!sum || !a || !b) return is_clean(node) ? pt2_fail(node, "a factor is no tensor") : false;
-    const char *product = pt2_between(node);
+    const char *product = draft_between(node->draft);
     PUT(node, "MatMul", product, a->name, b->name);
     PUT(node, "Add", pt2_output(node, 0), product, sum->name);
     return true;
@@ -201,17 +203,19 @@ bool pt2_baddbmm(struct pt2_node *node, const char *type)
 bool pt2_linear(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *weight = pt2_tensor(node, "weight");
-    const struct pt2_value *bias = pt2_tensor(node, "bias");
+    const struct draft_value *x = pt2_first(node), *weight = pt2_tensor(node, "weight");
+    const struct draft_value *bias = pt2_tensor(node, "bias");
     if (!x || !weight || !is_clean(node))
         return is_clean(node) ? pt2_fail(node, "there is no weight") : false;
     if (x->rank == 2 && weight->rank == 2) {
         const char *const inputs[] = {x->name, weight->name, bias ? bias->name : NULL};
-        pt2_put_int(node, pt2_put(node, "Gemm", pt2_output(node, 0), bias ? 3 : 2, inputs),
-                    "transB", 1);
+        draft_put_int(node->draft,
+                      draft_put(node->draft, "Gemm", pt2_output(node, 0), bias ? 3 : 2, inputs),
+                      "transB", 1);
         return is_clean(node);
     }
-    const char *turned = pt2_between(node), *product = bias ? pt2_between(node) : NULL;
+    const char *turned = draft_between(node->draft),
+               *product = bias ? draft_between(node->draft) : NULL;
     PUT(node, "Transpose", turned, weight->name);
     PUT(node, "MatMul", bias ? product : pt2_output(node, 0), x->name, turned);
     if (bias) PUT(node, "Add", pt2_output(node, 0), product, bias->name);
@@ -220,24 +224,24 @@ bool pt2_linear(struct pt2_node *node, const char *type)
 
 bool pt2_softmax(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     const char *in =
         node->outputs[0] ? pt2_as_element(node, x, node->outputs[0]->element) : x->name;
-    pt2_put_int(node, PUT(node, type, pt2_output(node, 0), in), "axis",
-                pt2_axis(node, "dim", -1, x->rank));
+    draft_put_int(node->draft, PUT(node, type, pt2_output(node, 0), in), "axis",
+                  pt2_axis(node, "dim", -1, x->rank));
     return is_clean(node);
 }
 
 bool pt2_reduce(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     int count = 0;
     if (!x) return false;
     const int64_t *axes = pt2_ints(node, "dim", &count);
     Onnx__NodeProto *proto = PUT(node, type, pt2_output(node, 0), x->name);
-    if (count) pt2_put_ints(node, proto, "axes", axes, count);
-    pt2_put_int(node, proto, "keepdims", pt2_bool(node, "keepdim", false));
+    if (count) draft_put_ints(node->draft, proto, "axes", axes, count);
+    draft_put_int(node->draft, proto, "keepdims", pt2_bool(node, "keepdim", false));
     return is_clean(node);
 }
 
@@ -245,7 +249,7 @@ bool pt2_reduce(struct pt2_node *node, const char *type)
 bool pt2_where(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *condition = pt2_first(node), *out = node->outputs[0];
+    const struct draft_value *condition = pt2_first(node), *out = node->outputs[0];
     static const char *const SIDES[] = {"self", "other"};
     const char *sides[2];
     if (!condition || !out) return is_clean(node) ? pt2_fail(node, "it has no result") : false;
@@ -256,10 +260,10 @@ bool pt2_where(struct pt2_node *node, const char *type)
             struct json value = json_item(&node->inputs[j], 0);
             is_number = strcmp(json_key(&value), "as_tensor") != 0;
         }
-        const struct pt2_value *tensor = is_number ? NULL : pt2_tensor(node, SIDES[i]);
+        const struct draft_value *tensor = is_number ? NULL : pt2_tensor(node, SIDES[i]);
         if (!is_number && !tensor) return false;
         sides[i] = tensor ? pt2_as_element(node, tensor, out->element)
-                          : pt2_put_number(node, out->element, pt2_number(node, SIDES[i], 0));
+                          : draft_number(node->draft, out->element, pt2_number(node, SIDES[i], 0));
     }
     PUT(node, "Where", pt2_output(node, 0), condition->name, sides[0], sides[1]);
     return is_clean(node);
@@ -268,9 +272,9 @@ bool pt2_where(struct pt2_node *node, const char *type)
 bool pt2_masked_fill(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *mask = pt2_tensor(node, "mask");
+    const struct draft_value *x = pt2_first(node), *mask = pt2_tensor(node, "mask");
     if (!x || !mask) return is_clean(node) ? pt2_fail(node, "there is no mask") : false;
-    const char *filling = pt2_put_number(node, x->element, 0);
+    const char *filling = draft_number(node->draft, x->element, 0);
     PUT(node, "Where", pt2_output(node, 0), mask->name, filling, x->name);
     return true;
 }
@@ -278,35 +282,35 @@ bool pt2_masked_fill(struct pt2_node *node, const char *type)
 bool pt2_dropout(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     bool drops = pt2_bool(node, "train", false) && pt2_number(node, "p", 0) > 0;
     Onnx__NodeProto *proto =
         PUT(node, drops ? "Dropout" : "Identity", pt2_output(node, 0), x->name);
-    if (drops) pt2_put_float(node, proto, "ratio", pt2_number(node, "p", 0));
-    if (drops && node->output_count > 1) pt2_put_output(node, proto, pt2_output(node, 1));
+    if (drops) draft_put_float(node->draft, proto, "ratio", pt2_number(node, "p", 0));
+    if (drops && node->output_count > 1) draft_put_output(node->draft, proto, pt2_output(node, 1));
     return is_clean(node);
 }
 
 // Scale and shift, ones where there is none: ONNX always has a scale.
-static const char *scale_of(const struct pt2_node *node, const struct pt2_value *weight,
-                            const struct pt2_value *x, int64_t axis)
+static const char *scale_of(const struct pt2_node *node, const struct draft_value *weight,
+                            const struct draft_value *x, int64_t axis)
 {
     if (weight) return weight->name;
-    struct pt2_value ones = {.name = pt2_between(node),
-                             .element = x->element,
-                             .rank = x->rank - (int)axis,
-                             .dims = x->dims + axis,
-                             .is_fixed = true};
-    pt2_put_unknown(node->program, &ones);
+    struct draft_value ones = {.name = draft_between(node->draft),
+                               .element = x->element,
+                               .rank = x->rank - (int)axis,
+                               .dims = x->dims + axis,
+                               .is_fixed = true};
+    draft_unknown(node->draft, &ones);
     return ones.name;
 }
 
 bool pt2_layer_norm(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
-    const struct pt2_value *weight = pt2_tensor(node, "weight"), *bias = pt2_tensor(node, "bias");
+    const struct draft_value *x = pt2_first(node);
+    const struct draft_value *weight = pt2_tensor(node, "weight"), *bias = pt2_tensor(node, "bias");
     int count = 0;
     if (!x) return false;
     (void)pt2_ints(node, "normalized_shape", &count);
@@ -315,10 +319,10 @@ bool pt2_layer_norm(struct pt2_node *node, const char *type)
     const char *scale = scale_of(node, weight, x, x->rank - count);
     const char *const inputs[] = {x->name, scale, bias ? bias->name : NULL};
     Onnx__NodeProto *proto =
-        pt2_put(node, "LayerNormalization", pt2_output(node, 0), bias ? 3 : 2, inputs);
-    pt2_put_int(node, proto, "axis", x->rank - count);
+        draft_put(node->draft, "LayerNormalization", pt2_output(node, 0), bias ? 3 : 2, inputs);
+    draft_put_int(node->draft, proto, "axis", x->rank - count);
     for (int i = 1; i < node->output_count && i < 3; i++)
-        pt2_put_output(node, proto, pt2_output(node, i));
+        draft_put_output(node->draft, proto, pt2_output(node, i));
     return true;
 }
 
@@ -326,7 +330,7 @@ bool pt2_layer_norm(struct pt2_node *node, const char *type)
 bool pt2_rms_norm(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *weight = pt2_tensor(node, "weight");
+    const struct draft_value *x = pt2_first(node), *weight = pt2_tensor(node, "weight");
     int count = 0;
     if (!x) return false;
     (void)pt2_ints(node, "normalized_shape", &count);
@@ -334,14 +338,14 @@ bool pt2_rms_norm(struct pt2_node *node, const char *type)
         return is_clean(node) ? pt2_fail(node, "one normalised dimension is wanted") : false;
     const char *step[6];
     for (int i = 0; i < 6; i++)
-        step[i] = pt2_between(node);
+        step[i] = draft_between(node->draft);
     const int64_t last = -1;
-    const char *two = pt2_put_number(node, x->element, 2);
-    const char *epsilon = pt2_put_number(node, x->element, pt2_number(node, "eps", 0));
+    const char *two = draft_number(node->draft, x->element, 2);
+    const char *epsilon = draft_number(node->draft, x->element, pt2_number(node, "eps", 0));
     PUT(node, "Pow", step[0], x->name, two);
     Onnx__NodeProto *mean = PUT(node, "ReduceMean", step[1], step[0]);
-    pt2_put_ints(node, mean, "axes", &last, 1);
-    pt2_put_int(node, mean, "keepdims", 1);
+    draft_put_ints(node->draft, mean, "axes", &last, 1);
+    draft_put_int(node->draft, mean, "keepdims", 1);
     PUT(node, "Add", step[2], step[1], epsilon);
     PUT(node, "Sqrt", step[3], step[2]);
     PUT(node, "Reciprocal", step[4], step[3]);
@@ -354,49 +358,51 @@ bool pt2_batch_norm(struct pt2_node *node, const char *type)
 {
     (void)type;
     static const char *const NAMES[] = {"weight", "bias", "running_mean", "running_var"};
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x || x->rank < 2) return x ? pt2_fail(node, "its input has no channels") : false;
     const char *inputs[5] = {x->name};
     for (int i = 0; i < 4; i++) {
-        const struct pt2_value *value = pt2_tensor(node, NAMES[i]);
-        struct pt2_value channels = {.element = x->element, .rank = 1, .dims = x->dims + 1};
+        const struct draft_value *value = pt2_tensor(node, NAMES[i]);
+        struct draft_value channels = {.element = x->element, .rank = 1, .dims = x->dims + 1};
         if (!value) {
-            channels.name = pt2_between(node);
-            pt2_put_unknown(node->program, &channels);
+            channels.name = draft_between(node->draft);
+            draft_unknown(node->draft, &channels);
         }
         inputs[i + 1] = value ? value->name : channels.name;
     }
-    Onnx__NodeProto *proto = pt2_put(node, "BatchNormalization", pt2_output(node, 0), 5, inputs);
-    pt2_put_float(node, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
+    Onnx__NodeProto *proto =
+        draft_put(node->draft, "BatchNormalization", pt2_output(node, 0), 5, inputs);
+    draft_put_float(node->draft, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
     return is_clean(node);
 }
 
 bool pt2_group_norm(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
-    const struct pt2_value *weight = pt2_tensor(node, "weight"), *bias = pt2_tensor(node, "bias");
+    const struct draft_value *x = pt2_first(node);
+    const struct draft_value *weight = pt2_tensor(node, "weight"), *bias = pt2_tensor(node, "bias");
     if (!x || !weight || !bias)
         return is_clean(node) ? pt2_fail(node, "there is no weight or no bias") : false;
     int64_t groups = pt2_int(node, pt2_has(node, "num_groups") ? "num_groups" : "group", 1);
     Onnx__NodeProto *proto =
         PUT(node, "GroupNormalization", pt2_output(node, 0), x->name, weight->name, bias->name);
-    pt2_put_int(node, proto, "num_groups", groups);
-    pt2_put_float(node, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
+    draft_put_int(node->draft, proto, "num_groups", groups);
+    draft_put_float(node->draft, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
     return is_clean(node);
 }
 
 bool pt2_attention(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *q = pt2_first(node), *k = pt2_tensor(node, "key");
-    const struct pt2_value *v = pt2_tensor(node, "value");
-    const struct pt2_value *mask =
+    const struct draft_value *q = pt2_first(node), *k = pt2_tensor(node, "key");
+    const struct draft_value *v = pt2_tensor(node, "value");
+    const struct draft_value *mask =
         pt2_tensor(node, pt2_has(node, "attn_bias") ? "attn_bias" : "attn_mask");
     if (!q || !k || !v || !is_clean(node))
         return is_clean(node) ? pt2_fail(node, "there are no query, key and value") : false;
     const char *const inputs[] = {q->name, k->name, v->name, mask ? mask->name : NULL};
-    Onnx__NodeProto *proto = pt2_put(node, "Attention", pt2_output(node, 0), mask ? 4 : 3, inputs);
-    pt2_put_int(node, proto, "is_causal", pt2_bool(node, "is_causal", false));
+    Onnx__NodeProto *proto =
+        draft_put(node->draft, "Attention", pt2_output(node, 0), mask ? 4 : 3, inputs);
+    draft_put_int(node->draft, proto, "is_causal", pt2_bool(node, "is_causal", false));
     return is_clean(node);
 }

@@ -10,25 +10,25 @@ static bool is_clean(const struct pt2_node *node)
 static Onnx__NodeProto *put1(const struct pt2_node *node, const char *type, const char *output,
                              const char *input)
 {
-    return pt2_put(node, type, output, 1, &input);
+    return draft_put(node->draft, type, output, 1, &input);
 }
 
 static Onnx__NodeProto *put2(const struct pt2_node *node, const char *type, const char *output,
                              const char *first, const char *second)
 {
     const char *const inputs[] = {first, second};
-    return pt2_put(node, type, output, 2, inputs);
+    return draft_put(node->draft, type, output, 2, inputs);
 }
 
 // The stated result, which the rules of this file go by: views have their sizes computed there.
-static const struct pt2_value *result(const struct pt2_node *node)
+static const struct draft_value *result(const struct pt2_node *node)
 {
-    const struct pt2_value *out = node->output_count ? node->outputs[0] : NULL;
+    const struct draft_value *out = node->output_count ? node->outputs[0] : NULL;
     if (!out) pt2_fail(node, "nothing is said of its result");
     return out;
 }
 
-static bool is_alike(const struct pt2_value *a, const struct pt2_value *b)
+static bool is_alike(const struct draft_value *a, const struct draft_value *b)
 {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
@@ -36,7 +36,7 @@ static bool is_alike(const struct pt2_value *a, const struct pt2_value *b)
 bool pt2_same(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     put1(node, "Identity", pt2_output(node, 0), x->name);
     return true;
@@ -44,10 +44,10 @@ bool pt2_same(struct pt2_node *node, const char *type)
 
 bool pt2_cast(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     if (x->element == out->element) return pt2_same(node, type);
-    pt2_put_int(node, put1(node, "Cast", out->name, x->name), "to", out->element);
+    draft_put_int(node->draft, put1(node, "Cast", out->name, x->name), "to", out->element);
     return true;
 }
 
@@ -55,24 +55,24 @@ bool pt2_cast(struct pt2_node *node, const char *type)
 bool pt2_made(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *out = result(node);
-    if (out) pt2_put_unknown(node->program, out);
+    const struct draft_value *out = result(node);
+    if (out) draft_unknown(node->draft, out);
     return out;
 }
 
 bool pt2_reshape(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     if (is_alike(x, out)) return pt2_same(node, type);
-    put2(node, "Reshape", out->name, x->name, pt2_put_list(node, out->dims, out->rank));
+    put2(node, "Reshape", out->name, x->name, draft_list(node->draft, out->dims, out->rank));
     return true;
 }
 
 bool pt2_transpose(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     int64_t order[RANK_MOST] = {0};
     int count = 0;
     if (!x) return false;
@@ -91,49 +91,51 @@ bool pt2_transpose(struct pt2_node *node, const char *type)
         order[a] = b;
         order[b] = a;
     }
-    pt2_put_ints(node, put1(node, "Transpose", pt2_output(node, 0), x->name), "perm", order,
-                 x->rank);
+    draft_put_ints(node->draft, put1(node, "Transpose", pt2_output(node, 0), x->name), "perm",
+                   order, x->rank);
     return is_clean(node);
 }
 
 bool pt2_expand(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     if (is_alike(x, out)) return pt2_same(node, type);
-    put2(node, "Expand", out->name, x->name, pt2_put_list(node, out->dims, out->rank));
+    put2(node, "Expand", out->name, x->name, draft_list(node->draft, out->dims, out->rank));
     return true;
 }
 
 bool pt2_slice(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     if (is_alike(x, out)) return pt2_same(node, type);
     int64_t axis = pt2_axis(node, "dim", 0, x->rank), start = pt2_int(node, "start", 0);
     int64_t end = pt2_int(node, "end", INT64_C(1) << 62), step = pt2_int(node, "step", 1);
     if (pt2_has(node, "length")) end = start + pt2_int(node, "length", 0);
-    const char *inputs[] = {x->name, pt2_put_list(node, &start, 1), pt2_put_list(node, &end, 1),
-                            pt2_put_list(node, &axis, 1), pt2_put_list(node, &step, 1)};
-    pt2_put(node, "Slice", out->name, 5, inputs);
+    const char *inputs[] = {x->name, draft_list(node->draft, &start, 1),
+                            draft_list(node->draft, &end, 1), draft_list(node->draft, &axis, 1),
+                            draft_list(node->draft, &step, 1)};
+    draft_put(node->draft, "Slice", out->name, 5, inputs);
     return is_clean(node);
 }
 
 bool pt2_select(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     int64_t axis = pt2_axis(node, "dim", 0, x->rank), index = pt2_int(node, "index", 0);
-    const char *place = pt2_put_number(node, ELEMENT_INT64, (double)index);
-    pt2_put_int(node, put2(node, "Gather", pt2_output(node, 0), x->name, place), "axis", axis);
+    const char *place = draft_number(node->draft, ELEMENT_INT64, (double)index);
+    draft_put_int(node->draft, put2(node, "Gather", pt2_output(node, 0), x->name, place), "axis",
+                  axis);
     return is_clean(node);
 }
 
 bool pt2_split(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x || !node->output_count) return x ? pt2_fail(node, "it has no result") : false;
     int64_t axis = pt2_axis(node, "dim", 0, x->rank);
     int64_t *sizes = ARENA_NEW(node->program->arena, int64_t, node->output_count);
@@ -143,26 +145,26 @@ bool pt2_split(struct pt2_node *node, const char *type)
         sizes[i] = node->outputs[i]->dims[axis];
     }
     if (!is_clean(node)) return false;
-    const char *list = pt2_put_list(node, sizes, node->output_count);
+    const char *list = draft_list(node->draft, sizes, node->output_count);
     Onnx__NodeProto *proto = put2(node, "Split", pt2_output(node, 0), x->name, list);
     for (int i = 1; i < node->output_count; i++)
-        pt2_put_output(node, proto, pt2_output(node, i));
-    pt2_put_int(node, proto, "axis", axis);
+        draft_put_output(node->draft, proto, pt2_output(node, i));
+    draft_put_int(node->draft, proto, "axis", axis);
     return true;
 }
 
 bool pt2_concat(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *out = result(node);
+    const struct draft_value *out = result(node);
     int count = 0;
-    const struct pt2_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
+    const struct draft_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
     if (!parts) return false;
     const char **inputs = ARENA_NEW(node->program->arena, const char *, count);
     for (int i = 0; i < count; i++)
         inputs[i] = pt2_as_element(node, parts[i], out->element);
-    pt2_put_int(node, pt2_put(node, "Concat", out->name, count, inputs), "axis",
-                pt2_axis(node, "dim", 0, out->rank));
+    draft_put_int(node->draft, draft_put(node->draft, "Concat", out->name, count, inputs), "axis",
+                  pt2_axis(node, "dim", 0, out->rank));
     return is_clean(node);
 }
 
@@ -170,9 +172,9 @@ bool pt2_concat(struct pt2_node *node, const char *type)
 bool pt2_stack(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *out = result(node);
+    const struct draft_value *out = result(node);
     int count = 0;
-    const struct pt2_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
+    const struct draft_value **parts = out ? pt2_tensors(node, "tensors", &count) : NULL;
     if (!parts) return false;
     int64_t axis = pt2_axis(node, "dim", 0, out->rank);
     const char **inputs = ARENA_NEW(node->program->arena, const char *, count);
@@ -180,18 +182,19 @@ bool pt2_stack(struct pt2_node *node, const char *type)
         int64_t *dims = ARENA_NEW(node->program->arena, int64_t, out->rank);
         memcpy(dims, out->dims, (size_t)out->rank * sizeof *dims);
         dims[axis] = 1;
-        inputs[i] = pt2_between(node);
-        put2(node, "Reshape", inputs[i], parts[i]->name, pt2_put_list(node, dims, out->rank));
+        inputs[i] = draft_between(node->draft);
+        put2(node, "Reshape", inputs[i], parts[i]->name, draft_list(node->draft, dims, out->rank));
     }
     if (!is_clean(node)) return false;
-    pt2_put_int(node, pt2_put(node, "Concat", out->name, count, inputs), "axis", axis);
+    draft_put_int(node->draft, draft_put(node->draft, "Concat", out->name, count, inputs), "axis",
+                  axis);
     return true;
 }
 
 bool pt2_embedding(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *table = pt2_first(node), *indices = pt2_tensor(node, "indices");
+    const struct draft_value *table = pt2_first(node), *indices = pt2_tensor(node, "indices");
     if (!table || !indices) return is_clean(node) ? pt2_fail(node, "there are no indices") : false;
     put2(node, "Gather", pt2_output(node, 0), table->name, indices->name);
     return true;
@@ -199,31 +202,31 @@ bool pt2_embedding(struct pt2_node *node, const char *type)
 
 bool pt2_gather(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *index = pt2_tensor(node, "index");
+    const struct draft_value *x = pt2_first(node), *index = pt2_tensor(node, "index");
     if (!x || !index) return is_clean(node) ? pt2_fail(node, "there is no index") : false;
-    pt2_put_int(node, put2(node, type, pt2_output(node, 0), x->name, index->name), "axis",
-                pt2_axis(node, "dim", 0, x->rank));
+    draft_put_int(node->draft, put2(node, type, pt2_output(node, 0), x->name, index->name), "axis",
+                  pt2_axis(node, "dim", 0, x->rank));
     return is_clean(node);
 }
 
 // One index tensor as a column of those that GatherND reads.
-static const char *column(const struct pt2_node *node, const struct pt2_value *index,
+static const char *column(const struct pt2_node *node, const struct draft_value *index,
                           const int64_t *dims, int rank)
 {
     int64_t wide[RANK_MOST] = {0};
     const char *whole = pt2_as_element(node, index, ELEMENT_INT64);
-    const char *spread = pt2_between(node), *made = pt2_between(node);
+    const char *spread = draft_between(node->draft), *made = draft_between(node->draft);
     memcpy(wide, dims, (size_t)rank * sizeof *wide);
     wide[rank] = 1;
-    put2(node, "Expand", spread, whole, pt2_put_list(node, dims, rank));
-    put2(node, "Reshape", made, spread, pt2_put_list(node, wide, rank + 1));
+    put2(node, "Expand", spread, whole, draft_list(node->draft, dims, rank));
+    put2(node, "Reshape", made, spread, draft_list(node->draft, wide, rank + 1));
     return made;
 }
 
 // x[:, a, b]: what lies behind dimensions that are not asked for is one dimension, of which each
 // index is a place.
-static bool index_behind(struct pt2_node *node, const struct pt2_value *x,
-                         const struct pt2_value *const *list, int first, int count)
+static bool index_behind(struct pt2_node *node, const struct draft_value *x,
+                         const struct draft_value *const *list, int first, int count)
 {
     int64_t flat[RANK_MOST] = {0};
     const char *place = NULL;
@@ -233,19 +236,22 @@ static bool index_behind(struct pt2_node *node, const struct pt2_value *x,
         if (!list[i] || list[i]->element == ELEMENT_BOOL)
             return pt2_fail(node, "indices of dimensions that are apart, or truths");
         flat[first] *= x->dims[i];
-        const char *whole = pt2_as_element(node, list[i], ELEMENT_INT64), *sum = pt2_between(node);
+        const char *whole = pt2_as_element(node, list[i], ELEMENT_INT64),
+                   *sum = draft_between(node->draft);
         if (place) {
-            const char *rows = pt2_between(node);
-            put2(node, "Mul", rows, place, pt2_put_number(node, ELEMENT_INT64, (double)x->dims[i]));
+            const char *rows = draft_between(node->draft);
+            put2(node, "Mul", rows, place,
+                 draft_number(node->draft, ELEMENT_INT64, (double)x->dims[i]));
             put2(node, "Add", sum, rows, whole);
         }
         place = place ? sum : whole;
     }
     int rank = first + 1 + x->rank - count;
     memcpy(flat + first + 1, x->dims + count, (size_t)(x->rank - count) * sizeof *flat);
-    const char *rows = pt2_between(node);
-    put2(node, "Reshape", rows, x->name, pt2_put_list(node, flat, rank));
-    pt2_put_int(node, put2(node, "Gather", pt2_output(node, 0), rows, place), "axis", first);
+    const char *rows = draft_between(node->draft);
+    put2(node, "Reshape", rows, x->name, draft_list(node->draft, flat, rank));
+    draft_put_int(node->draft, put2(node, "Gather", pt2_output(node, 0), rows, place), "axis",
+                  first);
     return is_clean(node);
 }
 
@@ -253,9 +259,9 @@ static bool index_behind(struct pt2_node *node, const struct pt2_value *x,
 bool pt2_index(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     int count = 0;
-    const struct pt2_value **list = x && out ? pt2_tensors(node, "indices", &count) : NULL;
+    const struct draft_value **list = x && out ? pt2_tensors(node, "indices", &count) : NULL;
     if (!list) return false;
     int first = 0;
     while (first < count && !list[first])
@@ -271,8 +277,9 @@ bool pt2_index(struct pt2_node *node, const char *type)
     const char **columns = ARENA_NEW(node->program->arena, const char *, count);
     for (int i = 0; i < count; i++)
         columns[i] = column(node, list[i], out->dims, rank);
-    const char *joined = pt2_between(node);
-    pt2_put_int(node, pt2_put(node, "Concat", joined, count, columns), "axis", rank);
+    const char *joined = draft_between(node->draft);
+    draft_put_int(node->draft, draft_put(node->draft, "Concat", joined, count, columns), "axis",
+                  rank);
     put2(node, "GatherND", out->name, x->name, joined);
     return is_clean(node);
 }
@@ -280,10 +287,10 @@ bool pt2_index(struct pt2_node *node, const char *type)
 bool pt2_cumsum(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     double axis = (double)pt2_axis(node, "dim", 0, x->rank);
     put2(node, "CumSum", out->name, pt2_as_element(node, x, out->element),
-         pt2_put_number(node, ELEMENT_INT64, axis));
+         draft_number(node->draft, ELEMENT_INT64, axis));
     return is_clean(node);
 }

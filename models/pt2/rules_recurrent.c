@@ -12,26 +12,26 @@ static bool is_clean(const struct pt2_node *node)
 static const char *put_reshape(const struct pt2_node *node, const char *x, const int64_t *dims,
                                int rank, const char *output)
 {
-    const char *name = output ? output : pt2_between(node);
-    const char *const inputs[] = {x, pt2_put_list(node, dims, rank)};
-    pt2_put(node, "Reshape", name, 2, inputs);
+    const char *name = output ? output : draft_between(node->draft);
+    const char *const inputs[] = {x, draft_list(node->draft, dims, rank)};
+    draft_put(node->draft, "Reshape", name, 2, inputs);
     return name;
 }
 
 // One matrix of each direction behind the other, or both biases of each side by side: ONNX has
 // these as one weight, of as many numbers.
-static const char *put_directions(const struct pt2_node *node, const struct pt2_value *first,
+static const char *put_directions(const struct pt2_node *node, const struct draft_value *first,
                                   int directions, int together)
 {
     int64_t *dims = ARENA_NEW(node->program->arena, int64_t, 3);
     dims[0] = directions;
     dims[1] = first->dims[0] * together;
     dims[2] = first->rank > 1 ? first->dims[1] : 0;
-    const struct pt2_value joined = {.name = pt2_between(node),
-                                     .element = first->element,
-                                     .rank = first->rank + 1,
-                                     .dims = dims};
-    pt2_put_weight(node->program, &joined);
+    const struct draft_value joined = {.name = draft_between(node->draft),
+                                       .element = first->element,
+                                       .rank = first->rank + 1,
+                                       .dims = dims};
+    draft_constant(node->draft, &joined);
     return joined.name;
 }
 
@@ -45,31 +45,34 @@ struct recurrence {
 // One layer; returns what it makes at each place, as (places, batch, directions x hidden), or
 // turned.
 static const char *put_layer(const struct pt2_node *node, const struct recurrence *r, const char *x,
-                             const struct pt2_value *const *weights, const char *output,
+                             const struct draft_value *const *weights, const char *output,
                              const char *states[2])
 {
     int directions = (int)r->directions;
     const char *inputs[4] = {x, put_directions(node, weights[0], directions, 1),
                              put_directions(node, weights[1], directions, 1)};
     if (r->has_biases) inputs[3] = put_directions(node, weights[2], directions, 2);
-    const char *made = pt2_between(node), *turned = pt2_between(node);
-    Onnx__NodeProto *proto = pt2_put(node, r->type, made, r->has_biases ? 4 : 3, inputs);
-    pt2_put_int(node, proto, "hidden_size", r->hidden);
-    pt2_put_int(node, proto, "layout", r->is_turned);
-    if (directions == 2) pt2_put_text(node, proto, "direction", "bidirectional");
+    const char *made = draft_between(node->draft), *turned = draft_between(node->draft);
+    Onnx__NodeProto *proto = draft_put(node->draft, r->type, made, r->has_biases ? 4 : 3, inputs);
+    draft_put_int(node->draft, proto, "hidden_size", r->hidden);
+    draft_put_int(node->draft, proto, "layout", r->is_turned);
+    if (directions == 2) draft_put_text(node->draft, proto, "direction", "bidirectional");
     const int64_t swapped[] = {1, 0, 2};
     for (int s = 0; s < (strcmp(r->type, "LSTM") == 0 ? 2 : 1); s++) {
-        const char *state = states[s] = pt2_between(node);
-        pt2_put_output(node, proto, state);
+        const char *state = states[s] = draft_between(node->draft);
+        draft_put_output(node->draft, proto, state);
         if (!r->is_turned) continue;
-        states[s] = pt2_between(node);
-        pt2_put_ints(node, pt2_put(node, "Transpose", states[s], 1, &state), "perm", swapped, 3);
+        states[s] = draft_between(node->draft);
+        draft_put_ints(node->draft, draft_put(node->draft, "Transpose", states[s], 1, &state),
+                       "perm", swapped, 3);
     }
     const int64_t plain[] = {0, 2, 1, 3};
     const int64_t dims[] = {r->is_turned ? r->batch : r->places,
                             r->is_turned ? r->places : r->batch, r->directions * r->hidden};
     bool moves = !r->is_turned && directions == 2;
-    if (moves) pt2_put_ints(node, pt2_put(node, "Transpose", turned, 1, &made), "perm", plain, 4);
+    if (moves)
+        draft_put_ints(node->draft, draft_put(node->draft, "Transpose", turned, 1, &made), "perm",
+                       plain, 4);
     return put_reshape(node, moves ? turned : made, dims, 3, output);
 }
 
@@ -77,9 +80,9 @@ static const char *put_layer(const struct pt2_node *node, const struct recurrenc
 // at the start are taken for zeros; those at the end stand by layers.
 bool pt2_recurrent(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = node->outputs[0];
+    const struct draft_value *x = pt2_first(node), *out = node->outputs[0];
     int count = 0;
-    const struct pt2_value **weights = x && out ? pt2_tensors(node, "params", &count) : NULL;
+    const struct draft_value **weights = x && out ? pt2_tensors(node, "params", &count) : NULL;
     if (!weights) return false;
     struct recurrence r = {.type = type,
                            .directions = pt2_bool(node, "bidirectional", false) ? 2 : 1,
@@ -108,22 +111,24 @@ bool pt2_recurrent(struct pt2_node *node, const char *type)
     }
     for (int s = 0; s + 1 < node->output_count && s < 2 && is_clean(node); s++)
         if (node->outputs[s + 1] && ends[s][0])
-            pt2_put_int(node,
-                        pt2_put(node, "Concat", node->outputs[s + 1]->name, (int)layers, ends[s]),
-                        "axis", 0);
+            draft_put_int(
+                node->draft,
+                draft_put(node->draft, "Concat", node->outputs[s + 1]->name, (int)layers, ends[s]),
+                "axis", 0);
     return is_clean(node);
 }
 
 bool pt2_embedding_bag(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *table = pt2_first(node), *out = node->outputs[0];
-    const struct pt2_value *indices = pt2_tensor(node, "indices");
+    const struct draft_value *table = pt2_first(node), *out = node->outputs[0];
+    const struct draft_value *indices = pt2_tensor(node, "indices");
     if (!table || !out || !indices || out->rank != 2)
         return is_clean(node) ? pt2_fail(node, "a table and indices are wanted") : false;
     const char *const inputs[] = {table->name, indices->name};
-    pt2_put_int(node, pt2_put(node, "EmbeddingBag", out->name, 2, inputs), "bags", out->dims[0]);
+    draft_put_int(node->draft, draft_put(node->draft, "EmbeddingBag", out->name, 2, inputs), "bags",
+                  out->dims[0]);
     for (int i = 1; i < node->output_count && is_clean(node); i++)
-        if (node->outputs[i]) pt2_put_unknown(node->program, node->outputs[i]);
+        if (node->outputs[i]) draft_unknown(node->draft, node->outputs[i]);
     return is_clean(node);
 }

@@ -9,9 +9,9 @@ static bool is_clean(const struct pt2_node *node)
     return !node->program->err->kind;
 }
 
-static const struct pt2_value *result(const struct pt2_node *node)
+static const struct draft_value *result(const struct pt2_node *node)
 {
-    const struct pt2_value *out = node->output_count ? node->outputs[0] : NULL;
+    const struct draft_value *out = node->output_count ? node->outputs[0] : NULL;
     if (!out && is_clean(node)) pt2_fail(node, "it has no result");
     return out;
 }
@@ -20,7 +20,7 @@ static const struct pt2_value *result(const struct pt2_node *node)
 bool pt2_pad(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     int count = 0;
     const int64_t *pad = pt2_ints(node, pt2_has(node, "pad") ? "pad" : "padding", &count);
     if (!x || !out || !is_clean(node)) return false;
@@ -30,18 +30,19 @@ bool pt2_pad(struct pt2_node *node, const char *type)
         pads[x->rank - 1 - i] = pad[2 * i];
         pads[2 * x->rank - 1 - i] = pad[2 * i + 1];
     }
-    const char *const inputs[] = {x->name, pt2_put_list(node, pads, 2 * x->rank)};
-    Onnx__NodeProto *proto = pt2_put(node, "Pad", out->name, 2, inputs);
+    const char *const inputs[] = {x->name, draft_list(node->draft, pads, 2 * x->rank)};
+    Onnx__NodeProto *proto = draft_put(node->draft, "Pad", out->name, 2, inputs);
     bool reflects = strstr(node->target, "reflection") != NULL;
     bool repeats = strstr(node->target, "replication") != NULL;
-    if (reflects || repeats) pt2_put_text(node, proto, "mode", reflects ? "reflect" : "edge");
+    if (reflects || repeats)
+        draft_put_text(node->draft, proto, "mode", reflects ? "reflect" : "edge");
     return is_clean(node);
 }
 
 bool pt2_tile(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     int64_t wide[RANK_MOST], times[RANK_MOST];
     int more = out->rank - x->rank;
@@ -51,21 +52,22 @@ bool pt2_tile(struct pt2_node *node, const char *type)
             return pt2_fail(node, "dimension %d is no multiple of what is repeated", i);
         times[i] = out->dims[i] / wide[i];
     }
-    const char *spread = pt2_between(node);
-    const char *const inputs[] = {x->name, pt2_put_list(node, wide, out->rank)};
-    pt2_put(node, "Reshape", spread, 2, inputs);
-    const char *const tiled[] = {spread, pt2_put_list(node, times, out->rank)};
-    pt2_put(node, "Tile", out->name, 2, tiled);
+    const char *spread = draft_between(node->draft);
+    const char *const inputs[] = {x->name, draft_list(node->draft, wide, out->rank)};
+    draft_put(node->draft, "Reshape", spread, 2, inputs);
+    const char *const tiled[] = {spread, draft_list(node->draft, times, out->rank)};
+    draft_put(node->draft, "Tile", out->name, 2, tiled);
     return is_clean(node);
 }
 
 static const char *put_slice(const struct pt2_node *node, const char *x, int64_t axis,
                              int64_t start, int64_t end, int64_t step, const char *output)
 {
-    const char *name = output ? output : pt2_between(node);
-    const char *const inputs[] = {x, pt2_put_list(node, &start, 1), pt2_put_list(node, &end, 1),
-                                  pt2_put_list(node, &axis, 1), pt2_put_list(node, &step, 1)};
-    pt2_put(node, "Slice", name, 5, inputs);
+    const char *name = output ? output : draft_between(node->draft);
+    const char *const inputs[] = {
+        x, draft_list(node->draft, &start, 1), draft_list(node->draft, &end, 1),
+        draft_list(node->draft, &axis, 1), draft_list(node->draft, &step, 1)};
+    draft_put(node->draft, "Slice", name, 5, inputs);
     return name;
 }
 
@@ -73,7 +75,7 @@ static const char *put_slice(const struct pt2_node *node, const char *x, int64_t
 bool pt2_roll(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     int count = 0, axes = 0;
     const int64_t *shifts = pt2_ints(node, "shifts", &count), *dims = pt2_ints(node, "dims", &axes);
     if (!x || !out || !is_clean(node)) return false;
@@ -86,8 +88,9 @@ bool pt2_roll(struct pt2_node *node, const char *type)
         int64_t size = x->dims[axis], first = ((-shifts[i] % size) + size) % size;
         const char *parts[] = {put_slice(node, name, axis, first, size, 1, NULL),
                                put_slice(node, name, axis, 0, first, 1, NULL)};
-        name = i + 1 == count ? out->name : pt2_between(node);
-        pt2_put_int(node, pt2_put(node, "Concat", name, first ? 2 : 1, parts), "axis", axis);
+        name = i + 1 == count ? out->name : draft_between(node->draft);
+        draft_put_int(node->draft, draft_put(node->draft, "Concat", name, first ? 2 : 1, parts),
+                      "axis", axis);
     }
     return is_clean(node);
 }
@@ -95,7 +98,7 @@ bool pt2_roll(struct pt2_node *node, const char *type)
 bool pt2_flip(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     int count = 0;
     const int64_t *dims = pt2_ints(node, "dims", &count);
     if (!x || !out || !is_clean(node)) return false;
@@ -110,24 +113,24 @@ bool pt2_flip(struct pt2_node *node, const char *type)
 bool pt2_unbind(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x) return false;
     int64_t axis = pt2_axis(node, "dim", 0, x->rank);
     if (!is_clean(node) || node->output_count < 1) return false;
     int64_t *ones = ARENA_NEW(node->program->arena, int64_t, node->output_count);
     for (int i = 0; i < node->output_count; i++)
         ones[i] = 1;
-    const char *first = pt2_between(node);
-    const char *const inputs[] = {x->name, pt2_put_list(node, ones, node->output_count)};
-    Onnx__NodeProto *proto = pt2_put(node, "Split", first, 2, inputs);
-    pt2_put_int(node, proto, "axis", axis);
+    const char *first = draft_between(node->draft);
+    const char *const inputs[] = {x->name, draft_list(node->draft, ones, node->output_count)};
+    Onnx__NodeProto *proto = draft_put(node->draft, "Split", first, 2, inputs);
+    draft_put_int(node->draft, proto, "axis", axis);
     for (int i = 0; i < node->output_count; i++) {
-        const struct pt2_value *out = node->outputs[i];
-        const char *part = i ? pt2_between(node) : first;
-        if (i) pt2_put_output(node, proto, part);
+        const struct draft_value *out = node->outputs[i];
+        const char *part = i ? draft_between(node->draft) : first;
+        if (i) draft_put_output(node->draft, proto, part);
         if (!out) continue;
-        const char *const shaped[] = {part, pt2_put_list(node, out->dims, out->rank)};
-        pt2_put(node, "Reshape", out->name, 2, shaped);
+        const char *const shaped[] = {part, draft_list(node->draft, out->dims, out->rank)};
+        draft_put(node->draft, "Reshape", out->name, 2, shaped);
     }
     return is_clean(node);
 }
@@ -135,40 +138,40 @@ bool pt2_unbind(struct pt2_node *node, const char *type)
 bool pt2_triangle(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     const char *const inputs[] = {
-        x->name, pt2_put_number(node, ELEMENT_INT64, (double)pt2_int(node, "diagonal", 0))};
-    Onnx__NodeProto *proto = pt2_put(node, "Trilu", out->name, 2, inputs);
-    pt2_put_int(node, proto, "upper", strstr(node->target, "triu") != NULL);
+        x->name, draft_number(node->draft, ELEMENT_INT64, (double)pt2_int(node, "diagonal", 0))};
+    Onnx__NodeProto *proto = draft_put(node->draft, "Trilu", out->name, 2, inputs);
+    draft_put_int(node->draft, proto, "upper", strstr(node->target, "triu") != NULL);
     return is_clean(node);
 }
 
 bool pt2_shuffle(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *x = pt2_first(node), *out = result(node);
     if (!x || !out) return false;
     bool is_deep = strcmp(type, "SpaceToDepth") == 0;
     int64_t size = pt2_int(node, is_deep ? "downscale_factor" : "upscale_factor", 1);
-    Onnx__NodeProto *proto = pt2_put(node, type, out->name, 1, &x->name);
-    pt2_put_int(node, proto, "blocksize", size);
+    Onnx__NodeProto *proto = draft_put(node->draft, type, out->name, 1, &x->name);
+    draft_put_int(node->draft, proto, "blocksize", size);
     return is_clean(node);
 }
 
 // (self, dim, index, src): what `index` does not name stays.
 bool pt2_scatter(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = result(node);
-    const struct pt2_value *index = pt2_tensor(node, "index");
-    const struct pt2_value *from = NULL;
+    const struct draft_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *index = pt2_tensor(node, "index");
+    const struct draft_value *from = NULL;
     if (pt2_has(node, "src") || pt2_has(node, "source"))
         from = pt2_tensor(node, pt2_has(node, "src") ? "src" : "source");
     if (!x || !out || !index || !is_clean(node))
         return is_clean(node) ? pt2_fail(node, "there is no index") : false;
     const char *const inputs[] = {x->name, index->name,
                                   from ? pt2_as_element(node, from, x->element)
-                                       : pt2_put_number(node, x->element, 0)};
-    pt2_put_int(node, pt2_put(node, type, out->name, 3, inputs), "axis",
-                pt2_axis(node, "dim", 0, x->rank));
+                                       : draft_number(node->draft, x->element, 0)};
+    draft_put_int(node->draft, draft_put(node->draft, type, out->name, 3, inputs), "axis",
+                  pt2_axis(node, "dim", 0, x->rank));
     return is_clean(node);
 }

@@ -28,13 +28,13 @@ static void put_pads(const struct pt2_node *node, Onnx__NodeProto *proto, const 
     int64_t pads[2 * RANK_MOST] = {0};
     for (int i = 0; i < rank; i++)
         pads[i] = pads[rank + i] = padding[i];
-    pt2_put_ints(node, proto, "pads", pads, 2 * rank);
+    draft_put_ints(node->draft, proto, "pads", pads, 2 * rank);
 }
 
 bool pt2_conv(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *weight = pt2_tensor(node, "weight");
-    const struct pt2_value *bias = pt2_tensor(node, "bias");
+    const struct draft_value *x = pt2_first(node), *weight = pt2_tensor(node, "weight");
+    const struct draft_value *bias = pt2_tensor(node, "bias");
     if (!x || !weight || x->rank != weight->rank || x->rank < 3)
         return is_clean(node) ? pt2_fail(node, "a batch of images and a weight are wanted") : false;
     int rank = x->rank - 2;
@@ -47,20 +47,20 @@ bool pt2_conv(struct pt2_node *node, const char *type)
         (!same && !extents(node, "padding", rank, 0, padding)))
         return false;
     const char *const inputs[] = {x->name, weight->name, bias ? bias->name : NULL};
-    Onnx__NodeProto *proto = pt2_put(node, is_turned ? "ConvTranspose" : "Conv",
-                                     pt2_output(node, 0), bias ? 3 : 2, inputs);
-    pt2_put_ints(node, proto, "strides", stride, rank);
-    pt2_put_ints(node, proto, "dilations", dilation, rank);
-    pt2_put_int(node, proto, "group", pt2_int(node, "groups", 1));
-    if (is_turned) pt2_put_ints(node, proto, "output_padding", extra, rank);
+    Onnx__NodeProto *proto = draft_put(node->draft, is_turned ? "ConvTranspose" : "Conv",
+                                       pt2_output(node, 0), bias ? 3 : 2, inputs);
+    draft_put_ints(node->draft, proto, "strides", stride, rank);
+    draft_put_ints(node->draft, proto, "dilations", dilation, rank);
+    draft_put_int(node->draft, proto, "group", pt2_int(node, "groups", 1));
+    if (is_turned) draft_put_ints(node->draft, proto, "output_padding", extra, rank);
     if (!same) put_pads(node, proto, padding, rank);
-    if (same) pt2_put_text(node, proto, "auto_pad", *same == 's' ? "SAME_UPPER" : "VALID");
+    if (same) draft_put_text(node->draft, proto, "auto_pad", *same == 's' ? "SAME_UPPER" : "VALID");
     return is_clean(node);
 }
 
 bool pt2_pool(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node);
+    const struct draft_value *x = pt2_first(node);
     if (!x || x->rank < 3)
         return is_clean(node) ? pt2_fail(node, "a batch of images is wanted") : false;
     int rank = x->rank - 2, count = 0;
@@ -74,17 +74,18 @@ bool pt2_pool(struct pt2_node *node, const char *type)
     memcpy(stride, kernel, sizeof stride);
     if (count && !extents(node, "stride", rank, 1, stride)) return false;
     const char *input = x->name;
-    Onnx__NodeProto *proto = pt2_put(node, type, pt2_output(node, 0), 1, &input);
-    pt2_put_ints(node, proto, "kernel_shape", kernel, rank);
-    pt2_put_ints(node, proto, "strides", stride, rank);
-    pt2_put_ints(node, proto, "dilations", dilation, rank);
+    Onnx__NodeProto *proto = draft_put(node->draft, type, pt2_output(node, 0), 1, &input);
+    draft_put_ints(node->draft, proto, "kernel_shape", kernel, rank);
+    draft_put_ints(node->draft, proto, "strides", stride, rank);
+    draft_put_ints(node->draft, proto, "dilations", dilation, rank);
     put_pads(node, proto, padding, rank);
-    pt2_put_int(node, proto, "ceil_mode", pt2_bool(node, "ceil_mode", false));
+    draft_put_int(node->draft, proto, "ceil_mode", pt2_bool(node, "ceil_mode", false));
     bool is_mean = strcmp(type, "AveragePool") == 0;
     if (is_mean)
-        pt2_put_int(node, proto, "count_include_pad", pt2_bool(node, "count_include_pad", true));
-    if (pt2_has(node, "divisor_override")) pt2_put_int(node, proto, "divisor_override", 1);
-    if (node->output_count > 1) pt2_put_output(node, proto, pt2_output(node, 1));
+        draft_put_int(node->draft, proto, "count_include_pad",
+                      pt2_bool(node, "count_include_pad", true));
+    if (pt2_has(node, "divisor_override")) draft_put_int(node->draft, proto, "divisor_override", 1);
+    if (node->output_count > 1) draft_put_output(node->draft, proto, pt2_output(node, 1));
     return is_clean(node);
 }
 
@@ -92,7 +93,7 @@ bool pt2_pool(struct pt2_node *node, const char *type)
 // side by side, which an image of a multiple of that size has.
 bool pt2_adaptive_pool(struct pt2_node *node, const char *type)
 {
-    const struct pt2_value *x = pt2_first(node), *out = node->outputs[0];
+    const struct draft_value *x = pt2_first(node), *out = node->outputs[0];
     if (!x || !out || x->rank < 3 || out->rank != x->rank)
         return is_clean(node) ? pt2_fail(node, "a batch of images is wanted") : false;
     int rank = x->rank - 2;
@@ -107,27 +108,27 @@ bool pt2_adaptive_pool(struct pt2_node *node, const char *type)
     const char *kind =
         arena_print(node->program->arena, "%s%sPool", is_global ? "Global" : "", type);
     const char *input = x->name;
-    Onnx__NodeProto *proto = pt2_put(node, kind, out->name, 1, &input);
+    Onnx__NodeProto *proto = draft_put(node->draft, kind, out->name, 1, &input);
     if (is_global) return true;
-    pt2_put_ints(node, proto, "kernel_shape", kernel, rank);
-    pt2_put_ints(node, proto, "strides", kernel, rank);
+    draft_put_ints(node->draft, proto, "kernel_shape", kernel, rank);
+    draft_put_ints(node->draft, proto, "strides", kernel, rank);
     return true;
 }
 
 bool pt2_resize(struct pt2_node *node, const char *type)
 {
     (void)type;
-    const struct pt2_value *x = pt2_first(node), *out = node->outputs[0];
+    const struct draft_value *x = pt2_first(node), *out = node->outputs[0];
     if (!x || !out) return is_clean(node) ? pt2_fail(node, "nothing is said of its result") : false;
-    const char *sizes = pt2_put_list(node, out->dims, out->rank);
+    const char *sizes = draft_list(node->draft, out->dims, out->rank);
     const char *const inputs[] = {x->name, NULL, NULL, sizes};
-    Onnx__NodeProto *proto = pt2_put(node, "Resize", out->name, 4, inputs);
+    Onnx__NodeProto *proto = draft_put(node->draft, "Resize", out->name, 4, inputs);
     bool is_nearest = strstr(node->target, "nearest") != NULL;
-    pt2_put_text(node, proto, "mode",
-                 is_nearest                        ? "nearest"
-                 : strstr(node->target, "bicubic") ? "cubic"
-                                                   : "linear");
-    pt2_put_text(node, proto, "coordinate_transformation_mode", "asymmetric");
-    pt2_put_text(node, proto, "nearest_mode", "floor");
+    draft_put_text(node->draft, proto, "mode",
+                   is_nearest                        ? "nearest"
+                   : strstr(node->target, "bicubic") ? "cubic"
+                                                     : "linear");
+    draft_put_text(node->draft, proto, "coordinate_transformation_mode", "asymmetric");
+    draft_put_text(node->draft, proto, "nearest_mode", "floor");
     return is_clean(node);
 }

@@ -1,0 +1,59 @@
+#pragma once
+#include "models/onnx/model.h"
+
+// A model of another format on its way to ONNX: the messages that were made so far. Readers write
+// each of their operators as nodes of ONNX, and draft_read goes on as with an ONNX file. All of it
+// lives in the arena of the reading, and texts are copied into it.
+
+struct draft_value {
+    const char *name;
+    enum onnx_element element;
+    int rank;
+    const int64_t *dims;
+    bool is_fixed;  // neither inputs nor parameters go into it
+};
+
+struct draft {
+    struct arena *arena;
+    const char *name;  // of the operator that is written: what lies between is named after it
+    int made_count;
+    Onnx__NodeProto **nodes;
+    Onnx__TensorProto **weights;
+    Onnx__ValueInfoProto **inputs, **outputs;
+    int node_count, weight_count, input_count, output_count;
+    int node_room, weight_room, input_room, output_room;
+};
+
+// A name for what lies between the nodes that one operator becomes.
+const char *draft_between(struct draft *draft);
+
+// A node of ONNX with `count` inputs (NULL: left out) and one output. More outputs and attributes
+// are added to what is returned.
+Onnx__NodeProto *draft_put(struct draft *draft, const char *type, const char *output, int count,
+                           const char *const *inputs);
+void draft_put_output(const struct draft *draft, Onnx__NodeProto *proto, const char *output);
+void draft_put_int(const struct draft *draft, Onnx__NodeProto *proto, const char *name, int64_t i);
+void draft_put_ints(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+                    const int64_t *ints, int count);
+void draft_put_float(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+                     double number);
+void draft_put_text(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+                    const char *text);
+
+// Constants: a list of whole numbers, one number of an element type, and one whose numbers are not
+// known. The first two return the name they are made under.
+const char *draft_list(struct draft *draft, const int64_t *ints, int count);
+const char *draft_number(struct draft *draft, enum onnx_element element, double number);
+// What is no parameter of the program is not trained; a weight under another shape is.
+void draft_constant(struct draft *draft, const struct draft_value *value);
+void draft_unknown(struct draft *draft, const struct draft_value *value);
+
+// The ends of the model: its parameters, what it is given and what it answers.
+void draft_weight(struct draft *draft, const struct draft_value *value);
+void draft_input(struct draft *draft, const struct draft_value *value);
+void draft_output(struct draft *draft, const struct draft_value *value);
+
+// As onnx_read. `name`: of the model.
+MUST_CHECK struct onnx_graph *draft_read(struct arena *arena, const char *path,
+                                         const struct draft *draft, const char *name,
+                                         const struct onnx_options *options, struct err *err);
