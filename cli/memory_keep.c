@@ -54,7 +54,6 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
         parallel_text(arena, &plan->parallel), parallel_text(arena, chosen),
         recomputed_text(arena, chosen), moved, units_seconds(arena, step_s),
         units_seconds(arena, fabs(more_s)), more_s < 0 ? "less" : "more",
-        units_seconds(arena, kept->kept_s),
-        units_bytes(arena, (double)kept->reserved_bytes), kept->round_count,
-        kept->round_count == 1 ? "round" : "rounds");
+        units_seconds(arena, kept->kept_s), units_bytes(arena, (double)kept->reserved_bytes),
+        kept->round_count, kept->round_count == 1 ? "round" : "rounds");
 }

@@ -95,8 +95,7 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
 static bool is_same_chunk(const struct program_chunk *a, const struct program_chunk *b)
 {
     if (a->first != b->first || a->last != b->last || a->use_count != b->use_count) return false;
-    if (a->mesh != b->mesh || a->mesh_before != b->mesh_before ||
-        a->mesh_behind != b->mesh_behind)
+    if (a->mesh != b->mesh || a->mesh_before != b->mesh_before || a->mesh_behind != b->mesh_behind)
         return false;
     return memcmp(a->uses, b->uses, (size_t)a->use_count * sizeof *a->uses) == 0;
 }

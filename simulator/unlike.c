@@ -187,7 +187,8 @@ int64_t unlike_stage_bytes(const struct cluster *cluster, const struct mesh *mes
         const struct node_group *nodes = &cluster->nodes[g];
         end += nodes->count * nodes->gpus;
         for (; rank < end && rank < mesh->rank_count; rank++) {
-            bool is_less = nodes->device->memory_bytes < least && mesh_stage_of(mesh, rank) == stage;
+            bool is_less =
+                nodes->device->memory_bytes < least && mesh_stage_of(mesh, rank) == stage;
             if (is_less) least = nodes->device->memory_bytes;
         }
     }

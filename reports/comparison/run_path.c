@@ -96,7 +96,8 @@ static bool may_meet(const struct path_walk *walk, const struct span *span, int 
 {
     const struct mesh *mesh = &walk->program->mesh;
     if (kind == TASK_NORM || kind == TASK_TIED_REDUCE) return true;
-    if (kind >= SLOT_KIND_COUNT) return mesh_stage_of(mesh, span->rank) == mesh_stage_of(mesh, other);
+    if (kind >= SLOT_KIND_COUNT)
+        return mesh_stage_of(mesh, span->rank) == mesh_stage_of(mesh, other);
     for (int i = 0; i < mesh->axis_count; i++) {
         bool is_over = axis_stream(mesh->axes[i].parent) == span->stream ||
                        axis_stream(mesh->axes[i].expert) == span->stream;
