@@ -79,6 +79,37 @@ static void check_price(const struct world *world, enum collective collective, d
     check_cost(&cost, algorithm, latency_s, bandwidth_s);
 }
 
+// So many lost packets that a byte between nodes costs a picosecond, a GB a millisecond.
+static struct world *lossy_world_of(struct arena *arena, int nodes, int ranks_per_node)
+{
+    struct world *world = world_of(arena, nodes, ranks_per_node);
+    world->network.loss_ratio = 1e-8 * NETWORK_PACKET_BYTES;
+    world->network.loss_stall_s = 1e-4;
+    return world;
+}
+
+// What passes between nodes: of a message all of it, of an exchange half of what each of 8 ranks
+// has, of a ring what a rank sends once a node. A tree of 16 nodes has 15 links which all of it
+// passes up and down; a gather in two levels brings each of 15 nodes the rest once.
+static void lost_packets_hold_up_what_passes_between_nodes(void **state)
+{
+    struct world *world = lossy_world_of(*state, 2, 4);
+    check_price(world, COLLECTIVE_SEND_RECV, 1e9, 0.5, ALGORITHM_DIRECT, 16e-6, 1e9 / 3e9 + 1e-3);
+    check_price(world, COLLECTIVE_ALL_TO_ALL, 1e9, 0.5, ALGORITHM_DIRECT, 34e-6, 0.2 + 4e-3);
+    world->group.ranks_per_node = 5;
+    world->group.ranks_per_node_least = 3;
+    check_price(world, COLLECTIVE_ALL_GATHER, 1e9, 0.5, ALGORITHM_RING, 28e-6,
+                7.0 / 8 * 1e9 / 12e9 + 1.75e-3);
+    world = lossy_world_of(*state, 16, 4);
+    check_price(world, COLLECTIVE_ALL_REDUCE, 1200, 0.5, ALGORITHM_TREE, 166e-6, 375e-9 + 36e-9);
+    check_price(world, COLLECTIVE_ALL_GATHER, 1e6, 0.5, ALGORITHM_HIERARCHICAL, 116e-6,
+                15e-6 + 58.59375e-6 + 15e-6);
+    check_price(world, COLLECTIVE_ALL_REDUCE, 4e6, 0.5, ALGORITHM_HIERARCHICAL, 222e-6,
+                120e-6 + 468.75e-6 + 120e-6);
+    world = lossy_world_of(*state, 1, 4);
+    check_price(world, COLLECTIVE_ALL_GATHER, 1e9, 1, ALGORITHM_RING, 4e-6 + 6e-6, 0.015);
+}
+
 // 4 ranks, 1 GB at 50 GB/s. Gather: 3 steps of 2 us, 3/4 GB. Reduce: twice both.
 static void a_ring_in_a_node(void **state)
 {
@@ -175,9 +206,27 @@ static void everyone_to_everyone(void **state)
     struct world *world = world_of(*state, 2, 4);
     check_price(world, COLLECTIVE_ALL_TO_ALL, 1e9, 0.5, ALGORITHM_DIRECT, 10e-6 + 4 * 6e-6, 0.2);
     check_price(world, COLLECTIVE_ALL_TO_ALL, 1e9, 500, ALGORITHM_DIRECT, 10e-6 + 4 * 6e-6, 0.015);
+    // Nodes of one rank have half a GB for each other and nothing inside.
+    check_price(world_of(*state, 2, 1), COLLECTIVE_ALL_TO_ALL, 1e9, 0.5, ALGORITHM_DIRECT,
+                10e-6 + 6e-6, 0.2);
     // Alone in its node a rank has 3 peers of 2 us each.
     check_price(world_of(*state, 1, 4), COLLECTIVE_ALL_TO_ALL, 1e9, 1, ALGORITHM_DIRECT,
                 4e-6 + 3 * 2e-6, 0.75e9 / 25e9);
+}
+
+// What crosses the middle of the network passes it at a quarter of its rate, as what goes between
+// nodes does: 8 GB at 20 GB/s are slower than those 0.2 s, at 80 GB/s faster; and three loads on the
+// links make either three times as slow.
+static void everyone_to_everyone_crosses_the_middle(void **state)
+{
+    struct world *world = world_of(*state, 2, 4);
+    world->group.crossing_ratio = 8;
+    world->group.crossing_bytes_per_s = 80e9;
+    check_price(world, COLLECTIVE_ALL_TO_ALL, 1e9, 0.5, ALGORITHM_DIRECT, 34e-6, 0.4);
+    world->group.crossing_bytes_per_s = 320e9;
+    check_price(world, COLLECTIVE_ALL_TO_ALL, 1e9, 0.5, ALGORITHM_DIRECT, 34e-6, 0.2);
+    world->group.load.all_to_all = 3;
+    check_price(world, COLLECTIVE_ALL_TO_ALL, 1e9, 0.5, ALGORITHM_DIRECT, 34e-6, 0.6);
 }
 
 // All bytes pass every link: 1 GB at 50 GB/s, 3 steps.
@@ -255,6 +304,7 @@ static void the_faster_protocol_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lost_packets_hold_up_what_passes_between_nodes),
         cmocka_unit_test(a_ring_in_a_node),
         cmocka_unit_test(a_ring_over_uneven_nodes),
         cmocka_unit_test(a_tree_over_many_nodes),
@@ -263,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_switch_adds_up_between_nodes),
         cmocka_unit_test(a_message_to_a_neighbour),
         cmocka_unit_test(everyone_to_everyone),
+        cmocka_unit_test(everyone_to_everyone_crosses_the_middle),
         cmocka_unit_test(a_broadcast_passes_all_bytes_over_every_link),
         cmocka_unit_test(a_dispatch_goes_to_the_open_groups),
         cmocka_unit_test(a_group_s_share_of_the_link_is_read_between_points),
