@@ -215,8 +215,8 @@ static void everyone_to_everyone(void **state)
 }
 
 // What crosses the middle of the network passes it at a quarter of its rate, as what goes between
-// nodes does: 8 GB at 20 GB/s are slower than those 0.2 s, at 80 GB/s faster; and three loads on the
-// links make either three times as slow.
+// nodes does: 8 GB at 20 GB/s are slower than those 0.2 s, at 80 GB/s faster; and three loads on
+// the links make either three times as slow.
 static void everyone_to_everyone_crosses_the_middle(void **state)
 {
     struct world *world = world_of(*state, 2, 4);

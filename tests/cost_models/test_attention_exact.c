@@ -1,0 +1,228 @@
+#include "cost_models/attention.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Attention priced by hand from the formulas of cost_models/compute.h. A device of 100 TFLOP/s,
+// half of it in forward and a quarter in backward: 20 and 40 fs a flop. Half the rate at 300 keys,
+// a third of these where nothing is masked. 0.5 TB/s reach kernels, and 1 us lies between two. A
+// tera flop over 1000 keys, 2 sequences of 4 heads: 8000 rows of queries in blocks of 128 over 100
+// multiprocessors, half of half of the longest block is waited for.
+struct bench {
+    struct device device;
+    struct stack stack;
+    struct compute_context context;
+    struct buffer buffers[3];
+    struct instr instrs[2];
+    struct block_program program;
+    struct instr *attention;
+};
+
+static struct bench *bench_new(struct arena *arena, enum op_kind kind)
+{
+    struct bench *bench = ARENA_NEW(arena, struct bench, 1);
+    bench->device.peak_flop_per_s[PRECISION_BF16] = 100e12;
+    bench->device.memory_bandwidth_bytes_per_s = 1e12;
+    bench->device.multiprocessor_count = 100;
+    bench->device.launch_latency_s = 1e-6;
+    bench->device.efficiency = (struct device_efficiency){.memory_ratio = 0.5,
+                                                          .attention_forward_ratio = 0.5,
+                                                          .attention_backward_ratio = 0.25,
+                                                          .attention_half_seq = 300,
+                                                          .attention_tail_ratio = 0.5};
+    bench->stack.attention_forward_scale = bench->stack.attention_backward_scale = 1;
+    bench->context = (struct compute_context){
+        .device = &bench->device, .stack = &bench->stack, .precision = PRECISION_BF16};
+    bench->buffers[2].bytes = 1000000000;
+    bench->program.buffers = bench->buffers;
+    bench->program.instrs = bench->instrs;
+    bench->attention = &bench->instrs[1];
+    *bench->attention = (struct instr){.kind = kind,
+                                       .causal = true,
+                                       .batch = 2,
+                                       .heads = 4,
+                                       .seq = 1000,
+                                       .kv_seq = 1000,
+                                       .head_dim = 64,
+                                       .value_dim = 32,
+                                       .flop = 1e12};
+    return bench;
+}
+
+static void check_near(double s, double by_hand_s)
+{
+    if (fabs(s / by_hand_s - 1) > 1e-9) {
+        print_error("%.12g s, by hand %.12g s\n", s, by_hand_s);
+        fail();
+    }
+}
+
+static void check_price(const struct bench *bench, enum bound bound, double kernels, double s)
+{
+    struct compute_cost cost = attention_price(&bench->context, &bench->program, bench->attention);
+    check_near(cost.s, s + kernels * 1e-6);
+    assert_int_equal(cost.bound, bound);
+    assert_true(cost.kernel_count == kernels);
+}
+
+// Causal: the longest block is twice the mean one, 0.25 * 2 * 128 * 100 / 8000 = 0.8 more, at 1000
+// of 1300 keys. Else 0.4, at 1000 of 1100.
+static void attention_is_flops_at_its_rate_and_a_tail(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 20e-15 * 1.3);
+    bench->attention->causal = false;
+    check_price(bench, BOUND_COMPUTE, 1, 1.4e12 * 20e-15 * 1.1);
+    bench = bench_new(*state, OP_ATTENTION_BACKWARD);
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 40e-15 * 1.3);
+    bench->attention->head_dim = 128;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 40e-15 * 1.3);
+    bench->attention->head_dim = 192;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 50e-15 * 1.3);
+    bench->attention->read_bytes = 100000000000;
+    bench->attention->write_bytes = 50000000000;
+    check_price(bench, BOUND_MEMORY, 1, 0.3);
+}
+
+// 200 keys behind a query, and where nothing is masked as many in front.
+static void a_window_leaves_fewer_keys(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    bench->attention->window = 200;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 20e-15 * 500 / 200);
+    bench->attention->causal = false;
+    check_price(bench, BOUND_COMPUTE, 1, 1.4e12 * 20e-15 * 500 / 400);
+    bench->attention->chunked = true;
+    check_price(bench, BOUND_COMPUTE, 1, 1.4e12 * 20e-15 * 300 / 200);
+}
+
+// An exponential has 2 (64 + 32) flops in forward, 2 (3 * 64 + 2 * 32) in backward: 80 and 30 fs a
+// flop beside 20 and 40.
+static void exponentials_are_waited_for(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    bench->device.exponential_per_s = 1 / (192 * 80e-15);
+    check_price(bench, BOUND_COMPUTE, 1,
+                1.8e12 * 1.3 * 1e-15 * pow(pow(20, 1.5) + pow(80, 1.5), 2 / 3.0));
+    bench = bench_new(*state, OP_ATTENTION_BACKWARD);
+    bench->device.exponential_per_s = 1 / (192 * 80e-15);
+    check_price(bench, BOUND_COMPUTE, 1,
+                1.8e12 * 1.3 * 1e-15 * pow(pow(40, 1.5) + pow(30, 1.5), 2 / 3.0));
+}
+
+// A stack's kernels may be faster than the device's, but not than its peak, and have a limit: of 20
+// TFLOP/s backward reaches 0.863.
+static void a_stack_s_kernels_have_their_own_rate(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    bench->stack.attention_forward_scale = 1.25;
+    bench->stack.attention_backward_scale = 2.5;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 16e-15 * 1.3);
+    bench->attention->kind = OP_ATTENTION_BACKWARD;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 16e-15 * 1.3);
+    bench->stack.attention_backward_scale = 5;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 10e-15 * 1.3);
+    bench->stack.attention_flop_per_s_most = 20e12;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 50e-15 / 0.863 * 1.3);
+    bench->attention->kind = OP_ATTENTION;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 50e-15 * 1.3);
+}
+
+// The last of 4 ranks has 7/4 of the mean pairs of 2000 rows, whose tail is 3.2. Of chunks of 500
+// keys the last queries have 3/2. Of a window of 500 keys, 375,000 pairs in all, the last rank has
+// 125,000, 4/3 of its share; of 900 keys 213,750 of 495,000.
+static void the_last_rank_has_most_keys(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    bench->attention->seq = 250;
+    check_price(bench, BOUND_COMPUTE, 1, 1.75 * 4.2e12 * 20e-15 * 1.3);
+    bench->attention->window = 500;
+    check_price(bench, BOUND_COMPUTE, 1, 4.2e12 * 4 / 3 * 20e-15 * 800 / 500);
+    bench->attention->chunked = true;
+    check_price(bench, BOUND_COMPUTE, 1, 4.2e12 * 1.5 * 20e-15 * 800 / 500);
+    bench->attention->chunked = false;
+    bench->attention->window = 900;
+    check_price(bench, BOUND_COMPUTE, 1, 4.2e12 * 4 * 213750 / 495000 * 20e-15 * 1200 / 900);
+    // Halves from both ends have as much each.
+    bench->attention->window = 0;
+    bench->stack.cp_zigzag = true;
+    check_price(bench, BOUND_COMPUTE, 1, 4.2e12 * 20e-15 * 1.3);
+    bench->stack.cp_zigzag = bench->attention->causal = false;
+    check_price(bench, BOUND_COMPUTE, 1, 2.6e12 * 20e-15 * 1.1);
+}
+
+// 4 blocks of keys, 3 of them received: 4 kernels and 3 that read two results of a GB and write
+// one.
+static void blocks_come_round_a_ring(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    bench->buffers[1].bytes = 1;
+    bench->instrs[0] = (struct instr){.streamed = true, .stream_steps = 3};
+    bench->instrs[0].outputs[0] = bench->attention->inputs[0] = 1;
+    bench->attention->input_count = 1;
+    bench->attention->outputs[0] = 2;
+    bench->attention->seq = 250;
+    bench->stack.cp_zigzag = true;
+    check_price(bench, BOUND_COMPUTE, 7, 4.2e12 * 20e-15 * 425 / 125 + 9e9 / 0.5e12);
+    bench->attention->causal = false;
+    check_price(bench, BOUND_COMPUTE, 7, 2.6e12 * 20e-15 * 350 / 250 + 9e9 / 0.5e12);
+}
+
+// A head's product has 2 * 64 + 3 flops a pair, whose sum over 4 heads is written and read in fp32.
+static void the_choice_of_keys_reads_a_sum_over_heads(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct compute_cost stream = {.s = 0.001, .kernel_count = 3};
+    double scores_s = 2 * 4 * 1e12 / (4 * 131) / 0.5e12;
+    struct compute_cost cost = choose_price(&bench->context, bench->attention, stream);
+    check_near(cost.s, scores_s + 0.001 - 3e-6 + 2e-6);
+    assert_int_equal(cost.bound, BOUND_MEMORY);
+    assert_true(cost.kernel_count == 2);
+    bench->stack.attention_forward_scale = 0.5;
+    cost = choose_price(&bench->context, bench->attention, stream);
+    check_near(cost.s, 1e12 * 40e-15 + 2e-6);
+    assert_int_equal(cost.bound, BOUND_COMPUTE);
+    // No faster than the peak; the last of 4 ranks has 7/4 of the mean.
+    bench->stack.attention_forward_scale = 4;
+    bench->attention->heads = 400;
+    bench->attention->seq = 250;
+    cost = choose_price(&bench->context, bench->attention, stream);
+    check_near(cost.s, 1.75e12 * 10e-15 + 2e-6);
+}
+
+static void products_take_the_longer_of_flops_and_bytes(void **state)
+{
+    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct op op = {.phase = PHASE_FORWARD, .work = {.multiplies = true}};
+    struct compute_cost stream = {.s = 0.001, .bound = BOUND_MEMORY, .kernel_count = 3};
+    struct compute_cost cost = products_price(&bench->context, &op, bench->attention, stream);
+    check_near(cost.s, 0.02 + 3e-6);
+    assert_int_equal(cost.bound, BOUND_COMPUTE);
+    assert_true(cost.kernel_count == 3);
+    op.phase = PHASE_BACKWARD;
+    check_near(products_price(&bench->context, &op, bench->attention, stream).s, 0.04 + 3e-6);
+    bench->stack.attention_backward_scale = 8;
+    check_near(products_price(&bench->context, &op, bench->attention, stream).s, 0.01 + 3e-6);
+    stream.s = 0.01 + 4e-6;
+    check_near(products_price(&bench->context, &op, bench->attention, stream).s, stream.s);
+    assert_int_equal(products_price(&bench->context, &op, bench->attention, stream).bound,
+                     BOUND_MEMORY);
+    stream.s = 0.001;
+    op.work.multiplies = false;
+    check_near(products_price(&bench->context, &op, bench->attention, stream).s, stream.s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_is_flops_at_its_rate_and_a_tail),
+        cmocka_unit_test(a_window_leaves_fewer_keys),
+        cmocka_unit_test(exponentials_are_waited_for),
+        cmocka_unit_test(a_stack_s_kernels_have_their_own_rate),
+        cmocka_unit_test(the_last_rank_has_most_keys),
+        cmocka_unit_test(blocks_come_round_a_ring),
+        cmocka_unit_test(the_choice_of_keys_reads_a_sum_over_heads),
+        cmocka_unit_test(products_take_the_longer_of_flops_and_bytes),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
