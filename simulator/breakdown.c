@@ -1,4 +1,5 @@
 #include "simulator/breakdown.h"
+#include "core/sort.h"
 #include "simulator/unlike.h"
 
 #include <assert.h>
@@ -130,26 +131,10 @@ static void add_line(const struct sources *sources, const struct ledger_line *li
     *(is_apart ? &breakdown->communication_s : &breakdown->operators_s) += s;
 }
 
-// A stable merge sort, so that ties stay in the order of the program.
-static void sort_lines(struct arena *arena, struct breakdown *breakdown)
+static bool is_longer(const void *a, const void *b)
 {
-    struct breakdown_line *from = breakdown->lines;
-    struct breakdown_line *to = ARENA_NEW(arena, struct breakdown_line, breakdown->count);
-    for (int width = 1; width < breakdown->count; width *= 2) {
-        for (int low = 0; low < breakdown->count; low += 2 * width) {
-            int middle = low + width < breakdown->count ? low + width : breakdown->count;
-            int high = middle + width < breakdown->count ? middle + width : breakdown->count;
-            int left = low, right = middle;
-            for (int at = low; at < high; at++) {
-                bool take_right = left == middle || (right < high && from[right].s > from[left].s);
-                to[at] = take_right ? from[right++] : from[left++];
-            }
-        }
-        struct breakdown_line *swap = from;
-        from = to;
-        to = swap;
-    }
-    breakdown->lines = from;
+    const struct breakdown_line *first = a, *second = b;
+    return first->s > second->s;
 }
 
 struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *ledger,
@@ -172,7 +157,8 @@ struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *le
                                   .overhead_s = price->overhead_s};
     for (int i = 0; i < ledger->count; i++)
         add_line(&sources, &ledger->lines[i], &breakdown);
-    sort_lines(arena, &breakdown);
+    // Ties stay in the order of the program.
+    sort_stable(arena, breakdown.lines, breakdown.count, sizeof *breakdown.lines, is_longer);
     breakdown.waiting_s =
         breakdown.step_s - breakdown.overhead_s - breakdown.operators_s - breakdown.communication_s;
     double slack_s = 1e-6 * breakdown.step_s + 1e-8;

@@ -1,4 +1,5 @@
 #include "simulator/memory_time.h"
+#include "core/sort.h"
 
 #include <math.h>
 
@@ -65,32 +66,11 @@ static void add_task(struct curve *curve, const struct program *program,
 }
 
 // By time; at one moment what goes before what comes, because the next task uses it again.
-static bool is_before(const struct moment *a, const struct moment *b)
+static bool is_before(const void *a, const void *b)
 {
-    if (a->at_ns != b->at_ns) return a->at_ns < b->at_ns;
-    return a->working_bytes < 0 && b->working_bytes >= 0;
-}
-
-// A stable merge sort.
-static void sort(struct arena *arena, struct curve *curve)
-{
-    struct moment *from = curve->moments, *to = ARENA_NEW(arena, struct moment, curve->count);
-    for (int width = 1; width < curve->count; width *= 2) {
-        for (int low = 0; low < curve->count; low += 2 * width) {
-            int middle = low + width < curve->count ? low + width : curve->count;
-            int high = middle + width < curve->count ? middle + width : curve->count;
-            int left = low, right = middle;
-            for (int at = low; at < high; at++) {
-                bool take_right =
-                    left == middle || (right < high && is_before(&from[right], &from[left]));
-                to[at] = take_right ? from[right++] : from[left++];
-            }
-        }
-        struct moment *swap = from;
-        from = to;
-        to = swap;
-    }
-    curve->moments = from;
+    const struct moment *first = a, *second = b;
+    if (first->at_ns != second->at_ns) return first->at_ns < second->at_ns;
+    return first->working_bytes < 0 && second->working_bytes >= 0;
 }
 
 static struct curve curve_of(struct arena *arena, const struct program *program,
@@ -113,7 +93,7 @@ static struct curve curve_of(struct arena *arena, const struct program *program,
     for (int64_t i = 0; i < trace->span_count; i++) {
         if (trace->spans[i].rank == rank) add_task(&curve, program, in_flight, &trace->spans[i]);
     }
-    sort(arena, &curve);
+    sort_stable(arena, curve.moments, curve.count, sizeof *curve.moments, is_before);
     if (!offload_moves_activations(&program->parallel.offload)) return curve;
     double saved = 0, most = 0;
     for (int i = 0; i < curve.count; i++) {

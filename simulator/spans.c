@@ -1,6 +1,5 @@
+#include "core/sort.h"
 #include "simulator/walk.h"
-
-#include <string.h>
 
 // How spans are called and ordered.
 
@@ -47,32 +46,16 @@ const char *spans_track_name(const void *context, const struct span *span)
     return MESSAGES[id.kind == TASK_RECEIVE][id.item % 2];
 }
 
-static bool before(const struct span *a, const struct span *b)
+static bool is_before(const void *a, const void *b)
 {
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns;
-    if (a->rank != b->rank) return a->rank < b->rank;
-    return a->stream < b->stream;
+    const struct span *first = a, *second = b;
+    if (first->start_ns != second->start_ns) return first->start_ns < second->start_ns;
+    if (first->rank != second->rank) return first->rank < second->rank;
+    return first->stream < second->stream;
 }
 
-// A stable merge sort: spans were added stream by stream in their order, so that ties end on it.
+// Spans were added stream by stream in their order, so that ties end on it.
 void spans_sort(struct arena *scratch, struct spans *spans)
 {
-    int64_t count = spans->count;
-    struct span *from = spans->list, *to = ARENA_NEW(scratch, struct span, count);
-    for (int64_t width = 1; width < count; width *= 2) {
-        for (int64_t low = 0; low < count; low += 2 * width) {
-            int64_t middle = low + width < count ? low + width : count;
-            int64_t high = middle + width < count ? middle + width : count;
-            int64_t left = low, right = middle;
-            for (int64_t at = low; at < high; at++) {
-                bool take_right =
-                    left == middle || (right < high && before(&from[right], &from[left]));
-                to[at] = take_right ? from[right++] : from[left++];
-            }
-        }
-        struct span *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != spans->list) memcpy(spans->list, from, (size_t)count * sizeof *from);
+    sort_stable(scratch, spans->list, spans->count, sizeof *spans->list, is_before);
 }
