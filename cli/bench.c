@@ -144,7 +144,7 @@ static int judge(struct arena *arena, const struct arguments *arguments, double 
     return compare.verdict == VERDICT_REGRESSION;
 }
 
-int bench_command(int argc, char **argv, struct err *err)
+int bench_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments a = {.threshold = "5%", .runs = 3, .steps = 20, .backend = "auto"};
     const struct option options[] = {
@@ -172,10 +172,7 @@ int bench_command(int argc, char **argv, struct err *err)
         err_set(err, ERR_USAGE, "missing --save: the folder of the history");
         return exit_status(err);
     }
-    struct arena arena = {0};
     const char *paths[COMPARE_FILES_MAX];
-    int status = run_all(&arena, &a, paths, err) ? judge(&arena, &a, threshold, paths, err)
-                                                 : exit_status(err);
-    arena_free(&arena);
-    return status;
+    return run_all(arena, &a, paths, err) ? judge(arena, &a, threshold, paths, err)
+                                          : exit_status(err);
 }

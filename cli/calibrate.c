@@ -141,7 +141,7 @@ static int run(struct arena *arena, struct calibrate_arguments *arguments,
     return done ? 0 : exit_status(err);
 }
 
-int calibrate_command(int argc, char **argv, struct err *err)
+int calibrate_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct calibrate_arguments arguments = calibrate_arguments_default();
     struct drives drives = {0};
@@ -182,8 +182,5 @@ int calibrate_command(int argc, char **argv, struct err *err)
         return exit_status(err);
     }
     if (!output_take_stdout(&arguments.into, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, &arguments, &drives, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &arguments, &drives, err);
 }

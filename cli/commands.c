@@ -64,11 +64,19 @@ int command_fail_unknown(const char *name, struct err *err)
     return exit_status(err);
 }
 
+int command_run(const struct cli_command *command, int argc, char **argv, struct err *err)
+{
+    struct arena arena = {0};
+    int status = command->run(&arena, argc, argv, err);
+    arena_free(&arena);
+    return status;
+}
+
 int command_print_help(const struct cli_command *command, const char *form, struct err *err)
 {
     char name[32], flag[32];
     snprintf(name, sizeof name, "%s", command->name);
     snprintf(flag, sizeof flag, "%s", form);
     char *help[] = {name, flag, NULL};
-    return command->run(2, help, err);
+    return command_run(command, 2, help, err);
 }

@@ -119,7 +119,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     return compare_sides(arena, arguments, threshold, err);
 }
 
-int compare_command(int argc, char **argv, struct err *err)
+int compare_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments a = {.judge = "step"};
     const struct option options[] = {
@@ -153,8 +153,5 @@ int compare_command(int argc, char **argv, struct err *err)
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&a.row, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, &a, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &a, err);
 }

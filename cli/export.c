@@ -200,14 +200,13 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     return write_files(arena, arguments, &request, err) ? 0 : exit_status(err);
 }
 
-int export_command(int argc, char **argv, struct err *err)
+int export_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = {.launcher = "torchrun"};
-    struct arena arena = {0};
     const struct option options[] = {
         {"PLAN", OPTION_TEXT, &arguments.plan, "plan.json as `meshwright plan` writes it", NULL, 0,
          0},
-        {"--to", OPTION_CHOICE, &arguments.target, "program that will run it", target_names(&arena),
+        {"--to", OPTION_CHOICE, &arguments.target, "program that will run it", target_names(arena),
          0, 0},
         {"--launcher", OPTION_CHOICE, &arguments.launcher, "what starts it (default torchrun)",
          "torchrun|slurm|kubernetes|mpirun", 0, 0},
@@ -218,14 +217,10 @@ int export_command(int argc, char **argv, struct err *err)
         OPTION_FORCE_ROW,
         {0},
     };
-    int status = 0;
-    if (!options_help(argc, argv, options)) {
-        bool is_read = options_parse(options, argc, argv, err);
-        if (is_read && !arguments.target)
-            is_read = err_set(err, ERR_USAGE, "--to is missing: %s", target_names(&arena));
-        if (!arguments.folder) arguments.folder = arguments.target;
-        status = is_read ? run(&arena, &arguments, err) : exit_status(err);
-    }
-    arena_free(&arena);
-    return status;
+    if (options_help(argc, argv, options)) return 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!arguments.folder) arguments.folder = arguments.target;
+    if (arguments.target) return run(arena, &arguments, err);
+    err_set(err, ERR_USAGE, "--to is missing: %s", target_names(arena));
+    return exit_status(err);
 }

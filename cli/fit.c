@@ -219,7 +219,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     return 0;
 }
 
-int fit_command(int argc, char **argv, struct err *err)
+int fit_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments a = {.tiers = "A", .leave_out = "family,source,device,software"};
     const struct option options[] = {
@@ -249,8 +249,5 @@ int fit_command(int argc, char **argv, struct err *err)
         return exit_status(err);
     }
 
-    struct arena arena = {0};
-    int status = run(&arena, &a, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &a, err);
 }

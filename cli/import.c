@@ -36,26 +36,21 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     return 0;
 }
 
-int import_command(int argc, char **argv, struct err *err)
+int import_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = {0};
-    struct arena arena = {0};
     const struct option options[] = {
         {"FILE", OPTION_TEXT, &arguments.file, "what another program is started with", NULL, 0, 0},
         {"--target", OPTION_CHOICE, &arguments.target,
-         "whose file it is (default: as its options tell)", target_names(&arena), 0, 0},
+         "whose file it is (default: as its options tell)", target_names(arena), 0, 0},
         {"-o", OPTION_OUTPUT, &arguments.path, "write model, workload and pins; - is stdout",
          "FILE", 0, 0},
         OPTION_FORCE_ROW,
         {"--json", OPTION_FLAG, &arguments.json, "print that instead of words", NULL, 0, 0},
         {0},
     };
-    int status = 0;
-    if (!options_help(argc, argv, options)) {
-        bool is_read =
-            options_parse(options, argc, argv, err) && output_take_stdout(&arguments.path, err);
-        status = is_read ? run(&arena, &arguments, err) : exit_status(err);
-    }
-    arena_free(&arena);
-    return status;
+    if (options_help(argc, argv, options)) return 0;
+    bool is_read =
+        options_parse(options, argc, argv, err) && output_take_stdout(&arguments.path, err);
+    return is_read ? run(arena, &arguments, err) : exit_status(err);
 }

@@ -46,7 +46,7 @@ static int run(int argc, char **argv, const char **name, struct err *err)
     const struct cli_command *command = command_find(argv[1]);
     if (!command) return command_fail_unknown(argv[1], err);
     *name = command->name;
-    return command->run(argc - 1, argv + 1, err);
+    return command_run(command, argc - 1, argv + 1, err);
 }
 
 int main(int argc, char **argv)

@@ -50,8 +50,9 @@ static int put_page(const struct cli_command *command, struct err *err)
     return status;
 }
 
-int man_command(int argc, char **argv, struct err *err)
+int man_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
+    (void)arena;
     const char *name = NULL;
     const struct option options[] = {
         {"[COMMAND]", OPTION_TEXT, &name,
@@ -163,8 +164,9 @@ static int put_zsh(const char *names, struct err *err)
     return 0;
 }
 
-int completion_command(int argc, char **argv, struct err *err)
+int completion_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
+    (void)arena;
     const char *shell = NULL;
     const struct option options[] = {
         {"SHELL", OPTION_CHOICE, &shell,

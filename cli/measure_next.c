@@ -46,7 +46,7 @@ static int run(struct arena *arena, struct asked *asked, struct err *err)
     return 0;
 }
 
-int measure_next_command(int argc, char **argv, struct err *err)
+int measure_next_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct asked asked = {.plan = plan_arguments_default(), .count = 3, .seed = 1};
     struct option options[PLAN_OPTION_COUNT + 7] = {0};
@@ -67,8 +67,5 @@ int measure_next_command(int argc, char **argv, struct err *err)
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err) || !output_take_stdout(&asked.path, err))
         return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, &asked, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &asked, err);
 }

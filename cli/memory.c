@@ -305,17 +305,14 @@ static bool take_arguments(int argc, char **argv, struct memory_arguments *taken
     return is_right;
 }
 
-int memory_command(int argc, char **argv, struct err *err)
+int memory_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv, err)) return tables_memory_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_memory_command(arena, argc, argv, err);
     if (err->kind) return exit_status(err);
     struct memory_arguments a = {
         .method = "roam", .optimizer = "adamw", .stage = -1, .time_limit_s = 300};
     int status;
     if (!take_arguments(argc, argv, &a, &status, err)) return status;
 
-    struct arena arena = {0};
-    status = run(&arena, &a, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &a, err);
 }

@@ -363,15 +363,14 @@ static bool check_json(const struct output *output, struct err *err)
                    option);
 }
 
-int plan_command(int argc, char **argv, struct err *err)
+int plan_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
-    if (tables_are_asked(argc, argv, err)) return tables_plan_command(argc, argv, err);
+    if (tables_are_asked(argc, argv, err)) return tables_plan_command(arena, argc, argv, err);
     if (err->kind) return exit_status(err);
     struct plan_arguments arguments = plan_arguments_default();
     struct output output = {.path = "plan.json"};
     struct option options[PLAN_OPTION_COUNT + 21] = {0};
     int count = plan_options(&arguments, options);
-    struct arena arena = {0};
     if (plan_from_is_asked(argc, argv)) plan_from_options(options, &count);
     const struct option rows[] = {
         {"--from", OPTION_TEXT, &output.from.path,
@@ -384,8 +383,8 @@ int plan_command(int argc, char **argv, struct err *err)
         {"--per-operator", OPTION_FLAG, &arguments.per_operator,
          "search a layout for each operator, from those of the best plans on", NULL, 0, 0},
         {"--for", OPTION_CHOICE, &output.target_name,
-         "only plans that this program can be told (`meshwright export --to`)",
-         target_names(&arena), 0, 0},
+         "only plans that this program can be told (`meshwright export --to`)", target_names(arena),
+         0, 0},
         {"Dataset", OPTION_GROUP, NULL,
          "instead of --tokens, with how many steps each batch makes of it; its files", NULL, 0, 0},
         {"--samples", OPTION_F64, &output.samples, "its sequences", "N", 1, 1e18},
@@ -419,7 +418,5 @@ int plan_command(int argc, char **argv, struct err *err)
     bool is_asked = !options_help(argc, argv, options);
     bool is_read = is_asked && options_parse(options, argc, argv, err) &&
                    output_take_stdout(&output.path, err) && check_json(&output, err);
-    int status = is_read ? run(&arena, &arguments, &output, err) : is_asked ? exit_status(err) : 0;
-    arena_free(&arena);
-    return status;
+    return is_read ? run(arena, &arguments, &output, err) : is_asked ? exit_status(err) : 0;
 }

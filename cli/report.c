@@ -93,9 +93,9 @@ static int run(struct arena *arena, const struct arguments *arguments, const cha
     return report_files_write(arena, facts, arguments->folder, err) ? 0 : exit_status(err);
 }
 
-int report_command(int argc, char **argv, struct err *err)
+int report_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv, err)) return tables_report_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_report_command(arena, argc, argv, err);
     if (err->kind) return exit_status(err);
     struct arguments arguments = {.folder = "report",
                                   .reliability = reliability_arguments_default()};
@@ -139,8 +139,5 @@ int report_command(int argc, char **argv, struct err *err)
         return exit_status(err);
     }
 
-    struct arena arena = {0};
-    int status = run(&arena, &arguments, command_text(&arena, argc, argv), err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &arguments, command_text(arena, argc, argv), err);
 }

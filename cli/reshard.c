@@ -268,7 +268,7 @@ static bool reshard(struct arena *arena, const struct reshard_arguments *argumen
     return done;
 }
 
-int reshard_command(int argc, char **argv, struct err *err)
+int reshard_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct reshard_arguments arguments = {0};
     const struct option options[] = {
@@ -294,8 +294,5 @@ int reshard_command(int argc, char **argv, struct err *err)
     };
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    struct arena arena = {0};
-    bool done = reshard(&arena, &arguments, err);
-    arena_free(&arena);
-    return done ? 0 : exit_status(err);
+    return reshard(arena, &arguments, err) ? 0 : exit_status(err);
 }

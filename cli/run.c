@@ -361,7 +361,8 @@ static int end_help(int argc, char **argv)
     return 0;
 }
 
-static int run_parsed(struct run_arguments *arguments, int argc, char **argv, struct err *err)
+static int run_parsed(struct arena *arena, struct run_arguments *arguments, int argc, char **argv,
+                      struct err *err)
 {
     // The ranks' own output is what their launcher passes on: -o - is --json.
     if (arguments->output && strcmp(arguments->output, "-") == 0) {
@@ -373,10 +374,7 @@ static int run_parsed(struct run_arguments *arguments, int argc, char **argv, st
     if (!checkpoint_options_slow(&arguments->checkpoint, err)) return exit_status(err);
     // The launcher has seen to it, and knows more than its ranks.
     if (!place.is_spawned && !check_options(arguments, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, arguments, &place, argc, argv, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, arguments, &place, argc, argv, err);
 }
 
 enum { RUNNING_OPTION_COUNT = 13 };
@@ -435,9 +433,9 @@ static int end_unread(struct err *err)
     return status;
 }
 
-int run_command(int argc, char **argv, struct err *err)
+int run_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv, err)) return tables_run_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err)) return tables_run_command(arena, argc, argv, err);
     if (err->kind) return end_unread(err);
     struct run_arguments arguments = DEFAULTS;
     arguments.training = TRAINING_DEFAULTS;
@@ -468,5 +466,5 @@ int run_command(int argc, char **argv, struct err *err)
     checkpoint_options(&arguments.checkpoint, options + count + RUNNING_OPTION_COUNT);
     if (options_help(argc, argv, options)) return end_help(argc, argv);
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    return run_parsed(&arguments, argc, argv, err);
+    return run_parsed(arena, &arguments, argc, argv, err);
 }

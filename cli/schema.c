@@ -106,7 +106,7 @@ static bool print(struct arena *arena, const char *name, struct err *err)
                    guess.best);
 }
 
-int schema_command(int argc, char **argv, struct err *err)
+int schema_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     const char *name = NULL;
     bool as_json = false;
@@ -117,13 +117,6 @@ int schema_command(int argc, char **argv, struct err *err)
     };
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = 0;
-    if (!name) {
-        status = list(&arena, as_json);
-    } else if (!print(&arena, name, err)) {
-        status = exit_status(err);
-    }
-    arena_free(&arena);
-    return status;
+    if (!name) return list(arena, as_json);
+    return print(arena, name, err) ? 0 : exit_status(err);
 }

@@ -39,8 +39,9 @@ static int answer_lines(struct err *err)
     return err->kind ? exit_status(err) : 0;
 }
 
-int serve_command(int argc, char **argv, struct err *err)
+int serve_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
+    (void)arena;
     bool by_lines = false;
     const struct option options[] = {
         {"--stdio", OPTION_FLAG, &by_lines,

@@ -227,7 +227,7 @@ static bool list_all(struct listing *listing, const struct listing_kind *kind, s
     return true;
 }
 
-int shipped_command(int argc, char **argv, struct err *err)
+int shipped_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     const struct listing_kind *kind = KINDS;
     while (strcmp(kind->command, argv[0]) != 0)
@@ -244,13 +244,11 @@ int shipped_command(int argc, char **argv, struct err *err)
         return 0;
     }
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    struct arena arena = {0};
-    struct listing listing = {.arena = &arena, .writer = {.arena = &arena}};
+    struct listing listing = {.arena = arena, .writer = {.arena = arena}};
     bool is_done = list_all(&listing, kind, err);
     if (is_done && as_json) fputs(listing.writer.text, stdout);
     if (is_done && !as_json)
         console_printf(stdout, "%s\n%s\n%s", table_text(&listing.table), kind->foot,
-                       kind == KINDS ? recommenders_text(&arena) : "");
-    arena_free(&arena);
+                       kind == KINDS ? recommenders_text(arena) : "");
     return is_done ? 0 : exit_status(err);
 }

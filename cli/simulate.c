@@ -261,9 +261,10 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     return 0;
 }
 
-int simulate_command(int argc, char **argv, struct err *err)
+int simulate_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
-    if (tables_plan_is_asked(argc, argv, err)) return tables_simulate_command(argc, argv, err);
+    if (tables_plan_is_asked(argc, argv, err))
+        return tables_simulate_command(arena, argc, argv, err);
     if (err->kind) return exit_status(err);
     struct arguments arguments = {
         .routing_steps = 200, .routing_seed = 1, .reliability = reliability_arguments_default()};
@@ -311,8 +312,5 @@ int simulate_command(int argc, char **argv, struct err *err)
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&arguments.trace, err)) return exit_status(err);
 
-    struct arena arena = {0};
-    int status = run(&arena, &arguments, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &arguments, err);
 }

@@ -119,7 +119,7 @@ static int give(struct arena *arena, const struct asked *asked,
     return 0;
 }
 
-int strategy_command(int argc, char **argv, struct err *err)
+int strategy_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct asked asked = {.time_limit_s = 60, .seed = 1, .workers = 1};
     const struct option options[] = {
@@ -142,22 +142,15 @@ int strategy_command(int argc, char **argv, struct err *err)
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&asked.output, err)) return exit_status(err);
-    struct arena arena = {0};
     struct strategy_problem problem;
-    int status = 0;
-    if (strategy_problem_load(&arena, asked.file, &problem, err)) {
-        struct progress progress = progress_start();
-        struct strategy_options how = {.time_limit_s = asked.time_limit_s,
-                                       .seed = (uint64_t)asked.seed,
-                                       .workers = asked.workers,
-                                       .log = asked.verbose ? print_line : show_line,
-                                       .log_context = &progress};
-        struct strategy_answer answer = strategy_solve(&arena, &problem, &how);
-        progress_end(&progress);
-        status = give(&arena, &asked, &problem, &answer, err);
-    } else {
-        status = exit_status(err);
-    }
-    arena_free(&arena);
-    return status;
+    if (!strategy_problem_load(arena, asked.file, &problem, err)) return exit_status(err);
+    struct progress progress = progress_start();
+    struct strategy_options how = {.time_limit_s = asked.time_limit_s,
+                                   .seed = (uint64_t)asked.seed,
+                                   .workers = asked.workers,
+                                   .log = asked.verbose ? print_line : show_line,
+                                   .log_context = &progress};
+    struct strategy_answer answer = strategy_solve(arena, &problem, &how);
+    progress_end(&progress);
+    return give(arena, &asked, &problem, &answer, err);
 }

@@ -10,9 +10,9 @@
 bool tables_are_asked(int argc, char **argv, struct err *err);      // by MODEL
 bool tables_plan_is_asked(int argc, char **argv, struct err *err);  // by PLAN
 
-int tables_plan_command(int argc, char **argv, struct err *err);
-int tables_simulate_command(int argc, char **argv, struct err *err);
-int tables_memory_command(int argc, char **argv, struct err *err);
-int tables_report_command(int argc, char **argv, struct err *err);
-int tables_whatif_command(int argc, char **argv, struct err *err);
-int tables_run_command(int argc, char **argv, struct err *err);
+int tables_plan_command(struct arena *arena, int argc, char **argv, struct err *err);
+int tables_simulate_command(struct arena *arena, int argc, char **argv, struct err *err);
+int tables_memory_command(struct arena *arena, int argc, char **argv, struct err *err);
+int tables_report_command(struct arena *arena, int argc, char **argv, struct err *err);
+int tables_whatif_command(struct arena *arena, int argc, char **argv, struct err *err);
+int tables_run_command(struct arena *arena, int argc, char **argv, struct err *err);

@@ -149,7 +149,7 @@ static int plan_it(struct arena *arena, const struct arguments *arguments, struc
     return 0;
 }
 
-int tables_plan_command(int argc, char **argv, struct err *err)
+int tables_plan_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = DEFAULTS;
     struct option options[WORKLOAD_OPTION_COUNT + 5] = {0};
@@ -166,10 +166,7 @@ int tables_plan_command(int argc, char **argv, struct err *err)
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&arguments.output, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = plan_it(&arena, &arguments, err);
-    arena_free(&arena);
-    return status;
+    return plan_it(arena, &arguments, err);
 }
 
 // Of each slowest tier the fewest GPUs.
@@ -224,7 +221,7 @@ static int find_fewest(struct arena *arena, const struct arguments *arguments, s
     return any ? 0 : 1;
 }
 
-int tables_whatif_command(int argc, char **argv, struct err *err)
+int tables_whatif_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = DEFAULTS;
     struct option options[WORKLOAD_OPTION_COUNT + 3] = {0};
@@ -242,8 +239,5 @@ int tables_whatif_command(int argc, char **argv, struct err *err)
                 "whatif of a recommendation model answers --min-gpus; `plan` places its tables");
         return exit_status(err);
     }
-    struct arena arena = {0};
-    int status = find_fewest(&arena, &arguments, err);
-    arena_free(&arena);
-    return status;
+    return find_fewest(arena, &arguments, err);
 }

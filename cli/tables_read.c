@@ -40,14 +40,7 @@ static const char *memory_json(struct arena *arena, const struct table_plan *pla
     return writer.text;
 }
 
-static bool parse(const struct option *options, int argc, char **argv, bool *is_help,
-                  struct err *err)
-{
-    *is_help = options_help(argc, argv, options);
-    return *is_help || options_parse(options, argc, argv, err);
-}
-
-int tables_simulate_command(int argc, char **argv, struct err *err)
+int tables_simulate_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = {0};
     const struct option options[] = {
@@ -59,24 +52,20 @@ int tables_simulate_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
         {0},
     };
-    bool is_help;
-    if (!parse(options, argc, argv, &is_help, err)) return exit_status(err);
-    if (is_help) return 0;
+    if (options_help(argc, argv, options)) return 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&arguments.trace, err)) return exit_status(err);
-    struct arena arena = {0};
-    const struct table_plan *plan = table_plan_load(&arena, arguments.plan, err);
-    int status = 0;
-    if (plan && arguments.trace) {
-        const struct trace trace = table_trace(&arena, &plan->prediction);
-        if (!trace_write(&trace, arguments.trace, err)) plan = NULL;
+    const struct table_plan *plan = table_plan_load(arena, arguments.plan, err);
+    if (!plan) return exit_status(err);
+    if (arguments.trace) {
+        const struct trace trace = table_trace(arena, &plan->prediction);
+        if (!trace_write(&trace, arguments.trace, err)) return exit_status(err);
     }
-    if (plan) end(table_step_text(&arena, plan), prediction_json(&arena, plan), arguments.json);
-    if (!plan) status = exit_status(err);
-    arena_free(&arena);
-    return status;
+    end(table_step_text(arena, plan), prediction_json(arena, plan), arguments.json);
+    return 0;
 }
 
-int tables_memory_command(int argc, char **argv, struct err *err)
+int tables_memory_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = {0};
     const struct option options[] = {
@@ -84,15 +73,12 @@ int tables_memory_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &arguments.json, "print {\"memory\": {...}}", NULL, 0, 0},
         {0},
     };
-    bool is_help;
-    if (!parse(options, argc, argv, &is_help, err)) return exit_status(err);
-    if (is_help) return 0;
-    struct arena arena = {0};
-    const struct table_plan *plan = table_plan_load(&arena, arguments.plan, err);
-    int status = plan ? !plan->prediction.fits : exit_status(err);
-    if (plan) end(table_memory_text(&arena, plan), memory_json(&arena, plan), arguments.json);
-    arena_free(&arena);
-    return status;
+    if (options_help(argc, argv, options)) return 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    const struct table_plan *plan = table_plan_load(arena, arguments.plan, err);
+    if (!plan) return exit_status(err);
+    end(table_memory_text(arena, plan), memory_json(arena, plan), arguments.json);
+    return !plan->prediction.fits;
 }
 
 static bool write_page(struct arena *arena, const struct table_plan *plan, const char *folder,
@@ -109,7 +95,7 @@ static bool write_page(struct arena *arena, const struct table_plan *plan, const
     return true;
 }
 
-int tables_report_command(int argc, char **argv, struct err *err)
+int tables_report_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = {.folder = "report"};
     bool force = false;
@@ -122,20 +108,13 @@ int tables_report_command(int argc, char **argv, struct err *err)
         {"--json", OPTION_FLAG, &arguments.json, "print {\"prediction\": {...}}", NULL, 0, 0},
         {0},
     };
-    bool is_help;
-    if (!parse(options, argc, argv, &is_help, err)) return exit_status(err);
-    if (is_help) return 0;
+    if (options_help(argc, argv, options)) return 0;
+    if (!options_parse(options, argc, argv, err)) return exit_status(err);
     bool is_page = strcmp(arguments.folder, "-") == 0;
     if (!is_page && !arguments.json && !force && !output_check(arguments.folder, err))
         return exit_status(err);
-    struct arena arena = {0};
-    const struct table_plan *plan = table_plan_load(&arena, arguments.plan, err);
-    int status = 0;
-    if (plan && arguments.json) {
-        fputs(prediction_json(&arena, plan), stdout);
-    } else if (!plan || !write_page(&arena, plan, arguments.folder, err)) {
-        status = exit_status(err);
-    }
-    arena_free(&arena);
-    return status;
+    const struct table_plan *plan = table_plan_load(arena, arguments.plan, err);
+    if (!plan) return exit_status(err);
+    if (arguments.json) return fputs(prediction_json(arena, plan), stdout), 0;
+    return write_page(arena, plan, arguments.folder, err) ? 0 : exit_status(err);
 }

@@ -252,7 +252,7 @@ static int run(struct arena *arena, struct job *job, int argc, char **argv, stru
     return status;
 }
 
-int tables_run_command(int argc, char **argv, struct err *err)
+int tables_run_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments arguments = {.steps = 10, .seed = 1, .learning_rate = 0.005};
     const struct option options[] = {
@@ -276,9 +276,6 @@ int tables_run_command(int argc, char **argv, struct err *err)
         arguments.output = NULL;
         arguments.json = true;
     }
-    struct arena arena = {0};
     struct job job = {.arguments = &arguments, .place = launch_place_find()};
-    int status = run(&arena, &job, argc, argv, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &job, argc, argv, err);
 }

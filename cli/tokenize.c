@@ -113,7 +113,7 @@ static bool run(struct arena *arena, struct tokenizing *of, struct err *err)
     return true;
 }
 
-int tokenize_command(int argc, char **argv, struct err *err)
+int tokenize_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct tokenizing of = {.tokenizer_name = "bytes", .output = "data.tokens"};
     const struct option options[] = {
@@ -132,8 +132,5 @@ int tokenize_command(int argc, char **argv, struct err *err)
     };
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    struct arena arena = {0};
-    bool done = run(&arena, &of, err);
-    arena_free(&arena);
-    return done ? 0 : exit_status(err);
+    return run(arena, &of, err) ? 0 : exit_status(err);
 }

@@ -359,7 +359,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
 
 enum { OWN_OPTIONS = 20 };
 
-int topology_command(int argc, char **argv, struct err *err)
+int topology_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments a = {0};
     struct option options[OWN_OPTIONS + PRICE_OPTION_COUNT + 1] = {
@@ -405,8 +405,5 @@ int topology_command(int argc, char **argv, struct err *err)
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
     if (!output_take_stdout(&a.path, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, &a, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &a, err);
 }

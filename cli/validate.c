@@ -202,7 +202,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     return check_headline(arena, &headline, arguments->headline, stream, err);
 }
 
-int validate_command(int argc, char **argv, struct err *err)
+int validate_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
     struct arguments a = {.tiers = "A"};
     const struct option options[] = {
@@ -253,8 +253,5 @@ int validate_command(int argc, char **argv, struct err *err)
         return exit_status(err);
     }
 
-    struct arena arena = {0};
-    int status = run(&arena, &a, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &a, err);
 }

@@ -243,17 +243,14 @@ static int run(struct arena *arena, const struct whatif_arguments *arguments, in
     return no_cluster ? whatif_needs(arena, &job, err) : whatif_least(arena, &job, err);
 }
 
-int whatif_command(int argc, char **argv, struct err *err)
+int whatif_command(struct arena *arena, int argc, char **argv, struct err *err)
 {
-    if (tables_are_asked(argc, argv, err)) return tables_whatif_command(argc, argv, err);
+    if (tables_are_asked(argc, argv, err)) return tables_whatif_command(arena, argc, argv, err);
     if (err->kind) return exit_status(err);
     struct whatif_arguments arguments = {.plan = plan_arguments_default(), .top = 20};
     struct option options[WHATIF_OPTION_COUNT] = {0};
     whatif_options(&arguments, options);
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    struct arena arena = {0};
-    int status = run(&arena, &arguments, argc, argv, err);
-    arena_free(&arena);
-    return status;
+    return run(arena, &arguments, argc, argv, err);
 }
