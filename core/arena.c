@@ -87,6 +87,13 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
     return memory;
 }
 
+void *arena_copied(struct arena *arena, const void *items, size_t count, size_t size)
+{
+    void *copy = arena_alloc(arena, count, size);
+    if (count) memcpy(copy, items, count * size);
+    return copy;
+}
+
 void *arena_grown(struct arena *arena, void *items, int count, int *capacity, size_t size)
 {
     enum { FIRST = 16 };

@@ -40,6 +40,10 @@ void *arena_grown(struct arena *arena, void *items, int count, int *capacity, si
 char *arena_text_room(struct arena *arena, char *text, size_t length, size_t count,
                       size_t *capacity);
 
+// A copy of `count` items of a type, which may be none.
+#define ARENA_COPY(arena, type, items, count) \
+    ((type *)arena_copied((arena), (items), (size_t)(count), sizeof(type)))
+void *arena_copied(struct arena *arena, const void *items, size_t count, size_t size);
 // A copy of `text`, and a formatted text, in the arena.
 char *arena_copy(struct arena *arena, const char *text);
 char *arena_print(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);

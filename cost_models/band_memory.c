@@ -122,8 +122,7 @@ static struct bands *copy_of(struct arena *arena, const struct bands *bands)
 {
     struct bands *out = ARENA_NEW(arena, struct bands, 1);
     *out = *bands;
-    out->rows = ARENA_NEW(arena, struct band, bands->count);
-    memcpy(out->rows, bands->rows, (size_t)bands->count * sizeof *out->rows);
+    out->rows = ARENA_COPY(arena, struct band, bands->rows, bands->count);
     return out;
 }
 

@@ -15,8 +15,7 @@ static int by_value(const void *a, const void *b)
 
 static double *sorted(struct arena *arena, struct samples samples)
 {
-    double *values = ARENA_NEW(arena, double, samples.count);
-    memcpy(values, samples.values, (size_t)samples.count * sizeof *values);
+    double *values = ARENA_COPY(arena, double, samples.values, samples.count);
     qsort(values, (size_t)samples.count, sizeof *values, by_value);
     return values;
 }
@@ -138,8 +137,7 @@ static struct tally count_drawn(struct arena *arena, const struct pool *pool)
     struct tally tally = {1, 1, 1};
     uint64_t state = NOISE_SEED;
     int chosen = pool->count - pool->base_count;
-    int64_t *ranks = ARENA_NEW(arena, int64_t, pool->count);
-    memcpy(ranks, pool->ranks, (size_t)pool->count * sizeof *ranks);
+    int64_t *ranks = ARENA_COPY(arena, int64_t, pool->ranks, pool->count);
     for (int draw = 0; draw < NOISE_DRAWS; draw++) {
         int64_t sum = 0;
         for (int i = 0; i < chosen; i++) {

@@ -64,14 +64,7 @@ static int add_operator(struct building *building, const struct draft_operator *
     struct draft *draft = &building->draft;
     int made = draft_operator_add(draft, operator);
     int index = made - building->slot_first;
-    if (index >= building->followed_capacity) {
-        int capacity = building->followed_capacity ? 2 * building->followed_capacity : 64;
-        bool *grown = ARENA_NEW(draft->arena, bool, capacity);
-        for (int i = 0; i < building->followed_capacity; i++)
-            grown[i] = building->is_followed[i];
-        building->is_followed = grown;
-        building->followed_capacity = capacity;
-    }
+    ARENA_GROW(draft->arena, building->is_followed, index, building->followed_capacity);
     building->is_followed[index] = false;
     return made;
 }

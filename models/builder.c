@@ -16,23 +16,17 @@ struct builder builder_new(struct arena *arena, const char *name, enum block_rol
     return builder;
 }
 
-static void *grown(struct arena *arena, const void *items, int count, int capacity, size_t size)
-{
-    void *copy = arena_alloc(arena, (size_t)capacity, size);
-    memcpy(copy, items, (size_t)count * size);
-    return copy;
-}
-
 struct builder builder_copy(struct arena *arena, const struct block *block)
 {
     struct builder builder = {arena, ARENA_NEW(arena, struct block, 1), block->tensor_count * 3,
                               block->op_count * 4};
-    assert(block->tensor_count > 0 && block->op_count > 0);  // room of none would never double
+    assert(block->tensor_count > 0 && block->op_count > 0);
     *builder.block = *block;
-    builder.block->tensors = grown(arena, block->tensors, block->tensor_count,
-                                   builder.tensor_capacity, sizeof *block->tensors);
-    builder.block->ops =
-        grown(arena, block->ops, block->op_count, builder.op_capacity, sizeof *block->ops);
+    builder.block->tensors = ARENA_NEW(arena, struct tensor, builder.tensor_capacity);
+    memcpy(builder.block->tensors, block->tensors,
+           (size_t)block->tensor_count * sizeof *block->tensors);
+    builder.block->ops = ARENA_NEW(arena, struct op, builder.op_capacity);
+    memcpy(builder.block->ops, block->ops, (size_t)block->op_count * sizeof *block->ops);
     return builder;
 }
 
@@ -40,11 +34,7 @@ int builder_tensor(struct builder *builder, const char *name, enum tensor_role r
                    enum element element, struct shape shape)
 {
     struct block *block = builder->block;
-    if (block->tensor_count == builder->tensor_capacity) {
-        builder->tensor_capacity *= 2;
-        block->tensors = grown(builder->arena, block->tensors, block->tensor_count,
-                               builder->tensor_capacity, sizeof *block->tensors);
-    }
+    ARENA_GROW(builder->arena, block->tensors, block->tensor_count, builder->tensor_capacity);
     struct tensor *tensor = &block->tensors[block->tensor_count];
     *tensor = (struct tensor){
         .name = name, .role = role, .element = element, .producer = -1, .gradient_of = -1};
@@ -60,11 +50,7 @@ int builder_op(struct builder *builder, struct op op)
     struct block *block = builder->block;
     assert(op.input_count > 0 && op.input_count <= OP_INPUT_MAX);
     assert(op.output_count > 0 && op.output_count <= OP_OUTPUT_MAX);
-    if (block->op_count == builder->op_capacity) {
-        builder->op_capacity *= 2;
-        block->ops = grown(builder->arena, block->ops, block->op_count, builder->op_capacity,
-                           sizeof *block->ops);
-    }
+    ARENA_GROW(builder->arena, block->ops, block->op_count, builder->op_capacity);
     for (int i = 0; i < op.input_count; i++)
         assert(op.inputs[i] >= 0 && op.inputs[i] < block->tensor_count);
     int index = block->op_count++;

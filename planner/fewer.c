@@ -56,10 +56,7 @@ static const struct cluster *first_ranks(struct arena *arena, const struct clust
                                          int ranks)
 {
     struct err err = {0};
-    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
-    *copy = *cluster;
-    copy->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
-    memcpy(copy->nodes, cluster->nodes, (size_t)cluster->node_group_count * sizeof *copy->nodes);
+    struct cluster *copy = cluster_copy_nodes(arena, cluster);
     bool taken = cluster_take_gpus(copy, ranks, &err);
     assert(taken && "fewer ranks than there are");
     (void)taken;

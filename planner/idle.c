@@ -12,10 +12,7 @@
 const struct cluster *idle_cluster(struct arena *arena, const struct cluster *cluster, int gpus)
 {
     struct err err = {0};
-    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
-    *copy = *cluster;
-    copy->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
-    memcpy(copy->nodes, cluster->nodes, (size_t)cluster->node_group_count * sizeof *copy->nodes);
+    struct cluster *copy = cluster_copy_nodes(arena, cluster);
     bool taken = cluster_take_gpus(copy, gpus, &err);
     assert(taken && "fewer GPUs than there are");
     (void)taken;

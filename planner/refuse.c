@@ -196,9 +196,8 @@ static bool refuse_gpus(struct arena *arena, const struct search_request *reques
     for (int gpus = ranks - 1; gpus >= 1 && gpus >= ranks - TRY_MAX; gpus--) {
         struct cluster fewer = *request->cluster;
         struct search_request smaller = *request;
-        fewer.nodes = ARENA_NEW(arena, struct node_group, fewer.node_group_count);
-        memcpy(fewer.nodes, request->cluster->nodes,
-               (size_t)fewer.node_group_count * sizeof *fewer.nodes);
+        fewer.nodes =
+            ARENA_COPY(arena, struct node_group, request->cluster->nodes, fewer.node_group_count);
         struct err refused = {0};
         smaller.cluster = &fewer;
         if (!cluster_take_gpus(&fewer, gpus, &refused)) break;

@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+struct cluster *cluster_copy_nodes(struct arena *arena, const struct cluster *cluster)
+{
+    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
+    *copy = *cluster;
+    copy->nodes = ARENA_COPY(arena, struct node_group, cluster->nodes, cluster->node_group_count);
+    return copy;
+}
+
 bool cluster_can_reach(const struct node_group *group)
 {
     return group->nics.count > 0 && group->nics.bandwidth_bytes_per_s > 0;

@@ -133,6 +133,8 @@ MUST_CHECK struct cluster *cluster_load(struct arena *arena, const char *name, s
 // The same from an object inside another file (a plan is self-contained).
 MUST_CHECK struct cluster *cluster_read(struct arena *arena, const struct json *object,
                                         struct err *err);
+// A copy whose groups of nodes may be changed.
+struct cluster *cluster_copy_nodes(struct arena *arena, const struct cluster *cluster);
 // Writes the object that cluster_read reads, devices in place, so that it needs no other file.
 void cluster_write(struct json_writer *writer, const char *key, const struct cluster *cluster);
 

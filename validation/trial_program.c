@@ -21,9 +21,7 @@ struct trial_program *trial_program_new(struct arena *arena, const struct trial 
     program->program = program_lower(arena, graph, trial->cluster, &trial->workload,
                                      &trial->parallel, stack_joins(trial->stack));
     int groups = trial->cluster->node_group_count;
-    program->cluster.nodes = ARENA_NEW(arena, struct node_group, groups);
-    memcpy(program->cluster.nodes, trial->cluster->nodes,
-           (size_t)groups * sizeof *program->cluster.nodes);
+    program->cluster.nodes = ARENA_COPY(arena, struct node_group, trial->cluster->nodes, groups);
     return program;
 }
 

@@ -105,8 +105,7 @@ static const char *mock_group(struct communicator *communicator, const int *rank
 {
     (void)purpose;
     struct group *group = ARENA_NEW(&communicator->arena, struct group, 1);
-    int *own = ARENA_NEW(&communicator->arena, int, count);
-    memcpy(own, ranks, (size_t)count * sizeof *own);
+    int *own = ARENA_COPY(&communicator->arena, int, ranks, count);
     *group = (struct group){communicator, own, count, -1};
     for (int i = 0; i < count; i++) {
         assert(ranks[i] >= 0 && ranks[i] < communicator->rank_count);

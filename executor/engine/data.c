@@ -31,7 +31,7 @@ struct data {
     int64_t *tokens;  // [sequence of the step][seq + AHEAD], made when asked for
     bool *is_made;
     struct slot_ids *slots;
-    int slot_count;
+    int slot_count, slot_capacity;
     int64_t *host, *memory;  // of all slots
     int64_t count;
     struct feed *feed;  // of a corpus; NULL: another rank reads
@@ -77,13 +77,7 @@ static void add_slots(struct engine *engine, const struct script_task *task)
     for (int i = 0; i < task->input_count; i++) {
         const struct script_operand *operand = &task->inputs[i];
         if (operand->place != PLACE_IDS || find_slot(engine, task, operand->buffer) >= 0) continue;
-        if ((data->slot_count & (data->slot_count - 1)) == 0) {
-            int room = data->slot_count ? 2 * data->slot_count : 1;
-            struct slot_ids *grown = ARENA_NEW(engine->arena, struct slot_ids, room);
-            if (data->slot_count)
-                memcpy(grown, data->slots, (size_t)data->slot_count * sizeof *grown);
-            data->slots = grown;
-        }
+        ARENA_GROW(engine->arena, data->slots, data->slot_count, data->slot_capacity);
         const struct block_program *block = engine_block(engine, task);
         struct held held = held_of_buffer(engine->program, block, operand->buffer, engine->rank);
         data->slots[data->slot_count++] =

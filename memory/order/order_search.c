@@ -210,8 +210,7 @@ static bool add_exit(struct search *search, int state)
 {
     struct order_search_result *result = &search->result;
     const uint64_t *done = &search->sets[(size_t)state * (size_t)search->word_count];
-    uint64_t *copy = ARENA_NEW(search->arena, uint64_t, search->word_count);
-    memcpy(copy, done, (size_t)search->word_count * sizeof *copy);
+    uint64_t *copy = ARENA_COPY(search->arena, uint64_t, done, search->word_count);
     result->exits[result->exit_count++] =
         (struct order_exit){copy, search->states[state].place, search->cursor.level_bytes};
     int run = 0;

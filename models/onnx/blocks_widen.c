@@ -31,8 +31,7 @@ static int add_part(struct arena *arena, struct onnx_graph *wide, const struct o
 {
     const struct onnx_tensor *whole = &wide->tensors[node->outputs[0]];
     struct onnx_tensor part = *whole;
-    int64_t *dims = ARENA_NEW(arena, int64_t, part.rank);
-    memcpy(dims, whole->dims, (size_t)part.rank * sizeof *dims);
+    int64_t *dims = ARENA_COPY(arena, int64_t, whole->dims, part.rank);
     dims[dim] = 0;
     for (int i = 0; i < JOINED_MOST; i++)
         dims[dim] += wide->tensors[inputs[i]].dims[dim];

@@ -42,8 +42,7 @@ int chain_beside(const struct chain_model *c, int value, const char *type, doubl
 void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,
                   const int *inputs, int input_count)
 {
-    int *own = ARENA_NEW(c->model->arena, int, input_count);
-    memcpy(own, inputs, (size_t)input_count * sizeof *own);
+    int *own = ARENA_COPY(c->model->arena, int, inputs, input_count);
     for (int i = 0; i < call->input_count; i++)
         if (call_reads(call, i)) c->reader_count[call->inputs[i]]--;
     for (int i = 0; i < input_count; i++)

@@ -143,8 +143,7 @@ static int find_softmax(const struct chain_model *c, int value, int *readers)
 static void turn(const struct chain_model *c, int value)
 {
     struct onnx_value *of = &c->model->values[value];
-    int64_t *dims = ARENA_NEW(c->model->arena, int64_t, of->rank);
-    memcpy(dims, of->dims, (size_t)of->rank * sizeof *dims);
+    int64_t *dims = ARENA_COPY(c->model->arena, int64_t, of->dims, of->rank);
     dims[of->rank - 1] = of->dims[of->rank - 2];
     dims[of->rank - 2] = of->dims[of->rank - 1];
     of->dims = dims;
@@ -161,8 +160,7 @@ static void turn_back(const struct chain_model *c, struct onnx_call *call, const
     *proto = *call->proto;
     onnx__attribute_proto__init(perm);
     perm->name = arena_copy(arena, "perm");
-    perm->ints = ARENA_NEW(arena, int64_t, rank);
-    memcpy(perm->ints, order, (size_t)rank * sizeof *order);
+    perm->ints = ARENA_COPY(arena, int64_t, order, rank);
     perm->ints[rank - 1] = order[rank - 2];
     perm->ints[rank - 2] = order[rank - 1];
     perm->n_ints = (size_t)rank;
@@ -211,8 +209,7 @@ static int find_keys(const struct chain_model *c, int value)
     // What follows it reads what it read.
     if (is_plain) {
         struct onnx_call *next = &c->model->calls[c->maker[path[--count - 1]]];
-        int *inputs = ARENA_NEW(c->model->arena, int, next->input_count);
-        memcpy(inputs, next->inputs, (size_t)next->input_count * sizeof *inputs);
+        int *inputs = ARENA_COPY(c->model->arena, int, next->inputs, next->input_count);
         inputs[0] = call->inputs[0];
         next->inputs = inputs;
     } else {

@@ -60,8 +60,7 @@ int program_node(struct onnx_program *program, enum onnx_pass pass, const char *
             is_new = read[j] != inputs[i];
         if (is_new) read[read_count++] = inputs[i];
     }
-    int *made = ARENA_NEW(program->arena, int, output_count);
-    if (output_count) memcpy(made, outputs, (size_t)output_count * sizeof *made);
+    int *made = ARENA_COPY(program->arena, int, outputs, output_count);
     program->nodes[program->node_count] = (struct onnx_node){
         .name = names_unique(program->arena, program->scratch, &program->node_names, name),
         .type = arena_copy(program->arena, type),

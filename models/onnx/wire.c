@@ -17,13 +17,8 @@ struct output {
 
 static void put(struct output *output, const uint8_t *bytes, size_t count)
 {
-    if (output->count + count > output->capacity) {
-        size_t capacity = 2 * (output->count + count) + 4096;
-        uint8_t *grown = ARENA_NEW(output->arena, uint8_t, capacity);
-        if (output->count) memcpy(grown, output->bytes, output->count);
-        output->bytes = grown;
-        output->capacity = capacity;
-    }
+    output->bytes = (uint8_t *)arena_text_room(output->arena, (char *)output->bytes, output->count,
+                                               count, &output->capacity);
     if (count) memcpy(output->bytes + output->count, bytes, count);
     output->count += count;
 }

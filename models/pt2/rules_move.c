@@ -179,8 +179,7 @@ bool pt2_stack(struct pt2_node *node, const char *type)
     int64_t axis = pt2_axis(node, "dim", 0, out->rank);
     const char **inputs = ARENA_NEW(node->program->arena, const char *, count);
     for (int i = 0; i < count && is_clean(node); i++) {
-        int64_t *dims = ARENA_NEW(node->program->arena, int64_t, out->rank);
-        memcpy(dims, out->dims, (size_t)out->rank * sizeof *dims);
+        int64_t *dims = ARENA_COPY(node->program->arena, int64_t, out->dims, out->rank);
         dims[axis] = 1;
         inputs[i] = draft_between(node->draft);
         put2(node, "Reshape", inputs[i], parts[i]->name, draft_list(node->draft, dims, out->rank));

@@ -403,8 +403,8 @@ struct block_program *lower_sharding(struct arena *arena, const struct lower_req
     program->buffers = ARENA_NEW(arena, struct buffer, low.buffer_capacity);
     low.backing = ARENA_NEW(arena, struct backing, low.buffer_capacity);
     program->parameter_count = whole->parameter_count;
-    program->parameters = lowering_grown(arena, whole->parameters, whole->parameter_count,
-                                         whole->parameter_count, sizeof *program->parameters);
+    program->parameters =
+        ARENA_COPY(arena, struct parameter, whole->parameters, whole->parameter_count);
     begin_phase(&low, PHASE_FORWARD);
     lowering_gather_parameters(&low);
     begin_phase(&low, PHASE_BACKWARD);

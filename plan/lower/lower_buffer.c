@@ -7,13 +7,6 @@
 // Buffers and how much room they take: local sizes, the rows of ragged tensors, and the blocks of
 // what is streamed.
 
-void *lowering_grown(struct arena *arena, const void *items, int count, int capacity, size_t size)
-{
-    void *copy = arena_alloc(arena, (size_t)capacity, size);
-    memcpy(copy, items, (size_t)count * size);
-    return copy;
-}
-
 int64_t lower_element_bytes(enum element element, enum precision precision)
 {
     switch (element) {
@@ -38,14 +31,9 @@ int lowering_flat_buffer(struct lowering *low, int64_t bytes, const struct layou
 {
     struct block_program *program = low->program;
     assert(bytes >= 0);
-    if (program->buffer_count == low->buffer_capacity) {
-        int capacity = low->buffer_capacity * 2, count = program->buffer_count;
-        program->buffers =
-            lowering_grown(low->arena, program->buffers, count, capacity, sizeof *program->buffers);
-        low->backing =
-            lowering_grown(low->arena, low->backing, count, capacity, sizeof *low->backing);
-        low->buffer_capacity = capacity;
-    }
+    int capacity = low->buffer_capacity;  // of both
+    ARENA_GROW(low->arena, program->buffers, program->buffer_count, capacity);
+    ARENA_GROW(low->arena, low->backing, program->buffer_count, low->buffer_capacity);
     struct buffer *buffer = &program->buffers[program->buffer_count];
     *buffer = (struct buffer){.tensor = -1, .bytes = bytes, .layout = *layout};
     low->backing[program->buffer_count] = (struct backing){.older = -1, .whole_bytes = bytes};

@@ -5,11 +5,7 @@
 struct instr *lowering_instr(struct lowering *low)
 {
     struct block_program *program = low->program;
-    if (program->instr_count == low->instr_capacity) {
-        low->instr_capacity *= 2;
-        program->instrs = lowering_grown(low->arena, program->instrs, program->instr_count,
-                                         low->instr_capacity, sizeof *program->instrs);
-    }
+    ARENA_GROW(low->arena, program->instrs, program->instr_count, low->instr_capacity);
     struct instr *instr = &program->instrs[program->instr_count++];
     instr->phase = low->phase;
     instr->recompute = low->recompute;

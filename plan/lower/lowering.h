@@ -70,8 +70,6 @@ int64_t lowering_element_bytes(const struct lowering *low, enum element element)
 int lowering_buffer(struct lowering *low, int tensor, const struct layout *layout);
 // Whether a buffer with a parameter or its gradient in this layout is that of the state.
 bool lowering_is_stored(const struct lowering *low, int tensor, const struct layout *layout);
-// A copy of an array with room for `capacity` items.
-void *lowering_grown(struct arena *arena, const void *items, int count, int capacity, size_t size);
 // A flat buffer or scratch of `bytes` that belongs to no tensor.
 int lowering_flat_buffer(struct lowering *low, int64_t bytes, const struct layout *layout);
 // How much more of a ragged tensor a rank has room for than its mean; 1 for others.

@@ -110,8 +110,7 @@ static double median_step(struct arena *arena, const struct run_result *result)
 {
     int first = result->step_count > 1 ? 1 : 0, count = result->step_count - first;
     if (count < 1) return 0;
-    double *sorted = ARENA_NEW(arena, double, count);
-    memcpy(sorted, result->step_s + first, (size_t)count * sizeof *sorted);
+    double *sorted = ARENA_COPY(arena, double, result->step_s + first, count);
     qsort(sorted, (size_t)count, sizeof *sorted, by_value);
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }

@@ -60,8 +60,7 @@ static int64_t last_end_ns(const struct trace *trace)
 static int times_of(struct arena *arena, struct arena *scratch, const struct schedule_shape *shape,
                     const struct trace *trace, struct rank_times **times)
 {
-    struct span *spans = ARENA_NEW(scratch, struct span, trace->span_count);
-    memcpy(spans, trace->spans, (size_t)trace->span_count * sizeof *spans);
+    struct span *spans = ARENA_COPY(scratch, struct span, trace->spans, trace->span_count);
     qsort(spans, (size_t)trace->span_count, sizeof *spans, span_order);
     *times = ARENA_NEW(arena, struct rank_times, trace->rank_count);
     int64_t step_ns = last_end_ns(trace);

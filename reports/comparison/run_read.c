@@ -34,8 +34,7 @@ static int order_of(const void *a, const void *b)
 static double median_of(struct arena *arena, const double *step_s, int count)
 {
     int first = count > 1 ? 1 : 0, rest = count - first;
-    double *sorted = ARENA_NEW(arena, double, rest);
-    memcpy(sorted, step_s + first, (size_t)rest * sizeof *sorted);
+    double *sorted = ARENA_COPY(arena, double, step_s + first, rest);
     qsort(sorted, (size_t)rest, sizeof *sorted, order_of);
     return (sorted[(rest - 1) / 2] + sorted[rest / 2]) / 2;
 }

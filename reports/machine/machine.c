@@ -67,9 +67,8 @@ static const char *origin(struct arena *arena, const struct calibration *calibra
 static struct stack *make_stack(struct arena *arena, const struct stack *base)
 {
     struct stack *stack = stack_copy(arena, base);
-    stack->provenance = ARENA_NEW(arena, struct provenance, base->provenance_count);
-    memcpy(stack->provenance, base->provenance,
-           (size_t)base->provenance_count * sizeof *stack->provenance);
+    stack->provenance =
+        ARENA_COPY(arena, struct provenance, base->provenance, base->provenance_count);
     return stack;
 }
 

@@ -127,8 +127,8 @@ static void put_exchanges(struct table *table, const struct machine *machine,
 {
     struct arena *arena = table->arena;
     int count = calibration->collective_count;
-    struct calibrate_collective *rows = ARENA_NEW(arena, struct calibrate_collective, count);
-    if (count > 0) memcpy(rows, calibration->collectives, (size_t)count * sizeof *rows);
+    struct calibrate_collective *rows =
+        ARENA_COPY(arena, struct calibrate_collective, calibration->collectives, count);
     qsort(rows, (size_t)count, sizeof *rows, by_kind_and_size);
     for (int i = 0; i < count; i++) {
         const struct calibrate_collective *row = &rows[i];

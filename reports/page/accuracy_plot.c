@@ -1,4 +1,5 @@
 #include "reports/page/accuracy_plot.h"
+#include "reports/page/markup.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,28 +40,15 @@ static bool is_shown(const struct accuracy *accuracy, const struct trial *trial)
 static const char *data_text(struct arena *arena, const struct accuracy *accuracy,
                              enum row_kind kind, int *count)
 {
-    struct arena scratch = {0};
-    char *text = arena_copy(arena, "");
-    size_t length = 0, capacity = 1;
+    struct markup text = {.arena = arena};
     *count = 0;
     for (int i = 0; i < accuracy->trials->count; i++) {
         const struct trial *trial = &accuracy->trials->items[i];
         if (trial->row->kind != kind || !is_shown(accuracy, trial)) continue;
-        const char *line =
-            arena_print(&scratch, "%.5g %.5g\n", trial->row->step_s, trial->prediction.step_s);
-        size_t bytes = strlen(line);
-        if (length + bytes + 1 > capacity) {
-            capacity = 2 * (length + bytes + 1);
-            char *grown = ARENA_NEW(arena, char, capacity);
-            memcpy(grown, text, length);
-            text = grown;
-        }
-        memcpy(text + length, line, bytes + 1);
-        length += bytes;
+        markup_print(&text, "%.5g %.5g\n", trial->row->step_s, trial->prediction.step_s);
         ++*count;
     }
-    arena_free(&scratch);
-    return text;
+    return text.text;
 }
 
 // Whole steps of 1, 2, 5 around all points.

@@ -1,4 +1,5 @@
 #include "reports/page/memory_plot.h"
+#include "reports/page/markup.h"
 
 #include <assert.h>
 #include <math.h>
@@ -37,26 +38,6 @@ static const char HEAD[] = "set terminal svg size 960,600 dynamic font 'Helvetic
                            "set format x '%.0f'\n"
                            "set style fill solid 1.0 border rgb '#ffffff'\n"
                            "set key outside bottom center horizontal textcolor '#808080'\n";
-
-struct text {
-    struct arena *arena;
-    char *bytes;
-    size_t length, capacity;
-};
-
-static void put(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
-static void put(struct text *text, const char *format, ...)
-{
-    enum { LINE_BYTES = 1024 };
-    text->bytes =
-        arena_text_room(text->arena, text->bytes, text->length, LINE_BYTES, &text->capacity);
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(text->bytes + text->length, LINE_BYTES, format, args);
-    va_end(args);
-    assert(length >= 0 && length < LINE_BYTES);  // a line that is cut is another picture
-    text->length += (size_t)(length < LINE_BYTES ? length : LINE_BYTES - 1);
-}
 
 // What the picture shows, in numbers of the axes.
 struct plot_frame {
@@ -124,12 +105,12 @@ static int class_of(const struct memory_plot *plot, const struct plot_frame *fra
     return kind;
 }
 
-static void put_rectangle(struct text *text, const struct plot_frame *frame, double from, double to,
-                          double low_bytes, double high_bytes)
+static void put_rectangle(struct markup *text, const struct plot_frame *frame, double from,
+                          double to, double low_bytes, double high_bytes)
 {
     double low = low_bytes / frame->unit_bytes, high = high_bytes / frame->unit_bytes;
-    put(text, "%.7g %.7g %.7g %.7g %.7g %.7g\n", (from + to) / 2, (low + high) / 2, from, to, low,
-        high);
+    markup_print(text, "%.7g %.7g %.7g %.7g %.7g %.7g\n", (from + to) / 2, (low + high) / 2, from,
+                 to, low, high);
 }
 
 // A grid of cells over the picture, and how much of each cell the small buffers of each class hold.
@@ -191,7 +172,7 @@ static int class_at(const struct grid *grid, int cell)
 
 // Cells of one class side by side are one rectangle: those of `wanted`, or of all classes where it
 // is -1. Without a text they are counted only.
-static int put_runs(struct text *text, const struct grid *grid, const struct plot_frame *frame,
+static int put_runs(struct markup *text, const struct grid *grid, const struct plot_frame *frame,
                     int wanted)
 {
     int count = 0;
@@ -238,7 +219,7 @@ static int compare_changes(const void *a, const void *b)
 
 // The most bytes alive in each of LINE_POINTS parts of the time, or at each change where there are
 // fewer.
-static void put_live(struct text *text, const struct memory_plot *plot,
+static void put_live(struct markup *text, const struct memory_plot *plot,
                      const struct plot_frame *frame)
 {
     struct plot_change *changes = ARENA_NEW(text->arena, struct plot_change, 2 * plot->count);
@@ -258,15 +239,15 @@ static void put_live(struct text *text, const struct memory_plot *plot,
         most_bytes = fmax(most_bytes, live_bytes);
         double next = i < count ? (double)changes[i].time : (double)frame->end;
         if (next - from < part && i < count) continue;
-        put(text, "%.7g %.7g\n%.7g %.7g\n", from, most_bytes / frame->unit_bytes, next,
-            most_bytes / frame->unit_bytes);
+        markup_print(text, "%.7g %.7g\n%.7g %.7g\n", from, most_bytes / frame->unit_bytes, next,
+                     most_bytes / frame->unit_bytes);
         most_bytes = 0;
         from = next;
     }
 }
 
 // Rectangles of one class that are drawn one by one, with a border or without; returns how many.
-static int put_large(struct text *text, const struct memory_plot *plot,
+static int put_large(struct markup *text, const struct memory_plot *plot,
                      const struct plot_frame *frame, const bool *is_large, int kind,
                      bool has_border)
 {
@@ -282,12 +263,12 @@ static int put_large(struct text *text, const struct memory_plot *plot,
     return count;
 }
 
-static void put_horizontal(struct text *text, const struct plot_frame *frame, const char *name,
+static void put_horizontal(struct markup *text, const struct plot_frame *frame, const char *name,
                            int64_t bytes)
 {
     double height = (double)bytes / frame->unit_bytes;
-    put(text, "$%s << end\n%.7g %.7g\n%.7g %.7g\nend\n", name, (double)frame->start, height,
-        (double)frame->end, height);
+    markup_print(text, "$%s << end\n%.7g %.7g\n%.7g %.7g\nend\n", name, (double)frame->start,
+                 height, (double)frame->end, height);
 }
 
 // A title between quotes of gnuplot: what would end or change it is left out.
@@ -301,64 +282,66 @@ static const char *quoted(struct arena *arena, const char *title)
 }
 
 // Small ones lie under the others, which are exact.
-static void put_boxes(struct text *text, const int *small_counts, const int *large_counts)
+static void put_boxes(struct markup *text, const int *small_counts, const int *large_counts)
 {
     for (int kind = 0; kind < CLASS_COUNT; kind++) {
         if (small_counts[kind] == 0) continue;
-        put(text,
-            "$small%d using 1:2:3:4:5:6 with boxxyerror fillstyle solid 1.0 noborder "
-            "fillcolor rgb '%s' title '%s', \\\n  ",
-            kind, CLASSES[kind].colour, large_counts[kind] ? "" : CLASSES[kind].title);
+        markup_print(text,
+                     "$small%d using 1:2:3:4:5:6 with boxxyerror fillstyle solid 1.0 noborder "
+                     "fillcolor rgb '%s' title '%s', \\\n  ",
+                     kind, CLASSES[kind].colour, large_counts[kind] ? "" : CLASSES[kind].title);
     }
     for (int kind = 0; kind < CLASS_COUNT; kind++) {
         if (large_counts[kind] == 0) continue;
-        put(text,
-            "$large%d using 1:2:3:4:5:6 with boxxyerror linewidth 0.3 fillcolor rgb '%s' "
-            "title '%s', \\\n  ",
-            kind, CLASSES[kind].colour, CLASSES[kind].title);
+        markup_print(text,
+                     "$large%d using 1:2:3:4:5:6 with boxxyerror linewidth 0.3 fillcolor rgb '%s' "
+                     "title '%s', \\\n  ",
+                     kind, CLASSES[kind].colour, CLASSES[kind].title);
     }
 }
 
-static void put_axes(struct text *text, const struct memory_plot *plot,
+static void put_axes(struct markup *text, const struct memory_plot *plot,
                      const struct plot_frame *frame)
 {
-    put(text, "%sset title '%.200s' noenhanced textcolor '#808080'\n", HEAD,
-        quoted(text->arena, plot->title));
-    put(text,
+    markup_print(text, "%sset title '%.200s' noenhanced textcolor '#808080'\n", HEAD,
+                 quoted(text->arena, plot->title));
+    markup_print(
+        text,
         "set xlabel '%s' textcolor '#808080'\nset ylabel 'address (%s)' textcolor '#808080'\n",
         plot->time_label, frame->unit);
     int64_t high_bytes = plot->capacity > plot->arena_bytes ? plot->capacity : plot->arena_bytes;
-    put(text, "set xrange [%.7g:%.7g]\nset yrange [0:%.7g]\n", (double)frame->start,
-        (double)frame->end, fmax(1.04 * (double)high_bytes, 1) / frame->unit_bytes);
+    markup_print(text, "set xrange [%.7g:%.7g]\nset yrange [0:%.7g]\n", (double)frame->start,
+                 (double)frame->end, fmax(1.04 * (double)high_bytes, 1) / frame->unit_bytes);
 }
 
 char *memory_plot_script(struct arena *arena, const struct memory_plot *plot)
 {
-    struct text text = {.arena = arena};
+    struct markup text = {.arena = arena};
     struct plot_frame frame = frame_of(plot);
     bool *is_large = choose_large(arena, plot);
     struct grid grid = choose_grid(arena, plot, &frame, is_large);
     int small_counts[CLASS_COUNT], large_counts[CLASS_COUNT];
     put_axes(&text, plot, &frame);
     for (int kind = 0; kind < CLASS_COUNT; kind++) {
-        put(&text, "$small%d << end\n", kind);
+        markup_print(&text, "$small%d << end\n", kind);
         small_counts[kind] = put_runs(&text, &grid, &frame, kind) +
                              put_large(&text, plot, &frame, is_large, kind, false);
-        put(&text, "end\n$large%d << end\n", kind);
+        markup_print(&text, "end\n$large%d << end\n", kind);
         large_counts[kind] = put_large(&text, plot, &frame, is_large, kind, true);
-        put(&text, "end\n");
+        markup_print(&text, "end\n");
     }
-    put(&text, "$live << end\n");
+    markup_print(&text, "$live << end\n");
     put_live(&text, plot, &frame);
-    put(&text, "end\n");
+    markup_print(&text, "end\n");
     put_horizontal(&text, &frame, "arena", plot->arena_bytes);
     if (plot->capacity > 0) put_horizontal(&text, &frame, "capacity", plot->capacity);
-    put(&text, "plot ");
+    markup_print(&text, "plot ");
     put_boxes(&text, small_counts, large_counts);
-    put(&text, "$arena with lines dashtype 2 linecolor '#808080' title 'arena', \\\n  ");
+    markup_print(&text, "$arena with lines dashtype 2 linecolor '#808080' title 'arena', \\\n  ");
     if (plot->capacity > 0) {
-        put(&text, "$capacity with lines linewidth 2 linecolor '#808080' title 'capacity', \\\n  ");
+        markup_print(
+            &text, "$capacity with lines linewidth 2 linecolor '#808080' title 'capacity', \\\n  ");
     }
-    put(&text, "$live with lines linewidth 1.5 linecolor '#d81b60' title 'alive'\n");
-    return text.bytes;
+    markup_print(&text, "$live with lines linewidth 1.5 linecolor '#d81b60' title 'alive'\n");
+    return text.text;
 }

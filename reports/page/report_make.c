@@ -124,10 +124,7 @@ static const struct cluster *cluster_of(struct arena *arena, const struct cluste
                                         int64_t gpus)
 {
     struct err err = {0};
-    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
-    *copy = *cluster;
-    copy->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
-    memcpy(copy->nodes, cluster->nodes, (size_t)cluster->node_group_count * sizeof *cluster->nodes);
+    struct cluster *copy = cluster_copy_nodes(arena, cluster);
     if (gpus == cluster->rank_count) return copy;
     int64_t each = cluster->nodes[0].gpus;
     if (gpus > cluster->rank_count &&

@@ -1,3 +1,4 @@
+#include "reports/page/markup.h"
 #include "reports/training/metrics.h"
 
 #include <assert.h>
@@ -8,7 +9,7 @@
 // Losses over the steps: of training each as it is and their running mean, of the held-out part as
 // points on a line. More steps than a picture has room for are thinned out.
 
-enum { POINTS_MAX = 4000, LINE_BYTES = 256 };
+enum { POINTS_MAX = 4000 };
 
 static const char HEAD[] = "set terminal svg size 960,540 dynamic font 'Helvetica,14'\n"
                            "set encoding utf8\n"
@@ -18,24 +19,6 @@ static const char HEAD[] = "set terminal svg size 960,540 dynamic font 'Helvetic
                            "set key top right textcolor '#808080'\n"
                            "set xlabel 'step' textcolor '#808080'\n"
                            "set ylabel 'loss (nats a token)' textcolor '#808080'\n";
-
-struct text {
-    struct arena *arena;
-    char *at;
-    size_t length, capacity;
-};
-
-static void put(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
-static void put(struct text *text, const char *format, ...)
-{
-    text->at = arena_text_room(text->arena, text->at, text->length, LINE_BYTES, &text->capacity);
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(text->at + text->length, LINE_BYTES, format, args);
-    va_end(args);
-    assert(length >= 0 && length < LINE_BYTES);
-    text->length += (size_t)length;
-}
 
 // What would end a text between quotes of gnuplot, or change it, is left out.
 static const char *quoted(struct arena *arena, const char *title)
@@ -51,32 +34,34 @@ char *loss_plot_script(struct arena *arena, const struct step_metrics *steps, in
                        const char *title)
 {
     static const double KEPT = 0.9;  // of the running mean, a step
-    struct text text = {.arena = arena};
+    struct markup text = {.arena = arena};
     int every = 1 + count / POINTS_MAX, validated = 0;
     double mean = NAN;
     for (const char *line = HEAD; *line; line += strcspn(line, "\n") + 1)
-        put(&text, "%.*s\n", (int)strcspn(line, "\n"), line);
-    put(&text, "set title '%s' noenhanced textcolor '#808080'\n$training << end\n",
-        quoted(arena, title));
+        markup_print(&text, "%.*s\n", (int)strcspn(line, "\n"), line);
+    markup_print(&text, "set title '%s' noenhanced textcolor '#808080'\n$training << end\n",
+                 quoted(arena, title));
     for (int i = 0; i < count; i++) {
         if (!isfinite(steps[i].loss)) continue;
         mean = isnan(mean) ? steps[i].loss : KEPT * mean + (1 - KEPT) * steps[i].loss;
         if (i % every != 0 && i + 1 < count) continue;
-        put(&text, "%lld %.7g %.7g\n", (long long)steps[i].step, steps[i].loss, mean);
+        markup_print(&text, "%lld %.7g %.7g\n", (long long)steps[i].step, steps[i].loss, mean);
     }
-    put(&text, "end\n$held_out << end\n");
+    markup_print(&text, "end\n$held_out << end\n");
     for (int i = 0; i < count; i++) {
         if (!isfinite(steps[i].validation_loss)) continue;
-        put(&text, "%lld %.7g\n", (long long)steps[i].step, steps[i].validation_loss);
+        markup_print(&text, "%lld %.7g\n", (long long)steps[i].step, steps[i].validation_loss);
         validated++;
     }
-    put(&text,
+    markup_print(
+        &text,
         "end\nplot $training using 1:2 with lines linecolor '#9ecae9' title 'training', \\\n"
         "  $training using 1:3 with lines linewidth 2 linecolor '#0072b2' title 'its running "
         "mean'");
     if (validated > 0)
-        put(&text, ", \\\n  $held_out using 1:2 with linespoints linewidth 2 pointtype 7 pointsize "
+        markup_print(
+            &text, ", \\\n  $held_out using 1:2 with linespoints linewidth 2 pointtype 7 pointsize "
                    "0.5 linecolor '#d55e00' title 'held out'");
-    put(&text, "\n");
-    return text.at;
+    markup_print(&text, "\n");
+    return text.text;
 }

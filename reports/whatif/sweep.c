@@ -250,19 +250,10 @@ bool sweep_parse(struct arena *arena, enum sweep_axis axis, const char *text,
     return true;
 }
 
-static struct cluster *copy_cluster(struct arena *arena, const struct cluster *cluster)
-{
-    struct cluster *copy = ARENA_NEW(arena, struct cluster, 1);
-    *copy = *cluster;
-    copy->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
-    memcpy(copy->nodes, cluster->nodes, (size_t)cluster->node_group_count * sizeof *cluster->nodes);
-    return copy;
-}
-
 struct cluster *sweep_cluster(struct arena *arena, const struct cluster *cluster, int64_t gpus,
                               struct err *err)
 {
-    struct cluster *copy = copy_cluster(arena, cluster);
+    struct cluster *copy = cluster_copy_nodes(arena, cluster);
     if (gpus > copy->rank_count && copy->node_group_count == 1) {
         int64_t per_node = copy->nodes[0].gpus;
         if (!cluster_set_nodes(copy, (gpus + per_node - 1) / per_node, err)) return NULL;
@@ -353,7 +344,7 @@ static bool make_point(struct arena *arena, const struct sweep *sweep, int clust
     scenario->workload = sweep->workload;
     scenario->pins = sweep->pins;
     scenario->tokens = sweep->workload.tokens;
-    struct sweep_draft draft = {arena, copy_cluster(arena, base), &scenario->workload};
+    struct sweep_draft draft = {arena, cluster_copy_nodes(arena, base), &scenario->workload};
     for (int axis = 0; axis < SWEEP_AXIS_COUNT; axis++) {
         point->at[axis] = base_value(sweep, base, (enum sweep_axis)axis);
         if (sweep->axes[axis].count == 0) continue;

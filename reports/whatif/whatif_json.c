@@ -2,6 +2,7 @@
 
 #include "core/plain.h"
 #include "core/units.h"
+#include "reports/page/markup.h"
 #include "reports/table/plan_table.h"
 #include "reports/whatif/scaling.h"
 
@@ -128,33 +129,17 @@ char *whatif_json_text(struct arena *arena, const struct whatif *whatif,
     return arena_print(arena, "%s\n", writer.text);
 }
 
-// A text that grows; commas between what is put on a line.
+// Commas stand between what is put on a line.
 struct lines {
-    struct arena *arena;
-    char *text;
-    size_t length, capacity;
+    struct markup out;
     bool has_cell;
 };
 
-static void append(struct lines *lines, const char *text, size_t bytes)
-{
-    if (lines->length + bytes + 1 > lines->capacity) {
-        lines->capacity = 2 * (lines->length + bytes + 1);
-        char *grown = ARENA_NEW(lines->arena, char, lines->capacity);
-        if (lines->length > 0) memcpy(grown, lines->text, lines->length);
-        lines->text = grown;
-    }
-    memcpy(lines->text + lines->length, text, bytes);
-    lines->length += bytes;
-    lines->text[lines->length] = '\0';
-}
-
 static void cell_text(struct lines *lines, const char *text)
 {
-    if (lines->has_cell) append(lines, ",", 1);
+    if (lines->has_cell) markup_put(&lines->out, ",");
     lines->has_cell = true;
-    const char *cell = plain_csv(lines->arena, text);
-    append(lines, cell, strlen(cell));
+    markup_put(&lines->out, plain_csv(lines->out.arena, text));
 }
 
 static void cell(struct lines *lines, double value)
@@ -165,7 +150,7 @@ static void cell(struct lines *lines, double value)
 
 static void end_line(struct lines *lines)
 {
-    append(lines, "\n", 1);
+    markup_put(&lines->out, "\n");
     lines->has_cell = false;
 }
 
@@ -181,7 +166,7 @@ static void put_figures(struct lines *lines, const struct whatif *whatif,
                         const struct whatif_row *row)
 {
     const struct prediction *prediction = &row->outcome->prediction;
-    cell_text(lines, parallel_text(lines->arena, &row->outcome->best.parallel));
+    cell_text(lines, parallel_text(lines->out.arena, &row->outcome->best.parallel));
     const double figures[] = {prediction->step_s,
                               prediction->step_s_low,
                               prediction->step_s_high,
@@ -209,7 +194,7 @@ static void put_figures(struct lines *lines, const struct whatif *whatif,
 
 char *whatif_csv_text(struct arena *arena, const struct whatif *whatif)
 {
-    struct lines lines = {.arena = arena};
+    struct lines lines = {.out = {.arena = arena}};
     cell_text(&lines, "cluster");
     for (int axis = 0; axis < SWEEP_AXIS_COUNT; axis++) {
         cell_text(&lines, sweep_key((enum sweep_axis)axis));
@@ -243,5 +228,5 @@ char *whatif_csv_text(struct arena *arena, const struct whatif *whatif)
         }
         end_line(&lines);
     }
-    return lines.text;
+    return lines.out.text;
 }
