@@ -41,5 +41,12 @@ const struct figure *figures(int *count);
 const char *step_part_words(const char *term);
 // Seconds at a tick: "0" and no unit for none.
 char *figure_seconds(struct arena *arena, double s);
+// How dark a box is of so much where the fullest has `most`, and what that is beside the chart, as
+// `text` says it.
+double figure_shade(double much, double most);
+void figure_shades(struct chart *chart, enum chart_color color, double most,
+                   char *(*text)(struct arena *arena, double much));
+// A line across the chart at y, by its name; dashed.
+void figure_level(struct chart *chart, enum chart_color color, const char *name, double y);
 // A chart to be filled, `arena` set.
 struct chart figure_new(struct arena *arena);

@@ -54,10 +54,7 @@ bool figure_history(const struct report_facts *facts, struct chart *chart)
     chart->y = (struct chart_axis){
         .label = "time of a step", .low = 0, .high = 1.08 * high_s, .format = figure_seconds};
     chart->height = 220;
-    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_PLAIN, "predicted");
-    line->dashed = true;
-    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.low, .y0 = predicted_s});
-    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.high, .y0 = predicted_s});
+    figure_level(chart, CHART_PLAIN, "predicted", predicted_s);
     add_points(chart, history);
     return true;
 }

@@ -24,10 +24,7 @@ bool figure_measured_steps(const struct report_facts *facts, struct chart *chart
     chart->y = (struct chart_axis){
         .label = "time of a step", .low = 0, .high = 1.08 * high_s, .format = figure_seconds};
     chart->height = 200;
-    struct chart_series *line = chart_add(chart, CHART_LINE, CHART_PLAIN, "predicted");
-    line->dashed = true;
-    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.low, .y0 = predicted_s});
-    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.high, .y0 = predicted_s});
+    figure_level(chart, CHART_PLAIN, "predicted", predicted_s);
     struct chart_series *dots = chart_add(chart, CHART_POINTS, CHART_FORWARD, "measured");
     for (int i = 0; i < run->step_count; i++) {
         const char *title =
@@ -126,23 +123,6 @@ static char *stream_text(struct arena *arena, double value)
     return arena_copy(arena, stream_name((enum stream)(int)lround(value)));
 }
 
-// The square root, so that little is seen beside much.
-static double size_of(double s, double most_s)
-{
-    return 0.15 + 0.85 * sqrt(s / most_s);
-}
-
-static void add_shades(struct chart *chart, double most_s)
-{
-    static const double PARTS[] = {1, 1.0 / 4, 1.0 / 16, 1.0 / 64};
-    chart->shade_color = CHART_TRAFFIC;
-    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
-        double s = PARTS[i] * most_s;
-        chart->shades[chart->shade_count++] =
-            (struct chart_shade){size_of(s, most_s), units_seconds(chart->arena, s)};
-    }
-}
-
 bool figure_measured_exchanges(const struct report_facts *facts, struct chart *chart)
 {
     static const double AT[] = {STREAM_TP, STREAM_CP,  STREAM_EP, STREAM_DP,
@@ -169,7 +149,7 @@ bool figure_measured_exchanges(const struct report_facts *facts, struct chart *c
         .scale = CHART_ROWS, .low = -0.5, .high = count - 0.5, .names = rank_names(arena, ranks)};
     chart->height = count < 4 ? 40 * count : 22 * count;
     chart->width = 520;
-    add_shades(chart, most_s);
+    figure_shades(chart, CHART_TRAFFIC, most_s, units_seconds);
     struct chart_series *series = chart_add(chart, CHART_BOXES, CHART_TRAFFIC, NULL);
     for (int row = 0; row < count; row++) {
         for (int stream = STREAM_TP; stream < STREAM_COUNT; stream++) {
@@ -184,7 +164,7 @@ bool figure_measured_exchanges(const struct report_facts *facts, struct chart *c
                                             .y0 = row - 0.46,
                                             .y1 = row + 0.46,
                                             .title = title,
-                                            .size = size_of(s, most_s)});
+                                            .size = figure_shade(s, most_s)});
         }
     }
     return true;

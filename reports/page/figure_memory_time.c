@@ -28,14 +28,6 @@ static double draw_curve(const struct chart *chart, struct chart_series *series,
     return highest;
 }
 
-static void add_level(struct chart *chart, enum chart_color color, const char *name, double bytes)
-{
-    struct chart_series *series = chart_add(chart, CHART_LINE, color, name);
-    series->dashed = true;
-    chart_mark(chart, series, &(struct chart_mark){.x0 = chart->x.low, .y0 = bytes / GIB});
-    chart_mark(chart, series, &(struct chart_mark){.x0 = chart->x.high, .y0 = bytes / GIB});
-}
-
 // All where they are few; else the first, the fullest, one between and the last.
 static int stages_shown(const struct evaluation *evaluation, int stages[STAGES_MAX])
 {
@@ -83,11 +75,10 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
         highest = fmax(highest, draw_curve(chart, series, &time, end_s));
     }
     if (evaluation->prediction.planned_bytes > 0)
-        add_level(chart, CHART_PLAIN, "allocated by the memory schedule",
-                  (double)evaluation->prediction.peak_bytes);
-    add_level(chart, CHART_LIMIT,
-              arena_print(arena, "what a %s has", cluster_device_noun(report->request->cluster)),
-              limit);
+        figure_level(chart, CHART_PLAIN, "allocated by the memory schedule",
+                     (double)evaluation->prediction.peak_bytes / GIB);
+    const char *noun = cluster_device_noun(report->request->cluster);
+    figure_level(chart, CHART_LIMIT, arena_print(arena, "what a %s has", noun), limit / GIB);
     chart->y = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.05 * highest / GIB};
     return true;
 }

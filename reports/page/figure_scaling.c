@@ -248,11 +248,7 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
     struct chart_series *others = chart_add(chart, CHART_POINTS, CHART_FORWARD, "alternatives");
     struct chart_series *own = chart_add(chart, CHART_POINTS, CHART_LIMIT, "this plan");
     struct chart_series *labels = chart_add(chart, CHART_LABELS, CHART_PLAIN, NULL);
-    struct chart_series *line =
-        chart_add(chart, CHART_LINE, CHART_LIMIT, arena_print(arena, "what a %s has", noun));
-    line->dashed = true;
-    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.low, .y0 = limit / GIB});
-    chart_mark(chart, line, &(struct chart_mark){.x0 = chart->x.high, .y0 = limit / GIB});
+    figure_level(chart, CHART_LIMIT, arena_print(arena, "what a %s has", noun), limit / GIB);
     for (int i = 0; i < kept->best_count; i++) {
         const struct candidate *candidate = &kept->best[i];
         struct chart_mark mark = {.x0 = candidate->cost.step_s,

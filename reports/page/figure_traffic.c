@@ -13,22 +13,6 @@ static const char *cell_name(struct arena *arena, const struct traffic *traffic,
     return units_count(arena, cell * each);
 }
 
-// The square root, so that little is seen beside much.
-static double size_of(double bytes, double most)
-{
-    return 0.15 + 0.85 * sqrt(bytes / most);
-}
-
-static void add_shades(struct chart *chart, double most)
-{
-    static const double PARTS[] = {1, 1.0 / 4, 1.0 / 16, 1.0 / 64};
-    chart->shade_color = CHART_FORWARD;
-    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
-        chart->shades[chart->shade_count++] = (struct chart_shade){
-            size_of(PARTS[i] * most, most), units_bytes(chart->arena, PARTS[i] * most)};
-    }
-}
-
 // On one node all of it does.
 static const char *inside_share_text(struct arena *arena, const struct traffic *traffic,
                                      int node_count)
@@ -60,7 +44,7 @@ static void add_boxes(struct chart *chart, const struct traffic *traffic, const 
                 .y1 = row + 0.46,
                 .title = arena_print(chart->arena, "%s %s to %s: %s", grid->what, names[row],
                                      names[to], units_bytes(chart->arena, bytes)),
-                .size = size_of(bytes, grid->most_bytes),
+                .size = figure_shade(bytes, grid->most_bytes),
             };
             chart_mark(chart, series, &mark);
         }
@@ -85,7 +69,7 @@ static void draw(const struct traffic *traffic, const char *what, struct chart *
                                    .high = (count - 0.5) * each,
                                    .format = units_count,
                                    .is_whole = true};
-    add_shades(chart, most);
+    figure_shades(chart, CHART_FORWARD, most, units_bytes);
     const char *from = arena_print(arena, "from %s", what);
     if (traffic->nodes_per_cell > 1) {
         from = arena_print(arena, "from nodes: %d to a row, named by the first",
