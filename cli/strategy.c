@@ -33,10 +33,7 @@ static const char *answer_text(struct arena *arena, const struct strategy_proble
     json_put_i64(&writer, "peak_usage", answer->value.peak);
     if (problem->has_limit) json_put_i64(&writer, "usage_limit", problem->usage_limit);
     json_put_bool(&writer, "proven", answer->bound == answer->value.cost);
-    json_open_flat(&writer, "choice", '[');
-    for (int i = 0; i < problem->node_count; i++)
-        json_put_i64(&writer, NULL, answer->choice[i]);
-    json_close(&writer, ']');
+    json_put_ints(&writer, "choice", answer->choice, problem->node_count);
     json_close(&writer, '}');
     return writer.text;
 }

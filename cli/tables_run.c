@@ -86,14 +86,8 @@ static const char *json_of(struct arena *arena, const struct job *job,
     json_put_i64(&writer, "ranks", job->plan->placement->rank_count);
     json_put_i64(&writer, "seed", arguments->seed);
     json_put_f64(&writer, "predicted_step_s", job->plan->prediction.step_s);
-    json_open_flat(&writer, "step_s", '[');
-    for (int i = 0; i < arguments->steps; i++)
-        json_put_f64(&writer, NULL, result->step_s[i]);
-    json_close(&writer, ']');
-    json_open_flat(&writer, "loss", '[');
-    for (int i = 0; i < arguments->steps; i++)
-        json_put_f64(&writer, NULL, result->loss[i]);
-    json_close(&writer, ']');
+    json_put_f64s(&writer, "step_s", result->step_s, arguments->steps);
+    json_put_f64s(&writer, "loss", result->loss, arguments->steps);
     json_open(&writer, "tasks", '[');
     for (int t = 0; t < TABLE_TASK_COUNT; t++) {
         enum table_task task = (enum table_task)t;

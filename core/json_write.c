@@ -159,6 +159,39 @@ static void put_tree(struct json_writer *writer, const char *key, const cJSON *t
     }
 }
 
+void json_put_f64s(struct json_writer *writer, const char *key, const double *values, int count)
+{
+    json_open_flat(writer, key, '[');
+    for (int i = 0; i < count; i++)
+        json_put_f64(writer, NULL, values[i]);
+    json_close(writer, ']');
+}
+
+void json_put_i64s(struct json_writer *writer, const char *key, const int64_t *values, int count)
+{
+    json_open_flat(writer, key, '[');
+    for (int i = 0; i < count; i++)
+        json_put_i64(writer, NULL, values[i]);
+    json_close(writer, ']');
+}
+
+void json_put_ints(struct json_writer *writer, const char *key, const int *values, int count)
+{
+    json_open_flat(writer, key, '[');
+    for (int i = 0; i < count; i++)
+        json_put_i64(writer, NULL, values[i]);
+    json_close(writer, ']');
+}
+
+void json_put_texts(struct json_writer *writer, const char *key, const char *const *texts,
+                    int count)
+{
+    json_open_flat(writer, key, '[');
+    for (int i = 0; i < count; i++)
+        json_put_text(writer, NULL, texts[i]);
+    json_close(writer, ']');
+}
+
 static void put_field(struct json_writer *writer, const struct json_field *field,
                       const void *member)
 {

@@ -29,6 +29,12 @@ void json_put_f64(struct json_writer *writer, const char *key, double value);
 void json_put_i64(struct json_writer *writer, const char *key, int64_t value);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);
+// Arrays on one line.
+void json_put_f64s(struct json_writer *writer, const char *key, const double *values, int count);
+void json_put_i64s(struct json_writer *writer, const char *key, const int64_t *values, int count);
+void json_put_ints(struct json_writer *writer, const char *key, const int *values, int count);
+void json_put_texts(struct json_writer *writer, const char *key, const char *const *texts,
+                    int count);
 // The members of a record that the rows of `fields` describe (core/json.h), in their order; an
 // optional one that is 0, false or NULL is absent. Ends at a row that is read by hand, which it
 // returns, or at the last one.

@@ -124,9 +124,5 @@ void stack_read_aliases(struct arena *arena, const struct json *object, struct s
 
 void stack_write_aliases(struct json_writer *writer, const struct stack *stack)
 {
-    json_open_flat(writer, "aliases", '[');
-    for (int i = 0; i < stack->alias_count; i++) {
-        json_put_text(writer, NULL, stack->aliases[i]);
-    }
-    json_close(writer, ']');
+    json_put_texts(writer, "aliases", stack->aliases, stack->alias_count);
 }

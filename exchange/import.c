@@ -307,10 +307,7 @@ static void put_parallel(struct json_writer *writer, const struct said *said)
         if (said->choices[choice]) put_choice(writer, parallel, choice);
     }
     if (said->stages) {
-        json_open_flat(writer, "stages", '[');
-        for (int i = 0; i < parallel->stage_layers_count; i++)
-            json_put_i64(writer, NULL, parallel->stage_layers[i]);
-        json_close(writer, ']');
+        json_put_ints(writer, "stages", parallel->stage_layers, parallel->stage_layers_count);
     }
     if (said->order) {
         json_open_flat(writer, "order", '[');

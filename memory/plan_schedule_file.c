@@ -5,27 +5,16 @@
 
 // memory.schedule of plan.json. Lists are on one line each: they are long.
 
-static void put_ints(struct json_writer *writer, const char *key, const int *items, int count)
-{
-    json_open_flat(writer, key, '[');
-    for (int i = 0; i < count; i++)
-        json_put_i64(writer, NULL, items[i]);
-    json_close(writer, ']');
-}
-
 static void put_stage(struct json_writer *writer, const struct stage_schedule *stage)
 {
     json_open(writer, NULL, '{');
-    put_ints(writer, "stages", stage->stages, stage->stage_count);
+    json_put_ints(writer, "stages", stage->stages, stage->stage_count);
     json_put_i64(writer, "micro_batches", stage->micro_batches);
     json_put_i64(writer, "live_bytes", stage->live_bytes);
     json_put_i64(writer, "arena_bytes", stage->arena_bytes);
     json_put_i64(writer, "bound_bytes", stage->bound_bytes);
-    put_ints(writer, "order", stage->order, stage->operator_count);
-    json_open_flat(writer, "offsets", '[');
-    for (int t = 0; t < stage->tensor_count; t++)
-        json_put_i64(writer, NULL, stage->offsets[t]);
-    json_close(writer, ']');
+    json_put_ints(writer, "order", stage->order, stage->operator_count);
+    json_put_i64s(writer, "offsets", stage->offsets, stage->tensor_count);
     json_close(writer, '}');
 }
 

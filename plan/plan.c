@@ -87,23 +87,14 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     }
     json_close(writer, ']');
     if (parallel->stage_layers_count > 0) {
-        json_open_flat(writer, "stages", '[');
-        for (int i = 0; i < parallel->stage_layers_count; i++) {
-            json_put_i64(writer, NULL, parallel->stage_layers[i]);
-        }
-        json_close(writer, ']');
+        json_put_ints(writer, "stages", parallel->stage_layers, parallel->stage_layers_count);
     }
     if (parallel->replica_count > 0) {
-        json_open_flat(writer, "replica_batches", '[');
-        for (int i = 0; i < parallel->replica_count; i++)
-            json_put_i64(writer, NULL, parallel->replica_micro_batches[i]);
-        json_close(writer, ']');
+        json_put_ints(writer, "replica_batches", parallel->replica_micro_batches,
+                      parallel->replica_count);
     }
     if (parallel->stage_tp_count > 0) {
-        json_open_flat(writer, "stage_tp", '[');
-        for (int i = 0; i < parallel->stage_tp_count; i++)
-            json_put_i64(writer, NULL, parallel->stage_tp[i]);
-        json_close(writer, ']');
+        json_put_ints(writer, "stage_tp", parallel->stage_tp, parallel->stage_tp_count);
     }
     if (parallel->branches) json_put_bool(writer, "branches", true);
     if (parallel->layout_count > 0) layout_rules_write(writer, "layouts", parallel);

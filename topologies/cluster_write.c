@@ -19,10 +19,7 @@ static void write_host(struct json_writer *writer, const struct host *host)
 static void write_torus(struct json_writer *writer, const struct intra_fabric *intra)
 {
     if (intra->torus_count == 0) return;
-    json_open_flat(writer, "torus", '[');
-    for (int i = 0; i < intra->torus_count; i++)
-        json_put_i64(writer, NULL, intra->torus[i]);
-    json_close(writer, ']');
+    json_put_ints(writer, "torus", intra->torus, intra->torus_count);
     if (intra->torus_open) json_put_bool(writer, "torus_open", true);
 }
 

@@ -189,10 +189,7 @@ static char *foreign_header(const struct outgoing *out, int64_t *header_bytes)
         const struct array_out *array = &out->arrays[i];
         json_open_flat(&writer, array->name, '{');
         json_put_text(&writer, "dtype", array->dtype);
-        json_open_flat(&writer, "shape", '[');
-        for (int d = 0; d < array->rank; d++)
-            json_put_i64(&writer, NULL, array->shape[d]);
-        json_close(&writer, ']');
+        json_put_i64s(&writer, "shape", array->shape, array->rank);
         json_open_flat(&writer, "data_offsets", '[');
         json_put_i64(&writer, NULL, array->at_bytes);
         json_put_i64(&writer, NULL, array->at_bytes + array->bytes);

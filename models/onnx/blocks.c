@@ -367,10 +367,7 @@ static const char *put_config(struct blocks_graph *b, struct arena *arena, const
     json_open(&writer, "blocks", '[');
     if (!put_blocks(b, is_cut, &writer, sequence, &count)) return NULL;
     json_close(&writer, ']');
-    json_open_flat(&writer, "sequence", '[');
-    for (int i = 0; i < count; i++)
-        json_put_i64(&writer, NULL, sequence[i]);
-    json_close(&writer, ']');
+    json_put_ints(&writer, "sequence", sequence, count);
     json_close(&writer, '}');
     return writer.text;
 }

@@ -188,10 +188,7 @@ void measured_write(struct json_writer *writer, const struct report *report)
     if (!run) return;
     json_open(writer, "measured", '{');
     json_put_f64(writer, "step_s", run->median_s);
-    json_open_flat(writer, "steps_s", '[');
-    for (int i = 0; i < run->step_count; i++)
-        json_put_f64(writer, NULL, run->step_s[i]);
-    json_close(writer, ']');
+    json_put_f64s(writer, "steps_s", run->step_s, run->step_count);
     json_put_f64(writer, "tokens_per_s", run->tokens_per_s);
     json_put_f64(writer, "peak_bytes", run->peak_bytes);
     json_put_f64(writer, "traced_step_s", report->ranks.step_s);

@@ -95,10 +95,7 @@ void routed_write(struct json_writer *writer, const struct routed *routed)
     json_put_i64(writer, "rank_count", routed->rank_count);
     json_put_i64(writer, "layer_count", routed->layer_count);
     json_put_i64(writer, "draw_count", routed->draw_count);
-    json_open_flat(writer, "first_rows", '[');
-    for (int i = 0; i < routed->expert_count; i++)
-        json_put_f64(writer, NULL, routed->first_rows[i]);
-    json_close(writer, ']');
+    json_put_f64s(writer, "first_rows", routed->first_rows, routed->expert_count);
     json_put_f64(writer, "balanced_step_s", routed->balanced_step_s);
     write_spread(writer, "imbalance_ratio", &routed->imbalance);
     write_spread(writer, "row_count", &routed->rows);

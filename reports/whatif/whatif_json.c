@@ -115,11 +115,7 @@ char *whatif_json_text(struct arena *arena, const struct whatif *whatif,
         json_put_i64(&writer, "untried_count", whatif->untried_count);
     }
     if (best) json_put_i64(&writer, "answer", best - whatif->rows);  // index of the scenario
-    json_open_flat(&writer, "ranking", '[');
-    for (int i = 0; i < whatif->fit_count; i++) {
-        json_put_i64(&writer, NULL, whatif->order[i]);
-    }
-    json_close(&writer, ']');
+    json_put_ints(&writer, "ranking", whatif->order, whatif->fit_count);
     json_open(&writer, "scenarios", '[');
     for (int i = 0; i < whatif->row_count; i++) {
         write_row(&writer, whatif, &whatif->rows[i]);
