@@ -37,15 +37,6 @@ static bool has_runs(const struct bands *bands, const char *device)
     return bands_runs(bands, device, "*") > 0;
 }
 
-static const struct device *load_device(struct arena *arena, const char *name, struct err *err)
-{
-    const char *path = file_find_data(arena, "topologies/devices", name, "device", err);
-    struct json_document document;
-    if (!path || !json_load(arena, path, &document, err)) return NULL;
-    struct json root = json_root(&document);
-    return device_read(arena, &root, err);
-}
-
 // The measured device nearest to `device`; NULL without an error where none is of its kind. Equally
 // near ones: the first by name.
 static const struct device *nearest_device(struct arena *arena, const struct bands *bands,
@@ -57,7 +48,7 @@ static const struct device *nearest_device(struct arena *arena, const struct ban
     double nearest_distance = INFINITY;
     for (int i = 0; i < count; i++) {
         if (!has_runs(bands, names[i])) continue;
-        const struct device *other = load_device(arena, names[i], err);
+        const struct device *other = device_load(arena, names[i], err);
         if (!other) return NULL;
         double distance = distance_of(device, other);
         if (distance >= nearest_distance) continue;

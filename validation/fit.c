@@ -85,12 +85,7 @@ static bool add_shipped_devices(struct fit *fit, struct err *err)
     int count = 0;
     const char **names = file_list_data(fit->arena, "topologies/devices", &count);
     for (int i = 0; i < count && !err->kind; i++) {
-        const char *path =
-            file_find_data(fit->arena, "topologies/devices", names[i], "device", err);
-        struct json_document document;
-        if (!path || !json_load(fit->arena, path, &document, err)) return false;
-        struct json root = json_root(&document);
-        const struct device *device = device_read(fit->arena, &root, err);
+        const struct device *device = device_load(fit->arena, names[i], err);
         if (device) device_index(fit, device);
     }
     return !err->kind;
@@ -124,34 +119,32 @@ static void answer(struct fit *fit)
     }
 }
 
-static void predict(void *context, const double *z, const bool *wanted, double *ln)
+static void answer_at(struct fit *fit, const double *z, const bool *wanted, bool is_exact,
+                      double *ln)
 {
-    struct fit *fit = context;
     fit_parameters_set(&fit->parameters, z);
     for (int i = 0; i < fit->row_count; i++) {
         const struct fit_row *row = &fit->rows[i];
         if (!wanted[i]) continue;
         struct arena_mark mark = arena_mark(&fit->released);
+        const struct device *device = fit->machines.devices[row->device];
+        const struct stack *stack = stack_of(&fit->released, fit, row);
+        const struct fabrics *fabrics = fit->machines.fabrics;
         ln[i] =
-            log(trial_program_step_s(row->program, &fit->step, fit->machines.devices[row->device],
-                                     stack_of(&fit->released, fit, row), fit->machines.fabrics));
+            log(is_exact ? trial_program_step_s(row->program, &fit->step, device, stack, fabrics)
+                         : trial_program_closed_form_s(row->program, device, stack, fabrics));
         arena_reset(&fit->released, mark);
     }
 }
 
+static void predict(void *context, const double *z, const bool *wanted, double *ln)
+{
+    answer_at(context, z, wanted, true, ln);
+}
+
 static void approximate(void *context, const double *z, const bool *wanted, double *ln)
 {
-    struct fit *fit = context;
-    fit_parameters_set(&fit->parameters, z);
-    for (int i = 0; i < fit->row_count; i++) {
-        const struct fit_row *row = &fit->rows[i];
-        if (!wanted[i]) continue;
-        struct arena_mark mark = arena_mark(&fit->released);
-        ln[i] = log(trial_program_closed_form_s(row->program, fit->machines.devices[row->device],
-                                                stack_of(&fit->released, fit, row),
-                                                fit->machines.fabrics));
-        arena_reset(&fit->released, mark);
-    }
+    answer_at(context, z, wanted, false, ln);
 }
 
 // Whether a group of the row's ranks may run over this row of the fabrics. A network that the

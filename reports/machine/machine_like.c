@@ -22,16 +22,6 @@ static bool names_one(const char *name, const char *text)
     return false;
 }
 
-static const struct device *load(struct arena *arena, const char *name)
-{
-    struct err err = {0};
-    struct json_document document;
-    const char *path = file_find_data(arena, "topologies/devices", name, "device", &err);
-    if (!path || !json_load(arena, path, &document, &err)) return NULL;
-    struct json root = json_root(&document);
-    return device_read(arena, &root, &err);
-}
-
 const struct device *machine_like(struct arena *arena, const struct backend_device_facts *facts)
 {
     static const double MEMORY_OFF = 0.1;
@@ -39,7 +29,7 @@ const struct device *machine_like(struct arena *arena, const struct backend_devi
     const char **names = file_list_data(arena, "topologies/devices", &count);
     for (int i = 0; i < count; i++) {
         if (!names_one(names[i], facts->name)) continue;
-        const struct device *device = load(arena, names[i]);
+        const struct device *device = device_load(arena, names[i], &(struct err){0});
         if (!device || device->multiprocessor_count != facts->multiprocessor_count) continue;
         double ratio = (double)facts->memory_bytes / (double)device->memory_bytes;
         if (fabs(ratio - 1) <= MEMORY_OFF) return device;
