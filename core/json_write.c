@@ -106,8 +106,15 @@ void json_close(struct json_writer *writer, char bracket)
 
 void json_put_text(struct json_writer *writer, const char *key, const char *text)
 {
+    if (!text) return json_put_null(writer, key);
     start_value(writer, key);
     put_quoted(writer, text);
+}
+
+void json_put_known(struct json_writer *writer, const char *key, double value)
+{
+    if (!isfinite(value)) return json_put_null(writer, key);
+    json_put_f64(writer, key, value);
 }
 
 void json_put_f64(struct json_writer *writer, const char *key, double value)

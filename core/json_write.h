@@ -24,8 +24,10 @@ struct json_writer {
 void json_open(struct json_writer *writer, const char *key, char bracket);
 void json_open_flat(struct json_writer *writer, const char *key, char bracket);
 void json_close(struct json_writer *writer, char bracket);
-void json_put_text(struct json_writer *writer, const char *key, const char *text);
+void json_put_text(struct json_writer *writer, const char *key, const char *text);  // NULL: null
 void json_put_f64(struct json_writer *writer, const char *key, double value);
+// The same of a number that may be none or without end, which is null.
+void json_put_known(struct json_writer *writer, const char *key, double value);
 void json_put_i64(struct json_writer *writer, const char *key, int64_t value);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);

@@ -1,8 +1,6 @@
 #include "core/json_write.h"
 #include "exchange/compare.h"
 
-#include <math.h>
-
 static void put_side(struct json_writer *writer, const char *key, const struct compare_side *side)
 {
     json_open(writer, key, '{');
@@ -54,14 +52,6 @@ static void put_task(struct json_writer *writer, const struct compare_task *task
     json_close(writer, '}');
 }
 
-static void put_word(struct json_writer *writer, const char *key, const char *word)
-{
-    if (word)
-        json_put_text(writer, key, word);
-    else
-        json_put_null(writer, key);
-}
-
 char *compare_json_text(struct arena *arena, const struct compare *compare)
 {
     struct json_writer writer = {.arena = arena};
@@ -69,7 +59,7 @@ char *compare_json_text(struct arena *arena, const struct compare *compare)
     json_put_text(&writer, "verdict", verdict_name(compare->verdict));
     json_put_f64(&writer, "threshold_ratio", compare->request.threshold_ratio);
     json_put_i64(&writer, "seed", NOISE_SEED);
-    put_word(&writer, "cause", compare->cause ? compare->cause->name : NULL);
+    json_put_text(&writer, "cause", compare->cause ? compare->cause->name : NULL);
     put_side(&writer, "base", compare->base);
     put_side(&writer, "new", compare->now);
     json_open(&writer, "metrics", '[');
@@ -80,8 +70,8 @@ char *compare_json_text(struct arena *arena, const struct compare *compare)
     for (int i = 0; i < compare->choice_count; i++) {
         json_open_flat(&writer, NULL, '{');
         json_put_text(&writer, "key", compare->choices[i].key);
-        put_word(&writer, "base", compare->choices[i].base);
-        put_word(&writer, "new", compare->choices[i].now);
+        json_put_text(&writer, "base", compare->choices[i].base);
+        json_put_text(&writer, "new", compare->choices[i].now);
         json_close(&writer, '}');
     }
     json_close(&writer, ']');

@@ -1,18 +1,13 @@
 #include "core/json_write.h"
 #include "reports/comparison/run_compare.h"
 
-#include <math.h>
-
 // JSON has no word for what is not finite.
 static void put_numbers(struct json_writer *writer, const char *key, const double *values,
                         int count)
 {
     json_open_flat(writer, key, '[');
     for (int i = 0; i < count; i++) {
-        if (isfinite(values[i]))
-            json_put_f64(writer, NULL, values[i]);
-        else
-            json_put_null(writer, NULL);
+        json_put_known(writer, NULL, values[i]);
     }
     json_close(writer, ']');
 }
@@ -149,14 +144,6 @@ static void put_saved(struct json_writer *writer, const struct run_compare *comp
     json_close(writer, '}');
 }
 
-static void put_known(struct json_writer *writer, const char *key, double number)
-{
-    if (isnan(number))
-        json_put_null(writer, key);
-    else
-        json_put_f64(writer, key, number);
-}
-
 static void put_input(struct json_writer *writer, const struct run_compare *compare)
 {
     const struct input_price *predicted = &compare->input;
@@ -169,11 +156,11 @@ static void put_input(struct json_writer *writer, const struct run_compare *comp
     json_put_f64(writer, "read_bytes", measured->read_bytes);
     json_put_f64(writer, "predicted_host_read_bytes", predicted->host_read_bytes);
     json_put_f64(writer, "host_read_bytes", measured->host_read_bytes);
-    put_known(writer, "predicted_read_s", predicted->read_s);
+    json_put_known(writer, "predicted_read_s", predicted->read_s);
     json_put_f64(writer, "read_s", measured->read_s);
     json_put_f64(writer, "predicted_broadcast_bytes", predicted->broadcast_bytes);
     json_put_f64(writer, "broadcast_bytes", measured->broadcast_bytes);
-    put_known(writer, "predicted_broadcast_s", predicted->broadcast_s);
+    json_put_known(writer, "predicted_broadcast_s", predicted->broadcast_s);
     json_put_f64(writer, "broadcast_s", measured->broadcast_s);
     json_close(writer, '}');
 }

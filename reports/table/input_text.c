@@ -74,14 +74,6 @@ const char *input_warning(struct arena *arena, const struct input_price *price)
         units_seconds(arena, price->wait_s));
 }
 
-static void put_known(struct json_writer *writer, const char *key, double number)
-{
-    if (isnan(number))
-        json_put_null(writer, key);
-    else
-        json_put_f64(writer, key, number);
-}
-
 void input_write(struct json_writer *writer, const struct input_price *price)
 {
     json_open(writer, "input", '{');
@@ -90,10 +82,10 @@ void input_write(struct json_writer *writer, const struct input_price *price)
     json_put_f64(writer, "read_bytes", price->read_bytes);
     json_put_f64(writer, "host_read_bytes", price->host_read_bytes);
     json_put_f64(writer, "drive_bytes", price->drive_bytes);
-    put_known(writer, "read_s", price->read_s);
+    json_put_known(writer, "read_s", price->read_s);
     json_put_f64(writer, "broadcast_bytes", price->broadcast_bytes);
-    put_known(writer, "broadcast_s", price->broadcast_s);
-    put_known(writer, "wait_s", price->wait_s);
+    json_put_known(writer, "broadcast_s", price->broadcast_s);
+    json_put_known(writer, "wait_s", price->wait_s);
     json_put_bool(writer, "is_bottleneck", input_is_bottleneck(price));
     json_close(writer, '}');
 }

@@ -3,8 +3,6 @@
 #include "reports/machine/launch.h"
 
 #include <assert.h>
-#include <math.h>
-
 static void write_breakdown(struct json_writer *writer, const struct cost *cost)
 {
     json_open(writer, "breakdown", '{');
@@ -28,22 +26,13 @@ static void write_breakdown(struct json_writer *writer, const struct cost *cost)
 }
 
 // Never, of a cluster that fails faster than it restarts: JSON has no infinity.
-static void put_amount(struct json_writer *writer, const char *key, double amount)
-{
-    if (isfinite(amount)) {
-        json_put_f64(writer, key, amount);
-    } else {
-        json_put_null(writer, key);
-    }
-}
-
 static void write_amounts(struct json_writer *writer, const struct money *money)
 {
-    put_amount(writer, "gpu_hours", money->gpu_hours);
-    put_amount(writer, "train_s", money->train_s);
-    put_amount(writer, "uninterrupted_s", money->uninterrupted_s);
-    put_amount(writer, "total", money->total);
-    put_amount(writer, "per_billion_tokens", money->per_billion_tokens);
+    json_put_known(writer, "gpu_hours", money->gpu_hours);
+    json_put_known(writer, "train_s", money->train_s);
+    json_put_known(writer, "uninterrupted_s", money->uninterrupted_s);
+    json_put_known(writer, "total", money->total);
+    json_put_known(writer, "per_billion_tokens", money->per_billion_tokens);
 }
 
 static void write_money(struct json_writer *writer, const struct prediction *prediction)
@@ -51,11 +40,7 @@ static void write_money(struct json_writer *writer, const struct prediction *pre
     json_open(writer, "money", '{');
     write_amounts(writer, &prediction->money);
     json_put_f64(writer, "gpu_count", prediction->money.gpu_count);
-    if (prediction->money.currency) {
-        json_put_text(writer, "currency", prediction->money.currency);
-    } else {
-        json_put_null(writer, "currency");
-    }
+    json_put_text(writer, "currency", prediction->money.currency);
     if (prediction->band) {
         json_open(writer, "low", '{');
         write_amounts(writer, &prediction->money_low);
@@ -108,20 +93,16 @@ static void write_finish(struct json_writer *writer, const struct goodput *goodp
                          const struct money *money)
 {
     static const char *const KEYS[GOODPUT_QUANTILE_COUNT] = {"p10_s", "p50_s", "p90_s"};
-    put_amount(writer, "expected_s", goodput->expected_s);
+    json_put_known(writer, "expected_s", goodput->expected_s);
     json_open_flat(writer, "finish", '{');
     for (int i = 0; i < GOODPUT_QUANTILE_COUNT; i++)
-        put_amount(writer, KEYS[i], goodput->finish_s[i]);
+        json_put_known(writer, KEYS[i], goodput->finish_s[i]);
     json_close(writer, '}');
-    put_amount(writer, "interruption_count", goodput->interruptions);
+    json_put_known(writer, "interruption_count", goodput->interruptions);
     json_put_f64(writer, "gpu_count", money->gpu_count);
-    put_amount(writer, "gpu_hours", money->gpu_hours);
-    put_amount(writer, "total", money->total);
-    if (money->currency) {
-        json_put_text(writer, "currency", money->currency);
-    } else {
-        json_put_null(writer, "currency");
-    }
+    json_put_known(writer, "gpu_hours", money->gpu_hours);
+    json_put_known(writer, "total", money->total);
+    json_put_text(writer, "currency", money->currency);
 }
 
 static void write_reliability(struct json_writer *writer, const struct prediction *prediction)
@@ -144,8 +125,8 @@ static void write_reliability(struct json_writer *writer, const struct predictio
     json_put_f64(writer, "interval_s", goodput->interval_s);
     json_put_bool(writer, "interval_is_best", goodput->interval_is_best);
     json_put_bool(writer, "restart_is_assumed", goodput->restart_is_assumed);
-    put_amount(writer, "restart_s", goodput->restart_s);
-    put_amount(writer, "wait_s", goodput->wait_s);
+    json_put_known(writer, "restart_s", goodput->restart_s);
+    json_put_known(writer, "wait_s", goodput->wait_s);
     json_put_f64(writer, "goodput_ratio", goodput->goodput_ratio);
     json_put_f64(writer, "checkpoint_ratio", goodput->checkpoint_ratio);
     json_put_f64(writer, "lost_ratio", goodput->lost_ratio);
