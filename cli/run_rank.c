@@ -5,6 +5,7 @@
 #include "cli/run_checkpoint.h"
 #include "core/console.h"
 #include "core/file.h"
+#include "core/names.h"
 #include "executor/data/document_length.h"
 #include "reports/comparison/replay.h"
 #include "reports/comparison/run_read.h"
@@ -76,9 +77,8 @@ static int64_t largest_message(const struct script *script, int64_t widen)
 static enum transport_kind transport_kind(const struct run_arguments *arguments)
 {
     static const char *const KINDS[] = {"auto", "host", "mpi", "nccl"};
-    int kind = TRANSPORT_AUTO;
-    while (strcmp(KINDS[kind], arguments->transport) != 0)
-        kind++;
+    int kind = NAME_INDEX(KINDS, arguments->transport);
+    assert(kind >= 0);
     return (enum transport_kind)kind;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/training_options.h"
+#include "core/names.h"
 
 #include <assert.h>
 #include <string.h>
@@ -78,19 +79,15 @@ int training_options(struct training_arguments *a, struct option options[TRAININ
 static enum rate_kind kind_of(const char *word)
 {
     static const char *const WORDS[] = {"constant", "cosine", "linear", "wsd"};
-    int kind = 0;
-    while (strcmp(WORDS[kind], word) != 0)
-        kind++;
+    int kind = NAME_INDEX(WORDS, word);
+    assert(kind >= 0);
     return (enum rate_kind)kind;
 }
 
 // Whether this word is among the data: it stands alone.
 static bool says(const struct training_arguments *arguments, const char *word)
 {
-    for (int i = 0; i < arguments->data.count; i++) {
-        if (strcmp(arguments->data.items[i], word) == 0) return true;
-    }
-    return false;
+    return name_index(arguments->data.items, (size_t)arguments->data.count, word) >= 0;
 }
 
 enum run_data training_data(const struct training_arguments *arguments)

@@ -2,6 +2,7 @@
 #include "cli/whatif.h"
 
 #include "core/console.h"
+#include "core/names.h"
 #include "core/plain.h"
 #include "core/units.h"
 #include "planner/choice.h"
@@ -22,10 +23,7 @@ static const char *const REPLACED[] = {"MODEL",       "CLUSTER",   "--nodes",
 
 static bool is_replaced(const char *name)
 {
-    for (size_t i = 0; i < sizeof REPLACED / sizeof *REPLACED; i++) {
-        if (strcmp(REPLACED[i], name) == 0) return true;
-    }
-    return false;
+    return NAME_INDEX(REPLACED, name) >= 0;
 }
 
 static int put_sweep(struct whatif_arguments *a, struct option *options)

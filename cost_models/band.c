@@ -1,5 +1,6 @@
 #include "cost_models/band.h"
 #include "core/file.h"
+#include "core/names.h"
 
 #include <assert.h>
 #include <string.h>
@@ -61,26 +62,18 @@ const char *confidence_name(enum confidence confidence)
 }
 
 // Where `text` stands among `names`, or -1.
-static int find_name(const char *const *names, int count, const char *text)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(names[i], text) == 0) return i;
-    }
-    return -1;
-}
-
 static void read_band(const struct json *row, struct band *band, struct err *err)
 {
     json_read(row, BAND_FIELDS, band, err);
     if (err->kind) return;
-    if (find_name(KINDS, KIND_COUNT, band->kind) < 0) {
+    if (NAME_INDEX(KINDS, band->kind) < 0) {
         struct json kind = json_get(row, "kind", err);
         json_fail(&kind, err, "expected dense, dense-low-precision or mixture, found \"%s\"",
                   band->kind);
     }
     struct json at = json_get(row, "confidence", err);
     const char *text = json_text(&at, err);
-    int confidence = err->kind ? 0 : find_name(CONFIDENCES, CONFIDENCE_ANCHORED, text);
+    int confidence = err->kind ? 0 : name_index(CONFIDENCES, CONFIDENCE_ANCHORED, text);
     if (!err->kind && confidence < 0) {
         json_fail(&at, err, "expected validated, extrapolated or datasheet, found \"%s\"", text);
     }

@@ -1,8 +1,8 @@
 #include "cost_models/parameters.h"
+#include "core/names.h"
 
 #include <assert.h>
 #include <stddef.h>
-#include <string.h>
 
 enum { TIE_MAX = 16 };
 
@@ -15,9 +15,7 @@ struct ties {
 static bool is_new(struct ties *ties, const char *tie)
 {
     if (!tie) return true;
-    for (int i = 0; i < ties->count; i++) {
-        if (strcmp(ties->names[i], tie) == 0) return false;
-    }
+    if (name_index(ties->names, (size_t)ties->count, tie) >= 0) return false;
     assert(ties->count < TIE_MAX);
     ties->names[ties->count++] = tie;
     return true;

@@ -1,3 +1,4 @@
+#include "core/names.h"
 #include "cost_models/stack.h"
 
 #include <string.h>
@@ -16,14 +17,6 @@ static const char *const SETTINGS[] = {
     "zero-group",  "zero-gradients",       "zero-parameters", "in-flight",     "recompute-layers",
     "stages",      "precision=fp32",       "precision=fp16",  "precision=bf16"};
 
-static bool is_among(const char *const *names, int count, const char *name)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0) return true;
-    }
-    return false;
-}
-
 const char *stack_flag_of(const struct stack *stack, const char *ability)
 {
     for (int i = 0; i < stack->flag_count; i++) {
@@ -35,7 +28,7 @@ const char *stack_flag_of(const struct stack *stack, const char *ability)
 static void check_flags(struct arena *arena, const struct json *list, const struct stack *stack,
                         struct err *err)
 {
-    int count = 0, setting_count = sizeof SETTINGS / sizeof *SETTINGS;
+    int count = 0;
     const char *const *abilities = (const char *const *)stack_abilities(arena, stack, &count);
     for (int i = 0; i < count && !err->kind; i++) {
         if (stack_flag_of(stack, abilities[i])) continue;
@@ -46,8 +39,8 @@ static void check_flags(struct arena *arena, const struct json *list, const stru
         struct json row = json_item(list, i), at = json_get(&row, "ability", err);
         if (stack_flag_of(stack, ability) != stack->flags[i].flag) {
             json_fail(&at, err, "\"%s\" has a flag already", ability);
-        } else if (!is_among(abilities, count, ability) &&
-                   !is_among(SETTINGS, setting_count, ability)) {
+        } else if (name_index(abilities, (size_t)count, ability) < 0 &&
+                   NAME_INDEX(SETTINGS, ability) < 0) {
             json_fail(&at, err, "the stack does not offer \"%s\"", ability);
         }
     }

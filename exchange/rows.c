@@ -1,4 +1,5 @@
 #include "exchange/rows.h"
+#include "core/names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,10 +181,7 @@ static bool holds(const char *fact, const char *value)
     if (strchr(value, '$')) return false;
     if (choice_find(fact, &choice) && choice_is_number(choice))
         return choice_parse(choice, value, &number, &unread);
-    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
-        if (strcmp(NUMBERS[i], fact) == 0) return strtoll(value, &end, 10) > 0 && !*end;
-    }
-    return true;
+    return NAME_INDEX(NUMBERS, fact) < 0 || (strtoll(value, &end, 10) > 0 && !*end);
 }
 
 // The value of the fact as this row has it; NULL: the row does not say it.

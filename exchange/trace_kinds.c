@@ -1,4 +1,5 @@
 #include "exchange/trace_kinds.h"
+#include "core/names.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -132,7 +133,5 @@ bool trace_kind_is_communication(const char *kind)
     static const char *const KINDS[] = {"all-reduce",      "reduce-scatter", "all-gather",
                                         "all-to-all",      "send-receive",   "broadcast",
                                         "other collective"};
-    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
-        if (strcmp(KINDS[i], kind) == 0) return true;
-    return false;
+    return NAME_INDEX(KINDS, kind) >= 0;
 }

@@ -1,12 +1,12 @@
 #include "memory/schedule.h"
 
+#include "core/names.h"
 #include "core/progress.h"
 #include "memory/check.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     CERTIFY_OPERATORS = 30,  // what the precedence model decides in well under a second
@@ -32,12 +32,9 @@ const char *memory_method_name(enum memory_method method)
 
 bool memory_method_from_name(const char *name, enum memory_method *method)
 {
-    for (int i = 0; i < MEMORY_METHOD_COUNT; i++) {
-        if (strcmp(NAMES[i], name) != 0) continue;
-        *method = (enum memory_method)i;
-        return true;
-    }
-    return false;
+    int found = NAME_INDEX(NAMES, name);
+    if (found >= 0) *method = (enum memory_method)found;
+    return found >= 0;
 }
 
 static double over(int64_t bytes, int64_t base_bytes)

@@ -1,16 +1,14 @@
 #include "plan/readers.h"
+#include "core/names.h"
 
 #include <assert.h>
-#include <string.h>
 
 static const char *const NAMES[READERS_COUNT] = {"rank", "host", "one"};
 
 enum readers readers_parse(const char *word)
 {
-    int at = 0;
-    while (at < READERS_COUNT && strcmp(NAMES[at], word) != 0)
-        at++;
-    assert(at < READERS_COUNT);
+    int at = NAME_INDEX(NAMES, word);
+    assert(at >= 0);
     return (enum readers)at;
 }
 

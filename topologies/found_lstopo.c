@@ -1,3 +1,4 @@
+#include "core/names.h"
 #include "topologies/found.h"
 #include "topologies/xml.h"
 
@@ -97,9 +98,7 @@ static void read_values(struct reader *reader, const struct xml_tag *tag)
 
 static bool is_gpu(const struct reader *reader, const char *object)
 {
-    for (int i = 0; i < reader->gpu_object_count; i++)
-        if (strcmp(reader->gpu_objects[i], object) == 0) return true;
-    return false;
+    return name_index(reader->gpu_objects, (size_t)reader->gpu_object_count, object) >= 0;
 }
 
 // The largest row of a GPU: where one has fewer links, it is the others that set the pace of most.

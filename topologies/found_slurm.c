@@ -1,3 +1,4 @@
+#include "core/names.h"
 #include "topologies/found.h"
 
 #include <ctype.h>
@@ -17,13 +18,6 @@ static int split(char *line, char **words)
          word = strtok_r(NULL, " \t|\r", &rest))
         words[count++] = word;
     return count;
-}
-
-static int column_of(char **words, int count, const char *name)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(words[i], name) == 0) return i;
-    return -1;
 }
 
 // "gpu:h100:8(S:0-1)": 8, and what it calls the GPU; "(null)": none.
@@ -67,8 +61,10 @@ bool found_slurm(struct arena *arena, const struct found_source *source, struct 
     char *text = arena_copy(arena, source->text), *rest = NULL, *words[COLUMNS_MAX];
     char *header = strtok_r(text, "\n", &rest);
     int count = header ? split(header, words) : 0;
-    int nodes = column_of(words, count, "NODES"), gres = column_of(words, count, "GRES");
-    int cores = column_of(words, count, "CPUS"), memory = column_of(words, count, "MEMORY");
+    int nodes = name_index((const char *const *)words, (size_t)count, "NODES"),
+        gres = name_index((const char *const *)words, (size_t)count, "GRES");
+    int cores = name_index((const char *const *)words, (size_t)count, "CPUS"),
+        memory = name_index((const char *const *)words, (size_t)count, "MEMORY");
     if (nodes < 0 || gres < 0)
         return err_set(err, ERR_INPUT,
                        "%s: no columns NODES and GRES: print them with sinfo -o \"%%P %%D %%c %%m "

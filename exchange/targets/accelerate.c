@@ -1,3 +1,4 @@
+#include "core/names.h"
 #include "exchange/syntax.h"
 #include "exchange/target.h"
 #include "exchange/targets/forms.h"
@@ -33,9 +34,7 @@ static const char *mixed(struct arena *arena, const struct facts *facts, const c
 {
     (void)arena, (void)facts;
     static const char *const THEIRS[] = {"bf16", "fp16", "fp8"};
-    for (size_t i = 0; i < sizeof THEIRS / sizeof *THEIRS; i++) {
-        if (strcmp(THEIRS[i], value) == 0) return value;
-    }
+    if (NAME_INDEX(THEIRS, value) >= 0) return value;
     return strcmp(value, "fp32") == 0 ? "no" : NULL;
 }
 

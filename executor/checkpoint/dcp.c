@@ -1,3 +1,4 @@
+#include "core/names.h"
 #include "executor/checkpoint/found.h"
 
 #include "core/zip.h"
@@ -199,12 +200,9 @@ static bool find_number(const char *name, enum checkpoint_number *number)
 {
     static const char *const NAMES[CHECKPOINT_NUMBER_COUNT] = {"torch.float64", "torch.float32",
                                                                "torch.bfloat16", "torch.float16"};
-    for (int i = 0; i < CHECKPOINT_NUMBER_COUNT; i++) {
-        if (strcmp(NAMES[i], name) != 0) continue;
-        *number = (enum checkpoint_number)i;
-        return true;
-    }
-    return false;
+    int found = NAME_INDEX(NAMES, name);
+    if (found >= 0) *number = (enum checkpoint_number)found;
+    return found >= 0;
 }
 
 // Where the number of a layer, or of an expert, is missing in a name because a dim counts them.

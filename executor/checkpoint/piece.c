@@ -1,9 +1,9 @@
 #include "executor/checkpoint/piece.h"
 
+#include "core/names.h"
 #include "plan/layout/shard.h"
 
 #include <assert.h>
-#include <string.h>
 
 static const char *const KINDS[] = {"weight", "first_moment", "second_moment"};
 
@@ -14,12 +14,9 @@ const char *checkpoint_kind_name(enum checkpoint_kind kind)
 
 bool checkpoint_kind_find(const char *name, enum checkpoint_kind *kind)
 {
-    for (int k = 0; k < CHECKPOINT_KIND_COUNT; k++) {
-        if (strcmp(KINDS[k], name) != 0) continue;
-        *kind = (enum checkpoint_kind)k;
-        return true;
-    }
-    return false;
+    int found = NAME_INDEX(KINDS, name);
+    if (found >= 0) *kind = (enum checkpoint_kind)found;
+    return found >= 0;
 }
 
 int64_t checkpoint_box_elements(const struct checkpoint_piece *piece)
