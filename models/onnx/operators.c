@@ -16,63 +16,44 @@ enum {
     SCALED = GRADIENT_SCALED,
 };
 
-// The lists of gradients that many rows share. READS_INPUT and READS_OUTPUT are functions of one
-// tensor whose derivative is written with x, or with y so that x may go.
-#define NO_GRADIENT \
-    {               \
-        {           \
-            0       \
-        }           \
-    }
-#define READS_NOTHING                  \
-    {                                  \
-        {                              \
-            "gradient", X0, 0, 0, OVER \
-        }                              \
-    }
-#define READS_INPUT                     \
-    {                                   \
-        {                               \
-            "gradient", X0, X0, 0, OVER \
-        }                               \
-    }
-#define READS_OUTPUT                    \
-    {                                   \
-        {                               \
-            "gradient", X0, 0, Y0, OVER \
-        }                               \
-    }
-#define READS_BOTH                    \
-    {                                 \
-        {                             \
-            "gradient", X0, X0, Y0, 0 \
-        }                             \
-    }
-#define MOVES                       \
-    {                               \
-        {                           \
-            "gradient", X0, 0, 0, 0 \
-        }                           \
-    }
-#define IS_VIEW                        \
-    {                                  \
-        {                              \
-            "gradient", X0, 0, 0, VIEW \
-        }                              \
-    }
-#define PRODUCT                                                                        \
-    {                                                                                  \
-        {"input_gradient", X0, X1, 0, SCALED}, {"weight_gradient", X1, X0, 0, SCALED}, \
-        {                                                                              \
-            "bias_gradient", X2, 0, 0, PASS                                            \
-        }                                                                              \
-    }
-#define NORM                                              \
-    {                                                     \
-        {                                                 \
-            "gradient", X0 | X1 | X2, X0 | X1, Y1 | Y2, 0 \
-        }                                                 \
-    }
+// The lists of gradients, which end with an empty row. READS_INPUT and READS_OUTPUT are of
+// functions of one tensor whose derivative is written with x, or with y so that x may go.
+static const struct onnx_gradient
+    NO_GRADIENT[] = {{0}},
+    READS_NOTHING[] = {{"gradient", X0, 0, 0, OVER}, {0}},
+    READS_INPUT[] = {{"gradient", X0, X0, 0, OVER}, {0}},
+    READS_OUTPUT[] = {{"gradient", X0, 0, Y0, OVER}, {0}},
+    READS_BOTH[] = {{"gradient", X0, X0, Y0, 0}, {0}}, MOVES[] = {{"gradient", X0, 0, 0, 0}, {0}},
+    IS_VIEW[] = {{"gradient", X0, 0, 0, VIEW}, {0}},
+    PRODUCT[] = {{"input_gradient", X0, X1, 0, SCALED},
+                 {"weight_gradient", X1, X0, 0, SCALED},
+                 {"bias_gradient", X2, 0, 0, PASS},
+                 {0}},
+    NORM[] = {{"gradient", X0 | X1 | X2, X0 | X1, Y1 | Y2, 0}, {0}},
+    // What is read has its gradient back through all steps, weights a product over them. Of states
+    // and lengths that are given there is none.
+    RECURS[] = {{"input_gradient", X0, X1 | X2, Y0 | Y3, SCALED},
+                {"weight_gradient", X1 | X2 | X3, X0, Y0 | Y3, SCALED},
+                {0}},
+    ATTENDS[] = {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3 | X4, Y0 | Y1, GRADIENT_AGAIN},
+                 {"mask_gradient", X3, X0 | X1 | X2 | X3, Y0 | Y1, 0},
+                 {0}},
+    READS_SECOND[] = {{"gradient", X0, 0, Y1, 0}, {0}},
+    BATCH_NORM[] = {{"gradient", X0 | X1 | X2, X0 | X1, Y3 | Y4, 0}, {0}},
+    PARAMETRIC[] = {{"input_gradient", X0, X0 | X1, 0, OVER},
+                    {"weight_gradient", X1, X0, 0, 0},
+                    {0}},
+    PASSES[] = {{"gradient", X0 | X1, 0, 0, PASS}, {0}},
+    SUBTRACTS[] = {{"gradient", X0, 0, 0, PASS}, {"negative_gradient", X1, 0, 0, OVER}, {0}},
+    MULTIPLIES[] = {{"left_gradient", X0, X1, 0, OVER}, {"right_gradient", X1, X0, 0, OVER}, {0}},
+    DIVIDES[] = {{"left_gradient", X0, X1, 0, OVER}, {"right_gradient", X1, X1, Y0, OVER}, {0}},
+    RAISES[] = {{"left_gradient", X0, X0 | X1, 0, OVER}, {"right_gradient", X1, X0, Y0, OVER}, {0}},
+    SUMS[] = {{"gradient", ~0U, 0, 0, PASS | EACH}, {0}},
+    MOVES_EACH[] = {{"gradient", ~0U, 0, 0, EACH}, {0}},
+    READS_EACH[] = {{"gradient", ~0U, ~0U, Y0, EACH}, {0}},
+    CHOOSES[] = {{"left_gradient", X1, X0, 0, OVER}, {"right_gradient", X2, X0, 0, OVER}, {0}},
+    DROPS[] = {{"gradient", X0, 0, Y1, OVER}, {0}}, LOOKS_UP[] = {{"gradient", X0, X1, 0, 0}, {0}},
+    SCATTERS[] = {{"input_gradient", X0, X1, 0, OVER}, {"update_gradient", X2, X1, 0, 0}, {0}};
 
 #define UNARY(type, flop, reads)                                     \
     {                                                                \
@@ -91,17 +72,9 @@ enum {
         type, shape_reduce, 1, 2, 1, X1, 0, 0, 1, reads \
     }
 
-// The gradient of what is read goes back through all steps, that of weights is a product over them.
-// Of states and lengths that are given there is none.
-#define RECURRENT(type, inputs, outputs)                                 \
-    {                                                                    \
-        type, shape_recurrent, 3, inputs, outputs, 0, 0, SAVED_GATES, 0, \
-        {                                                                \
-            {"input_gradient", X0, X1 | X2, Y0 | Y3, SCALED},            \
-            {                                                            \
-                "weight_gradient", X1 | X2 | X3, X0, Y0 | Y3, SCALED     \
-            }                                                            \
-        }                                                                \
+#define RECURRENT(type, inputs, outputs)                                        \
+    {                                                                           \
+        type, shape_recurrent, 3, inputs, outputs, 0, 0, SAVED_GATES, 0, RECURS \
     }
 
 // Flops of element-wise functions are one for each arithmetic operation and one for each
@@ -114,39 +87,21 @@ static const struct onnx_operator OPERATORS[] = {
     {"MatMul", shape_matmul, 2, 2, 1, 0, 0, 0, 0, PRODUCT},
     {"Einsum", shape_einsum, 1, 2, 1, 0, 0, 0, 0, PRODUCT},
 
-    {"Attention",
-     shape_attention,
-     3,
-     4,
-     1,
-     0,
-     0,
-     SAVED_SUMS,
-     0,
-     {{"gradient", X0 | X1 | X2, X0 | X1 | X2 | X3 | X4, Y0 | Y1, GRADIENT_AGAIN},
-      {"mask_gradient", X3, X0 | X1 | X2 | X3, Y0 | Y1, 0}}},
+    {"Attention", shape_attention, 3, 4, 1, 0, 0, SAVED_SUMS, 0, ATTENDS},
 
     RECURRENT("LSTM", 8, 3),
     RECURRENT("GRU", 6, 2),
     RECURRENT("RNN", 6, 2),
 
-    {"MaxPool", shape_pool, 1, 1, 2, 0, 0, SAVED_INDICES, 0, {{"gradient", X0, 0, Y1, 0}}},
+    {"MaxPool", shape_pool, 1, 1, 2, 0, 0, SAVED_INDICES, 0, READS_SECOND},
     {"AveragePool", shape_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"GlobalAveragePool", shape_global_pool, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"GlobalMaxPool", shape_global_pool, 1, 1, 1, 0, 0, 0, 0, READS_BOTH},
     {"Resize", shape_resize, 1, 4, 1, X1 | X2 | X3, 0, 0, 7, MOVES},
     {"Upsample", shape_resize, 1, 2, 1, X1, 0, 0, 7, MOVES},
 
-    {"BatchNormalization",
-     shape_batch_norm,
-     5,
-     5,
-     5,
-     0,
-     TRAIT_EVAL_IN_PLACE,
-     SAVED_CHANNELS,
-     5,
-     {{"gradient", X0 | X1 | X2, X0 | X1, Y3 | Y4, 0}}},
+    {"BatchNormalization", shape_batch_norm, 5, 5, 5, 0, TRAIT_EVAL_IN_PLACE, SAVED_CHANNELS, 5,
+     BATCH_NORM},
     {"InstanceNormalization", shape_batch_norm, 3, 3, 1, 0, 0, SAVED_PLANES, 8, NORM},
     {"LayerNormalization", shape_normalized, 2, 3, 3, 0, 0, SAVED_ROWS, 8, NORM},
     {"GroupNormalization", shape_normalized, 3, 3, 1, 0, 0, SAVED_GROUPS, 8, NORM},
@@ -179,16 +134,7 @@ static const struct onnx_operator OPERATORS[] = {
     UNARY("Softplus", 3, READS_INPUT),
     UNARY("Softsign", 3, READS_INPUT),
     {"Clip", shape_same, 1, 3, 1, X1 | X2, TRAIT_IN_PLACE, 0, 2, READS_INPUT},
-    {"PRelu",
-     shape_broadcast,
-     2,
-     2,
-     1,
-     0,
-     0,
-     0,
-     2,
-     {{"input_gradient", X0, X0 | X1, 0, OVER}, {"weight_gradient", X1, X0, 0, 0}}},
+    {"PRelu", shape_broadcast, 2, 2, 1, 0, 0, 0, 2, PARAMETRIC},
     STEP("Floor"),
     STEP("Ceil"),
     STEP("Round"),
@@ -197,98 +143,17 @@ static const struct onnx_operator OPERATORS[] = {
     {"IsNaN", shape_bool, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
     {"IsInf", shape_bool, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
 
-    {"Add", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 1, {{"gradient", X0 | X1, 0, 0, PASS}}},
-    {"Sub",
-     shape_broadcast,
-     2,
-     2,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"gradient", X0, 0, 0, PASS}, {"negative_gradient", X1, 0, 0, OVER}}},
-    {"Mul",
-     shape_broadcast,
-     2,
-     2,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"left_gradient", X0, X1, 0, OVER}, {"right_gradient", X1, X0, 0, OVER}}},
-    {"Div",
-     shape_broadcast,
-     2,
-     2,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"left_gradient", X0, X1, 0, OVER}, {"right_gradient", X1, X1, Y0, OVER}}},
-    {"Pow",
-     shape_broadcast,
-     2,
-     2,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     2,
-     {{"left_gradient", X0, X0 | X1, 0, OVER}, {"right_gradient", X1, X0, Y0, OVER}}},
+    {"Add", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 1, PASSES},
+    {"Sub", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 1, SUBTRACTS},
+    {"Mul", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 1, MULTIPLIES},
+    {"Div", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 1, DIVIDES},
+    {"Pow", shape_broadcast, 2, 2, 1, 0, TRAIT_IN_PLACE, 0, 2, RAISES},
     {"Mod", shape_broadcast, 2, 2, 1, 0, 0, 0, 1, NO_GRADIENT},
-    {"Sum",
-     shape_variadic,
-     1,
-     INPUTS_ANY,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"gradient", ~0U, 0, 0, PASS | EACH}}},
-    {"Mean",
-     shape_variadic,
-     1,
-     INPUTS_ANY,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"gradient", ~0U, 0, 0, EACH}}},
-    {"Max",
-     shape_variadic,
-     1,
-     INPUTS_ANY,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"gradient", ~0U, ~0U, Y0, EACH}}},
-    {"Min",
-     shape_variadic,
-     1,
-     INPUTS_ANY,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     1,
-     {{"gradient", ~0U, ~0U, Y0, EACH}}},
-    {"Where",
-     shape_where,
-     3,
-     3,
-     1,
-     0,
-     0,
-     0,
-     1,
-     {{"left_gradient", X1, X0, 0, OVER}, {"right_gradient", X2, X0, 0, OVER}}},
+    {"Sum", shape_variadic, 1, INPUTS_ANY, 1, 0, TRAIT_IN_PLACE, 0, 1, SUMS},
+    {"Mean", shape_variadic, 1, INPUTS_ANY, 1, 0, TRAIT_IN_PLACE, 0, 1, MOVES_EACH},
+    {"Max", shape_variadic, 1, INPUTS_ANY, 1, 0, TRAIT_IN_PLACE, 0, 1, READS_EACH},
+    {"Min", shape_variadic, 1, INPUTS_ANY, 1, 0, TRAIT_IN_PLACE, 0, 1, READS_EACH},
+    {"Where", shape_where, 3, 3, 1, 0, 0, 0, 1, CHOOSES},
     COMPARE("Equal", 2),
     COMPARE("Less", 2),
     COMPARE("LessOrEqual", 2),
@@ -310,7 +175,7 @@ static const struct onnx_operator OPERATORS[] = {
     REDUCE("ReduceLogSumExp", READS_BOTH),
     {"ArgMax", shape_arg, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
     {"ArgMin", shape_arg, 1, 1, 1, 0, 0, 0, 1, NO_GRADIENT},
-    {"TopK", shape_top_k, 1, 2, 2, X1, 0, 0, 1, {{"gradient", X0, 0, Y1, 0}}},
+    {"TopK", shape_top_k, 1, 2, 2, X1, 0, 0, 1, READS_SECOND},
     {"CumSum", shape_same, 2, 2, 1, X1, 0, 0, 1, MOVES},
 
     {"Identity", shape_same, 1, 1, 1, 0, TRAIT_VIEW, 0, 0, IS_VIEW},
@@ -318,49 +183,23 @@ static const struct onnx_operator OPERATORS[] = {
     {"Flatten", shape_flatten, 1, 1, 1, 0, TRAIT_VIEW, 0, 0, IS_VIEW},
     {"Squeeze", shape_squeeze, 1, 2, 1, X1, TRAIT_VIEW, 0, 0, IS_VIEW},
     {"Unsqueeze", shape_unsqueeze, 1, 2, 1, X1, TRAIT_VIEW, 0, 0, IS_VIEW},
-    {"Dropout",
-     shape_dropout,
-     1,
-     3,
-     2,
-     X1 | X2,
-     TRAIT_DROPOUT | TRAIT_IN_PLACE,
-     SAVED_MASK,
-     2,
-     {{"gradient", X0, 0, Y1, OVER}}},
+    {"Dropout", shape_dropout, 1, 3, 2, X1 | X2, TRAIT_DROPOUT | TRAIT_IN_PLACE, SAVED_MASK, 2,
+     DROPS},
     {"Cast", shape_cast, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"CastLike", shape_cast, 2, 2, 1, X1, 0, 0, 0, MOVES},
     {"Transpose", shape_transpose, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"Expand", shape_expand, 2, 2, 1, X1, 0, 0, 0, MOVES},
     {"Tile", shape_tile, 2, 2, 1, X1, 0, 0, 0, MOVES},
-    {"Concat", shape_concat, 1, INPUTS_ANY, 1, 0, 0, 0, 0, {{"gradient", ~0U, 0, 0, EACH}}},
+    {"Concat", shape_concat, 1, INPUTS_ANY, 1, 0, 0, 0, 0, MOVES_EACH},
     {"Split", shape_split, 1, 2, INPUTS_ANY, X1, 0, 0, 0, MOVES},
     {"Slice", shape_slice, 1, 5, 1, ALL_BUT_FIRST, 0, 0, 0, MOVES},
     {"Pad", shape_pad, 1, 4, 1, ALL_BUT_FIRST, 0, 0, 0, MOVES},
-    {"Gather", shape_gather, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
-    {"EmbeddingBag", shape_bags, 2, 3, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
-    {"GatherElements", shape_gather_elements, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
-    {"GatherND", shape_gather_nd, 2, 2, 1, 0, 0, 0, 0, {{"gradient", X0, X1, 0, 0}}},
-    {"ScatterND",
-     shape_same,
-     3,
-     3,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     0,
-     {{"input_gradient", X0, X1, 0, OVER}, {"update_gradient", X2, X1, 0, 0}}},
-    {"ScatterElements",
-     shape_same,
-     3,
-     3,
-     1,
-     0,
-     TRAIT_IN_PLACE,
-     0,
-     0,
-     {{"input_gradient", X0, X1, 0, OVER}, {"update_gradient", X2, X1, 0, 0}}},
+    {"Gather", shape_gather, 2, 2, 1, 0, 0, 0, 0, LOOKS_UP},
+    {"EmbeddingBag", shape_bags, 2, 3, 1, 0, 0, 0, 0, LOOKS_UP},
+    {"GatherElements", shape_gather_elements, 2, 2, 1, 0, 0, 0, 0, LOOKS_UP},
+    {"GatherND", shape_gather_nd, 2, 2, 1, 0, 0, 0, 0, LOOKS_UP},
+    {"ScatterND", shape_same, 3, 3, 1, 0, TRAIT_IN_PLACE, 0, 0, SCATTERS},
+    {"ScatterElements", shape_same, 3, 3, 1, 0, TRAIT_IN_PLACE, 0, 0, SCATTERS},
     {"Trilu", shape_same, 1, 2, 1, X1, TRAIT_IN_PLACE, 0, 0, READS_NOTHING},
     {"DepthToSpace", shape_depth_to_space, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"SpaceToDepth", shape_space_to_depth, 1, 1, 1, 0, 0, 0, 0, MOVES},

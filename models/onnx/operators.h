@@ -53,8 +53,8 @@ struct onnx_operator {
     unsigned values;  // inputs whose numbers make the shape: nothing reads them at run time
     unsigned traits;
     enum onnx_saved saved;
-    double flop_per_element;  // of output 0, where shape() sets no flops
-    struct onnx_gradient gradients[GRADIENTS_MOST];
+    double flop_per_element;                // of output 0, where shape() sets no flops
+    const struct onnx_gradient *gradients;  // GRADIENTS_MOST at most, up to an empty row
 };
 
 // NULL where the table has no such row.
