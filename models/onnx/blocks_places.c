@@ -1,3 +1,4 @@
+#include "core/names.h"
 #include "models/onnx/blocks_graph.h"
 #include "models/onnx/operators.h"
 #include "models/onnx/shape.h"
@@ -25,13 +26,6 @@ static int64_t places_of(const struct onnx_tensor *tensor)
     return places;
 }
 
-static bool is_one_of(const char *type, const char *const *types)
-{
-    for (int i = 0; types[i]; i++)
-        if (strcmp(type, types[i]) == 0) return true;
-    return false;
-}
-
 // A tensor beside an image of this many rows and columns: an image as large, or what has none of
 // either (a factor for each channel). Weights have neither.
 static bool is_beside(const struct blocks_graph *b, int tensor, const struct onnx_tensor *image)
@@ -47,21 +41,21 @@ static bool is_beside(const struct blocks_graph *b, int tensor, const struct onn
 // Functions of each element, and what joins channels.
 static bool is_local(const struct onnx_operator *row)
 {
-    static const char *const MIXERS[] = {"CumSum", "ScatterND", "ScatterElements", "Trilu", NULL};
+    static const char *const MIXERS[] = {"CumSum", "ScatterND", "ScatterElements", "Trilu"};
     bool is_function = row->shape == shape_same || row->shape == shape_broadcast ||
                        row->shape == shape_variadic || row->shape == shape_where ||
                        row->shape == shape_cast || row->shape == shape_dropout ||
                        row->shape == shape_concat;
-    return is_function && !is_one_of(row->type, MIXERS);
+    return is_function && NAME_INDEX(MIXERS, row->type) < 0;
 }
 
 // Sums over all places; means are sums whose parts each rank divides by the whole count.
 static bool is_sum(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    static const char *const TYPES[] = {"GlobalAveragePool", "ReduceMean", "ReduceSum", NULL};
+    static const char *const TYPES[] = {"GlobalAveragePool", "ReduceMean", "ReduceSum"};
     const struct onnx_tensor *x = tensor_at(b, op->inputs[0]);
     const struct onnx_tensor *y = tensor_at(b, op->node->outputs[0]);
-    return is_one_of(op->node->type, TYPES) && is_image(x) && places_of(y) == 1 &&
+    return NAME_INDEX(TYPES, op->node->type) >= 0 && is_image(x) && places_of(y) == 1 &&
            (y->rank == 2 || y->rank == x->rank) && y->dims[0] == x->dims[0] &&
            y->dims[1] == x->dims[1];
 }
@@ -79,8 +73,8 @@ static bool is_each(const struct blocks_graph *b, const struct blocks_operator *
 
 static bool slides(const struct blocks_graph *b, const struct blocks_operator *op)
 {
-    static const char *const TYPES[] = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", NULL};
-    return op->node->windows && is_one_of(op->node->type, TYPES) &&
+    static const char *const TYPES[] = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"};
+    return op->node->windows && NAME_INDEX(TYPES, op->node->type) >= 0 &&
            is_image(tensor_at(b, op->inputs[0]));
 }
 
@@ -88,8 +82,8 @@ static bool slides(const struct blocks_graph *b, const struct blocks_operator *o
 static bool has_statistics(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     static const char *const TYPES[] = {"BatchNormalization", "InstanceNormalization",
-                                        "GroupNormalization", NULL};
-    return is_one_of(op->node->type, TYPES) && op->node->output_count == 3 &&
+                                        "GroupNormalization"};
+    return NAME_INDEX(TYPES, op->node->type) >= 0 && op->node->output_count == 3 &&
            is_image(tensor_at(b, op->inputs[0]));
 }
 

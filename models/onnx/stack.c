@@ -1,5 +1,6 @@
 #include "models/onnx/stack.h"
 
+#include "core/names.h"
 #include "models/onnx/stack_family.h"
 
 #include <string.h>
@@ -44,14 +45,6 @@ static const char *const GLUE[] = {"And",
                                    "Xor",
                                    "GatherND"};
 
-static bool is_one_of(const char *type, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(type, names[i]) == 0) return true;
-    }
-    return false;
-}
-
 static bool refuse(struct stack_finder *f, const struct onnx_node *node, const char *why)
 {
     return err_set(f->err, ERR_INPUT, "%s: node %s (%s): %s", f->path, node->name, node->type, why);
@@ -82,7 +75,7 @@ static int source_of(const struct stack_finder *f, int tensor)
 {
     while (f->maker[tensor] >= 0) {
         const struct onnx_node *node = &f->graph->nodes[f->maker[tensor]];
-        if (!is_one_of(node->type, VIEWS, sizeof VIEWS / sizeof *VIEWS)) return -1;
+        if (NAME_INDEX(VIEWS, node->type) < 0) return -1;
         tensor = node->inputs[0];
     }
     return tensor_of(f, tensor)->role == ONNX_PARAMETER ? tensor : -1;
@@ -211,7 +204,7 @@ static bool no_matrix(struct stack_finder *f, const struct onnx_node *node)
 {
     enum { HALF_BYTES = 2, FLOAT_BYTES = 4 };
     int matrix = weight_among(f, node, 2);
-    if (matrix < 0 || is_one_of(node->type, VIEWS, sizeof VIEWS / sizeof *VIEWS)) return true;
+    if (matrix < 0 || NAME_INDEX(VIEWS, node->type) >= 0) return true;
     const struct onnx_tensor *weight = tensor_of(f, matrix);
     bool is_mask = weight->dims[0] == f->seq_len && weight->dims[1] == f->seq_len;
     bool is_real = weight->element_bytes == HALF_BYTES || weight->element_bytes == FLOAT_BYTES;
@@ -267,8 +260,7 @@ static bool see(struct stack_finder *f, const struct onnx_node *node)
     if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0) return see_product(f, node);
     if (strcmp(type, "Add") == 0) return see_add(f, node);
     if (strcmp(type, "Mul") == 0) return see_scale(f, node);
-    if (is_one_of(type, ACTIVATIONS, sizeof ACTIVATIONS / sizeof *ACTIVATIONS))
-        return see_activation(f, node);
+    if (NAME_INDEX(ACTIVATIONS, type) >= 0) return see_activation(f, node);
     if (strcmp(type, "Attention") == 0) return see_attention(f, node);
     if (strcmp(type, "Softmax") == 0) return f->softmax_count++, true;
     if (strcmp(type, "ReduceMean") == 0) return f->rms_norm_count++, true;
@@ -278,7 +270,7 @@ static bool see(struct stack_finder *f, const struct onnx_node *node)
         return f->layer_norm_count++, true;
     }
     if (strcmp(type, "Where") == 0) f->has_mask = true;
-    if (is_one_of(type, GLUE, sizeof GLUE / sizeof *GLUE)) return no_matrix(f, node);
+    if (NAME_INDEX(GLUE, type) >= 0) return no_matrix(f, node);
     return refuse(f, node, "no part of the stacks of layers that are recognised");
 }
 
