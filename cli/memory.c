@@ -9,6 +9,7 @@
 #include "cost_models/onnx_seconds.h"
 #include "memory/from_onnx.h"
 #include "memory/spill/spill.h"
+#include "models/stablehlo.h"
 #include "plan/parallel.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ enum { GRAPH_ALIGNMENT = 512 };  // what CUDA's allocators round to
 
 enum input { INPUT_PACKING, INPUT_JSON, INPUT_ONNX };
 
-// By what stands at the start: ONNX begins with control bytes, a .pt2 as zips do, JSON with a
+// By what stands at the start: ONNX begins with control bytes, a .pt2 as zips do, StableHLO with
+// a module, JSON with a
 // bracket.
 static bool find_input(const char *path, enum input *input, struct err *err)
 {
@@ -43,7 +45,8 @@ static bool find_input(const char *path, enum input *input, struct err *err)
         ;
     if (at == bytes) return true;
     if (start[at] == '{' || start[at] == '[') *input = INPUT_JSON;
-    if ((unsigned char)start[at] < ' ' || zip_is(start, bytes)) *input = INPUT_ONNX;
+    bool is_model = zip_is(start, bytes) || stablehlo_is(start, bytes);
+    if ((unsigned char)start[at] < ' ' || is_model) *input = INPUT_ONNX;
     return true;
 }
 
@@ -253,7 +256,8 @@ static bool take_arguments(int argc, char **argv, struct memory_arguments *taken
     struct memory_arguments a = *taken;
     const struct option options[] = {
         {"INPUT", OPTION_TEXT, &a.input,
-         "plan.json, a graph (JSON, ONNX, .pt2) or a packing problem (CSV: id,lower,upper,size)",
+         "plan.json, a graph (JSON, ONNX, .pt2, .mlir) or a packing problem (CSV: "
+         "id,lower,upper,size)",
          NULL, 0, 0},
         {"--method", OPTION_CHOICE, &a.method, "how order and addresses are found (default roam)",
          "program|greedy|global-ilp|roam", 0, 0},

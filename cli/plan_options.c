@@ -23,8 +23,8 @@ static int put_workload(struct plan_arguments *a, struct option *options)
 {
     const struct option rows[] = {
         {"MODEL", OPTION_TEXT, &a->model,
-         "config.json, .onnx or .pt2 file, or the name of a shipped model (or its hub id)", NULL, 0,
-         0},
+         "config.json, .onnx, .pt2 or .mlir file, or the name of a shipped model (or its hub id)",
+         NULL, 0, 0},
         {"CLUSTER", OPTION_TEXT, &a->cluster,
          "cluster file, or the name of a shipped one; NAME-xN has N nodes; local is this machine",
          NULL, 0, 0},

@@ -263,10 +263,10 @@ static bool ends_with(const char *text, const char *end)
 
 static bool is_exported(const char *path)
 {
-    return ends_with(path, ".onnx") || ends_with(path, ".pt2");
+    return ends_with(path, ".onnx") || ends_with(path, ".pt2") || ends_with(path, ".mlir");
 }
 
-// The file's name without .json, .onnx or .pt2; of a config.json, which is what the hub calls all
+// The file's name without .json, .onnx, .pt2 or .mlir; of a config.json, which is what the hub calls all
 // of them, the folder's where the path has one.
 static const char *base_name(struct arena *arena, const char *path)
 {

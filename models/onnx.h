@@ -39,6 +39,7 @@ struct onnx_tensor {
     const int64_t *dims;
     int element_bytes;
     int64_t bytes;
+    bool is_whole;   // of whole numbers or truths, where it is no gradient
     bool is_output;  // of the model; in training the loss's gradient starts there
     int shares;      // tensor whose memory it is a view of (Reshape, Flatten, Dropout of
                      // inference, ...) or overwrites; -1: none

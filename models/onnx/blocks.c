@@ -403,8 +403,8 @@ bool onnx_reads_tokens(const struct onnx_graph *graph)
 {
     for (int t = 0; t < graph->tensor_count; t++) {
         const struct onnx_tensor *tensor = &graph->tensors[t];
-        bool is_whole = tensor->element_bytes == 8 || tensor->element_bytes == 1;
-        if (tensor->role == ONNX_INPUT && !is_whole) return false;
+        bool is_labels = strcmp(tensor->name, "labels") == 0;
+        if (tensor->role == ONNX_INPUT && !tensor->is_whole && !is_labels) return false;
     }
     return true;
 }

@@ -39,14 +39,35 @@ int chain_beside(const struct chain_model *c, int value, const char *type, doubl
     return turns && chain_is_number(c, call->inputs[0], number) ? call->inputs[1] : -1;
 }
 
+// Takes a call from the readers of its inputs, and those from theirs that nothing reads any more.
+static void leave(const struct chain_model *c, const struct onnx_call *call)
+{
+    struct arena_mark mark = arena_mark(c->model->arena);
+    const struct onnx_call **gone = NULL;
+    int count = 0, room = 0;
+    ARENA_GROW(c->model->arena, gone, count, room);
+    gone[count++] = call;
+    while (count) {
+        const struct onnx_call *at = gone[--count];
+        for (int i = 0; i < at->input_count; i++) {
+            int value = at->inputs[i], maker = value < 0 ? -1 : c->maker[value];
+            if (!call_reads(at, i) || --c->reader_count[value] > 0 || maker < 0) continue;
+            const struct onnx_call *made = &c->model->calls[maker];
+            if (made->is_folded || made->output_count != 1) continue;
+            ARENA_GROW(c->model->arena, gone, count, room);
+            gone[count++] = made;
+        }
+    }
+    arena_reset(c->model->arena, mark);
+}
+
 void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,
                   const int *inputs, int input_count)
 {
     int *own = ARENA_COPY(c->model->arena, int, inputs, input_count);
-    for (int i = 0; i < call->input_count; i++)
-        if (call_reads(call, i)) c->reader_count[call->inputs[i]]--;
     for (int i = 0; i < input_count; i++)
         c->reader_count[own[i]]++;
+    leave(c, call);
     call->inputs = own;
     call->input_count = input_count;
     call->type = type;
@@ -98,7 +119,8 @@ void chains_join(struct onnx_model *model)
     for (int i = 0; i < model->call_count; i++) {
         struct onnx_call *call = &model->calls[i];
         if (call->is_folded || call->outputs[0] < 0) continue;
-        (void)(chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
+        (void)(chain_join_softmax(&c, call) || chain_join_sigmoid(&c, call) ||
+               chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
                chain_join_norm(&c, call) || chain_join_attention(&c, call));
     }
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 // How exporters write GELU where their opset has none: x / sqrt(2), Erf, + 1, times x and a half in
-// either order; or x + 0.044715 x^3, times sqrt(2 / pi), Tanh, and so on. Its last product becomes
+// any order; or x + 0.044715 x^3, times sqrt(2 / pi), Tanh, and so on. Its last product becomes
 // the function, and what that no longer reads does not run.
 
 // Whether a value is this power of x.
@@ -61,7 +61,10 @@ static int find_gelu(const struct chain_model *c, const struct onnx_call *last, 
                                                            : -1;
     const struct onnx_call *product = whole < 0 ? last : chain_maker(c, whole, "Mul", 2);
     for (int i = 0; i < 2 && product; i++) {
-        int x = gelu_of(c, product->inputs[i], product->inputs[1 - i], whole < 0, mode);
+        int factor = product->inputs[1 - i];
+        int half = whole < 0 ? chain_beside(c, product->inputs[i], "Mul", 0.5) : -1;
+        int x = gelu_of(c, product->inputs[i], factor, whole < 0, mode);
+        if (x < 0 && half >= 0) x = gelu_of(c, half, factor, false, mode);
         if (x >= 0) return x;
     }
     return -1;
@@ -94,4 +97,16 @@ bool chain_join_product(const struct chain_model *c, struct onnx_call *call)
         return true;
     }
     return false;
+}
+
+// 1 / (1 + exp(-x)).
+bool chain_join_sigmoid(const struct chain_model *c, struct onnx_call *call)
+{
+    if (strcmp(call->type, "Div") != 0 || call->input_count != 2) return false;
+    int shifted = call->inputs[1], power = chain_beside(c, shifted, "Add", 1);
+    const struct onnx_call *exp = power < 0 ? NULL : chain_maker(c, power, "Exp", 1);
+    const struct onnx_call *turned = exp ? chain_maker(c, exp->inputs[0], "Neg", 1) : NULL;
+    if (!turned || !chain_is_number(c, call->inputs[0], 1)) return false;
+    chain_become(c, call, "Sigmoid", turned->inputs, 1);
+    return true;
 }

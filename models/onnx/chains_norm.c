@@ -5,17 +5,22 @@
 // Layer norm where the opset has none: d = x - mean(x), d / sqrt(mean(d^2) + e), times a weight,
 // plus a bias. Its last sum becomes the norm.
 
-// Whether a value is the mean of x over its last dimension, which stays as 1.
-static bool is_row_mean(const struct chain_model *c, int value, int x)
+// Whether a value is this reduction of x over its last dimension, which stays as 1.
+static bool is_row_of(const struct chain_model *c, int value, const char *type, int x)
 {
     int maker = value < 0 ? -1 : c->maker[value];
-    const struct onnx_call *mean = maker < 0 ? NULL : &c->model->calls[maker];
-    if (!mean || mean->is_folded || strcmp(mean->type, "ReduceMean") != 0) return false;
+    const struct onnx_call *made = maker < 0 ? NULL : &c->model->calls[maker];
+    if (!made || made->is_folded || strcmp(made->type, type) != 0) return false;
     const struct onnx_value *from = &c->model->values[x], *to = &c->model->values[value];
-    if (mean->inputs[0] != x || from->rank < 1 || to->rank != from->rank) return false;
+    if (made->inputs[0] != x || from->rank < 1 || to->rank != from->rank) return false;
     for (int i = 0; i < from->rank; i++)
         if (to->dims[i] != (i + 1 < from->rank ? from->dims[i] : 1)) return false;
     return true;
+}
+
+static bool is_row_mean(const struct chain_model *c, int value, int x)
+{
+    return is_row_of(c, value, "ReduceMean", x);
 }
 
 // The d of d^2; -1: it is none.
@@ -89,4 +94,30 @@ bool chain_join_norm(const struct chain_model *c, struct onnx_call *call)
         }
     }
     return false;
+}
+
+// The x of x - max(x); -1: it is none.
+static int below_maximum(const struct chain_model *c, int value)
+{
+    const struct onnx_call *shifted = chain_maker(c, value, "Sub", 2);
+    bool is_it = shifted && is_row_of(c, shifted->inputs[1], "ReduceMax", shifted->inputs[0]);
+    return is_it ? shifted->inputs[0] : -1;
+}
+
+// d = x - max(x): exp(d) / sum(exp(d)), or d - log(sum(exp(d))). The maximum has no part in the
+// gradient.
+bool chain_join_softmax(const struct chain_model *c, struct onnx_call *call)
+{
+    bool is_log = strcmp(call->type, "Sub") == 0;
+    if ((!is_log && strcmp(call->type, "Div") != 0) || call->input_count != 2) return false;
+    const struct onnx_call *log = is_log ? chain_maker(c, call->inputs[1], "Log", 1) : NULL;
+    int sum = log ? log->inputs[0] : call->inputs[1], maker = sum < 0 ? -1 : c->maker[sum];
+    if (maker < 0 || (is_log && !log) || c->model->calls[maker].input_count < 1) return false;
+    int powers = c->model->calls[maker].inputs[0];
+    const struct onnx_call *exp = chain_maker(c, powers, "Exp", 1);
+    if (!exp || !is_row_of(c, sum, "ReduceSum", powers)) return false;
+    int x = below_maximum(c, exp->inputs[0]);
+    if (x < 0 || call->inputs[0] != (is_log ? exp->inputs[0] : powers)) return false;
+    chain_become(c, call, is_log ? "LogSoftmax" : "Softmax", &x, 1);
+    return true;
 }

@@ -5,18 +5,18 @@
 #include <math.h>
 #include <string.h>
 
-const char *draft_between(struct draft *draft)
+const char *draft_between(struct onnx_draft *draft)
 {
     return arena_print(draft->arena, "%s.part%d", draft->name, ++draft->made_count);
 }
 
-static char *text_copy(const struct draft *draft, const char *text)
+static char *text_copy(const struct onnx_draft *draft, const char *text)
 {
     return arena_copy(draft->arena, text);
 }
 
-Onnx__NodeProto *draft_put(struct draft *draft, const char *type, const char *output, int count,
-                           const char *const *inputs)
+Onnx__NodeProto *draft_put(struct onnx_draft *draft, const char *type, const char *output,
+                           int count, const char *const *inputs)
 {
     Onnx__NodeProto *proto = ARENA_NEW(draft->arena, Onnx__NodeProto, 1);
     onnx__node_proto__init(proto);
@@ -34,7 +34,7 @@ Onnx__NodeProto *draft_put(struct draft *draft, const char *type, const char *ou
     return proto;
 }
 
-void draft_put_output(const struct draft *draft, Onnx__NodeProto *proto, const char *output)
+void draft_put_output(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *output)
 {
     char **grown = ARENA_NEW(draft->arena, char *, proto->n_output + 1);
     memcpy(grown, proto->output, proto->n_output * sizeof *grown);
@@ -42,7 +42,7 @@ void draft_put_output(const struct draft *draft, Onnx__NodeProto *proto, const c
     proto->output = grown;
 }
 
-static Onnx__AttributeProto *attribute_new(const struct draft *draft, Onnx__NodeProto *proto,
+static Onnx__AttributeProto *attribute_new(const struct onnx_draft *draft, Onnx__NodeProto *proto,
                                            const char *name)
 {
     Onnx__AttributeProto **grown =
@@ -57,14 +57,15 @@ static Onnx__AttributeProto *attribute_new(const struct draft *draft, Onnx__Node
     return made;
 }
 
-void draft_put_int(const struct draft *draft, Onnx__NodeProto *proto, const char *name, int64_t i)
+void draft_put_int(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
+                   int64_t i)
 {
     Onnx__AttributeProto *made = attribute_new(draft, proto, name);
     made->has_i = 1;
     made->i = i;
 }
 
-void draft_put_ints(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+void draft_put_ints(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                     const int64_t *ints, int count)
 {
     Onnx__AttributeProto *made = attribute_new(draft, proto, name);
@@ -73,7 +74,7 @@ void draft_put_ints(const struct draft *draft, Onnx__NodeProto *proto, const cha
     made->n_ints = (size_t)count;
 }
 
-void draft_put_float(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+void draft_put_float(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                      double number)
 {
     Onnx__AttributeProto *made = attribute_new(draft, proto, name);
@@ -81,7 +82,7 @@ void draft_put_float(const struct draft *draft, Onnx__NodeProto *proto, const ch
     made->f = (float)number;
 }
 
-void draft_put_text(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+void draft_put_text(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                     const char *text)
 {
     Onnx__AttributeProto *made = attribute_new(draft, proto, name);
@@ -90,7 +91,7 @@ void draft_put_text(const struct draft *draft, Onnx__NodeProto *proto, const cha
     made->s.len = strlen(text);
 }
 
-static Onnx__TensorProto *tensor_new(const struct draft *draft, enum onnx_element element,
+static Onnx__TensorProto *tensor_new(const struct onnx_draft *draft, enum onnx_element element,
                                      const int64_t *dims, int rank)
 {
     Onnx__TensorProto *tensor = ARENA_NEW(draft->arena, Onnx__TensorProto, 1);
@@ -103,7 +104,7 @@ static Onnx__TensorProto *tensor_new(const struct draft *draft, enum onnx_elemen
     return tensor;
 }
 
-static Onnx__TensorProto *constant_new(struct draft *draft, const char *name,
+static Onnx__TensorProto *constant_new(struct onnx_draft *draft, const char *name,
                                        enum onnx_element element, const int64_t *dims, int rank)
 {
     Onnx__TensorProto *tensor = tensor_new(draft, element, dims, rank);
@@ -111,7 +112,7 @@ static Onnx__TensorProto *constant_new(struct draft *draft, const char *name,
     return tensor;
 }
 
-const char *draft_list(struct draft *draft, const int64_t *ints, int count)
+const char *draft_list(struct onnx_draft *draft, const int64_t *ints, int count)
 {
     const char *name = draft_between(draft);
     int64_t size = count;
@@ -122,7 +123,7 @@ const char *draft_list(struct draft *draft, const int64_t *ints, int count)
     return name;
 }
 
-const char *draft_number(struct draft *draft, enum onnx_element element, double number)
+const char *draft_number(struct onnx_draft *draft, enum onnx_element element, double number)
 {
     const char *name = draft_between(draft);
     Onnx__TensorProto *tensor = constant_new(draft, name, element, NULL, 0);
@@ -144,12 +145,12 @@ const char *draft_number(struct draft *draft, enum onnx_element element, double 
     return name;
 }
 
-void draft_constant(struct draft *draft, const struct draft_value *value)
+void draft_constant(struct onnx_draft *draft, const struct draft_value *value)
 {
     constant_new(draft, value->name, value->element, value->dims, value->rank);
 }
 
-void draft_unknown(struct draft *draft, const struct draft_value *value)
+void draft_unknown(struct onnx_draft *draft, const struct draft_value *value)
 {
     constant_new(draft, value->name, value->element, value->dims, value->rank);
     Onnx__NodeProto *proto = draft->nodes[draft->node_count - 1];
@@ -158,7 +159,7 @@ void draft_unknown(struct draft *draft, const struct draft_value *value)
     fixed->i = 1;
 }
 
-void draft_weight(struct draft *draft, const struct draft_value *value)
+void draft_weight(struct onnx_draft *draft, const struct draft_value *value)
 {
     Onnx__TensorProto *tensor = tensor_new(draft, value->element, value->dims, value->rank);
     tensor->name = text_copy(draft, value->name);
@@ -166,7 +167,8 @@ void draft_weight(struct draft *draft, const struct draft_value *value)
     draft->weights[draft->weight_count++] = tensor;
 }
 
-static Onnx__ValueInfoProto *info_of(const struct draft *draft, const struct draft_value *value)
+static Onnx__ValueInfoProto *info_of(const struct onnx_draft *draft,
+                                     const struct draft_value *value)
 {
     struct arena *arena = draft->arena;
     Onnx__ValueInfoProto *info = ARENA_NEW(arena, Onnx__ValueInfoProto, 1);
@@ -194,19 +196,19 @@ static Onnx__ValueInfoProto *info_of(const struct draft *draft, const struct dra
     return info;
 }
 
-void draft_input(struct draft *draft, const struct draft_value *value)
+void draft_input(struct onnx_draft *draft, const struct draft_value *value)
 {
     ARENA_GROW(draft->arena, draft->inputs, draft->input_count, draft->input_room);
     draft->inputs[draft->input_count++] = info_of(draft, value);
 }
 
-void draft_output(struct draft *draft, const struct draft_value *value)
+void draft_output(struct onnx_draft *draft, const struct draft_value *value)
 {
     ARENA_GROW(draft->arena, draft->outputs, draft->output_count, draft->output_room);
     draft->outputs[draft->output_count++] = info_of(draft, value);
 }
 
-struct onnx_graph *draft_read(struct arena *arena, const char *path, const struct draft *draft,
+struct onnx_graph *draft_read(struct arena *arena, const char *path, const struct onnx_draft *draft,
                               const char *name, const struct onnx_options *options, struct err *err)
 {
     Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;

@@ -13,7 +13,7 @@ struct draft_value {
     bool is_fixed;  // neither inputs nor parameters go into it
 };
 
-struct draft {
+struct onnx_draft {
     struct arena *arena;
     const char *name;  // of the operator that is written: what lies between is named after it
     int made_count;
@@ -25,35 +25,36 @@ struct draft {
 };
 
 // A name for what lies between the nodes that one operator becomes.
-const char *draft_between(struct draft *draft);
+const char *draft_between(struct onnx_draft *draft);
 
 // A node of ONNX with `count` inputs (NULL: left out) and one output. More outputs and attributes
 // are added to what is returned.
-Onnx__NodeProto *draft_put(struct draft *draft, const char *type, const char *output, int count,
-                           const char *const *inputs);
-void draft_put_output(const struct draft *draft, Onnx__NodeProto *proto, const char *output);
-void draft_put_int(const struct draft *draft, Onnx__NodeProto *proto, const char *name, int64_t i);
-void draft_put_ints(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+Onnx__NodeProto *draft_put(struct onnx_draft *draft, const char *type, const char *output,
+                           int count, const char *const *inputs);
+void draft_put_output(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *output);
+void draft_put_int(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
+                   int64_t i);
+void draft_put_ints(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                     const int64_t *ints, int count);
-void draft_put_float(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+void draft_put_float(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                      double number);
-void draft_put_text(const struct draft *draft, Onnx__NodeProto *proto, const char *name,
+void draft_put_text(const struct onnx_draft *draft, Onnx__NodeProto *proto, const char *name,
                     const char *text);
 
 // Constants: a list of whole numbers, one number of an element type, and one whose numbers are not
 // known. The first two return the name they are made under.
-const char *draft_list(struct draft *draft, const int64_t *ints, int count);
-const char *draft_number(struct draft *draft, enum onnx_element element, double number);
+const char *draft_list(struct onnx_draft *draft, const int64_t *ints, int count);
+const char *draft_number(struct onnx_draft *draft, enum onnx_element element, double number);
 // What is no parameter of the program is not trained; a weight under another shape is.
-void draft_constant(struct draft *draft, const struct draft_value *value);
-void draft_unknown(struct draft *draft, const struct draft_value *value);
+void draft_constant(struct onnx_draft *draft, const struct draft_value *value);
+void draft_unknown(struct onnx_draft *draft, const struct draft_value *value);
 
 // The ends of the model: its parameters, what it is given and what it answers.
-void draft_weight(struct draft *draft, const struct draft_value *value);
-void draft_input(struct draft *draft, const struct draft_value *value);
-void draft_output(struct draft *draft, const struct draft_value *value);
+void draft_weight(struct onnx_draft *draft, const struct draft_value *value);
+void draft_input(struct onnx_draft *draft, const struct draft_value *value);
+void draft_output(struct onnx_draft *draft, const struct draft_value *value);
 
 // As onnx_read. `name`: of the model.
 MUST_CHECK struct onnx_graph *draft_read(struct arena *arena, const char *path,
-                                         const struct draft *draft, const char *name,
+                                         const struct onnx_draft *draft, const char *name,
                                          const struct onnx_options *options, struct err *err);

@@ -40,6 +40,7 @@ int program_tensor_of(struct onnx_program *program, int value)
     int tensor = program_tensor(program, from->name, role, from->rank, from->dims,
                                 element_bytes(from->element));
     program->tensors[tensor].is_output = from->is_output;
+    program->tensors[tensor].is_whole = !element_is_float(from->element);
     program->tensor_of[value] = tensor;
     return tensor;
 }

@@ -9,6 +9,7 @@
 #include "models/onnx/operators.h"
 #include "models/onnx/program.h"
 #include "models/pt2.h"
+#include "models/stablehlo.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -375,6 +376,8 @@ struct onnx_graph *onnx_read(struct arena *arena, const char *path, const void *
                              size_t byte_count, const struct onnx_options *options, struct err *err)
 {
     if (zip_is(bytes, byte_count)) return pt2_read(arena, path, bytes, byte_count, options, err);
+    if (stablehlo_is(bytes, byte_count))
+        return stablehlo_read(arena, path, bytes, byte_count, options, err);
     struct arena reading = {0};
     struct onnx_graph *result = NULL;
     struct onnx_model model = {.arena = &reading, .path = path, .options = *options, .err = err};

@@ -97,6 +97,16 @@ static int weight_among(const struct stack_finder *f, const struct onnx_node *no
     return -1;
 }
 
+// The one that is read as a matrix, whatever its own dimensions: heads may be one or two.
+static int matrix_among(const struct stack_finder *f, const struct onnx_node *node)
+{
+    for (int i = 0; i < node->input_count; i++) {
+        int source = source_of(f, node->inputs[i]);
+        if (source >= 0 && tensor_of(f, node->inputs[i])->rank == 2) return source;
+    }
+    return -1;
+}
+
 // Tokens first, then positions: both are rows of tables.
 static bool see_gather(struct stack_finder *f, const struct onnx_node *node)
 {
@@ -151,7 +161,7 @@ static void see_scores(struct stack_finder *f, const struct onnx_tensor *output,
 
 static bool see_product(struct stack_finder *f, const struct onnx_node *node)
 {
-    int weight = weight_among(f, node, 2);
+    int weight = matrix_among(f, node);
     int64_t in = last_dim(tensor_of(f, node->inputs[0])), out = last_dim(output_of(f, node));
     if (weight < 0) {
         // Scores come before their softmax; what follows it has the same head count.
@@ -190,9 +200,17 @@ static bool see_add(struct stack_finder *f, const struct onnx_node *node)
                      output->dims[3] == f->seq_len && output->dims[1] == f->head_count;
     if (is_square) f->has_mask = true;
     int vector = weight_among(f, node, 1), rows = weight_among(f, node, 3);
-    if (rows >= 0 && f->product_count == 0) return see_rows(f, node, tensor_of(f, rows)->dims[1]);
-    if (vector < 0 || elements(tensor_of(f, vector)) == 1) return true;
+    int table = weight_among(f, node, 2);
+    if (rows < 0 && table >= 0 && last_dim(tensor_of(f, table)) == f->hidden) rows = table;
+    if (rows >= 0 && f->product_count == 0) {
+        const struct onnx_tensor *positions = tensor_of(f, rows);
+        return see_rows(f, node, positions->dims[positions->rank - 2]);
+    }
     struct stack_product *last = f->product_count ? &f->products[f->product_count - 1] : NULL;
+    // One for each head is a vector in two dimensions.
+    bool is_each = vector < 0 && table >= 0 && last && elements(tensor_of(f, table)) == last->out;
+    if (is_each) vector = table;
+    if (vector < 0 || elements(tensor_of(f, vector)) == 1) return true;
     if (!last || last->has_bias || last->out != elements(tensor_of(f, vector)))
         return refuse(f, node, "a vector of weights that is no bias of the product before it");
     last->has_bias = true;

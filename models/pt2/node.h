@@ -12,7 +12,7 @@ struct pt2_program {
     struct names names;  // of values
     struct draft_value *values;
     int value_count;
-    struct draft draft;
+    struct onnx_draft draft;
     struct err *err;
 };
 
@@ -21,7 +21,7 @@ enum { PT2_ARGUMENTS_MOST = 24 };
 // A node of the file. Arguments are found by name; those of a default value are left out.
 struct pt2_node {
     struct pt2_program *program;
-    struct draft *draft;  // of the program
+    struct onnx_draft *draft;  // of the program
     const char *name, *target;
     struct json inputs[PT2_ARGUMENTS_MOST];
     const char *input_names[PT2_ARGUMENTS_MOST];

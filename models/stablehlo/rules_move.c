@@ -1,0 +1,194 @@
+#include "models/stablehlo/rules.h"
+
+#include <string.h>
+
+// Moving data. What an operator does along dimensions is done where they lie.
+
+// The dimensions as they lie, where the tensor has all of them; else as the program states them.
+static void order_of(const struct hlo_value *value, int *order)
+{
+    bool is_there = value->tensor->as.rank == value->as.rank;
+    for (int i = 0; i < value->as.rank && is_there; i++)
+        is_there = value->map[i] >= 0 && value->tensor->as.dims[value->map[i]] == value->as.dims[i];
+    for (int i = 0; i < value->as.rank; i++)
+        order[is_there ? value->map[i] : i] = i;
+}
+
+bool hlo_concatenate(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *first = hlo_operand(op, 0);
+    int64_t axis = 0;
+    int order[RANK_MOST];
+    if (!first || !hlo_ints(op, "dim", 1, -1, &axis) || !hlo_axes(op, &axis, 1, first->as.rank))
+        return false;
+    if (op->types[0].rank != first->as.rank) return hlo_fail(op, "its result is of another type");
+    order_of(first, order);
+    const char **names = ARENA_NEW(op->draft->arena, const char *, op->operand_count);
+    for (int i = 0; i < op->operand_count; i++) {
+        if (op->operands[i]->as.rank != first->as.rank)
+            return hlo_fail(op, "operand %d has other dimensions", i);
+        names[i] =
+            hlo_lay(op->draft, op->operands[i], order, first->as.rank, HLO_WHOLE, NULL, NULL);
+    }
+    int at = 0;
+    while (order[at] != axis)
+        at++;
+    draft_put_int(op->draft,
+                  draft_put(op->draft, "Concat", hlo_ordered(op, order), op->operand_count, names),
+                  "axis", at);
+    return true;
+}
+
+// Slice of ONNX: starts, ends, axes and steps.
+static bool put_slice(struct hlo_op *op, const int64_t *starts, const int64_t *ends,
+                      const int64_t *steps)
+{
+    const struct hlo_value *x = op->operands[0];
+    int64_t own[3][RANK_MOST], axes[RANK_MOST];
+    int order[RANK_MOST], count = 0;
+    order_of(x, order);
+    for (int i = 0; i < x->as.rank; i++) {
+        int from = order[i];
+        bool is_whole = starts[from] == 0 && ends[from] == x->as.dims[from] && steps[from] == 1;
+        if (is_whole) continue;
+        own[0][count] = starts[from];
+        own[1][count] = ends[from];
+        own[2][count] = steps[from];
+        axes[count++] = i;
+    }
+    if (count == 0) return hlo_answer(op, x);
+    const char *name = hlo_lay(op->draft, x, order, x->as.rank, HLO_WHOLE, NULL, NULL);
+    const char *const inputs[] = {
+        name, draft_list(op->draft, own[0], count), draft_list(op->draft, own[1], count),
+        draft_list(op->draft, axes, count), draft_list(op->draft, own[2], count)};
+    draft_put(op->draft, "Slice", hlo_ordered(op, order), 5, inputs);
+    return true;
+}
+
+// [0:2, 1:9:2]
+bool hlo_slice(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *x = hlo_operand(op, 0);
+    const struct hlo_text *text = &op->reader->text;
+    int64_t bounds[3][RANK_MOST] = {{0}};
+    int at = op->at + 1, rank = 0;
+    while (at < op->end && !hlo_text_is(text, at, "["))
+        at++;
+    if (!x || at == op->end || op->types[0].rank != x->as.rank)
+        return x ? hlo_fail(op, "its bounds are wanted") : false;
+    int close = text->tokens[at].partner;
+    for (at++; at < close && rank < x->as.rank; rank++) {
+        bounds[2][rank] = 1;
+        for (int part = 0; part < 3; part++) {
+            double number = 0;
+            if (!hlo_text_number(text, at++, ELEMENT_INT64, &number))
+                return hlo_fail(op, "bound %d is no number", rank);
+            bounds[part][rank] = (int64_t)number;
+            if (!hlo_text_is(text, at, ":")) break;
+            at++;
+        }
+        at += hlo_text_is(text, at, ",");
+    }
+    if (rank != x->as.rank) return hlo_fail(op, "bounds of %d dimensions are wanted", x->as.rank);
+    return put_slice(op, bounds[0], bounds[1], bounds[2]);
+}
+
+// From places that are constants; those too far at the end are brought back.
+bool hlo_dynamic_slice(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *x = hlo_operand(op, 0);
+    int64_t sizes[RANK_MOST], starts[RANK_MOST], ends[RANK_MOST], steps[RANK_MOST];
+    if (!x || !hlo_ints(op, "sizes", x->as.rank, 0, sizes)) return false;
+    if (op->types[0].rank != x->as.rank) return hlo_fail(op, "its result is of another type");
+    for (int i = 0; i < x->as.rank; i++) {
+        const struct hlo_value *start = hlo_operand(op, i + 1);
+        if (!start) return false;
+        if (!start->tensor->has_number) return hlo_fail(op, "where it begins is computed");
+        double last = (double)(x->as.dims[i] - sizes[i]), at = start->tensor->number;
+        starts[i] = (int64_t)(at < 0 || last < 0 ? 0 : at > last ? last : at);
+        ends[i] = starts[i] + sizes[i];
+        steps[i] = 1;
+    }
+    return put_slice(op, starts, ends, steps);
+}
+
+bool hlo_pad(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *x = hlo_operand(op, 0), *filling = hlo_operand(op, 1);
+    int64_t low[RANK_MOST], high[RANK_MOST], between[RANK_MOST], pads[2 * RANK_MOST];
+    int order[RANK_MOST];
+    if (!x || !filling || !hlo_ints(op, "low", x->as.rank, 0, low) ||
+        !hlo_ints(op, "high", x->as.rank, 0, high) ||
+        !hlo_ints(op, "interior", x->as.rank, 0, between))
+        return false;
+    if (op->types[0].rank != x->as.rank) return hlo_fail(op, "its result is of another type");
+    if (!filling->tensor->has_number) return hlo_fail(op, "what it pads with is computed");
+    order_of(x, order);
+    for (int i = 0; i < x->as.rank; i++) {
+        if (between[i]) return hlo_fail(op, "padding between elements");
+        pads[i] = low[order[i]];
+        pads[x->as.rank + i] = high[order[i]];
+    }
+    const char *const inputs[] = {hlo_lay(op->draft, x, order, x->as.rank, HLO_WHOLE, NULL, NULL),
+                                  draft_list(op->draft, pads, 2 * x->as.rank),
+                                  hlo_name(op->draft, filling->tensor)};
+    draft_put(op->draft, "Pad", hlo_ordered(op, order), 3, inputs);
+    return true;
+}
+
+// Rows of a table along one dimension, whole in all others.
+static bool find_rows(const struct hlo_op *op, const struct hlo_value *x,
+                      const struct hlo_value *indices, int64_t *axis, int64_t *vector)
+{
+    int64_t sizes[RANK_MOST], batching[2 * RANK_MOST + 1];
+    int token = hlo_attribute(op, "operand_batching_dims");
+    if (token >= 0 && hlo_list(op, token, batching) > 0)
+        return hlo_fail(op, "a gather with dimensions of a batch");
+    if (!hlo_ints(op, "start_index_map", 1, 0, axis) || !hlo_axes(op, axis, 1, x->as.rank) ||
+        !hlo_ints(op, "slice_sizes", x->as.rank, 0, sizes) ||
+        !hlo_ints(op, "index_vector_dim", 1, 0, vector))
+        return false;
+    int64_t collapsed[2 * RANK_MOST + 1];
+    token = hlo_attribute(op, "collapsed_slice_dims");
+    bool fits = token >= 0 && hlo_list(op, token, collapsed) == 1 && collapsed[0] == *axis;
+    for (int i = 0; i < x->as.rank; i++)
+        fits = fits && sizes[i] == (i == *axis ? 1 : x->as.dims[i]);
+    fits = fits && *vector >= 0 && *vector <= indices->as.rank &&
+           (*vector == indices->as.rank || indices->as.dims[*vector] == 1);
+    return fits || hlo_fail(op, "gathers of whole rows alone are read");
+}
+
+bool hlo_gather(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *x = hlo_operand(op, 0), *indices = hlo_operand(op, 1);
+    int64_t axis = 0, vector = 0, offsets[2 * RANK_MOST + 1] = {0};
+    int order[RANK_MOST], count = 0, lies[RANK_MOST], behind = 0;
+    if (!x || !indices || !find_rows(op, x, indices, &axis, &vector)) return false;
+    int token = hlo_attribute(op, "offset_dims");
+    int offset_count = token < 0 ? 0 : hlo_list(op, token, offsets);
+    for (int i = 0; i < indices->as.rank; i++)
+        if (i != vector) order[count++] = i;
+    int rank = count + x->as.rank - 1;
+    if (offset_count != x->as.rank - 1 || op->types[0].rank != rank || rank > RANK_MOST ||
+        !hlo_axes(op, offsets, offset_count, rank))
+        return hlo_fail(op, "its result is of another type");
+    // Where each dimension lies in the result of ONNX: those in front of the axis, of the indices,
+    // and behind it.
+    bool is_offset[RANK_MOST] = {0};
+    for (int i = 0; i < offset_count; i++) {
+        lies[i < axis ? i : i + count] = (int)offsets[i];
+        is_offset[offsets[i]] = true;
+    }
+    for (int i = 0; i < rank; i++)
+        if (!is_offset[i]) lies[axis + behind++] = i;
+    const char *const inputs[] = {hlo_whole(op->draft, x),
+                                  hlo_lay(op->draft, indices, order, count, HLO_WHOLE, NULL, NULL)};
+    draft_put_int(op->draft, draft_put(op->draft, "Gather", hlo_ordered(op, lies), 2, inputs),
+                  "axis", axis);
+    return true;
+}

@@ -1,0 +1,182 @@
+#include "tests/support/graph_text.h"
+#include "tests/support/test.h"
+
+#include "core/file.h"
+#include "core/json.h"
+#include "models/import.h"
+#include "models/stablehlo.h"
+
+// Programs of StableHLO (tests/data/stablehlo/make.py) are the models that JAX printed them of.
+
+#define FOLDER "tests/data/stablehlo/"
+
+static const struct import_options OPTIONS = {.flash = true, .dropout = true};
+
+static const char *text_of(struct arena *arena, const char *path)
+{
+    struct err err = {0};
+    struct model_config *config = model_load(arena, path, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    config->name = "same";
+    return graph_text(arena, model_graph(arena, config, &OPTIONS));
+}
+
+static const char *text_of_config(struct arena *arena, const char *text)
+{
+    struct err err = {0};
+    struct json_document document;
+    assert_true(json_parse(arena, "mine.json", text, strlen(text), &document, &err));
+    struct json root = json_root(&document);
+    struct model_config *config = model_read(arena, "same", &root, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    return graph_text(arena, model_graph(arena, config, &OPTIONS));
+}
+
+static struct onnx_graph *graph_of(struct arena *arena, const char *path, bool training)
+{
+    struct err err = {0};
+    const struct onnx_options options = {.training = training, .moment_count = 2};
+    struct onnx_graph *graph = onnx_load(arena, path, &options, &err);
+    assert_string_equal(err.text, "");
+    return graph;
+}
+
+static double flop_of(const struct onnx_graph *graph)
+{
+    double sum = 0;
+    for (int n = 0; n < graph->node_count; n++)
+        sum += graph->nodes[n].flop;
+    return sum;
+}
+
+static void gpt2_is_the_shipped_one(void **state)
+{
+    assert_string_equal(text_of(*state, FOLDER "gpt2.mlir"), text_of(*state, "gpt2"));
+    const char *config =
+        "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 32, \"n_head\": 4, "
+        "\"vocab_size\": 100, \"n_positions\": 64}";
+    assert_string_equal(text_of(*state, FOLDER "gpt_apart.mlir"), text_of_config(*state, config));
+}
+
+// Operator by operator, as PyTorch's export of it is.
+static void gpt2_has_the_flops_of_its_export(void **state)
+{
+    for (int training = 0; training < 2; training++) {
+        const struct onnx_graph *jax = graph_of(*state, FOLDER "gpt2.mlir", training);
+        const struct onnx_graph *torch = graph_of(*state, "tests/data/pt2/gpt2.pt2", training);
+        assert_int_equal(jax->parameter_elements, torch->parameter_elements);
+        double ratio = flop_of(jax) / flop_of(torch);
+        if (ratio < 0.99 || ratio > 1.01) fail_msg("%g of the flops", ratio);
+    }
+}
+
+#define ARGUMENTS                                                                                  \
+    "%w: tensor<4x3xf32> loc(\"params['w']\"), %x: tensor<2x4xf32> loc(\"x\"), %n: tensor<2xi32> " \
+    "loc(\"n\")"
+#define PROGRAM(arguments, result, body)                                                       \
+    "module @m {\n  func.func public @main(" arguments ") -> (" result ") {\n    " body "\n  " \
+                                                                                        "}\n}\n"
+#define DOT                                                                                \
+    "%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, " \
+    "tensor<4x3xf32>) -> tensor<2x3xf32>\n    "
+#define WORKS(body) PROGRAM(ARGUMENTS, "tensor<2x3xf32>", DOT body)
+
+static const char *message_of(struct arena *arena, const char *text)
+{
+    struct err err = {0};
+    const struct onnx_options options = {.training = true};
+    struct onnx_graph *graph = onnx_read(arena, "x.mlir", text, strlen(text), &options, &err);
+    assert_true((graph != NULL) == (err.kind == ERR_NONE));
+    assert_null(strchr(err.text, '\n'));
+    return arena_copy(arena, err.text);
+}
+
+static void wrong_programs_are_one_line(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } CASES[] = {
+        {WORKS("return %0 : tensor<2x3xf32>"), ""},
+        {"// a comment\n#loc1 = loc(\"params['w']\")\n" PROGRAM(
+             "%w: tensor<2x3xf32> loc(#loc1), %x: tensor<2x3xf32> loc(\"x\")", "tensor<2x3xf32>",
+             "%0 = stablehlo.multiply %w, %x : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>"),
+         ""},
+        {PROGRAM("%w: tensor<4x3xf32>, %x: tensor<2x4xf32>", "tensor<2x3xf32>",
+                 DOT "return %0 : tensor<2x3xf32>"),
+         "x.mlir:2:26: whether this argument is a weight is not said: print the text with the "
+         "names"},
+        {WORKS("%1 = stablehlo.cbrt %0 : tensor<2x3xf32>\n    return %1 : tensor<2x3xf32>"),
+         "x.mlir:4:10: stablehlo.cbrt: an operator that we do not know"},
+        {WORKS("return %7 : tensor<2x3xf32>"), "x.mlir:4:12: %7 is returned, but not made"},
+        {WORKS("%1 = stablehlo.add %0, %5 : tensor<2x3xf32>"), "x.mlir:4:28: %5 is read, but not"},
+        {WORKS("%1 = stablehlo.add %0, %x : tensor<2x3xf32>"),
+         "x.mlir:4:10: add: operand 1 is not of the size of the result"},
+        {WORKS("%1 = stablehlo.negate %0 : tensor<?x3xf32>"), "a dimension has no value"},
+        {WORKS("%1 = stablehlo.negate %0 : tensor<2x3xf8E4M3FN>"),
+         "x.mlir:4:32: an element type (f8E4M3FN) that we do not know"},
+        {WORKS("%1 = stablehlo.transpose %0, dims = [0, 0] : (tensor<2x3xf32>) -> "
+               "tensor<2x3xf32>"),
+         "x.mlir:4:10: transpose: dimension 0 is none of 2, or is there twice"},
+        {WORKS("%1 = call @f(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+         "x.mlir:4:10: call: no function is called @f"},
+        {"module @m {\n func.func public @main(%x: tensor<2xf32> loc(\"x\")) -> tensor<2xf32> {\n"
+         "  %0 = call @main(%x) : (tensor<2xf32>) -> tensor<2xf32>\n }\n}",
+         "x.mlir:3:8: call: 64 calls in each other, or one of itself"},
+        {WORKS("%1 = stablehlo.reduce(%0 init: %n) across dimensions = [1] : (tensor<2x3xf32>, "
+               "tensor<f32>) -> tensor<2xf32>\n reducer(%a: tensor<f32>, %b: tensor<f32>) { }"),
+         "reductions by sum, product, maximum and minimum alone are read"},
+        {"module @m {\n  func.func @main(", "x.mlir:2:18: ( is not closed"},
+        {"module @m { }", "x.mlir:1:1: there is no function @main"},
+        {"module @m { \"", "x.mlir:1:13: a text without end"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const char *message = message_of(*state, CASES[i].text);
+        if (!*CASES[i].message) assert_string_equal(message, "");
+        if (!strstr(message, CASES[i].message)) assert_string_equal(message, CASES[i].message);
+    }
+}
+
+// Whatever one byte becomes, and wherever the text ends, reading ends with a graph or one line.
+static void damaged_programs_end_in_a_line(void **state)
+{
+    static const char OTHERS[] = "0-\"}],[{:(<%x\xff";
+    static const char TEXT[] = WORKS(
+        "%cst = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        "%1 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<2x3xf32>\n"
+        "%2 = stablehlo.maximum %1, %0 : tensor<2x3xf32>\n"
+        "%3 = stablehlo.reduce(%2 init: %cst) applies stablehlo.add across dimensions = [1] : "
+        "(tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>\n"
+        "%4 = stablehlo.reshape %3 : (tensor<2xf32>) -> tensor<2x1xf32>\n"
+        "%5 = \"stablehlo.gather\"(%4, %n) <{dimension_numbers = #stablehlo.gather<offset_dims = "
+        "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+        "slice_sizes = array<i64: 1, 1>}> : (tensor<2x1xf32>, tensor<2xi32>) -> tensor<2x1xf32>\n"
+        "%6:2 = stablehlo.optimization_barrier %5, %0 : tensor<2x1xf32>, tensor<2x3xf32>\n"
+        "%7 = stablehlo.concatenate %6#0, %6#1, dim = 1 : (tensor<2x1xf32>, tensor<2x3xf32>) -> "
+        "tensor<2x4xf32>\n"
+        "%8 = stablehlo.slice %7 [0:2, 1:4] : (tensor<2x4xf32>) -> tensor<2x3xf32>\n"
+        "return %8 : tensor<2x3xf32>");
+    struct arena *arena = *state;
+    assert_string_equal(message_of(arena, TEXT), "");
+    char *text = arena_copy(arena, TEXT);
+    for (size_t at = 0; at < sizeof TEXT - 1; at++) {
+        for (size_t other = 0; other < sizeof OTHERS; other++) {
+            struct arena_mark mark = arena_mark(arena);
+            char kept = text[at];
+            text[at] = OTHERS[other];  // the last one ends the text here
+            (void)message_of(arena, text);
+            text[at] = kept;
+            arena_reset(arena, mark);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt2_is_the_shipped_one),
+        cmocka_unit_test(gpt2_has_the_flops_of_its_export),
+        cmocka_unit_test(wrong_programs_are_one_line),
+        cmocka_unit_test(damaged_programs_end_in_a_line),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
