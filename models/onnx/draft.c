@@ -69,8 +69,7 @@ void draft_put_ints(const struct onnx_draft *draft, Onnx__NodeProto *proto, cons
                     const int64_t *ints, int count)
 {
     Onnx__AttributeProto *made = attribute_new(draft, proto, name);
-    made->ints = ARENA_NEW(draft->arena, int64_t, count);
-    if (count) memcpy(made->ints, ints, (size_t)count * sizeof *ints);
+    made->ints = ARENA_COPY(draft->arena, int64_t, ints, count);
     made->n_ints = (size_t)count;
 }
 
@@ -98,8 +97,7 @@ static Onnx__TensorProto *tensor_new(const struct onnx_draft *draft, enum onnx_e
     onnx__tensor_proto__init(tensor);
     tensor->has_data_type = 1;
     tensor->data_type = (int32_t)element;
-    tensor->dims = ARENA_NEW(draft->arena, int64_t, rank);
-    if (rank) memcpy(tensor->dims, dims, (size_t)rank * sizeof *dims);
+    tensor->dims = ARENA_COPY(draft->arena, int64_t, dims, rank);
     tensor->n_dims = (size_t)rank;
     return tensor;
 }
@@ -117,8 +115,7 @@ const char *draft_list(struct onnx_draft *draft, const int64_t *ints, int count)
     const char *name = draft_between(draft);
     int64_t size = count;
     Onnx__TensorProto *tensor = constant_new(draft, name, ELEMENT_INT64, &size, 1);
-    tensor->int64_data = ARENA_NEW(draft->arena, int64_t, count);
-    if (count) memcpy(tensor->int64_data, ints, (size_t)count * sizeof *ints);
+    tensor->int64_data = ARENA_COPY(draft->arena, int64_t, ints, count);
     tensor->n_int64_data = (size_t)count;
     return name;
 }
