@@ -24,6 +24,7 @@ static void rooms_are_read_as_they_were_written(void **state)
     assert_int_equal(rmdir(folder), 0);  // the file has no name
     bool is_read[REQUESTS] = {false};
     int64_t last = 0;
+    assert_true(nvme_moved(nvme).bytes == 0 && nvme_moved(nvme).s == 0);
     for (int n = 0; n < REQUESTS; n++) {
         int room = draw_int(&draw, 0, ROOMS - 1);
         is_read[n] = draw_int(&draw, 0, 1);
@@ -34,6 +35,7 @@ static void rooms_are_read_as_they_were_written(void **state)
         if (draw_int(&draw, 0, 9) == 0) last = nvme_start(nvme, NVME_SYNC, NULL, 0, 0);
     }
     assert_null(nvme_wait(nvme, last));
+    assert_true(nvme_moved(nvme).bytes == REQUESTS * BYTES && nvme_moved(nvme).s > 0);
     for (int n = 0; n < REQUESTS; n++) {
         if (is_read[n]) assert_memory_equal(in[n], wanted[n], BYTES);
     }

@@ -87,10 +87,61 @@ static void drawn_rules_compute_what_one_rank_does(void **state)
     assert_true(refused > 0 && refused < 20 * found);
 }
 
+static void rules_are_read_as_they_were_written(void **state)
+{
+    struct layout_rule rules[] = {{.operator= "layer.q", .axis = AXIS_TP, .dim = DIM_HEAD},
+                                  {.operator= "layer.up", .axis = AXIS_TP, .dim = DIM_NONE},
+                                  {.operator= "layer.q", .axis = AXIS_CP, .follows = true}};
+    enum { COUNT = sizeof rules / sizeof *rules };
+    struct parallel parallel = {.layouts = rules, .layout_count = COUNT}, other = {0};
+    struct json_writer writer = {.arena = *state};
+    struct json_document document;
+    struct err err = {0};
+    layout_rules_write(&writer, NULL, &parallel);
+    assert_true(json_parse(*state, "rules", writer.text, writer.length, &document, &err));
+    struct json root = json_root(&document);
+    assert_true(layout_rules_read(*state, &root, &other, &err));
+    assert_string_equal(err.text, "");
+    assert_int_equal(other.layout_count, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        assert_string_equal(other.layouts[i].operator, rules[i].operator);
+        assert_true(other.layouts[i].axis == rules[i].axis && other.layouts[i].dim == rules[i].dim);
+        assert_int_equal(other.layouts[i].follows, rules[i].follows);
+    }
+}
+
+#define RULE(axis, dim) "{\"operator\": \"layer.q\", \"axis\": \"" axis "\", \"dim\": \"" dim "\"}"
+
+static void wrong_rules_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *wanted;
+    } WRONG[] = {
+        {"[" RULE("tq", "head") "]", "\"tq\" is no axis"},
+        {"[" RULE("tp", "heads") "]", "\"heads\" is no dim, nor whole or otherwise"},
+        {"[" RULE("tp", "head") "," RULE("tp", "seq") "]", "layer.q is laid out over tp twice"},
+        {"[{\"operator\": 1, \"axis\": \"tp\", \"dim\": \"head\"}]", "expected a string"},
+        {"[" RULE("tp", "head") ",3]", "expected an object"},
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        struct parallel parallel = {0};
+        struct err err = {0};
+        struct json_document document;
+        const char *text = WRONG[i].text;
+        assert_true(json_parse(*state, "rules", text, strlen(text), &document, &err));
+        struct json root = json_root(&document);
+        assert_false(layout_rules_read(*state, &root, &parallel, &err));
+        assert_non_null(strstr(err.text, WRONG[i].wanted));
+        assert_int_equal(parallel.layout_count, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_rules_compute_what_one_rank_does),
+        cmocka_unit_test(rules_are_read_as_they_were_written),
+        cmocka_unit_test(wrong_rules_are_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

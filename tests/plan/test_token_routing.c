@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <unistd.h>
 
 // FIPS 180-4's own examples, and one of two blocks.
 static void digests_are_those_of_the_standard(void **state)
@@ -78,7 +79,7 @@ static void workloads_are_hot_where_they_say(void **state)
     assert_true(counts[0] < 64);
 }
 
-static struct token_routing read(struct arena *arena, const char *text)
+static struct token_routing routing_of(struct arena *arena, const char *text)
 {
     struct err err = {0};
     struct token_routing routing;
@@ -86,10 +87,65 @@ static struct token_routing read(struct arena *arena, const char *text)
     return routing;
 }
 
+static const char *write_shares(struct arena *arena, const char *text)
+{
+    char path[] = "/tmp/meshwright-shares-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    assert_int_equal(close(file), 0);
+    return arena_copy(arena, path);
+}
+
+static void a_file_says_the_share_of_each_expert(void **state)
+{
+    const char *path = write_shares(*state, "3, 1\n2\t2 0 0,4 4");
+    struct token_routing routing = routing_of(*state, path);
+    static const double SHARES[EXPERTS] = {3, 1, 2, 2, 0, 0, 4, 4};
+    assert_int_equal(unlink(path), 0);
+    for (int i = 0; i < EXPERTS; i++)
+        assert_true(fabs(routing.share[i] - SHARES[i] / 16) < 1e-15);
+    assert_false(routing.is_shuffled);
+    assert_string_equal(routing.name, path);
+    routing = routing_of(*state, "zipf:1");
+    assert_true(routing.is_shuffled && fabs(routing.share[0] / routing.share[3] - 4) < 1e-12);
+}
+
+static void wrong_routings_are_refused(void **state)
+{
+    static const struct {
+        const char *shares, *wanted;
+    } CASES[] = {
+        {"1 1 1", "PATH: expected a number for each of 8 experts, found 3"},
+        {"1 1 1 1 1 1 1 1 1", "PATH: expected a number for each of 8 experts, found 9"},
+        {"0 0 0 0 0 0 0 0", "PATH: expected a number above 0, found none"},
+        {"1 1 1 1 1 1 1 -1", "PATH: expected 0 to 1e18, found -1"},
+        {"1 1 1 1 1 1 1 2e18", "PATH: expected 0 to 1e18, found 2e18"},
+        {NULL, "expected W0 to W7, zipf:S or a file, found W8"},
+        {NULL, "zipf:S: expected 0 to 10, found 11"},
+        {NULL, "zipf:S: expected 0 to 10, found -1"},
+        {NULL, "cannot read /nowhere/at/all: No such file or directory"},
+    };
+    static const char *const TEXTS[] = {"W8", "zipf:11", "zipf:-1", "/nowhere/at/all"};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct err err = {0};
+        struct token_routing routing;
+        const char *shares = CASES[i].shares, *wanted = CASES[i].wanted;
+        const char *text = shares ? write_shares(*state, shares) : TEXTS[i - 5];
+        assert_false(token_routing_read(*state, text, EXPERTS, 2, &routing, &err));
+        if (shares) {
+            assert_int_equal(unlink(text), 0);
+            assert_int_equal(err.kind, ERR_INPUT);
+            wanted = arena_print(*state, "%s%s", text, wanted + strlen("PATH"));
+        }
+        assert_string_equal(err.text, wanted);
+    }
+}
+
 static void draws_keep_the_rows_and_follow_the_shares(void **state)
 {
     uint64_t seed = 5;
-    struct token_routing flat = read(*state, "zipf:0"), steep = read(*state, "zipf:1.5");
+    struct token_routing flat = routing_of(*state, "zipf:0"),
+                         steep = routing_of(*state, "zipf:1.5");
     double rows[EXPERTS], flat_most = 0, steep_most = 0;
     for (int draw = 0; draw < 200; draw++) {
         double sum = 0;
@@ -122,6 +178,8 @@ int main(void)
         cmocka_unit_test(the_twister_draws_as_published),
         cmocka_unit_test(every_workload_sends_each_token_to_as_many_experts),
         cmocka_unit_test(workloads_are_hot_where_they_say),
+        cmocka_unit_test(a_file_says_the_share_of_each_expert),
+        cmocka_unit_test(wrong_routings_are_refused),
         cmocka_unit_test(draws_keep_the_rows_and_follow_the_shares),
         cmocka_unit_test(placing_and_replicas_even_out),
     };

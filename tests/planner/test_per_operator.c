@@ -262,12 +262,68 @@ static void what_a_layout_costs_is_what_the_whole_plan_costs(void **state)
     }
 }
 
+// A better bound than what is found is no bound.
+static void the_best_layouts_come_first(void **state)
+{
+    struct evaluation_request request = request_of(*state, "gpt2", "dgx-a100-80g", 4, 4, true);
+    struct search_request search = search_of(&request);
+    struct candidate *plans = ARENA_NEW(*state, struct candidate, 2);
+    struct search_result result = {.status = SEARCH_OPTIMAL, .best = plans, .best_count = 2};
+    struct per_operator_found found;
+    struct err err = {0};
+    for (int i = 0; i < 2; i++) {
+        plans[i].parallel = request.parallel;
+        plans[i].parallel.micro_batch = 4 >> i;
+        assert_true(price(&request, &plans[i].parallel, &plans[i].closed_form_s,
+                          &plans[i].memory.reserved_bytes));
+        plans[i].cost.step_s = plans[i].closed_form_s;
+    }
+    assert_true(plans[0].cost.step_s < plans[1].cost.step_s);
+    result.bound_s = plans[0].closed_form_s;
+    assert_true(per_operator_improve(*state, &search, &result, 2, &found, &err));
+    const struct candidate *best = &result.best[0];
+    assert_string_equal(err.text, "");
+    assert_true(found.is_better && best->simulated && best->parallel.layout_count > 0);
+    assert_true(best->cost.step_s < plans[0].cost.step_s);
+    assert_true(best->closed_form_s == found.best.found_s && result.bound_s == found.best.found_s);
+    assert_true(best->memory.reserved_bytes > 0);
+    assert_int_equal(best->parallel.micro_batch, 4);
+    assert_int_equal(result.status, SEARCH_BEST_OF);
+    assert_int_equal(result.best_count, 2);
+    assert_memory_equal(&result.best[1], &plans[0], sizeof *plans);
+    assert_memory_equal(&found.was, &plans[0], sizeof *plans);
+    assert_int_equal(found.plan_count, 2);
+    assert_true(found.priced_count > found.best.priced_count);
+    search.stack = stack_load(*state, "megatron-core", &err);
+    assert_false(per_operator_improve(*state, &search, &result, 1, &found, &err));
+    assert_string_equal(err.text,
+                        "--per-operator: stack megatron-core lays no operator out by itself");
+}
+
+static void one_layout_leaves_the_plans_as_they_were(void **state)
+{
+    struct evaluation_request request = request_of(*state, "gpt2", "dgx-a100-80g", 2, 1, false);
+    struct search_request search = search_of(&request);
+    struct candidate plan = {.parallel = request.parallel, .cost = {.step_s = 1}};
+    struct search_result result = {
+        .status = SEARCH_OPTIMAL, .best = &plan, .best_count = 1, .bound_s = 0.5};
+    struct per_operator_found found;
+    struct err err = {0};
+    assert_true(per_operator_improve(*state, &search, &result, 1, &found, &err));
+    assert_false(found.is_better);
+    assert_int_equal(found.plan_count, 1);
+    assert_int_equal(result.status, SEARCH_OPTIMAL);
+    assert_true(result.best == &plan && result.best_count == 1 && result.bound_s == 0.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_drawn_layouts_are_faster_than_what_is_found),
         cmocka_unit_test(one_rank_of_tp_has_one_layout),
         cmocka_unit_test(a_step_may_take_weeks),
+        cmocka_unit_test(the_best_layouts_come_first),
+        cmocka_unit_test(one_layout_leaves_the_plans_as_they_were),
         cmocka_unit_test(what_a_layout_costs_is_what_the_whole_plan_costs),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
