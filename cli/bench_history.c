@@ -1,13 +1,13 @@
 #include "cli/bench_history.h"
 #include "core/file.h"
 #include "core/plain.h"
+#include "core/sort.h"
 #include "core/table.h"
 #include "core/units.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,11 +34,6 @@ const char *bench_date(struct arena *arena, const char *folder)
     }
 }
 
-static int name_order(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool is_ours(const char *name)
 {
     return strlen(name) == NAME_LENGTH && strncmp(name, "bench-", FIRST) == 0 &&
@@ -61,7 +56,7 @@ static const char **names_of(struct arena *arena, const char *folder, int *count
         names[(*count)++] = arena_copy(arena, entry->d_name);
     }
     closedir(open);
-    if (*count > 0) qsort(names, (size_t)*count, sizeof *names, name_order);
+    sort_texts(names, (size_t)*count);
     return names;
 }
 

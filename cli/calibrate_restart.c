@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/progress.h"
+#include "core/sort.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,12 +91,6 @@ static bool run_once(struct arena *arena, const struct files *files, const char 
     return !err->kind;
 }
 
-static int by_time(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static void remove_files(const struct files *files)
 {
     const char *const paths[] = {files->model, files->cluster, files->stack, files->plan,
@@ -118,7 +113,6 @@ bool calibrate_restart(struct arena *arena, const char *folder, const struct loc
         done = run_once(arena, &files, key->backend, &took_s[i], err);
     remove_files(&files);
     if (!done) return false;
-    qsort(took_s, ROUNDS, sizeof *took_s, by_time);
-    *restart_s = took_s[ROUNDS / 2];
+    *restart_s = sort_median(took_s, ROUNDS);
     return true;
 }

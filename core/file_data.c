@@ -1,4 +1,5 @@
 #include "core/file.h"
+#include "core/sort.h"
 #include "core/units.h"
 
 #include <ctype.h>
@@ -94,11 +95,6 @@ const char *file_find_built(struct arena *arena, const char *name)
     return file_exists(path) ? path : NULL;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 const char **file_list_data(struct arena *arena, const char *folder, int *count)
 {
     int capacity = 0;
@@ -115,7 +111,7 @@ const char **file_list_data(struct arena *arena, const char *folder, int *count)
     }
     closedir(stream);
     // The order of a folder is the file system's; the answer must be the same everywhere.
-    if (*count > 0) qsort(names, (size_t)*count, sizeof *names, compare_names);
+    sort_texts(names, (size_t)*count);
     return names;
 }
 

@@ -1,5 +1,7 @@
 #include "core/sort.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 void sort_stable(struct arena *scratch, void *items, int64_t count, size_t size,
@@ -24,4 +26,32 @@ void sort_stable(struct arena *scratch, void *items, int64_t count, size_t size,
         to = swap;
     }
     if (from != items) memcpy(items, from, (size_t)count * size);
+}
+
+static int compare_f64s(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+void sort_f64s(double *values, size_t count)
+{
+    if (count > 1) qsort(values, count, sizeof *values, compare_f64s);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void sort_texts(const char **texts, size_t count)
+{
+    if (count > 1) qsort(texts, count, sizeof *texts, compare_texts);
+}
+
+double sort_median(double *values, size_t count)
+{
+    assert(count > 0);
+    sort_f64s(values, count);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }

@@ -1,12 +1,12 @@
 #include "cost_models/renewal.h"
 #include "core/random.h"
 #include "core/real.h"
+#include "core/sort.h"
 #include "cost_models/spares.h"
 #include "topologies/cluster.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 static struct spares spares_of(const struct renewal *renewal)
 {
@@ -173,19 +173,13 @@ static double draw_run(const struct renewal *renewal, double work_s, uint64_t *s
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 void renewal_draw(const struct renewal *renewal, double work_s, unsigned seed, double *wall_s,
                   int count)
 {
     uint64_t state = seed;
     for (int i = 0; i < count; i++)
         wall_s[i] = draw_run(renewal, work_s, &state);
-    qsort(wall_s, (size_t)count, sizeof *wall_s, compare);
+    sort_f64s(wall_s, (size_t)count);
 }
 
 // Where the normal distribution reaches this ratio, by bisection.

@@ -1,22 +1,16 @@
 #include "exchange/compare_noise.h"
 
 #include "core/random.h"
+#include "core/sort.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-static int by_value(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
 
 static double *sorted(struct arena *arena, struct samples samples)
 {
     double *values = ARENA_COPY(arena, double, samples.values, samples.count);
-    qsort(values, (size_t)samples.count, sizeof *values, by_value);
+    sort_f64s(values, (size_t)samples.count);
     return values;
 }
 

@@ -1,7 +1,7 @@
 #include "simulator/routed.h"
+#include "core/sort.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 // Where the plan is evaluated; more than the ranks of a group no rank can have.
@@ -62,16 +62,10 @@ static double value_at(const struct curve *curve, const double *values, double x
     return values[i - 1] + fmin(fmax(share, 0), 1) * (values[i] - values[i - 1]);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-    return (*left > *right) - (*left < *right);
-}
-
 // Sorts the values.
 static struct routed_spread spread_of(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, compare);
+    sort_f64s(values, (size_t)count);
     int last = count - 1;
     return (struct routed_spread){
         .p50 = values[(int)(0.5 * last)],

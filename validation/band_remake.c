@@ -1,16 +1,11 @@
 #include "validation/band_remake.h"
+#include "core/sort.h"
 #include "validation/anchor.h"
 #include "validation/ranking.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int by_value(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
 
 static int family_count_of(const struct trial *const *trials, int count)
 {
@@ -34,7 +29,7 @@ static struct memory_band memory_of(struct arena *arena, const struct trial *con
     for (int i = 0; i < count; i++) {
         ratios[i] = trials[i]->row->peak_bytes / (double)trials[i]->prediction.peak_bytes;
     }
-    qsort(ratios, (size_t)count, sizeof *ratios, by_value);
+    sort_f64s(ratios, (size_t)count);
     int rank = (int)ceil((count + 1) * (1 - TAIL));
     if (rank > count) rank = count;
     int families = family_count_of(trials, count);

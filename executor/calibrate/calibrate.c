@@ -1,9 +1,9 @@
 #include "executor/calibrate/calibrate.h"
 
 #include "core/progress.h"
+#include "core/sort.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -35,18 +35,9 @@ void calibrate_sample(struct arena *arena, struct calibrate_samples *samples, do
     samples->s[samples->count++] = s;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double calibrate_median(const struct calibrate_samples *samples)
 {
-    int count = samples->count;
-    if (count == 0) return 0;
-    qsort(samples->s, (size_t)count, sizeof *samples->s, by_value);
-    return (samples->s[(count - 1) / 2] + samples->s[count / 2]) / 2;
+    return samples->count > 0 ? sort_median(samples->s, (size_t)samples->count) : 0;
 }
 
 bool calibrate_ok(struct err *err, const char *what, const char *fault)

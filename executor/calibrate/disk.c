@@ -1,3 +1,4 @@
+#include "core/sort.h"
 #include "executor/calibrate/calibrate.h"
 
 #include "core/progress.h"
@@ -45,12 +46,6 @@ static bool store_one(const struct checkpoint_store *store, int64_t step, float 
     return checkpoint_store_keep(store, 0, err) && done;
 }
 
-static int by_time(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 bool calibrate_disk(const char *folder, double *bytes_per_s, struct err *err)
 {
     char path[PATH_MAX];
@@ -71,7 +66,6 @@ bool calibrate_disk(const char *folder, double *bytes_per_s, struct err *err)
     (void)!checkpoint_store_keep(&store, 0, &ignored);
     (void)rmdir(path);
     if (!done) return false;
-    qsort(took_s, DISK_ROUNDS, sizeof *took_s, by_time);
-    *bytes_per_s = DISK_BYTES / took_s[DISK_ROUNDS / 2];
+    *bytes_per_s = DISK_BYTES / sort_median(took_s, DISK_ROUNDS);
     return true;
 }

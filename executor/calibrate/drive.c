@@ -1,3 +1,4 @@
+#include "core/sort.h"
 #include "executor/calibrate/calibrate.h"
 
 #include "core/progress.h"
@@ -21,12 +22,6 @@ static const char *one_way(struct nvme *nvme, enum nvme_way way, char *memory)
     return nvme_wait(nvme, last);
 }
 
-static int by_time(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static bool measure(struct nvme *nvme, char *memory, double *bytes_per_s, struct err *err)
 {
     double took_s[ROUNDS];
@@ -37,8 +32,7 @@ static bool measure(struct nvme *nvme, char *memory, double *bytes_per_s, struct
         if (fault) return err_set(err, ERR_SYSTEM, "%s", fault);
         took_s[i] = clock_s() - began_s;
     }
-    qsort(took_s, ROUNDS, sizeof *took_s, by_time);
-    *bytes_per_s = 2.0 * PIECES * PIECE_BYTES / took_s[ROUNDS / 2];
+    *bytes_per_s = 2.0 * PIECES * PIECE_BYTES / sort_median(took_s, ROUNDS);
     return true;
 }
 

@@ -1,4 +1,5 @@
 #include "executor/checkpoint/disk.h"
+#include "core/sort.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -85,11 +86,6 @@ static int remove_path(void *context, const char *path)
     return rmdir(path) == 0 ? 0 : errno;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int list(void *context, struct arena *arena, const char *path, const char ***names,
                 int *count)
 {
@@ -106,7 +102,7 @@ static int list(void *context, struct arena *arena, const char *path, const char
         (*names)[(*count)++] = arena_copy(arena, name);
     }
     closedir(folder);
-    if (*count > 1) qsort((void *)*names, (size_t)*count, sizeof **names, by_name);
+    sort_texts(*names, (size_t)*count);
     return 0;
 }
 

@@ -1,10 +1,10 @@
 #include "executor/data/corpus.h"
 
+#include "core/sort.h"
 #include "core/units.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -48,11 +48,6 @@ static bool is_tokens(const char *name)
     return false;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 // All files of tokens in a folder, by name. They share its weight by their tokens.
 static bool add_folder(struct opening *opening, const char *path, double weight, struct err *err)
 {
@@ -66,7 +61,7 @@ static bool add_folder(struct opening *opening, const char *path, double weight,
     closedir(folder);
     if (count == 0)
         return err_set(err, ERR_INPUT, "%s: found no file of tokens: .tokens, .npy or .bin", path);
-    qsort(names, (size_t)count, sizeof *names, by_name);
+    sort_texts(names, (size_t)count);
     int first = opening->corpus->source_count;
     double tokens = 0;
     for (int i = 0; i < count; i++) {

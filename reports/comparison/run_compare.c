@@ -1,11 +1,11 @@
 #include "reports/comparison/run_compare.h"
 
+#include "core/sort.h"
 #include "cost_models/offload.h"
 #include "models/op.h"
 #include "simulator/engine.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct run_row *find_row(struct run_compare *compare, enum run_group group, const char *name)
@@ -99,20 +99,13 @@ static void join_backward(struct run_compare *compare)
     memmove(weight, weight + 1, (size_t)(end - weight) * sizeof *weight);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The first step touches memory for the first time and is left out, where there are others.
 static double median_step(struct arena *arena, const struct run_result *result)
 {
     int first = result->step_count > 1 ? 1 : 0, count = result->step_count - first;
     if (count < 1) return 0;
     double *sorted = ARENA_COPY(arena, double, result->step_s + first, count);
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+    return sort_median(sorted, (size_t)count);
 }
 
 static double mean_between(const struct run_result *result)

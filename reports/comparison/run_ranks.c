@@ -1,4 +1,5 @@
 #include "reports/comparison/run_ranks.h"
+#include "core/sort.h"
 #include "simulator/timeline.h"
 
 #include <stdlib.h>
@@ -75,12 +76,6 @@ static int times_of(struct arena *arena, struct arena *scratch, const struct sch
     return count;
 }
 
-static int number_order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void compare_with_stage(struct arena *scratch, struct run_ranks *result)
 {
     for (int i = 0; i < result->rank_count; i++) {
@@ -90,8 +85,7 @@ static void compare_with_stage(struct arena *scratch, struct run_ranks *result)
         for (int other = 0; other < result->rank_count; other++)
             if (result->ranks[other].stage == result->ranks[i].stage)
                 alike[count++] = result->ranks[other].compute_s;
-        qsort(alike, (size_t)count, sizeof *alike, number_order);
-        double median = (alike[(count - 1) / 2] + alike[count / 2]) / 2;
+        double median = sort_median(alike, (size_t)count);
         if (median > 0) result->ranks[i].behind_ratio = result->ranks[i].compute_s / median - 1;
         arena_reset(scratch, mark);
     }

@@ -1,7 +1,7 @@
 #include "reports/comparison/run_read.h"
 #include "core/hash.h"
+#include "core/sort.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { TASKS_MAX = 1 << 30 };  // numbers of tasks
@@ -24,19 +24,12 @@ static const char *text_of(const struct json *object, const char *key, struct er
     return json_text(&value, err);
 }
 
-static int order_of(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The first step also loads and warms up: it counts where it is alone.
 static double median_of(struct arena *arena, const double *step_s, int count)
 {
     int first = count > 1 ? 1 : 0, rest = count - first;
     double *sorted = ARENA_COPY(arena, double, step_s + first, rest);
-    qsort(sorted, (size_t)rest, sizeof *sorted, order_of);
-    return (sorted[(rest - 1) / 2] + sorted[rest / 2]) / 2;
+    return sort_median(sorted, (size_t)rest);
 }
 
 static void read_steps(struct arena *arena, const struct json *root, struct measured_run *run,
