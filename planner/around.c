@@ -1,6 +1,7 @@
 #include "planner/around.h"
 
 #include "planner/choice.h"
+#include "planner/question.h"
 #include "simulator/inject.h"
 
 #include <assert.h>
@@ -38,15 +39,7 @@ static void count_layers(struct arena *arena, const struct program *program, str
 static struct played play(struct arena *arena, const struct around_request *request,
                           const struct parallel *parallel, struct err *err)
 {
-    const struct search_request *search = &request->search;
-    const struct evaluation_request question = {
-        .model = search->model,
-        .cluster = search->cluster,
-        .stack = search->stack,
-        .fabrics = search->fabrics,
-        .workload = search->workload,
-        .parallel = *parallel,
-    };
+    const struct evaluation_request question = search_question(&request->search, parallel);
     const struct injection_cause slow = {INJECT_RANK, request->slow_rank, request->slow_rank,
                                          request->ratio};
     const struct injection injection = {.causes = &slow, .count = 1};

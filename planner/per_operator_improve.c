@@ -1,28 +1,16 @@
 #include "planner/per_operator.h"
 
+#include "planner/question.h"
 #include "planner/ranking.h"
 
 #include <string.h>
-
-static struct evaluation_request request_of(const struct search_request *request,
-                                            const struct parallel *parallel)
-{
-    return (struct evaluation_request){
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .workload = request->workload,
-        .parallel = *parallel,
-    };
-}
 
 // The plan as the events play it.
 static bool judge(const struct search_request *request, const struct per_operator *layouts,
                   struct candidate *plan, struct err *err)
 {
     struct arena work = {0}, scratch = {0};
-    struct evaluation_request asked = request_of(request, &layouts->parallel);
+    struct evaluation_request asked = search_question(request, &layouts->parallel);
     struct evaluation evaluation = {0};
     bool done = evaluate(&work, &scratch, &asked, &evaluation, err);
     if (done) {
@@ -64,7 +52,7 @@ bool per_operator_improve(struct arena *arena, const struct search_request *requ
                        request->stack->name);
     struct layout_memo *memo = layout_memo_new(&known, &scratch, request);
     for (int i = 0; i < result->best_count && i < PER_OPERATOR_PLANS && ok; i++) {
-        struct evaluation_request asked = request_of(request, &result->best[i].parallel);
+        struct evaluation_request asked = search_question(request, &result->best[i].parallel);
         struct per_operator layouts = per_operator_find(arena, &scratch, memo, &asked);
         struct candidate plan = result->best[i];
         found->plan_count++;

@@ -1,4 +1,5 @@
 #include "planner/rivals.h"
+#include "planner/question.h"
 
 #include <stdlib.h>
 
@@ -47,13 +48,7 @@ bool rivals_find(struct arena *arena, struct arena *scratch, const struct search
 {
     *rivals = (struct rivals){.plan_count = result->best_count};
     if (request->objective == OBJECTIVE_MEMORY || result->best_count < 2) return true;
-    struct evaluation_request each = {
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .workload = request->workload,
-    };
+    struct evaluation_request each = search_question(request, &result->best[0].parallel);
     const struct bench *bench = bench_new(arena, &each);
     struct bench_plan *plans = ARENA_NEW(arena, struct bench_plan, result->best_count);
     for (int i = 0; i < result->best_count; i++) {

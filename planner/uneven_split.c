@@ -1,30 +1,17 @@
 #include "planner/uneven_split.h"
 
 #include "plan/stages.h"
+#include "planner/question.h"
 #include "simulator/unlike.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-static struct evaluation_request question_of(const struct uneven_split *split,
-                                             const struct parallel *parallel)
-{
-    const struct search_request *request = split->request;
-    return (struct evaluation_request){
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .workload = request->workload,
-        .parallel = *parallel,
-    };
-}
-
 bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
                  struct candidate *played)
 {
-    const struct evaluation_request question = question_of(split, parallel);
+    const struct evaluation_request question = search_question(split->request, parallel);
     struct arena work = {0}, scratch = {0};
     struct evaluation evaluation = {0};
     struct err refused = {0};
@@ -56,7 +43,7 @@ bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
 static double *replica_s(struct uneven_split *split, const struct parallel *parallel, int *layers)
 {
     const struct search_request *request = split->request;
-    const struct evaluation_request question = question_of(split, parallel);
+    const struct evaluation_request question = search_question(split->request, parallel);
     struct arena work = {0}, scratch = {0};
     struct graph *graph = evaluation_graph(&work, request->model, request->stack, parallel);
     struct err refused = {0};

@@ -1,5 +1,6 @@
 #include "reports/machine/measure_script.h"
 #include "cost_models/measured.h"
+#include "planner/question.h"
 #include "simulator/evaluate.h"
 
 #include <string.h>
@@ -237,14 +238,7 @@ char *measure_script_text(struct arena *arena, const struct search_request *requ
                           const struct search_result *result, const struct measure_next *next,
                           struct err *err)
 {
-    const struct evaluation_request question = {
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .workload = request->workload,
-        .parallel = result->best[0].parallel,
-    };
+    const struct evaluation_request question = search_question(request, &result->best[0].parallel);
     struct arena scratch = {0};
     struct evaluation evaluation = {0};
     bool done = evaluate(arena, &scratch, &question, &evaluation, err);

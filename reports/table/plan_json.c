@@ -1,5 +1,6 @@
 #include "reports/table/plan_json.h"
 #include "core/version.h"
+#include "planner/question.h"
 #include "reports/machine/launch.h"
 
 #include <assert.h>
@@ -384,16 +385,9 @@ bool plan_found_evaluate(struct arena *arena, const struct search_request *reque
                          const struct bands *bands, struct evaluation_request *evaluated,
                          struct evaluation *evaluation, struct err *err)
 {
-    *evaluated = (struct evaluation_request){
-        .model = request->model,
-        .cluster = request->cluster,
-        .stack = request->stack,
-        .fabrics = request->fabrics,
-        .bands = bands,
-        .workload = request->workload,
-        .parallel = *parallel,
-        .selected_count = result->considered_count,
-    };
+    *evaluated = search_question(request, parallel);
+    evaluated->bands = bands;
+    evaluated->selected_count = result->considered_count;
     struct arena scratch = {0};
     bool done = evaluate(arena, &scratch, evaluated, evaluation, err);
     arena_free(&scratch);

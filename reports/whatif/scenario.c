@@ -2,6 +2,7 @@
 
 #include "core/units.h"
 #include "planner/idle.h"
+#include "planner/question.h"
 #include "planner/scan.h"
 #include "reports/whatif/scenario_share.h"
 
@@ -53,16 +54,9 @@ static bool predict(struct arena *arena, const struct scenario_request *request,
                     struct scenario_outcome *outcome, struct err *err)
 {
     struct arena work = {0}, scratch = {0};
-    const struct evaluation_request question = {
-        .model = search->model,
-        .cluster = search->cluster,
-        .stack = search->stack,
-        .fabrics = search->fabrics,
-        .bands = request->bands,
-        .workload = search->workload,
-        .parallel = outcome->best.parallel,
-        .selected_count = selected_count,
-    };
+    struct evaluation_request question = search_question(search, &outcome->best.parallel);
+    question.bands = request->bands;
+    question.selected_count = selected_count;
     struct evaluation evaluation = {0};
     bool done = evaluate(&work, &scratch, &question, &evaluation, err);
     if (done) {
