@@ -97,6 +97,7 @@ static bool measure_product(struct blocks_graph *b, struct blocks_operator *op)
     const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
     bool is_turned = strcmp(node->type, "ConvTranspose") == 0;
     if (is_turned || strcmp(node->type, "Conv") == 0) {
+        w = tensor_at(b, node->inputs[1]);  // which may lie otherwise
         int64_t taps = product_of(w->dims, 2, w->rank);
         int64_t in = x->dims[1], out = y->dims[1];
         op->groups = is_turned ? out / w->dims[1] : in / w->dims[1];

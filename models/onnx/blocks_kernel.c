@@ -18,6 +18,17 @@ static bool has_rank(const struct blocks_graph *b, int tensor, int least, int mo
     return rank >= least && rank <= most;
 }
 
+// Whether a weight has the dimensions that it is read with.
+static bool lies_plain(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_tensor *own = tensor_at(b, op->inputs[1]);
+    const struct onnx_tensor *read = tensor_at(b, op->node->inputs[1]);
+    bool is_it = own->rank == read->rank && b->is_trained[op->inputs[1]];
+    for (int i = 0; i < own->rank && is_it; i++)
+        is_it = own->dims[i] == read->dims[i];
+    return is_it;
+}
+
 // A weight is read as it lies: whether by columns depends on how often it was turned on the way.
 static const char *matrix_name(const struct blocks_graph *b, const struct blocks_operator *op)
 {
@@ -70,7 +81,7 @@ const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_oper
     if (op->kind == BLOCKS_PRODUCT) {
         bool slides = strcmp(type, "Conv") == 0 || strcmp(type, "ConvTranspose") == 0;
         if (!slides) return matrix_name(b, op);
-        return has_rank(b, op->inputs[0], 3, 4) && b->is_trained[op->inputs[1]] ? type : NULL;
+        return has_rank(b, op->inputs[0], 3, 4) && lies_plain(b, op) ? type : NULL;
     }
     if (op->kind != BLOCKS_OPERATOR) return NULL;
     if (strstr(type, "Normalization")) return is_norm(b, op) ? type : NULL;

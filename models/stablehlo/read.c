@@ -241,6 +241,7 @@ static bool run_return(struct hlo_reader *reader, const struct scope *scope, int
         if (found < 0)
             return hlo_text_fail(text, at, "%s is returned, but not made",
                                  printable(text->arena, name));
+        assert(scope->values);  // of what was found
         results->values[results->count++] = scope->values[found];
         at += hlo_text_is(text, at + 1, ",");
     }
@@ -312,13 +313,10 @@ static bool take_argument(struct hlo_reader *reader, int at, const char *name,
     as->is_fixed = is_weight && (!is_float || has_part(name, "batch_stats"));
     if (as->is_fixed) {
         draft_unknown(draft, as);
-    } else if (is_weight) {
-        draft_weight(draft, as);
-    } else {
+    } else if (!is_weight) {
         draft_input(draft, as);
     }
-    *value = hlo_value_new(draft, as);
-    (*value)->tensor->is_weight = is_weight && !as->is_fixed;
+    *value = is_weight && !as->is_fixed ? hlo_value_weight(draft, as) : hlo_value_new(draft, as);
     return true;
 }
 

@@ -115,7 +115,7 @@ static void join_dims(int64_t *dims, int *rank, const int64_t *more, int more_ra
 // view: constants alone make one. NULL and an error.
 static Onnx__NodeProto *put_each(struct hlo_op *op, const char *type, int count)
 {
-    int order[RANK_MOST], rank = 0, map[RANK_MOST];
+    int order[RANK_MOST] = {0}, rank = 0, map[RANK_MOST];
     int64_t *dims = ARENA_NEW(op->draft->arena, int64_t, RANK_MOST);
     const char *names[3] = {NULL};
     bool is_fixed = true;

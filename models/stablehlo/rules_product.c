@@ -140,7 +140,7 @@ static bool put_product(struct hlo_op *op, const struct factor *left, const stru
 // dimensions lie so that fewer have to be turned.
 static bool swaps(const struct factor *left, const struct factor *right)
 {
-    bool is_left = left->of->tensor->is_weight, is_right = right->of->tensor->is_weight;
+    bool is_left = left->of->tensor->weight, is_right = right->of->tensor->weight;
     if (is_left != is_right) return is_left;
     return ends_contracted(right) && !ends_contracted(left);
 }

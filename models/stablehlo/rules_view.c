@@ -57,10 +57,7 @@ bool hlo_constant(struct hlo_op *op, const char *type)
     }
     if (!element_is_float(as.element) || elements < 2) return hlo_fixed(op);
     as.name = draft_between(op->draft);
-    draft_weight(op->draft, &as);
-    struct hlo_value *value = hlo_value_new(op->draft, &as);
-    value->tensor->is_weight = true;
-    op->results[0] = value;
+    op->results[0] = hlo_value_weight(op->draft, &as);
     return true;
 }
 

@@ -118,7 +118,7 @@ bool hlo_reduce_window(struct hlo_op *op, const char *type)
     const struct hlo_value *x = hlo_operand(op, 0);
     int64_t window[RANK_MOST], stride[RANK_MOST], dilation[RANK_MOST], spread[RANK_MOST];
     int64_t pads[2 * RANK_MOST], own[3][RANK_MOST], own_pads[2 * RANK_MOST], elements = 1;
-    int order[RANK_MOST];
+    int order[RANK_MOST] = {0};
     const char *pool = x ? find_pool(op) : NULL;
     if (!pool) return false;
     int rank = x->as.rank, places = rank - 2;

@@ -20,6 +20,14 @@ struct hlo_value *hlo_value_new(struct onnx_draft *draft, const struct draft_val
     return hlo_value_of(draft, tensor, as, NULL);
 }
 
+struct hlo_value *hlo_value_weight(struct onnx_draft *draft, const struct draft_value *as)
+{
+    struct hlo_value *value = hlo_value_new(draft, as);
+    value->tensor->weight = as->name;
+    value->tensor->as.name = NULL;
+    return value;
+}
+
 struct hlo_value *hlo_value_number(struct onnx_draft *draft, enum onnx_element element,
                                    double number)
 {
@@ -61,9 +69,38 @@ static void write_reduction(struct onnx_draft *draft, const struct hlo_tensor *t
     draft_put_int(draft, proto, "keepdims", 1);
 }
 
+// A weight that is not written yet, with its dimensions in this order.
+static void write_weight(struct onnx_draft *draft, struct hlo_tensor *tensor, const int64_t *order)
+{
+    struct draft_value as = tensor->as;
+    int64_t *dims = ARENA_NEW(draft->arena, int64_t, as.rank);
+    for (int i = 0; i < as.rank; i++)
+        dims[i] = as.dims[order ? order[i] : i];
+    as.dims = dims;
+    as.name = tensor->weight;
+    draft_weight(draft, &as);
+}
+
+// The weight as the program has it, of one that was written in another order.
+static const char *turn_back(struct onnx_draft *draft, const struct hlo_tensor *tensor)
+{
+    int64_t order[RANK_MOST];
+    const char *name = draft_between(draft);
+    for (int i = 0; i < tensor->as.rank; i++)
+        order[tensor->turned[i]] = i;
+    draft_put_ints(draft, draft_put(draft, "Transpose", name, 1, &tensor->weight), "perm", order,
+                   tensor->as.rank);
+    return name;
+}
+
 const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor)
 {
     if (tensor->as.name) return tensor->as.name;
+    if (tensor->weight && tensor->is_turned) return tensor->as.name = turn_back(draft, tensor);
+    if (tensor->weight) {
+        write_weight(draft, tensor, NULL);
+        return tensor->as.name = tensor->weight;
+    }
     if (tensor->has_number)
         return tensor->as.name = draft_number(draft, tensor->as.element, tensor->number);
     tensor->as.name = draft_between(draft);
@@ -88,25 +125,35 @@ static bool lies_so(const struct hlo_tensor *tensor, const int *at, int count)
     return true;
 }
 
-// A transposition where the dimensions that are kept stand in another order.
-static const char *turn(struct onnx_draft *draft, const char *name, const struct hlo_tensor *tensor,
-                        const int *at, int count)
+// A transposition where the dimensions that are kept stand in another order. A weight that nothing
+// has read before is written in that order.
+static const char *turn(struct onnx_draft *draft, struct hlo_tensor *tensor, const int *at,
+                        int count, bool *is_turned)
 {
     int64_t order[RANK_MOST];
-    bool is_used[RANK_MOST] = {0}, is_turned = false;
+    bool is_used[RANK_MOST] = {0};
     int used = 0, last = -1;
+    *is_turned = false;
     for (int i = 0; i < count; i++)
         if (at[i] >= 0) is_used[at[i]] = true;
     for (int i = 0; i < tensor->as.rank; i++)
         if (!is_used[i]) order[used++] = i;
     for (int i = 0; i < count; i++) {
         if (at[i] < 0) continue;
-        is_turned = is_turned || at[i] < last;
+        *is_turned = *is_turned || at[i] < last;
         last = at[i];
         order[used++] = at[i];
     }
-    if (!is_turned) return name;
-    const char *turned = draft_between(draft);
+    if (!*is_turned) return hlo_name(draft, tensor);
+    if (tensor->weight && !tensor->as.name && !tensor->is_turned) {
+        write_weight(draft, tensor, order);
+        tensor->is_turned = true;
+        memcpy(tensor->turned, order, (size_t)used * sizeof *order);
+    }
+    bool is_so =
+        tensor->is_turned && memcmp(tensor->turned, order, (size_t)used * sizeof *order) == 0;
+    if (is_so) return tensor->weight;
+    const char *turned = draft_between(draft), *name = hlo_name(draft, tensor);
     draft_put_ints(draft, draft_put(draft, "Transpose", turned, 1, &name), "perm", order, used);
     return turned;
 }
@@ -140,8 +187,9 @@ static const char *lay_loosely(struct onnx_draft *draft, const struct hlo_value 
     for (int i = 0; i < count; i++)
         dims[i] = at[i] < 0 ? 1 : tensor->as.dims[at[i]];
     if (tensor->as.is_fixed && !tensor->as.name) return fixed_of(draft, tensor, dims, count);
-    const char *turned = turn(draft, hlo_name(draft, tensor), tensor, at, count);
-    bool is_all = turned != tensor->as.name && tensor->as.rank == count;
+    bool is_turned = false;
+    const char *turned = turn(draft, tensor, at, count, &is_turned);
+    bool is_all = is_turned && tensor->as.rank == count;
     for (int i = 0; i < count; i++)
         is_all = is_all && at[i] >= 0;
     if (is_all) return turned;

@@ -12,7 +12,11 @@ struct hlo_tensor {
     struct draft_value as;  // name NULL: not written yet
     bool has_number;        // one number, known here: rank 0
     double number;
-    bool is_weight;
+    const char *weight;  // its name, where it is one that is trained
+    // Which of its dimensions stands at each place, where a weight is written in another order than
+    // the program's: kernels of images have their channels behind.
+    bool is_turned;
+    int64_t turned[RANK_MOST];
     const struct hlo_made *made;  // by what, where a rule may ask; else NULL
     // Of a reduction that is not written yet: what it is of, and over which dimensions, which stay
     // as 1.
@@ -38,6 +42,7 @@ struct hlo_made {
 
 // A tensor seen as it is. A name of NULL and is_fixed: a constant that is written when it is read.
 struct hlo_value *hlo_value_new(struct onnx_draft *draft, const struct draft_value *as);
+struct hlo_value *hlo_value_weight(struct onnx_draft *draft, const struct draft_value *as);
 struct hlo_value *hlo_value_number(struct onnx_draft *draft, enum onnx_element element,
                                    double number);
 struct hlo_value *hlo_value_of(struct onnx_draft *draft, struct hlo_tensor *tensor,

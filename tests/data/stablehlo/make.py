@@ -5,8 +5,8 @@ of their arguments; locations, which are places in this file, are left out.
 Made with jax 0.10.2 and flax 0.12.8. Run it in this folder.
 """
 import re
-import sys
 
+import flax.linen as flax
 import jax
 import jax.numpy as jnp
 from jax import lax, nn
@@ -98,6 +98,103 @@ def apart_params(layers, hidden, heads, vocab, positions):
     return params
 
 
+def mlp(params, x):
+    for p in params[:-1]:
+        x = nn.relu(dense(x, p))
+    return dense(x, params[-1])
+
+
+def convolutions(params, x):
+    """With a bias, without norms: every operator has a kernel of our own."""
+    def conv(x, p, stride=1, groups=1):
+        y = lax.conv_general_dilated(x, p["w"], (stride, stride), "SAME", feature_group_count=groups,
+                                     dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return y + p["b"]
+    x = nn.relu(conv(x, params["stem"], 2))
+    x = flax.max_pool(x, (3, 3), (2, 2), ((1, 1), (1, 1)))
+    for p in params["blocks"]:
+        y = nn.silu(conv(x, p["first"]))
+        y = nn.gelu(conv(y, p["second"], groups=4))
+        x = nn.relu(x + y)
+    x = flax.avg_pool(x, (2, 2), (2, 2))
+    return dense(x.mean((1, 2)), params["head"])
+
+
+def convolution_params(width, classes):
+    conv = lambda size, n, m: dict(w=f32(size, size, n, m), b=f32(m))
+    return dict(stem=conv(7, 3, width), head=dict(w=f32(width, classes), b=f32(classes)), blocks=[
+        dict(first=conv(3, width, width), second=conv(3, width // 4, width)) for _ in range(3)])
+
+
+class Bottleneck(flax.Module):
+    width: int
+    stride: int
+    norm: type
+
+    @flax.compact
+    def __call__(self, x):
+        y = nn.relu(self.norm()(flax.Conv(self.width, (1, 1), use_bias=False)(x)))
+        y = flax.Conv(self.width, (3, 3), (self.stride,) * 2, use_bias=False)(y)
+        y = nn.relu(self.norm()(y))
+        y = self.norm()(flax.Conv(4 * self.width, (1, 1), use_bias=False)(y))
+        if x.shape != y.shape:
+            x = flax.Conv(4 * self.width, (1, 1), (self.stride,) * 2, use_bias=False)(x)
+            x = self.norm()(x)
+        return nn.relu(x + y)
+
+
+class ResNet(flax.Module):
+    """He et al. 2015, table 1."""
+    depths: tuple
+    norm: type
+    classes: int = 1000
+    width: int = 64
+
+    @flax.compact
+    def __call__(self, x):
+        x = flax.Conv(self.width, (7, 7), (2, 2), padding=3, use_bias=False)(x)
+        x = flax.max_pool(nn.relu(self.norm()(x)), (3, 3), (2, 2), ((1, 1), (1, 1)))
+        for stage, depth in enumerate(self.depths):
+            for i in range(depth):
+                stride = 2 if stage and not i else 1
+                x = Bottleneck(self.width << stage, stride, self.norm)(x)
+        return flax.Dense(self.classes)(x.mean((1, 2)))
+
+
+class Encoder(flax.Module):
+    @flax.compact
+    def __call__(self, x):
+        x = x + flax.MultiHeadDotProductAttention(num_heads=4)(flax.LayerNorm()(x))
+        y = flax.Dense(4 * x.shape[-1])(flax.LayerNorm()(x))
+        return x + flax.Dense(x.shape[-1])(nn.gelu(y, approximate=False))
+
+
+class ViT(flax.Module):
+    """Dosovitskiy et al. 2020, with the mean of all patches in place of a token."""
+    @flax.compact
+    def __call__(self, x):
+        x = flax.Conv(64, (8, 8), (8, 8), padding="VALID")(x)
+        x = x.reshape(x.shape[0], -1, x.shape[-1])
+        x = x + self.param("positions", nn.initializers.normal(), (1,) + x.shape[1:])
+        for _ in range(3):
+            x = Encoder()(x)
+        return flax.Dense(10)(flax.LayerNorm()(x).mean(1))
+
+
+def module(name, model, x):
+    variables = jax.eval_shape(model.init, jax.random.key(0), x)
+    mutable = [key for key in variables if key != "params"]
+    write(name, lambda variables, x: (model.apply(variables, x, mutable=mutable)[0] if mutable
+                                      else model.apply(variables, x)), variables, x)
+
+
 if __name__ == "__main__":
     write("gpt2", gpt, gpt_params(12, 768, 50257, 1024), ids(1, 1024))
     write("gpt_apart", apart, apart_params(3, 32, 4, 100, 64), ids(2, 64))
+    linear = lambda n, m: dict(w=f32(n, m), b=f32(m))
+    write("mlp", mlp, [linear(784, 256), linear(256, 256), linear(256, 10)], f32(32, 784))
+    write("convolutions", convolutions, convolution_params(16, 10), f32(2, 32, 32, 3))
+    batch = lambda: flax.BatchNorm(use_running_average=False)
+    module("resnet50", ResNet((3, 4, 6, 3), batch), f32(2, 224, 224, 3))
+    module("resnet_groups", ResNet((1, 1), lambda: flax.GroupNorm(8), 10, 32), f32(2, 64, 64, 3))
+    module("vit", ViT(), f32(2, 32, 32, 3))
