@@ -266,8 +266,8 @@ static bool is_exported(const char *path)
     return ends_with(path, ".onnx") || ends_with(path, ".pt2") || ends_with(path, ".mlir");
 }
 
-// The file's name without .json, .onnx, .pt2 or .mlir; of a config.json, which is what the hub calls all
-// of them, the folder's where the path has one.
+// The file's name without .json, .onnx, .pt2 or .mlir; of a config.json, which is what the hub
+// calls all of them, the folder's where the path has one.
 static const char *base_name(struct arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -8,7 +8,7 @@
 // a third of these where nothing is masked. 0.5 TB/s reach kernels, and 1 us lies between two. A
 // tera flop over 1000 keys, 2 sequences of 4 heads: 8000 rows of queries in blocks of 128 over 100
 // multiprocessors, half of half of the longest block is waited for.
-struct bench {
+struct priced_attention {
     struct device device;
     struct stack stack;
     struct compute_context context;
@@ -18,9 +18,9 @@ struct bench {
     struct instr *attention;
 };
 
-static struct bench *bench_new(struct arena *arena, enum op_kind kind)
+static struct priced_attention *bench_new(struct arena *arena, enum op_kind kind)
 {
-    struct bench *bench = ARENA_NEW(arena, struct bench, 1);
+    struct priced_attention *bench = ARENA_NEW(arena, struct priced_attention, 1);
     bench->device.peak_flop_per_s[PRECISION_BF16] = 100e12;
     bench->device.memory_bandwidth_bytes_per_s = 1e12;
     bench->device.multiprocessor_count = 100;
@@ -57,7 +57,8 @@ static void check_near(double s, double by_hand_s)
     }
 }
 
-static void check_price(const struct bench *bench, enum bound bound, double kernels, double s)
+static void check_price(const struct priced_attention *bench, enum bound bound, double kernels,
+                        double s)
 {
     struct compute_cost cost = attention_price(&bench->context, &bench->program, bench->attention);
     check_near(cost.s, s + kernels * 1e-6);
@@ -69,7 +70,7 @@ static void check_price(const struct bench *bench, enum bound bound, double kern
 // of 1300 keys. Else 0.4, at 1000 of 1100.
 static void attention_is_flops_at_its_rate_and_a_tail(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 20e-15 * 1.3);
     bench->attention->causal = false;
     check_price(bench, BOUND_COMPUTE, 1, 1.4e12 * 20e-15 * 1.1);
@@ -87,7 +88,7 @@ static void attention_is_flops_at_its_rate_and_a_tail(void **state)
 // 200 keys behind a query, and where nothing is masked as many in front.
 static void a_window_leaves_fewer_keys(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     bench->attention->window = 200;
     check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 20e-15 * 500 / 200);
     bench->attention->causal = false;
@@ -100,7 +101,7 @@ static void a_window_leaves_fewer_keys(void **state)
 // flop beside 20 and 40.
 static void exponentials_are_waited_for(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     bench->device.exponential_per_s = 1 / (192 * 80e-15);
     check_price(bench, BOUND_COMPUTE, 1,
                 1.8e12 * 1.3 * 1e-15 * pow(pow(20, 1.5) + pow(80, 1.5), 2 / 3.0));
@@ -114,7 +115,7 @@ static void exponentials_are_waited_for(void **state)
 // TFLOP/s backward reaches 0.863.
 static void a_stack_s_kernels_have_their_own_rate(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     bench->stack.attention_forward_scale = 1.25;
     bench->stack.attention_backward_scale = 2.5;
     check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 16e-15 * 1.3);
@@ -133,7 +134,7 @@ static void a_stack_s_kernels_have_their_own_rate(void **state)
 // 125,000, 4/3 of its share; of 900 keys 213,750 of 495,000.
 static void the_last_rank_has_most_keys(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     bench->attention->seq = 250;
     check_price(bench, BOUND_COMPUTE, 1, 1.75 * 4.2e12 * 20e-15 * 1.3);
     bench->attention->window = 500;
@@ -155,7 +156,7 @@ static void the_last_rank_has_most_keys(void **state)
 // one.
 static void blocks_come_round_a_ring(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     bench->buffers[1].bytes = 1;
     bench->instrs[0] = (struct instr){.streamed = true, .stream_steps = 3};
     bench->instrs[0].outputs[0] = bench->attention->inputs[0] = 1;
@@ -171,7 +172,7 @@ static void blocks_come_round_a_ring(void **state)
 // A head's product has 2 * 64 + 3 flops a pair, whose sum over 4 heads is written and read in fp32.
 static void the_choice_of_keys_reads_a_sum_over_heads(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     struct compute_cost stream = {.s = 0.001, .kernel_count = 3};
     double scores_s = 2 * 4 * 1e12 / (4 * 131) / 0.5e12;
     struct compute_cost cost = choose_price(&bench->context, bench->attention, stream);
@@ -192,7 +193,7 @@ static void the_choice_of_keys_reads_a_sum_over_heads(void **state)
 
 static void products_take_the_longer_of_flops_and_bytes(void **state)
 {
-    struct bench *bench = bench_new(*state, OP_ATTENTION);
+    struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
     struct op op = {.phase = PHASE_FORWARD, .work = {.multiplies = true}};
     struct compute_cost stream = {.s = 0.001, .bound = BOUND_MEMORY, .kernel_count = 3};
     struct compute_cost cost = products_price(&bench->context, &op, bench->attention, stream);

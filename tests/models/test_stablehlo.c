@@ -75,7 +75,7 @@ static void gpt2_has_the_flops_of_its_export(void **state)
     "loc(\"n\")"
 #define PROGRAM(arguments, result, body)                                                       \
     "module @m {\n  func.func public @main(" arguments ") -> (" result ") {\n    " body "\n  " \
-                                                                                        "}\n}\n"
+    "}\n}\n"
 #define DOT                                                                                \
     "%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, " \
     "tensor<4x3xf32>) -> tensor<2x3xf32>\n    "
