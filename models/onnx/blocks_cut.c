@@ -1,7 +1,8 @@
 #include "models/onnx/blocks_graph.h"
 #include "models/onnx/names.h"
 
-// Behind which operators the graph is cut: true at those where one activation alone goes on.
+// Behind which operators the graph may be cut: true at those where one activation alone goes on,
+// but for the last one. A loss alone would be a block without scores.
 static bool *find_narrow(const struct blocks_graph *b, int *carried)
 {
     bool *is_narrow = ARENA_NEW(b->arena, bool, b->operator_count);
@@ -15,7 +16,7 @@ static bool *find_narrow(const struct blocks_graph *b, int *carried)
         bool goes_on = b->last_reader[output] > at;
         for (int o = 0; o < b->operators[at].node->output_count; o++)
             live += b->last_reader[b->operators[at].node->outputs[o]] > at;
-        is_narrow[at] = goes_on && live == 1;
+        is_narrow[at] = goes_on && live == 1 && b->operators[at + 1].kind != BLOCKS_LOSS;
         carried[at] = output;
     }
     return is_narrow;
@@ -37,11 +38,8 @@ static const char *signature(const struct blocks_graph *b, int at)
 static bool *cut_all(const struct blocks_graph *b, bool *is_narrow, int *count)
 {
     *count = 0;
-    for (int at = 0; at < b->operator_count; at++) {
-        // A loss alone would be a block without scores.
-        is_narrow[at] = is_narrow[at] && b->operators[at + 1].kind != BLOCKS_LOSS;
+    for (int at = 0; at < b->operator_count; at++)
         *count += is_narrow[at];
-    }
     return is_narrow;
 }
 

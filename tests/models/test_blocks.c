@@ -44,6 +44,15 @@ static void the_work_of_a_sample_is_that_of_its_layers(void **state)
     assert_true(graph_model_flop(graph, 1) == 6 * 4089184256.0);
 }
 
+// Three products end blocks. The last one looks like them, but a loss alone would have no scores.
+static void the_last_scores_stay_with_the_loss(void **state)
+{
+    const struct graph *graph = graph_of(*state, "tests/data/stablehlo/bent.mlir");
+    assert_int_equal(graph->parameter_count, 3 * 64 + 40);
+    assert_int_equal(graph->sequence_count, 4);
+    assert_true(graph_model_flop(graph, 1) == 6 * (3 * 64 + 40));
+}
+
 // Its answer is (1, 1000, 1, 1), behind concatenations: 1,235,496 parameters, and multiply-adds by
 // hand over its layers (squeezenet 1.1: 3 x 3 of 64 at stride 2, eight fire modules, 1 x 1 of
 // 1000).
@@ -257,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bottlenecks_that_are_alike_are_one_block),
         cmocka_unit_test(the_work_of_a_sample_is_that_of_its_layers),
+        cmocka_unit_test(the_last_scores_stay_with_the_loss),
         cmocka_unit_test(squeezenet_answers_with_an_image_of_one_pixel),
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
