@@ -377,7 +377,6 @@ int layout_change_in_order(const struct mesh *mesh, const struct layout *from,
                            const struct layout *to, struct change changes[CHANGE_MAX])
 {
     int count = layout_change(mesh, from, to, changes);
-    if (count < 2 || keeps_order(mesh, from, to, changes, count)) return count;
     struct change other[CHANGE_MAX];
     memcpy(other, changes, (size_t)count * sizeof *changes);
     if (reorder(mesh, from, to, other, count, count))
