@@ -101,11 +101,11 @@ struct schedule_row {
     // many.
     int (*in_flight)(const struct schedule_shape *shape, int stage,
                      struct schedule_in_flight *in_flight);
-    // Seconds from the first forward to the last task of any stage; a formula, agreeing with the
-    // event engine to 1 % mean, 2 % worst over random plans. If not NULL, `end_s` is filled with
-    // [run * chunk_count + chunk] the end of the chunk's last backward, W included, on the first
-    // stage of each run, and behind them those of the last stage.
-    double (*duration)(const struct pipeline_times *times, double *end_s);
+    // Seconds from the first forward to the end of the chunk's last backward, W included:
+    // end_s[run * chunk_count + chunk] on the first stage of each run, and behind them those of the
+    // last stage. A formula; with it steps agree with the event engine to 1 % mean, 2 % worst over
+    // random plans.
+    void (*ends)(const struct pipeline_times *times, double *end_s);
 };
 
 const struct schedule_row *schedule_row(enum schedule_kind kind);

@@ -387,7 +387,7 @@ static struct cost cost_of(struct form *form)
     };
     double stages = price->shape.stage_count, late_s[STAGE_MAX], late_sum_s = 0;
     if (price->shape.tree) late_sum_s = fill_late(form, late_s), times.late_s = late_s;
-    if (!form->known) form->row->duration(&times, form->end_s);
+    if (!form->known) form->row->ends(&times, form->end_s);
     double wait_s = price->shape.tree ? 0 : gather_wait_s(form);
     struct finish finish = finish_of(form, wait_s);
 

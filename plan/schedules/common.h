@@ -44,14 +44,14 @@ static inline struct pair_times schedule_pair(const struct pipeline_times *times
 // Time between two stages: none when there is only one.
 double schedule_hop(const struct pipeline_times *times);
 
-// Duration of the interleaved order (plan/schedules/ring.c); by the walk of every moment
+// Ends of the interleaved order (plan/schedules/ring.c); by the walk of every moment
 // (plan/schedules/ring_walk.c) where the chunks of a stage differ and there are no more than
 // RING_CELLS in all, with one more a stage.
 enum { RING_CHUNKS = 32, RING_CELLS = 512 };
-double ring_duration(const struct pipeline_times *times, double *end_s);
-double ring_walk(const struct pipeline_times *times, double *end_s);
+void ring_ends(const struct pipeline_times *times, double *end_s);
+void ring_walk(const struct pipeline_times *times, double *end_s);
 
-// Duration of an order of which every stage repeats a round, of one micro-batch in all its tasks
+// Ends of an order of which every stage repeats a round, of one micro-batch in all its tasks
 // (plan/schedules/replay.c): played task by task by the rules of simulator/walk.h, but for the
 // rounds beyond two windows, which take as long as those of the second. Exact for few
 // micro-batches.
@@ -61,16 +61,15 @@ struct repeat {
     // Where a stage's first round begins. A round waits for none behind it.
     int (*first_slot)(const struct schedule_shape *shape, int stage);
 };
-double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
-                       const struct repeat *repeat, double *end_s);
+void replay_ends(const struct pipeline_times *times, const struct schedule_row *row,
+                 const struct repeat *repeat, double *end_s);
 
 // Of stages that are a tree: every task by the rules of simulator/walk.h (plan/schedules/tree.c).
-double tree_duration(const struct pipeline_times *times, const struct schedule_row *row,
-                     double *end_s);
+void tree_ends(const struct pipeline_times *times, const struct schedule_row *row, double *end_s);
 
 // The same for the order of plan/schedules/zero_bubble.c (plan/schedules/rounds.c): `rounds_of`
 // gives a stage's w_i and d_i.
 typedef void rounds_of_stage(const struct schedule_shape *shape, int stage, int cap, int *warm_up,
                              int *delay);
-double rounds_duration(const struct pipeline_times *times, rounds_of_stage *rounds_of, int cap,
-                       double *end_s);
+void rounds_ends(const struct pipeline_times *times, rounds_of_stage *rounds_of, int cap,
+                 double *end_s);

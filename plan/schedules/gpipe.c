@@ -38,29 +38,24 @@ static void fill_ends(const struct pipeline_times *times, double turn_s, double 
 //   sum_i (f_i + b_i) + 2 (p-1) h + (m-1) (max f + max b).
 // A hop that blocks adds h to each task it stands between; one beside compute takes turns on its
 // link, so that tasks cannot follow each other faster than h.
-static double duration(const struct pipeline_times *times, double *end_s)
+static void ends(const struct pipeline_times *times, double *end_s)
 {
-    if (times->shape.tree) return tree_duration(times, &GPIPE_ROW, end_s);
+    if (times->shape.tree) return tree_ends(times, &GPIPE_ROW, end_s);
     double hop_s = schedule_hop(times);
     double gap_s = times->hop_overlapped ? 0 : hop_s;
-    double forward_s = 0, backward_s = 0, forward_max_s = 0, backward_max_s = 0;
+    double forward_s = 0, forward_max_s = 0;
     for (int i = 0; i < times->runs->run_count; i++) {
         struct stage_run run = times->runs->runs[i];
         struct pair_times pair = schedule_pair(times, run.first, 0);
         forward_s += run.count * pair.forward_s;
-        backward_s += run.count * pair.backward_s;
         if (pair.forward_s > forward_max_s) forward_max_s = pair.forward_s;
-        if (pair.backward_s > backward_max_s) backward_max_s = pair.backward_s;
     }
     forward_max_s = forward_max_s + gap_s > hop_s ? forward_max_s + gap_s : hop_s;
-    backward_max_s = backward_max_s + gap_s > hop_s ? backward_max_s + gap_s : hop_s;
 
     int rounds = times->shape.micro_batch_count - 1;
     int last = times->shape.stage_count - 1;
     double turn_s = forward_s + last * hop_s + rounds * forward_max_s;
-    double step_s = turn_s + backward_s + last * hop_s + rounds * backward_max_s;
-    if (end_s) fill_ends(times, turn_s, end_s);
-    return step_s;
+    fill_ends(times, turn_s, end_s);
 }
 
 const struct schedule_row GPIPE_ROW = {
@@ -73,5 +68,5 @@ const struct schedule_row GPIPE_ROW = {
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
     .in_flight = in_flight_of,
-    .duration = duration,
+    .ends = ends,
 };

@@ -43,5 +43,5 @@ const struct schedule_row INTERLEAVED_ROW = {
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
     .in_flight = in_flight_of,
-    .duration = ring_duration,
+    .ends = ring_ends,
 };

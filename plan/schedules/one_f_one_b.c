@@ -185,9 +185,9 @@ static void fill_ends(const struct pipeline_times *times, double step_s, double 
 }
 
 // Within a run the lowest stage that m allows makes the longest path.
-static double duration(const struct pipeline_times *times, double *end_s)
+static void ends(const struct pipeline_times *times, double *end_s)
 {
-    if (times->shape.tree) return tree_duration(times, &ONE_F_ONE_B_ROW, end_s);
+    if (times->shape.tree) return tree_ends(times, &ONE_F_ONE_B_ROW, end_s);
     int stage_count = times->shape.stage_count;
     int least = stage_count - times->shape.micro_batch_count;  // m - w = 1
     double hop_s = schedule_hop(times);
@@ -215,8 +215,7 @@ static double duration(const struct pipeline_times *times, double *end_s)
             last = tries[k];
         }
     }
-    if (end_s) fill_ends(times, path.step_s, path.last_s, end_s);
-    return path.step_s;
+    fill_ends(times, path.step_s, path.last_s, end_s);
 }
 
 const struct schedule_row ONE_F_ONE_B_ROW = {
@@ -229,5 +228,5 @@ const struct schedule_row ONE_F_ONE_B_ROW = {
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
     .in_flight = in_flight_of,
-    .duration = duration,
+    .ends = ends,
 };

@@ -165,17 +165,6 @@ static void skip_rounds(const struct play *play, int rounds, int window)
     }
 }
 
-static double stage_end_s(const struct play *play, int stage)
-{
-    int v = play->shape.chunk_count;
-    double most_s = 0;
-    for (int chunk = 0; chunk < v; chunk++) {
-        double end_s = play->chunks[stage * v + chunk].end_s;
-        if (end_s > most_s) most_s = end_s;
-    }
-    return most_s;
-}
-
 static void fill_ends(const struct play *play, double *end_s)
 {
     const struct stage_runs *runs = play->times->runs;
@@ -209,18 +198,8 @@ static void start(struct arena *arena, struct play *play)
     }
 }
 
-static double last_end_s(const struct play *play)
-{
-    double end_s = 0;
-    for (int stage = 0; stage < play->shape.stage_count; stage++) {
-        assert(play->stages[stage].left == 0 && "the schedule deadlocks");
-        if (stage_end_s(play, stage) > end_s) end_s = stage_end_s(play, stage);
-    }
-    return end_s;
-}
-
-double replay_duration(const struct pipeline_times *times, const struct schedule_row *row,
-                       const struct repeat *repeat, double *end_s)
+void replay_ends(const struct pipeline_times *times, const struct schedule_row *row,
+                 const struct repeat *repeat, double *end_s)
 {
     struct arena spare = {0};
     struct play play = {times, row, times->shape, schedule_hop(times), NULL, NULL};
@@ -238,8 +217,8 @@ double replay_duration(const struct pipeline_times *times, const struct schedule
         skip_rounds(&play, skipped, window);
     }
     run_to(&play, repeat, -1);
-    if (end_s) fill_ends(&play, end_s);
-    double step_s = last_end_s(&play);
+    for (int stage = 0; stage < play.shape.stage_count; stage++)
+        assert(play.stages[stage].left == 0 && "the schedule deadlocks");
+    fill_ends(&play, end_s);
     arena_free(&spare);
-    return step_s;
 }

@@ -473,7 +473,7 @@ static bool is_stopped(const struct pipeline_times *times)
     return !times->hop_overlapped && times->hop_s > least_s;
 }
 
-double ring_duration(const struct pipeline_times *times, double *end_s)
+void ring_ends(const struct pipeline_times *times, double *end_s)
 {
     struct ring ring;  // large, used only as far as there are stops
     int p = times->shape.stage_count, v = times->shape.chunk_count;
@@ -495,6 +495,5 @@ double ring_duration(const struct pipeline_times *times, double *end_s)
         for (int at = 0; at < ring.stop_count; at++)
             ring.stops[at].end_s[chunk] = ring.left_s[at] - ring.gap_s;
     }
-    if (end_s) fill_ends(&ring, end_s);
-    return ring.stops[0].end_s[0];
+    fill_ends(&ring, end_s);
 }

@@ -218,7 +218,7 @@ static void fill_ends(const struct ring_walker *walk, double *end_s)
     }
 }
 
-double ring_walk(const struct pipeline_times *times, double *end_s)
+void ring_walk(const struct pipeline_times *times, double *end_s)
 {
     struct ring_walker walk;  // large, used only as far as there are stages and chunks
     start(&walk, times);
@@ -233,6 +233,5 @@ double ring_walk(const struct pipeline_times *times, double *end_s)
         note_end(&walk, moment);
         pass_moment(&walk, moment);
     }
-    if (end_s) fill_ends(&walk, end_s);
-    return walk.end_s[0];
+    fill_ends(&walk, end_s);
 }

@@ -153,8 +153,8 @@ static void start(const struct play *play, const struct pipeline_times *times,
     }
 }
 
-double rounds_duration(const struct pipeline_times *times, rounds_of_stage *rounds_of, int cap,
-                       double *end_s)
+void rounds_ends(const struct pipeline_times *times, rounds_of_stage *rounds_of, int cap,
+                 double *end_s)
 {
     struct arena spare = {0};
     struct stage_round few[FEW_STAGES];
@@ -170,15 +170,12 @@ double rounds_duration(const struct pipeline_times *times, rounds_of_stage *roun
         next = pass_full_rounds(&play, delay, full);
     }
     pass_rounds(&play, next, play.m);
-    double step_s = 0;
     for (int stage = 0; stage < play.p; stage++) {
         struct stage_round *own = &play.stages[stage];
         int left = own->delay < play.m ? own->delay : play.m;
         for (int i = 0; i < left; i++)
             run(own, &play, false, 0, own->times.weight_s);
-        if (own->now_s > step_s) step_s = own->now_s;
     }
-    if (end_s) fill_ends(&play, times, end_s);
+    fill_ends(&play, times, end_s);
     if (spare.last) arena_free(&spare);
-    return step_s;
 }

@@ -106,8 +106,7 @@ static void start(struct arena *arena, const struct grove *grove, const struct s
     }
 }
 
-double tree_duration(const struct pipeline_times *times, const struct schedule_row *row,
-                     double *end_s)
+void tree_ends(const struct pipeline_times *times, const struct schedule_row *row, double *end_s)
 {
     struct arena spare = {0};
     int stages = times->shape.stage_count, last = stages - 1;
@@ -123,17 +122,13 @@ double tree_duration(const struct pipeline_times *times, const struct schedule_r
                 has_moved = true;
         }
     }
-    double step_s = 0;
-    for (int stage = 0; stage < stages; stage++) {
+    for (int stage = 0; stage < stages; stage++)
         assert(grove.members[stage].next == slot_count && "the schedule deadlocks");
-        if (grove.members[stage].end_s > step_s) step_s = grove.members[stage].end_s;
-    }
-    for (int i = 0; end_s && i <= times->runs->run_count; i++) {
+    for (int i = 0; i <= times->runs->run_count; i++) {
         int stage = i < times->runs->run_count ? times->runs->runs[i].first : last;
         const struct member *of = &grove.members[stage];
         end_s[i] = of->end_s;
         if (times->idle_s) times->idle_s[i] = of->end_s - of->busy_s;
     }
     arena_free(&spare);
-    return step_s;
 }

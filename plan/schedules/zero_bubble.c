@@ -182,22 +182,22 @@ static int auto_in_flight(const struct schedule_shape *shape, int stage,
     return in_flight_of(shape, stage, auto_cap(shape), in_flight);
 }
 
-static double h1_duration(const struct pipeline_times *times, double *end_s)
+static void h1_ends(const struct pipeline_times *times, double *end_s)
 {
-    if (times->shape.tree) return tree_duration(times, &ZB_H1_ROW, end_s);
-    return rounds_duration(times, rounds_of, h1_cap(&times->shape), end_s);
+    if (times->shape.tree) return tree_ends(times, &ZB_H1_ROW, end_s);
+    rounds_ends(times, rounds_of, h1_cap(&times->shape), end_s);
 }
 
-static double h2_duration(const struct pipeline_times *times, double *end_s)
+static void h2_ends(const struct pipeline_times *times, double *end_s)
 {
-    if (times->shape.tree) return tree_duration(times, &ZB_H2_ROW, end_s);
-    return rounds_duration(times, rounds_of, h2_cap(&times->shape), end_s);
+    if (times->shape.tree) return tree_ends(times, &ZB_H2_ROW, end_s);
+    rounds_ends(times, rounds_of, h2_cap(&times->shape), end_s);
 }
 
-static double auto_duration(const struct pipeline_times *times, double *end_s)
+static void auto_ends(const struct pipeline_times *times, double *end_s)
 {
-    if (times->shape.tree) return tree_duration(times, &ZB_AUTO_ROW, end_s);
-    return rounds_duration(times, rounds_of, auto_cap(&times->shape), end_s);
+    if (times->shape.tree) return tree_ends(times, &ZB_AUTO_ROW, end_s);
+    rounds_ends(times, rounds_of, auto_cap(&times->shape), end_s);
 }
 
 const struct schedule_row ZB_H1_ROW = {
@@ -209,7 +209,7 @@ const struct schedule_row ZB_H1_ROW = {
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
     .in_flight = h1_in_flight,
-    .duration = h1_duration,
+    .ends = h1_ends,
 };
 
 const struct schedule_row ZB_H2_ROW = {
@@ -221,7 +221,7 @@ const struct schedule_row ZB_H2_ROW = {
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
     .in_flight = h2_in_flight,
-    .duration = h2_duration,
+    .ends = h2_ends,
 };
 
 const struct schedule_row ZB_AUTO_ROW = {
@@ -233,5 +233,5 @@ const struct schedule_row ZB_AUTO_ROW = {
     .stage_of = schedule_linear_stage,
     .chunk_of = schedule_linear_chunk,
     .in_flight = auto_in_flight,
-    .duration = auto_duration,
+    .ends = auto_ends,
 };

@@ -143,10 +143,10 @@ static int first_slot(const struct schedule_shape *shape, int stage)
     return 2 * shape->stage_count + 3 * (shape->stage_count - 1 - stage);
 }
 
-static double duration(const struct pipeline_times *times, double *end_s)
+static void ends(const struct pipeline_times *times, double *end_s)
 {
     struct repeat repeat = {CHUNKS * SLOT_KIND_COUNT, repeating_count(&times->shape), first_slot};
-    return replay_duration(times, &ZB_V_ROW, &repeat, end_s);
+    replay_ends(times, &ZB_V_ROW, &repeat, end_s);
 }
 
 const struct schedule_row ZB_V_ROW = {
@@ -158,5 +158,5 @@ const struct schedule_row ZB_V_ROW = {
     .stage_of = stage_of,
     .chunk_of = chunk_of,
     .in_flight = in_flight_of,
-    .duration = duration,
+    .ends = ends,
 };
