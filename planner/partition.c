@@ -71,7 +71,6 @@ bool partition_balance(struct arena *scratch, const struct partition_request *re
                        int *stage_layers, double *slowest_s)
 {
     assert(request->stage_count >= 1);
-    if (request->layer_count < request->stage_count) return false;
     if (!fill(request, INFINITY, stage_layers)) return false;
     struct arena_mark mark = arena_mark(scratch);
     int *trial = ARENA_NEW(scratch, int, request->stage_count);

@@ -118,11 +118,32 @@ static void the_lines_of_a_chunk_are_its_price(void **state)
     assert_true(copied_s > 0 && drives_s > 0);
 }
 
+// Of all ranks, once a step.
+static void the_norm_is_one_number(void **state)
+{
+    int norms = 0;
+    for (int plan = 0; plan < PLAN_COUNT; plan++) {
+        struct ledger ledger;
+        struct priced of = priced_plan(*state, plan, &ledger);
+        for (int i = 0; i < ledger.count; i++) {
+            const struct ledger_line *line = &ledger.lines[i];
+            if (line->entry != ENTRY_NORM) continue;
+            assert_true(line->collective == COLLECTIVE_ALL_REDUCE && line->count == 1);
+            assert_true(line->bytes == sizeof(float) && line->s == line->cost.s);
+            assert_true(line->rank_count == of.cluster->rank_count && line->chunk == -1);
+            check_near(line->s, of.price->norm_s, "norm", plan);
+            norms++;
+        }
+    }
+    assert_int_equal(norms, PLAN_COUNT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_lines_of_a_block_are_its_price),
         cmocka_unit_test(the_lines_of_a_chunk_are_its_price),
+        cmocka_unit_test(the_norm_is_one_number),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
