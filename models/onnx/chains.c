@@ -75,6 +75,22 @@ void chain_become(const struct chain_model *c, struct onnx_call *call, const cha
     call->flop = 0;
 }
 
+void chain_say(const struct chain_model *c, struct onnx_call *call, const char *name, double number)
+{
+    struct arena *arena = c->model->arena;
+    Onnx__NodeProto *proto = ARENA_NEW(arena, Onnx__NodeProto, 1);
+    Onnx__AttributeProto *said = ARENA_NEW(arena, Onnx__AttributeProto, 1);
+    *proto = *call->proto;
+    onnx__attribute_proto__init(said);
+    said->name = arena_copy(arena, name);
+    said->has_f = 1;
+    said->f = (float)number;
+    proto->attribute = ARENA_NEW(arena, Onnx__AttributeProto *, 1);
+    proto->attribute[0] = said;
+    proto->n_attribute = 1;
+    call->proto = proto;
+}
+
 // Masks and scales are constants, too, but what trains is larger than one number.
 static bool trains(const struct onnx_model *model, const struct chain_model *c, int value)
 {
@@ -121,6 +137,7 @@ void chains_join(struct onnx_model *model)
         if (call->is_folded || call->outputs[0] < 0) continue;
         (void)(chain_join_softmax(&c, call) || chain_join_sigmoid(&c, call) ||
                chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
-               chain_join_norm(&c, call) || chain_join_attention(&c, call));
+               chain_join_bias(&c, call) || chain_join_norm(&c, call) ||
+               chain_join_attention(&c, call));
     }
 }

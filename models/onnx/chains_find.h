@@ -23,11 +23,16 @@ int chain_beside(const struct chain_model *c, int value, const char *type, doubl
 void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,
                   const int *inputs, int input_count);
 
+// Gives it one attribute, and none beside that.
+void chain_say(const struct chain_model *c, struct onnx_call *call, const char *name,
+               double number);
+
 // True where this call ended such a chain and is now the whole of it.
 bool chain_join_gelu(const struct chain_model *c, struct onnx_call *call);     // chains_function.c
 bool chain_join_product(const struct chain_model *c, struct onnx_call *call);  // Swish, Mish
 bool chain_join_sigmoid(const struct chain_model *c, struct onnx_call *call);
 bool chain_join_softmax(const struct chain_model *c, struct onnx_call *call);  // chains_norm.c
+bool chain_join_bias(const struct chain_model *c, struct onnx_call *call);     // chains_bias.c
 bool chain_join_norm(const struct chain_model *c, struct onnx_call *call);     // chains_norm.c
 bool chain_join_attention(const struct chain_model *c,
                           struct onnx_call *call);  // chains_attention.c

@@ -170,6 +170,7 @@ static bool each(struct hlo_op *op, const char *type, int count, const char *eva
     *made = (struct hlo_made){.operator= op->name, .mode = evaluated};
     for (int k = 0; k < count; k++)
         made->operands[k] = op->operands[k];
+    made->result = op->results[0];
     op->results[0]->tensor->made = made;
     return is_clean(op);
 }
@@ -228,14 +229,29 @@ bool hlo_shifted(struct hlo_op *op, const char *type)
     return with_number(&inner, "Sub", 1, false);
 }
 
-// 1 - erf(x)
+// 1 - erf(x), which of -x y is 1 + erf(x y): so JAX writes GELU.
 bool hlo_erfc(struct hlo_op *op, const char *type)
 {
     (void)type;
-    if (!hlo_unary(op, "Erf")) return false;
+    const struct hlo_value *x = hlo_operand(op, 0);
+    const struct hlo_made *product = x ? hlo_made_by(x, "multiply") : NULL;
     struct hlo_op inner = *op;
+    bool is_turned = false;
+    for (int i = 0; i < 2 && product && !is_turned; i++) {
+        const struct hlo_made *negated = hlo_made_by(product->operands[i], "negate");
+        if (!negated) continue;
+        is_turned = true;
+        inner.operands =
+            (const struct hlo_value *[]){negated->operands[0], product->operands[1 - i]};
+        inner.operand_count = 2;
+        if (!each(&inner, "Mul", 2, NULL)) return false;
+        inner.operands = (const struct hlo_value *[]){op->results[0]};
+        inner.operand_count = 1;
+        if (!each(&inner, "Erf", 1, NULL)) return false;
+    }
+    if (!is_turned && !hlo_unary(op, "Erf")) return false;
     inner.operands = (const struct hlo_value *[]){op->results[0]};
-    return with_number(&inner, "Sub", 1, true);
+    return with_number(&inner, is_turned ? "Add" : "Sub", 1, true);
 }
 
 bool hlo_square(struct hlo_op *op, const char *type)
@@ -315,12 +331,12 @@ bool hlo_compare(struct hlo_op *op, const char *type)
 static bool is_wrapped(const struct hlo_value *condition, const struct hlo_value *wrapped,
                        const struct hlo_value *x)
 {
-    const struct hlo_made *asks = condition->tensor->made, *adds = wrapped->tensor->made;
+    const struct hlo_made *asks = hlo_made_by(condition, "compare");
+    const struct hlo_made *adds = hlo_made_by(wrapped, "add");
     bool is_asked = asks && asks->mode && strcmp(asks->mode, "LT") == 0 &&
                     hlo_is_same(asks->operands[0], x) && hlo_is_number(asks->operands[1], 0);
-    return is_asked && adds && strcmp(adds->operator, "add") == 0 &&
-           hlo_is_same(adds->operands[0], x) && adds->operands[1]->tensor->has_number &&
-           !element_is_float(x->as.element);
+    return is_asked && adds && hlo_is_same(adds->operands[0], x) &&
+           adds->operands[1]->tensor->has_number && !element_is_float(x->as.element);
 }
 
 bool hlo_select(struct hlo_op *op, const char *type)

@@ -136,6 +136,20 @@ static bool put_product(struct hlo_op *op, const struct factor *left, const stru
     return hlo_view(op, hlo_value_new(op->draft, &as), map);
 }
 
+// What is summed over in the order of the left: heads are before what they consist of.
+static void sort_contracted(struct factor *left, struct factor *right)
+{
+    for (int i = 1; i < left->contracted_count; i++) {
+        for (int k = i; k > 0 && left->contracted[k] < left->contracted[k - 1]; k--) {
+            int64_t own = left->contracted[k], other = right->contracted[k];
+            left->contracted[k] = left->contracted[k - 1];
+            right->contracted[k] = right->contracted[k - 1];
+            left->contracted[k - 1] = own;
+            right->contracted[k - 1] = other;
+        }
+    }
+}
+
 // Which factor stands on the left: of a weight and something else the latter, else where the
 // dimensions lie so that fewer have to be turned.
 static bool swaps(const struct factor *left, const struct factor *right)
@@ -156,6 +170,7 @@ bool hlo_dot(struct hlo_op *op, const char *type)
         return false;
     right.batch_count = left.batch_count;
     right.contracted_count = left.contracted_count;
+    sort_contracted(&left, &right);
     if (!find_free(op, &left) || !find_free(op, &right)) return false;
     bool is_swapped = swaps(&left, &right);
     return is_swapped ? put_product(op, &right, &left, true)

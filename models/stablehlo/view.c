@@ -69,6 +69,13 @@ static void write_reduction(struct onnx_draft *draft, const struct hlo_tensor *t
     draft_put_int(draft, proto, "keepdims", 1);
 }
 
+const struct hlo_made *hlo_made_by(const struct hlo_value *value, const char *operator)
+{
+    const struct hlo_made *made = value->tensor->made;
+    bool is_it = made && strcmp(made->operator, operator) == 0 && hlo_is_same(value, made->result);
+    return is_it ? made : NULL;
+}
+
 // A weight that is not written yet, with its dimensions in this order.
 static void write_weight(struct onnx_draft *draft, struct hlo_tensor *tensor, const int64_t *order)
 {

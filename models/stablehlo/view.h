@@ -34,10 +34,10 @@ struct hlo_value {
     int map[RANK_MOST];
 };
 
-// What made a tensor: the operator and what it read.
+// What made a tensor: the operator, what it read, and how the tensor was seen then.
 struct hlo_made {
     const char *operator, * mode;
-    const struct hlo_value *operands[3];
+    const struct hlo_value *operands[3], *result;
 };
 
 // A tensor seen as it is. A name of NULL and is_fixed: a constant that is written when it is read.
@@ -54,6 +54,9 @@ bool hlo_is_number(const struct hlo_value *value, double number);
 bool hlo_is_single(const struct hlo_value *value);
 // Whether both are the same tensor under the same view.
 bool hlo_is_same(const struct hlo_value *a, const struct hlo_value *b);
+
+// What made a value that is seen as it was then; NULL: another operator, or nothing is known.
+const struct hlo_made *hlo_made_by(const struct hlo_value *value, const char *operator);
 
 // The tensor's name, written where it was not yet.
 const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor);

@@ -13,6 +13,7 @@
 // computes is held against PyTorch by tests/judges/images.py.
 
 #define PARTS "tests/data/onnx/parts.onnx"
+#define JAX "tests/data/stablehlo/convolutions.mlir"
 #define UNET "tests/data/onnx/unet_small.onnx"
 
 static const double TOLERANCE = 1e-11;
@@ -95,6 +96,19 @@ static void segmentation_equals_one_rank(void **state)
     equals_one_rank(*state, UNET, &FOUR);
 }
 
+// What JAX writes as separate operators are kernels: biases, means, functions.
+static void programs_of_jax_equal_one_rank(void **state)
+{
+    static const struct layout_case SPLIT = {2, 2, 1, 1, 0, RECOMPUTE_NONE};
+    static const struct layout_case BOTH[] = {{1, 1, 4, 1, 2, RECOMPUTE_NONE},
+                                              {1, 1, 1, 2, 0, RECOMPUTE_FULL}};
+    for (int i = 0; i < 2; i++) {
+        equals_one_rank(*state, "tests/data/stablehlo/mlp.mlir", &BOTH[i]);
+        equals_one_rank(*state, JAX, &BOTH[i]);
+    }
+    equals_one_rank(*state, JAX, &SPLIT);
+}
+
 // Strips of the two convolutions at full size on 2 x 2 ranks, of one micro-batch: the second reads
 // 4 channels; a rank with 8 x 12 places gets a row of 12 and then a column of 8 + 1.
 static void strips_are_radius_times_edge_times_channels(void **state)
@@ -139,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classifiers_equal_one_rank),
         cmocka_unit_test(segmentation_equals_one_rank),
+        cmocka_unit_test(programs_of_jax_equal_one_rank),
         cmocka_unit_test(strips_are_radius_times_edge_times_channels),
         cmocka_unit_test(operators_without_kernels_are_named),
     };

@@ -70,6 +70,64 @@ static void gpt2_has_the_flops_of_its_export(void **state)
     }
 }
 
+// A weight that is read in several places is one.
+static void parameters_are_those_of_the_pytree(void **state)
+{
+    struct err err = {0};
+    size_t bytes = 0;
+    int rows = 0;
+    char *text = file_read(*state, FOLDER "parameters.tsv", 1 << 16, &bytes, &err);
+    assert_string_equal(err.text, "");
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        char name[64];
+        long long count = 0;
+        assert_int_equal(sscanf(line, "%63s %lld", name, &count), 2);
+        const char *path = arena_print(*state, FOLDER "%s.mlir", name);
+        assert_int_equal(graph_of(*state, path, true)->parameter_elements, count);
+        struct model_config *config = model_load(*state, path, NULL, NULL, &err);
+        assert_string_equal(err.text, "");
+        assert_int_equal(model_graph(*state, config, &OPTIONS)->parameter_count, count);
+        rows++;
+    }
+    assert_int_equal(rows, 7);
+}
+
+static int count_of(const struct onnx_graph *graph, const char *type)
+{
+    int count = 0;
+    for (int n = 0; n < graph->node_count; n++)
+        count += graph->nodes[n].pass == ONNX_FORWARD && strcmp(graph->nodes[n].type, type) == 0;
+    return count;
+}
+
+// Flax's ResNet-50 is that of transformers: twice its products for two pictures, and norms that are
+// one operator each.
+static void resnet_is_that_of_torch(void **state)
+{
+    const struct onnx_graph *jax = graph_of(*state, FOLDER "resnet50.mlir", true);
+    const struct onnx_graph *torch = graph_of(*state, "tests/data/pt2/resnet50.pt2", true);
+    static const char *const TYPES[] = {"Conv", "BatchNormalization", "Relu", "MaxPool", "Gemm"};
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        assert_int_equal(count_of(jax, TYPES[i]), count_of(torch, TYPES[i]));
+    double flop[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        const struct onnx_graph *graph = i ? torch : jax;
+        for (int n = 0; n < graph->node_count; n++)
+            if (strcmp(graph->nodes[n].type, "Conv") == 0) flop[i] += graph->nodes[n].flop;
+    }
+    assert_true(flop[0] == 2 * flop[1]);
+}
+
+// Norms of layers, attention and GELU of a ViT are one operator each: three layers and a last norm.
+static void parts_of_a_vit_are_found(void **state)
+{
+    const struct onnx_graph *vit = graph_of(*state, FOLDER "vit.mlir", true);
+    assert_int_equal(count_of(vit, "LayerNormalization"), 7);
+    assert_int_equal(count_of(vit, "Attention"), 3);
+    assert_int_equal(count_of(vit, "Gelu"), 3);
+    assert_int_equal(count_of(vit, "Softmax"), 0);
+}
+
 #define ARGUMENTS                                                                                  \
     "%w: tensor<4x3xf32> loc(\"params['w']\"), %x: tensor<2x4xf32> loc(\"x\"), %n: tensor<2xi32> " \
     "loc(\"n\")"
@@ -175,6 +233,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_is_the_shipped_one),
         cmocka_unit_test(gpt2_has_the_flops_of_its_export),
+        cmocka_unit_test(parameters_are_those_of_the_pytree),
+        cmocka_unit_test(resnet_is_that_of_torch),
+        cmocka_unit_test(parts_of_a_vit_are_found),
         cmocka_unit_test(wrong_programs_are_one_line),
         cmocka_unit_test(damaged_programs_end_in_a_line),
     };

@@ -16,6 +16,10 @@ f32 = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
 def write(name, function, *arguments):
+    weights = jax.tree.leaves(getattr(arguments[0], "get", lambda key, other: other)(
+        "params", arguments[0]))
+    with open("parameters.tsv", "a") as file:
+        file.write(f"{name}\t{sum(weight.size for weight in weights)}\n")
     text = jax.jit(function).lower(*arguments).as_text(debug_info=True)
     named = dict(re.findall(r'^(#loc\d+) = loc\(("[^"]*")\)$', text, re.M))
     text = re.sub(r"^#loc.*\n", "", text, flags=re.M)
@@ -189,6 +193,7 @@ def module(name, model, x):
 
 
 if __name__ == "__main__":
+    open("parameters.tsv", "w").close()
     write("gpt2", gpt, gpt_params(12, 768, 50257, 1024), ids(1, 1024))
     write("gpt_apart", apart, apart_params(3, 32, 4, 100, 64), ids(2, 64))
     linear = lambda n, m: dict(w=f32(n, m), b=f32(m))
