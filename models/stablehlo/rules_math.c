@@ -318,11 +318,15 @@ bool hlo_divide(struct hlo_op *op, const char *type)
 bool hlo_compare(struct hlo_op *op, const char *type)
 {
     (void)type;
-    static const char *const TYPES[][2] = {{"EQ", "Equal"},   {"NE", "Xor"},
+    static const char *const TYPES[][2] = {{"EQ", "Equal"},   {"NE", "Equal"},
                                            {"LT", "Less"},    {"LE", "LessOrEqual"},
                                            {"GT", "Greater"}, {"GE", "GreaterOrEqual"}};
-    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
-        if (hlo_says(op, TYPES[i][0])) return each(op, TYPES[i][1], 2, TYPES[i][0]);
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
+        if (!hlo_says(op, TYPES[i][0])) continue;
+        bool is_not = strcmp(TYPES[i][0], "NE") == 0;
+        if (!each(op, TYPES[i][1], 2, TYPES[i][0])) return false;
+        return !is_not || op->results[0]->tensor->has_number || then(op, "Not");
+    }
     return hlo_fail(op, "a comparison that we do not know");
 }
 

@@ -150,12 +150,14 @@ static void sort_contracted(struct factor *left, struct factor *right)
     }
 }
 
-// Which factor stands on the left: of a weight and something else the latter, else where the
-// dimensions lie so that fewer have to be turned.
+// Which factor stands on the left: of a weight and something else the latter, of queries in groups
+// and keys the former, else where the dimensions lie so that fewer have to be turned.
 static bool swaps(const struct factor *left, const struct factor *right)
 {
     bool is_left = left->of->tensor->weight, is_right = right->of->tensor->weight;
     if (is_left != is_right) return is_left;
+    bool is_apart = left->batch_count > 0 && left->free_count != right->free_count;
+    if (is_apart) return right->free_count > left->free_count;
     return ends_contracted(right) && !ends_contracted(left);
 }
 

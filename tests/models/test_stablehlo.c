@@ -194,6 +194,38 @@ static void wrong_programs_are_one_line(void **state)
     }
 }
 
+static void constants_of_floats_are_weights(void **state)
+{
+    static const struct {
+        const char *constant;
+        int64_t parameters;
+    } CASES[] = {
+        {"dense<[[1.0, 2.0, -3.0e-05], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [0.0, 1.0, 2.0]]>", 12},
+        {"dense<\"0x0000803F0000803F\">", 12},
+        {"dense_resource<__elided__>", 12},
+        {"dense<1.0>", 3},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct err err = {0};
+        const struct onnx_options options = {.training = true};
+        const char *text = arena_print(
+            *state,
+            PROGRAM("%%x: tensor<2x4xf32> loc(\"x\"), %%b: tensor<3xf32> loc(\"model.b\")",
+                    "tensor<2x3xf32>",
+                    "%%w = stablehlo.constant %s : tensor<4x3xf32>\n"
+                    "%%0 = stablehlo.dot_general %%x, %%w, contracting_dims = [1] x [0] : "
+                    "(tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>\n"
+                    "%%1 = stablehlo.broadcast_in_dim %%b, dims = [1] : (tensor<3xf32>) -> "
+                    "tensor<2x3xf32>\n"
+                    "%%2 = stablehlo.add %%0, %%1 : tensor<2x3xf32>\n"
+                    "return %%2 : tensor<2x3xf32>"),
+            CASES[i].constant);
+        struct onnx_graph *graph = onnx_read(*state, "x.mlir", text, strlen(text), &options, &err);
+        assert_string_equal(err.text, "");
+        assert_int_equal(graph->parameter_elements, CASES[i].parameters + (i < 3 ? 3 : 0));
+    }
+}
+
 // Whatever one byte becomes, and wherever the text ends, reading ends with a graph or one line.
 static void damaged_programs_end_in_a_line(void **state)
 {
@@ -237,6 +269,7 @@ int main(void)
         cmocka_unit_test(resnet_is_that_of_torch),
         cmocka_unit_test(parts_of_a_vit_are_found),
         cmocka_unit_test(wrong_programs_are_one_line),
+        cmocka_unit_test(constants_of_floats_are_weights),
         cmocka_unit_test(damaged_programs_end_in_a_line),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
