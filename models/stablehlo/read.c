@@ -165,17 +165,20 @@ static bool run_rule(struct hlo_op *op, const struct hlo_rule *rule)
 
 static bool read_name(struct hlo_op *op, const struct hlo_rule **rule, bool *is_call)
 {
-    static const char *const DIALECTS[] = {"stablehlo.", "chlo."};
+    static const char *const DIALECTS[] = {"stablehlo.", "chlo.", "sdy."};
     const char *whole = hlo_text_copy(&op->reader->text, op->at), *name = "";
     op->name = whole;
     *is_call = strcmp(whole, "call") == 0 || strcmp(whole, "func.call") == 0;
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof DIALECTS / sizeof *DIALECTS; i++) {
         size_t length = strlen(DIALECTS[i]);
         if (strncmp(whole, DIALECTS[i], length) == 0) name = whole + length;
     }
     *rule = hlo_rule_find(name);
     if (*rule) op->name = name;
-    return *rule || *is_call || hlo_fail(op, "an operator that we do not know");
+    bool turns = strcmp(name, "while") == 0 || strcmp(name, "case") == 0;
+    return *rule || *is_call ||
+           hlo_fail(op, "an operator that we do not know%s",
+                    turns ? "; loops of jax.lax.scan go with unroll=True" : "");
 }
 
 // %0, %1:2 = in front of an operator; where none is, it has no result.

@@ -46,6 +46,7 @@ static const struct hlo_rule RULES[] = {
     {"reshape", hlo_reshape, NULL, true},
     {"transpose", hlo_transpose, NULL, true},
     {"optimization_barrier", hlo_same, NULL, true},
+    {"sharding_constraint", hlo_same, NULL, true},
     {"custom_call", hlo_custom, NULL, true},
     {"composite", hlo_custom, NULL, true},
 

@@ -165,6 +165,11 @@ static void wrong_programs_are_one_line(void **state)
          "names"},
         {WORKS("%1 = stablehlo.cbrt %0 : tensor<2x3xf32>\n    return %1 : tensor<2x3xf32>"),
          "x.mlir:4:10: stablehlo.cbrt: an operator that we do not know"},
+        {WORKS("%1 = sdy.sharding_constraint %0 <@mesh, [{\"a\"}, {}]> : tensor<2x3xf32>\n"
+               "    return %1 : tensor<2x3xf32>"),
+         ""},
+        {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n cond { }"),
+         "x.mlir:4:10: stablehlo.while: an operator that we do not know; loops of jax.lax.scan go"},
         {WORKS("return %7 : tensor<2x3xf32>"), "x.mlir:4:12: %7 is returned, but not made"},
         {WORKS("%1 = stablehlo.add %0, %5 : tensor<2x3xf32>"), "x.mlir:4:28: %5 is read, but not"},
         {WORKS("%1 = stablehlo.add %0, %x : tensor<2x3xf32>"),
