@@ -50,22 +50,40 @@ static void norm_heads(struct layers *layers, struct heads *heads)
     // Nothing reads their results in backward, so that recomputing them would save nothing.
     heads->query = layers_head_norm(layers, "attention.q_norm", heads->query);
     layers_set_class(layers, OP_CLASS_NONE);
+    if (layers->takes_keys) return;
     heads->key = layers_head_norm(layers, "attention.k_norm", heads->key);
     layers_set_class(layers, OP_CLASS_NONE);
+    if (!d->value_norms) return;
+    heads->value = layers_norm_over(layers, "attention.v_norm", heads->value, (struct shape){0});
+    layers_set_class(layers, OP_CLASS_NONE);
+}
+
+static void project_keys(struct layers *layers, int input, struct heads *heads)
+{
+    const struct decoder *d = layers->decoder;
+    heads->key = project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count, 1);
+    heads->value = d->key_is_value ? heads->key
+                                   : project_heads(layers, input, "attention.v", DIM_KV_HEAD,
+                                                   d->kv_head_count, 1);
 }
 
 static struct heads make_heads(struct layers *layers, int input, int64_t window)
 {
     const struct decoder *d = layers->decoder;
-    struct heads heads = {
-        .query = project_heads(layers, input, "attention.q", DIM_HEAD, d->head_count, 1),
-        .key = project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count, 1),
-        .value = project_heads(layers, input, "attention.v", DIM_KV_HEAD, d->kv_head_count, 1),
-    };
+    bool is_local = window > 0, takes = layers->takes_keys;
+    struct heads heads = {.query = project_heads(layers, input, "attention.q", DIM_HEAD,
+                                                 d->head_count, takes ? 0 : 1)};
+    if (!takes) project_keys(layers, input, &heads);
     if (!d->head_norms_rotated) norm_heads(layers, &heads);
     heads.query = rotate(layers, "attention.q_rope", heads.query, window);
-    heads.key = rotate(layers, "attention.k_rope", heads.key, window);
+    if (!takes) heads.key = rotate(layers, "attention.k_rope", heads.key, window);
     if (d->head_norms_rotated) norm_heads(layers, &heads);
+    if (takes) {
+        heads.key = layers->keys[is_local];
+        heads.value = layers->values[is_local];
+    }
+    layers->keys[is_local] = heads.key;
+    layers->values[is_local] = heads.value;
     return heads;
 }
 

@@ -1,5 +1,6 @@
 #include "models/families/decoder.h"
 
+#include "models/families/handed.h"
 #include "models/families/layer_kinds.h"
 
 #include <assert.h>
@@ -10,8 +11,8 @@ static struct layers start(struct arena *arena, const struct decoder *decoder,
                            const struct import_options *options, int64_t vocab_padded,
                            const char *name, enum block_role role)
 {
-    return (struct layers){builder_new(arena, name, role), decoder, *options, vocab_padded,
-                           .parts = LAYER_PARTS_COMMON};
+    return (struct layers){builder_new(arena, name, role), decoder,         *options, vocab_padded,
+                           .parts = LAYER_PARTS_COMMON,    .whole = decoder};
 }
 
 static int block_input(struct layers *layers, const char *name)
@@ -64,6 +65,7 @@ static int embed_tokens(struct layers *layers, const char *ids_name)
     bool is_shared = layers->stack && !has_pictures && d->contrast.width == 0;
     const char *tie = d->tied || d->mtp_count > 0 || is_shared ? TOKEN_TIE : NULL;
     int x = layers_gather(layers, "embedding.token", tokens, rows, table_width(d), tie);
+    layers->embedded = x;
     if (d->embedding_size) {
         struct projection in = {.name = "embedding.project",
                                 .weight = SHAPE(table_width(d), hidden),
@@ -104,7 +106,9 @@ static int embed(struct layers *layers, const char *ids_name)
 
 static struct block embedding_block(struct layers layers)
 {
-    return finish(&layers, embed(&layers, "token_ids"));
+    finish(&layers, embed(&layers, "token_ids"));
+    layers_give(&layers, handed_on(layers.whole, -1));
+    return *layers.builder.block;
 }
 
 // What the tower of pictures says of each, which only the head asks for.
@@ -221,7 +225,7 @@ static int sequential_layer(struct layers *layers, int x, int memory, int64_t wi
     if (behind) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
     x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);
-    return x;
+    return d->per_layer_width > 0 ? layers_per_layer(layers, x) : x;
 }
 
 // Layers of other parts than attention and mlp have their norms in front.
@@ -265,10 +269,13 @@ static struct block layer_block(struct layers layers, const struct layer_kind *k
         return finish(&layers, picture);
     }
     int memory = decoder_asks_encoder(d) ? memory_input(&layers, "layer.memory") : -1;
+    layers_take(&layers, kind->takes);
     x = any_layer(&layers, x, kind->is_apart ? -1 : memory, window);
     if (kind->is_last && d->norm_in_last) x = layers_norm(&layers, "final_norm", x, d->norm);
-    struct block block = finish(&layers, x);
-    return memory < 0 || kind->is_last ? block : finish(&layers, memory);
+    finish(&layers, x);
+    layers_give(&layers, kind->gives);
+    if (memory >= 0 && !kind->is_last) finish(&layers, memory);
+    return *layers.builder.block;
 }
 
 // Multi-token prediction (DeepSeek-V3, section 2.2, equations 21 to 23): what the last layer says
@@ -342,6 +349,8 @@ static void build_layers(struct graph *graph, struct layers start_layers)
             layers.is_unrotated = kind.is_unrotated;
             layers.is_unnormed = kind.is_first;
             layers.parts = kind.parts;
+            layers.takes_keys = kind.takes_keys;
+            layers.decoder = handed_make(arena, d, kind.is_local, kind.takes_keys);
             kinds[count] = kind;
             kinds[count++].block = graph->block_count;
             graph->blocks[graph->block_count++] = layer_block(layers, &kind);
@@ -363,16 +372,15 @@ static void describe_scan(struct graph *graph, const struct decoder *d)
     graph->head_dim = d->scan.head_dim;
 }
 
-// Both towers are split alike.
-static int64_t shared_heads(const struct decoder *d)
+// The largest number that divides both.
+static int64_t divisor(int64_t a, int64_t b)
 {
-    int64_t heads = d->head_count, others = d->encoder->head_count;
-    while (others > 0) {
-        int64_t rest = heads % others;
-        heads = others;
-        others = rest;
+    while (b > 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
     }
-    return heads;
+    return a;
 }
 
 static struct graph *describe(struct arena *arena, const struct decoder *d,
@@ -388,6 +396,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     // more: not what all layers read, nor what encoders of sound do not.
     bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
     if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
+    if (d->per_layer_width > 0) graph->stage_count_max = 1;
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
     // Nor is the first block one that reads tokens where pictures stand in the text.
     if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;
@@ -396,6 +405,8 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;
+    if (d->global.head_dim > 0)
+        graph->kv_head_count = divisor(d->kv_head_count, d->global.kv_head_count);
     graph->head_dim = d->head_dim;
     graph->ffn = d->ffn;
     graph->vocab = d->vocab;
@@ -410,8 +421,9 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
             fmax(d->hidden_dropout, fmax(d->attention_dropout, d->embedding_dropout));
     }
     describe_scan(graph, d);
-    if (graph->contrasts) graph->kv_head_count = shared_heads(d);
-    if (graph->contrasts || d->prefix > 0) graph->head_count = shared_heads(d);
+    if (graph->contrasts || d->prefix > 0)
+        graph->head_count = divisor(d->head_count, d->encoder->head_count);
+    if (graph->contrasts) graph->kv_head_count = graph->head_count;
     return graph;
 }
 

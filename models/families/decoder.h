@@ -110,6 +110,13 @@ enum layer_part { LAYER_ATTENTION = 1, LAYER_SCAN = 2, LAYER_MLP = 4 };
 // Blocks hand on two tensors at most, so one module can stand between the last layer and the head.
 enum { MTP_MAX = 1 };
 
+// Attention of layers without a window, where it is another than that of those with one (gemma4);
+// head_dim 0 = it is the same.
+struct global_heads {
+    int64_t head_dim, kv_head_count, rotary_dims;
+    bool key_is_value;  // values are keys as they are projected, before norm and rope
+};
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -137,6 +144,7 @@ struct decoder {
     bool head_norms;           // rms norm of each head of q and k, before rope
     bool head_norms_plain;     // without a weight
     bool head_norms_rotated;   // behind rope instead (hunyuan)
+    bool value_norms;          // of values, without a weight
     bool head_norms_whole;     // of all heads of a token together, with a weight for each (olmo2)
     double rope_theta;         // 0 = no rope
     double rope_theta_local;   // of layers with a window, where it is another; 0 = the same
@@ -153,6 +161,13 @@ struct decoder {
     double score_softcap, logit_softcap;  // 0 = none
     double logit_scale;                   // factor on the logits; 0 = 1
     double residual_scale;                // factor on what is added to the residual; 0 = 1
+
+    struct global_heads global;
+    bool key_is_value;        // of a make of layers (models/families/handed.h)
+    int64_t kv_shared_count;  // of the layers, those behind that attend to keys and values of the
+                              // last of those in front that has a window, or none, as they have
+    int64_t kv_shared_ffn;    // of their mlps; 0 = ffn
+    int64_t per_layer_width;  // of a table of tokens that each layer has; 0 = none
 
     struct experts experts;
     struct latent latent;

@@ -1,6 +1,8 @@
 #include "models/families/layer_kinds.h"
 
-static bool has_window(const struct decoder *decoder, int64_t layer)
+#include "models/families/handed.h"
+
+bool layer_has_window(const struct decoder *decoder, int64_t layer)
 {
     return decoder->window > 0 && (!decoder->has_window || decoder->has_window[layer]);
 }
@@ -26,12 +28,15 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer)
     unsigned parts = parts_of(d, layer);
     bool attends = parts & LAYER_ATTENTION;
     return (struct layer_kind){.is_mixture = parts & LAYER_MLP && has_experts(d, layer),
-                               .is_local = attends && has_window(d, layer),
+                               .is_local = attends && layer_has_window(d, layer),
                                .is_unrotated = attends && is_unrotated(d, layer),
                                .is_apart = layer < d->apart_count,
                                .is_last = (decoder_asks_encoder(d) || d->norm_in_last) &&
                                           layer + 1 == d->layer_count,
                                .is_first = d->first_is_unnormed && layer == 0,
+                               .takes_keys = handed_keys(d, layer),
+                               .takes = handed_on(d, layer - 1),
+                               .gives = handed_on(d, layer),
                                .parts = parts};
 }
 
@@ -40,7 +45,8 @@ static bool is_alike(const struct layer_kind *a, const struct layer_kind *b)
 {
     return a->is_mixture == b->is_mixture && a->is_local == b->is_local &&
            a->is_last == b->is_last && a->is_first == b->is_first && a->is_apart == b->is_apart &&
-           a->parts == b->parts;
+           a->parts == b->parts && a->takes_keys == b->takes_keys && a->takes == b->takes &&
+           a->gives == b->gives;
 }
 
 bool layer_kind_is_same(const struct layer_kind *a, const struct layer_kind *b)
@@ -85,6 +91,10 @@ const char *layer_kind_name(const struct layers *layers, const struct layer_kind
     if (layers->stack) name = arena_print(arena, "%s.%s", layers->stack, name);
     if (kind->is_apart) name = arena_print(arena, "%s.apart", name);
     if (kind->is_first) name = arena_print(arena, "%s.first", name);
+    // Layers that hand on other things are told apart by those, where any are; last, the end.
+    if (kind->takes_keys) name = arena_print(arena, "%s.shared", name);
+    if (layers->decoder->kv_shared_count > 0)
+        name = arena_print(arena, "%s.%u-%u", name, kind->takes, kind->gives);
     return kind->is_last ? arena_print(arena, "%s.last", name) : name;
 }
 

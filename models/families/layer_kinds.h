@@ -9,6 +9,8 @@ struct layer_kind {
     bool is_last;   // of all, where that is unlike the others
     bool is_first;  // where the first is unlike the others
     unsigned parts;
+    bool takes_keys;  // and what it gets and hands on: models/families/handed.h
+    unsigned takes, gives;
     int block;  // of those that are alike
 };
 enum { LAYER_KINDS_MAX = 12 };
@@ -19,5 +21,6 @@ struct layer_kind layer_kind_at(const struct decoder *d, int64_t layer);
 bool layer_kind_is_same(const struct layer_kind *a, const struct layer_kind *b);
 // The name of its block; the common mlp has the plain one.
 const char *layer_kind_name(const struct layers *layers, const struct layer_kind *kind);
+bool layer_has_window(const struct decoder *d, int64_t layer);
 // Whether some layer has one of these parts.
 bool layer_kind_any(const struct decoder *d, unsigned parts);

@@ -15,6 +15,11 @@ struct layers {
     bool is_unnormed;   // attention reads what the layer gets as it is
     const char *stack;  // "encoder" or "decoder" where the model has both; NULL where it has one
     unsigned parts;     // of the layer, sums of enum layer_part
+    // What models/families/handed.h hands on: the model, of which `decoder` is a make; whether keys
+    // and values are among that; and by whether their layer has a window, those, -1: not yet.
+    const struct decoder *whole;
+    bool takes_keys;
+    int keys[2], values[2], embedded;
 };
 
 // (batch, seq, size of `dim`).
@@ -88,6 +93,8 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
 int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last);
 // The class of the op appended last.
 void layers_set_class(struct layers *layers, enum op_class class);
+// models/families/per_layer.c: what the layer's own table of tokens adds.
+int layers_per_layer(struct layers *layers, int x);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
 // models/families/picture.c: what the places of a picture begin with, without their positions, and

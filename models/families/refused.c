@@ -5,7 +5,7 @@
 // What a config may say that its family is not built with: read over, it would be another model.
 
 enum unless {
-    UNLESS_FALSE,  // refused when true
+    UNLESS_FALSE,  // refused when true, or another text where one is given
     UNLESS_TRUE,   // refused when false
     UNLESS_ZERO,   // refused when another number
     UNLESS_ONE,    // the same of one
@@ -36,7 +36,8 @@ static const struct {
     {NULL, "is_encoder_decoder", UNLESS_FALSE, NULL,
      "a model of encoder and decoder is not supported"},
     {NULL, "add_cross_attention", UNLESS_FALSE, NULL, "cross attention is not supported"},
-    {NULL, "use_bidirectional_attention", UNLESS_FALSE, NULL,
+    // Of gemma4: where a picture is, which no text has.
+    {NULL, "use_bidirectional_attention", UNLESS_FALSE, "vision",
      "attention both ways is not supported here"},
     {NULL, "is_causal", UNLESS_TRUE, NULL, "attention both ways is not supported here"},
     {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
@@ -69,6 +70,8 @@ static const struct {
     {"distilbert", "sinusoidal_pos_embds", UNLESS_FALSE, NULL,
      "positions that are not trained are not supported"},
     {"ernie4_5_moe", "moe_use_hard_gate", UNLESS_FALSE, NULL, "a hard gate is not supported"},
+    {"gemma4_text", "enable_moe_block", UNLESS_FALSE, NULL,
+     "a mixture beside each mlp is not supported"},
     {"glm_moe_dsa", "index_topk_freq", UNLESS_ONE, NULL,
      "layers that share a choice of keys are not supported"},
     {"granitemoe", "router_jitter_noise", UNLESS_ZERO, NULL,
@@ -115,6 +118,7 @@ static bool is_refused(const struct json *value, enum unless unless, const char 
 {
     switch (unless) {
     case UNLESS_FALSE:
+        if (text && json_is_text(value)) break;
         return json_bool(value, err);
     case UNLESS_TRUE:
         return !json_bool(value, err) && !err->kind;

@@ -444,7 +444,11 @@ struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *
                                 const struct tensor *tensor)
 {
     struct layout layout = {.of = {0}};
-    for (int i = 0; i < mesh->axis_count; i++) {
+    int order[MESH_AXIS_MAX], kv_head = tensor_find_dim(tensor, DIM_KV_HEAD);
+    int64_t kv_parts = 1;
+    order_axes(mesh, order);
+    for (int n = 0; n < mesh->axis_count; n++) {
+        int i = order[n];
         const struct technique *technique = technique_at(parallel, &mesh->axes[i]);
         if (!technique) continue;
         enum dim dim = DIM_NONE;
@@ -453,6 +457,10 @@ struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *
         }
         if (!dim && technique->otherwise && tensor_find_dim(tensor, technique->otherwise) >= 0) {
             dim = technique->otherwise;
+        }
+        if (dim == DIM_KV_HEAD) {
+            if (!divides(tensor->extents[kv_head].size, kv_parts, mesh->axes[i].size)) continue;
+            kv_parts *= mesh->axes[i].size;
         }
         layout.of[i] = (int8_t)dim;
     }

@@ -9,9 +9,10 @@
 #include <math.h>
 
 // Operators of models of videos, pictures, proteins and compared towers, which the interpreter of
-// tests does not know: the CUDA back end, its kernels on the host, against the CPU's in double
-// precision on random slices of random numbers. Those are held to loops of their own in
-// test_stdit_reference, test_evoformer_reference and test_run_families.
+// tests does not know, and of layers whose keys are another's: the CUDA back end, its kernels on
+// the host, against the CPU's in double precision on random slices of random numbers. Those are
+// held to loops of their own in test_stdit_reference, test_evoformer_reference and
+// test_run_families.
 
 enum { BATCH = 2, SEQ = 8 };
 
@@ -28,6 +29,13 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
 #define SLOPES                                                                               \
     "{\"model_type\": \"falcon\", \"alibi\": true, \"multi_query\": false, \"vocab_size\": " \
     "40, \"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4}"
+#define HANDED                                                                                     \
+    "{\"model_type\": \"gemma4_text\", \"vocab_size\": 40, \"vocab_size_per_layer_input\": 40, "   \
+    "\"hidden_size\": 8, \"hidden_size_per_layer_input\": 8, \"intermediate_size\": 8, "           \
+    "\"num_hidden_layers\": 4, \"num_kv_shared_layers\": 2, \"num_attention_heads\": 4, "          \
+    "\"num_key_value_heads\": 2, \"head_dim\": 4, \"global_head_dim\": 8, \"sliding_window\": 3, " \
+    "\"attention_k_eq_v\": true, \"layer_types\": [\"sliding_attention\", \"full_attention\", "    \
+    "\"sliding_attention\", \"full_attention\"]}"
 static const char *const MODELS[] = {
     "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " VIDEO "}",
     "{\"model_type\": \"STDiT\", \"qk_norm\": false, " VIDEO "}",
@@ -44,6 +52,7 @@ static const char *const MODELS[] = {
     "{\"hidden_size\": 12, \"intermediate_size\": 6, \"num_hidden_layers\": 1, "
     "\"num_attention_heads\": 2, \"image_size\": 8, \"patch_size\": 4}}",
     SLOPES,
+    HANDED,
 };
 
 struct pair {

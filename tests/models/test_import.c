@@ -128,7 +128,8 @@ static const struct {
      "arcee, baichuan, bamba, bart, bert, bloom, camembert, clip, codegen, cohere, cohere2, "
      "cwm, data2vec-text, dbrx, deepseek_v2, deepseek_v3, deepseek_v32, distilbert, dots1, "
      "ernie, ernie4_5, ernie4_5_moe, eurobert, evoformer, exaone, exaone4, exaone_moe, falcon, "
-     "falcon_h1, falcon_mamba, flex_olmo, gemma, gemma2, gemma3, gemma3_text, glm, glm4, glm4_moe, "
+     "falcon_h1, falcon_mamba, flex_olmo, gemma, gemma2, gemma3, gemma3_text, "
+     "gemma4_text, gemma4_unified_text, glm, glm4, glm4_moe, "
      "glm4_moe_lite, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, "
      "granite_swa, "
      "granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, grok-1, grok1, helium, "
@@ -143,6 +144,15 @@ static const struct {
      "roberta, seed_oss, siglip, smollm3, solar_open, stablelm, starcoder2, "
      "switch_transformers, t5, two_towers, vaultgemma, vit, whisper, xlm-roberta, "
      "xlm-roberta-xl, youtu"},
+    {"gemma4_heads", "1:32: $.num_global_key_value_heads: 4 heads do not share 3"},
+    {"gemma4_mixture", "1:22: $.enable_moe_block: a mixture beside each mlp is not supported"},
+    {"gemma4_own", "1:28: $.per_layer_config.0: layers without a window have heads of one size, "
+                   "others those of the model"},
+    {"gemma4_rope", "1:50: $.global_head_dim: no pair of 4 dims turns"},
+    {"gemma4_shared", "1:26: $.num_kv_shared_layers: no layer in front of them makes keys for the "
+                      "last 2"},
+    {"gemma4_table", "1:32: $.vocab_size_per_layer_input: tables of layers with another "
+                     "vocabulary are not supported"},
     {"nul", "1:24: a NUL byte"},
     {"root", "1:1: $: expected an object, found an array"},
     {"scan_expand", "1:99: $.num_heads: 3 heads of 4 are not expand times hidden_size, 16"},

@@ -106,7 +106,7 @@ static void fill_ids(struct interpreter *in, int tensor, int64_t vocab, int64_t 
 // Runs one block on the outputs of the one before, which its own then replace. Returns how many
 // elements the first of them has.
 static int64_t run_block(struct arena *arena, const struct graph *graph, int position,
-                         double *passed[2])
+                         double *passed[BLOCK_EDGES])
 {
     const struct block *block = &graph->blocks[graph->sequence[position]];
     struct interpreter in = interpreter_new(arena, block, graph->contrasts ? SAMPLES : 1, SEQ);
@@ -135,7 +135,7 @@ static double mean_loss(struct arena *arena, const char *path, bool is_flash)
     assert_string_equal(err.text, "");
     struct import_options options = {.flash = is_flash};
     struct graph *graph = model_graph(arena, config, &options);
-    double *passed[2] = {NULL, NULL}, sum = 0;
+    double *passed[BLOCK_EDGES] = {NULL}, sum = 0;
     int64_t losses = 0;
     for (int position = 0; position < graph->sequence_count; position++)
         losses = run_block(arena, graph, position, passed);
