@@ -334,7 +334,9 @@ struct block *autodiff_block(struct arena *arena, const struct block *forward,
     *gradients = (struct block_gradients){{-1, -1}, {-1, -1}, NULL};
     count_readers(&diff);
     for (int i = 0; i < forward->output_count; i++) {
-        gradients->of_output[i] = new_contribution(&diff, forward->outputs[i]);
+        int output = forward->outputs[i];
+        bool is_choice = tensor_find_dim(&forward->tensors[output], DIM_CHOSEN) >= 0;
+        gradients->of_output[i] = is_choice ? -1 : new_contribution(&diff, output);
     }
     for (int o = forward->op_count - 1; o >= 0; o--) {
         const struct op *op = &forward->ops[o];

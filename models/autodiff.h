@@ -15,7 +15,7 @@
 // a sum (residual) has the gradient of the sum itself: no op and no tensor of its own. The sum over
 // several readers has the producer of x as `forward_op`, for a block input its first reader.
 struct block_gradients {
-    int of_output[BLOCK_EDGES];  // given from outside: no producer
+    int of_output[BLOCK_EDGES];  // given from outside: no producer; -1: of keys that are chosen
     int of_input[BLOCK_EDGES];   // -1 when the block input needs none (ids)
     int *of_parameter;           // indexed by tensor; -1 for what is no parameter that is trained
 };

@@ -40,6 +40,8 @@ struct latent {
 // What chooses the keys of latent attention (DeepSeek-V3.2); top_k 0 = nothing does.
 struct indexer {
     int64_t head_count, head_dim, top_k;
+    const bool *is_shared;  // by layer: it attends to the keys that were chosen in front of it, and
+                            // has none; NULL = none does
 };
 
 // A picture in place of tokens: a place for each of its patches, and one in front of them for the

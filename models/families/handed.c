@@ -35,7 +35,8 @@ unsigned handed_on(const struct decoder *d, int64_t layer)
         if (is_made && is_asked_behind(d, layer, is_local))
             handed |= is_local ? HANDED_LOCAL : HANDED_GLOBAL;
     }
-    return handed;
+    const bool *shares_chosen = d->indexer.is_shared;
+    return shares_chosen && shares_chosen[layer + 1] ? handed | HANDED_CHOSEN : handed;
 }
 
 const struct decoder *handed_make(struct arena *arena, const struct decoder *d, bool is_local,
@@ -55,11 +56,11 @@ const struct decoder *handed_make(struct arena *arena, const struct decoder *d, 
     return make;
 }
 
-static int take(struct layers *layers, const char *name, struct shape shape)
+static int take(struct layers *layers, const char *name, enum element element, struct shape shape)
 {
     struct block *block = layers->builder.block;
     assert(block->input_count < BLOCK_EDGES);
-    int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    int input = builder_tensor(&layers->builder, name, TENSOR_ACTIVATION, element, shape);
     return block->inputs[block->input_count++] = input;
 }
 
@@ -69,17 +70,23 @@ static void take_keys(struct layers *layers, bool is_local)
         handed_make(layers->builder.arena, layers->whole, is_local, layers->takes_keys);
     struct shape shape = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_KV_HEAD, of->kv_head_count},
                                {DIM_HEAD_DIM, of->head_dim});
-    layers->keys[is_local] = take(layers, is_local ? "layer.local_keys" : "layer.keys", shape);
+    layers->keys[is_local] =
+        take(layers, is_local ? "layer.local_keys" : "layer.keys", ELEMENT_COMPUTE, shape);
     layers->values[is_local] =
-        take(layers, is_local ? "layer.local_values" : "layer.values", shape);
+        take(layers, is_local ? "layer.local_values" : "layer.values", ELEMENT_COMPUTE, shape);
 }
 
 void layers_take(struct layers *layers, unsigned handed)
 {
     struct shape rows = layers_tokens(DIM_HIDDEN, layers->decoder->hidden);
-    if (handed & HANDED_EMBEDDED) layers->embedded = take(layers, "layer.embedded", rows);
+    if (handed & HANDED_EMBEDDED)
+        layers->embedded = take(layers, "layer.embedded", ELEMENT_COMPUTE, rows);
     if (handed & HANDED_LOCAL) take_keys(layers, true);
     if (handed & HANDED_GLOBAL) take_keys(layers, false);
+    layers->takes_chosen = handed & HANDED_CHOSEN;
+    if (!layers->takes_chosen) return;
+    layers->chosen = take(layers, "layer.chosen", ELEMENT_FP32,
+                          layers_tokens(DIM_CHOSEN, layers->decoder->indexer.top_k));
 }
 
 static void give(struct layers *layers, int tensor)
@@ -97,4 +104,5 @@ void layers_give(struct layers *layers, unsigned handed)
         give(layers, layers->keys[is_local]);
         give(layers, layers->values[is_local]);
     }
+    if (handed & HANDED_CHOSEN) give(layers, layers->chosen);
 }

@@ -7,6 +7,7 @@ enum handed {
     HANDED_EMBEDDED = 1,  // the rows of the token table (decoder.per_layer_width)
     HANDED_LOCAL = 2,     // keys and values of a layer with a window (decoder.kv_shared_count)
     HANDED_GLOBAL = 4,    // of one without
+    HANDED_CHOSEN = 8,    // the keys that an indexer chose (decoder.indexer): without a gradient
 };
 
 // The sum of what a layer hands on; of the embedding in front of the first one: layer -1.

@@ -146,10 +146,9 @@ int layers_latent_attention(struct layers *layers, int input, int64_t window)
     shared = rotate(layers, "attention.k_rope", shared, 0);
     heads.key = layers_concat(layers, "attention.k", key, shared, keys);
     mark_up(layers, first_op);
-    int chosen = -1;
     if (layers->decoder->indexer.top_k > 0) {
-        chosen = choose(layers, input, queries);
-        heads.chosen = &chosen;
+        if (!layers->takes_chosen) layers->chosen = choose(layers, input, queries);
+        heads.chosen = &layers->chosen;
     }
     return layers_attend(layers, heads, window);
 }

@@ -93,7 +93,7 @@ const char *layer_kind_name(const struct layers *layers, const struct layer_kind
     if (kind->is_first) name = arena_print(arena, "%s.first", name);
     // Layers that hand on other things are told apart by those, where any are; last, the end.
     if (kind->takes_keys) name = arena_print(arena, "%s.shared", name);
-    if (layers->decoder->kv_shared_count > 0)
+    if (layers->decoder->kv_shared_count > 0 || layers->decoder->indexer.is_shared)
         name = arena_print(arena, "%s.%u-%u", name, kind->takes, kind->gives);
     return kind->is_last ? arena_print(arena, "%s.last", name) : name;
 }

@@ -16,10 +16,11 @@ struct layers {
     const char *stack;  // "encoder" or "decoder" where the model has both; NULL where it has one
     unsigned parts;     // of the layer, sums of enum layer_part
     // What models/families/handed.h hands on: the model, of which `decoder` is a make; whether keys
-    // and values are among that; and by whether their layer has a window, those, -1: not yet.
+    // and values, or what an indexer chose, are among that; and by whether their layer has a
+    // window, those, -1: not yet.
     const struct decoder *whole;
-    bool takes_keys;
-    int keys[2], values[2], embedded;
+    bool takes_keys, takes_chosen;
+    int keys[2], values[2], embedded, chosen;
 };
 
 // (batch, seq, size of `dim`).

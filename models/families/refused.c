@@ -72,8 +72,6 @@ static const struct {
     {"ernie4_5_moe", "moe_use_hard_gate", UNLESS_FALSE, NULL, "a hard gate is not supported"},
     {"gemma4_text", "enable_moe_block", UNLESS_FALSE, NULL,
      "a mixture beside each mlp is not supported"},
-    {"glm_moe_dsa", "index_topk_freq", UNLESS_ONE, NULL,
-     "layers that share a choice of keys are not supported"},
     {"granitemoe", "router_jitter_noise", UNLESS_ZERO, NULL,
      "noise on what the router sees is not supported"},
     {"hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,

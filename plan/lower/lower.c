@@ -287,6 +287,7 @@ static void place_output_gradients(struct lowering *low)
 {
     for (int i = 0; i < low->block->output_count; i++) {
         int gradient = low->facts->gradients.of_output[i];
+        if (gradient < 0) continue;
         struct layout layout = lowering_home_layout(low, low->block->outputs[i]);
         low->program->output_gradients[i] = lowering_buffer(low, gradient, &layout);
         lowering_set_home(low, gradient, low->program->output_gradients[i]);

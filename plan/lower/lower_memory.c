@@ -47,6 +47,7 @@ static void cross_boundaries(const struct lowering *low, const struct order *ord
     for (int i = 0; i < low->block->output_count; i++) {
         int output = low->program->outputs[i], gradient = low->program->output_gradients[i];
         of->death[output] = later(of->death[output], order->forward_end);
+        if (gradient < 0) continue;
         of->birth[gradient] = order->forward_end;
         of->death[gradient] = later(of->death[gradient], order->forward_end);
     }

@@ -17,17 +17,20 @@ enum { SEQ = 8, BATCH = 4 };
 
 #define INDEXED                                                                          \
     "\"vocab_size\": 40, \"hidden_size\": 8, \"intermediate_size\": 8, "                 \
-    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": "    \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": "                              \
     "null, \"q_lora_rank\": 6, \"kv_lora_rank\": 6, \"qk_nope_head_dim\": 3, "           \
     "\"qk_rope_head_dim\": 2, \"v_head_dim\": 5, \"n_group\": null, "                    \
     "\"n_routed_experts\": 4, \"n_shared_experts\": 1, \"num_experts_per_tok\": 2, "     \
     "\"moe_intermediate_size\": 4, \"first_k_dense_replace\": 1, \"index_n_heads\": 3, " \
     "\"index_head_dim\": 6, \"index_topk\": "
+#define LAYERS(count) ", \"num_hidden_layers\": " #count
 
 static const char *const MODELS[] = {
-    "{\"model_type\": \"deepseek_v32\", " INDEXED "3}",
-    "{\"model_type\": \"glm_moe_dsa\", " INDEXED "2, \"num_nextn_predict_layers\": 1}",
-    "{\"model_type\": \"deepseek_v32\", " INDEXED "20}",
+    "{\"model_type\": \"deepseek_v32\", " INDEXED "3" LAYERS(2) "}",
+    "{\"model_type\": \"glm_moe_dsa\", " INDEXED "2" LAYERS(2) ", \"num_nextn_predict_layers\": 1}",
+    "{\"model_type\": \"glm_moe_dsa\", " INDEXED "2" LAYERS(4) ", \"index_topk_freq\": 3}",
+    "{\"model_type\": \"glm_moe_dsa\", " INDEXED "3" LAYERS(3) ", \"index_topk_pattern\": \"FSF\"}",
+    "{\"model_type\": \"deepseek_v32\", " INDEXED "20" LAYERS(2) "}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
@@ -48,10 +51,10 @@ static void one_rank_computes_what_plain_loops_do(void **state)
 // Where as many keys are chosen as there are, it is attention to all of them.
 static void choosing_all_keys_is_attention_to_all(void **state)
 {
-    struct run_case chosen = run_case_new(MODELS[2], SEQ, BATCH), of = chosen;
+    struct run_case chosen = run_case_new(MODELS[MODEL_COUNT - 1], SEQ, BATCH), of = chosen;
     chosen.steps = of.steps = 1;
     of.config = arena_print(*state, "{\"model_type\": \"deepseek_v3\", "
-                                    "\"num_nextn_predict_layers\": 0, " INDEXED "0}");
+                                    "\"num_nextn_predict_layers\": 0, " INDEXED "0" LAYERS(2) "}");
     struct run_outcome *a = run_case_done(*state, &chosen), *b = run_case_done(*state, &of);
     assert_true(fabs(a->loss[0] - b->loss[0]) < TOLERANCE);
     struct run_case fewer = run_case_new(MODELS[0], SEQ, BATCH);

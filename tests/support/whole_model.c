@@ -190,6 +190,7 @@ static void run_backward(struct whole_model *model)
         struct layer *layer = &model->layers[p];
         for (int i = 0; i < layer->in.block->output_count; i++) {
             int gradient = layer->facts.gradients.of_output[i];
+            if (gradient < 0) continue;  // of keys that are chosen
             if (p + 1 < count) {
                 const struct layer *next = &model->layers[p + 1];
                 layer->in.values[gradient] = next->in.values[next->facts.gradients.of_input[i]];
