@@ -4,6 +4,7 @@
 #include "cost_models/offload.h"
 
 #include "cost_models/parameters.h"
+#include "plan/step_end.h"
 #include "topologies/kernels.h"
 
 #include <assert.h>
@@ -325,19 +326,27 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
            bound_bytes(request, facts, mesh, tails) <= (double)limit_bytes;
 }
 
+double bound_host_update_s(const struct price_context *context,
+                           const struct search_request *request, const struct bound_facts *facts,
+                           const struct space_mesh *mesh, bool shards)
+{
+    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
+    bool moves_more = !keeps_parameters(request) || !keeps_gradients(request);
+    bool is_beside = request->stack->post_validation || step_streams(&request->workload);
+    if (pinned.set || moves_more || is_beside) return 0;
+    struct share share = share_of(mesh, facts->dense_elements, facts->expert_elements);
+    double elements = shards ? share.shards : share.whole;
+    return host_update_least_s(context, request->workload.optimizer,
+                               elements / mesh->degree[AXIS_PP]);
+}
+
 double bound_update_s(const struct price_context *context, const struct search_request *request,
                       const struct bound_facts *facts, const struct space_mesh *mesh,
                       const struct space_group *group, const struct space_tails *tails,
                       int64_t limit_bytes)
 {
-    struct int_range pinned = pins_get(&request->pins, CHOICE_OFFLOAD);
-    bool moves_more = !keeps_parameters(request) || !keeps_gradients(request);
     struct space_tails here = *tails;
-    if (pinned.set || moves_more || request->stack->post_validation) return 0;
     here.state_tiers = tails->state_tiers & 1u << TIER_DEVICE;
     if (bound_has_room(request, facts, mesh, group, &here, limit_bytes)) return 0;
-    struct share share = share_of(mesh, facts->dense_elements, facts->expert_elements);
-    double elements = tails->zero_most >= 1 ? share.shards : share.whole;
-    return host_update_least_s(context, request->workload.optimizer,
-                               elements / mesh->degree[AXIS_PP]);
+    return bound_host_update_s(context, request, facts, mesh, tails->zero_most >= 1);
 }

@@ -71,6 +71,12 @@ bool bound_has_room(const struct search_request *request, const struct bound_fac
 // stage of the group that keeps least, and the stack's reserve.
 double bound_bytes(const struct search_request *request, const struct bound_facts *facts,
                    const struct space_mesh *mesh, const struct space_tails *tails);
+// What the slowest stage's update takes at least, behind all work of the step, where states are on
+// hosts: no mean over stages is more than the most of them. `shards`: ranks share the states out.
+// 0 where updates are no part of their own of the step.
+double bound_host_update_s(const struct price_context *context,
+                           const struct search_request *request, const struct bound_facts *facts,
+                           const struct space_mesh *mesh, bool shards);
 // Where no device has room for the optimizer's states, what the slowest stage's update on its host
 // takes at least; else 0.
 double bound_update_s(const struct price_context *context, const struct search_request *request,

@@ -49,7 +49,8 @@ struct composer_ways {
 };
 // Seconds that no plan goes below which differs from this one, priced with everything kept, in what
 // of these is done to whichever layers, and has room: the work of the slowest stage, the update.
-// INFINITY: none has room. Where W runs right behind B.
+// INFINITY: none has room. Whatever the schedule: a stage does its tasks one after the other, and
+// what waits for W needs room beside what is alive. Of a plan without a price: but for the update.
 double composer_pressed(struct composer *composer, const struct candidate *kept,
                         const struct composer_ways *ways, int64_t limit_bytes);
 

@@ -187,6 +187,15 @@ static bool updates_too_long(struct scan_walk *walk, const struct scan_group *gr
     return update_s > 0 && !scan_may_take(&walk->scan, (work_s + update_s) * (1 - 1e-9), 0);
 }
 
+static void find_host_updates(struct scan_walk *walk, const struct scan_group *group)
+{
+    const struct space *space = walk->scan.space;
+    for (int shards = 0; shards < 2; shards++)
+        walk->scan.host_update_s[shards] = bound_host_update_s(
+            memo_context(walk->scan.request->memo), space->request, scan_facts(walk, group->group),
+            &space->meshes[group->group->mesh], shards);
+}
+
 // Looks one step closer at a group.
 static void look(struct scan_walk *walk, struct scan_entry entry)
 {
@@ -202,8 +211,13 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
         found = scan_probe(walk, group, group->group->micro_batch, 1);
         bound_s = fmax(bound_s, scan_work_bound(walk, group, found.work, found.layer_s));
         if (is_pipelined(walk, group)) note(&walk->scan.result.piped_s, bound_s);
-        scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_PROBE});
         push_graphs(walk, next_of(walk, entry.group), group->sequence);
+        if (walk->scan.request->looks_most == 0 && updates_too_long(walk, group, bound_s)) {
+            group->done = true;
+            group->late_s = bound_s;
+            return;
+        }
+        scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_PROBE});
         return;
     case LEVEL_PROBE:
         group_enter(&walk->scan, group);
@@ -224,6 +238,7 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
             return;
         }
         walk->scan.any = false;
+        find_host_updates(walk, group);
         group_scan(&walk->scan, group);
         walk->looks += walk->scan.result.ranking.count > 0;
         if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));
@@ -246,12 +261,36 @@ static void report_progress(struct scan_walk *walk, double done_ratio)
     walk->progress_s = now_s;
 }
 
-// What was looked at of a family bounds its larger micro-batches, too.
+// Of a group that was left out for its update before its blocks were priced what its work says, as
+// if it had been looked at.
+static void note_late(struct scan_walk *walk, struct scan_entry entry)
+{
+    struct scan_group *group = &walk->groups[entry.group];
+    group_enter(&walk->scan, group);
+    group->kept_s = fmax(group->kept_s, group_bound(&walk->scan, group));
+    note(&walk->scan.result.steady_s, group->kept_s);
+    if (group->pressed || scan_may_take(&walk->scan, fmax(group->late_s, group->kept_s), 0))
+        note(&walk->scan.result.pressed_s, group->kept_s);
+}
+
+// What was looked at of a family bounds its larger micro-batches, too. Groups that were left out
+// early are asked while one may say less than the others.
 static void note_pressed(struct scan_walk *walk)
 {
+    struct scan_result *result = &walk->scan.result;
+    walk->queue.count = 0;
     for (int i = 0; i < walk->scan.space->group_count; i++) {
         const struct scan_group *group = &walk->groups[i];
-        if (group->pressed) note(&walk->scan.result.pressed_s, group->kept_s);
+        struct scan_entry entry = {group->kept_s, i, LEVEL_PROBE};
+        if (group->late_s > 0 && scan_may_take(&walk->scan, group->late_s, 0))
+            scan_queue_push(&walk->queue, entry);
+        else if (group->pressed)
+            note(&result->pressed_s, group->kept_s);
+    }
+    while (walk->queue.count > 0) {
+        struct scan_entry entry = scan_queue_pop(&walk->queue);
+        if (entry.bound_s >= fmax(result->steady_s, result->pressed_s)) return;
+        note_late(walk, entry);
     }
 }
 

@@ -38,11 +38,11 @@ static bool take_balance(struct parallel *parallel, const int *balance)
 }
 
 static void scan_tail(struct scan *scan, const struct scan_group *group,
-                      const struct space_tail *tail)
+                      const struct space_tail *tail, double work_s)
 {
     struct parallel even = space_first(scan->space, group->group, tail), balanced = even;
     bool has_balance = take_balance(&balanced, group->balance);
-    tail_scan(scan, tail, &even, has_balance ? &balanced : NULL);
+    tail_scan(scan, tail, &even, has_balance ? &balanced : NULL, work_s);
 }
 
 // The plan whose blocks every plan of the group is at least as slow as: of ZeRO what communicates
@@ -146,7 +146,7 @@ void group_scan(struct scan *scan, struct scan_group *group)
         if (bounded && !same) bound_s = pipeline_bound(scan, group, &tails[i]);
         bool may = scan_may_take(scan, bound_s, 0);
         scan->any |= !may;
-        if (may) scan_tail(scan, group, &tails[i]);
+        if (may) scan_tail(scan, group, &tails[i], bound_s);
     }
     group->pressed |= scan->pressed;
 }

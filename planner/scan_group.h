@@ -12,6 +12,8 @@ struct scan {
     double unfit_count;  // plans of the tail at hand, in one way to divide its stages
     bool pressed;        // a plan of the group that keeps everything has no room
     bool any;            // a plan of the group fits and may be kept, or was too slow to be asked
+    // Of the group at hand: no update of states on hosts takes less; [whether ZeRO shards them].
+    double host_update_s[2];
     struct scan_result result;
 };
 
@@ -30,6 +32,7 @@ struct scan_group {
     struct probe sequence;  // of its family: a lower bound on one sequence
     double kept_s;          // a lower bound on its plans, if there were room to keep everything
     bool pressed;           // there is not, for all of them
+    double late_s;          // a lower bound on its plans before an update that makes them too slow
     const int *balance;     // balanced stages; NULL: the even ones are best, or pinned
 };
 

@@ -11,6 +11,7 @@ struct tail {
     struct scan *scan;
     const struct space_tail *ways;
     struct pick pick;
+    double work_s;                       // no plan takes less before its update
     bool is_bounded;                     // by time, of several places for what is moved
     enum tier settled;                   // states there and behind it leave nothing to ask
     double unfit_count[SPACE_MOVE_MAX];  // of one way to divide its stages
@@ -74,6 +75,13 @@ static bool loses(const struct tail *tail, double step_s)
     return step_ns(step_s) > step_ns(tail->pick.plan.cost.step_s);
 }
 
+// No update of such a plan takes less, behind all else of the step.
+static double least_update_s(const struct tail *tail, const struct offload *offload)
+{
+    bool is_away = tail->is_bounded && offload->optimizer != TIER_DEVICE;
+    return is_away ? tail->scan->host_update_s[tail->ways->zero > 0] * (1 - 1e-9) : 0;
+}
+
 // Whether the plan may be among the best by time: asked of the closed form, or, where that is dear,
 // of a bound below it.
 static bool may_be_fast(struct tail *tail, struct candidate *plan)
@@ -81,7 +89,8 @@ static bool may_be_fast(struct tail *tail, struct candidate *plan)
     struct scan *scan = tail->scan;
     double least_s = 0;
     if (scan_is_replayed(&plan->parallel) && !scan_is_exhaustive(scan)) {
-        least_s = composer_bound(scan->composer, &plan->parallel);
+        least_s = composer_bound(scan->composer, &plan->parallel) +
+                  least_update_s(tail, &plan->parallel.offload);
     } else {
         price(tail, plan);
         least_s = plan->cost.step_s;
@@ -212,9 +221,10 @@ static bool is_too_pressed(struct tail *tail, const struct candidate *kept)
     int values[2 * SPACE_VALUE_MAX];
     const struct offload *offload = &kept->parallel.offload;
     bool moves_more = offload_moves_parameters(offload) || offload_moves_gradients(offload);
-    if (!prunes(tail, &kept->parallel) || moves_more) return false;
+    if (!tail->is_bounded || moves_more) return false;
     struct composer_ways ways = {values, space_recompute_values(tail->ways, values), true};
     double least_s = composer_pressed(scan->composer, kept, &ways, scan->limit_bytes);
+    if (scan_is_replayed(&kept->parallel)) least_s += least_update_s(tail, offload);
     if (scan_may_take(scan, least_s, 0) && !loses(tail, least_s)) return false;
     scan->any = tail->is_lost[offload->optimizer] = true;
     return true;
@@ -430,6 +440,15 @@ static void consider_move(struct tail *tail, struct parallel *parallel, int m)
     }
 }
 
+// Whether states on hosts or behind them make everything too slow, whatever else is done.
+static bool is_update_too_long(struct tail *tail, const struct offload *offload)
+{
+    double update_s = least_update_s(tail, offload), least_s = tail->work_s + update_s;
+    if (update_s <= 0 || (scan_may_take(tail->scan, least_s, 0) && !loses(tail, least_s)))
+        return false;
+    return tail->scan->any = true;
+}
+
 static void consider_moves(struct tail *tail, const struct parallel *first)
 {
     struct scan *scan = tail->scan;
@@ -445,8 +464,14 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
     for (int m = 0; m < tail->ways->move_count; m++) {
         if (tail->ways->moves[m].offload.optimizer >= tail->settled) continue;
         if (!space_has_move(tail->ways, m)) continue;
+        if (is_update_too_long(tail, &tail->ways->moves[m].offload)) {
+            tail->settled = tail->ways->moves[m].offload.optimizer;
+            continue;
+        }
         bool is_lost = tail->is_lost[tail->ways->moves[m].offload.optimizer];
-        bool asks_twin = tail->is_bounded && !is_lost;
+        bool is_over =
+            tail->seen.floor_bytes[tail->ways->moves[m].offload.optimizer] > scan->limit_bytes;
+        bool asks_twin = tail->is_bounded && !is_lost && !is_over;
         int twin = asks_twin ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
         scan->unfit_count = 0;
         if (twin < 0 && !is_lost) consider_move(tail, &parallel, m);
@@ -458,10 +483,10 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
 }
 
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
-               const struct parallel *balanced)
+               const struct parallel *balanced, double work_s)
 {
     bool is_bounded = ways->move_count > 1 && scan_time_decides(scan) && !scan_is_exhaustive(scan);
-    struct tail tail = {.scan = scan, .ways = ways, .is_bounded = is_bounded};
+    struct tail tail = {.scan = scan, .ways = ways, .work_s = work_s, .is_bounded = is_bounded};
     consider_moves(&tail, even);
     double unfit_count = scan->unfit_count;
     if (balanced) {

@@ -9,15 +9,19 @@
 // - NVMe is no faster than the host, and spares the device no more: it is asked of only where the
 //   host lacks room for the most that a place behind it could take.
 // - Where that has no room, what it takes to make room is bounded (composer_pressed): nothing else
-//   with the states there is asked of where that is too slow.
+//   with the states there is asked of where that is too slow. Longer tasks may end a replayed
+//   schedule earlier, but no stage before its own work.
+// - Where the least that an update on hosts takes makes the least work of the tail too slow nothing
+//   with the states there or behind is asked.
 // - What cannot be faster than the best of the tail so far is not priced further.
 //
 // An exhaustive scan asks for all of them.
 
 // Offers the best plan of the tail to the ranking. `even` and `balanced` are plans of it with the
-// two ways to divide its stages; NULL where there is no second.
+// two ways to divide its stages; NULL where there is no second. None takes less than `work_s`
+// before its update.
 void tail_scan(struct scan *scan, const struct space_tail *ways, const struct parallel *even,
-               const struct parallel *balanced);
+               const struct parallel *balanced, double work_s);
 // planner/scan_twin.c: the move of these places, where the stack does it beside what it does
 // `move`; else -1.
 int tail_twin(const struct scan *scan, const struct space_tail *ways, int move,

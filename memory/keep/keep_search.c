@@ -35,6 +35,7 @@ struct chain_walk {
     double *kept, *moved;              // [layer] of those before it
     double move_cost;                  // a byte; 0: it is in the cost of the layers
     unsigned *sets, *best_sets;        // [layer]
+    int pair_count;                    // layers that the last pair of sets was pushed for
     double best;                       // objective; only less is wanted
     bool for_lack, is_found, is_cut_short;
     int64_t node_count, node_cap;
@@ -285,6 +286,17 @@ static void descend(struct chain_walk *walk, int layer, unsigned before)
     }
 }
 
+// The larger set for so many first layers. Sums of what is as it was before stay.
+static void push_pair(struct chain_walk *walk, int first_count, unsigned large, unsigned small)
+{
+    int at = 0;
+    while (at < walk->pair_count && walk->sets[at] == (at < first_count ? large : small))
+        at++;
+    for (; at < walk->layer_count; at++)
+        push(walk, at, at < first_count ? large : small);
+    walk->pair_count = walk->layer_count;
+}
+
 // The fewest first layers with the larger set that leave room: more of them cost no less. For the
 // least lack the most that the tier takes.
 static void try_pair(struct chain_walk *walk, unsigned large, unsigned small)
@@ -292,8 +304,7 @@ static void try_pair(struct chain_walk *walk, unsigned large, unsigned small)
     int low = 0, high = walk->layer_count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        for (int i = 0; i < walk->layer_count; i++)
-            push(walk, i, i < middle ? large : small);
+        push_pair(walk, middle, large, small);
         bool has_room = weigh(walk) < INFINITY;
         take(walk);
         if (has_room != walk->for_lack) {
@@ -302,8 +313,7 @@ static void try_pair(struct chain_walk *walk, unsigned large, unsigned small)
             low = middle + 1;
         }
     }
-    for (int i = 0; i < walk->layer_count; i++)
-        push(walk, i, i < low ? large : small);
+    push_pair(walk, low, large, small);
     take(walk);
 }
 

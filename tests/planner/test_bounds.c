@@ -156,7 +156,7 @@ static void states_fit_nowhere_else(void **state)
 }
 
 struct pressed_counts {
-    int fitting, raised;
+    int fitting, raised, updates;
 };
 
 // No plan with room for `limit_bytes` that recomputes and moves layers, states where `kept` has
@@ -189,9 +189,9 @@ static void check_pressed(struct composer *composer, const struct space_tail *ta
     }
 }
 
-// Devices with room for a share of what is not stored.
+// Devices with room for a share of what is not stored. Updates on hosts are behind all work.
 static void press(struct draw *draw, struct composer *composer, const struct space_tail *tail,
-                  const struct parallel *first, struct pressed_counts *counts)
+                  const struct parallel *first, double host_update_s, struct pressed_counts *counts)
 {
     for (int m = 0; m < tail->move_count; m++) {
         const struct offload *offload = &tail->moves[m].offload;
@@ -205,6 +205,10 @@ static void press(struct draw *draw, struct composer *composer, const struct spa
         int64_t most = composer_memory(composer, &kept.parallel, &stage).reserved_bytes;
         int64_t least = composer_floor_bytes(composer, &kept.parallel);
         kept.cost = composer_cost(composer, &kept.parallel);
+        double update_s = offload->optimizer == TIER_DEVICE ? 0 : host_update_s;
+        counts->updates += update_s > 0;
+        assert_true((composer_bound(composer, &kept.parallel) + update_s) * (1 - 1e-12) <=
+                    kept.cost.step_s);
         check_pressed(composer, tail, &kept, least + (most - least) * draw_int(draw, 1, 10) / 10,
                       counts);
     }
@@ -228,18 +232,22 @@ static void room_is_made_no_faster_than_bounded(void **state)
             const struct space_tails *tails = space_tails(space, &graphs, group);
             for (int t = 0; t < tails->count; t += 1 + tails->count / 4) {
                 const struct space_tail *tail = &tails->tails[t];
-                if (!schedule_row(tail->schedule)->backward_fused) continue;
                 struct parallel parallel = space_first(space, group, tail);
+                const struct graph *graph =
+                    memo_graph(memo, group->attention, parallel.degree[AXIS_TP]);
+                struct bound_facts facts = bound_facts(graph, request.workload.seq_len);
+                double update_s = bound_host_update_s(memo_context(memo), &request, &facts,
+                                                      &space->meshes[group->mesh], tail->zero > 0);
                 composer_group(composer, &parallel);
-                press(&draw, composer, tail, &parallel, &counts);
+                press(&draw, composer, tail, &parallel, update_s, &counts);
             }
         }
         arena_free(&scratch);
         arena_free(&arena);
     }
-    print_message("# %d plans fit, %d bounds above everything kept\n", counts.fitting,
-                  counts.raised);
-    assert_true(counts.fitting > 500 && counts.raised > 50);
+    print_message("# %d plans fit, %d bounds above everything kept, %d updates on hosts\n",
+                  counts.fitting, counts.raised, counts.updates);
+    assert_true(counts.fitting > 500 && counts.raised > 50 && counts.updates > 50);
 }
 
 static int check_bounds(struct arena *arena, const struct search_request *request, int step)
