@@ -20,7 +20,7 @@ struct plan_arguments {
     const char *clip;                   // "on", "off"
     const char *precision, *optimizer;  // NULL precision, stack: as the devices have it
     struct choice_argument choices[CHOICE_COUNT];
-    const char *stages, *replica_batches, *stage_tp, *branches;
+    const char *stages, *replica_batches, *stage_tp, *stage_ranks, *branches;
     const char *annotate;  // file of layouts
     bool per_operator;
     struct text_list forbid;

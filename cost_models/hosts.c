@@ -38,6 +38,7 @@ static int64_t over(const struct host_need *need)
 static int distinct_hosts(const struct program *program, int gpus_per_host, int host_count)
 {
     int64_t period = (int64_t)mesh_stage_end(&program->mesh, 0) * program->shape.stage_count;
+    if (program->mesh.stage_ranks) return host_count;
     if (gpus_per_host % period == 0) return 1;
     if (period % gpus_per_host != 0) return host_count;
     int64_t distinct = period / gpus_per_host;

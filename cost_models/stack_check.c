@@ -220,6 +220,10 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     if (parallel->layout_count > 0 && !stack_lays_out(stack)) {
         return refusal(arena, "stack %s lays no operator out by itself", stack->name);
     }
+    if (parallel->stage_ranks_count > 0 && !stack_is_executed(stack)) {
+        return refusal(arena, "stack %s gives all stages as many ranks; meshwright runs others",
+                       stack->name);
+    }
     if (parallel_has_meshes(parallel) && !stack_is_executed(stack)) {
         return refusal(arena, "stack %s gives all stages one mesh; meshwright runs unlike ones",
                        stack->name);

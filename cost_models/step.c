@@ -1,67 +1,15 @@
 #include "cost_models/step.h"
 #include "cost_models/gemm.h"
 #include "cost_models/ledger.h"
+#include "cost_models/message.h"
 #include "cost_models/offload.h"
 #include "cost_models/parameters.h"
-#include "plan/boundary.h"
 #include "plan/passes.h"
 
 #include <assert.h>
 #include <math.h>
 
 // Once a step: reductions, gathers, update. The micro-batch is priced in block.c.
-
-// `count` messages alike over one group.
-struct message {
-    enum entry entry;
-    enum collective collective;
-    unsigned axes;
-    double bytes;  // of all
-    int count;
-};
-
-static double group_s(const struct price_context *context, const struct group_shape *group,
-                      const struct message *message)
-{
-    static const char *const WHAT[ENTRY_COUNT] = {
-        [ENTRY_REDUCE] = "gradients",      [ENTRY_GATHER] = "parameters",
-        [ENTRY_SMALL] = "small gradients", [ENTRY_HOP] = "to the next stage",
-        [ENTRY_TIED] = "tied gradients",   [ENTRY_NORM] = "gradient norm",
-        [ENTRY_TRUST] = "trust ratios",
-    };
-    double each_bytes = message->bytes / message->count;
-    const struct stack *stack = context->compute.stack;
-    double scale = stack->network_scale;
-    struct collective_cost cost =
-        message->entry == ENTRY_GATHER && stack->owned_tensors
-            ? broadcast_price(context->fabrics, group, each_bytes, scale)
-            : collective_price(context->fabrics, group, message->collective, each_bytes, scale);
-    double all_s = message->count * cost.s;
-    if (!context->ledger) return all_s;
-    struct ledger_line line = {
-        .entry = message->entry,
-        .what = WHAT[message->entry],
-        .count = message->count,
-        .s = all_s,
-        .exposed_s = all_s,
-        .bytes = each_bytes,
-        .collective = message->collective,
-        .axes = message->axes,
-        .rank_count = group->rank_count,
-        .node_count = group->node_count,
-        .cost = cost,
-    };
-    ledger_add(context->ledger, &line);
-    return all_s;
-}
-
-static double messages_s(const struct price_context *context, const struct mesh *mesh,
-                         const struct message *message)
-{
-    if (mesh_size(mesh, message->axes) == 1 || message->bytes <= 0) return 0;
-    struct group_shape group = mesh_group(mesh, context->cluster, message->axes);
-    return group_s(context, &group, message);
-}
 
 // Gradients partial over the data axes. Where storage is split over some of them, they are
 // scattered there (ZeRO 1; 2 and 3 did so in every micro-batch, as far as gradients are sharded),
@@ -75,7 +23,7 @@ static double reduce_s(const struct price_context *context, const struct program
     bool is_whole = context->compute.stack->owned_tensors && !storage->gradient_axes;
     unsigned kept = storage->gradient_axes;
     unsigned shard = is_whole ? 0 : storage_scatter_axes(storage, group->reduce_axes);
-    struct message message = {.entry = ENTRY_REDUCE, .count = group->bucket_count};
+    struct step_message message = {.entry = ENTRY_REDUCE, .count = group->bucket_count};
     double total_s = 0;
     if (shard) {
         message.collective = COLLECTIVE_REDUCE_SCATTER;
@@ -102,8 +50,8 @@ static double owned_gather_s(const struct price_context *context, const struct p
         double bytes = sums->elements[kind] * parameter_weight_bytes(program->workload.precision);
         int owners = mesh_size(&program->mesh, storage->optimizer_axes);
         int count = owners < sums->tensor_count[kind] ? owners : sums->tensor_count[kind];
-        struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
-                                 bytes, count};
+        struct step_message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER, storage->optimizer_axes,
+                                      bytes, count};
         total_s += messages_s(context, &program->mesh, &gather);
     }
     return total_s;
@@ -116,8 +64,8 @@ static double gather_s(const struct price_context *context, const struct program
     if (group->gather_count == 0) return 0;
     double bytes = group->elements * parameter_weight_bytes(program->workload.precision) /
                    mesh_size(&program->mesh, group->storage.weight_axes);
-    struct message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER,
-                             storage_gather_axes(&group->storage), bytes, group->gather_count};
+    struct step_message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER,
+                                  storage_gather_axes(&group->storage), bytes, group->gather_count};
     return messages_s(context, &program->mesh, &gather);
 }
 
@@ -183,7 +131,8 @@ static struct chunk_price once_a_step(const struct price_context *context,
         ledger_turn_to_part(context->ledger, -1, i);
         // Of gradients kept in shards each rank adds up its own part.
         double bytes = of->elements * reduce_bytes / mesh_size(mesh, of->gradient_axes);
-        struct message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, of->axes, bytes, of->count};
+        struct step_message small = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, of->axes, bytes,
+                                     of->count};
         price.small_reduce_s += messages_s(context, mesh, &small);
     }
     ledger_turn_to_part(context->ledger, -1, -1);
@@ -223,8 +172,8 @@ static void add_casts(const struct price_context *context, const struct program 
     if (!context->compute.stack->delayed_scaling) return;
     const struct mesh *mesh = &program->mesh;
     unsigned stage_axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
-    struct message maxima = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, stage_axes,
-                             scale_count * sizeof(float), 1};
+    struct step_message maxima = {ENTRY_SMALL, COLLECTIVE_ALL_REDUCE, stage_axes,
+                                  scale_count * sizeof(float), 1};
     price->small_reduce_s += messages_s(context, mesh, &maxima);
 }
 
@@ -261,95 +210,6 @@ static struct chunk_price price_chunk(const struct price_context *context, const
     return price;
 }
 
-// Axes of a stage over which the outputs of a block are whole: as many equal copies would be sent.
-static unsigned copy_axes(const struct mesh *mesh, const struct layout *layout)
-{
-    unsigned axes = 0;
-    for (int i = 0; i < mesh->axis_count; i++) {
-        bool is_copy = layout->of[i] == LAYOUT_WHOLE && mesh->axes[i].parent != AXIS_PP;
-        if (is_copy) axes |= 1u << i;
-    }
-    return axes;
-}
-
-static double output_hop_s(const struct price_context *context, const struct mesh *mesh,
-                           const struct block_program *block)
-{
-    double bytes = (double)block->output_bytes;
-    unsigned copies = 0;
-    if (context->compute.stack->pipeline_scatter) copies = copy_axes(mesh, &block->output_layout);
-    struct message send = {ENTRY_HOP, COLLECTIVE_SEND_RECV, mesh_axes_of(mesh, AXIS_PP),
-                           bytes / mesh_size(mesh, copies), 1};
-    struct message gather = {ENTRY_HOP, COLLECTIVE_ALL_GATHER, copies, bytes, 1};
-    return messages_s(context, mesh, &send) + messages_s(context, mesh, &gather);
-}
-
-// Between stages of unlike meshes: pieces one after another, of the rank that has most of them.
-static double reshard_s(const struct price_context *context, const struct program *program,
-                        double longest_s)
-{
-    int count = program->shape.stage_count * program->shape.chunk_count;
-    struct message longest = {.entry = ENTRY_HOP};
-    struct price_context quiet = *context;
-    quiet.ledger = NULL;
-    if (!parallel_has_meshes(&program->parallel)) return longest_s;
-    for (int v = 0; v + 1 < count; v++) {
-        for (int back = 0; back < 2; back++) {
-            struct boundary_sum sum = boundary_sum_behind(program, v, back);
-            struct message message = {ENTRY_HOP, COLLECTIVE_SEND_RECV,
-                                      mesh_axes_of(&program->mesh, AXIS_PP), (double)sum.bytes,
-                                      sum.count};
-            double one_s = messages_s(&quiet, &program->mesh, &message);
-            if (one_s <= longest_s) continue;
-            longest_s = one_s;
-            longest = message;
-        }
-    }
-    if (longest.bytes > 0 && context->ledger)
-        longest_s = messages_s(context, &program->mesh, &longest);
-    return longest_s;
-}
-
-// Every hop is as long as that of the largest output, which alone is written down.
-static double hop_s(const struct price_context *context, const struct program *program)
-{
-    const struct mesh *mesh = &program->mesh;
-    struct price_context quiet = *context;
-    quiet.ledger = NULL;
-    double worst_s = 0;
-    const struct block_program *worst = NULL;
-    for (int i = 0; mesh_axes_of(mesh, AXIS_PP) && i < program->block_count; i++) {
-        double one_s = output_hop_s(&quiet, mesh, program->blocks[i]);
-        if (one_s <= worst_s) continue;
-        worst_s = one_s;
-        worst = program->blocks[i];
-    }
-    double longest_s = reshard_s(context, program, worst_s);
-    if (longest_s > worst_s) return longest_s;
-    if (worst && context->ledger) worst_s = output_hop_s(context, mesh, worst);
-    return worst_s;
-}
-
-// The first and the last stage add up their halves of a gradient, all other ranks of them at once.
-static double tied_reduce_s(const struct price_context *context, const struct program *of)
-{
-    struct program room;
-    const struct program *program = program_at(of, of->tied.first_stage, &room);
-    const struct mesh *mesh = &program->mesh;
-    unsigned stages = mesh_axes_of(mesh, AXIS_PP);
-    if (program->tied.elements == 0 || !stages) return 0;
-    struct group_shape pair = mesh_group(mesh, context->cluster, stages);
-    bool in_one_node = pair.node_count == 1;
-    pair.rank_count = 2;
-    pair.node_count = in_one_node ? 1 : 2;
-    pair.ranks_per_node = pair.ranks_per_node_least = in_one_node ? 2 : 1;
-    double width = stack_reduce_bytes(context->compute.stack, program->workload.precision);
-    double bytes = (double)program->tied.elements * width /
-                   mesh_size(mesh, program->storage[PARAMETER_DENSE].gradient_axes);
-    struct message message = {ENTRY_TIED, COLLECTIVE_ALL_REDUCE, stages, bytes, 1};
-    return group_s(context, &pair, &message);
-}
-
 unsigned step_overlap(const struct stack *stack, const struct parallel *parallel)
 {
     unsigned overlap = passes_overlap(parallel);
@@ -363,32 +223,6 @@ unsigned step_overlap(const struct stack *stack, const struct parallel *parallel
 bool step_post_validated(const struct stack *stack, const struct parallel *parallel)
 {
     return stack->post_validation && !schedule_row(parallel->schedule)->backward_fused;
-}
-
-// What all ranks wait for before they update: the norm; of LAMB and LARS two norms of each
-// parameter of a stage, of the mean one, in one exchange.
-static double norm_s(const struct price_context *context, const struct program *program)
-{
-    const struct mesh *mesh = &program->mesh;
-    unsigned all_axes = (1u << mesh->axis_count) - 1;
-    double total_s = 0;
-    if (step_takes_norm(&program->workload)) {
-        struct message norm = {ENTRY_NORM, COLLECTIVE_ALL_REDUCE, all_axes, sizeof(float), 1};
-        total_s += messages_s(context, mesh, &norm);
-    }
-    if (!step_takes_trust(&program->workload) || program->chunk_class_count == 0) return total_s;
-    int tensors = 0, stages = program->shape.stage_count;
-    for (int at = 0; at < stages * program->shape.chunk_count; at++) {
-        const struct program_chunk *chunk = &program->chunks[program->class_of[at]];
-        const struct parameter_sums sums = parameter_sums(program, chunk);
-        for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
-            if (parameter_kind_is_trained((enum parameter_kind)kind))
-                tensors += sums.tensor_count[kind];
-    }
-    double bytes = 2.0 * sizeof(float) * tensors / stages;
-    struct message trust = {ENTRY_TRUST, COLLECTIVE_ALL_REDUCE,
-                            all_axes & ~mesh_axes_of(mesh, AXIS_PP), bytes, 1};
-    return total_s + messages_s(context, mesh, &trust);
 }
 
 struct step_price *step_price_of_blocks(struct arena *arena, const struct price_context *context,
@@ -411,13 +245,13 @@ struct step_price *step_price_of_blocks(struct arena *arena, const struct price_
         .classes = classes,
         .class_count = program->chunk_class_count,
         .class_of = program->class_of,
-        .hop_s = known_hop_s ? *known_hop_s : hop_s(context, program),
+        .hop_s = known_hop_s ? *known_hop_s : between_hop_s(context, program),
         .hop_overlapped = overlap & OVERLAP_PP,
         .reduce_overlapped = overlap & OVERLAP_GRAD_REDUCE,
         .gather_overlapped = overlap & OVERLAP_PARAM_GATHER,
         .overlap_ratio = stack->overlap_ratio,
-        .tied_reduce_s = tied_reduce_s(context, program),
-        .norm_s = norm_s(context, program),
+        .tied_reduce_s = between_tied_s(context, program),
+        .norm_s = between_norm_s(context, program),
         .streams = step_streams(&program->workload),
         .post_validated = step_post_validated(stack, parallel),
         .overhead_s = stack->step_overhead_s,
@@ -432,7 +266,9 @@ struct step_price *step_price(struct arena *arena, const struct price_context *c
     struct block_price *blocks = ARENA_NEW(arena, struct block_price, program->block_count);
     for (int i = 0; i < program->block_count; i++) {
         ledger_turn_to(context->ledger, i, -1);
-        blocks[i] = block_price(context, &program->mesh, program->blocks[i], overlap);
+        struct program room;
+        const struct program *seen = program_of_block(program, i, &room);
+        blocks[i] = block_price(context, &seen->mesh, program->blocks[i], overlap);
     }
     return step_price_of_blocks(arena, context, program, blocks, NULL);
 }

@@ -93,32 +93,38 @@ bool boundary_of_class(const struct program *program, const struct program_chunk
     return false;
 }
 
-static const struct buffer *buffer_of(const struct boundary *boundary,
-                                      const struct boundary_end *end)
-{
-    return &boundary->program->blocks[end->block]->buffers[end->buffer];
-}
-
 bool boundary_is_plain(const struct boundary *boundary)
 {
     const struct program *program = boundary->program;
+    if (!parallel_has_meshes(&program->parallel)) return true;
     return program->origins[boundary->from.block].mesh == program->origins[boundary->to.block].mesh;
 }
 
-// The boxes of a rank at either end.
-static struct held boundary_held(const struct boundary *boundary, bool sends, int rank)
+// One end of a boundary, as its ranks see it.
+struct end_seen {
+    const struct program *program;
+    const struct block_program *block;
+    int buffer, stage, rank_count;
+};
+
+static struct end_seen see(const struct boundary *boundary, bool sends, struct program *room)
 {
     const struct boundary_end *end = sends ? &boundary->from : &boundary->to;
-    struct program room;
-    const struct program *seen = program_of_block(boundary->program, end->block, &room);
-    return held_of_buffer(seen, seen->blocks[end->block], end->buffer, rank);
+    const struct program *seen = program_of_block(boundary->program, end->block, room);
+    return (struct end_seen){seen, seen->blocks[end->block], end->buffer, end->stage,
+                             mesh_stage_ranks(&seen->mesh, end->stage)};
 }
 
-// The axes on which sender and receiver may be in other places: those that the sender splits.
-static unsigned varying(const struct boundary *boundary)
+static struct held held_at(const struct end_seen *end, int rank)
 {
-    const struct mesh *mesh = &boundary->program->mesh;
-    const struct layout *layout = &buffer_of(boundary, &boundary->from)->layout;
+    return held_of_buffer(end->program, end->block, end->buffer, rank);
+}
+
+// The axes over which the sender's ranks hold unlike parts.
+static unsigned split_axes(const struct end_seen *from)
+{
+    const struct mesh *mesh = &from->program->mesh;
+    const struct layout *layout = &from->block->buffers[from->buffer].layout;
     unsigned axes = 0;
     for (int a = 0; a < mesh->axis_count; a++) {
         assert(layout->of[a] >= 0 && "what is handed on is no partial sum");
@@ -127,35 +133,45 @@ static unsigned varying(const struct boundary *boundary)
     return axes;
 }
 
-// The n-th rank of a stage that differs from `rank` on these axes alone, ascending.
-static int peer_at(const struct mesh *mesh, unsigned axes, int rank, int stage, int n)
+// The n-th rank that differs from `rank` on these axes alone, ascending.
+static int rank_over(const struct mesh *mesh, unsigned axes, int rank, int n)
 {
     for (int a = 0; a < mesh->axis_count; a++) {
         const struct mesh_axis *axis = &mesh->axes[a];
-        int own = mesh_coordinate(mesh, a, rank), other = own;
-        if (axis->parent == AXIS_PP) {
-            other = stage;
-        } else if (axes >> a & 1) {
-            other = n % axis->size;
-            n /= axis->size;
-        }
-        rank += (other - own) * axis->stride;
+        if (!(axes >> a & 1)) continue;
+        rank += (n % axis->size - mesh_coordinate(mesh, a, rank)) * axis->stride;
+        n /= axis->size;
     }
     return rank;
+}
+
+// The k-th rank of the receivers that stands where the sender's rank does: of more ranks than the
+// sender has several do, of fewer some places have none. -1: there is none.
+static int receiver_at(const struct end_seen *from, const struct end_seen *to, int rank, int k)
+{
+    const struct mesh *mesh = &to->program->mesh;
+    if (!mesh->stage_ranks) return mesh_at_stage(mesh, rank, to->stage);
+    int place = rank - from->program->mesh.first_rank + k * from->rank_count;
+    return place < to->rank_count ? mesh->first_rank + place : -1;
 }
 
 int boundary_pieces(struct arena *arena, const struct boundary *boundary, int rank, bool sends,
                     struct boundary_piece **pieces)
 {
-    const struct mesh *mesh = &boundary->program->mesh;
-    unsigned axes = varying(boundary);
-    int peers = mesh_size(mesh, axes), count = 0, capacity = 0;
-    int stage = sends ? boundary->to.stage : boundary->from.stage;
-    struct held own = boundary_held(boundary, sends, rank);
+    struct program rooms[2];
+    struct end_seen from = see(boundary, true, &rooms[0]), to = see(boundary, false, &rooms[1]);
+    const struct mesh *mesh = &from.program->mesh;
+    unsigned axes = split_axes(&from);
+    int places = mesh_size(mesh, axes), count = 0, capacity = 0;
+    int rounds = sends ? (to.rank_count + from.rank_count - 1) / from.rank_count : 1;
+    int place = sends ? rank : mesh_at_stage(mesh, rank, from.stage);
+    struct held own = held_at(sends ? &from : &to, rank);
     *pieces = NULL;
-    for (int n = 0; n < peers; n++) {
-        int peer = peer_at(mesh, axes, rank, stage, n);
-        struct held other = boundary_held(boundary, !sends, peer);
+    for (int n = 0; n < rounds * places; n++) {
+        int peer = rank_over(mesh, axes, place, n % places);
+        if (sends) peer = receiver_at(&from, &to, peer, n / places);
+        if (peer < 0) continue;
+        struct held other = held_at(sends ? &to : &from, peer);
         struct held part = held_overlap(&own, &other);
         if (part.elements == 0) continue;
         ARENA_GROW(arena, *pieces, count, capacity);
@@ -172,10 +188,10 @@ int64_t boundary_element_bytes(const struct boundary *boundary)
     return lower_element_bytes(tensor->element, boundary->program->workload.precision);
 }
 
-// The first rank of a stage: that in the first place on all other axes.
-static int first_rank(const struct mesh *mesh, int stage)
+// The first rank of an end: that in the first place on all axes.
+static int first_rank(const struct end_seen *end)
 {
-    return peer_at(mesh, 0, 0, stage, 0);
+    return mesh_at_stage(&end->program->mesh, 0, end->stage);
 }
 
 static int64_t elements_of(const struct boundary_piece *pieces, int count)
@@ -188,13 +204,14 @@ static int64_t elements_of(const struct boundary_piece *pieces, int count)
 
 double boundary_sent_ratio(const struct boundary *boundary)
 {
-    struct arena scratch = {0};
-    struct boundary_piece *pieces;
-    int rank = first_rank(&boundary->program->mesh, boundary->from.stage);
-    int count = boundary_pieces(&scratch, boundary, rank, true, &pieces);
-    double sent = (double)elements_of(pieces, count);
-    arena_free(&scratch);
-    return sent / (double)boundary_held(boundary, true, rank).elements;
+    struct program rooms[2];
+    double elements[2];
+    for (int sends = 0; sends < 2; sends++) {
+        struct end_seen end = see(boundary, sends, &rooms[sends]);
+        struct held held = held_at(&end, first_rank(&end));
+        elements[sends] = (double)held.elements * end.rank_count;
+    }
+    return elements[0] / elements[1];
 }
 
 static struct boundary_sum boundary_sum_of(const struct program *program,
@@ -207,8 +224,9 @@ static struct boundary_sum boundary_sum_of(const struct program *program,
         if (!boundary_of(program, message, edge, &boundary)) continue;
         for (int sends = 0; sends < 2; sends++) {
             struct boundary_piece *pieces;
-            int stage = sends ? message->from_stage : message->to_stage;
-            int rank = first_rank(&program->mesh, stage);
+            struct program room;
+            struct end_seen end = see(&boundary, sends, &room);
+            int rank = first_rank(&end);
             int count = boundary_pieces(&scratch, &boundary, rank, sends, &pieces);
             ends[sends].count += count;
             ends[sends].bytes += elements_of(pieces, count) * boundary_element_bytes(&boundary);

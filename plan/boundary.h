@@ -1,12 +1,14 @@
 #pragma once
 #include "plan/held.h"
 
-// What crosses from one stage to the next where their meshes are unlike (struct parallel,
-// stage_tp). Both ends hold boxes of one tensor; a rank is sent what its box has in common with
+// What crosses from one stage to the next where their meshes are unlike (struct parallel, stage_tp,
+// stage_ranks). Both ends hold boxes of one tensor; a rank is sent what its box has in common with
 // those of the other stage. Of ranks that hold the same the one sends whose places on the axes over
 // which it is whole are those of the receiver, so that every element of a box comes once, from a
-// rank that has it, and all ranks send alike. Where the meshes are alike that is one piece, the
-// whole box, from the rank in the same place.
+// rank that has it. Where the meshes are alike that is one piece, the whole box, from the rank in
+// the same place. Of stages with unlike numbers of ranks the receiver's place is its number in its
+// stage modulo the sender's ranks; where the sender has more, and holds the same on them, those
+// behind send nothing. Else all ranks send alike.
 
 struct boundary_end {
     int stage, block, buffer;  // buffer: of the block program
@@ -49,11 +51,11 @@ bool boundary_of_class(const struct program *program, const struct program_chunk
 int boundary_tensor_count(const struct program *program, const struct boundary_message *message);
 // Bytes of an element.
 int64_t boundary_element_bytes(const struct boundary *boundary);
-// Elements that a rank sends over those of the box that it holds: 1 where meshes are alike. Ranks
-// are alike.
+// Elements that the mean rank sends over those of the box that it holds: 1 where meshes are alike.
 double boundary_sent_ratio(const struct boundary *boundary);
 
-// All tensors of one message: the bytes and pieces that a rank sends or gets, of the two the more.
+// All tensors of one message: the bytes and pieces that a rank sends or gets, of the two the more;
+// of the rank that has most of them.
 struct boundary_sum {
     int64_t bytes;
     int count;

@@ -193,6 +193,7 @@ struct parallel parallel_copy(struct arena *arena, const struct parallel *parall
     struct parallel copy = *parallel;
     copy.stage_layers = copy_numbers(arena, copy.stage_layers, copy.stage_layers_count);
     copy.stage_tp = copy_numbers(arena, copy.stage_tp, copy.stage_tp_count);
+    copy.stage_ranks = copy_numbers(arena, copy.stage_ranks, copy.stage_ranks_count);
     copy.replica_micro_batches =
         copy_numbers(arena, copy.replica_micro_batches, copy.replica_count);
     return copy;
@@ -205,9 +206,29 @@ int parallel_stage_tp(const struct parallel *parallel, int stage)
     return parallel->stage_tp[stage];
 }
 
+// Of one stage where all have as many.
+static int64_t degree_ranks(const struct parallel *parallel)
+{
+    int64_t count = 1;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        assert(parallel->degree[i] >= 1);
+        if (axis_takes_ranks((enum axis)i) && i != AXIS_PP) count *= parallel->degree[i];
+    }
+    return count;
+}
+
+int parallel_stage_ranks(const struct parallel *parallel, int stage)
+{
+    if (parallel->stage_ranks_count == 0) return (int)degree_ranks(parallel);
+    assert(stage >= 0 && stage < parallel->stage_ranks_count);
+    return parallel->stage_ranks[stage];
+}
+
+// Stages of unlike numbers of ranks lie on other devices and links, each with prices of its own.
 int parallel_mesh_of(const struct parallel *parallel, int stage)
 {
     int first = 0;
+    if (parallel->stage_ranks_count > 0) return stage;
     while (parallel_stage_tp(parallel, first) != parallel_stage_tp(parallel, stage))
         first++;
     return first;
@@ -216,12 +237,15 @@ int parallel_mesh_of(const struct parallel *parallel, int stage)
 struct parallel parallel_at(const struct parallel *parallel, int stage)
 {
     struct parallel at = *parallel;
+    int64_t all = parallel_stage_ranks(parallel, stage);
     int tp = parallel_stage_tp(parallel, stage);
-    int ranks = parallel->degree[AXIS_TP] * parallel->degree[AXIS_DP];
+    int others = (int)(degree_ranks(parallel) /
+                       ((int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_DP]));
     int sequences = parallel->degree[AXIS_DP] * parallel->micro_batch;
-    assert(ranks % tp == 0 && sequences % (ranks / tp) == 0);
+    assert(all % (tp * others) == 0);
     at.degree[AXIS_TP] = tp;
-    at.degree[AXIS_DP] = ranks / tp;
+    at.degree[AXIS_DP] = (int)(all / (tp * others));
+    assert(sequences % at.degree[AXIS_DP] == 0);
     at.micro_batch = sequences / at.degree[AXIS_DP];
     // Of what may be itself a view, of a stage with less tp.
     int *const groups[] = {&at.zero_group, &at.zero_gradients, &at.zero_parameters};
@@ -238,6 +262,7 @@ bool parallel_groups_shards(const struct parallel *parallel)
 
 bool parallel_has_meshes(const struct parallel *parallel)
 {
+    if (parallel->stage_ranks_count > 0) return true;
     for (int stage = 1; stage < parallel->stage_tp_count; stage++)
         if (parallel->stage_tp[stage] != parallel->stage_tp[0]) return true;
     return false;
@@ -245,12 +270,10 @@ bool parallel_has_meshes(const struct parallel *parallel)
 
 int64_t parallel_rank_count(const struct parallel *parallel)
 {
-    int64_t count = 1;
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        assert(parallel->degree[i] >= 1);
-        if (axis_takes_ranks((enum axis)i)) count *= parallel->degree[i];
-    }
-    return count;
+    int64_t count = 0;
+    for (int stage = 0; stage < parallel->stage_ranks_count; stage++)
+        count += parallel->stage_ranks[stage];
+    return count > 0 ? count : degree_ranks(parallel) * parallel->degree[AXIS_PP];
 }
 
 int64_t parallel_micro_batch_count(const struct parallel *parallel, int64_t global_batch)

@@ -141,6 +141,12 @@ struct parallel {
     // same devices. 0 = the same everywhere.
     int stage_tp_count;
     const int *stage_tp;
+    // Ranks of each stage, where stages have unlike numbers of them: they follow each other in rank
+    // order, each with a mesh of its own. What tp and cp leave of a stage's ranks is its dp; dp
+    // times the sequences that a rank of dp takes at a time is the same in all. The degrees of tp
+    // and dp and the micro-batch are those of the first stage with most ranks of tp. 0 = all alike.
+    int stage_ranks_count;
+    const int *stage_ranks;
     bool branches;  // of the model side by side, on stages of their own (plan/branches.h)
     // Micro-batches of each replica (rank of dp), where they are not all the same: replicas of
     // faster devices take more. 0 = the same everywhere.
@@ -155,6 +161,7 @@ struct parallel parallel_copy(struct arena *arena, const struct parallel *parall
 // Ranks of tp of a stage, the first stage with a mesh like its own, and the plan as its ranks see
 // it: tp, dp, the sequences that a rank of dp takes at a time and the groups of ZeRO are its own.
 int parallel_stage_tp(const struct parallel *parallel, int stage);
+int parallel_stage_ranks(const struct parallel *parallel, int stage);
 int parallel_mesh_of(const struct parallel *parallel, int stage);
 struct parallel parallel_at(const struct parallel *parallel, int stage);
 // Whether ZeRO shards anything over less than all of dp.
@@ -165,7 +172,8 @@ bool parallel_has_meshes(const struct parallel *parallel);
 void parallel_default_order(struct parallel *parallel);
 // Puts the axes that an order lacks behind those that precede them in the default one.
 void parallel_complete_order(struct parallel *parallel);
-int64_t parallel_rank_count(const struct parallel *parallel);  // dp * tp * cp * pp
+// dp * tp * cp * pp, or what the stages have together.
+int64_t parallel_rank_count(const struct parallel *parallel);
 // Whether no stage waits for its neighbour between the two micro-batches it could work on together:
 // there is one stage, or each has several chunks.
 bool parallel_interleaves(const struct parallel *parallel);

@@ -96,6 +96,12 @@ void parallel_write(struct json_writer *writer, const char *key, const struct pa
     if (parallel->stage_tp_count > 0) {
         json_put_ints(writer, "stage_tp", parallel->stage_tp, parallel->stage_tp_count);
     }
+    if (parallel->stage_ranks_count > 0) {
+        json_open_flat(writer, "stage_ranks", '[');
+        for (int i = 0; i < parallel->stage_ranks_count; i++)
+            json_put_i64(writer, NULL, parallel->stage_ranks[i]);
+        json_close(writer, ']');
+    }
     if (parallel->branches) json_put_bool(writer, "branches", true);
     if (parallel->layout_count > 0) layout_rules_write(writer, "layouts", parallel);
     json_close(writer, '}');
@@ -177,7 +183,7 @@ static bool read_layouts(struct arena *arena, const struct json *object, struct 
 bool parallel_read(struct arena *arena, const struct json *object, struct parallel *parallel,
                    struct err *err)
 {
-    struct json_field fields[CHOICE_COUNT + 7] = {{0}};
+    struct json_field fields[CHOICE_COUNT + 8] = {{0}};
     choice_fields(fields);
     fields[CHOICE_COUNT] = (struct json_field){JSON_ANY("order")};
     fields[CHOICE_COUNT + 1] = (struct json_field){JSON_OPT_ANY("stages")};
@@ -185,6 +191,7 @@ bool parallel_read(struct arena *arena, const struct json *object, struct parall
     fields[CHOICE_COUNT + 3] = (struct json_field){JSON_OPT_ANY("layouts")};
     fields[CHOICE_COUNT + 4] = (struct json_field){JSON_OPT_ANY("stage_tp")};
     fields[CHOICE_COUNT + 5] = (struct json_field){JSON_OPT_BOOL(struct parallel, branches)};
+    fields[CHOICE_COUNT + 6] = (struct json_field){JSON_OPT_ANY("stage_ranks")};
     json_read(object, fields, parallel, err);
     choices_read(arena, object, parallel, err);
     if (err->kind) return false;
@@ -193,6 +200,8 @@ bool parallel_read(struct arena *arena, const struct json *object, struct parall
     parallel->replica_micro_batches =
         read_numbers(arena, object, "replica_batches", &parallel->replica_count, err);
     parallel->stage_tp = read_numbers(arena, object, "stage_tp", &parallel->stage_tp_count, err);
+    parallel->stage_ranks =
+        read_numbers(arena, object, "stage_ranks", &parallel->stage_ranks_count, err);
     return read_order(arena, object, parallel, err) && read_layouts(arena, object, parallel, err) &&
            !err->kind;
 }

@@ -18,7 +18,7 @@ struct building {
 
 static int mesh_count(const struct parallel *parallel)
 {
-    return parallel->stage_tp_count > 0 ? parallel->stage_tp_count : 1;
+    return parallel_has_meshes(parallel) ? parallel->degree[AXIS_PP] : 1;
 }
 
 static int *variant_at(const struct building *building, int kind, int stage)
@@ -113,7 +113,7 @@ static void add_meshes(const struct program *program, int stage, int c, struct p
     const struct schedule_shape *shape = &program->shape;
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     int v = 0;
-    if (program->parallel.stage_tp_count == 0) return;
+    if (!parallel_has_meshes(&program->parallel)) return;
     while (row->stage_of(shape, v) != stage || row->chunk_of(shape, v) != c)
         v++;
     chunk->mesh = parallel_mesh_of(&program->parallel, stage);
@@ -278,10 +278,12 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
     int variant_count = graph->block_count * VARIANT_COUNT * mesh_count(parallel);
     program->blocks = ARENA_NEW(arena, struct block_program *, variant_count);
     program->origins = ARENA_NEW(arena, struct block_origin, variant_count);
-    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-        program->storage[kind] =
-            program_storage(&program->mesh, parallel, (enum parameter_kind)kind);
-    }
+    struct parallel first = parallel_has_meshes(parallel) && program->mesh.stage_ranks
+                                ? parallel_at(parallel, program->mesh.stage)
+                                : *parallel;
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        program->storage[kind] = program_storage(&program->mesh, &first, (enum parameter_kind)kind);
+
     program->shape =
         (struct schedule_shape){parallel->degree[AXIS_PP], parallel->vpp,
                                 (int)parallel_micro_batch_count(parallel, workload->global_batch),
@@ -307,11 +309,16 @@ struct program *program_lower(struct arena *arena, const struct graph *graph,
 const struct program *program_at(const struct program *program, int stage, struct program *room)
 {
     const struct parallel *parallel = &program->parallel;
-    if (parallel->stage_tp_count == 0) return program;
-    if (parallel->degree[AXIS_TP] == parallel_stage_tp(parallel, stage)) return program;
+    if (!parallel_has_meshes(parallel)) return program;
+    struct parallel own = parallel_at(parallel, stage);
+    bool is_own = parallel->degree[AXIS_TP] == own.degree[AXIS_TP] &&
+                  parallel->degree[AXIS_DP] == own.degree[AXIS_DP] &&
+                  (!program->mesh.stage_ranks || program->mesh.stage == stage);
+    if (is_own) return program;
+    struct mesh mesh = mesh_at(&program->mesh, &own, stage, program->graph->kv_head_count);
     *room = *program;
-    room->parallel = parallel_at(parallel, stage);
-    room->mesh = mesh_at(&program->mesh, &room->parallel);
+    room->parallel = own;
+    room->mesh = mesh;
     for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         room->storage[kind] =
             program_storage(&room->mesh, &room->parallel, (enum parameter_kind)kind);
@@ -327,6 +334,7 @@ const struct program *program_of_chunk(const struct program *program,
 const struct program *program_of_block(const struct program *program, int block,
                                        struct program *room)
 {
+    if (!parallel_has_meshes(&program->parallel)) return program;
     return program_at(program, program->origins[block].mesh, room);
 }
 

@@ -6,7 +6,75 @@
 
 #include <assert.h>
 
-bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err)
+// Why stages of unlike numbers of ranks cannot be; NULL: they can.
+static const char *ranks_hindrance(const struct parallel *parallel)
+{
+    if (parallel->degree[AXIS_EP] > 1 || parallel->degree[AXIS_ETP] > 1) return "--ep or --etp";
+    if (parallel->tp_kind != TP_1D) return "grids of --tp-kind";
+    if (parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1)
+        return "--sp-h or --sp-w above 1";
+    if (parallel_groups_shards(parallel)) return "groups of ZeRO";
+    if (parallel->replica_count > 0) return "--replica-batches";
+    if (parallel->layout_count > 0) return "layouts of operators";
+    if (parallel->branches) return "--branches on";
+    bool is_last =
+        parallel->order_count == 0 || parallel->order[parallel->order_count - 1] == AXIS_PP;
+    return is_last ? NULL : "an order in which pp is not last";
+}
+
+// The ranks of a stage have to be tp times cp times a dp that divides the sequences of a round.
+static bool check_stage_ranks(const struct parallel *parallel, int stage, struct err *err)
+{
+    int64_t ranks = parallel->stage_ranks[stage], cp = parallel->degree[AXIS_CP];
+    int64_t each = parallel_stage_tp(parallel, stage) * cp;
+    int64_t sequences = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    if (ranks % each != 0 || ranks == 0)
+        return err_set(err, ERR_USAGE,
+                       "--stage-ranks: %lld for stage %d is no multiple of its tp %lld times cp "
+                       "%lld",
+                       (long long)ranks, stage, (long long)(each / cp), (long long)cp);
+    if (sequences % (ranks / each) == 0) return true;
+    return err_set(err, ERR_USAGE,
+                   "--stage-ranks: stage %d splits the %lld sequences of dp %d times "
+                   "--micro-batch %d by its dp %lld, which does not divide them",
+                   stage, (long long)sequences, parallel->degree[AXIS_DP], parallel->micro_batch,
+                   (long long)(ranks / each));
+}
+
+// The stage whose degrees those of the plan are.
+static int widest(const struct parallel *parallel)
+{
+    int stage = 0;
+    while (parallel_stage_tp(parallel, stage) != parallel->degree[AXIS_TP])
+        stage++;
+    return stage;
+}
+
+static bool check_ranks(const struct parallel *parallel, struct err *err)
+{
+    int count = parallel->stage_ranks_count, stages = parallel->degree[AXIS_PP];
+    if (count == 0) return true;
+    if (count != stages)
+        return err_set(err, ERR_USAGE,
+                       "--stage-ranks: %d numbers for --pp %d; one a stage is "
+                       "wanted",
+                       count, stages);
+    const char *why = ranks_hindrance(parallel);
+    if (why) return err_set(err, ERR_USAGE, "--stage-ranks: not with %s", why);
+    for (int s = 0; s < count; s++)
+        if (!check_stage_ranks(parallel, s, err)) return false;
+    int at = widest(parallel);
+    int64_t found =
+        (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP] * parallel->degree[AXIS_DP];
+    if (parallel->stage_ranks[at] == found) return true;
+    return err_set(err, ERR_USAGE,
+                   "--stage-ranks: stage %d has %d, but --tp %d, --cp %d and --dp %d, which are "
+                   "its own, are %lld",
+                   at, parallel->stage_ranks[at], parallel->degree[AXIS_TP],
+                   parallel->degree[AXIS_CP], parallel->degree[AXIS_DP], (long long)found);
+}
+
+static bool check_tps(const struct parallel *parallel, struct err *err)
 {
     if (parallel->stage_tp_count == 0) return true;
     int count = parallel->stage_tp_count, stages = parallel->degree[AXIS_PP], most = 0;
@@ -33,6 +101,11 @@ bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err
                    tp);
 }
 
+bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err)
+{
+    return check_tps(parallel, err) && check_ranks(parallel, err);
+}
+
 static const char *hindrance(const struct parallel *parallel)
 {
     if (parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_AXIAL) return "--cp-kind axial";
@@ -41,8 +114,10 @@ static const char *hindrance(const struct parallel *parallel)
     return parallel->replica_count > 0 ? "--replica-batches" : NULL;
 }
 
+// Of stages with unlike numbers of ranks check_ranks has asked.
 static bool check_sequences(const struct parallel *parallel, struct err *err)
 {
+    if (parallel->stage_ranks_count > 0) return true;
     int tp = parallel->degree[AXIS_TP];
     for (int s = 0; s < parallel->stage_tp_count; s++) {
         int parts = tp / parallel->stage_tp[s];
@@ -95,17 +170,23 @@ static bool check_tied(const struct graph *graph, const struct parallel *paralle
     int last = done ? stage_at(parallel, spans, position) : 0;
     arena_free(&scratch);
     if (!done) return false;
-    if (parallel->stage_tp[first] == parallel->stage_tp[last]) return true;
+    int tps[] = {parallel_stage_tp(parallel, first), parallel_stage_tp(parallel, last)};
+    int ranks[] = {parallel_stage_ranks(parallel, first), parallel_stage_ranks(parallel, last)};
+    if (ranks[0] != ranks[1])
+        return err_set(err, ERR_USAGE,
+                       "--stage-ranks: stages %d and %d share tied embeddings, which lie in one "
+                       "layout; give both as many ranks, not %d and %d",
+                       first, last, ranks[0], ranks[1]);
+    if (tps[0] == tps[1]) return true;
     return err_set(err, ERR_USAGE,
                    "--stage-tp: stages %d and %d share tied embeddings, which lie in one layout; "
                    "give both as many ranks of tp, not %d and %d",
-                   first, last, parallel->stage_tp[first], parallel->stage_tp[last]);
+                   first, last, tps[0], tps[1]);
 }
 
 bool stage_meshes_check(const struct graph *graph, const struct workload *workload,
                         const struct parallel *parallel, struct err *err)
 {
-    if (parallel->stage_tp_count == 0) return true;
     if (!parallel_has_meshes(parallel)) return true;
     const char *why = hindrance(parallel);
     if (why) return err_set(err, ERR_USAGE, "--stage-tp: not with %s", why);
@@ -122,13 +203,19 @@ bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cl
                              const struct workload *workload, const struct parallel *parallel,
                              struct err *err)
 {
-    for (int s = 0; s < parallel->stage_tp_count; s++) {
+    bool has_ranks = parallel->stage_ranks_count > 0;
+    int count = has_ranks ? parallel->stage_ranks_count : parallel->stage_tp_count;
+    for (int s = 0; s < count; s++) {
         struct err why = {0};
         struct parallel own = parallel_at(parallel, s);
-        bool is_widest = parallel->stage_tp[s] == parallel->degree[AXIS_TP];
-        own.stage_tp_count = own.layout_count = 0;
-        if (is_widest || program_check(graph, cluster, workload, &own, &why)) continue;
-        return err_set(err, why.kind, "--stage-tp: stage %d: %s", s, why.text);
+        bool is_widest = !has_ranks && parallel->stage_tp[s] == parallel->degree[AXIS_TP];
+        own.stage_tp_count = own.stage_ranks_count = own.layout_count = 0;
+        // As if all stages had as many ranks.
+        struct cluster like = *cluster;
+        like.rank_count = (int)parallel_rank_count(&own);
+        if (is_widest || program_check(graph, &like, workload, &own, &why)) continue;
+        return err_set(err, why.kind, "--stage-%s: stage %d: %s", has_ranks ? "ranks" : "tp", s,
+                       why.text);
     }
     return true;
 }

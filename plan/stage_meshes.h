@@ -11,6 +11,10 @@
 // spatial and axial splits, and where axes cannot be cut for all stages at once (mesh_folds).
 // ERR_USAGE, with what would do.
 //
+// Or stages have unlike numbers of ranks (stage_ranks) and meshes that are made by themselves: the
+// ranks of each are tp times cp times a dp that divides the sequences of a round. What cannot be
+// told of two such meshes yet is refused by name.
+//
 // Numbers come first: what they have to be for there to be meshes at all.
 MUST_CHECK bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err);
 MUST_CHECK bool stage_meshes_check(const struct graph *graph, const struct workload *workload,

@@ -175,7 +175,7 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
 // Our executor alone gives stages meshes of their own, and runs branches side by side.
 static bool asks_meshes(const struct pins *pins)
 {
-    return pins->stage_tp_count > 0 || pins->search_stage_tp;
+    return pins->stage_tp_count > 0 || pins->search_stage_tp || pins->stage_ranks_count > 0;
 }
 
 static bool asks_layouts(const struct pins *pins)

@@ -1,6 +1,7 @@
 #include "planner/meshes.h"
 
 #include "planner/choice.h"
+#include "planner/meshes_check.h"
 #include "planner/ranking.h"
 #include "planner/scan.h"
 #include "planner/uneven_split.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 // Plans of the search that are given other meshes, and of these the ones that are changed further.
-enum { SEEDS = 8, CLIMBERS = 3, KEPT = 24 };
+enum { SEEDS = 8, RANKS_SEEDS = 4, CLIMBERS = 3, KEPT = 24 };
 
 struct giving {
     struct arena *arena;
@@ -23,23 +24,7 @@ struct giving {
 
 bool meshes_are_asked(const struct pins *pins)
 {
-    return pins->stage_tp_count > 0 || pins->search_stage_tp;
-}
-
-static int smallest(const int *tps, int count)
-{
-    int least = tps[0];
-    for (int s = 1; s < count; s++)
-        if (tps[s] < least) least = tps[s];
-    return least;
-}
-
-static int largest(const int *tps, int count)
-{
-    int most = tps[0];
-    for (int s = 1; s < count; s++)
-        if (tps[s] > most) most = tps[s];
-    return most;
+    return pins->stage_tp_count > 0 || pins->search_stage_tp || pins->stage_ranks_count > 0;
 }
 
 static void keep_alike(struct giving *giving, const struct candidate *played)
@@ -59,7 +44,8 @@ static void offer(struct giving *giving, const struct parallel *parallel)
     if (!uneven_play(&giving->split, parallel, &played)) return;
     keep_alike(giving, &played);
     // What is pinned is what is wanted; the others say what it is worth.
-    bool is_wanted = giving->asked->search_stage_tp || parallel->stage_tp_count > 0;
+    bool is_wanted = giving->asked->search_stage_tp || parallel->stage_tp_count > 0 ||
+                     parallel->stage_ranks_count > 0;
     for (int i = 0; i < giving->ranking.count && is_wanted; i++) {
         const struct candidate *known = &giving->ranking.items[i];
         is_wanted = candidate_compare(giving->ranking.objective, known, &played) != 0;
@@ -95,7 +81,8 @@ static void try_layers(struct giving *giving, const struct parallel *parallel)
 static void try_meshes(struct giving *giving, const struct parallel *seed, const int *tps)
 {
     struct parallel parallel = *seed;
-    int stages = seed->degree[AXIS_PP], parts = seed->degree[AXIS_TP] / smallest(tps, stages);
+    int stages = seed->degree[AXIS_PP],
+        parts = seed->degree[AXIS_TP] / meshes_smallest(tps, stages);
     int64_t each = giving->split.request->workload.global_batch / seed->degree[AXIS_DP];
     int sizes[] = {seed->micro_batch % parts == 0 ? seed->micro_batch : seed->micro_batch * parts,
                    parts};
@@ -133,6 +120,96 @@ static void try_all(struct giving *giving, const struct parallel *seed)
         try_meshes(giving, seed, meshes_of(giving->arena, stages, 1, stages - 1, less, tp));
         try_meshes(giving, seed, meshes_of(giving->arena, stages, 1, stages - 1, tp, less));
     }
+}
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+// The fewest sequences of a round that the dp of all stages divides, as micro-batches of the stage
+// whose degrees the plan has; 0: the ranks of one are no multiple of its tp and cp.
+static int64_t round_of(const struct parallel *parallel)
+{
+    int64_t sequences = 1;
+    for (int s = 0; s < parallel->stage_ranks_count; s++) {
+        int each = parallel_stage_tp(parallel, s) * parallel->degree[AXIS_CP];
+        if (parallel->stage_ranks[s] % each != 0) return 0;
+        sequences = common_multiple(sequences, parallel->stage_ranks[s] / each);
+    }
+    return sequences;
+}
+
+// A plan of another number of ranks with those that each stage is to have.
+static struct parallel with_ranks(const struct giving *giving, const struct parallel *seed)
+{
+    const struct pins *asked = giving->asked;
+    struct parallel parallel = *seed;
+    int widest = 0;
+    parallel.stage_ranks = asked->stage_ranks;
+    parallel.stage_ranks_count = asked->stage_ranks_count;
+    parallel.stage_tp = asked->stage_tp;
+    parallel.stage_tp_count = asked->stage_tp_count;
+    parallel.zero_group = parallel.zero_gradients = parallel.zero_parameters = 0;
+    parallel_default_order(&parallel);
+    while (parallel_stage_tp(&parallel, widest) != parallel.degree[AXIS_TP])
+        widest++;
+    parallel.degree[AXIS_DP] =
+        asked->stage_ranks[widest] / (parallel.degree[AXIS_TP] * parallel.degree[AXIS_CP]);
+    if (parallel.degree[AXIS_DP] < 1) parallel.degree[AXIS_DP] = 1;
+    return parallel;
+}
+
+// With as many sequences a round as divide the batch, in powers of two of the fewest.
+static void try_ranks(struct giving *giving, const struct parallel *seed)
+{
+    enum { DOUBLINGS = 4 };
+    struct parallel parallel = with_ranks(giving, seed);
+    int64_t batch = giving->split.request->workload.global_batch, round = round_of(&parallel);
+    int64_t dp = parallel.degree[AXIS_DP];
+    if (!pins_allow(giving->asked, CHOICE_DP, dp)) return;
+    if (round == 0) {
+        find_reason(giving, &parallel);
+        return;
+    }
+    for (int i = 0; i < DOUBLINGS; i++, round *= 2) {
+        parallel.micro_batch = (int)(round / dp);
+        bool is_legal =
+            batch % round == 0 && pins_allow(giving->asked, CHOICE_MICRO_BATCH, round / dp);
+        if (!is_legal) continue;
+        find_reason(giving, &parallel);
+        try_layers(giving, &parallel);
+    }
+}
+
+// Other numbers of micro-batches may not interleave, and stages with fewer ranks lack room that the
+// seed's have.
+static void try_ways(struct giving *giving, const struct parallel *seed)
+{
+    const struct pins *asked = giving->asked;
+    struct parallel plain = *seed;
+    bool may_be_plain = seed->vpp > 1 && pins_allow(asked, CHOICE_VPP, 1) &&
+                        pins_allow(asked, CHOICE_SCHEDULE, SCHEDULE_1F1B);
+    if (may_be_plain) {
+        plain.vpp = 1;
+        plain.schedule = SCHEDULE_1F1B;
+        plain.in_flight = 0;
+        try_ranks(giving, &plain);
+    }
+    try_ranks(giving, seed);
+    if (pins_get(asked, CHOICE_RECOMPUTE).set || pins_get(asked, CHOICE_RECOMPUTE_LAYERS).set ||
+        plain.recompute == RECOMPUTE_FULL || plain.vpp > 1)
+        return;
+    plain.recompute = RECOMPUTE_FULL;
+    plain.recompute_classes = 0;
+    plain.recompute_layers = -1;
+    try_ranks(giving, &plain);
 }
 
 // The best plans with one mesh that these pins leave, as seeds.
@@ -173,6 +250,34 @@ static bool try_value(struct giving *giving, struct candidate *best, enum choice
     return true;
 }
 
+static int layers_most(const struct giving *giving, const struct parallel *parallel)
+{
+    struct arena work = {0};
+    const struct search_request *request = giving->split.request;
+    const struct graph *graph = evaluation_graph(&work, request->model, request->stack, parallel);
+    int stages = parallel->degree[AXIS_PP], most = (graph->layer_count + stages - 1) / stages;
+    if (parallel->stage_layers_count > 0) most = meshes_largest(parallel->stage_layers, stages);
+    arena_free(&work);
+    return most;
+}
+
+// The fewest layers a stage that have to be recomputed for the plan to fit; seeds have other ranks.
+static bool recompute_less(struct giving *giving, struct candidate *best)
+{
+    const struct parallel *parallel = &best->parallel;
+    bool is_better = false;
+    if (parallel->stage_ranks_count == 0 || parallel->recompute == RECOMPUTE_NONE) return false;
+    int most = parallel->recompute_layers;
+    if (most < 0) most = layers_most(giving, parallel);
+    for (int least = 0; least < most;) {
+        int layers = (least + most) / 2;
+        bool is_less = try_value(giving, best, CHOICE_RECOMPUTE_LAYERS, layers);
+        is_better |= is_less;
+        *(is_less ? &most : &least) = is_less ? layers : layers + 1;
+    }
+    return is_better;
+}
+
 static bool better_once(struct giving *giving, struct candidate *best)
 {
     enum { ZERO_LAST = 3 };
@@ -185,6 +290,7 @@ static bool better_once(struct giving *giving, struct candidate *best)
     for (int zero = 0; zero <= ZERO_LAST; zero++)
         is_better |= try_value(giving, best, CHOICE_ZERO, zero);
     is_better |= try_value(giving, best, CHOICE_SP, !best->parallel.sp);
+    is_better |= recompute_less(giving, best);
     return is_better;
 }
 
@@ -202,39 +308,96 @@ static void better(struct giving *giving, struct candidate *best)
 static struct pins with_meshes(const struct pins *asked)
 {
     struct pins pins = *asked;
-    pins.stage_tp_count = 0;
+    pins.stage_tp_count = pins.stage_ranks_count = 0;
     pins.search_stage_tp = false;
     pins.supposed = true;
     return pins;
 }
 
-static bool check_pinned(const struct search_request *request, struct err *err)
+// A cluster like this one with so many ranks in each of the stages: of its first nodes, or of more
+// than there are.
+static const struct cluster *cluster_of_ranks(struct arena *arena, const struct cluster *cluster,
+                                              int ranks)
 {
-    const struct pins *pins = &request->pins;
-    if (!stack_is_executed(request->stack))
-        return err_set(err, ERR_USAGE,
-                       "--stage-tp: stack %s gives all stages one mesh; --stack meshwright runs "
-                       "unlike ones",
-                       request->stack->name);
-    if (pins->replica_count > 0)
-        return err_set(err, ERR_USAGE, "--stage-tp: not with --replica-batches");
-    if (pins->branches == BRANCHES_ON)
-        return err_set(err, ERR_USAGE, "--stage-tp: not with --branches on");
-    if (pins->search_stage_tp) return true;
-    int most = largest(pins->stage_tp, pins->stage_tp_count);
-    for (int s = 0; s < pins->stage_tp_count; s++)
-        if (most % pins->stage_tp[s] != 0)
-            return err_set(err, ERR_USAGE,
-                           "--stage-tp: %d for stage %d does not divide %d, the "
-                           "largest",
-                           pins->stage_tp[s], s, most);
-    if (!pins_allow(pins, CHOICE_TP, most))
-        return err_set(err, ERR_USAGE,
-                       "--stage-tp: the largest is %d, which --tp does not allow; they are one",
-                       most);
-    if (pins_allow(pins, CHOICE_PP, pins->stage_tp_count)) return true;
-    return err_set(err, ERR_USAGE, "--stage-tp: %d numbers, which --pp does not allow; one a stage",
-                   pins->stage_tp_count);
+    struct cluster *own = ARENA_NEW(arena, struct cluster, 1);
+    *own = *cluster;
+    own->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
+    own->node_count = 0;
+    for (int i = 0, all = 0; i < cluster->node_group_count; i++) {
+        struct node_group *group = &own->nodes[i];
+        bool is_last = i == cluster->node_group_count - 1;
+        *group = cluster->nodes[i];
+        int wanted = (ranks - all + group->gpus - 1) / group->gpus;
+        if (is_last || wanted < group->count) group->count = wanted;
+        all += group->count * group->gpus;
+        own->node_count += group->count;
+        own->node_group_count = i + 1;
+        if (all >= ranks) break;
+    }
+    own->rank_count = ranks;
+    own->idle_gpus = 0;
+    return own;
+}
+
+// What seeds keep: dp and the micro-batch are those of other numbers of ranks.
+static struct pins pins_of_seeds(const struct pins *asked)
+{
+    struct pins pins = with_meshes(asked);
+    int count = asked->stage_ranks_count;
+    if (asked->stage_tp_count > 0) {
+        int most = meshes_largest(asked->stage_tp, count);
+        pins_set(&pins, CHOICE_TP, most, most);
+    }
+    pins_set(&pins, CHOICE_PP, count, count);
+    if (!pins_get(&pins, CHOICE_EP).set) pins_set(&pins, CHOICE_EP, 1, 1);
+    if (!pins_get(&pins, CHOICE_ETP).set) pins_set(&pins, CHOICE_ETP, 1, 1);
+    pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
+    return pins;
+}
+
+// The best plans where all stages have so many ranks, or the one that lacks least room.
+static bool seek_alike(struct giving *giving, int ranks, struct err *err)
+{
+    struct search_request like = *giving->split.request;
+    struct search_result found = {0};
+    int count = giving->asked->stage_ranks_count;
+    like.pins = pins_of_seeds(giving->asked);
+    like.cluster = cluster_of_ranks(giving->arena, like.cluster, ranks * count);
+    like.top = RANKS_SEEDS;
+    like.nothing = SEARCH_CLOSEST;
+    if (!search_plans(giving->arena, &like, &found, err)) return false;
+    for (int i = 0; i < found.best_count; i++)
+        try_ways(giving, &found.best[i].parallel);
+    if (found.best_count == 0 && found.closest.parallel.degree[AXIS_PP] > 0)
+        try_ways(giving, &found.closest.parallel);
+    return true;
+}
+
+// Seeds have as many ranks in all stages as the largest, the smallest and the mean: of the first
+// every degree, of the others no room that is not there. What they are compared with is one mesh
+// for all.
+static bool seek_ranks(struct giving *giving, struct search_result *result, struct err *err)
+{
+    const int *ranks = giving->asked->stage_ranks;
+    int count = giving->asked->stage_ranks_count;
+    struct search_request alike = *giving->split.request;
+    int sizes[] = {meshes_largest(ranks, count), meshes_smallest(ranks, count),
+                   alike.cluster->rank_count / count};
+    bool has_seeds = false;
+    struct err why = {0};
+    for (int i = 0; i < 3; i++) {
+        why = (struct err){0};
+        bool is_new = (i == 0 || sizes[i] != sizes[0]) && (i < 2 || sizes[i] != sizes[1]);
+        if (is_new) has_seeds |= seek_alike(giving, sizes[i], &why);
+    }
+    if (!has_seeds) return err_set(err, why.kind, "%s", why.text);
+    alike.top = 1;
+    alike.nothing = SEARCH_FITS_ONLY;
+    *result = (struct search_result){0};
+    why = (struct err){0};
+    if (!search_plans(giving->arena, &alike, result, &why)) *result = (struct search_result){0};
+    if (result->best_count > 0) offer(giving, &result->best[0].parallel);
+    return true;
 }
 
 // Stages of pinned meshes, and the least sequences that each of them can split.
@@ -242,7 +405,7 @@ static bool seek_pinned(struct giving *giving, struct search_result *result, str
 {
     const struct pins *asked = giving->asked;
     struct pins pins = with_meshes(asked);
-    int most = largest(asked->stage_tp, asked->stage_tp_count);
+    int most = meshes_largest(asked->stage_tp, asked->stage_tp_count);
     pins_set(&pins, CHOICE_TP, most, most);
     pins_set(&pins, CHOICE_PP, asked->stage_tp_count, asked->stage_tp_count);
     return seek(giving, &pins, result, err);
@@ -291,15 +454,16 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
 {
     struct search_request own = *request;
     *answer = (struct meshes_answer){.is_asked = true};
-    if (!check_pinned(request, err)) return false;
+    if (!meshes_check_pinned(request, err)) return false;
     own.pins = with_meshes(&request->pins);
     struct giving giving = {.arena = arena,
                             .split = {arena, &own, 0},
                             .asked = &request->pins,
                             .ranking = ranking_new(arena, request->objective, KEPT),
                             .answer = answer};
-    bool done = request->pins.search_stage_tp ? seek_any(&giving, result, err)
-                                              : seek_pinned(&giving, result, err);
+    bool done = request->pins.stage_ranks_count > 0 ? seek_ranks(&giving, result, err)
+                : request->pins.search_stage_tp     ? seek_any(&giving, result, err)
+                                                    : seek_pinned(&giving, result, err);
     if (!done) return false;
     for (int i = 0; i < CLIMBERS && i < giving.ranking.count; i++)
         better(&giving, &giving.ranking.items[i]);
@@ -310,10 +474,10 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
         return true;
     }
     if (giving.refused.kind) return err_set(err, ERR_USAGE, "%s", giving.refused.text);
-    return err_set(
-        err, ERR_USAGE,
-        giving.has_size || result->best_count == 0
-            ? "--stage-tp: no plan of these meshes fits"
-            : "--stage-tp: no micro-batch that all of these stages can split divides the "
-              "sequences of a replica");
+    return err_set(err, ERR_USAGE, "%s: %s",
+                   request->pins.stage_ranks_count > 0 ? "--stage-ranks" : "--stage-tp",
+                   giving.has_size || result->best_count == 0
+                       ? "no plan of these meshes fits"
+                       : "no micro-batch that all of these stages can split divides the "
+                         "sequences of a replica");
 }

@@ -9,6 +9,10 @@
 // the stages, and the best few are changed a layer at a time while that helps. Plans with one mesh
 // are in the running where they are allowed, so that `search_stage_tp` is never worse than without.
 // Nothing is proven of the answer.
+//
+// Or stages have pinned numbers of ranks, unlike ones (struct parallel, stage_ranks). Seeds are
+// then plans of as many stages that have as many ranks as the largest and as the smallest of them
+// all.
 
 struct meshes_answer {
     bool is_asked;

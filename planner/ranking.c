@@ -39,6 +39,9 @@ static int compare_choices(const struct parallel *a, const struct parallel *b)
     if (order == 0) order = compare(a->stage_tp_count, b->stage_tp_count);
     for (int i = 0; i < a->stage_tp_count && order == 0; i++)
         order = compare(a->stage_tp[i], b->stage_tp[i]);
+    if (order == 0) order = compare(a->stage_ranks_count, b->stage_ranks_count);
+    for (int i = 0; i < a->stage_ranks_count && order == 0; i++)
+        order = compare(a->stage_ranks[i], b->stage_ranks[i]);
     if (order == 0) order = compare(a->branches, b->branches);
     return order;
 }

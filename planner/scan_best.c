@@ -1,24 +1,9 @@
 #include "planner/scan.h"
 
-#include <string.h>
-
-static const int *copy_numbers(struct arena *arena, const int *numbers, int count)
-{
-    if (count == 0) return NULL;
-    int *copy = ARENA_NEW(arena, int, count);
-    memcpy(copy, numbers, (size_t)count * sizeof *copy);
-    return copy;
-}
-
 struct candidate candidate_copy(struct arena *arena, const struct candidate *plan)
 {
     struct candidate copy = *plan;
-    struct parallel *parallel = &copy.parallel;
-    parallel->stage_layers =
-        copy_numbers(arena, parallel->stage_layers, parallel->stage_layers_count);
-    parallel->stage_tp = copy_numbers(arena, parallel->stage_tp, parallel->stage_tp_count);
-    parallel->replica_micro_batches =
-        copy_numbers(arena, parallel->replica_micro_batches, parallel->replica_count);
+    copy.parallel = parallel_copy(arena, &plan->parallel);
     return copy;
 }
 

@@ -78,6 +78,8 @@ bool search_check_request(const struct search_request *request, struct err *err)
     }
     if (request->pins.stage_tp_count > 0 || request->pins.search_stage_tp)
         return err_set(err, ERR_USAGE, "--stage-tp: only `plan` takes it, and without --idle");
+    if (request->pins.stage_ranks_count > 0)
+        return err_set(err, ERR_USAGE, "--stage-ranks: only `plan` takes it, and without --idle");
     if (request->pins.branches == BRANCHES_ON)
         return err_set(err, ERR_USAGE, "--branches on: only `plan` takes it, and without --idle");
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);

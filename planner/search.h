@@ -46,6 +46,8 @@ struct pins {
     const int *stage_tp;
     int stage_tp_count;
     bool search_stage_tp;
+    const int *stage_ranks;  // of each stage (planner/meshes.h); search_plans does not look at them
+    int stage_ranks_count;
     enum branches_wish branches;        // planner/branches.h; search_plans does not look at them
     const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
     int layout_count;

@@ -149,7 +149,11 @@ struct breakdown breakdown_of_stage(struct arena *arena, const struct ledger *le
                               .hops = hops_of(price, stage)};
     count_uses(arena, &sources);
     find_ratios(&sources);
-    struct breakdown breakdown = {.mesh = &program->mesh,
+    struct mesh *mesh = ARENA_NEW(arena, struct mesh, 1);
+    struct program room;
+    bool has_own = program->mesh.stage_ranks != NULL;
+    *mesh = has_own ? program_at(program, stage, &room)->mesh : program->mesh;
+    struct breakdown breakdown = {.mesh = mesh,
                                   .stage = stage,
                                   .stage_count = price->shape.stage_count,
                                   .step_s = simulation->cost.step_s,

@@ -11,7 +11,8 @@
 // One rank stands for each stage, or all ranks are played: the q-th ranks of all stages form
 // pipeline q, and the ranks of one stage reduce their gradients together, when the slowest has them
 // ready. Or lanes are played, each of which stands for any number of pipelines that are alike. The
-// cost is the mean over ranks; the wait for others is bubble. Overhead comes last and has no span.
+// cost is the mean over ranks, of stages with unlike numbers of them over stages; the wait for
+// others is bubble. Overhead comes last and has no span.
 
 // What a rank of one stage waits for beside its tasks, mean over the stage's ranks. Its gradient
 // and parameter communication as far as compute does not hide it, and blocking hops.

@@ -32,7 +32,7 @@ static struct simulation *play(struct arena *arena, struct arena *scratch,
         .prices = lanes->prices,
         .stage_price = lanes->stage_price,
         .jitter_ratio = injection ? injection->jitter_ratio : 0,
-        .jitter_ranks = lanes_group_size(lanes),
+        .jitter_ranks = lanes_group_size(lanes, 0),
         .seed = injection ? injection->seed : 0,
     };
     return simulate_step(arena, scratch, lanes->prices[0], &options);
@@ -150,7 +150,7 @@ static void add_share(struct sharing *sharing, const char *who, int64_t ranks, d
 static int *lane_ranks(struct arena *arena, const struct lanes *lanes, int lane, int stage,
                        int *count)
 {
-    int size = lanes_group_size(lanes), found = 0;
+    int size = lanes_group_size(lanes, stage), found = 0;
     *count = lanes->list[lane].pipeline_count * size;
     int *ranks = ARENA_NEW(arena, int, *count);
     for (int pipeline = lanes->pipeline_of[lane]; found < *count; pipeline++) {
@@ -268,7 +268,7 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
                         const struct injection *injection, struct injection_result *result)
 {
     enum { LANES_MOST = 4 };
-    int size = lanes_group_size(lanes), concerned = 0;
+    int concerned = 0;
     int64_t rest = 0, beside = 0;
     size_t factors = (size_t)injection->count + 1;
     size_t room = (size_t)LANES_MOST * (size_t)lanes->stage_count * factors + 3;
@@ -279,9 +279,9 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
     for (int place = 0; place < lanes->count; place++) {
         int lane = order[place];
         const struct engine_lane *own = &lanes->list[lane];
-        int64_t stage_ranks = (int64_t)own->pipeline_count * size;
         if (!lanes_is_concerned(lanes, lanes->pipeline_of[lane])) {
-            rest += stage_ranks * lanes->stage_count;
+            for (int stage = 0; stage < lanes->stage_count; stage++)
+                rest += (int64_t)own->pipeline_count * lanes_group_size(lanes, stage);
             continue;
         }
         bool is_listed = concerned++ < LANES_MOST;
@@ -289,7 +289,7 @@ static void find_shares(struct arena *arena, const struct lanes *lanes,
             bool is_calm =
                 own->stages[stage].slowdown <= 1 && !is_on_slow_links(lanes, lane, stage);
             if (is_calm) {
-                beside += stage_ranks;
+                beside += (int64_t)own->pipeline_count * lanes_group_size(lanes, stage);
             } else if (is_listed) {
                 share_stage(&sharing, lane, stage);
             } else {
@@ -318,7 +318,7 @@ static const char *alike_text(const struct rank_names *names, int pipeline, int 
                               struct arena *scratch)
 {
     const struct injection *injection = &names->injection;
-    int size = lanes_group_size(names->lanes), count = 0;
+    int size = lanes_group_size(names->lanes, stage), count = 0;
     int *ranks = ARENA_NEW(scratch, int, size);
     lanes_group_ranks(names->lanes, pipeline, stage, ranks);
     for (int i = 0; i < size; i++) {
@@ -350,12 +350,13 @@ static const char *rank_name(const void *context, int rank, struct arena *scratc
 static int *stand_ins(struct arena *arena, const struct lanes *lanes,
                       const struct injection *injection, const struct trace *trace)
 {
-    int rank_count = lanes->mesh->rank_count, size = lanes_group_size(lanes);
-    int *shown_as = ARENA_NEW(arena, int, rank_count), *ranks = ARENA_NEW(arena, int, size);
+    int rank_count = lanes->mesh->rank_count;
+    int *shown_as = ARENA_NEW(arena, int, rank_count), *ranks = ARENA_NEW(arena, int, rank_count);
     for (int rank = 0; rank < rank_count; rank++) {
         int pipeline, stage;
         lanes_place(lanes, rank, &pipeline, &stage);
         lanes_group_ranks(lanes, pipeline, stage, ranks);
+        int size = lanes_group_size(lanes, stage);
         bool is_calm = !lanes_is_concerned(lanes, pipeline);
         double own = lanes_rank_slowdown(injection->causes, injection->count, rank);
         shown_as[rank] = -1;

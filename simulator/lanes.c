@@ -21,8 +21,9 @@ static unsigned step_axes(const struct program *program)
     return axes & ~mesh_axes_of(&program->mesh, AXIS_PP);
 }
 
-int lanes_group_size(const struct lanes *lanes)
+int lanes_group_size(const struct lanes *lanes, int stage)
 {
+    if (lanes->mesh->stage_ranks) return mesh_stage_ranks(lanes->mesh, stage);
     return mesh_size(lanes->mesh, lanes->step_axes);
 }
 
@@ -31,7 +32,7 @@ void lanes_place(const struct lanes *lanes, int rank, int *pipeline, int *stage)
     int below = 1;
     *pipeline = 0;
     *stage = mesh_stage_of(lanes->mesh, rank);
-    for (int i = 0; i < lanes->mesh->axis_count; i++) {
+    for (int i = 0; i < lanes->mesh->axis_count && !lanes->mesh->stage_ranks; i++) {
         const struct mesh_axis *axis = &lanes->mesh->axes[i];
         int at = mesh_coordinate(lanes->mesh, i, rank);
         if (axis->parent != AXIS_PP && !(lanes->step_axes >> i & 1)) {
@@ -50,6 +51,12 @@ static int compare_ranks(const void *a, const void *b)
 void lanes_group_ranks(const struct lanes *lanes, int pipeline, int stage, int *ranks)
 {
     int size = 1;
+    if (lanes->mesh->stage_ranks) {
+        int count = mesh_stage_ranks(lanes->mesh, stage);
+        for (int i = 0; i < count; i++)
+            ranks[i] = mesh_at_stage(lanes->mesh, 0, stage) + i;
+        return;
+    }
     ranks[0] = 0;
     for (int i = 0; i < lanes->mesh->axis_count; i++) {
         const struct mesh_axis *axis = &lanes->mesh->axes[i];
@@ -136,7 +143,7 @@ static void place_groups(const struct evaluation_request *request, const struct 
                              device_is_slower(device, group->device, request->workload.precision);
             if (is_slower) group->device = device;
             if (group->micro_batch_count > 0) continue;
-            int replica = program_replica(program, rank);
+            int replica = program->parallel.replica_count > 0 ? program_replica(program, rank) : 0;
             group->micro_batch_count =
                 (int)parallel_replica_count(&program->parallel, batch, replica);
         }
@@ -356,7 +363,7 @@ struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *r
     lanes->cluster = request->cluster;
     lanes->step_axes = step_axes(program);
     lanes->stage_count = program->shape.stage_count;
-    lanes->pipeline_count = lanes->mesh->rank_count / lanes->stage_count / lanes_group_size(lanes);
+    lanes->pipeline_count = mesh_stage_ranks(lanes->mesh, 0) / lanes_group_size(lanes, 0);
     lanes->groups = ARENA_NEW(arena, struct rank_group,
                               (size_t)lanes->pipeline_count * (size_t)lanes->stage_count);
     place_groups(request, program, lanes);
@@ -388,7 +395,7 @@ static int keep_different(const struct injection_cause *causes, int cause_count,
 void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection_cause *causes,
                 int cause_count)
 {
-    int size = lanes_group_size(lanes), concerned = 0, others = 0;
+    int concerned = 0, others = 0;
     for (int lane = 0; lane < lanes->count; lane++) {
         int pipeline = lanes->pipeline_of[lane];
         bool is_concerned = lanes_is_concerned(lanes, pipeline);
@@ -396,6 +403,7 @@ void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection
         if ((*seen)++ >= (is_concerned ? SHOWN_LANES_MOST : 1)) continue;
         struct lane_stage *stages = ARENA_NEW(arena, struct lane_stage, lanes->stage_count);
         for (int stage = 0; stage < lanes->stage_count; stage++) {
+            int size = lanes_group_size(lanes, stage);
             int *ranks = ARENA_NEW(arena, int, size);
             double *slowdown = ARENA_NEW(arena, double, size);
             lanes_group_ranks(lanes, pipeline, stage, ranks);

@@ -41,9 +41,10 @@ struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *r
 void lanes_show(struct arena *arena, struct lanes *lanes, const struct injection_cause *causes,
                 int cause_count);
 
-// Where a rank is, and the ranks of a group, ascending; how many are in one.
+// Where a rank is, and the ranks of a group, ascending; how many are in one of a stage. Stages with
+// unlike numbers of ranks are one pipeline, whose groups are their ranks.
 void lanes_place(const struct lanes *lanes, int rank, int *pipeline, int *stage);
-int lanes_group_size(const struct lanes *lanes);
+int lanes_group_size(const struct lanes *lanes, int stage);
 void lanes_group_ranks(const struct lanes *lanes, int pipeline, int stage, int *ranks);
 // A rank's own slowdown.
 double lanes_rank_slowdown(const struct injection_cause *causes, int cause_count, int rank);

@@ -6,7 +6,8 @@
 
 bool unlike_is(const struct evaluation_request *request, const struct program *program)
 {
-    return program->parallel.replica_count > 0 || !cluster_has_one_device(request->cluster);
+    return program->parallel.replica_count > 0 || program->parallel.stage_ranks_count > 0 ||
+           !cluster_has_one_device(request->cluster);
 }
 
 static struct lanes *lanes_of(struct arena *arena, const struct evaluation_request *request,
@@ -72,10 +73,10 @@ static void show_one(struct arena *arena, struct lanes *lanes)
 
 static void show_all(struct arena *arena, struct lanes *lanes)
 {
-    int size = lanes_group_size(lanes);
     for (int lane = 0; lane < lanes->count; lane++) {
         struct lane_stage *stages = ARENA_NEW(arena, struct lane_stage, lanes->stage_count);
         for (int stage = 0; stage < lanes->stage_count; stage++) {
+            int size = lanes_group_size(lanes, stage);
             int *ranks = ARENA_NEW(arena, int, size);
             lanes_group_ranks(lanes, lanes->pipeline_of[lane], stage, ranks);
             stages[stage] = lanes->list[lane].stages[stage];
@@ -166,12 +167,14 @@ double *unlike_replica_s(struct arena *arena, struct arena *scratch,
     double *replica_s = ARENA_NEW(arena, double, (size_t)replicas *(size_t)stages);
     struct arena_mark mark = arena_mark(scratch);
     struct lanes *lanes = lanes_of(scratch, request, program, price, true);
-    int *ranks = ARENA_NEW(scratch, int, lanes_group_size(lanes));
+    int *ranks = ARENA_NEW(scratch, int, program->mesh.rank_count);
     for (int i = 0; i < lanes->count; i++) {
         const struct engine_lane *lane = &lanes->list[i];
         for (int stage = 0; stage < stages; stage++) {
             lanes_group_ranks(lanes, lanes->pipeline_of[i], stage, ranks);
-            double *at = &replica_s[program_replica(program, ranks[0]) * stages + stage];
+            // Stages with unlike numbers of ranks are one pipeline: whatever the replica.
+            int replica = program->mesh.stage_ranks ? 0 : program_replica(program, ranks[0]);
+            double *at = &replica_s[replica * stages + stage];
             *at = fmax(*at, busy_s(lanes, lane, stage) / lane->micro_batch_count);
         }
     }

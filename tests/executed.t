@@ -129,6 +129,12 @@ my %KEYS = (
                             '--schedule' => 'zb-v', %$_} }
                      {'--cp' => 2, '--cp-kind' => 'ulysses'},
                      {'--dp' => 2, '--zero' => 1, '--zero-group' => 1}],
+        stage_ranks => [{value => '2,1,1', '--gpus' => 4},
+                        {value => '4,1,2', '--gpus' => 7, '--stage-tp' => '2,1,1', '--zero' => 3},
+                        {value => '1,2', '--gpus' => 3, '--micro-batch' => 2, model => 'moe',
+                         '--expert-imbalance' => 4},
+                        {value => '2,1', '--gpus' => 3, '--zero' => 1, '--zero-group' => 1,
+                         refused => 'groups of ZeRO'}],
         branches => [map { {value => 'on', model => 'towers', '--seq-len' => 8, %$_} }
                          {'--pp' => 3, '--gpus' => 3}, {'--pp' => 4, '--gpus' => 4,
                           '--stages' => '2,2,2,1'}, {'--pp' => 3, '--gpus' => 6, '--tp' => 2},

@@ -279,9 +279,9 @@ static void cross(const struct cluster *cluster, int crossing_count, struct grou
 
 // The first rank of each of the concurrent groups in turn.
 static int count_crossing(const struct cluster *cluster, const struct lattice *group,
-                          const struct lattice *starts)
+                          const struct lattice *starts, int start)
 {
-    int digits[2 * ROUTE_AXIS_MAX + 1] = {0}, start = 0, count = 0;
+    int digits[2 * ROUTE_AXIS_MAX + 1] = {0}, count = 0;
     if (!cluster->between.kind) return 0;
     do {
         count += shape_from(cluster, group, group, start, 1).crossing_ratio > 0;
@@ -316,21 +316,27 @@ static bool shape_slower(const struct group_shape *a, const struct group_shape *
 struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
                                const struct route_axes *mesh)
 {
+    return route_group_from(cluster, axes, mesh, 0);
+}
+
+struct group_shape route_group_from(const struct cluster *cluster, const struct route_axes *axes,
+                                    const struct route_axes *mesh, int first)
+{
     int64_t rank_count = product(mesh->sizes, mesh->count);
-    assert(rank_count >= 1 && rank_count <= cluster->rank_count);
+    assert(rank_count >= 1 && first + rank_count <= cluster->rank_count);
     struct lattice group = lattice_of(axes);
     const struct lattice whole = group;
     struct lattice starts = complement(&group, (int)rank_count);
     int64_t size = product(group.sizes, group.count);
     int repeat = 1;
     // Where all nodes are alike so are most groups: one of each kind is visited.
-    if (cluster_is_uniform(cluster)) {
+    if (cluster_is_uniform(cluster) && first % cluster->nodes[0].gpus == 0) {
         repeat = fold_group(&group, cluster->nodes[0].gpus);
         fold_starts(&starts, cluster->nodes[0].gpus);
     }
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
-    int start = 0;
-    int crossing_count = count_crossing(cluster, &group, &starts);
+    int start = first;
+    int crossing_count = count_crossing(cluster, &group, &starts, start);
     struct group_shape slowest = shape_from(cluster, &group, &whole, start, repeat);
     cross(cluster, crossing_count, &slowest);
     while (lattice_next(&starts, 0, digits, &start)) {
@@ -343,4 +349,16 @@ struct group_shape route_group(const struct cluster *cluster, const struct route
         slowest.load = tiers_load(cluster, whole.sizes, whole.strides, whole.count);
     if (slowest.ranks_per_node == 1) slowest.torus = (struct torus_group){0};
     return slowest;
+}
+
+struct group_shape route_pair(const struct cluster *cluster, int rank_a, int rank_b, int beside)
+{
+    assert(rank_a < rank_b && rank_b < cluster->rank_count);
+    const struct lattice pair = {1, {2}, {rank_b - rank_a}};
+    struct group_shape shape = shape_from(cluster, &pair, &pair, rank_a, 1);
+    cross(cluster, beside, &shape);
+    if (cluster->network.tier_count > 0 && shape.node_count > 1)
+        shape.load = tiers_load(cluster, pair.sizes, pair.strides, pair.count);
+    if (shape.ranks_per_node == 1) shape.torus = (struct torus_group){0};
+    return shape;
 }

@@ -49,3 +49,9 @@ struct group_shape {
 // worst.
 struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
                                const struct route_axes *mesh);
+// The same of a mesh whose ranks begin with `first`.
+struct group_shape route_group_from(const struct cluster *cluster, const struct route_axes *axes,
+                                    const struct route_axes *mesh, int first);
+
+// Of two ranks, a < b, beside as many pairs in all that do alike.
+struct group_shape route_pair(const struct cluster *cluster, int rank_a, int rank_b, int beside);

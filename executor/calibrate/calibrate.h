@@ -133,6 +133,7 @@ bool calibrate_ok(struct err *err, const char *what, const char *fault);
 struct calibrate_block {
     const struct block_program *program;
     const struct program *plan;  // that it is of; NULL: of the models that are always measured
+    int index;                   // which of its blocks
     int64_t batch, seq, vocab, head_count;
     bool begins_subject;  // the first of its model, of which one measures all or nothing
     int row_count;        // its instructions that compute

@@ -53,6 +53,7 @@ int calibrate_plan_blocks(const struct calibrate_request *request,
         struct calibrate_block block = {
             .program = plan->blocks[b],
             .plan = plan,
+            .index = b,
             .batch = (int64_t)plan->parallel.micro_batch * plan->parallel.degree[AXIS_DP],
             .seq = plan->workload.seq_len,
             .vocab = plan->graph->vocab,
@@ -96,7 +97,9 @@ const struct tensor *calibrate_tensor(const struct calibrate_block *block, int a
 void calibrate_hold(const struct calibrate_block *block, int buffer, struct kernel_array *array)
 {
     if (!block->plan) return;
-    struct held held = held_of_buffer(block->plan, block->program, buffer, 0);
+    struct program room;
+    const struct program *seen = program_of_block(block->plan, block->index, &room);
+    struct held held = held_of_buffer(seen, block->program, buffer, seen->mesh.first_rank);
     for (int i = 0; i < array->rank; i++) {
         array->sizes[i] = held.count[i];
         array->first[i] = held.first[i];

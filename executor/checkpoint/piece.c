@@ -116,7 +116,7 @@ static bool is_writer(const struct script *script, int rank, const struct checkp
     struct held own = held_of(program, tensor, &known->layout, rank);
     int count = 0, place = 0;
     for (int r = 0; r < program->mesh.rank_count; r++) {
-        if (!is_level(&program->mesh, axes, rank, r)) continue;
+        if (!mesh_has(&program->mesh, r) || !is_level(&program->mesh, axes, rank, r)) continue;
         struct held other = held_of(program, tensor, &known->layout, r);
         if (!held_equal(&own, &other)) continue;
         if (r < rank) place++;

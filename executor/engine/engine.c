@@ -126,7 +126,8 @@ static struct member_group *group_of(struct engine *engine, unsigned axes, const
     made->axes = axes;
     made->ranks = ARENA_NEW(engine->arena, int, mesh->rank_count);
     for (int r = 0; r < mesh->rank_count; r++) {
-        if (is_same_elsewhere(mesh, axes, engine->rank, r)) made->ranks[made->count++] = r;
+        bool is_member = mesh_has(mesh, r) && is_same_elsewhere(mesh, axes, engine->rank, r);
+        if (is_member) made->ranks[made->count++] = r;
     }
     if (is_shard) made->count = shard_members(mesh, axes, engine->rank, made->ranks);
     while (made->ranks[made->index] != engine->rank)

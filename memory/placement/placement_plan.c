@@ -120,8 +120,11 @@ static void price_blocks(struct making *making)
     struct price_context quiet = *context;
     quiet.ledger = NULL;
     unsigned overlap = step_overlap(making->stack, &program->parallel);
-    for (int i = 0; i < program->block_count; i++)
-        prices[i] = block_price(&quiet, &program->mesh, program->blocks[i], overlap);
+    for (int i = 0; i < program->block_count; i++) {
+        struct program room;
+        const struct program *seen = program_of_block(program, i, &room);
+        prices[i] = block_price(&quiet, &seen->mesh, program->blocks[i], overlap);
+    }
     making->prices = prices;
 }
 

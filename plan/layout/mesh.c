@@ -255,7 +255,7 @@ static bool leaves_in_order(const struct mesh *mesh, const struct parallel *para
     return leaves_batch_in_order(mesh);
 }
 
-struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own)
+static struct mesh mesh_lent(const struct mesh *mesh, const struct parallel *own)
 {
     struct mesh at = *mesh;
     struct tp_grid grid = grid_of(own);
@@ -305,25 +305,65 @@ static bool build(const struct parallel *parallel, int64_t kv_head_count, struct
     for (int s = 0; s < parallel->stage_tp_count && has_experts && is_in_order; s++) {
         struct parallel own = *parallel;
         own.degree[AXIS_TP] = parallel->stage_tp[s];
-        struct mesh seen = mesh_at(mesh, &own);
+        struct mesh seen = mesh_lent(mesh, &own);
         is_in_order = leaves_in_order(&seen, parallel);
     }
     return is_in_order;
 }
 
+// A stage by itself, as its ranks see it.
+static struct parallel alone(const struct parallel *parallel, int stage)
+{
+    struct parallel own = parallel_at(parallel, stage);
+    own.stage_tp_count = own.stage_ranks_count = 0;
+    own.degree[AXIS_PP] = 1;
+    return own;
+}
+
 bool mesh_folds(const struct parallel *parallel, int64_t kv_head_count)
 {
     struct mesh mesh;
-    return build(parallel, kv_head_count, &mesh);
+    if (parallel->stage_ranks_count == 0) return build(parallel, kv_head_count, &mesh);
+    bool folds = true;
+    for (int stage = 0; stage < parallel->stage_ranks_count && folds; stage++) {
+        struct parallel own = alone(parallel, stage);
+        folds = build(&own, kv_head_count, &mesh);
+    }
+    return folds;
 }
 
-struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
+static struct mesh make_alike(const struct parallel *parallel, int64_t kv_head_count)
 {
     struct mesh mesh;
     bool folds = build(parallel, kv_head_count, &mesh);
     assert(folds && mesh.rank_count == parallel_rank_count(parallel));
     (void)folds;
     return mesh;
+}
+
+static struct mesh make_of_stage(const struct parallel *parallel, int stage, int64_t kv_head_count)
+{
+    struct parallel own = alone(parallel, stage);
+    struct mesh mesh = make_alike(&own, kv_head_count);
+    mesh.rank_count = (int)parallel_rank_count(parallel);
+    mesh.stage_ranks = parallel->stage_ranks;
+    mesh.stage_count = parallel->stage_ranks_count;
+    mesh.stage = stage;
+    for (int before = 0; before < stage; before++)
+        mesh.first_rank += parallel->stage_ranks[before];
+    return mesh;
+}
+
+struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count)
+{
+    return parallel->stage_ranks_count > 0 ? make_of_stage(parallel, 0, kv_head_count)
+                                           : make_alike(parallel, kv_head_count);
+}
+
+struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own, int stage,
+                    int64_t kv_head_count)
+{
+    return mesh->stage_ranks ? make_of_stage(own, stage, kv_head_count) : mesh_lent(mesh, own);
 }
 
 unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent)
@@ -346,13 +386,19 @@ int mesh_size(const struct mesh *mesh, unsigned axes)
     return size;
 }
 
-int mesh_coordinate(const struct mesh *mesh, int axis, int rank)
+bool mesh_has(const struct mesh *mesh, int rank)
 {
-    assert(axis >= 0 && axis < mesh->axis_count && rank >= 0 && rank < mesh->rank_count);
-    return rank / mesh->axes[axis].stride % mesh->axes[axis].size;
+    int count = mesh->stage_ranks ? mesh->stage_ranks[mesh->stage] : mesh->rank_count;
+    return rank >= mesh->first_rank && rank < mesh->first_rank + count;
 }
 
-// Of the pipeline, which is in one piece; NULL: there is one stage.
+int mesh_coordinate(const struct mesh *mesh, int axis, int rank)
+{
+    assert(axis >= 0 && axis < mesh->axis_count && mesh_has(mesh, rank));
+    return (rank - mesh->first_rank) / mesh->axes[axis].stride % mesh->axes[axis].size;
+}
+
+// Of the pipeline, which is in one piece; NULL: there is one stage, or they are unlike.
 static const struct mesh_axis *pipeline_of(const struct mesh *mesh)
 {
     for (int a = 0; a < mesh->axis_count; a++)
@@ -360,31 +406,48 @@ static const struct mesh_axis *pipeline_of(const struct mesh *mesh)
     return NULL;
 }
 
+// Of stages with unlike numbers of ranks, which follow each other.
+static int first_of_stage(const struct mesh *mesh, int stage)
+{
+    int first = 0;
+    for (int before = 0; before < stage; before++)
+        first += mesh->stage_ranks[before];
+    return first;
+}
+
 int mesh_stage_of(const struct mesh *mesh, int rank)
 {
     const struct mesh_axis *pipeline = pipeline_of(mesh);
     assert(rank >= 0 && rank < mesh->rank_count);
-    return pipeline ? rank / pipeline->stride % pipeline->size : 0;
+    int stage = 0;
+    while (stage < mesh->stage_count && rank >= mesh->stage_ranks[stage])
+        rank -= mesh->stage_ranks[stage++];
+    return pipeline ? rank / pipeline->stride % pipeline->size : stage;
 }
 
 int mesh_stage_ranks(const struct mesh *mesh, int stage)
 {
     const struct mesh_axis *pipeline = pipeline_of(mesh);
+    if (mesh->stage_ranks) return mesh->stage_ranks[stage];
     assert(stage >= 0 && stage < (pipeline ? pipeline->size : 1));
-    (void)stage;
     return mesh->rank_count / (pipeline ? pipeline->size : 1);
 }
 
 int mesh_stage_end(const struct mesh *mesh, int rank)
 {
     const struct mesh_axis *pipeline = pipeline_of(mesh);
+    if (mesh->stage_ranks) return first_of_stage(mesh, mesh_stage_of(mesh, rank) + 1);
     return pipeline ? (rank / pipeline->stride + 1) * pipeline->stride : mesh->rank_count;
 }
 
 int mesh_at_stage(const struct mesh *mesh, int rank, int stage)
 {
     const struct mesh_axis *pipeline = pipeline_of(mesh);
-    return pipeline ? rank + (stage - mesh_stage_of(mesh, rank)) * pipeline->stride : rank;
+    int own = mesh_stage_of(mesh, rank);
+    if (mesh->stage_ranks)
+        return first_of_stage(mesh, stage) +
+               (rank - first_of_stage(mesh, own)) % mesh->stage_ranks[stage];
+    return pipeline ? rank + (stage - own) * pipeline->stride : rank;
 }
 
 unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *parallel,
@@ -418,5 +481,12 @@ struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *clu
         group.sizes[group.count] = mesh->axes[i].size;
         group.strides[group.count++] = mesh->axes[i].stride;
     }
-    return route_group(cluster, &group, &all);
+    return route_group_from(cluster, &group, &all, mesh->first_rank);
+}
+
+struct group_shape mesh_group_of_all(const struct mesh *mesh, const struct cluster *cluster)
+{
+    const struct route_axes all = {.count = 1, .sizes = {mesh->rank_count}, .strides = {1}};
+    if (!mesh->stage_ranks) return mesh_group(mesh, cluster, (1u << mesh->axis_count) - 1);
+    return route_group(cluster, &all, &all);
 }

@@ -66,15 +66,22 @@ struct mesh_axis {
 struct mesh {
     struct mesh_axis axes[MESH_AXIS_MAX];  // innermost first
     int axis_count;
-    int rank_count;
+    int rank_count;  // of all stages
+    // Where stages have unlike numbers of ranks (struct parallel, stage_ranks) a mesh is that of
+    // one of them, has no axis of pp, and is laid over its ranks from the first on. Else NULL and
+    // 0.
+    const int *stage_ranks;
+    int stage_count, stage, first_rank;
 };
 
 // `kv_head_count` decides how tp is factored (0: not at all). Axes of size 1 are kept out. An
 // order_count of 0 is the default order. With experts the boundaries must nest: see mesh_folds.
+// Of stages with unlike numbers of ranks that of the first.
 struct mesh mesh_make(const struct parallel *parallel, int64_t kv_head_count);
 
-// The mesh as the ranks of a stage have it (parallel_at).
-struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own);
+// The mesh as the ranks of a stage have it, of whom `own` is parallel_at.
+struct mesh mesh_at(const struct mesh *mesh, const struct parallel *own, int stage,
+                    int64_t kv_head_count);
 
 // Whether the experts' mesh can be laid over the ranks of a stage: etp and etp * ep must divide or
 // be multiples of every boundary of the dense axes in their order, and divide dp * cp * tp. Where
@@ -90,6 +97,8 @@ unsigned mesh_axes_of(const struct mesh *mesh, enum axis parent);
 int mesh_size(const struct mesh *mesh, unsigned axes);  // product of the sizes
 int mesh_coordinate(const struct mesh *mesh, int axis, int rank);
 
+// Whether a rank is one of those that the axes are laid over.
+bool mesh_has(const struct mesh *mesh, int rank);
 // The stage that a rank is of, how many ranks that has, the first rank behind a run of ranks of one
 // stage, and the rank in the same place of another.
 int mesh_stage_of(const struct mesh *mesh, int rank);
@@ -107,6 +116,7 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
 // Ranks of a shard group of dense parameters, cp among them.
 int mesh_shard_ranks(const struct parallel *parallel, enum stored stored);
 
-// The communicator over these axes on that cluster.
+// The communicator over these axes on that cluster, and that of all ranks of all stages.
 struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster,
                               unsigned axes);
+struct group_shape mesh_group_of_all(const struct mesh *mesh, const struct cluster *cluster);

@@ -265,7 +265,7 @@ bool layout_rules_hold(const struct graph *graph, const struct workload *workloa
     bool ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
     for (int s = 0; s < parallel->stage_tp_count && ok; s++) {
         struct parallel own = parallel_at(parallel, s);
-        struct mesh seen = mesh_at(&mesh, &own);
+        struct mesh seen = mesh_at(&mesh, &own, s, graph->kv_head_count);
         ok = own.degree[AXIS_TP] == parallel->degree[AXIS_TP] ||
              check_at(graph, workload, &own, &seen, ties_alone, err);
     }

@@ -45,7 +45,7 @@ int shard_members(const struct mesh *mesh, unsigned axes, int rank, int *ranks)
     int count = mesh_size(mesh, axes);
     for (int r = 0; r < mesh->rank_count; r++) {
         int place = 0;
-        bool is_member = true;
+        bool is_member = mesh_has(mesh, r);
         for (int a = 0; a < mesh->axis_count && is_member; a++)
             is_member =
                 axes >> a & 1 || mesh_coordinate(mesh, a, r) == mesh_coordinate(mesh, a, rank);

@@ -62,7 +62,8 @@ bool check_hands_on(const struct program *program, const struct block_program *b
     const struct layout *to = &block->buffers[instr->outputs[0]].layout;
     unsigned axes = axes_in_order(mesh, instr, from, to);
     for (int i = 0; axes && i < mesh_size(mesh, axes); i++) {
-        if (!is_handed_on(program, block, instr, rank_over(mesh, axes, i, 0))) return false;
+        if (!is_handed_on(program, block, instr, rank_over(mesh, axes, i, mesh->first_rank)))
+            return false;
     }
     return true;
 }
@@ -94,7 +95,7 @@ static bool has_keys(const struct program *program, const struct block_program *
     int64_t queries = size_of(block, query, DIM_HEAD), keys = size_of(block, key, DIM_KV_HEAD);
     unsigned axes = layout_axes_on(q, DIM_HEAD) | layout_axes_on(k, DIM_KV_HEAD);
     for (int i = 0; axes && i < mesh_size(mesh, axes); i++) {
-        int rank = rank_over(mesh, axes, i, 0);
+        int rank = rank_over(mesh, axes, i, mesh->first_rank);
         struct slice heads = layout_slice(q, mesh, DIM_HEAD, queries, rank);
         struct slice held = layout_slice(k, mesh, DIM_KV_HEAD, keys, rank);
         int64_t first = heads.first * keys / queries;

@@ -183,8 +183,10 @@ static bool check_instrs(const struct checking *checking, int index)
 }
 
 // The parts that a layout cuts a tensor of a block into.
-static int64_t parts_of(const struct program *program, const struct buffer *buffer)
+static int64_t parts_of(const struct program *of, int block, const struct buffer *buffer)
 {
+    struct program room;
+    const struct program *program = program_of_block(of, block, &room);
     int64_t parts = 1;
     for (int a = 0; a < program->mesh.axis_count; a++) {
         if (buffer->layout.of[a] < 0) return 0;
@@ -197,10 +199,9 @@ bool check_is_resharded(const struct checking *checking, int block_a, const stru
                         int block_b, const struct buffer *b)
 {
     const struct program *program = checking->program;
-    int64_t parts_a = parts_of(program, a), parts_b = parts_of(program, b);
-    if (program->parallel.stage_tp_count == 0) return false;
-    return program->origins[block_a].mesh != program->origins[block_b].mesh && parts_a > 0 &&
-           parts_b > 0 && a->bytes * parts_a == b->bytes * parts_b;
+    if (program->origins[block_a].mesh == program->origins[block_b].mesh) return false;
+    int64_t parts_a = parts_of(program, block_a, a), parts_b = parts_of(program, block_b, b);
+    return parts_a > 0 && parts_b > 0 && a->bytes * parts_a == b->bytes * parts_b;
 }
 
 // What one block hands to the next is one tensor in one layout, both ways; where the meshes of two

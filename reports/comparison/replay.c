@@ -19,15 +19,30 @@ static unsigned axes_of(const struct mesh *mesh, const int *ranks, int count)
     return axes;
 }
 
+// Of stages with unlike numbers of ranks: one stage's, all, or two of two stages.
+static struct group_shape unlike_group(const struct replay *replay, const int *ranks, int count)
+{
+    struct program room;
+    const struct program *program = replay->evaluation->program;
+    const struct cluster *cluster = replay->request->cluster;
+    int first = ranks[0], last = ranks[count - 1], stage = mesh_stage_of(&program->mesh, first);
+    const struct mesh *mesh = &program_at(program, stage, &room)->mesh;
+    if (mesh_has(mesh, last)) return mesh_group(mesh, cluster, axes_of(mesh, ranks, count));
+    if (count > 2) return mesh_group_of_all(mesh, cluster);
+    return route_pair(cluster, first < last ? first : last, first < last ? last : first, 1);
+}
+
 static double exchange_s(void *context, int collective, const int *ranks, int count, int64_t bytes)
 {
     const struct replay *replay = context;
     const struct mesh *mesh = &replay->evaluation->program->mesh;
     const int ends[] = {replay->rank, ranks[0]};
-    bool is_message = count == 1;
-    unsigned axes = is_message ? axes_of(mesh, ends, 2) : axes_of(mesh, ranks, count);
-    if (axes == 0) return 0;
-    struct group_shape group = mesh_group(mesh, replay->request->cluster, axes);
+    if (count == 1) ranks = ends, count = 2;
+    unsigned axes = mesh->stage_ranks ? 0 : axes_of(mesh, ranks, count);
+    bool is_alone = mesh->stage_ranks ? ranks[0] == ranks[count - 1] : axes == 0;
+    if (is_alone) return 0;
+    struct group_shape group = mesh->stage_ranks ? unlike_group(replay, ranks, count)
+                                                 : mesh_group(mesh, replay->request->cluster, axes);
     double scale = replay->request->stack->network_scale;
     return collective_price(replay->request->fabrics, &group, (enum collective)collective,
                             (double)bytes, scale)

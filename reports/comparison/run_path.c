@@ -96,8 +96,13 @@ static bool may_meet(const struct path_walk *walk, const struct span *span, int 
 {
     const struct mesh *mesh = &walk->program->mesh;
     if (kind == TASK_NORM || kind == TASK_TIED_REDUCE) return true;
-    if (kind >= SLOT_KIND_COUNT)
-        return mesh_stage_of(mesh, span->rank) == mesh_stage_of(mesh, other);
+    int stage = mesh_stage_of(mesh, span->rank);
+    bool is_of_stage = mesh_stage_of(mesh, other) == stage;
+    if (kind >= SLOT_KIND_COUNT) return is_of_stage;
+    // Stages with unlike numbers of ranks have no axis that joins them.
+    if (mesh->stage_ranks && !is_of_stage) return span->stream == STREAM_PP;
+    struct program room;
+    if (mesh->stage_ranks) mesh = &program_at(walk->program, stage, &room)->mesh;
     for (int i = 0; i < mesh->axis_count; i++) {
         bool is_over = axis_stream(mesh->axes[i].parent) == span->stream ||
                        axis_stream(mesh->axes[i].expert) == span->stream;

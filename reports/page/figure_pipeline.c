@@ -171,13 +171,14 @@ static const char *fate(struct arena *arena, const struct trace *trace, int rank
 }
 
 // One row for each stage and way to fare: a slow rank, one in step with it, one of the others.
-static struct pipeline_rows rows_of_ranks(struct arena *arena, const struct mesh *mesh,
+static struct pipeline_rows rows_of_ranks(struct arena *arena, const struct program *program,
                                           const struct trace *trace)
 {
+    const struct mesh *mesh = &program->mesh;
     struct pipeline_rows rows = {trace, ARENA_NEW(arena, const char *, RANK_ROWS_MAX), 0,
                                  ARENA_NEW(arena, int, trace->rank_count)};
     const char *fates[RANK_ROWS_MAX];
-    int stages[RANK_ROWS_MAX], stage_count = mesh_size(mesh, mesh_axes_of(mesh, AXIS_PP));
+    int stages[RANK_ROWS_MAX], stage_count = program->shape.stage_count;
     for (int rank = 0; rank < trace->rank_count; rank++)
         rows.of[rank] = -1;
     for (int stage = 0; stage < stage_count; stage++) {
@@ -262,7 +263,7 @@ bool figure_injection(const struct report_facts *facts, struct chart *chart)
         "Each row is one rank, on the same clock as above: slow ones with their factor, and of "
         "each stage one that keeps step with them and one of a pipeline that is not concerned. "
         "Gaps are waiting.";
-    struct pipeline_rows rows = rows_of_ranks(arena, &program->mesh, trace);
+    struct pipeline_rows rows = rows_of_ranks(arena, program, trace);
     return draw(&program->shape, &rows, fmax(result->planned_s, result->step_s), has_room(trace),
                 chart);
 }

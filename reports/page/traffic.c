@@ -48,17 +48,19 @@ static int peer(const struct mesh *mesh, unsigned axes, int rank, int by)
 static double rounds_of(const struct counting *counting, int rank)
 {
     const struct program *program = counting->program;
+    if (program->parallel.replica_count == 0) return program->shape.micro_batch_count;
     return (double)parallel_replica_count(&program->parallel, program->workload.global_batch,
                                           program_replica(program, rank));
 }
 
 // What one rank sends for its part of a collective.
-static void count_group(const struct counting *counting, const struct breakdown_line *line,
-                        int rank)
+static void count_group(const struct counting *counting, const struct breakdown *breakdown,
+                        const struct breakdown_line *line, int rank)
 {
     const struct ledger_line *price = line->price;
-    const struct mesh *mesh = &counting->program->mesh;
-    int size = mesh_size(mesh, price->axes);
+    const struct mesh *mesh = breakdown->mesh;
+    bool is_of_all = price->entry == ENTRY_NORM;
+    int size = is_of_all ? mesh->rank_count : mesh_size(mesh, price->axes);
     if (size < 2) return;
     double bytes = line->count * price->bytes;
     bool is_repeated = price->block >= 0 || price->entry == ENTRY_TASK;
@@ -73,7 +75,8 @@ static void count_group(const struct counting *counting, const struct breakdown_
     double share = is_streamed ? 1 : (double)(size - 1) / size;
     if (price->collective == COLLECTIVE_ALL_REDUCE) share *= 2;
     // As a ring sends it, to the next rank alone, whatever algorithm was priced.
-    count(counting, rank, peer(mesh, price->axes, rank, 1), share * bytes);
+    int next = is_of_all ? (rank + 1) % size : peer(mesh, price->axes, rank, 1);
+    count(counting, rank, next, share * bytes);
 }
 
 // A message between stages of unlike meshes goes to each peer in pieces.
@@ -135,7 +138,7 @@ static void count_stage(const struct counting *counting, const struct breakdown 
                 int other = mesh_at_stage(mesh, rank, breakdown->stage ? 0 : last);
                 count(counting, rank, other, line->count * price->bytes);
             } else {
-                count_group(counting, line, rank);
+                count_group(counting, breakdown, line, rank);
             }
         }
     }

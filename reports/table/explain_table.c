@@ -61,9 +61,14 @@ static void operator_row(struct table *table, const struct breakdown *breakdown,
 
 // "tp", "dp,cp", "all"; of an axis that is cut into finer ones the finer ones' names, unless all
 // are in.
-static const char *axes_text(struct arena *arena, const struct mesh *mesh, unsigned axes)
+// Stages with unlike numbers of ranks have no axis for what passes between them.
+static const char *axes_text(struct arena *arena, const struct mesh *mesh,
+                             const struct ledger_line *price)
 {
     const char *text = "";
+    unsigned axes = price->axes;
+    if (mesh->stage_ranks && price->entry == ENTRY_NORM) return "all";
+    if (mesh->stage_ranks && axes == 0) return axis_name(AXIS_PP);
     if (mesh->axis_count > 1 && axes == (1u << mesh->axis_count) - 1) return "all";
     for (int i = mesh->axis_count - 1; i >= 0; i--) {
         if (!(axes >> i & 1)) continue;
@@ -116,7 +121,7 @@ static void collective_row(struct table *table, const struct breakdown *breakdow
     bool is_switched = price->cost.algorithm == ALGORITHM_IN_NETWORK;
     const char *algorithm = algorithm_name(price->cost.algorithm);
     const char *name = arena_print(arena, "%s %s", collective_name(price->collective),
-                                   axes_text(arena, breakdown->mesh, price->axes));
+                                   axes_text(arena, breakdown->mesh, price));
     const char *cells[] = {
         name,
         when_text(price),
@@ -313,7 +318,7 @@ static void write_collective(struct json_writer *writer, const struct mesh *mesh
     json_put_text(writer, "collective", collective_name(price->collective));
     json_put_text(writer, "payload", price->what);
     json_put_text(writer, "phase", ledger_phase_text(price));
-    json_put_text(writer, "axes", axes_text(writer->arena, mesh, price->axes));
+    json_put_text(writer, "axes", axes_text(writer->arena, mesh, price));
     json_put_i64(writer, "ranks", price->rank_count);
     json_put_i64(writer, "nodes", price->node_count);
     json_put_f64(writer, "count", line->count);

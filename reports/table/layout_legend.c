@@ -75,7 +75,7 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         {legend->offload, "offload kept off the device"},
         {legend->uneven, "uneven stages of unlike length"},
         {legend->batches, "batches 8x5+8x3 replicas and the micro-batches of each"},
-        {legend->meshes, "stage-tp tp of each stage"},
+        {legend->meshes, "stage-tp, stage-ranks tp and ranks of each stage"},
         {legend->branches, "branches of the model side by side, on stages of their own"},
         {legend->laid_out, "laid-out single operators laid out otherwise than the others"},
         {legend->order, "tp>pp>dp the axes from the nearest GPUs outward"},

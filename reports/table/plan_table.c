@@ -68,12 +68,12 @@ static const char *batches_text(struct arena *arena, const struct parallel *para
     return text;
 }
 
-// "stage-tp4,2,2"
-static const char *meshes(struct arena *arena, const struct parallel *parallel)
+// " stage-tp4,2,2"
+static const char *meshes(struct arena *arena, const char *what, const int *numbers, int count)
 {
-    const char *text = "stage-tp";
-    for (int s = 0; s < parallel->stage_tp_count; s++)
-        text = arena_print(arena, "%s%s%d", text, s ? "," : "", parallel->stage_tp[s]);
+    const char *text = count > 0 ? arena_print(arena, " %s", what) : "";
+    for (int s = 0; s < count; s++)
+        text = arena_print(arena, "%s%s%d", text, s ? "," : "", numbers[s]);
     return text;
 }
 
@@ -108,7 +108,10 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
     text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
     if (parallel_has_meshes(parallel))
-        text = arena_print(arena, "%s %s", text, meshes(arena, parallel));
+        text = arena_print(
+            arena, "%s%s%s", text,
+            meshes(arena, "stage-ranks", parallel->stage_ranks, parallel->stage_ranks_count),
+            meshes(arena, "stage-tp", parallel->stage_tp, parallel->stage_tp_count));
     if (parallel->branches) text = arena_print(arena, "%s branches", text);
     if (parallel->layout_count > 0) text = arena_print(arena, "%s laid-out", text);
     return arena_print(arena, "%s%s", text, order_text(arena, parallel));

@@ -149,6 +149,11 @@ static void put_layout(struct json_writer *writer)
                 "tensor parallel ranks of each stage, where stages have meshes of their own; the "
                 "largest is tp, and in a stage with fewer the rest is data parallel",
                 1);
+    put_numbers(writer, "stage_ranks",
+                "ranks of each stage, where stages have unlike numbers of them: they follow each "
+                "other, and what tp and cp leave of a stage's ranks is data parallel; tp, dp and "
+                "micro_batch are those of the first stage with most ranks of tp",
+                1);
     json_open(writer, "branches", '{');
     json_put_text(writer, "description",
                   "branches of the model work side by side, on stages of their own");

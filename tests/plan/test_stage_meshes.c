@@ -3,6 +3,7 @@
 #include "models/import.h"
 #include "plan/boundary.h"
 #include "plan/program.h"
+#include "tests/support/boundary_places.h"
 #include "tests/support/draw.h"
 
 #include <stdlib.h>
@@ -289,138 +290,6 @@ static void meshes_that_do_not_nest_are_refused(void **state)
                 "for all of the stages");
 }
 
-static int coordinate(const struct parallel *parallel, enum axis wanted, int rank)
-{
-    for (int i = 0; i < parallel->order_count; i++) {
-        enum axis axis = parallel->order[i];
-        if (axis == wanted) return rank % parallel->degree[axis];
-        rank /= parallel->degree[axis];
-    }
-    fail_msg("%s is in no order", axis_name(wanted));
-    return 0;
-}
-
-// Where a rank of a stage is. Of a micro-batch of all ranks it
-// has sequences and, split by cp and with sp by tp, tokens.
-struct rank_place {
-    int stage, sequence_first, sequence_count, token_first, token_count;
-};
-
-static struct rank_place place_of(const struct parallel *parallel, int rank, bool is_of_seq)
-{
-    int tp = parallel->degree[AXIS_TP], cp = parallel->degree[AXIS_CP];
-    struct rank_place place = {.stage = coordinate(parallel, AXIS_PP, rank)};
-    int own = parallel->stage_tp[place.stage], rests = tp / own;
-    int t = coordinate(parallel, AXIS_TP, rank), c = coordinate(parallel, AXIS_CP, rank);
-    int d = coordinate(parallel, AXIS_DP, rank);
-    place.sequence_count = parallel->micro_batch / rests;
-    place.sequence_first = (d * rests + t / own) * place.sequence_count;
-    int parts = cp * (is_of_seq ? own : 1), part = is_of_seq ? c * own + t % own : c;
-    place.token_count = SEQ / parts;
-    place.token_first = part * place.token_count;
-    return place;
-}
-
-static bool holds(const struct rank_place *place, int64_t sequence, int64_t token)
-{
-    return sequence >= place->sequence_first &&
-           sequence < place->sequence_first + place->sequence_count &&
-           token >= place->token_first && token < place->token_first + place->token_count;
-}
-
-enum { GRAIN = 64 };  // tokens that nothing cuts apart
-
-// What of a receiver's tokens does not come once, from a rank that has it; NULL: all does.
-static const char *wrong_of(const struct parallel *parallel, int rank,
-                            const struct boundary_piece *pieces, int count)
-{
-    struct rank_place own = place_of(parallel, rank, parallel->sp);
-    for (int s = own.sequence_first; s < own.sequence_first + own.sequence_count; s++) {
-        for (int t = own.token_first; t < own.token_first + own.token_count; t += GRAIN) {
-            int came = 0;
-            for (int p = 0; p < count; p++) {
-                const struct held *part = &pieces[p].part;
-                struct rank_place from = place_of(parallel, pieces[p].peer, parallel->sp);
-                bool is_in = s >= part->first[0] && s < part->first[0] + part->count[0] &&
-                             t >= part->first[1] && t < part->first[1] + part->count[1];
-                if (is_in && !holds(&from, s, t)) return "comes from who has not got it";
-                came += is_in;
-            }
-            if (came != 1) return came ? "comes more than once" : "does not come";
-        }
-    }
-    return NULL;
-}
-
-// Every planted fault of the pieces has to be seen.
-static void check_faults(const struct parallel *parallel, int rank, struct boundary_piece *pieces,
-                         int count)
-{
-    struct boundary_piece whole[64];
-    assert_in_range(count, 1, 63);
-    memcpy(whole, pieces, (size_t)count * sizeof *pieces);
-    assert_non_null(wrong_of(parallel, rank, whole, count - 1));
-    whole[count] = whole[0];
-    assert_non_null(wrong_of(parallel, rank, whole, count + 1));
-    whole[0].part.first[0] += 1;
-    assert_non_null(wrong_of(parallel, rank, whole, count));
-}
-
-static int64_t all_elements(const struct boundary_piece *pieces, int count)
-{
-    int64_t all = 0;
-    for (int i = 0; i < count; i++)
-        all += pieces[i].part.elements;
-    return all;
-}
-
-// The n-th rank of a stage.
-static int rank_at(const struct parallel *parallel, int stage, int n)
-{
-    int rank = 0;
-    while (coordinate(parallel, AXIS_PP, rank) != stage || n-- > 0)
-        rank++;
-    return rank;
-}
-
-static void check_message(struct arena *arena, const struct program *program,
-                          const struct boundary_message *message)
-{
-    struct boundary boundary;
-    const struct parallel *parallel = &program->parallel;
-    int each = program->mesh.rank_count / program->shape.stage_count;
-    assert_true(boundary_of(program, message, 0, &boundary));
-    int64_t sent = 0, received = 0;
-    int sent_count = 0, received_count = 0;
-    for (int i = 0; i < each; i++) {
-        struct boundary_piece *in, *out;
-        int receiver = rank_at(parallel, message->to_stage, i);
-        int sender = rank_at(parallel, message->from_stage, i);
-        int in_count = boundary_pieces(arena, &boundary, receiver, false, &in);
-        int out_count = boundary_pieces(arena, &boundary, sender, true, &out);
-        assert_int_equal(place_of(parallel, in[0].peer, false).stage, message->from_stage);
-        const char *wrong = wrong_of(parallel, receiver, in, in_count);
-        if (wrong) fail_msg("rank %d: a part %s", receiver, wrong);
-        check_faults(parallel, receiver, in, in_count);
-        sent += all_elements(out, out_count);
-        received += all_elements(in, in_count);
-        sent_count += out_count;
-        received_count += in_count;
-        // All ranks send alike.
-        assert_int_equal(all_elements(out, out_count) * each * (i + 1), sent * each);
-        for (int p = 0; p < out_count; p++) {
-            struct boundary_piece *theirs;
-            int count = boundary_pieces(arena, &boundary, out[p].peer, false, &theirs), at = 0;
-            while (at < count && theirs[at].peer != sender)
-                at++;
-            assert_in_range(at, 0, count - 1);
-            assert_true(held_equal(&theirs[at].part, &out[p].part));
-        }
-    }
-    assert_int_equal(sent, received);
-    assert_int_equal(sent_count, received_count);
-}
-
 static void all_that_a_rank_holds_comes_once(void **state)
 {
     enum { CASES = 24 };
@@ -459,8 +328,8 @@ static void all_that_a_rank_holds_comes_once(void **state)
         for (int s = 0; s + 1 < pp; s++) {
             const struct boundary_message forward = {s, 0, s + 1, 0, false};
             const struct boundary_message backward = {s + 1, 0, s, 0, true};
-            check_message(&scratch, program, &forward);
-            check_message(&scratch, program, &backward);
+            boundary_places_check(&scratch, program, &forward);
+            boundary_places_check(&scratch, program, &backward);
         }
         arena_free(&scratch);
         scratch = (struct arena){0};

@@ -185,6 +185,79 @@ static void one_gpu_has_one_mesh(void **state)
     assert_int_equal(result.best[0].parallel.stage_tp_count, 0);
 }
 
+// Pinned numbers of ranks are kept, whichever degrees are searched; a plan with one mesh is beside
+// them. Fewer layers on the stage with fewer ranks are found.
+static void pinned_ranks_are_kept(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-7b");
+    request.pins.stage_ranks = (const int[]){6, 2};
+    request.pins.stage_ranks_count = 2;
+    request.workload.global_batch = 48;
+    struct meshes_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    const struct parallel *best = &result.best[0].parallel;
+    assert_int_equal(best->stage_ranks_count, 2);
+    assert_int_equal(best->stage_ranks[0], 6);
+    assert_int_equal(best->stage_ranks[1], 2);
+    assert_int_equal(best->degree[AXIS_PP], 2);
+    assert_int_equal(parallel_rank_count(best), 8);
+    assert_true(best->stage_layers_count == 2 && best->stage_layers[0] > best->stage_layers[1]);
+    assert_true(answer.has_alike && answer.alike.stage_ranks_count == 0);
+    struct uneven_split split = {*state, &request, 0};
+    for (int first = best->stage_layers[0] - 3; first <= best->stage_layers[0] + 3; first++) {
+        struct parallel beside = *best;
+        struct candidate played;
+        beside.stage_layers = (const int[]){first, 32 - first};
+        if (!uneven_play(&split, &beside, &played)) continue;
+        assert_true(played.cost.step_s >= result.best[0].cost.step_s * (1 - 1e-9));
+    }
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 2, 2);
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
+    result = search(*state, &request, &answer);
+    best = &result.best[0].parallel;
+    assert_int_equal(best->degree[AXIS_TP], 2);
+    assert_int_equal(best->degree[AXIS_DP], 3);
+    assert_int_equal(best->micro_batch, 2);
+    assert_int_equal(best->zero, 1);
+}
+
+static void refuse_ranks(struct arena *arena, const struct search_request *request,
+                         const char *text)
+{
+    struct err err = {0};
+    struct search_result result = {0};
+    struct meshes_answer answer;
+    assert_false(meshes_search(arena, request, &result, &answer, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, text);
+}
+
+static void ranks_that_cannot_be_are_refused(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-7b"), other;
+    request.pins.stage_ranks = (const int[]){6, 2, 1};
+    request.pins.stage_ranks_count = 2;
+    other = request;
+    other.pins.stage_ranks_count = 3;
+    refuse_ranks(*state, &other, "--stage-ranks: 9 ranks in all, the cluster has 8 GPUs");
+    other = request;
+    pins_set(&other.pins, CHOICE_PP, 3, 3);
+    refuse_ranks(*state, &other,
+                 "--stage-ranks: 2 numbers, which --pp does not allow; one a stage");
+    other = request;
+    pins_set(&other.pins, CHOICE_ZERO_GROUP, 2, 2);
+    refuse_ranks(*state, &other, "--stage-ranks: not with groups of ZeRO");
+    other = request;
+    pins_set(&other.pins, CHOICE_TP, 4, 4);
+    refuse_ranks(*state, &other,
+                 "--stage-ranks: 6 for stage 0 is no multiple of its tp 4 times cp 1");
+    // A batch of 32 does not divide by the dp of 6 or 3 of the first stage.
+    refuse_ranks(*state, &request,
+                 "--stage-ranks: no micro-batch that all of these stages can split divides the "
+                 "sequences of a replica");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +267,8 @@ int main(void)
         cmocka_unit_test(slow_links_get_less_of_tp),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(one_gpu_has_one_mesh),
+        cmocka_unit_test(pinned_ranks_are_kept),
+        cmocka_unit_test(ranks_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -93,12 +93,85 @@ static void the_closed_form_agrees_with_the_events(void **state)
     }
 }
 
+// Of 16 ranks, the first with tp in the first stage.
+static struct priced ranks_of(struct arena *arena, const int *ranks, const int *tps,
+                              int micro_batch)
+{
+    struct priced of = priced_start(arena, "llama-3-8b", "dgx-a100-80g-x2", "meshwright");
+    of.parallel.degree[AXIS_TP] = tps[0];
+    of.parallel.degree[AXIS_PP] = 2;
+    of.parallel.micro_batch = micro_batch;
+    of.parallel.stage_ranks = ranks;
+    of.parallel.stage_tp = tps;
+    of.parallel.stage_ranks_count = of.parallel.stage_tp_count = ranks ? 2 : 0;
+    of.workload.global_batch = (int64_t)16 * micro_batch;
+    priced_finish(&of);
+    return of;
+}
+
+static double step_of(struct arena *arena, const struct step_price *price)
+{
+    struct arena scratch = {0};
+    double s = simulate_step(arena, &scratch, price, &(struct engine_options){0})->cost.step_s;
+    arena_free(&scratch);
+    return s;
+}
+
+// Told that both have 8 ranks, a plan costs what it costs when they need not be told.
+static void as_many_ranks_in_all_are_one_mesh(void **state)
+{
+    struct priced told = ranks_of(*state, (const int[]){8, 8}, (const int[]){8, 8}, 2);
+    struct priced plain = ranks_of(*state, NULL, (const int[]){8, 8}, 2);
+    is_near(told.price->hop_s, plain.price->hop_s);
+    is_near(told.price->norm_s, plain.price->norm_s);
+    for (int stage = 0; stage < 2; stage++) {
+        const struct chunk_price *a = chunk_of(&told, stage), *b = chunk_of(&plain, stage);
+        for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++)
+            is_near((&a->phase_s[0][0])[i], (&b->phase_s[0][0])[i]);
+        is_near(a->gradient_reduce_s, b->gradient_reduce_s);
+        is_near(a->update_s, b->update_s);
+    }
+    is_near(step_of(*state, told.price), step_of(*state, plain.price));
+}
+
+// 12 sequences on 4 ranks of tp, of which the 12 ranks behind have one each. A gradient goes back
+// from each of these to all four, who get 12 one after another.
+static void a_hop_between_unlike_ranks_is_that_of_the_busiest(void **state)
+{
+    struct priced of = ranks_of(*state, (const int[]){4, 12}, (const int[]){4, 1}, 12);
+    double sequence = 2.0 * SEQ * HIDDEN, scale = of.stack->network_scale;
+    struct group_shape pair = route_pair(of.cluster, 0, 15, 4);
+    assert_int_equal(pair.node_count, 2);
+    is_near(of.price->hop_s,
+            12 * collective_price(of.fabrics, &pair, COLLECTIVE_SEND_RECV, sequence, scale).s);
+    // The norm is of all ranks; gradients are reduced over the 12, which are in both nodes.
+    const struct route_axes all = {1, {16}, {1}}, behind = {1, {12}, {1}};
+    struct group_shape every = route_group(of.cluster, &all, &all);
+    is_near(of.price->norm_s,
+            collective_price(of.fabrics, &every, COLLECTIVE_ALL_REDUCE, sizeof(float), scale).s);
+    struct program room;
+    const struct program *seen = program_at(of.program, 1, &room);
+    struct group_shape found =
+        mesh_group(&seen->mesh, of.cluster, mesh_axes_of(&seen->mesh, AXIS_DP));
+    struct group_shape wanted = route_group_from(of.cluster, &behind, &behind, 4);
+    assert_int_equal(found.rank_count, 12);
+    assert_int_equal(found.node_count, 2);
+    assert_int_equal(found.ranks_per_node, 8);
+    assert_int_equal(found.ranks_per_node_least, 4);
+    assert_int_equal(wanted.ranks_per_node_least, 4);
+    assert_true(chunk_of(&of, 0)->gradient_reduce_s == 0);
+    assert_true(chunk_of(&of, 1)->gradient_reduce_s > 0);
+    assert_true(fabs(closed_form(of.price).step_s / step_of(*state, of.price) - 1) < 0.01);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hop_takes_its_pieces_one_after_another),
         cmocka_unit_test(each_stage_reduces_over_its_own_ranks),
         cmocka_unit_test(the_closed_form_agrees_with_the_events),
+        cmocka_unit_test(as_many_ranks_in_all_are_one_mesh),
+        cmocka_unit_test(a_hop_between_unlike_ranks_is_that_of_the_busiest),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

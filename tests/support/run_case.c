@@ -145,15 +145,6 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
     return true;
 }
 
-static int stage_of(const struct program *program, int rank)
-{
-    for (int a = 0; a < program->mesh.axis_count; a++) {
-        if (program->mesh.axes[a].parent == AXIS_PP)
-            return mesh_coordinate(&program->mesh, a, rank);
-    }
-    return 0;
-}
-
 static int64_t message_bytes(const struct job *job)
 {
     int64_t most = 0;
@@ -207,7 +198,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
     const struct program *program = job->scripts[0]->program;
     struct script **own =
         job->replicas ? job->replicas[program_replica(program, rank)] : job->scripts;
-    const struct script *script = own[stage_of(program, rank)];
+    const struct script *script = own[mesh_stage_of(&program->mesh, rank)];
     const struct run_request run = {.backend = job->backend,
                                     .device = device,
                                     .transport = transport,

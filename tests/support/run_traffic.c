@@ -6,9 +6,9 @@
 
 // What a run moved and held against what was planned for it.
 
-static int ranks_of_stage(const struct run_outcome *found)
+static int ranks_of_stage(const struct run_outcome *found, int stage)
 {
-    return found->program->mesh.rank_count / found->program->shape.stage_count;
+    return mesh_stage_ranks(&found->program->mesh, stage);
 }
 
 // The kind under which the engine counts a task.
@@ -58,6 +58,7 @@ static double planned_bytes(const struct run_outcome *found, const struct run_ki
     *slack = 0;
     for (int s = 0; s < found->program->shape.stage_count; s++) {
         const struct script *script = found->scripts[s];
+        int ranks = ranks_of_stage(found, s);
         for (int t = 0; t < script->task_count; t++) {
             struct script_exchange exchanges[SCRIPT_EXCHANGE_MAX];
             struct run_kind own = kind_of(script, t);
@@ -66,28 +67,31 @@ static double planned_bytes(const struct run_outcome *found, const struct run_ki
             for (int e = 0; e < count; e++) {
                 double wide = (double)exchanges[e].bytes / plan_bytes(found) *
                               (reduces_gradients(script, t) ? real : found->compute_bytes);
-                bytes += wide + (double)exchanges[e].elements * step_bytes(found, kind);
+                bytes += ranks * (wide + (double)exchanges[e].elements * step_bytes(found, kind));
                 bool is_shared = script->tasks[t].kind == TASK_SMALL_REDUCE ||
                                  script->tasks[t].kind == TASK_TIED_REDUCE;
                 // A shard of a unit may hold any part of a small parameter.
-                if (is_shared) *slack += (double)exchanges[e].elements * real;
-                if (exchanges[e].elements > 0) *slack += real * found->program->mesh.rank_count;
+                if (is_shared) *slack += ranks * (double)exchanges[e].elements * real;
+                if (exchanges[e].elements > 0)
+                    *slack += ranks * real * found->program->mesh.rank_count;
             }
         }
     }
-    *slack *= ranks_of_stage(found);
-    return bytes * ranks_of_stage(found);
+    return bytes;
 }
 
 // The first task at a place that did not run, or move, what the graph says.
 static const char *place_difference(struct arena *arena, const struct run_outcome *found, int place)
 {
     const struct step_graph *graph = found->scripts[0]->graph;
+    const struct schedule_shape *shape = &found->program->shape;
+    int chunk_places = shape->stage_count * shape->chunk_count;
+    int stage = place < chunk_places ? place / shape->chunk_count : place - chunk_places;
     int first, count = step_graph_tasks(graph, place, &first);
     for (int t = first; t < first + count; t++) {
         const struct graph_task *task = &graph->tasks[t];
         const struct run_task *ran = &found->tasks[step_graph_number(graph, place, t)];
-        double runs = ranks_of_stage(found) * step_graph_count(graph, place, t);
+        double runs = ranks_of_stage(found, stage) * step_graph_count(graph, place, t);
         double bytes = runs * (task->bytes.compute * found->compute_bytes +
                                task->bytes.reals * found->real_bytes + task->bytes.plain);
         bool is_right = ran->count == runs && fabs(ran->bytes - bytes) <= 1e-9 * bytes;

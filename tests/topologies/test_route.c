@@ -162,16 +162,16 @@ static bool slower(const struct group_shape *a, const struct group_shape *b)
 }
 
 static struct group_shape brute_group(const struct cluster *cluster, const struct route_axes *mesh,
-                                      const bool *chosen)
+                                      const bool *chosen, int first)
 {
     int group_size = 1, group_count = 1;
     for (int i = 0; i < mesh->count; i++) {
         if (chosen[i]) group_size *= mesh->sizes[i];
         if (!chosen[i]) group_count *= mesh->sizes[i];
     }
-    struct group_shape slowest = brute_shape(cluster, mesh, chosen, group_size, 0);
+    struct group_shape slowest = brute_shape(cluster, mesh, chosen, group_size, first);
     for (int group = 1; group < group_count; group++) {
-        int start = rank_at(mesh, chosen, false, group);
+        int start = first + rank_at(mesh, chosen, false, group);
         struct group_shape shape = brute_shape(cluster, mesh, chosen, group_size, start);
         if (slower(&shape, &slowest)) slowest = shape;
     }
@@ -201,17 +201,37 @@ static void groups_equal_those_of_brute_force(void **state)
         struct cluster cluster = random_cluster(arena, &random, device);
         struct route_axes mesh = random_mesh(&random, cluster.rank_count), axes = {0};
         bool chosen[ROUTE_AXIS_MAX] = {0};
+        int ranks = 1, first = 0;
+        for (int i = 0; i < mesh.count; i++)
+            ranks *= mesh.sizes[i];
+        // As a stage behind others has its ranks.
+        if (trial % 2) first = random_below(&random, cluster.rank_count - ranks + 1);
         for (int i = 0; i < mesh.count; i++) {
             chosen[i] = random_below(&random, 2) == 0;
             if (!chosen[i]) continue;
             axes.sizes[axes.count] = mesh.sizes[i];
             axes.strides[axes.count++] = mesh.strides[i];
         }
-        struct group_shape found = route_group(&cluster, &axes, &mesh);
-        struct group_shape wanted = brute_group(&cluster, &mesh, chosen);
+        struct group_shape found = first ? route_group_from(&cluster, &axes, &mesh, first)
+                                         : route_group(&cluster, &axes, &mesh);
+        struct group_shape wanted = brute_group(&cluster, &mesh, chosen, first);
         assert_same(&found, &wanted);
         arena_reset(arena, mark);
     }
+}
+
+static void a_pair_is_a_group_of_two(void **state)
+{
+    const struct cluster *cluster = load(*state, "dgx-h100-x2");
+    struct group_shape inside = route_pair(cluster, 3, 7, 4);
+    assert_int_equal(inside.node_count, 1);
+    assert_int_equal(inside.ranks_per_node, 2);
+    struct group_shape across = route_pair(cluster, 7, 8, 4);
+    assert_int_equal(across.rank_count, 2);
+    assert_int_equal(across.node_count, 2);
+    assert_true(across.network_bytes_per_s_per_rank == 50e9);
+    struct group_shape ends = route_pair(cluster, 0, 15, 4);
+    assert_same(&across, &ends);
 }
 
 static void a_part_of_an_axis_is_a_group_too(void **state)
@@ -313,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_equal_those_of_brute_force),
+        cmocka_unit_test(a_pair_is_a_group_of_two),
         cmocka_unit_test(a_part_of_an_axis_is_a_group_too),
         cmocka_unit_test(tensor_ranks_stay_in_a_node_and_data_ranks_do_not),
         cmocka_unit_test(six_ranks_straddle_nodes_of_eight),

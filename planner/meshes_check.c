@@ -1,0 +1,96 @@
+#include "planner/meshes_check.h"
+
+#include "planner/choice.h"
+
+int meshes_smallest(const int *tps, int count)
+{
+    int least = tps[0];
+    for (int s = 1; s < count; s++)
+        if (tps[s] < least) least = tps[s];
+    return least;
+}
+
+int meshes_largest(const int *tps, int count)
+{
+    int most = tps[0];
+    for (int s = 1; s < count; s++)
+        if (tps[s] > most) most = tps[s];
+    return most;
+}
+
+static int64_t pinned_or_one(const struct pins *pins, enum choice choice)
+{
+    struct int_range range = pins_get(pins, choice);
+    return range.set && range.low == range.high ? range.low : 1;
+}
+
+static bool check_multiples(const struct pins *pins, struct err *err)
+{
+    for (int s = 0; s < pins->stage_ranks_count; s++) {
+        int64_t cp = pinned_or_one(pins, CHOICE_CP);
+        int64_t tp = pins->stage_tp_count > 0 ? pins->stage_tp[s] : pinned_or_one(pins, CHOICE_TP);
+        if (pins->stage_ranks[s] % (tp * cp) == 0) continue;
+        return err_set(err, ERR_USAGE,
+                       "--stage-ranks: %d for stage %d is no multiple of its tp %lld times cp %lld",
+                       pins->stage_ranks[s], s, (long long)tp, (long long)cp);
+    }
+    return true;
+}
+
+static bool check_ranks(const struct search_request *request, struct err *err)
+{
+    const struct pins *pins = &request->pins;
+    int count = pins->stage_ranks_count, gpus = request->cluster->rank_count, sum = 0;
+    if (count == 0) return true;
+    for (int s = 0; s < count; s++)
+        sum += pins->stage_ranks[s];
+    if (pins->search_stage_tp)
+        return err_set(err, ERR_USAGE, "--stage-ranks: not with --stage-tp auto");
+    if (pins->per_operator || pins->layout_count > 0)
+        return err_set(err, ERR_USAGE, "--stage-ranks: not with layouts of operators");
+    if (pins->stage_tp_count > 0 && pins->stage_tp_count != count)
+        return err_set(err, ERR_USAGE, "--stage-ranks: %d numbers, and %d of --stage-tp", count,
+                       pins->stage_tp_count);
+    if (!pins_allow(pins, CHOICE_PP, count))
+        return err_set(err, ERR_USAGE,
+                       "--stage-ranks: %d numbers, which --pp does not allow; one a stage", count);
+    static const enum choice GROUPS[] = {CHOICE_ZERO_GROUP, CHOICE_ZERO_GRADIENTS,
+                                         CHOICE_ZERO_PARAMETERS};
+    for (int i = 0; i < 3; i++)
+        if (pins_get(pins, GROUPS[i]).set && pins_get(pins, GROUPS[i]).high > 0)
+            return err_set(err, ERR_USAGE, "--stage-ranks: not with groups of ZeRO");
+    if (sum == gpus) return check_multiples(pins, err);
+    return err_set(err, ERR_USAGE, "--stage-ranks: %d ranks in all, the cluster has %d GPUs", sum,
+                   gpus);
+}
+
+bool meshes_check_pinned(const struct search_request *request, struct err *err)
+{
+    const struct pins *pins = &request->pins;
+    const char *option = pins->stage_ranks_count > 0 ? "--stage-ranks" : "--stage-tp";
+    if (!stack_is_executed(request->stack))
+        return err_set(err, ERR_USAGE,
+                       "%s: stack %s gives all stages one mesh; --stack meshwright runs unlike "
+                       "ones",
+                       option, request->stack->name);
+    if (pins->replica_count > 0)
+        return err_set(err, ERR_USAGE, "%s: not with --replica-batches", option);
+    if (pins->branches == BRANCHES_ON)
+        return err_set(err, ERR_USAGE, "%s: not with --branches on", option);
+    if (!check_ranks(request, err)) return false;
+    if (pins->stage_tp_count == 0) return true;
+    int most = meshes_largest(pins->stage_tp, pins->stage_tp_count);
+    for (int s = 0; s < pins->stage_tp_count; s++)
+        if (most % pins->stage_tp[s] != 0)
+            return err_set(err, ERR_USAGE,
+                           "--stage-tp: %d for stage %d does not divide %d, the "
+                           "largest",
+                           pins->stage_tp[s], s, most);
+    if (!pins_allow(pins, CHOICE_TP, most))
+        return err_set(err, ERR_USAGE,
+                       "--stage-tp: the largest is %d, which --tp does not allow; they are one",
+                       most);
+    if (pins_allow(pins, CHOICE_PP, pins->stage_tp_count)) return true;
+    return err_set(err, ERR_USAGE, "--stage-tp: %d numbers, which --pp does not allow; one a stage",
+                   pins->stage_tp_count);
+}

@@ -1,0 +1,233 @@
+#include "tests/support/test.h"
+
+#include "models/import.h"
+#include "tests/support/boundary_places.h"
+#include "tests/support/draw.h"
+
+#include <string.h>
+
+// Stages with unlike numbers of ranks: who is of which, what crosses, what cannot be.
+
+struct plan_case {
+    struct graph *graph;
+    struct cluster *cluster;
+    struct workload workload;
+    struct parallel parallel;
+    int ranks[4], tps[4];
+};
+
+// llama-3-8b on 8 ranks: 4 with tp 2, 1 and 3.
+static struct plan_case base(struct arena *arena, const char *model)
+{
+    struct err err = {0};
+    struct plan_case plan = {.workload = {.seq_len = BOUNDARY_SEQ,
+                                          .global_batch = 24,
+                                          .precision = PRECISION_BF16,
+                                          .optimizer = OPTIMIZER_ADAMW}};
+    struct model_config *config = model_load(arena, model, NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    plan.graph =
+        model_graph(arena, config, &(struct import_options){.flash = true, .vocab_multiple = 1024});
+    plan.cluster = cluster_load(arena, "dgx-h100", &err);
+    assert_string_equal(err.text, "");
+    plan.parallel = (struct parallel){.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                      .vpp = 1,
+                                      .micro_batch = 3,
+                                      .schedule = SCHEDULE_1F1B,
+                                      .recompute_layers = -1};
+    plan.parallel.degree[AXIS_TP] = 2;
+    plan.parallel.degree[AXIS_PP] = 3;
+    plan.parallel.degree[AXIS_DP] = 2;
+    parallel_default_order(&plan.parallel);
+    return plan;
+}
+
+static void set_ranks(struct plan_case *plan, int count, const int *ranks, const int *tps)
+{
+    memcpy(plan->ranks, ranks, (size_t)count * sizeof *ranks);
+    memcpy(plan->tps, tps, (size_t)count * sizeof *tps);
+    plan->parallel.stage_ranks = plan->ranks;
+    plan->parallel.stage_tp = plan->tps;
+    plan->parallel.stage_ranks_count = plan->parallel.stage_tp_count = count;
+    plan->cluster->rank_count = (int)parallel_rank_count(&plan->parallel);
+}
+
+static struct program *lower(struct arena *arena, const struct plan_case *plan)
+{
+    struct err err = {0};
+    bool fine = program_check(plan->graph, plan->cluster, &plan->workload, &plan->parallel, &err);
+    assert_string_equal(err.text, "");
+    assert_true(fine);
+    return program_lower(arena, plan->graph, plan->cluster, &plan->workload, &plan->parallel, 0);
+}
+
+static void stages_follow_each_other(void **state)
+{
+    static const int STAGES[] = {0, 0, 0, 0, 1, 2, 2, 2}, ENDS[] = {4, 5, 8};
+    static const struct {
+        int tp, dp, micro_batch, first;
+    } SEEN[] = {{2, 2, 3, 0}, {1, 1, 6, 4}, {1, 3, 2, 5}};
+    struct plan_case plan = base(*state, "llama-3-8b");
+    set_ranks(&plan, 3, (const int[]){4, 1, 3}, (const int[]){2, 1, 1});
+    struct program *program = lower(*state, &plan), room;
+    const struct mesh *mesh = &program->mesh;
+    assert_int_equal(mesh->rank_count, 8);
+    assert_int_equal(parallel_rank_count(&plan.parallel), 8);
+    for (int rank = 0; rank < 8; rank++) {
+        assert_int_equal(mesh_stage_of(mesh, rank), STAGES[rank]);
+        assert_int_equal(mesh_stage_end(mesh, rank), ENDS[STAGES[rank]]);
+    }
+    assert_int_equal(mesh_at_stage(mesh, 3, 2), 5);
+    assert_int_equal(mesh_at_stage(mesh, 7, 0), 2);
+    for (int stage = 0; stage < 3; stage++) {
+        const struct program *seen = program_at(program, stage, &room);
+        assert_int_equal(seen->parallel.degree[AXIS_TP], SEEN[stage].tp);
+        assert_int_equal(seen->parallel.degree[AXIS_DP], SEEN[stage].dp);
+        assert_int_equal(seen->parallel.micro_batch, SEEN[stage].micro_batch);
+        assert_int_equal(seen->mesh.first_rank, SEEN[stage].first);
+        assert_int_equal(seen->mesh.rank_count, 8);
+        assert_int_equal(mesh_axes_of(&seen->mesh, AXIS_PP), 0);
+        assert_int_equal(mesh_size(&seen->mesh, (1u << seen->mesh.axis_count) - 1),
+                         SEEN[stage].tp * SEEN[stage].dp);
+        assert_int_equal(mesh_stage_ranks(mesh, stage), SEEN[stage].tp * SEEN[stage].dp);
+        assert_true(mesh_has(&seen->mesh, SEEN[stage].first));
+        assert_false(mesh_has(&seen->mesh, SEEN[stage].first - 1));
+    }
+}
+
+static struct boundary between(const struct program *program, int from, int to)
+{
+    const struct boundary_message message = {from, 0, to, 0, from > to};
+    struct boundary boundary;
+    assert_true(boundary_of(program, &message, 0, &boundary));
+    assert_false(boundary_is_plain(&boundary));
+    return boundary;
+}
+
+static void check_sent(struct arena *arena, const struct boundary *boundary, int rank, int count,
+                       const int *peers, const int *sequences)
+{
+    struct boundary_piece *pieces;
+    assert_int_equal(boundary_pieces(arena, boundary, rank, true, &pieces), count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(pieces[i].peer, peers[i]);
+        assert_int_equal(pieces[i].part.count[0], sequences[i]);
+    }
+}
+
+// Six sequences a round: three on either pair of stage 0, all of them on rank 4, two on each rank
+// of stage 2. Of a pair the first rank has what the second has.
+static void what_crosses_is_worked_out_by_hand(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    set_ranks(&plan, 3, (const int[]){4, 1, 3}, (const int[]){2, 1, 1});
+    struct program *program = lower(*state, &plan);
+    struct boundary boundary = between(program, 0, 1);
+    check_sent(*state, &boundary, 0, 1, (const int[]){4}, (const int[]){3});
+    check_sent(*state, &boundary, 1, 0, NULL, NULL);
+    check_sent(*state, &boundary, 2, 1, (const int[]){4}, (const int[]){3});
+    check_sent(*state, &boundary, 3, 0, NULL, NULL);
+    assert_true(boundary_sent_ratio(&boundary) == 0.5);
+    boundary = between(program, 1, 2);
+    check_sent(*state, &boundary, 4, 3, (const int[]){5, 6, 7}, (const int[]){2, 2, 2});
+    boundary = between(program, 2, 1);
+    check_sent(*state, &boundary, 6, 1, (const int[]){4}, (const int[]){2});
+    // Both ranks of a pair need the gradient.
+    boundary = between(program, 1, 0);
+    check_sent(*state, &boundary, 4, 4, (const int[]){0, 1, 2, 3}, (const int[]){3, 3, 3, 3});
+    assert_true(boundary_sent_ratio(&boundary) == 2);
+}
+
+static void check_error(struct plan_case *plan, const char *text)
+{
+    struct err err = {0};
+    plan->cluster->rank_count = (int)parallel_rank_count(&plan->parallel);
+    assert_false(program_check(plan->graph, plan->cluster, &plan->workload, &plan->parallel, &err));
+    assert_int_equal(err.kind, ERR_USAGE);
+    assert_string_equal(err.text, text);
+}
+
+static void what_cannot_be_is_refused_with_the_reason(void **state)
+{
+    static const int RANKS[] = {4, 1, 3}, TPS[] = {2, 1, 1};
+    struct plan_case good = base(*state, "llama-3-8b"), plan = good;
+    set_ranks(&plan, 2, RANKS, TPS);
+    plan.parallel.stage_tp_count = 0;
+    check_error(&plan, "--stage-ranks: 2 numbers for --pp 3; one a stage is wanted");
+    plan = good;
+    set_ranks(&plan, 3, (const int[]){4, 1, 3}, (const int[]){2, 2, 1});
+    check_error(&plan, "--stage-ranks: 1 for stage 1 is no multiple of its tp 2 times cp 1");
+    set_ranks(&plan, 3, (const int[]){4, 1, 5}, TPS);
+    check_error(&plan,
+                "--stage-ranks: stage 2 splits the 6 sequences of dp 2 times --micro-batch 3 "
+                "by its dp 5, which does not divide them");
+    set_ranks(&plan, 3, (const int[]){2, 1, 3}, TPS);
+    check_error(&plan, "--stage-ranks: stage 0 has 2, but --tp 2, --cp 1 and --dp 2, which are its "
+                       "own, are 4");
+    set_ranks(&plan, 3, RANKS, TPS);
+    plan.parallel.zero = 1;
+    plan.parallel.zero_group = 1;
+    check_error(&plan, "--stage-ranks: not with groups of ZeRO");
+    plan.parallel.zero_group = 0;
+    plan.parallel.tp_kind = TP_2D;
+    check_error(&plan, "--stage-ranks: not with grids of --tp-kind");
+    plan.parallel.tp_kind = TP_1D;
+    int last = plan.parallel.order_count - 1;
+    plan.parallel.order[last] = plan.parallel.order[0];
+    plan.parallel.order[0] = AXIS_PP;
+    check_error(&plan, "--stage-ranks: not with an order in which pp is not last");
+    plan = base(*state, "gpt2-large");
+    set_ranks(&plan, 3, RANKS, TPS);
+    check_error(&plan, "--stage-ranks: stages 0 and 2 share tied embeddings, which lie in one "
+                       "layout; give both as many ranks, not 4 and 3");
+}
+
+static void all_that_a_rank_holds_comes_once(void **state)
+{
+    enum { CASES = 24, RANKS_MOST = 16 };
+    static const int TPS[] = {1, 2, 4}, DPS[] = {1, 2, 3, 4};
+    struct draw draw = draw_start("stage ranks", 23);
+    struct arena scratch = {0};
+    for (int ran = 0; ran < CASES;) {
+        struct plan_case plan = base(&scratch, "llama-3-8b");
+        int ranks[4], tps[4], count = draw_int(&draw, 2, 4), widest = 0, all = 0;
+        int cp = draw_int(&draw, 1, 2);
+        for (int s = 0; s < count; s++) {
+            tps[s] = DRAW_ONE(&draw, TPS);
+            ranks[s] = tps[s] * cp * DRAW_ONE(&draw, DPS);
+            all += ranks[s];
+            if (tps[s] > tps[widest]) widest = s;
+        }
+        if (all > RANKS_MOST) continue;
+        ran++;
+        plan.parallel.degree[AXIS_TP] = tps[widest];
+        plan.parallel.degree[AXIS_CP] = cp;
+        plan.parallel.cp_kind = CP_ALL_GATHER;
+        plan.parallel.degree[AXIS_DP] = ranks[widest] / tps[widest] / cp;
+        plan.parallel.degree[AXIS_PP] = count;
+        plan.parallel.sp = draw_int(&draw, 0, 1);
+        plan.parallel.micro_batch = 12 / plan.parallel.degree[AXIS_DP] * draw_int(&draw, 1, 2);
+        set_ranks(&plan, count, ranks, tps);
+        struct program *program = lower(&scratch, &plan);
+        for (int s = 0; s + 1 < count; s++) {
+            const struct boundary_message forward = {s, 0, s + 1, 0, false};
+            const struct boundary_message backward = {s + 1, 0, s, 0, true};
+            boundary_places_check(&scratch, program, &forward);
+            boundary_places_check(&scratch, program, &backward);
+        }
+        arena_free(&scratch);
+        scratch = (struct arena){0};
+    }
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_follow_each_other),
+        cmocka_unit_test(what_crosses_is_worked_out_by_hand),
+        cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(all_that_a_rank_holds_comes_once),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
