@@ -130,7 +130,7 @@ my %KEYS = (
                      {'--cp' => 2, '--cp-kind' => 'ulysses'},
                      {'--dp' => 2, '--zero' => 1, '--zero-group' => 1}],
         stage_ranks => [{value => '2,1,1', '--gpus' => 4},
-                        {value => '4,1,2', '--gpus' => 7, '--stage-tp' => '2,1,1', '--zero' => 3},
+                        {value => '4,1,2', '--gpus' => 7, '--stage-tp' => '2,1,1', '--zero' => 1},
                         {value => '1,2', '--gpus' => 3, '--micro-batch' => 2, model => 'moe',
                          '--expert-imbalance' => 4},
                         {value => '2,1', '--gpus' => 3, '--zero' => 1, '--zero-group' => 1,
