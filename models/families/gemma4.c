@@ -47,18 +47,24 @@ static const struct json_field OWN_FIELDS[] = {
     {0},
 };
 
+// One for each kind of layer.
+static bool has_ropes(struct family_reader *reader)
+{
+    return json_has(reader->object, "rope_parameters") &&
+           !family_is_null(reader, "rope_parameters");
+}
+
 // Of each head the first pairs turn, by angles that are those of the whole head: as many fewer
 // turn by powers of as much smaller a theta. With another type all of them do.
 static void read_global_rope(struct family_reader *reader, const struct llama_like *record,
                              struct decoder *decoder)
 {
     struct global_rope rope = {"proportional"};
-    if (json_has(reader->object, "rope_parameters")) {
+    if (reader->err->kind) return;
+    if (has_ropes(reader)) {
         struct json parameters = json_get(reader->object, "rope_parameters", reader->err);
-        if (json_has(&parameters, "full_attention")) {
-            struct json full = json_get(&parameters, "full_attention", reader->err);
-            json_read_lenient(&full, ROPE_FIELDS, &rope, NULL, NULL, reader->err);
-        }
+        struct json full = json_get(&parameters, "full_attention", reader->err);
+        json_read_lenient(&full, ROPE_FIELDS, &rope, NULL, NULL, reader->err);
     }
     if (reader->err->kind) return;
     bool is_part = strcmp(rope.rope_type, "proportional") == 0;
@@ -91,9 +97,7 @@ static void read_own_heads(struct family_reader *reader, struct decoder *decoder
     if (reader->err->kind || !json_has(reader->object, KEY)) return;
     struct json layers = json_get(reader->object, KEY, reader->err);
     int count = json_count(&layers, reader->err);
-    int64_t left = 0;
-    for (int64_t i = 0; i < decoder->layer_count; i++)
-        left += !decoder->has_window[i];
+    bool *is_given = ARENA_NEW(reader->arena, bool, decoder->layer_count);
     global->head_dim = decoder->head_dim;
     global->kv_head_count = decoder->kv_head_count;
     for (int i = 0; i < count && !reader->err->kind; i++) {
@@ -110,10 +114,13 @@ static void read_own_heads(struct family_reader *reader, struct decoder *decoder
                       "layers without a window have heads of one size, others those of the model");
         global->head_dim = own.head_dim;
         global->kv_head_count = own.num_key_value_heads;
+        if (is_global) is_given[number] = true;
     }
-    if (!reader->err->kind && count > 0 && count != left)
-        json_fail(&layers, reader->err, "%d entries for %lld layers without a window", count,
-                  (long long)left);
+    for (int64_t i = 0; i < decoder->layer_count && count > 0 && !reader->err->kind; i++) {
+        if (!decoder->has_window[i] && !is_given[i])
+            json_fail(&layers, reader->err, "no entry \"%02lld\" for a layer without a window",
+                      (long long)i);
+    }
 }
 
 static bool has_kind_before(const struct decoder *decoder, int64_t first, bool is_local)
@@ -129,7 +136,8 @@ static void check_shared(struct family_reader *reader, const struct decoder *dec
     int64_t first = decoder->layer_count - decoder->kv_shared_count;
     for (int64_t i = first > 0 ? first : 0; i < decoder->layer_count && !reader->err->kind; i++) {
         if (first <= 0 || !has_kind_before(decoder, first, decoder->has_window[i]))
-            family_fail(reader, KEY, "no layer in front of them makes keys for the last %lld",
+            family_fail(reader, KEY,
+                        "by layer_types no layer in front makes keys for the last %lld",
                         (long long)decoder->kv_shared_count);
     }
 }
@@ -166,7 +174,7 @@ static const void *read_as(struct family_reader *reader, const char *model_type,
     record.rms_norm_eps = 1e-6;
     record.rope_theta = 1e6;
     record.rope_local_base_freq = 10000;
-    record.partial_rotary_factor = json_has(reader->object, "rope_parameters") ? 1 : 0.25;
+    record.partial_rotary_factor = has_ropes(reader) ? 1 : 0.25;
     record.tie_word_embeddings = true;
     record.dimensions_or_null = "num_key_value_heads head_dim sliding_window";
     record.optional = "rms_norm_eps attention_bias hidden_activation";

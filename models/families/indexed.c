@@ -62,6 +62,8 @@ static const char *read_shared(struct family_reader *reader, const struct indexe
         return key;
     }
     int64_t period = indexed->index_topk_freq, offset = indexed->index_skip_topk_offset;
+    if (indexed->may_share && !json_has(reader->object, PERIOD))
+        family_taken(reader, "indexer_types, index_topk_pattern or index_topk_freq", "1");
     if (period > 1 && !json_has(reader->object, OFFSET)) family_taken(reader, OFFSET, "2");
     for (int64_t i = offset; i < count && period > 1; i++)
         is_shared[i] = (i - offset + 1) % period != 0;

@@ -149,8 +149,8 @@ static const struct {
     {"gemma4_own", "1:28: $.per_layer_config.0: layers without a window have heads of one size, "
                    "others those of the model"},
     {"gemma4_rope", "1:50: $.global_head_dim: no pair of 4 dims turns"},
-    {"gemma4_shared", "1:26: $.num_kv_shared_layers: no layer in front of them makes keys for the "
-                      "last 2"},
+    {"gemma4_shared", "1:26: $.num_kv_shared_layers: by layer_types no layer in front makes keys "
+                      "for the last 2"},
     {"gemma4_table", "1:32: $.vocab_size_per_layer_input: tables of layers with another "
                      "vocabulary are not supported"},
     {"nul", "1:24: a NUL byte"},
