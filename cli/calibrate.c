@@ -177,10 +177,7 @@ int calibrate_command(struct arena *arena, int argc, char **argv, struct err *er
     };
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (arguments.folder && strcmp(arguments.folder, "-") == 0) {
-        err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");
-        return exit_status(err);
-    }
+    if (!output_check_folder(arguments.folder, err)) return exit_status(err);
     if (!output_take_stdout(&arguments.into, err)) return exit_status(err);
     return run(arena, &arguments, &drives, err);
 }

@@ -1,6 +1,7 @@
 #include "exchange/export.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/plan_question.h"
 #include "core/console.h"
 #include "core/plain.h"
@@ -219,6 +220,7 @@ int export_command(struct arena *arena, int argc, char **argv, struct err *err)
     };
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
+    if (!output_check_folder(arguments.folder, err)) return exit_status(err);
     if (!arguments.folder) arguments.folder = arguments.target;
     if (arguments.target) return run(arena, &arguments, err);
     err_set(err, ERR_USAGE, "--to is missing: %s", target_names(arena));

@@ -244,10 +244,7 @@ int fit_command(struct arena *arena, int argc, char **argv, struct err *err)
     };
     if (options_help(argc, argv, options)) return 0;
     if (!options_parse(options, argc, argv, err)) return exit_status(err);
-    if (a.folder && strcmp(a.folder, "-") == 0) {
-        err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");
-        return exit_status(err);
-    }
+    if (!output_check_folder(a.folder, err)) return exit_status(err);
 
     return run(arena, &a, err);
 }

@@ -39,6 +39,11 @@ int memory_policies(struct arena *arena, const struct memory_arguments *argument
     struct evaluation_request request;
     const struct plan *plan = plan_question(arena, arguments->input, NULL, &request, err);
     if (!plan) return exit_status(err);
+    if (request.stack->offload == 0) {
+        err_set(err, ERR_USAGE, "--policies: stack %s moves nothing off the device",
+                request.stack->name);
+        return exit_status(err);
+    }
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
     struct arena scratch = {0};
     bool ok = evaluate(arena, &scratch, &request, evaluation, err);

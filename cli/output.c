@@ -112,6 +112,12 @@ bool output_check_files(const char *const *paths, int count, struct err *err)
     return !err->kind;
 }
 
+bool output_check_folder(const char *folder, struct err *err)
+{
+    return !folder || strcmp(folder, "-") != 0 ||
+           err_set(err, ERR_USAGE, "-o: several files are written, - is one: name a folder");
+}
+
 bool output_take_stdout(const char **path, struct err *err)
 {
     static const char *const PATHS[] = {"/dev/fd/3", "/dev/fd/4", "/dev/fd/5", "/dev/fd/6",

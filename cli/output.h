@@ -16,6 +16,9 @@ MUST_CHECK bool output_check(const char *path, struct err *err);
 // source of their numbers.
 MUST_CHECK bool output_check_files(const char *const *paths, int count, struct err *err);
 
+// False, ERR_USAGE, where a folder is asked for by "-", which is one file.
+MUST_CHECK bool output_check_folder(const char *folder, struct err *err);
+
 // `*path` is "-": what is written to it goes to standard output, and all that is printed for people
 // from now on to standard error. Else, and where it is NULL, nothing happens.
 MUST_CHECK bool output_take_stdout(const char **path, struct err *err);

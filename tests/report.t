@@ -74,6 +74,9 @@ my @plans = (
      . '--dp 1', '--no-scaling'],
     ['moved', 'llama-3-8b l40s-pcie8 --nodes 1 --seq-len 4096 --global-batch 32 '
      . '--offload optimizer --stack meshwright', '--no-scaling'],
+    # Its micro-batch doubled does not divide the batch, and the stack asks how often it adds up.
+    ['odd', 'openai-gpt mi300x-8 --gpus 8 --seq-len 512 --global-batch 64 --tp 1 --pp 1 --zero 2 '
+     . '--micro-batch 8', '--no-scaling'],
     ['mixed', "gpt2-xl $tmp/mixed_cluster.json --seq-len 1024 --global-batch 48", '--no-scaling'],
 );
 

@@ -26,8 +26,11 @@ static void price(const struct finding *finding, const struct parallel *parallel
     struct evaluation evaluation;
     struct err err = {0};
     request.parallel = *parallel;
-    request.parallel.accumulates =
-        stack_accumulates(request.stack, parallel, request.workload.global_batch);
+    // What a batch cannot be split by is refused below, with what it can be.
+    int64_t batch = (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch;
+    if (request.workload.global_batch % batch == 0)
+        request.parallel.accumulates =
+            stack_accumulates(request.stack, parallel, request.workload.global_batch);
     request.engine = (struct engine_options){0};
     if (!evaluate(finding->arena, finding->scratch, &request, &evaluation, &err)) {
         neighbour->status = NEIGHBOUR_IMPOSSIBLE;
