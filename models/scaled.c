@@ -1,5 +1,6 @@
 #include "models/scaled.h"
 
+#include "core/divisor.h"
 #include "core/json_write.h"
 
 #include <math.h>
@@ -62,11 +63,6 @@ static int64_t find(const struct json *object, enum role role)
         }
     }
     return 0;
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
 }
 
 int64_t model_scale_step(const struct model_config *config, struct err *err)

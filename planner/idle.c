@@ -1,4 +1,5 @@
 #include "planner/idle.h"
+#include "core/divisor.h"
 #include "planner/bound.h"
 #include "planner/memo.h"
 #include "planner/ranking.h"
@@ -237,11 +238,6 @@ static int hint_counts(const struct search_request *request, int most, int count
         if (is_new && kept < most) counts[kept++] = counts[i];
     }
     return kept;
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
 }
 
 // Data parallelism can take what the batch divides by, and the GPUs of a node what is left of a

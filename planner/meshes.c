@@ -1,5 +1,6 @@
 #include "planner/meshes.h"
 
+#include "core/divisor.h"
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/ranking.h"
@@ -120,17 +121,6 @@ static void try_all(struct giving *giving, const struct parallel *seed)
         try_meshes(giving, seed, meshes_of(giving->arena, stages, 1, stages - 1, less, tp));
         try_meshes(giving, seed, meshes_of(giving->arena, stages, 1, stages - 1, tp, less));
     }
-}
-
-static int64_t common_multiple(int64_t a, int64_t b)
-{
-    int64_t x = a, y = b;
-    while (y) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
 }
 
 // The fewest sequences of a round that the dp of all stages divides, as micro-batches of the stage

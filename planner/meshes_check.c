@@ -2,19 +2,19 @@
 
 #include "planner/choice.h"
 
-int meshes_smallest(const int *tps, int count)
+int meshes_smallest(const int *numbers, int count)
 {
-    int least = tps[0];
+    int least = numbers[0];
     for (int s = 1; s < count; s++)
-        if (tps[s] < least) least = tps[s];
+        if (numbers[s] < least) least = numbers[s];
     return least;
 }
 
-int meshes_largest(const int *tps, int count)
+int meshes_largest(const int *numbers, int count)
 {
-    int most = tps[0];
+    int most = numbers[0];
     for (int s = 1; s < count; s++)
-        if (tps[s] > most) most = tps[s];
+        if (numbers[s] > most) most = numbers[s];
     return most;
 }
 

@@ -1,4 +1,5 @@
 #include "plan/layout/grid.h"
+#include "core/divisor.h"
 
 #include <assert.h>
 
@@ -57,12 +58,6 @@ struct tp_grid grid_of(const struct parallel *parallel)
     return (struct tp_grid){x, size / z / x, z};
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    assert(a > 0 && b >= 0);
-    return b == 0 ? a : gcd(b, a % b);
-}
-
 int64_t grid_batch_parts(const struct parallel *parallel)
 {
     struct tp_grid grid = grid_of(parallel);
@@ -74,7 +69,7 @@ int64_t grid_batch_parts(const struct parallel *parallel)
     case TP_2_5D_SUMMA:
         return (int64_t)grid.x * grid.z;
     case TP_3D:  // tokens are split over ty or over tz, never over both
-        return (int64_t)grid.x * grid.y * grid.z / gcd(grid.y, grid.z);
+        return (int64_t)grid.x * grid.y * grid.z / common_divisor(grid.y, grid.z);
     default:
         return 1;
     }
@@ -88,7 +83,7 @@ int64_t grid_hidden_parts(const struct parallel *parallel)
     case TP_2_5D:
     case TP_2D_SUMMA:
     case TP_2_5D_SUMMA:
-        return (int64_t)grid.x * grid.y / gcd(grid.x, grid.y);
+        return (int64_t)grid.x * grid.y / common_divisor(grid.x, grid.y);
     case TP_3D:
         return (int64_t)grid.x * grid.z;
     default:

@@ -1,4 +1,5 @@
 #include "plan/layout/mesh.h"
+#include "core/divisor.h"
 
 #include <assert.h>
 
@@ -10,16 +11,6 @@ static const char *const PART_NAMES[AXIS_COUNT][PART_MAX] = {
                    name ".4", name ".5", name ".6", name ".7"},
 #include "plan/axes.inc"
 };
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 // What the axes of a mesh are cut at: where etp and ep end among the ranks of a stage.
 struct cuts {
@@ -83,8 +74,8 @@ static struct factors factors_of(const struct parallel *parallel, const struct m
         axis == AXIS_TP || (axis == AXIS_CP && parallel->cp_kind == CP_ULYSSES && degree > 1);
     if (!splits_heads || kv_head_count == 0) return (struct factors){degree, 1};
     int64_t left = kv_head_count;
-    if (axis == AXIS_CP) left /= gcd(head_ranks(parallel), kv_head_count);
-    int split = (int)gcd(degree, left), rest = degree / split;
+    if (axis == AXIS_CP) left /= common_divisor(head_ranks(parallel), kv_head_count);
+    int split = (int)common_divisor(degree, left), rest = degree / split;
     return axis == AXIS_TP ? (struct factors){rest, split} : (struct factors){split, rest};
 }
 
