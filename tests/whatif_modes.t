@@ -52,7 +52,7 @@ my %values = (
     '--largest-model' => ['', more => $small],
     '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
     '--device-memory' => '2e9', '--replica-batches' => undef,
-    '--stage-tp' => undef, '--branches' => undef,
+    '--stage-tp' => undef, '--stage-ranks' => undef, '--branches' => undef,
     '--scaling' => '', '--calibrate' => '8=100000', '--measured' => "$folder/measured.csv",
     '--offers' => 'rental-2024', '--price-per-gpu-hour' => ['2', tokens => 1], '--ranks' => '2',
     '--currency' => ['EUR', price => 1, tokens => 1],
