@@ -1,4 +1,5 @@
 #include "memory/certify_bytes.h"
+#include "core/divisor.h"
 
 #include <math.h>
 
@@ -36,21 +37,11 @@ int64_t certify_peak_bytes(struct arena *scratch, const struct memory_problem *p
     return peak;
 }
 
-int64_t certify_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static double granule_bytes(const struct memory_problem *problem)
 {
     int64_t granule = 0;
     for (int b = 0; b < problem->buffer_count; b++)
-        granule = certify_divisor(problem->buffers[b].bytes, granule);
+        granule = common_divisor(problem->buffers[b].bytes, granule);
     return granule > 0 ? (double)granule : 1;
 }
 

@@ -8,9 +8,6 @@
 int64_t certify_peak_bytes(struct arena *scratch, const struct memory_problem *problem,
                            const int *order);
 
-// Greatest common divisor; of 0 and a number that number.
-int64_t certify_divisor(int64_t a, int64_t b);
-
 // Bytes a unit of an integer program whose largest sum is `upper_bytes`: what divides all sizes, or
 // where that leaves numbers too large for GLPK's tolerances, a millionth of the largest sum.
 // `is_exact`: the former; every peak is then a whole number of units.

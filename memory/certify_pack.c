@@ -1,3 +1,4 @@
+#include "core/divisor.h"
 #include "memory/certify.h"
 #include "memory/certify_bytes.h"
 
@@ -43,9 +44,9 @@ static int64_t granule_of(const struct pack_problem *problem)
     for (int i = 0; i < problem->count; i++) {
         const struct pack_buffer *buffer = &problem->buffers[i];
         if (!is_alive(buffer)) continue;
-        granule = certify_divisor(buffer->size, granule);
-        if (buffer->alignment > 1) granule = certify_divisor(buffer->alignment, granule);
-        if (buffer->fixed_offset > 0) granule = certify_divisor(buffer->fixed_offset, granule);
+        granule = common_divisor(buffer->size, granule);
+        if (buffer->alignment > 1) granule = common_divisor(buffer->alignment, granule);
+        if (buffer->fixed_offset > 0) granule = common_divisor(buffer->fixed_offset, granule);
     }
     return granule > 0 ? granule : 1;
 }

@@ -1,3 +1,4 @@
+#include "core/divisor.h"
 #include "executor/random.h"
 #include "executor/tables/parts.h"
 
@@ -20,16 +21,6 @@ static double uniform(uint64_t key, int64_t index)
     return ((double)bits.word[0] * 0x1p32 + bits.word[1]) * 0x1p-64 * (1 - 0x1p-53);
 }
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b > 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 struct table_data table_data_make(struct arena *arena, const struct recommender *model,
                                   int64_t seed)
 {
@@ -44,7 +35,7 @@ struct table_data table_data_make(struct arena *arena, const struct recommender 
         data.laws[t] = zipf_make(rows, model->zipf_exponent);
         data.shift[t] = (int64_t)(uniform(key, 0) * (double)rows);
         data.factor[t] = 1 + (int64_t)(uniform(key, 1) * (double)rows);
-        while (divisor(data.factor[t], rows) != 1)
+        while (common_divisor(data.factor[t], rows) != 1)
             data.factor[t]++;
     }
     return data;

@@ -1,5 +1,6 @@
 #include "memory/pack/pack.h"
 
+#include "core/divisor.h"
 #include "core/progress.h"
 #include "memory/sections.h"
 
@@ -46,16 +47,6 @@ struct solver {
     int64_t nodes;  // left
 };
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static int64_t unit_of(const struct pack_problem *problem)
 {
     int64_t unit = 0;
@@ -63,8 +54,8 @@ static int64_t unit_of(const struct pack_problem *problem)
         const struct pack_buffer *buffer = &problem->buffers[b];
         if (buffer->lower >= buffer->upper) continue;
         // The divisor of 0 and a number is that number: the first buffer sets it.
-        unit = divisor(divisor(unit, buffer->size), buffer->alignment);
-        if (buffer->fixed_offset > 0) unit = divisor(unit, buffer->fixed_offset);
+        unit = common_divisor(common_divisor(unit, buffer->size), buffer->alignment);
+        if (buffer->fixed_offset > 0) unit = common_divisor(unit, buffer->fixed_offset);
     }
     return unit ? unit : 1;
 }

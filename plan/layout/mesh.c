@@ -332,6 +332,15 @@ static struct mesh make_alike(const struct parallel *parallel, int64_t kv_head_c
     return mesh;
 }
 
+// Of stages with unlike numbers of ranks, which follow each other.
+static int first_of_stage(const struct mesh *mesh, int stage)
+{
+    int first = 0;
+    for (int before = 0; before < stage; before++)
+        first += mesh->stage_ranks[before];
+    return first;
+}
+
 static struct mesh make_of_stage(const struct parallel *parallel, int stage, int64_t kv_head_count)
 {
     struct parallel own = alone(parallel, stage);
@@ -340,8 +349,7 @@ static struct mesh make_of_stage(const struct parallel *parallel, int stage, int
     mesh.stage_ranks = parallel->stage_ranks;
     mesh.stage_count = parallel->stage_ranks_count;
     mesh.stage = stage;
-    for (int before = 0; before < stage; before++)
-        mesh.first_rank += parallel->stage_ranks[before];
+    mesh.first_rank = first_of_stage(&mesh, stage);
     return mesh;
 }
 
@@ -395,15 +403,6 @@ static const struct mesh_axis *pipeline_of(const struct mesh *mesh)
     for (int a = 0; a < mesh->axis_count; a++)
         if (mesh->axes[a].parent == AXIS_PP) return &mesh->axes[a];
     return NULL;
-}
-
-// Of stages with unlike numbers of ranks, which follow each other.
-static int first_of_stage(const struct mesh *mesh, int stage)
-{
-    int first = 0;
-    for (int before = 0; before < stage; before++)
-        first += mesh->stage_ranks[before];
-    return first;
 }
 
 int mesh_stage_of(const struct mesh *mesh, int rank)
