@@ -229,10 +229,14 @@ bool json_expect_object(const struct json *value, struct err *err)
     return expect(value, json_is_object(value), "an object", err);
 }
 
-int json_count(const struct json *value, struct err *err)
+int json_count(const struct json *array, struct err *err)
 {
-    bool is_right = json_is_array(value) || json_is_object(value);
-    return expect(value, is_right, "an array", err) ? value->value->valueint : 0;
+    return expect(array, json_is_array(array), "an array", err) ? array->value->valueint : 0;
+}
+
+int json_member_count(const struct json *object, struct err *err)
+{
+    return json_expect_object(object, err) ? object->value->valueint : 0;
 }
 
 struct json json_item(const struct json *value, int index)

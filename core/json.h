@@ -122,7 +122,9 @@ struct json json_get(const struct json *object, const char *key, struct err *err
 bool json_has(const struct json *object, const char *key);  // present and not null
 // The member, or a cursor without a value where there is none; never an error.
 struct json json_find(const struct json *object, const char *key);
-int json_count(const struct json *value, struct err *err);  // of an array or object
+// How many a json_item() of this may ask for: of an array, of an object; anything else is an error.
+int json_count(const struct json *array, struct err *err);
+int json_member_count(const struct json *object, struct err *err);
 struct json json_item(const struct json *value, int index);
 const char *json_key(const struct json *member);  // the key under which a member stands
 bool json_is_text(const struct json *value);

@@ -90,7 +90,7 @@ void json_read_lenient(const struct json *object, const struct json_field *field
     const struct json_shape shape = {fields, NULL};
     struct json_faults faults = {0};
     json_find_faults(object, &shape, false, &faults);
-    int count = json_count(object, err);
+    int count = json_member_count(object, err);
     for (int i = 0; i < count && !faults.all.kind; i++) {
         struct json member = json_item(object, i);
         if (!json_field_of(fields, json_key(&member))) {

@@ -49,8 +49,7 @@ void bands_read_others(struct arena *arena, const struct json *root, struct band
 {
     if (json_has(root, "memory")) {
         struct json rows = json_get(root, "memory", err);
-        if (!err->kind && !json_is_array(&rows)) json_fail(&rows, err, "expected an array");
-        int count = err->kind ? 0 : json_count(&rows, err);
+        int count = json_count(&rows, err);
         bands->memory = ARENA_NEW(arena, struct memory_band, count);
         for (int i = 0; i < count && !err->kind; i++) {
             struct json row = json_item(&rows, i);

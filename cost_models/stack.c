@@ -279,8 +279,7 @@ static unsigned read_mask(const struct json *object, const struct mask_field *fi
                           struct err *err)
 {
     struct json list = json_get(object, field->key, err);
-    if (!err->kind && !json_is_array(&list)) json_fail(&list, err, "expected an array");
-    int count = err->kind ? 0 : json_count(&list, err);
+    int count = json_count(&list, err);
     unsigned mask = 0;
     for (int i = 0; i < count && !err->kind; i++) {
         struct json item = json_item(&list, i);

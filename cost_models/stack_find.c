@@ -113,8 +113,7 @@ void stack_read_aliases(struct arena *arena, const struct json *object, struct s
 {
     if (err->kind || !json_has(object, "aliases")) return;
     struct json list = json_get(object, "aliases", err);
-    if (!json_is_array(&list)) json_fail(&list, err, "expected an array");
-    int count = err->kind ? 0 : json_count(&list, err);
+    int count = json_count(&list, err);
     stack->aliases = ARENA_NEW(arena, const char *, count);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json item = json_item(&list, i);

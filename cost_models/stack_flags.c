@@ -55,8 +55,7 @@ void stack_read_flags(struct arena *arena, const struct json *object, struct sta
     }
     if (err->kind || !has_flags) return;
     struct json list = json_get(object, "flags", err);
-    if (!json_is_array(&list)) json_fail(&list, err, "expected an array");
-    int count = err->kind ? 0 : json_count(&list, err);
+    int count = json_count(&list, err);
     stack->flags = ARENA_NEW(arena, struct stack_flag, count);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json row = json_item(&list, i);

@@ -32,7 +32,7 @@ static const struct json_field *field_of(const char *key)
 static struct stack_change *read_changes(struct arena *arena, const struct json *object, int *count,
                                          struct err *err)
 {
-    int limit = json_count(object, err);
+    int limit = json_member_count(object, err);
     struct stack_change *changes = ARENA_NEW(arena, struct stack_change, limit);
     for (int i = 0; i < limit && !err->kind; i++) {
         struct json value = json_item(object, i);
@@ -52,18 +52,11 @@ static struct stack_change *read_changes(struct arena *arena, const struct json 
     return changes;
 }
 
-static struct json array_of(const struct json *object, const char *key, struct err *err)
-{
-    struct json list = json_get(object, key, err);
-    if (!json_is_array(&list)) json_fail(&list, err, "expected an array");
-    return list;
-}
-
 static void read_releases(struct arena *arena, const struct json *object, struct stack *stack,
                           struct err *err)
 {
-    struct json list = array_of(object, "releases", err);
-    int count = err->kind ? 0 : json_count(&list, err);
+    struct json list = json_get(object, "releases", err);
+    int count = json_count(&list, err);
     stack->releases = ARENA_NEW(arena, struct stack_release, count);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json item = json_item(&list, i);
@@ -79,8 +72,8 @@ static void read_releases(struct arena *arena, const struct json *object, struct
 static void read_builds(struct arena *arena, const struct json *object, struct stack *stack,
                         struct err *err)
 {
-    struct json list = array_of(object, "builds", err);
-    int count = err->kind ? 0 : json_count(&list, err);
+    struct json list = json_get(object, "builds", err);
+    int count = json_count(&list, err);
     stack->builds = ARENA_NEW(arena, struct stack_build, count);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json item = json_item(&list, i);

@@ -44,7 +44,7 @@ static const char *value_text(struct arena *arena, const struct json *value, str
 static void put_choices(struct arena *arena, const struct json *object, struct side_file *file,
                         struct err *err)
 {
-    int count = json_count(object, err);
+    int count = json_member_count(object, err);
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         if (json_is_object(&member)) continue;
@@ -79,7 +79,7 @@ static void read_breakdown(struct arena *arena, const struct json *prediction,
                            struct side_file *file, struct err *err)
 {
     struct json breakdown = json_get(prediction, "breakdown", err);
-    int count = json_count(&breakdown, err);
+    int count = json_member_count(&breakdown, err);
     for (int i = 0; i < count; i++) {
         struct json part = json_item(&breakdown, i);
         const char *key = json_key(&part);

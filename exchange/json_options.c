@@ -67,7 +67,7 @@ static void read_object(const struct json *object, const char *group, struct set
                         struct err *err)
 {
     struct arena *arena = settings->arena;
-    int count = json_count(object, err);
+    int count = json_member_count(object, err);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json member = json_item(object, i);
         const char *name = json_key(&member);

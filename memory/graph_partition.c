@@ -61,8 +61,7 @@ static int64_t whole(const struct json *object, const char *key, struct err *err
 static struct json list_of(const struct json *root, const char *key, int *count, struct err *err)
 {
     struct json list = json_get(root, key, err);
-    if (!err->kind && !json_is_array(&list)) json_fail(&list, err, "expected an array");
-    *count = err->kind ? 0 : json_count(&list, err);
+    *count = json_count(&list, err);
     if (*count > ITEMS_MAX) json_fail(&list, err, "more than %d items", ITEMS_MAX);
     return list;
 }

@@ -39,7 +39,7 @@ char *plan_schedule_text(struct arena *arena, const struct json *memory,
     struct err err = {0};
     const char *text = memory->document->text;
     size_t bytes = memory->document->text_bytes, from, to;
-    int count = json_count(memory, &err);
+    int count = json_member_count(memory, &err);
     assert(!err.kind && "a plan's memory is an object");
     const char *made = member_text(arena, schedule, count > 0);
     struct json old = json_get(memory, "schedule", &err);

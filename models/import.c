@@ -170,7 +170,7 @@ static void embed_tied(struct arena *arena, const struct json *text, bool is_tie
 {
     struct json_writer writer = {.arena = arena};
     struct err fault = {0};
-    int count = json_count(text, &fault);
+    int count = json_member_count(text, &fault);
     json_open(&writer, NULL, '{');
     for (int i = 0; i < count; i++) {
         struct json member = json_item(text, i);

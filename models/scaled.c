@@ -51,7 +51,7 @@ static enum role role_of(const char *key)
 static int64_t find(const struct json *object, enum role role)
 {
     struct err err = {0};
-    int count = json_count(object, &err);
+    int count = json_member_count(object, &err);
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         if (json_is_object(&member)) {
@@ -94,7 +94,7 @@ static void write_scaled(struct json_writer *writer, const char *key, const stru
                          double ratio)
 {
     struct err err = {0};
-    int count = json_count(object, &err);
+    int count = json_member_count(object, &err);
     json_open(writer, key, '{');
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);

@@ -76,9 +76,7 @@ static void read_hosts(struct arena *arena, const struct json *object, struct of
     if (err->kind) return;
     struct json list = json_get(object, "hosts", err);
     offer->host_count = json_count(&list, err);
-    if (!err->kind && (!json_is_array(&list) || offer->host_count == 0)) {
-        json_fail(&list, err, "expected an array of hosts");
-    }
+    if (!err->kind && offer->host_count == 0) json_fail(&list, err, "expected one host or more");
     if (err->kind) return;
     offer->hosts = ARENA_NEW(arena, struct offer_hosts, offer->host_count);
     for (int i = 0; i < offer->host_count && !err->kind; i++) {
@@ -104,9 +102,7 @@ static struct offers *read_offers(struct arena *arena, const struct json *root, 
     json_read(root, OFFERS_FIELDS, offers, err);
     struct json list = json_get(root, "offers", err);
     offers->count = json_count(&list, err);
-    if (!err->kind && (!json_is_array(&list) || offers->count == 0)) {
-        json_fail(&list, err, "expected an array of offers");
-    }
+    if (!err->kind && offers->count == 0) json_fail(&list, err, "expected one offer or more");
     if (err->kind) return NULL;
     offers->items = ARENA_NEW(arena, struct offer, offers->count);
     for (int i = 0; i < offers->count && !err->kind; i++) {

@@ -41,7 +41,6 @@ bool left_out_read(struct arena *arena, const char *path, struct left_out *left_
     struct json root = json_root(&document);
     json_read(&root, FILE_FIELDS, left_out, err);
     struct json rows = json_get(&root, "rows", err);
-    if (!err->kind && !json_is_array(&rows)) json_fail(&rows, err, "expected an array");
     int count = json_count(&rows, err);
     left_out->rows = ARENA_NEW(arena, struct left_out_row, count);
     for (int i = 0; i < count && !err->kind; i++) {

@@ -73,7 +73,7 @@ static bool read_file(struct folder *folder, const struct disk_map *map, const c
         !json_parse(folder->arena, path, map->bytes + LENGTH_BYTES, (size_t)length, &document, err))
         return false;
     struct json root = json_root(&document);
-    int count = json_count(&root, err);
+    int count = json_member_count(&root, err);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json array = json_item(&root, i);
         if (strcmp(json_key(&array), "__metadata__") == 0) continue;

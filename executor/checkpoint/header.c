@@ -201,7 +201,7 @@ bool checkpoint_header_read(struct arena *arena, const char *path, const char *b
         !json_parse(arena, path, bytes + LENGTH_BYTES, (size_t)length, &document, err))
         return false;
     struct json root = json_root(&document), metadata = json_get(&root, "__metadata__", err);
-    int arrays = json_count(&root, err);
+    int arrays = json_member_count(&root, err);
     int64_t end = 0;
     for (int i = 0; i < arrays && !err->kind; i++) {
         struct json array = json_item(&root, i);

@@ -60,7 +60,7 @@ static bool read_vocab(struct tokenizer *tokenizer, const struct json *model, in
                        struct err *err)
 {
     struct json vocab = json_get(model, "vocab", err);
-    int count = json_count(&vocab, err);
+    int count = json_member_count(&vocab, err);
     if (err->kind) return false;
     tokenizer->bpe = bpe_new(tokenizer->arena, count, merge_count);
     for (int i = 0; i < count && !err->kind; i++) {

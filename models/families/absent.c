@@ -19,7 +19,7 @@ static bool holds(const struct json *object, const char *key, struct err *err)
 {
     if (!json_is_object(object)) return false;
     if (json_has(object, key)) return true;
-    int count = json_count(object, err);
+    int count = json_member_count(object, err);
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         if (json_is_object(&member) && json_has(&member, key)) return true;
@@ -68,7 +68,7 @@ static const char *misspelt(const struct family_reader *reader, const struct jso
 {
     static const int SLIPS_MAX = 2;
     struct units_guess guess = {.text = key};
-    int count = json_is_object(reader->object) ? json_count(reader->object, reader->err) : 0;
+    int count = json_member_count(reader->object, reader->err);
     for (int i = 0; i < count; i++) {
         struct json member = json_item(reader->object, i);
         const char *found = json_key(&member);

@@ -25,10 +25,6 @@ static const bool *read_mlp_only(struct family_reader *reader, int64_t layer_cou
 {
     if (reader->err->kind || !json_has(reader->object, "mlp_only_layers")) return NULL;
     struct json layers = json_get(reader->object, "mlp_only_layers", reader->err);
-    if (!json_is_array(&layers)) {
-        json_fail(&layers, reader->err, "expected an array of layers");
-        return NULL;
-    }
     int count = json_count(&layers, reader->err);
     bool *is_mlp_only = ARENA_NEW(reader->arena, bool, layer_count);
     for (int i = 0; i < count; i++) {

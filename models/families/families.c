@@ -19,7 +19,7 @@ void family_read(struct family_reader *reader, const struct json_field *fields, 
 
 static bool find_member(const struct family_reader *reader, const char *key, struct json *member)
 {
-    int count = json_count(reader->object, reader->err);
+    int count = json_member_count(reader->object, reader->err);
     for (int i = 0; i < count; i++) {
         *member = json_item(reader->object, i);
         if (strcmp(json_key(member), key) == 0) return true;

@@ -96,7 +96,7 @@ static void read_own_heads(struct family_reader *reader, struct decoder *decoder
     struct global_heads *global = &decoder->global;
     if (reader->err->kind || !json_has(reader->object, KEY)) return;
     struct json layers = json_get(reader->object, KEY, reader->err);
-    int count = json_count(&layers, reader->err);
+    int count = json_member_count(&layers, reader->err);
     bool *is_given = ARENA_NEW(reader->arena, bool, decoder->layer_count);
     global->head_dim = decoder->head_dim;
     global->kv_head_count = decoder->kv_head_count;

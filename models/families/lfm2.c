@@ -74,7 +74,6 @@ static const uint8_t *read_layers(struct family_reader *reader, int64_t layer_co
     for (int64_t i = 0; i < layer_count; i++)
         parts[i] = (uint8_t)TYPES[0].parts;
     struct json list = json_get(reader->object, KEY, reader->err);
-    if (!json_is_array(&list)) json_fail(&list, reader->err, "expected an array of layers");
     int count = json_count(&list, reader->err);
     for (int i = 0; i < count && !reader->err->kind; i++) {
         struct json item = json_item(&list, i);

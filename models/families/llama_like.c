@@ -135,7 +135,6 @@ const bool *llama_like_unrotated(struct family_reader *reader, int64_t layer_cou
     bool *is_unrotated = ARENA_NEW(reader->arena, bool, layer_count);
     if (!reader->err->kind && json_has(reader->object, KEY)) {
         layers = json_get(reader->object, KEY, reader->err);
-        if (!json_is_array(&layers)) json_fail(&layers, reader->err, "expected an array of layers");
         if (!reader->err->kind) count = json_count(&layers, reader->err);
     }
     if (count > 0 && count < layer_count) {

@@ -43,7 +43,7 @@ static void read_labels(struct family_reader *reader, struct vit *record)
     if (reader->err->kind || record->num_labels > 0) return;
     if (json_has(reader->object, "id2label")) {
         struct json labels = json_get(reader->object, "id2label", reader->err);
-        record->num_labels = json_count(&labels, reader->err);
+        record->num_labels = json_member_count(&labels, reader->err);
         if (!reader->err->kind && record->num_labels < 1)
             family_fail(reader, "id2label", "a head needs a class");
         return;

@@ -71,7 +71,7 @@ const struct draft_value **pt2_tensors(const struct pt2_node *node, const char *
         ARENA_NEW(node->program->arena, const struct draft_value *, wanted);
     for (int i = 0; i < wanted; i++) {
         struct json item = json_item(&value, i);
-        bool is_object = json_is_object(&item) && json_count(&item, node->program->err) > 0;
+        bool is_object = json_is_object(&item) && json_member_count(&item, node->program->err) > 0;
         struct json named = is_optional && is_object ? json_item(&item, 0) : item;
         bool is_none = is_optional && (!is_object || strcmp(json_key(&named), "as_tensor") != 0);
         if (!is_none && !(list[i] = find(node, &named))) return NULL;
@@ -84,7 +84,7 @@ const struct draft_value **pt2_tensors(const struct pt2_node *node, const char *
 static struct json inside(const struct json *value)
 {
     struct err fault = {0};
-    bool holds = json_is_object(value) && json_count(value, &fault) > 0;
+    bool holds = json_is_object(value) && json_member_count(value, &fault) > 0;
     return holds ? json_item(value, 0) : *value;
 }
 

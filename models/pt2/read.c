@@ -49,7 +49,7 @@ static bool read_size(struct pt2_program *program, const struct json *size, int6
     struct json value = json_item(size, 0);
     if (json_is_object(&value)) {
         struct json hint = json_find(&value, "hint");
-        if (!json_is_object(&hint) || json_count(&hint, program->err) < 1)
+        if (!json_is_object(&hint) || json_member_count(&hint, program->err) < 1)
             return json_fail(size, program->err, "a dimension without value or example");
         struct json number = json_item(&hint, 0);
         *found = json_i64(&number, 0, 1e15, program->err);
@@ -77,7 +77,7 @@ static bool read_value(struct pt2_program *program, const struct json *object)
     int64_t *dims = ARENA_NEW(program->arena, int64_t, value.rank);
     for (int i = 0; i < value.rank; i++) {
         struct json size = json_item(&sizes, i);
-        if (!json_is_object(&size)) return json_fail(&size, err, "a size is wanted");
+        if (json_member_count(&size, err) < 1) return json_fail(&size, err, "a size is wanted");
         if (!read_size(program, &size, &dims[i])) return false;
     }
     value.dims = dims;
@@ -106,7 +106,8 @@ static bool read_input(struct pt2_program *program, const struct json *spec)
     bool is_input = strcmp(kind, "user_input") == 0, is_weight = strcmp(kind, "parameter") == 0;
     bool is_tensor = is_input || is_weight || strcmp(kind, "buffer") == 0 ||
                      strcmp(kind, "tensor_constant") == 0;
-    if (!is_tensor || !json_is_object(&arg) || json_count(&arg, program->err) < 1) return true;
+    if (!is_tensor || !json_is_object(&arg) || json_member_count(&arg, program->err) < 1)
+        return true;
     struct json inner = json_item(&arg, 0);
     if (is_input && strcmp(json_key(&inner), "as_tensor") != 0) return true;
     struct draft_value *value = value_of(program, is_input ? &inner : &arg);
@@ -127,7 +128,8 @@ static bool read_output(struct pt2_program *program, const struct json *spec)
     struct json body = json_item(spec, 0), arg = json_find(&body, "arg");
     bool is_answer = strcmp(json_key(&body), "user_output") == 0;
     bool is_loss = strcmp(json_key(&body), "loss_output") == 0;
-    if ((!is_answer && !is_loss) || !json_is_object(&arg) || json_count(&arg, program->err) < 1)
+    if ((!is_answer && !is_loss) || !json_is_object(&arg) ||
+        json_member_count(&arg, program->err) < 1)
         return true;
     struct json inner = json_item(&arg, 0);
     if (is_answer && strcmp(json_key(&inner), "as_tensor") != 0) return true;
@@ -144,7 +146,7 @@ static bool each(struct pt2_program *program, const struct json *object, const c
     int count = json_count(&list, program->err);
     for (int i = 0; i < count && !program->err->kind; i++) {
         struct json item = json_item(&list, i);
-        bool is_wanted = json_is_object(&item) && json_count(&item, program->err) > 0;
+        bool is_wanted = json_is_object(&item) && json_member_count(&item, program->err) > 0;
         if (!is_wanted) return json_fail(&item, program->err, "an object with members is wanted");
         if (!read(program, &item)) return false;
     }
@@ -163,7 +165,7 @@ static bool is_moving(struct pt2_program *program, const struct json *argument)
     for (int i = 0; i < count && !program->err->kind; i++) {
         struct json item = is_list ? json_item(&value, i) : value, named = item;
         if (is_optional) {
-            if (!json_is_object(&item) || json_count(&item, program->err) < 1) continue;
+            if (!json_is_object(&item) || json_member_count(&item, program->err) < 1) continue;
             named = json_item(&item, 0);
             if (strcmp(json_key(&named), "as_tensor") != 0) continue;
         }
@@ -178,7 +180,7 @@ static bool read_results(struct pt2_node *node, const struct json *outputs)
     struct pt2_program *program = node->program;
     int count = json_count(outputs, program->err);
     struct json list = *outputs, first = count ? json_item(outputs, 0) : list, inner = list;
-    if (count && json_is_object(&first) && json_count(&first, program->err) > 0)
+    if (count && json_is_object(&first) && json_member_count(&first, program->err) > 0)
         inner = json_item(&first, 0);
     bool is_list = count == 1 && json_is_array(&inner) && inner.parent == &first &&
                    strcmp(json_key(&inner), "as_tensors") == 0;
@@ -189,7 +191,7 @@ static bool read_results(struct pt2_node *node, const struct json *outputs)
     node->outputs = ARENA_NEW(program->arena, const struct draft_value *, count + 1);
     for (int i = 0; i < count && !program->err->kind; i++) {
         struct json item = json_item(&list, i), named = item;
-        if (!json_is_object(&item) || json_count(&item, program->err) < 1)
+        if (!json_is_object(&item) || json_member_count(&item, program->err) < 1)
             return json_fail(&item, program->err, "a result is wanted");
         if (!is_list) named = json_item(&item, 0);
         bool is_tensor = is_list || strcmp(json_key(&named), "as_tensor") == 0;
@@ -211,7 +213,7 @@ static bool read_arguments(struct pt2_node *node, const struct json *inputs, boo
         struct json argument = json_get(&input, "arg", program->err);
         const char *text = json_text(&name, program->err);
         if (program->err->kind) return false;
-        if (!json_is_object(&argument) || json_count(&argument, program->err) < 1)
+        if (!json_is_object(&argument) || json_member_count(&argument, program->err) < 1)
             return json_fail(&argument, program->err, "an argument is wanted");
         // Cursors point at the ones that they came from, which end with this loop.
         struct json *kept = ARENA_NEW(program->arena, struct json, 1);
@@ -256,9 +258,13 @@ static bool read_node(struct pt2_program *program, const struct json *object)
 static bool read_values(struct pt2_program *program, const struct json *graph)
 {
     struct json values = json_get(graph, "tensor_values", program->err);
-    int count = json_is_object(&values) ? json_count(&values, program->err) : 0;
+    int count = json_member_count(&values, program->err);
     program->values = ARENA_NEW(program->arena, struct draft_value, count);
-    return each(program, graph, "tensor_values", read_value);
+    for (int i = 0; i < count && !program->err->kind; i++) {
+        struct json value = json_item(&values, i);
+        read_value(program, &value);
+    }
+    return !program->err->kind;
 }
 
 static bool convert(struct pt2_program *program, const struct json *root)

@@ -167,11 +167,10 @@ bool replan_pins(struct arena *arena, const struct json *change, struct pins *pi
 {
     if (!json_has(change, "pins")) return true;
     struct json object = json_get(change, "pins", err);
-    int count = json_count(&object, err);
+    int count = json_member_count(&object, err);
     for (int i = 0; i < count && !err->kind; i++) {
         struct json item = json_item(&object, i);
         enum choice choice;
-        if (!json_key(&item)) return json_fail(&object, err, "expected an object");
         if (!choice_from_name(json_key(&item), &choice, err)) return false;
         const char *words =
             json_is_number(&item)

@@ -169,7 +169,7 @@ static void write_plan(struct json_writer *writer, const struct report *report)
         return;
     }
     json_open(writer, "plan", '{');
-    int count = json_count(document, &err);
+    int count = json_member_count(document, &err);
     for (int i = 0; i < count; i++) {
         struct json member = json_item(document, i);
         const char *key = json_key(&member);

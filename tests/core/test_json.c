@@ -154,6 +154,11 @@ static void cursors_know_their_place(void **state)
     struct json root = json_root(&document);
     struct json nodes = json_get(&root, "nodes", &err);
     assert_int_equal(json_count(&nodes, &err), 2);
+    struct err no_object = {0}, no_array = {0};
+    assert_int_equal(json_member_count(&nodes, &no_object), 0);
+    assert_non_null(strstr(no_object.text, "$.nodes: expected an object, found an array"));
+    assert_int_equal(json_count(&root, &no_array), 0);
+    assert_non_null(strstr(no_array.text, "$: expected an array, found an object"));
     struct json node = json_item(&nodes, 1);
     struct json deep = json_get(&node, "deep", &err);
     struct json last = json_item(&deep, 1);

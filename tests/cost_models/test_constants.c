@@ -22,7 +22,7 @@ static int find_numbers(struct arena *arena, const struct constant_list *list,
                         const struct json *object, const char *prefix)
 {
     struct err err = {0};
-    int found = 0, count = json_count(object, &err);
+    int found = 0, count = json_member_count(object, &err);
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         const char *key = arena_print(arena, "%s%s", prefix, json_key(&member));

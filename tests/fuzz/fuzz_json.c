@@ -18,7 +18,7 @@ static void visit(const struct json *value)
     assert(strstr(err.text, "here") || strlen(err.text) > 500);
     if (!json_is_array(value) && !json_is_object(value)) return;
     err = (struct err){0};
-    int count = json_count(value, &err);
+    int count = json_is_array(value) ? json_count(value, &err) : json_member_count(value, &err);
     for (int i = 0; i < count && i < 20; i++) {
         struct json item = json_item(value, i);
         visit(&item);

@@ -240,7 +240,7 @@ static const struct {
     {"graph_late_reader", ":10:3: $.operators[1]: operator \"relu\" overwrites \"y\", but has to "
                           "run before \"use\", which uses it"},
     {"graph_both_shares", ":6:3: $.tensors[2]: \"alias_of\" and \"overwrites\" exclude each other"},
-    {"graph_inputs_no_array", ":10:28: $.operators[0].inputs: expected an array of names"},
+    {"graph_inputs_no_array", ":10:28: $.operators[0].inputs: expected an array, found a string"},
     {"graph_version", ":1:13: $.version: must be between 1 and 1, found 2"},
     {"nodes_cycle",
      ":6:3: $.nodes[2]: a cycle of 2 operators: \"multiply\" -> \"sum\" -> \"multiply\""},

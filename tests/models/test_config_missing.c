@@ -29,7 +29,7 @@ static void write_without(struct json_writer *writer, const char *key, const str
                           const struct json *left_out)
 {
     struct err err = {0};
-    int count = json_count(object, &err);
+    int count = json_member_count(object, &err);
     json_open(writer, key, '{');
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
@@ -81,7 +81,7 @@ static int check_members(const char *path, const struct json *root, const struct
                          const char *whole)
 {
     struct err err = {0};
-    int count = json_count(object, &err), checked = 0;
+    int count = json_member_count(object, &err), checked = 0;
     for (int i = 0; i < count; i++) {
         struct json member = json_item(object, i);
         const char *key = json_key(&member);

@@ -103,7 +103,7 @@ static const struct {
     {"dropout", "1:38: $.attn_pdrop: must be between 0 and 0.99, found 1"},
     {"duplicate", "4:3: $.hidden_size: duplicate key"},
     {"experts_count", "1:44: $.num_experts: must be between 0 and 4096, found 5000"},
-    {"experts_dense", "1:48: $.mlp_only_layers: expected an array of layers"},
+    {"experts_dense", "1:48: $.mlp_only_layers: expected an array, found an object"},
     {"experts_huge", "1:48: $.num_local_experts: 4096 experts of this size have more than 1e18 "
                      "parameters"},
     {"experts_layer", "1:52: $.mlp_only_layers[1]: must be between 0 and 10000, found -2"},
@@ -112,6 +112,7 @@ static const struct {
     {"experts_top_k", "4:26: $.num_experts_per_tok: a token cannot go to 9 of 8 experts"},
     {"experts_type", "1:48: $.num_local_experts: expected a number, found a string"},
     {"fraction", "1:41: $.hidden_size: expected a whole number, found 64.5"},
+    {"gemma4_layers", "1:22: $.per_layer_config: expected an object, found an array"},
     {"glm_shared", "1:48: $.n_shared_experts: together the shared experts are wider than 1000000"},
     {"heads", "4:13: $.n_head: 12 heads do not divide a hidden size of 770"},
     {"heads_llama", "4:26: $.num_attention_heads: 16 heads do not divide a hidden size of 100"},
@@ -209,7 +210,7 @@ static void an_unknown_key_is_ignored_and_a_near_miss_told(void **state)
     assert_string_equal(warnings.last, "tests/data/config_near_miss.json: \"rms_norm_ep\" is not "
                                        "known, did you mean \"rms_norm_eps\"?");
     assert_string_equal(config->name, "config_near_miss");
-    assert_int_equal(json_count(&config->config, &err), 8);
+    assert_int_equal(json_member_count(&config->config, &err), 8);
     assert_string_equal(config->model_type, "llama");
     struct import_options options = {0};
     assert_int_equal(model_graph(*state, config, &options)->hidden, 4096);

@@ -314,7 +314,7 @@ static void wrong_changes_are_refused_at_their_place(void **state)
         {"{\"pins\": {\"zer\": 1}}", 2, "unknown choice \"zer\": did you mean \"zero\"?"},
         {"{\"pins\": {\"tp\": \"4..2\"}}", 2,
          "tp: a range ends where it starts or later, found 4..2"},
-        {"{\"pins\": [2]}", 3, "change:1:10: $.pins: expected an object"},
+        {"{\"pins\": [2]}", 3, "change:1:10: $.pins: expected an object, found an array"},
         {"{\"pins\": {\"tp\": 5}}", 2,
          "--tp 5: 12 heads cannot be split by 5; the nearest that divide are 4 and 6; with all "
          "else as it is, --tp may be 1, 2, 4"},

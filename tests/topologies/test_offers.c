@@ -139,9 +139,9 @@ static void wrong_offers_are_told_by_their_place(void **state)
     struct arena *arena = *state;
 #define OFFER(rest) \
     "{\"name\": \"a\", \"cluster\": \"dgx-h100\", \"price_per_gpu_hour\": 2, " rest "}"
-    check_fault(arena, "", ":2:12: $.offers: expected an array of offers");
+    check_fault(arena, "", ":2:12: $.offers: expected one offer or more");
     check_fault(arena, OFFER("\"hosts\": []"),
-                ":2:84: $.offers[0].hosts: expected an array of hosts");
+                ":2:84: $.offers[0].hosts: expected one host or more");
     check_fault(arena, OFFER("\"hosts\": [{\"free\": 9, \"total\": 8}]"),
                 ":2:85: $.offers[0].hosts[0]: 9 GPUs of 8 cannot be free");
     check_fault(arena, OFFER("\"hosts\": [{\"free\": 4, \"total\": 6}]"),

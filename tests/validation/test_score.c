@@ -131,7 +131,8 @@ static void wrong_left_out_files_are_refused(void **state)
     const char *row = "{\"id\": \"a\", \"family\": \"f\", \"step_s\": 1, \"step_s_low\": %d, "
                       "\"step_s_high\": 2}";
     const char *good = arena_print(*state, row, 1), *bad = arena_print(*state, row, 3);
-    refuse(*state, "{\"source\": \"\", \"rows\": {}}", ":1:24: $.rows: expected an array");
+    refuse(*state, "{\"source\": \"\", \"rows\": {}}",
+           ":1:24: $.rows: expected an array, found an object");
     refuse(*state, arena_print(*state, "{\"source\": \"\", \"rows\": [%s]}", bad),
            ":1:25: $.rows[0]: the band ends before it begins");
     refuse(*state, arena_print(*state, "{\"source\": \"\", \"rows\": [%s, %s]}", good, good),
