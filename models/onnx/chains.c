@@ -6,13 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-static const double SLACK = 1e-3;  // constants are written with few digits, or in 16 bits
+// Constants are written with few digits, or in 16 bits, of which bf16 has 8 digits of two.
+static const double SLACK = 1e-3, SLACK_BF16 = 0x1p-8;
 
 bool chain_is_number(const struct chain_model *c, int value, double number)
 {
     const struct onnx_value *of = &c->model->values[value];
     bool is_one = of->numbers && of->elements == 1;
-    return is_one && fabs(of->numbers[0] - number) <= SLACK * fabs(number);
+    double slack = of->element == ELEMENT_BFLOAT16 ? SLACK_BF16 : SLACK;
+    return is_one && fabs(of->numbers[0] - number) <= slack * fabs(number);
 }
 
 bool chain_is_factor(const struct chain_model *c, int value)
@@ -21,9 +23,27 @@ bool chain_is_factor(const struct chain_model *c, int value)
     return of->is_constant && of->elements == 1;
 }
 
+static bool casts(const struct chain_model *c, const struct onnx_call *call)
+{
+    bool is_it = strcmp(call->type, "Cast") == 0 && !call->is_folded;
+    return is_it && element_is_float(c->model->values[call->inputs[0]].element) &&
+           element_is_float(c->model->values[call->outputs[0]].element);
+}
+
+int chain_origin(const struct chain_model *c, int value)
+{
+    while (value >= 0 && c->maker[value] >= 0) {
+        const struct onnx_call *call = &c->model->calls[c->maker[value]];
+        if (!casts(c, call)) break;
+        value = call->inputs[0];
+    }
+    return value;
+}
+
 const struct onnx_call *chain_maker(const struct chain_model *c, int value, const char *type,
                                     int input_count)
 {
+    value = chain_origin(c, value);
     int maker = value < 0 ? -1 : c->maker[value];
     const struct onnx_call *call = maker < 0 ? NULL : &c->model->calls[maker];
     bool is_it = call && strcmp(call->type, type) == 0 && !call->is_folded;
@@ -34,9 +54,10 @@ int chain_beside(const struct chain_model *c, int value, const char *type, doubl
 {
     const struct onnx_call *call = chain_maker(c, value, type, 2);
     if (!call) return -1;
-    if (chain_is_number(c, call->inputs[1], number)) return call->inputs[0];
+    if (chain_is_number(c, call->inputs[1], number)) return chain_origin(c, call->inputs[0]);
     bool turns = strcmp(type, "Div") != 0;
-    return turns && chain_is_number(c, call->inputs[0], number) ? call->inputs[1] : -1;
+    return turns && chain_is_number(c, call->inputs[0], number) ? chain_origin(c, call->inputs[1])
+                                                                : -1;
 }
 
 // Takes a call from the readers of its inputs, and those from theirs that nothing reads any more.
@@ -91,6 +112,24 @@ void chain_say(const struct chain_model *c, struct onnx_call *call, const char *
     call->proto = proto;
 }
 
+// A function that a chain became gives its result in the type that only a cast of it has.
+static bool join_cast(const struct chain_model *c, struct onnx_call *call)
+{
+    if (!casts(c, call)) return false;
+    int made = call->inputs[0], maker = c->maker[made];
+    const struct onnx_call *of = maker < 0 ? NULL : &c->model->calls[maker];
+    bool is_joined = of && !of->is_folded && of->proto->op_type &&
+                     strcmp(of->type, of->proto->op_type) != 0 && of->output_count == 1;
+    if (!is_joined || c->reader_count[made] != 1) return false;
+    const struct onnx_call kept = *of;
+    chain_become(c, call, kept.type, kept.inputs, kept.input_count);
+    call->proto = kept.proto;
+    call->flop = kept.flop;
+    call->mode = kept.mode;
+    memcpy(call->windows, kept.windows, sizeof kept.windows);
+    return true;
+}
+
 // Masks and scales are constants, too, but what trains is larger than one number.
 static bool trains(const struct onnx_model *model, const struct chain_model *c, int value)
 {
@@ -138,6 +177,6 @@ void chains_join(struct onnx_model *model)
         (void)(chain_join_softmax(&c, call) || chain_join_sigmoid(&c, call) ||
                chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
                chain_join_bias(&c, call) || chain_join_norm(&c, call) ||
-               chain_join_attention(&c, call));
+               chain_join_attention(&c, call) || join_cast(&c, call));
     }
 }

@@ -14,10 +14,14 @@ struct chain_model {
 bool chain_is_number(const struct chain_model *c, int value, double number);
 // Whether it is one number that nothing trains, which a kernel may take in.
 bool chain_is_factor(const struct chain_model *c, int value);
-// The call of this type that makes a value, with that many inputs; NULL: there is none.
+// The value in front of the casts to other types of floats that it is behind.
+int chain_origin(const struct chain_model *c, int value);
+// The call of this type that makes a value, or what it is a cast of, with that many inputs; NULL:
+// there is none.
 const struct onnx_call *chain_maker(const struct chain_model *c, int value, const char *type,
                                     int input_count);
-// What is beside a number in a sum, product or quotient; -1: it is none of these.
+// What is beside a number in a sum, product or quotient, in front of casts; -1: it is none of
+// these.
 int chain_beside(const struct chain_model *c, int value, const char *type, double number);
 // Makes a call another operator with these inputs; what it read before no longer runs for it.
 void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,

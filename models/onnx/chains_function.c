@@ -14,8 +14,9 @@ static bool is_cube(const struct chain_model *c, int value, int x)
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
     for (int i = 0; i < 2 && product; i++) {
         const struct onnx_call *square = chain_maker(c, product->inputs[i], "Mul", 2);
-        bool is_square = square && square->inputs[0] == x && square->inputs[1] == x;
-        if (is_square && product->inputs[1 - i] == x) return true;
+        bool is_square = square && chain_origin(c, square->inputs[0]) == x &&
+                         chain_origin(c, square->inputs[1]) == x;
+        if (is_square && chain_origin(c, product->inputs[1 - i]) == x) return true;
     }
     return false;
 }
@@ -34,7 +35,8 @@ static bool is_bent(const struct chain_model *c, int value, int x, const char **
     const struct onnx_call *add = sum < 0 ? NULL : chain_maker(c, sum, "Add", 2);
     for (int i = 0; i < 2 && add; i++) {
         int cube = chain_beside(c, add->inputs[i], "Mul", 0.044715);
-        if (add->inputs[1 - i] == x && cube >= 0 && is_cube(c, cube, x)) return true;
+        if (chain_origin(c, add->inputs[1 - i]) == x && cube >= 0 && is_cube(c, cube, x))
+            return true;
     }
     return false;
 }
@@ -61,7 +63,7 @@ static int find_gelu(const struct chain_model *c, const struct onnx_call *last, 
                                                            : -1;
     const struct onnx_call *product = whole < 0 ? last : chain_maker(c, whole, "Mul", 2);
     for (int i = 0; i < 2 && product; i++) {
-        int factor = product->inputs[1 - i];
+        int factor = chain_origin(c, product->inputs[1 - i]);
         int half = whole < 0 ? chain_beside(c, product->inputs[i], "Mul", 0.5) : -1;
         int x = gelu_of(c, product->inputs[i], factor, whole < 0, mode);
         if (x < 0 && half >= 0) x = gelu_of(c, half, factor, false, mode);
@@ -90,8 +92,11 @@ bool chain_join_product(const struct chain_model *c, struct onnx_call *call)
         const struct onnx_call *tanh = chain_maker(c, factor, "Tanh", 1);
         const struct onnx_call *softplus =
             tanh ? chain_maker(c, tanh->inputs[0], "Softplus", 1) : NULL;
-        bool is_swish = sigmoid && sigmoid->inputs[0] == x && c->reader_count[factor] == 1;
-        bool is_mish = softplus && softplus->inputs[0] == x && c->reader_count[factor] == 1;
+        x = chain_origin(c, x);
+        bool is_swish =
+            sigmoid && chain_origin(c, sigmoid->inputs[0]) == x && c->reader_count[factor] == 1;
+        bool is_mish =
+            softplus && chain_origin(c, softplus->inputs[0]) == x && c->reader_count[factor] == 1;
         if (!is_swish && !is_mish) continue;
         chain_become(c, call, is_swish ? "Swish" : "Mish", &x, 1);
         return true;
@@ -107,6 +112,7 @@ bool chain_join_sigmoid(const struct chain_model *c, struct onnx_call *call)
     const struct onnx_call *exp = power < 0 ? NULL : chain_maker(c, power, "Exp", 1);
     const struct onnx_call *turned = exp ? chain_maker(c, exp->inputs[0], "Neg", 1) : NULL;
     if (!turned || !chain_is_number(c, call->inputs[0], 1)) return false;
-    chain_become(c, call, "Sigmoid", turned->inputs, 1);
+    int x = chain_origin(c, turned->inputs[0]);
+    chain_become(c, call, "Sigmoid", &x, 1);
     return true;
 }

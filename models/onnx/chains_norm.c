@@ -19,11 +19,14 @@ static int64_t kept_size(const struct onnx_value *from, enum kind kind, int i)
 static bool is_reduced(const struct chain_model *c, int value, const char *type, int x,
                        enum kind kind)
 {
+    value = chain_origin(c, value);
     int maker = value < 0 ? -1 : c->maker[value];
     const struct onnx_call *made = maker < 0 ? NULL : &c->model->calls[maker];
     if (!made || made->is_folded || strcmp(made->type, type) != 0) return false;
     const struct onnx_value *from = &c->model->values[x], *to = &c->model->values[value];
-    if (made->inputs[0] != x || from->rank < 1 + (int)kind || to->rank != from->rank) return false;
+    if (chain_origin(c, made->inputs[0]) != chain_origin(c, x) || from->rank < 1 + (int)kind ||
+        to->rank != from->rank)
+        return false;
     for (int i = 0; i < from->rank; i++)
         if (to->dims[i] != kept_size(from, kind, i)) return false;
     return true;
@@ -39,7 +42,8 @@ static int rooted(const struct chain_model *c, int value)
 {
     int d = chain_beside(c, value, "Pow", 2);
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
-    if (product && product->inputs[0] == product->inputs[1]) d = product->inputs[0];
+    if (product && chain_origin(c, product->inputs[0]) == chain_origin(c, product->inputs[1]))
+        d = chain_origin(c, product->inputs[0]);
     return d;
 }
 
@@ -48,12 +52,13 @@ static int centered(const struct chain_model *c, int d, enum kind kind)
 {
     const struct onnx_call *shifted = d < 0 ? NULL : chain_maker(c, d, "Sub", 2);
     bool is_it = shifted && is_mean(c, shifted->inputs[1], shifted->inputs[0], kind);
-    return is_it ? shifted->inputs[0] : -1;
+    return is_it ? chain_origin(c, shifted->inputs[0]) : -1;
 }
 
 // What is averaged; -1: it is no mean.
 static int averaged(const struct chain_model *c, int value, enum kind kind)
 {
+    value = chain_origin(c, value);
     int maker = value < 0 ? -1 : c->maker[value];
     const struct onnx_call *of = maker < 0 ? NULL : &c->model->calls[maker];
     bool is_it = of && of->input_count > 0 && is_mean(c, value, of->inputs[0], kind);
@@ -91,7 +96,7 @@ static int vector_of(const struct chain_model *c, int value, int x, enum kind ki
     const struct onnx_value *from = &c->model->values[x];
     const struct onnx_call *shaped = chain_maker(c, value, "Reshape", 2);
     const struct onnx_value *seen = &c->model->values[value];
-    int source = kind == CHANNELS && shaped ? shaped->inputs[0] : value;
+    int source = chain_origin(c, kind == CHANNELS && shaped ? shaped->inputs[0] : value);
     int64_t size = from->dims[kind == ROWS ? from->rank - 1 : 1];
     if (kind == CHANNELS && from->rank - 1 > seen->rank) return -1;
     bool lies_so = kind == ROWS || seen->dims[seen->rank - from->rank + 1] == size;
@@ -156,7 +161,7 @@ static int below_maximum(const struct chain_model *c, int value)
     const struct onnx_call *shifted = chain_maker(c, value, "Sub", 2);
     bool is_it =
         shifted && is_reduced(c, shifted->inputs[1], "ReduceMax", shifted->inputs[0], ROWS);
-    return is_it ? shifted->inputs[0] : -1;
+    return is_it ? chain_origin(c, shifted->inputs[0]) : -1;
 }
 
 // d = x - max(x): exp(d) / sum(exp(d)), or d - log(sum(exp(d))). The maximum has no part in the
@@ -166,13 +171,15 @@ bool chain_join_softmax(const struct chain_model *c, struct onnx_call *call)
     bool is_log = strcmp(call->type, "Sub") == 0;
     if ((!is_log && strcmp(call->type, "Div") != 0) || call->input_count != 2) return false;
     const struct onnx_call *log = is_log ? chain_maker(c, call->inputs[1], "Log", 1) : NULL;
-    int sum = log ? log->inputs[0] : call->inputs[1], maker = sum < 0 ? -1 : c->maker[sum];
+    int sum = chain_origin(c, log ? log->inputs[0] : call->inputs[1]);
+    int maker = sum < 0 ? -1 : c->maker[sum];
     if (maker < 0 || (is_log && !log) || c->model->calls[maker].input_count < 1) return false;
-    int powers = c->model->calls[maker].inputs[0];
+    int powers = chain_origin(c, c->model->calls[maker].inputs[0]);
     const struct onnx_call *exp = chain_maker(c, powers, "Exp", 1);
     if (!exp || !is_reduced(c, sum, "ReduceSum", powers, ROWS)) return false;
     int x = below_maximum(c, exp->inputs[0]);
-    if (x < 0 || call->inputs[0] != (is_log ? exp->inputs[0] : powers)) return false;
+    int over = is_log ? chain_origin(c, exp->inputs[0]) : powers;
+    if (x < 0 || chain_origin(c, call->inputs[0]) != over) return false;
     chain_become(c, call, is_log ? "LogSoftmax" : "Softmax", &x, 1);
     return true;
 }

@@ -137,12 +137,13 @@ const char *draft_number(struct onnx_draft *draft, enum onnx_element element, do
         tensor->int64_data = ARENA_NEW(arena, int64_t, 1);
         tensor->int64_data[0] = (int64_t)fmax(-0x1p62, fmin(0x1p62, number));
         tensor->n_int64_data = 1;
-    } else if (!element_is_float(element)) {
+    } else {
+        bool is_half = element_is_float(element);
         tensor->int32_data = ARENA_NEW(arena, int32_t, 1);
-        tensor->int32_data[0] = (int32_t)fmax(-0x1p31, fmin(0x1p31 - 1, number));
+        tensor->int32_data[0] =
+            is_half ? half_bits(number, element) : (int32_t)fmax(-0x1p31, fmin(0x1p31 - 1, number));
         tensor->n_int32_data = 1;
     }
-    // Half floats decide no shape: the constant has a size and no value.
     return name;
 }
 

@@ -4,6 +4,7 @@
 #include "models/onnx/operators.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -198,6 +199,48 @@ bool set_output(const struct onnx_model *model, const struct onnx_call *call, in
     return value_set(model, &model->values[call->outputs[output]], place, element, rank, dims);
 }
 
+double half_number(uint16_t bits, enum onnx_element element)
+{
+    union {
+        uint32_t bits;
+        float number;
+    } wide = {(uint32_t)bits << 16};
+    if (element == ELEMENT_BFLOAT16) return (double)wide.number;
+    enum { FRACTION = 10, BIAS = 15, EXPONENTS = 31, ONE = 1 << FRACTION };
+    int exponent = bits >> FRACTION & EXPONENTS, fraction = bits & (ONE - 1);
+    double number = exponent == EXPONENTS ? (fraction ? nan("") : HUGE_VAL)
+                    : exponent            ? ldexp(ONE + fraction, exponent - BIAS - FRACTION)
+                                          : ldexp(fraction, 1 - BIAS - FRACTION);
+    return bits >> 15 ? -number : number;
+}
+
+uint16_t half_bits(double number, enum onnx_element element)
+{
+    enum { FRACTION = 10, BIAS = 15, ONE = 1 << FRACTION, INFINITE = 0x7c00, NONE = 0x7e00 };
+    union {
+        float number;
+        uint32_t bits;
+    } wide = {(float)number};
+    if (element == ELEMENT_BFLOAT16) {
+        if (isnan(number)) return 0x7fc0;
+        // To the nearest, of two the even one.
+        return (uint16_t)((wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16);
+    }
+    int sign = signbit(number) ? 1 << 15 : 0, exponent = 0;
+    if (isnan(number)) return NONE;
+    if (fabs(number) >= 65520) return (uint16_t)(sign | INFINITE);
+    (void)frexp(number, &exponent);
+    exponent = exponent - 1 < 1 - BIAS ? 1 - BIAS : exponent - 1;
+    int units = (int)nearbyint(ldexp(fabs(number), FRACTION - exponent));
+    int bits = units < ONE ? units : ((exponent + BIAS) << FRACTION) + units - ONE;
+    return (uint16_t)(sign | bits);
+}
+
+static bool is_half(enum onnx_element element)
+{
+    return element == ELEMENT_FLOAT16 || element == ELEMENT_BFLOAT16;
+}
+
 static double raw_number(const uint8_t *bytes, enum onnx_element element)
 {
     union {
@@ -223,6 +266,9 @@ static double raw_number(const uint8_t *bytes, enum onnx_element element)
         return raw.i16;
     case ELEMENT_UINT16:
         return raw.u16;
+    case ELEMENT_FLOAT16:
+    case ELEMENT_BFLOAT16:
+        return half_number(raw.u16, element);
     case ELEMENT_INT32:
         return raw.i32;
     case ELEMENT_UINT32:
@@ -250,13 +296,12 @@ static double typed_number(const Onnx__TensorProto *tensor, enum onnx_element el
     if (element == ELEMENT_FLOAT) return (double)tensor->float_data[i];
     if (element == ELEMENT_DOUBLE) return tensor->double_data[i];
     if (element == ELEMENT_INT64) return (double)tensor->int64_data[i];
+    if (is_half(element)) return half_number((uint16_t)tensor->int32_data[i], element);
     return tensor->int32_data[i];
 }
 
 static bool is_followed(const struct onnx_value *value)
 {
-    // Half floats would have to be decoded, and no shape is made of them.
-    if (value->element == ELEMENT_FLOAT16 || value->element == ELEMENT_BFLOAT16) return false;
     bool is_float = element_is_float(value->element);
     return value->elements <= (is_float ? FLOAT_NUMBERS_MOST : NUMBERS_MOST);
 }

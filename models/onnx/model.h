@@ -78,6 +78,9 @@ struct onnx_model {
 // 0 for types without a size of whole bytes, which are refused.
 int element_bytes(enum onnx_element element);
 bool element_is_float(enum onnx_element element);
+// The number that 16 bits of a half float are, and the bits of the nearest one.
+double half_number(uint16_t bits, enum onnx_element element);
+uint16_t half_bits(double number, enum onnx_element element);
 
 // False, with "PATH: node NAME (TYPE): " before the text. Values are named by value_name.
 bool call_fail(const struct onnx_model *model, const struct onnx_call *call, const char *format,

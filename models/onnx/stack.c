@@ -33,7 +33,6 @@ static const char *const GLUE[] = {"And",
                                    "Split",
                                    "Sqrt",
                                    "Squeeze",
-                                   "Sub",
                                    "Transpose",
                                    "Trilu",
                                    "Unsqueeze",
@@ -261,13 +260,25 @@ static bool see_activation(struct stack_finder *f, const struct onnx_node *node)
 static bool see_attention(struct stack_finder *f, const struct onnx_node *node)
 {
     const struct onnx_tensor *query = tensor_of(f, node->inputs[0]);
-    if (node->input_count < 3 || (query->rank != 4 && query->rank != 3) || f->table < 0)
+    if (node->input_count < 3 || query->rank < 3 || query->rank > 5 || f->table < 0)
         return refuse(f, node, "query, key and value are not apart");
-    // Batch and heads may be one dimension.
-    f->head_count = query->rank == 4 ? query->dims[1] : query->dims[0] / f->batch;
+    // Batch and heads may be one dimension, and heads in groups that share their keys two.
+    f->head_count = query->rank == 3 ? query->dims[0] / f->batch : query->dims[1];
+    if (query->rank == 5) f->head_count *= query->dims[2];
     f->head_dim = query->dims[query->rank - 1];
     f->has_mask = f->has_mask || node->mode || node->input_count > 3;
     return f->softmax_count++, true;
+}
+
+// Rotation of halves: x1 cos - x2 sin, where -x2 stands in none of its places.
+static bool is_rotation(const struct stack_finder *f, const struct onnx_node *node)
+{
+    bool is_it = true;
+    for (int i = 0; i < 2; i++) {
+        int maker = f->maker[node->inputs[i]];
+        is_it = is_it && maker >= 0 && strcmp(f->graph->nodes[maker].type, "Mul") == 0;
+    }
+    return is_it;
 }
 
 static bool see(struct stack_finder *f, const struct onnx_node *node)
@@ -283,6 +294,10 @@ static bool see(struct stack_finder *f, const struct onnx_node *node)
     if (strcmp(type, "Softmax") == 0) return f->softmax_count++, true;
     if (strcmp(type, "ReduceMean") == 0) return f->rms_norm_count++, true;
     if (strcmp(type, "Neg") == 0) return f->rotation_count++, true;
+    if (strcmp(type, "Sub") == 0) {
+        f->rotation_count += is_rotation(f, node);
+        return no_matrix(f, node);
+    }
     if (strcmp(type, "LayerNormalization") == 0) {
         f->norm_has_bias = node->input_count > 2;
         return f->layer_norm_count++, true;

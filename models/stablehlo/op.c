@@ -1,7 +1,11 @@
 #include "models/stablehlo/op.h"
 
-#include <assert.h>
+#include "models/stablehlo/body.h"
+
+#include <inttypes.h>
 #include <string.h>
+
+static const int64_t OPERATORS_MOST = INT64_C(1) << 18;
 
 bool hlo_fail(const struct hlo_op *op, const char *format, ...)
 {
@@ -123,4 +127,38 @@ bool hlo_fixed(struct hlo_op *op)
         op->results[i] = hlo_value_new(op->draft, &as);
     }
     return true;
+}
+
+void hlo_put(const struct hlo_reader *reader, struct hlo_scope *scope, const char *name,
+             const struct hlo_value *value)
+{
+    struct arena *arena = reader->draft.arena;
+    ARENA_GROW(arena, scope->values, scope->count, scope->room);
+    names_put(arena, &scope->names, name, scope->count);
+    scope->values[scope->count++] = value;
+}
+
+const struct hlo_value *hlo_find(const struct hlo_reader *reader, const struct hlo_scope *scope,
+                                 int token, const char *done)
+{
+    const char *name = hlo_text_copy(&reader->text, token);
+    int found = names_find(&scope->names, name);
+    if (found >= 0) return scope->values[found];
+    hlo_text_fail(&reader->text, token, "%s is %s, but not made",
+                  printable(reader->draft.arena, name), done);
+    return NULL;
+}
+
+bool hlo_is_alike(const struct draft_value *a, const struct draft_value *b)
+{
+    bool is_it = a->element == b->element && a->rank == b->rank;
+    for (int i = 0; i < a->rank && is_it; i++)
+        is_it = a->dims[i] == b->dims[i];
+    return is_it;
+}
+
+bool hlo_count(struct hlo_reader *reader, int token)
+{
+    if (++reader->operator_count <= OPERATORS_MOST) return true;
+    return hlo_text_fail(&reader->text, token, "more than %" PRId64 " operators", OPERATORS_MOST);
 }

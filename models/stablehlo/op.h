@@ -5,7 +5,7 @@
 
 // An operator of the program while its rule writes it.
 
-enum { HLO_OPERANDS_MOST = 1024, HLO_RESULTS_MOST = 64 };
+enum { HLO_RESULTS_MOST = 4096 };
 
 struct hlo_reader {
     struct hlo_text text;

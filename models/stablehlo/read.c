@@ -1,5 +1,6 @@
 #include "models/stablehlo.h"
 
+#include "models/stablehlo/body.h"
 #include "models/stablehlo/rules.h"
 
 #include <assert.h>
@@ -7,19 +8,6 @@
 #include <string.h>
 
 enum { CALLS_MOST = 64 };  // one in another
-static const int64_t OPERATORS_MOST = INT64_C(1) << 22;
-
-// The names of a function's body.
-struct scope {
-    struct names names;
-    const struct hlo_value **values;
-    int count, room;
-};
-
-struct results {
-    const struct hlo_value **values;
-    int count, token;
-};
 
 bool stablehlo_is(const char *bytes, size_t byte_count)
 {
@@ -32,22 +20,6 @@ bool stablehlo_is(const char *bytes, size_t byte_count)
         if (byte_count - at >= length && memcmp(bytes + at, STARTS[i], length) == 0) return true;
     }
     return false;
-}
-
-static void put_value(struct hlo_reader *reader, struct scope *scope, const char *name,
-                      const struct hlo_value *value)
-{
-    ARENA_GROW(reader->draft.arena, scope->values, scope->count, scope->room);
-    names_put(reader->draft.arena, &scope->names, name, scope->count);
-    scope->values[scope->count++] = value;
-}
-
-static bool is_alike(const struct draft_value *a, const struct draft_value *b)
-{
-    bool is_it = a->element == b->element && a->rank == b->rank;
-    for (int i = 0; i < a->rank && is_it; i++)
-        is_it = a->dims[i] == b->dims[i];
-    return is_it;
 }
 
 // Behind loc(...), where there is one.
@@ -82,7 +54,7 @@ static struct draft_value *read_types(const struct hlo_text *text, int *token, i
 
 // The types of the results: behind the arrow where there is one, else the last of those given, for
 // each of them.
-static bool read_result_types(struct hlo_op *op, int *token)
+bool hlo_result_types(struct hlo_op *op, int *token)
 {
     const struct hlo_text *text = &op->reader->text;
     int count = 0;
@@ -96,11 +68,12 @@ static bool read_result_types(struct hlo_op *op, int *token)
     if (count < op->result_count || (has_arrow && count != op->result_count))
         return hlo_fail(op, "%d types of its %d results", count, op->result_count);
     op->types = types + count - op->result_count;
+    op->results = ARENA_NEW(op->draft->arena, const struct hlo_value *, op->result_count);
     return true;
 }
 
 // Its operands, and where its types begin. Regions hold none.
-static bool read_operands(struct hlo_op *op, const struct scope *scope, int close)
+static bool read_operands(struct hlo_op *op, const struct hlo_scope *scope, int close)
 {
     const struct hlo_text *text = &op->reader->text;
     int at = op->at + 1, until = at;
@@ -115,25 +88,22 @@ static bool read_operands(struct hlo_op *op, const struct scope *scope, int clos
         bool is_region = hlo_text_is(text, at, "(") && hlo_text_is(text, at + 1, "{");
         if (is_region) at = text->tokens[at].partner;
         if (text->tokens[at].kind != HLO_VALUE) continue;
-        const char *name = hlo_text_copy(text, at);
-        int found = names_find(&scope->names, name);
-        if (found < 0)
-            return hlo_text_fail(text, at, "%s is read, but not made",
-                                 printable(op->draft->arena, name));
-        op->operands[op->operand_count++] = scope->values[found];
+        const struct hlo_value *found = hlo_find(op->reader, scope, at, "read");
+        if (!found) return false;
+        op->operands[op->operand_count++] = found;
     }
     return true;
 }
 
 static bool run_function(struct hlo_reader *reader, int symbol, const struct hlo_op *call,
-                         struct results *results);
+                         struct hlo_results *results);
 
 static bool run_call(struct hlo_op *op)
 {
     const struct hlo_text *text = &op->reader->text;
     const char *name = hlo_text_copy(text, op->at + 1);
     int symbol = names_find(&op->reader->functions, name);
-    struct results results = {0};
+    struct hlo_results results = {0};
     if (symbol < 0)
         return hlo_fail(op, "no function is called %s", printable(op->draft->arena, name));
     if (op->reader->depth == CALLS_MOST)
@@ -145,7 +115,7 @@ static bool run_call(struct hlo_op *op)
         return hlo_fail(op, "%d results, %d are wanted", results.count, op->result_count);
     for (int i = 0; i < results.count; i++) {
         op->results[i] = results.values[i];
-        if (!is_alike(&results.values[i]->as, &op->types[i]))
+        if (!hlo_is_alike(&results.values[i]->as, &op->types[i]))
             return hlo_fail(op, "result %d is not of the type that is stated", i);
     }
     return true;
@@ -175,10 +145,8 @@ static bool read_name(struct hlo_op *op, const struct hlo_rule **rule, bool *is_
     }
     *rule = hlo_rule_find(name);
     if (*rule) op->name = name;
-    bool turns = strcmp(name, "while") == 0 || strcmp(name, "case") == 0;
-    return *rule || *is_call ||
-           hlo_fail(op, "an operator that we do not know%s",
-                    turns ? "; loops of jax.lax.scan go with unroll=True" : "");
+    if (strcmp(name, "while") == 0) return op->name = name, true;
+    return *rule || *is_call || hlo_fail(op, "an operator that we do not know");
 }
 
 // %0, %1:2 = in front of an operator; where none is, it has no result.
@@ -206,7 +174,7 @@ static int read_result_names(struct hlo_reader *reader, int at, const char ***na
 }
 
 // From the token of its results to behind it.
-static bool run_operator(struct hlo_reader *reader, struct scope *scope, int *token, int close)
+static bool run_operator(struct hlo_reader *reader, struct hlo_scope *scope, int *token, int close)
 {
     const struct hlo_text *text = &reader->text;
     const struct hlo_rule *rule = NULL;
@@ -216,48 +184,46 @@ static bool run_operator(struct hlo_reader *reader, struct scope *scope, int *to
     op.at = read_result_names(reader, *token, &names, &op.result_count);
     if (op.result_count && !hlo_text_expect(text, op.at, "=")) return false;
     op.at += op.result_count > 0;
-    if (++reader->operator_count > OPERATORS_MOST)
-        return hlo_text_fail(text, op.at, "more than %" PRId64 " operators", OPERATORS_MOST);
+    if (!hlo_count(reader, op.at)) return false;
     if (op.at >= close) return hlo_text_fail(text, op.at, "an operator is wanted");
-    if (!read_name(&op, &rule, &is_call) || !read_operands(&op, scope, close)) return false;
-    op.results = ARENA_NEW(text->arena, const struct hlo_value *, op.result_count);
-    int at = op.end + 1;
-    if (!read_result_types(&op, &at)) return false;
-    if (!(is_call ? run_call(&op) : run_rule(&op, rule))) return false;
+    if (!read_name(&op, &rule, &is_call)) return false;
+    int at = 0;
+    bool is_loop = !rule && !is_call;
+    bool is_run = is_loop ? hlo_run_loop(&op, scope, &at)
+                          : read_operands(&op, scope, close) &&
+                                (at = op.end + 1, hlo_result_types(&op, &at)) &&
+                                (is_call ? run_call(&op) : run_rule(&op, rule));
+    if (!is_run) return false;
     for (int i = 0; i < op.result_count; i++) {
         if (!op.results[i]) return hlo_fail(&op, "result %d is not read", i);
-        put_value(reader, scope, names[i], op.results[i]);
+        hlo_put(reader, scope, names[i], op.results[i]);
     }
     *token = skip_location(text, at);
     return true;
 }
 
-static bool run_return(struct hlo_reader *reader, const struct scope *scope, int at, int close,
-                       struct results *results)
+static bool run_return(struct hlo_reader *reader, const struct hlo_scope *scope, int at, int close,
+                       struct hlo_results *results)
 {
     const struct hlo_text *text = &reader->text;
     results->values = ARENA_NEW(text->arena, const struct hlo_value *, close - at);
-    results->token = at;
     for (at++; at < close && text->tokens[at].kind == HLO_VALUE; at++) {
-        const char *name = hlo_text_copy(text, at);
-        int found = names_find(&scope->names, name);
-        if (found < 0)
-            return hlo_text_fail(text, at, "%s is returned, but not made",
-                                 printable(text->arena, name));
-        assert(scope->values);  // of what was found
-        results->values[results->count++] = scope->values[found];
+        const struct hlo_value *found = hlo_find(reader, scope, at, "returned");
+        if (!found) return false;
+        results->values[results->count++] = found;
         at += hlo_text_is(text, at + 1, ",");
     }
     return true;
 }
 
-static bool run_body(struct hlo_reader *reader, struct scope *scope, int open,
-                     struct results *results)
+bool hlo_run_body(struct hlo_reader *reader, struct hlo_scope *scope, int open,
+                  struct hlo_results *results)
 {
     const struct hlo_text *text = &reader->text;
     int at = open + 1, close = text->tokens[open].partner;
     while (at < close) {
-        bool ends = hlo_text_is(text, at, "return") || hlo_text_is(text, at, "func.return");
+        bool ends = hlo_text_is(text, at, "return") || hlo_text_is(text, at, "func.return") ||
+                    hlo_text_is(text, at, "stablehlo.return");
         if (ends) return run_return(reader, scope, at, close, results);
         if (!run_operator(reader, scope, &at, close)) return false;
     }
@@ -325,7 +291,7 @@ static bool take_argument(struct hlo_reader *reader, int at, const char *name,
 
 // The arguments of a function: those of a call, or of the whole program.
 static bool read_arguments(struct hlo_reader *reader, int open, const struct hlo_op *call,
-                           struct scope *scope)
+                           struct hlo_scope *scope)
 {
     const struct hlo_text *text = &reader->text;
     int at = open + 1, close = text->tokens[open].partner, count = 0;
@@ -343,9 +309,9 @@ static bool read_arguments(struct hlo_reader *reader, int open, const struct hlo
         struct hlo_value *own = NULL;
         if (!call && !take_argument(reader, named, name, &as, &own)) return false;
         bool fits =
-            !call || (count < call->operand_count && is_alike(&call->operands[count]->as, &as));
+            !call || (count < call->operand_count && hlo_is_alike(&call->operands[count]->as, &as));
         if (!fits) return hlo_fail(call, "its operands are not those of the function");
-        put_value(reader, scope, hlo_text_copy(text, named), call ? call->operands[count] : own);
+        hlo_put(reader, scope, hlo_text_copy(text, named), call ? call->operands[count] : own);
         count++;
         if (at < close && !hlo_text_expect(text, at++, ",")) return false;
     }
@@ -366,13 +332,13 @@ static int find_body(const struct hlo_text *text, int symbol)
 }
 
 static bool run_function(struct hlo_reader *reader, int symbol, const struct hlo_op *call,
-                         struct results *results)
+                         struct hlo_results *results)
 {
-    struct scope scope = {0};
+    struct hlo_scope scope = {0};
     if (!hlo_text_expect(&reader->text, symbol + 1, "(")) return false;
     int body = find_body(&reader->text, symbol);
     return body >= 0 && read_arguments(reader, symbol + 1, call, &scope) &&
-           run_body(reader, &scope, body, results);
+           hlo_run_body(reader, &scope, body, results);
 }
 
 // Functions by name, and #loc1 = loc("...").
@@ -396,7 +362,7 @@ static bool find_names(struct hlo_reader *reader)
 
 static bool convert(struct hlo_reader *reader)
 {
-    struct results results = {0};
+    struct hlo_results results = {0};
     if (!hlo_text_read(&reader->text) || !find_names(reader)) return false;
     int main = names_find(&reader->functions, "@main");
     if (main < 0) return hlo_text_fail(&reader->text, 0, "there is no function @main");

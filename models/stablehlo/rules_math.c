@@ -352,6 +352,8 @@ bool hlo_select(struct hlo_op *op, const char *type)
     if (condition->tensor->has_number)
         return hlo_answer(op, condition->tensor->number != 0 ? a : b);
     if (is_wrapped(condition, a, b)) return hlo_answer(op, b);
+    // Rows that a table has not are no numbers (jnp.take), and gathers of ONNX have none of them.
+    if (b->tensor->has_number && isnan(b->tensor->number)) return hlo_answer(op, a);
     return each(op, "Where", 3, NULL);
 }
 

@@ -40,6 +40,25 @@ bool hlo_concatenate(struct hlo_op *op, const char *type)
     return true;
 }
 
+// One layer of weights that are a stack, as jax.lax.scan reads them: a weight of its own. False:
+// this slice is none.
+static bool take_layer(struct hlo_op *op, const int64_t *starts, const int64_t *ends)
+{
+    const struct hlo_value *x = op->operands[0];
+    int map[RANK_MOST], sliced = -1;
+    for (int i = 0; i < x->as.rank; i++) {
+        if (starts[i] == 0 && ends[i] == x->as.dims[i]) continue;
+        if (sliced >= 0 || ends[i] != starts[i] + 1 || x->map[i] < 0) return false;
+        sliced = i;
+    }
+    if (sliced < 0) return false;
+    int axis = x->map[sliced];
+    struct hlo_tensor *layer = hlo_layer(op->draft, x->tensor, axis, starts[sliced]);
+    for (int i = 0; i < x->as.rank; i++)
+        map[i] = x->map[i] == axis ? -1 : x->map[i] - (x->map[i] > axis);
+    return layer && hlo_view(op, hlo_value_of(op->draft, layer, &layer->as, NULL), map);
+}
+
 // Slice of ONNX: starts, ends, axes and steps.
 static bool put_slice(struct hlo_op *op, const int64_t *starts, const int64_t *ends,
                       const int64_t *steps)
@@ -58,6 +77,7 @@ static bool put_slice(struct hlo_op *op, const int64_t *starts, const int64_t *e
         axes[count++] = i;
     }
     if (count == 0) return hlo_answer(op, x);
+    if (take_layer(op, starts, ends)) return true;
     const char *name = hlo_lay(op->draft, x, order, x->as.rank, HLO_WHOLE, NULL, NULL);
     const char *const inputs[] = {
         name, draft_list(op->draft, own[0], count), draft_list(op->draft, own[1], count),

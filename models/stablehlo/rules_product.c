@@ -10,6 +10,7 @@ struct factor {
     int64_t batch[RANK_MOST], contracted[RANK_MOST];
     int batch_count, contracted_count;
     int free[RANK_MOST], free_count;  // the others, in their order
+    bool is_shared;                   // by the groups of the other one: keys of grouped queries
 };
 
 static bool read_factors(const struct hlo_op *op, const char *key, int64_t *left, int64_t *right,
@@ -83,13 +84,14 @@ static const char *put_factor(struct hlo_op *op, const struct factor *f, bool is
     int64_t dims[RANK_MOST], merged[RANK_MOST];
     for (int i = 0; i < f->batch_count; i++)
         order[count++] = (int)f->batch[i];
+    if (f->is_shared) order[count++] = -1;
+    int at = count, rank = count;
     for (int part = 0; part < 2; part++) {
         bool is_free = (part == 0) == is_left;
         for (int i = 0; i < (is_free ? f->free_count : f->contracted_count); i++)
             order[count++] = is_free ? f->free[i] : (int)f->contracted[i];
     }
     const char *name = hlo_lay(op->draft, f->of, order, count, HLO_WHOLE, dims, NULL);
-    int at = f->batch_count, rank = f->batch_count;
     memcpy(merged, dims, (size_t)rank * sizeof *merged);
     for (int part = 0; part < 2; part++) {
         bool is_free = (part == 0) == is_left;
@@ -104,13 +106,38 @@ static const char *put_factor(struct hlo_op *op, const struct factor *f, bool is
     return is_same ? name : put_reshape(op, name, NULL, merged, rank);
 }
 
-static bool put_product(struct hlo_op *op, const struct factor *left, const struct factor *right,
+// Heads in groups that share their keys: the dimension behind those of the batch, or in front of
+// them, is one more of heads, and the other one are the rows.
+static bool find_groups(struct factor *left, struct factor *right)
+{
+    if (left->batch_count == 0 || left->free_count != 2 || right->free_count != 1) return false;
+    int64_t last = left->batch[left->batch_count - 1];
+    if (left->free[0] < last) {
+        int rows = left->free[0];
+        left->free[0] = left->free[1];
+        left->free[1] = rows;
+    }
+    right->is_shared = true;
+    return true;
+}
+
+// Where the dimensions of a factor that are not summed over stand in the product.
+static int place_free(const struct factor *factor, int offset, int *map)
+{
+    int stated = 0;
+    for (int axis = 0; axis < factor->of->as.rank; axis++)
+        for (int i = 0; i < factor->free_count; i++)
+            if (factor->free[i] == axis) map[stated++] = offset + i;
+    return stated;
+}
+
+static bool put_product(struct hlo_op *op, struct factor *left, struct factor *right,
                         bool is_swapped)
 {
     // Without a batch the rows of the left may be of several dimensions.
-    bool keeps_rows = left->batch_count == 0 && left->free_count > 0;
+    bool keeps_rows = find_groups(left, right) || (left->batch_count == 0 && left->free_count > 0);
     int64_t *dims = ARENA_NEW(op->draft->arena, int64_t, RANK_MOST);
-    int map[RANK_MOST], rank = 0, stated = 0;
+    int map[RANK_MOST], rank = 0;
     int stated_rank = left->batch_count + left->free_count + right->free_count;
     if (stated_rank != op->types[0].rank) return hlo_fail(op, "its result is of another type");
     const char *names[2] = {put_factor(op, left, true, keeps_rows),
@@ -127,12 +154,12 @@ static bool put_product(struct hlo_op *op, const struct factor *left, const stru
     const char *product = is_plain ? as.name : draft_between(op->draft);
     draft_put(op->draft, "MatMul", product, 2, names);
     if (!is_plain) put_reshape(op, product, as.name, dims, rank);
-    int batch = left->batch_count, first = is_swapped ? right->free_count : left->free_count;
-    for (int i = 0; i < rank; i++) {
-        bool is_second = i >= batch + first;
-        int shift = !is_swapped || i < batch ? 0 : is_second ? -first : left->free_count;
-        map[stated++] = i + shift;
-    }
+    int batch = left->batch_count, count = batch;
+    for (int i = 0; i < batch; i++)
+        map[i] = i;
+    const struct factor *first = is_swapped ? right : left, *second = is_swapped ? left : right;
+    count += place_free(first, is_swapped ? batch + left->free_count : batch, map + count);
+    place_free(second, is_swapped ? batch : batch + left->free_count, map + count);
     return hlo_view(op, hlo_value_new(op->draft, &as), map);
 }
 

@@ -161,13 +161,7 @@ static double bits_of(uint64_t bits, enum onnx_element element)
     } narrow = {(uint32_t)bits};
     if (element == ELEMENT_DOUBLE) return wide.number;
     if (element == ELEMENT_FLOAT) return (double)narrow.number;
-    if (element == ELEMENT_BFLOAT16) {
-        narrow.bits = (uint32_t)(bits << 16);
-        return (double)narrow.number;
-    }
-    // Of 16 bits only infinities and what is no number are written so.
-    bool is_infinite = (bits & 0x3ff) == 0;
-    return !is_infinite ? strtod("nan", NULL) : (bits >> 15) != 0 ? -HUGE_VAL : HUGE_VAL;
+    return half_number((uint16_t)bits, element);
 }
 
 bool hlo_text_number(const struct hlo_text *text, int token, enum onnx_element element,

@@ -100,9 +100,48 @@ static const char *turn_back(struct onnx_draft *draft, const struct hlo_tensor *
     return name;
 }
 
+struct hlo_tensor *hlo_layer(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
+                             int64_t layer)
+{
+    bool is_stack = tensor->weight && !tensor->as.name && !tensor->is_turned &&
+                    tensor->as.rank > 1 && tensor->as.dims[axis] > 1;
+    if (!is_stack || (tensor->layers && tensor->layer_axis != axis)) return NULL;
+    if (!tensor->layers)
+        tensor->layers = ARENA_NEW(draft->arena, struct hlo_tensor *, tensor->as.dims[axis]);
+    tensor->layer_axis = axis;
+    if (tensor->layers[layer]) return tensor->layers[layer];
+    struct draft_value as = tensor->as;
+    int64_t *dims = ARENA_NEW(draft->arena, int64_t, as.rank);
+    as.rank = 0;
+    for (int i = 0; i < tensor->as.rank; i++)
+        if (i != axis) dims[as.rank++] = tensor->as.dims[i];
+    as.dims = dims;
+    as.name = arena_print(draft->arena, "%s[%lld]", tensor->weight, (long long)layer);
+    return tensor->layers[layer] = hlo_value_weight(draft, &as)->tensor;
+}
+
+// The whole of what was read layer by layer.
+static const char *join_layers(struct onnx_draft *draft, struct hlo_tensor *tensor)
+{
+    int axis = tensor->layer_axis, count = (int)tensor->as.dims[axis];
+    const char **names = ARENA_NEW(draft->arena, const char *, count);
+    int64_t *dims = ARENA_COPY(draft->arena, int64_t, tensor->as.dims, tensor->as.rank);
+    dims[axis] = 1;
+    for (int i = 0; i < count; i++) {
+        const char *layer = hlo_name(draft, hlo_layer(draft, tensor, axis, i));
+        const char *const inputs[] = {layer, draft_list(draft, dims, tensor->as.rank)};
+        names[i] = draft_between(draft);
+        draft_put(draft, "Reshape", names[i], 2, inputs);
+    }
+    const char *whole = draft_between(draft);
+    draft_put_int(draft, draft_put(draft, "Concat", whole, count, names), "axis", axis);
+    return whole;
+}
+
 const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor)
 {
     if (tensor->as.name) return tensor->as.name;
+    if (tensor->layers) return tensor->as.name = join_layers(draft, tensor);
     if (tensor->weight && tensor->is_turned) return tensor->as.name = turn_back(draft, tensor);
     if (tensor->weight) {
         write_weight(draft, tensor, NULL);
@@ -152,7 +191,7 @@ static const char *turn(struct onnx_draft *draft, struct hlo_tensor *tensor, con
         order[used++] = at[i];
     }
     if (!*is_turned) return hlo_name(draft, tensor);
-    if (tensor->weight && !tensor->as.name && !tensor->is_turned) {
+    if (tensor->weight && !tensor->as.name && !tensor->is_turned && !tensor->layers) {
         write_weight(draft, tensor, order);
         tensor->is_turned = true;
         memcpy(tensor->turned, order, (size_t)used * sizeof *order);

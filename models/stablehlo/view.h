@@ -17,6 +17,10 @@ struct hlo_tensor {
     // the program's: kernels of images have their channels behind.
     bool is_turned;
     int64_t turned[RANK_MOST];
+    // Of a weight that is a stack of those of layers, of which each is read alone: these, as many
+    // as it has along that dimension. NULL: it is one.
+    struct hlo_tensor **layers;
+    int layer_axis;
     const struct hlo_made *made;  // by what, where a rule may ask; else NULL
     // Of a reduction that is not written yet: what it is of, and over which dimensions, which stay
     // as 1.
@@ -57,6 +61,11 @@ bool hlo_is_same(const struct hlo_value *a, const struct hlo_value *b);
 
 // What made a value that is seen as it was then; NULL: another operator, or nothing is known.
 const struct hlo_made *hlo_made_by(const struct hlo_value *value, const char *operator);
+
+// One layer of a weight that is a stack of them along a dimension; NULL: it is none, or was read
+// whole or along another dimension before.
+struct hlo_tensor *hlo_layer(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
+                             int64_t layer);
 
 // The tensor's name, written where it was not yet.
 const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor);

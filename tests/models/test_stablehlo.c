@@ -56,6 +56,22 @@ static void gpt2_is_the_shipped_one(void **state)
         "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 32, \"n_head\": 4, "
         "\"vocab_size\": 100, \"n_positions\": 64}";
     assert_string_equal(text_of(*state, FOLDER "gpt_apart.mlir"), text_of_config(*state, config));
+    // In bf16, and in bf16 with weights in fp32: casts are no part of a layer.
+    assert_string_equal(text_of(*state, FOLDER "gpt_bf16.mlir"), text_of_config(*state, config));
+    assert_string_equal(text_of(*state, FOLDER "gpt_mixed.mlir"), text_of_config(*state, config));
+}
+
+// One layer behind the other in fp32, with keys repeated; and a scan in bf16, whose weights are
+// stacks, with queries in groups and the other way to rotate.
+static void llama_is_its_config(void **state)
+{
+    const char *config =
+        text_of_config(*state, "{\"model_type\": \"llama\", \"num_hidden_layers\": 3, "
+                               "\"hidden_size\": 32, \"num_attention_heads\": 4, "
+                               "\"num_key_value_heads\": 2, \"head_dim\": 8, "
+                               "\"intermediate_size\": 48, \"vocab_size\": 100}");
+    assert_string_equal(text_of(*state, FOLDER "llama.mlir"), config);
+    assert_string_equal(text_of(*state, FOLDER "llama_scan.mlir"), config);
 }
 
 // Operator by operator, as PyTorch's export of it is.
@@ -89,7 +105,7 @@ static void parameters_are_those_of_the_pytree(void **state)
         assert_int_equal(model_graph(*state, config, &OPTIONS)->parameter_count, count);
         rows++;
     }
-    assert_int_equal(rows, 7);
+    assert_int_equal(rows, 11);
 }
 
 static int count_of(const struct onnx_graph *graph, const char *type)
@@ -139,6 +155,23 @@ static void parts_of_a_vit_are_found(void **state)
     "tensor<4x3xf32>) -> tensor<2x3xf32>\n    "
 #define WORKS(body) PROGRAM(ARGUMENTS, "tensor<2x3xf32>", DOT body)
 
+// A product, with what is added to it as often as a counter says.
+#define LOOP(start, from, until, returned)                                                       \
+    WORKS("%c = stablehlo.constant dense<0> : tensor<i32>\n"                                     \
+          "    %n1 = stablehlo.slice %n [0:1] : (tensor<2xi32>) -> tensor<1xi32>\n"              \
+          "    %n0 = stablehlo.reshape %n1 : (tensor<1xi32>) -> tensor<i32>\n"                   \
+          "    %5:2 = stablehlo.while(%y = " start ", %i = " from ") : tensor<2x3xf32>, "        \
+          "tensor<i32>\n"                                                                        \
+          "    cond {\n"                                                                         \
+          "      %u = stablehlo.constant dense<" until "> : tensor<i32>\n"                       \
+          "      %6 = stablehlo.compare LT, %i, %u : (tensor<i32>, tensor<i32>) -> tensor<i1>\n" \
+          "      stablehlo.return %6 : tensor<i1>\n    } do {\n"                                 \
+          "      %7 = stablehlo.add %y, %0 : tensor<2x3xf32>\n"                                  \
+          "      %o = stablehlo.constant dense<1> : tensor<i32>\n"                               \
+          "      %8 = stablehlo.add %i, %o : tensor<i32>\n"                                      \
+          "      stablehlo.return " returned " : tensor<2x3xf32>, tensor<i32>\n    }\n"          \
+          "    return %5#0 : tensor<2x3xf32>")
+
 static const char *message_of(struct arena *arena, const char *text)
 {
     struct err err = {0};
@@ -168,8 +201,22 @@ static void wrong_programs_are_one_line(void **state)
         {WORKS("%1 = sdy.sharding_constraint %0 <@mesh, [{\"a\"}, {}]> : tensor<2x3xf32>\n"
                "    return %1 : tensor<2x3xf32>"),
          ""},
+        {LOOP("%0", "%c", "4", "%7, %8"), ""},
+        {LOOP("%0", "%c", "0", "%7, %8"), ""},
+        {LOOP("%0", "%n0", "4", "%7, %8"),
+         "x.mlir:7:12: while: how often it goes round is computed from data"},
+        {LOOP("%0", "%c", "4", "%7, %i"), "more than 262144 operators"},
+        {LOOP("%0", "%c", "4", "%7"),
+         "x.mlir:7:12: while: its body returns 1 values, 2 are wanted"},
+        {LOOP("%0", "%c", "4", "%8, %7"), "value 0 is not of the type that is stated"},
+        {LOOP("%x", "%c", "4", "%7, %8"), "value 0 is not of the type that is stated"},
+        {LOOP("%9", "%c", "4", "%7, %8"), "%9 is read, but not made"},
         {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n cond { }"),
-         "x.mlir:4:10: stablehlo.while: an operator that we do not know; loops of jax.lax.scan go"},
+         "x.mlir:6:3: do is wanted, not '}'"},
+        {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n while { }"),
+         "x.mlir:5:2: cond is wanted, not 'while'"},
+        {WORKS("%1 = stablehlo.while(%2 = %0, %3 = %0) : tensor<2x3xf32>\n cond { }"),
+         "while: more values than results"},
         {WORKS("return %7 : tensor<2x3xf32>"), "x.mlir:4:12: %7 is returned, but not made"},
         {WORKS("%1 = stablehlo.add %0, %5 : tensor<2x3xf32>"), "x.mlir:4:28: %5 is read, but not"},
         {WORKS("%1 = stablehlo.add %0, %x : tensor<2x3xf32>"),
@@ -197,6 +244,54 @@ static void wrong_programs_are_one_line(void **state)
         if (!*CASES[i].message) assert_string_equal(message, "");
         if (!strstr(message, CASES[i].message)) assert_string_equal(message, CASES[i].message);
     }
+}
+
+// A body stands there as often as it goes round; of the stack of weights that it reads one by one
+// each is a weight, and what reads the whole of it reads them joined.
+static void loops_are_unrolled(void **state)
+{
+    static const char *const TEXTS[] = {LOOP("%0", "%c", "4", "%7, %8"),
+                                        LOOP("%0", "%c", "0", "%7, %8")};
+    static const int COUNTS[] = {4, 0};
+    struct err err = {0};
+    const struct onnx_options options = {.training = true};
+    for (int i = 0; i < 2; i++) {
+        const struct onnx_graph *graph =
+            onnx_read(*state, "x.mlir", TEXTS[i], strlen(TEXTS[i]), &options, &err);
+        assert_string_equal(err.text, "");
+        assert_int_equal(count_of(graph, "Add"), COUNTS[i]);
+        assert_int_equal(count_of(graph, "MatMul"), 1);
+    }
+    const struct onnx_graph *stacked = graph_of(*state, FOLDER "llama_scan.mlir", true);
+    const struct onnx_graph *apart = graph_of(*state, FOLDER "llama.mlir", true);
+    assert_int_equal(count_of(stacked, "MatMul"), count_of(apart, "MatMul"));
+    assert_int_equal(count_of(stacked, "Slice") - 2 * 3 * 2, 0);  // halves of heads
+}
+
+static void stacks_that_are_read_whole_are_joined(void **state)
+{
+    static const char TEXT[] =
+        PROGRAM("%w: tensor<2x4x4xf32> loc(\"params['w']\"), %x: tensor<2x4xf32> loc(\"x\")",
+                "tensor<2x4xf32>",
+                "%0 = stablehlo.slice %w [1:2, 0:4, 0:4] : (tensor<2x4x4xf32>) -> "
+                "tensor<1x4x4xf32>\n"
+                "%1 = stablehlo.reshape %0 : (tensor<1x4x4xf32>) -> tensor<4x4xf32>\n"
+                "%2 = stablehlo.dot_general %x, %1, contracting_dims = [1] x [0] : "
+                "(tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>\n"
+                "%3 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : "
+                "(tensor<2x4xf32>, tensor<2x4x4xf32>) -> tensor<2x2x4xf32>\n"
+                "%4 = stablehlo.slice %3 [0:2, 1:2, 0:4] : (tensor<2x2x4xf32>) -> "
+                "tensor<2x1x4xf32>\n"
+                "%5 = stablehlo.reshape %4 : (tensor<2x1x4xf32>) -> tensor<2x4xf32>\n"
+                "%6 = stablehlo.add %2, %5 : tensor<2x4xf32>\n"
+                "return %6 : tensor<2x4xf32>");
+    struct err err = {0};
+    const struct onnx_options options = {.training = true};
+    const struct onnx_graph *graph =
+        onnx_read(*state, "x.mlir", TEXT, strlen(TEXT), &options, &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(graph->parameter_elements, 32);
+    assert_int_equal(count_of(graph, "Concat"), 1);
 }
 
 static void constants_of_floats_are_weights(void **state)
@@ -269,6 +364,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_is_the_shipped_one),
+        cmocka_unit_test(llama_is_its_config),
+        cmocka_unit_test(loops_are_unrolled),
+        cmocka_unit_test(stacks_that_are_read_whole_are_joined),
         cmocka_unit_test(gpt2_has_the_flops_of_its_export),
         cmocka_unit_test(parameters_are_those_of_the_pytree),
         cmocka_unit_test(resnet_is_that_of_torch),

@@ -13,6 +13,7 @@ from jax import lax, nn
 
 ids = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.int32)
 f32 = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+bf16 = lambda tree: jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, jnp.bfloat16), tree)
 
 
 def write(name, function, *arguments):
@@ -100,6 +101,101 @@ def apart_params(layers, hidden, heads, vocab, positions):
         for n in "qkv":
             p[n] = dict(w=f32(hidden, heads, depth), b=f32(heads, depth))
     return params
+
+
+def root_mean_square(x, weight):
+    wide = x.astype(jnp.float32)
+    return (wide * lax.rsqrt((wide ** 2).mean(-1, keepdims=True) + 1e-5)).astype(x.dtype) * weight
+
+
+def angles(length, depth, dtype):
+    at = jnp.arange(length)[:, None] / 10000 ** (jnp.arange(depth // 2) * 2 / depth)
+    return [f(at)[None, :, None, :].astype(dtype) for f in (jnp.cos, jnp.sin)]
+
+
+def rotate(x):
+    """Rotation of halves (Su et al. 2021), as sums of products."""
+    cos, sin = angles(x.shape[1], x.shape[3], x.dtype)
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def rotate_whole(x):
+    """The same with a half that is turned round."""
+    cos, sin = (jnp.concatenate([f, f], -1) for f in angles(x.shape[1], x.shape[3], x.dtype))
+    a, b = jnp.split(x, 2, -1)
+    return x * cos + jnp.concatenate([-b, a], -1) * sin
+
+
+def grouped(q, k, v, mask):
+    """Several heads of queries meet one of keys, which is not repeated (Ainslie et al. 2023)."""
+    batch, length, heads, depth = q.shape
+    q = q.reshape(batch, length, k.shape[2], -1, depth)
+    scores = jnp.einsum("btkgh,bskh->bkgts", q, k).astype(jnp.float32) * depth ** -0.5
+    shares = nn.softmax(jnp.where(mask, scores, -1e30), -1).astype(q.dtype)
+    return jnp.einsum("bkgts,bskh->btkgh", shares, v).reshape(batch, length, heads, depth)
+
+
+def repeated(q, k, v, mask):
+    k, v = (jnp.repeat(t, q.shape[2] // k.shape[2], 2) for t in (k, v))
+    scores = jnp.einsum("btnh,bsnh->bnts", q, k) / jnp.sqrt(q.shape[3]).astype(q.dtype)
+    return jnp.einsum("bnts,bsnh->btnh", nn.softmax(jnp.where(mask, scores, -jnp.inf), -1), v)
+
+
+def llama_layer(x, p, turn, attend):
+    h = root_mean_square(x, p["attention_norm"])
+    q, k, v = (jnp.einsum("btd,dnh->btnh", h, p[n]) for n in "qkv")
+    mask = jnp.tril(jnp.ones((x.shape[1],) * 2, bool))
+    x = x + jnp.einsum("btnh,nhd->btd", attend(turn(q), turn(k), v, mask), p["out"])
+    h = root_mean_square(x, p["mlp_norm"])
+    return x + (nn.silu(h @ p["gate"]) * (h @ p["up"])) @ p["down"]
+
+
+def llama(params, tokens):
+    """Llama (Touvron et al. 2023), one layer behind the other."""
+    x = params["embedding"][tokens]
+    for p in params["layers"]:
+        x = llama_layer(x, p, rotate_whole, repeated)
+    return root_mean_square(x, params["norm"]) @ params["head"]
+
+
+def llama_scan(params, tokens):
+    """The same as a scan over weights that are stacks of those of layers, recomputed in backward."""
+    layer = jax.checkpoint(lambda x, p: (llama_layer(x, p, rotate, grouped), None))
+    x, _ = lax.scan(layer, params["embedding"][tokens], params["layers"])
+    return root_mean_square(x, params["norm"]) @ params["head"]
+
+
+def llama_params(layers, hidden, heads, kv_heads, ffn, vocab, stacked):
+    depth = hidden // heads
+    each = lambda *to: dict(
+        attention_norm=f32(*to, hidden), mlp_norm=f32(*to, hidden), q=f32(*to, hidden, heads, depth),
+        k=f32(*to, hidden, kv_heads, depth), v=f32(*to, hidden, kv_heads, depth),
+        out=f32(*to, heads, depth, hidden), gate=f32(*to, hidden, ffn), up=f32(*to, hidden, ffn),
+        down=f32(*to, ffn, hidden))
+    return dict(embedding=f32(vocab, hidden), norm=f32(hidden), head=f32(hidden, vocab),
+                layers=each(layers) if stacked else [each() for _ in range(layers)])
+
+
+class Mixed(flax.Module):
+    """GPT-2's layers in Flax, which computes in bf16 with weights in fp32."""
+    layers: int
+    heads: int
+    vocab: int
+
+    @flax.compact
+    def __call__(self, tokens):
+        dtype, hidden = jnp.bfloat16, 32
+        embed = flax.Embed(self.vocab, hidden, dtype=dtype)
+        x = embed(tokens) + self.param("positions", nn.initializers.normal(),
+                                       (tokens.shape[1], hidden)).astype(dtype)
+        mask = flax.make_causal_mask(tokens)
+        for _ in range(self.layers):
+            h = flax.LayerNorm(dtype=dtype)(x)
+            x = x + flax.MultiHeadDotProductAttention(num_heads=self.heads, dtype=dtype)(h, mask=mask)
+            h = flax.Dense(4 * hidden, dtype=dtype)(flax.LayerNorm(dtype=dtype)(x))
+            x = x + flax.Dense(hidden, dtype=dtype)(nn.gelu(h))
+        return embed.attend(flax.LayerNorm(dtype=dtype)(x))
 
 
 def mlp(params, x):
@@ -196,6 +292,10 @@ if __name__ == "__main__":
     open("parameters.tsv", "w").close()
     write("gpt2", gpt, gpt_params(12, 768, 50257, 1024), ids(1, 1024))
     write("gpt_apart", apart, apart_params(3, 32, 4, 100, 64), ids(2, 64))
+    write("gpt_bf16", gpt, bf16(gpt_params(3, 32, 100, 64)), ids(2, 64))
+    module("gpt_mixed", Mixed(3, 4, 100), ids(2, 64))
+    write("llama", llama, llama_params(3, 32, 4, 2, 48, 100, False), ids(2, 16))
+    write("llama_scan", llama_scan, bf16(llama_params(3, 32, 4, 2, 48, 100, True)), ids(2, 16))
     linear = lambda n, m: dict(w=f32(n, m), b=f32(m))
     write("mlp", mlp, [linear(784, 256), linear(256, 256), linear(256, 10)], f32(32, 784))
     write("convolutions", convolutions, convolution_params(16, 10), f32(2, 32, 32, 3))
