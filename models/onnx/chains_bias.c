@@ -25,6 +25,7 @@ bool chain_join_bias(const struct chain_model *c, struct onnx_call *call)
         int made = call->inputs[i];
         const struct onnx_call *rows = chain_maker(c, made, "MatMul", 2);
         const struct onnx_call *conv = chain_maker(c, made, "Conv", 2);
+        if (!conv) conv = chain_maker(c, made, "ConvTranspose", 2);
         const struct onnx_call *product = rows ? rows : conv;
         const struct onnx_value *sum = &c->model->values[made];
         if (!product || c->reader_count[made] != 1 || sum->rank < 2) continue;
@@ -35,7 +36,7 @@ bool chain_join_bias(const struct chain_model *c, struct onnx_call *call)
         if (bias < 0) continue;
         const struct onnx_call kept = *product;
         const int inputs[] = {kept.inputs[0], kept.inputs[1], bias};
-        chain_become(c, call, rows ? "Gemm" : "Conv", inputs, 3);
+        chain_become(c, call, rows ? "Gemm" : kept.type, inputs, 3);
         call->proto = kept.proto;
         call->flop = kept.flop;
         memcpy(call->windows, kept.windows, sizeof kept.windows);

@@ -32,6 +32,14 @@ bool hlo_says(const struct hlo_op *op, const char *word)
     return false;
 }
 
+bool hlo_region_says(const struct hlo_op *op, const char *word)
+{
+    const struct hlo_text *text = &op->reader->text;
+    for (int i = op->region; i < text->tokens[op->region].partner; i++)
+        if (hlo_text_is(text, i, word)) return true;
+    return false;
+}
+
 int hlo_list(const struct hlo_op *op, int token, int64_t *ints)
 {
     const struct hlo_text *text = &op->reader->text;

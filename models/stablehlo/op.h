@@ -21,6 +21,7 @@ struct hlo_op {
     struct onnx_draft *draft;
     const char *name;  // without its dialect: "add"
     int at, end;       // tokens: its name, and the one behind its attributes
+    int region;        // the bracket of a region that stands behind its types; 0: there is none
     const struct hlo_value **operands;
     int operand_count;
     struct draft_value *types;  // of the results
@@ -35,6 +36,8 @@ bool hlo_fail(const struct hlo_op *op, const char *format, ...) PRINTF_LIKE(2, 3
 int hlo_attribute(const struct hlo_op *op, const char *key);
 // Whether a word stands among its attributes.
 bool hlo_says(const struct hlo_op *op, const char *word);
+// The same of the region behind its types.
+bool hlo_region_says(const struct hlo_op *op, const char *word);
 // The numbers of a list ([1, 2], array<i64: 1, 2>, dense<...>), or one; where the key is not there
 // `fallback` `wanted` times. One of a splat is repeated. False and an error: another count.
 bool hlo_ints(const struct hlo_op *op, const char *key, int wanted, int64_t fallback,

@@ -98,6 +98,26 @@ static bool read_operands(struct hlo_op *op, const struct hlo_scope *scope, int 
 static bool run_function(struct hlo_reader *reader, int symbol, const struct hlo_op *call,
                          struct hlo_results *results);
 
+// Functions of jax.random, which are given a key of unsigned numbers: what they draw is a constant.
+// Of a mask drawn with a probability this is kept, for what it is taken for (hlo_select).
+static bool draws(struct hlo_op *op, const char *name)
+{
+    static const char *const NAMES[] = {"@_bernoulli", "@_uniform",   "@_normal",
+                                        "@_threefry",  "@threefry",   "@_randint",
+                                        "@_gumbel",    "@_truncated", "@_random_bits"};
+    bool is_it = op->operand_count > 0 && op->operands[0]->as.element == ELEMENT_UINT32;
+    size_t i = 0;
+    while (i < sizeof NAMES / sizeof *NAMES && strncmp(name, NAMES[i], strlen(NAMES[i])) != 0)
+        i++;
+    if (!is_it || i == sizeof NAMES / sizeof *NAMES) return false;
+    if (!hlo_fixed(op) || i > 0 || op->operand_count != 2 || op->result_count != 1) return true;
+    struct hlo_made *made = ARENA_NEW(op->draft->arena, struct hlo_made, 1);
+    *made = (struct hlo_made){
+        .operator= "bernoulli", .operands = {op->operands[1]}, .result = op->results[0]};
+    op->results[0]->tensor->made = made;
+    return true;
+}
+
 static bool run_call(struct hlo_op *op)
 {
     const struct hlo_text *text = &op->reader->text;
@@ -106,6 +126,7 @@ static bool run_call(struct hlo_op *op)
     struct hlo_results results = {0};
     if (symbol < 0)
         return hlo_fail(op, "no function is called %s", printable(op->draft->arena, name));
+    if (draws(op, name)) return true;
     if (op->reader->depth == CALLS_MOST)
         return hlo_fail(op, "%d calls in each other, or one of itself", CALLS_MOST);
     op->reader->depth++;
@@ -173,6 +194,30 @@ static int read_result_names(struct hlo_reader *reader, int at, const char ***na
     return at;
 }
 
+// reducer(%a: ...) (%b: ...) { ... } behind the types of an operator.
+static void skip_region(struct hlo_op *op, int *token)
+{
+    const struct hlo_text *text = &op->reader->text;
+    if (!hlo_text_is(text, *token, "reducer")) return;
+    ++*token;
+    while (hlo_text_is(text, *token, "("))
+        *token = text->tokens[*token].partner + 1;
+    if (!hlo_text_is(text, *token, "{")) return;
+    op->region = *token;
+    *token = text->tokens[*token].partner + 1;
+}
+
+// Its operands and types, and what it becomes.
+static bool run_plain(struct hlo_op *op, const struct hlo_scope *scope, const struct hlo_rule *rule,
+                      int *token, int close)
+{
+    if (!read_operands(op, scope, close)) return false;
+    *token = op->end + 1;
+    if (!hlo_result_types(op, token)) return false;
+    skip_region(op, token);
+    return rule ? run_rule(op, rule) : run_call(op);
+}
+
 // From the token of its results to behind it.
 static bool run_operator(struct hlo_reader *reader, struct hlo_scope *scope, int *token, int close)
 {
@@ -189,10 +234,7 @@ static bool run_operator(struct hlo_reader *reader, struct hlo_scope *scope, int
     if (!read_name(&op, &rule, &is_call)) return false;
     int at = 0;
     bool is_loop = !rule && !is_call;
-    bool is_run = is_loop ? hlo_run_loop(&op, scope, &at)
-                          : read_operands(&op, scope, close) &&
-                                (at = op.end + 1, hlo_result_types(&op, &at)) &&
-                                (is_call ? run_call(&op) : run_rule(&op, rule));
+    bool is_run = is_loop ? hlo_run_loop(&op, scope, &at) : run_plain(&op, scope, rule, &at, close);
     if (!is_run) return false;
     for (int i = 0; i < op.result_count; i++) {
         if (!op.results[i]) return hlo_fail(&op, "result %d is not read", i);

@@ -22,7 +22,10 @@ hlo_maker hlo_unary, hlo_rsqrt, hlo_shifted, hlo_erfc, hlo_square, hlo_binary, h
 // Views and constants: rules_view.c
 hlo_maker hlo_constant, hlo_iota, hlo_broadcast, hlo_reshape, hlo_transpose, hlo_same, hlo_custom;
 // Moving data: rules_move.c
-hlo_maker hlo_concatenate, hlo_slice, hlo_dynamic_slice, hlo_pad, hlo_gather;
+hlo_maker hlo_concatenate, hlo_slice, hlo_dynamic_slice, hlo_dynamic_update, hlo_reverse, hlo_pad;
+// By indices: rules_pick.c
+hlo_maker hlo_gather, hlo_scatter, hlo_sort, hlo_top_k;
+bool hlo_reduce_arg(struct hlo_op *op);
 // Products and reductions: rules_product.c
 hlo_maker hlo_dot, hlo_reduce;
 // Windows over images: rules_window.c

@@ -343,6 +343,24 @@ static bool is_wrapped(const struct hlo_value *condition, const struct hlo_value
            adds->operands[1]->tensor->has_number && !element_is_float(x->as.element);
 }
 
+// mask ? x / p : 0 with a mask drawn with probability p.
+static bool drop(struct hlo_op *op, bool *is_it)
+{
+    const struct hlo_made *mask = hlo_made_by(op->operands[0], "bernoulli");
+    const struct hlo_made *scaled = hlo_made_by(op->operands[1], "divide");
+    *is_it = mask && scaled && hlo_is_number(op->operands[2], 0) &&
+             mask->operands[0]->tensor->has_number &&
+             hlo_is_number(scaled->operands[1], mask->operands[0]->tensor->number) &&
+             is_of_result(op, scaled->operands[0]);
+    if (!*is_it) return false;
+    struct hlo_op inner = *op;
+    inner.operands = (const struct hlo_value *[]){scaled->operands[0]};
+    inner.operand_count = 1;
+    Onnx__NodeProto *proto = put_each(&inner, "Dropout", 1);
+    if (proto) draft_put_float(op->draft, proto, "ratio", 1 - mask->operands[0]->tensor->number);
+    return is_clean(op);
+}
+
 bool hlo_select(struct hlo_op *op, const char *type)
 {
     (void)type;
@@ -354,6 +372,8 @@ bool hlo_select(struct hlo_op *op, const char *type)
     if (is_wrapped(condition, a, b)) return hlo_answer(op, b);
     // Rows that a table has not are no numbers (jnp.take), and gathers of ONNX have none of them.
     if (b->tensor->has_number && isnan(b->tensor->number)) return hlo_answer(op, a);
+    bool drops = false;
+    if (drop(op, &drops) || drops) return is_clean(op);
     return each(op, "Where", 3, NULL);
 }
 

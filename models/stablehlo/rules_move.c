@@ -40,9 +40,9 @@ bool hlo_concatenate(struct hlo_op *op, const char *type)
     return true;
 }
 
-// One layer of weights that are a stack, as jax.lax.scan reads them: a weight of its own. False:
-// this slice is none.
-static bool take_layer(struct hlo_op *op, const int64_t *starts, const int64_t *ends)
+// One place along a dimension of what is joined of such places, as a stack of the weights of
+// layers: that place. False: this slice is none.
+static bool take_part(struct hlo_op *op, const int64_t *starts, const int64_t *ends)
 {
     const struct hlo_value *x = op->operands[0];
     int map[RANK_MOST], sliced = -1;
@@ -53,10 +53,10 @@ static bool take_layer(struct hlo_op *op, const int64_t *starts, const int64_t *
     }
     if (sliced < 0) return false;
     int axis = x->map[sliced];
-    struct hlo_tensor *layer = hlo_layer(op->draft, x->tensor, axis, starts[sliced]);
-    for (int i = 0; i < x->as.rank; i++)
-        map[i] = x->map[i] == axis ? -1 : x->map[i] - (x->map[i] > axis);
-    return layer && hlo_view(op, hlo_value_of(op->draft, layer, &layer->as, NULL), map);
+    const struct hlo_value *part = hlo_part(op->draft, x->tensor, axis, starts[sliced]);
+    for (int i = 0; i < x->as.rank && part; i++)
+        map[i] = x->map[i] < 0 || x->map[i] == axis ? -1 : part->map[x->map[i]];
+    return part && hlo_view(op, part, map);
 }
 
 // Slice of ONNX: starts, ends, axes and steps.
@@ -77,7 +77,7 @@ static bool put_slice(struct hlo_op *op, const int64_t *starts, const int64_t *e
         axes[count++] = i;
     }
     if (count == 0) return hlo_answer(op, x);
-    if (take_layer(op, starts, ends)) return true;
+    if (take_part(op, starts, ends)) return true;
     const char *name = hlo_lay(op->draft, x, order, x->as.rank, HLO_WHOLE, NULL, NULL);
     const char *const inputs[] = {
         name, draft_list(op->draft, own[0], count), draft_list(op->draft, own[1], count),
@@ -115,22 +115,96 @@ bool hlo_slice(struct hlo_op *op, const char *type)
     return put_slice(op, bounds[0], bounds[1], bounds[2]);
 }
 
-// From places that are constants; those too far at the end are brought back.
+// Places that are constants, from operand `first` on; those too far at the end are brought back.
+static bool read_starts(const struct hlo_op *op, int first, const int64_t *sizes, int64_t *starts,
+                        int64_t *ends)
+{
+    const struct hlo_value *x = op->operands[0];
+    if (op->types[0].rank != x->as.rank) return hlo_fail(op, "its result is of another type");
+    for (int i = 0; i < x->as.rank; i++) {
+        const struct hlo_value *start = hlo_operand(op, first + i);
+        if (!start) return false;
+        if (!start->tensor->has_number) return hlo_fail(op, "where it begins is computed");
+        double last = (double)(x->as.dims[i] - sizes[i]), at = start->tensor->number;
+        starts[i] = (int64_t)(at < 0 || last < 0 ? 0 : at > last ? last : at);
+        ends[i] = starts[i] + sizes[i];
+    }
+    return true;
+}
+
 bool hlo_dynamic_slice(struct hlo_op *op, const char *type)
 {
     (void)type;
     const struct hlo_value *x = hlo_operand(op, 0);
     int64_t sizes[RANK_MOST], starts[RANK_MOST], ends[RANK_MOST], steps[RANK_MOST];
     if (!x || !hlo_ints(op, "sizes", x->as.rank, 0, sizes)) return false;
-    if (op->types[0].rank != x->as.rank) return hlo_fail(op, "its result is of another type");
-    for (int i = 0; i < x->as.rank; i++) {
-        const struct hlo_value *start = hlo_operand(op, i + 1);
-        if (!start) return false;
-        if (!start->tensor->has_number) return hlo_fail(op, "where it begins is computed");
-        double last = (double)(x->as.dims[i] - sizes[i]), at = start->tensor->number;
-        starts[i] = (int64_t)(at < 0 || last < 0 ? 0 : at > last ? last : at);
-        ends[i] = starts[i] + sizes[i];
+    if (!read_starts(op, 1, sizes, starts, ends)) return false;
+    for (int i = 0; i < x->as.rank; i++)
         steps[i] = 1;
+    return put_slice(op, starts, ends, steps);
+}
+
+// The name of x from one place to another along a dimension; NULL: none are between them.
+static const char *cut(struct hlo_op *op, const struct hlo_value *x, int64_t axis, int64_t from,
+                       int64_t to)
+{
+    if (from == to) return NULL;
+    const char *name = draft_between(op->draft);
+    const char *const inputs[] = {hlo_whole(op->draft, x), draft_list(op->draft, &from, 1),
+                                  draft_list(op->draft, &to, 1), draft_list(op->draft, &axis, 1)};
+    draft_put(op->draft, "Slice", name, 4, inputs);
+    return name;
+}
+
+// What was there up to the update along its dimension, the update, and what was there behind it.
+bool hlo_dynamic_update(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *x = hlo_operand(op, 0), *update = hlo_operand(op, 1);
+    int64_t starts[RANK_MOST], ends[RANK_MOST];
+    int axis = -1, count = 0;
+    if (!x || !update) return false;
+    if (update->as.rank != x->as.rank) return hlo_fail(op, "its update is of another rank");
+    if (!read_starts(op, 2, update->as.dims, starts, ends)) return false;
+    for (int i = 0; i < x->as.rank; i++) {
+        if (update->as.dims[i] == x->as.dims[i]) continue;
+        if (update->as.dims[i] > x->as.dims[i]) return hlo_fail(op, "its update is larger");
+        if (axis >= 0) return hlo_fail(op, "an update that is a part along several dimensions");
+        axis = i;
+    }
+    if (axis < 0) return hlo_answer(op, update);
+    bool is_place = ends[axis] == starts[axis] + 1;
+    struct hlo_tensor *made =
+        is_place ? hlo_with_part(op->draft, x, axis, starts[axis], update) : NULL;
+    if (made) return hlo_view(op, hlo_value_of(op->draft, made, &made->as, NULL), NULL);
+    const char *const three[] = {cut(op, x, axis, 0, starts[axis]), hlo_whole(op->draft, update),
+                                 cut(op, x, axis, ends[axis], x->as.dims[axis])};
+    const char *names[3];
+    for (int i = 0; i < 3; i++)
+        if (three[i]) names[count++] = three[i];
+    draft_put_int(op->draft, draft_put(op->draft, "Concat", hlo_result(op), count, names), "axis",
+                  axis);
+    return true;
+}
+
+bool hlo_reverse(struct hlo_op *op, const char *type)
+{
+    (void)type;
+    const struct hlo_value *x = hlo_operand(op, 0);
+    int64_t axes[2 * RANK_MOST + 1], starts[RANK_MOST], ends[RANK_MOST], steps[RANK_MOST];
+    int token = hlo_attribute(op, "dims");
+    if (!x || op->types[0].rank != x->as.rank) return x && hlo_fail(op, "its result is another");
+    int count = token < 0 ? 0 : hlo_list(op, token, axes);
+    if (!hlo_axes(op, axes, count, x->as.rank)) return false;
+    for (int i = 0; i < x->as.rank; i++) {
+        starts[i] = 0;
+        ends[i] = x->as.dims[i];
+        steps[i] = 1;
+    }
+    for (int i = 0; i < count; i++) {
+        starts[axes[i]] = x->as.dims[axes[i]] - 1;
+        ends[axes[i]] = -x->as.dims[axes[i]] - 1;
+        steps[axes[i]] = -1;
     }
     return put_slice(op, starts, ends, steps);
 }
@@ -157,58 +231,5 @@ bool hlo_pad(struct hlo_op *op, const char *type)
                                   draft_list(op->draft, pads, 2 * x->as.rank),
                                   hlo_name(op->draft, filling->tensor)};
     draft_put(op->draft, "Pad", hlo_ordered(op, order), 3, inputs);
-    return true;
-}
-
-// Rows of a table along one dimension, whole in all others.
-static bool find_rows(const struct hlo_op *op, const struct hlo_value *x,
-                      const struct hlo_value *indices, int64_t *axis, int64_t *vector)
-{
-    int64_t sizes[RANK_MOST], batching[2 * RANK_MOST + 1];
-    int token = hlo_attribute(op, "operand_batching_dims");
-    if (token >= 0 && hlo_list(op, token, batching) > 0)
-        return hlo_fail(op, "a gather with dimensions of a batch");
-    if (!hlo_ints(op, "start_index_map", 1, 0, axis) || !hlo_axes(op, axis, 1, x->as.rank) ||
-        !hlo_ints(op, "slice_sizes", x->as.rank, 0, sizes) ||
-        !hlo_ints(op, "index_vector_dim", 1, 0, vector))
-        return false;
-    int64_t collapsed[2 * RANK_MOST + 1];
-    token = hlo_attribute(op, "collapsed_slice_dims");
-    bool fits = token >= 0 && hlo_list(op, token, collapsed) == 1 && collapsed[0] == *axis;
-    for (int i = 0; i < x->as.rank; i++)
-        fits = fits && sizes[i] == (i == *axis ? 1 : x->as.dims[i]);
-    fits = fits && *vector >= 0 && *vector <= indices->as.rank &&
-           (*vector == indices->as.rank || indices->as.dims[*vector] == 1);
-    return fits || hlo_fail(op, "gathers of whole rows alone are read");
-}
-
-bool hlo_gather(struct hlo_op *op, const char *type)
-{
-    (void)type;
-    const struct hlo_value *x = hlo_operand(op, 0), *indices = hlo_operand(op, 1);
-    int64_t axis = 0, vector = 0, offsets[2 * RANK_MOST + 1] = {0};
-    int order[RANK_MOST], count = 0, lies[RANK_MOST], behind = 0;
-    if (!x || !indices || !find_rows(op, x, indices, &axis, &vector)) return false;
-    int token = hlo_attribute(op, "offset_dims");
-    int offset_count = token < 0 ? 0 : hlo_list(op, token, offsets);
-    for (int i = 0; i < indices->as.rank; i++)
-        if (i != vector) order[count++] = i;
-    int rank = count + x->as.rank - 1;
-    if (offset_count != x->as.rank - 1 || op->types[0].rank != rank || rank > RANK_MOST ||
-        !hlo_axes(op, offsets, offset_count, rank))
-        return hlo_fail(op, "its result is of another type");
-    // Where each dimension lies in the result of ONNX: those in front of the axis, of the indices,
-    // and behind it.
-    bool is_offset[RANK_MOST] = {0};
-    for (int i = 0; i < offset_count; i++) {
-        lies[i < axis ? i : i + count] = (int)offsets[i];
-        is_offset[offsets[i]] = true;
-    }
-    for (int i = 0; i < rank; i++)
-        if (!is_offset[i]) lies[axis + behind++] = i;
-    const char *const inputs[] = {hlo_whole(op->draft, x),
-                                  hlo_lay(op->draft, indices, order, count, HLO_WHOLE, NULL, NULL)};
-    draft_put_int(op->draft, draft_put(op->draft, "Gather", hlo_ordered(op, lies), 2, inputs),
-                  "axis", axis);
     return true;
 }

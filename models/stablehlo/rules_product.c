@@ -229,6 +229,7 @@ static const struct reduction *find_reduction(const struct hlo_op *op)
 bool hlo_reduce(struct hlo_op *op, const char *type)
 {
     (void)type;
+    if (op->result_count > 1) return hlo_reduce_arg(op);
     const struct hlo_value *x = hlo_operand(op, 0), *start = hlo_operand(op, 1);
     const struct reduction *reduction = x && start ? find_reduction(op) : NULL;
     int64_t axes[2 * RANK_MOST + 1];

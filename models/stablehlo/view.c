@@ -100,38 +100,69 @@ static const char *turn_back(struct onnx_draft *draft, const struct hlo_tensor *
     return name;
 }
 
-struct hlo_tensor *hlo_layer(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
-                             int64_t layer)
+// A part of those dimensions that is a weight of its own, or a constant.
+static const struct hlo_value *new_part(struct onnx_draft *draft, const struct hlo_tensor *tensor,
+                                        int axis, int64_t place)
 {
-    bool is_stack = tensor->weight && !tensor->as.name && !tensor->is_turned &&
-                    tensor->as.rank > 1 && tensor->as.dims[axis] > 1;
-    if (!is_stack || (tensor->layers && tensor->layer_axis != axis)) return NULL;
-    if (!tensor->layers)
-        tensor->layers = ARENA_NEW(draft->arena, struct hlo_tensor *, tensor->as.dims[axis]);
-    tensor->layer_axis = axis;
-    if (tensor->layers[layer]) return tensor->layers[layer];
-    struct draft_value as = tensor->as;
+    struct draft_value as = tensor->as, seen = tensor->as;
     int64_t *dims = ARENA_NEW(draft->arena, int64_t, as.rank);
+    int64_t *seen_dims = ARENA_COPY(draft->arena, int64_t, as.dims, as.rank);
+    int map[RANK_MOST];
     as.rank = 0;
-    for (int i = 0; i < tensor->as.rank; i++)
+    for (int i = 0; i < tensor->as.rank; i++) {
+        map[i] = i == axis ? -1 : as.rank;
         if (i != axis) dims[as.rank++] = tensor->as.dims[i];
+    }
+    seen_dims[axis] = 1;
+    seen.dims = seen_dims;
     as.dims = dims;
-    as.name = arena_print(draft->arena, "%s[%lld]", tensor->weight, (long long)layer);
-    return tensor->layers[layer] = hlo_value_weight(draft, &as)->tensor;
+    as.is_fixed = !tensor->weight;
+    if (tensor->weight)
+        as.name = arena_print(draft->arena, "%s[%lld]", tensor->weight, (long long)place);
+    const struct hlo_value *own =
+        tensor->weight ? hlo_value_weight(draft, &as) : hlo_value_new(draft, &as);
+    return hlo_value_of(draft, own->tensor, &seen, map);
 }
 
-// The whole of what was read layer by layer.
-static const char *join_layers(struct onnx_draft *draft, struct hlo_tensor *tensor)
+const struct hlo_value *hlo_part(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
+                                 int64_t place)
 {
-    int axis = tensor->layer_axis, count = (int)tensor->as.dims[axis];
+    bool is_stack = tensor->weight && !tensor->is_turned && tensor->as.rank > 1;
+    bool has_parts = tensor->parts ? tensor->part_axis == axis : is_stack;
+    if (tensor->as.name || !has_parts || tensor->as.dims[axis] < 2) return NULL;
+    if (!tensor->parts)
+        tensor->parts = ARENA_NEW(draft->arena, const struct hlo_value *, tensor->as.dims[axis]);
+    tensor->part_axis = axis;
+    const struct hlo_value *part = tensor->parts[place];
+    return part ? part : (tensor->parts[place] = new_part(draft, tensor, axis, place));
+}
+
+struct hlo_tensor *hlo_with_part(struct onnx_draft *draft, const struct hlo_value *of, int axis,
+                                 int64_t place, const struct hlo_value *part)
+{
+    const struct hlo_tensor *from = of->tensor;
+    bool is_join = from->parts && !from->weight && !from->as.name && from->part_axis == axis;
+    for (int i = 0; i < of->as.rank && is_join; i++)
+        is_join = of->map[i] == i;
+    if (!is_join && !from->as.is_fixed) return NULL;
+    struct hlo_tensor *made = ARENA_NEW(draft->arena, struct hlo_tensor, 1);
+    int64_t count = of->as.dims[axis];
+    made->as = of->as;
+    made->as.is_fixed = false;
+    made->part_axis = axis;
+    made->parts = is_join ? ARENA_COPY(draft->arena, const struct hlo_value *, from->parts, count)
+                          : ARENA_NEW(draft->arena, const struct hlo_value *, count);
+    made->parts[place] = part;
+    return made;
+}
+
+static const char *join_parts(struct onnx_draft *draft, struct hlo_tensor *tensor)
+{
+    int axis = tensor->part_axis, count = (int)tensor->as.dims[axis];
     const char **names = ARENA_NEW(draft->arena, const char *, count);
-    int64_t *dims = ARENA_COPY(draft->arena, int64_t, tensor->as.dims, tensor->as.rank);
-    dims[axis] = 1;
     for (int i = 0; i < count; i++) {
-        const char *layer = hlo_name(draft, hlo_layer(draft, tensor, axis, i));
-        const char *const inputs[] = {layer, draft_list(draft, dims, tensor->as.rank)};
-        names[i] = draft_between(draft);
-        draft_put(draft, "Reshape", names[i], 2, inputs);
+        const struct hlo_value *part = tensor->parts[i];
+        names[i] = hlo_whole(draft, part ? part : new_part(draft, tensor, axis, i));
     }
     const char *whole = draft_between(draft);
     draft_put_int(draft, draft_put(draft, "Concat", whole, count, names), "axis", axis);
@@ -141,7 +172,7 @@ static const char *join_layers(struct onnx_draft *draft, struct hlo_tensor *tens
 const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor)
 {
     if (tensor->as.name) return tensor->as.name;
-    if (tensor->layers) return tensor->as.name = join_layers(draft, tensor);
+    if (tensor->parts) return tensor->as.name = join_parts(draft, tensor);
     if (tensor->weight && tensor->is_turned) return tensor->as.name = turn_back(draft, tensor);
     if (tensor->weight) {
         write_weight(draft, tensor, NULL);
@@ -191,7 +222,7 @@ static const char *turn(struct onnx_draft *draft, struct hlo_tensor *tensor, con
         order[used++] = at[i];
     }
     if (!*is_turned) return hlo_name(draft, tensor);
-    if (tensor->weight && !tensor->as.name && !tensor->is_turned && !tensor->layers) {
+    if (tensor->weight && !tensor->as.name && !tensor->is_turned && !tensor->parts) {
         write_weight(draft, tensor, order);
         tensor->is_turned = true;
         memcpy(tensor->turned, order, (size_t)used * sizeof *order);
@@ -199,9 +230,15 @@ static const char *turn(struct onnx_draft *draft, struct hlo_tensor *tensor, con
     bool is_so =
         tensor->is_turned && memcmp(tensor->turned, order, (size_t)used * sizeof *order) == 0;
     if (is_so) return tensor->weight;
-    const char *turned = draft_between(draft), *name = hlo_name(draft, tensor);
-    draft_put_ints(draft, draft_put(draft, "Transpose", turned, 1, &name), "perm", order, used);
-    return turned;
+    for (const struct hlo_turn *turn = tensor->turns; turn; turn = turn->next)
+        if (memcmp(turn->order, order, (size_t)used * sizeof *order) == 0) return turn->name;
+    struct hlo_turn *turn = ARENA_NEW(draft->arena, struct hlo_turn, 1);
+    const char *name = hlo_name(draft, tensor);
+    *turn = (struct hlo_turn){.next = tensor->turns, .name = draft_between(draft)};
+    memcpy(turn->order, order, (size_t)used * sizeof *order);
+    tensor->turns = turn;
+    draft_put_ints(draft, draft_put(draft, "Transpose", turn->name, 1, &name), "perm", order, used);
+    return turn->name;
 }
 
 // Of each dimension that is asked for, that of the tensor.

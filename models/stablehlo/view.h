@@ -7,6 +7,14 @@
 // until a reader wants them so.
 
 struct hlo_made;
+struct hlo_value;
+
+// A transposition of a tensor that is written: which of its dimensions stands at each place.
+struct hlo_turn {
+    const struct hlo_turn *next;
+    const char *name;
+    int64_t order[RANK_MOST];
+};
 
 struct hlo_tensor {
     struct draft_value as;  // name NULL: not written yet
@@ -17,11 +25,13 @@ struct hlo_tensor {
     // the program's: kernels of images have their channels behind.
     bool is_turned;
     int64_t turned[RANK_MOST];
-    // Of a weight that is a stack of those of layers, of which each is read alone: these, as many
-    // as it has along that dimension. NULL: it is one.
-    struct hlo_tensor **layers;
-    int layer_axis;
+    // What it is the join of along a dimension, until something reads the whole: a weight that is a
+    // stack of those of layers, or what a loop wrote place by place. NULL: it is one, or so far
+    // nobody has asked for the part, which has 1 along that dimension.
+    const struct hlo_value **parts;
+    int part_axis;
     const struct hlo_made *made;  // by what, where a rule may ask; else NULL
+    const struct hlo_turn *turns;
     // Of a reduction that is not written yet: what it is of, and over which dimensions, which stay
     // as 1.
     const char *reduction, *of;
@@ -62,10 +72,14 @@ bool hlo_is_same(const struct hlo_value *a, const struct hlo_value *b);
 // What made a value that is seen as it was then; NULL: another operator, or nothing is known.
 const struct hlo_made *hlo_made_by(const struct hlo_value *value, const char *operator);
 
-// One layer of a weight that is a stack of them along a dimension; NULL: it is none, or was read
-// whole or along another dimension before.
-struct hlo_tensor *hlo_layer(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
-                             int64_t layer);
+// One place of a tensor along a dimension, where that is a part of it; NULL: the tensor has no
+// parts, or was read whole or along another dimension before.
+const struct hlo_value *hlo_part(struct onnx_draft *draft, struct hlo_tensor *tensor, int axis,
+                                 int64_t place);
+// The tensor with another part, where it is a constant or a join along that dimension; NULL: it is
+// neither.
+struct hlo_tensor *hlo_with_part(struct onnx_draft *draft, const struct hlo_value *of, int axis,
+                                 int64_t place, const struct hlo_value *part);
 
 // The tensor's name, written where it was not yet.
 const char *hlo_name(struct onnx_draft *draft, struct hlo_tensor *tensor);

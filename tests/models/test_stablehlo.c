@@ -105,7 +105,7 @@ static void parameters_are_those_of_the_pytree(void **state)
         assert_int_equal(model_graph(*state, config, &OPTIONS)->parameter_count, count);
         rows++;
     }
-    assert_int_equal(rows, 11);
+    assert_int_equal(rows, 13);
 }
 
 static int count_of(const struct onnx_graph *graph, const char *type)
@@ -172,6 +172,13 @@ static void parts_of_a_vit_are_found(void **state)
           "      stablehlo.return " returned " : tensor<2x3xf32>, tensor<i32>\n    }\n"          \
           "    return %5#0 : tensor<2x3xf32>")
 
+#define ROWS(name, picked, gone, windows)                                             \
+    "%4 = \"stablehlo." name                                                          \
+    "\"(%0, %n) <{dimension_numbers = #stablehlo.gather<offset_dims = [" windows      \
+    "], collapsed_slice_dims = [" gone "], start_index_map = [" picked                \
+    "], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}> : (tensor<2x3xf32>, " \
+    "tensor<2xi32>) -> tensor<2x3xf32>\n return %4 : tensor<2x3xf32>"
+
 static const char *message_of(struct arena *arena, const char *text)
 {
     struct err err = {0};
@@ -182,67 +189,87 @@ static const char *message_of(struct arena *arena, const char *text)
     return arena_copy(arena, err.text);
 }
 
+static const struct {
+    const char *text, *message;
+} PROGRAMS[] = {
+    {WORKS("return %0 : tensor<2x3xf32>"), ""},
+    {"// a comment\n#loc1 = loc(\"params['w']\")\n" PROGRAM(
+         "%w: tensor<2x3xf32> loc(#loc1), %x: tensor<2x3xf32> loc(\"x\")", "tensor<2x3xf32>",
+         "%0 = stablehlo.multiply %w, %x : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>"),
+     ""},
+    {PROGRAM("%w: tensor<4x3xf32>, %x: tensor<2x4xf32>", "tensor<2x3xf32>",
+             DOT "return %0 : tensor<2x3xf32>"),
+     "x.mlir:2:26: whether this argument is a weight is not said: print the text with the "
+     "names"},
+    {WORKS("%1 = stablehlo.cbrt %0 : tensor<2x3xf32>\n    return %1 : tensor<2x3xf32>"),
+     "x.mlir:4:10: stablehlo.cbrt: an operator that we do not know"},
+    {WORKS("%1 = sdy.sharding_constraint %0 <@mesh, [{\"a\"}, {}]> : tensor<2x3xf32>\n"
+           "    return %1 : tensor<2x3xf32>"),
+     ""},
+    {LOOP("%0", "%c", "4", "%7, %8"), ""},
+    {LOOP("%0", "%c", "0", "%7, %8"), ""},
+    {LOOP("%0", "%n0", "4", "%7, %8"),
+     "x.mlir:7:12: while: how often it goes round is computed from data"},
+    {LOOP("%0", "%c", "4", "%7, %i"), "more than 262144 operators"},
+    {LOOP("%0", "%c", "4", "%7"), "x.mlir:7:12: while: its body returns 1 values, 2 are wanted"},
+    {LOOP("%0", "%c", "4", "%8, %7"), "value 0 is not of the type that is stated"},
+    {LOOP("%x", "%c", "4", "%7, %8"), "value 0 is not of the type that is stated"},
+    {LOOP("%9", "%c", "4", "%7, %8"), "%9 is read, but not made"},
+    {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n cond { }"),
+     "x.mlir:6:3: do is wanted, not '}'"},
+    {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n while { }"),
+     "x.mlir:5:2: cond is wanted, not 'while'"},
+    {WORKS("%1 = stablehlo.while(%2 = %0, %3 = %0) : tensor<2x3xf32>\n cond { }"),
+     "while: more values than results"},
+    {WORKS(ROWS("gather", "0", "0", "1")), ""},
+    {WORKS(ROWS("gather", "0", "1", "1")), "gather: gathers of whole rows alone are read"},
+    {WORKS(ROWS("gather", "1", "1", "1")), "gather: gathers of whole rows alone are read"},
+    {WORKS(ROWS("gather", "2", "2", "1")), "gather: dimension 2 is none of 2, or is there"},
+    {WORKS(ROWS("gather", "0", "0", "0, 1")), "gather: gathers of whole rows alone are read"},
+    {WORKS("%1 = \"stablehlo.sort\"(%0) <{dimension = 2 : i64}> ({ }) : (tensor<2x3xf32>) -> "
+           "tensor<2x3xf32>"),
+     "sort: dimension 2 is none of 2"},
+    {WORKS("%1 = \"stablehlo.sort\"(%0) <{dimension = 1 : i64}> ({ }) : (tensor<2x3xf32>) -> "
+           "tensor<2x3xf32>"),
+     "sort: an order that neither rises nor falls"},
+    {WORKS("%1, %2 = chlo.top_k(%0, k = 4) : tensor<2x3xf32> -> (tensor<2x4xf32>, "
+           "tensor<2x4xi32>)\n return %1 : tensor<2x4xf32>"),
+     "k is 4, the dimension has 3"},
+    {WORKS("%1 = stablehlo.slice %n [0:1] : (tensor<2xi32>) -> tensor<1xi32>\n"
+           "%2 = stablehlo.reshape %1 : (tensor<1xi32>) -> tensor<i32>\n"
+           "%3 = stablehlo.dynamic_update_slice %0, %x, %2, %2 : (tensor<2x3xf32>, "
+           "tensor<2x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>"),
+     "x.mlir:6:6: dynamic_update_slice: where it begins is computed"},
+    {WORKS("return %7 : tensor<2x3xf32>"), "x.mlir:4:12: %7 is returned, but not made"},
+    {WORKS("%1 = stablehlo.add %0, %5 : tensor<2x3xf32>"), "x.mlir:4:28: %5 is read, but not"},
+    {WORKS("%1 = stablehlo.add %0, %x : tensor<2x3xf32>"),
+     "x.mlir:4:10: add: operand 1 is not of the size of the result"},
+    {WORKS("%1 = stablehlo.negate %0 : tensor<?x3xf32>"), "a dimension has no value"},
+    {WORKS("%1 = stablehlo.negate %0 : tensor<2x3xf8E4M3FN>"),
+     "x.mlir:4:32: an element type (f8E4M3FN) that we do not know"},
+    {WORKS("%1 = stablehlo.transpose %0, dims = [0, 0] : (tensor<2x3xf32>) -> "
+           "tensor<2x3xf32>"),
+     "x.mlir:4:10: transpose: dimension 0 is none of 2, or is there twice"},
+    {WORKS("%1 = call @f(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+     "x.mlir:4:10: call: no function is called @f"},
+    {"module @m {\n func.func public @main(%x: tensor<2xf32> loc(\"x\")) -> tensor<2xf32> {\n"
+     "  %0 = call @main(%x) : (tensor<2xf32>) -> tensor<2xf32>\n }\n}",
+     "x.mlir:3:8: call: 64 calls in each other, or one of itself"},
+    {WORKS("%1 = stablehlo.reduce(%0 init: %n) across dimensions = [1] : (tensor<2x3xf32>, "
+           "tensor<f32>) -> tensor<2xf32>\n reducer(%a: tensor<f32>, %b: tensor<f32>) { }"),
+     "reductions by sum, product, maximum and minimum alone are read"},
+    {"module @m {\n  func.func @main(", "x.mlir:2:18: ( is not closed"},
+    {"module @m { }", "x.mlir:1:1: there is no function @main"},
+    {"module @m { \"", "x.mlir:1:13: a text without end"},
+};
+
 static void wrong_programs_are_one_line(void **state)
 {
-    static const struct {
-        const char *text, *message;
-    } CASES[] = {
-        {WORKS("return %0 : tensor<2x3xf32>"), ""},
-        {"// a comment\n#loc1 = loc(\"params['w']\")\n" PROGRAM(
-             "%w: tensor<2x3xf32> loc(#loc1), %x: tensor<2x3xf32> loc(\"x\")", "tensor<2x3xf32>",
-             "%0 = stablehlo.multiply %w, %x : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>"),
-         ""},
-        {PROGRAM("%w: tensor<4x3xf32>, %x: tensor<2x4xf32>", "tensor<2x3xf32>",
-                 DOT "return %0 : tensor<2x3xf32>"),
-         "x.mlir:2:26: whether this argument is a weight is not said: print the text with the "
-         "names"},
-        {WORKS("%1 = stablehlo.cbrt %0 : tensor<2x3xf32>\n    return %1 : tensor<2x3xf32>"),
-         "x.mlir:4:10: stablehlo.cbrt: an operator that we do not know"},
-        {WORKS("%1 = sdy.sharding_constraint %0 <@mesh, [{\"a\"}, {}]> : tensor<2x3xf32>\n"
-               "    return %1 : tensor<2x3xf32>"),
-         ""},
-        {LOOP("%0", "%c", "4", "%7, %8"), ""},
-        {LOOP("%0", "%c", "0", "%7, %8"), ""},
-        {LOOP("%0", "%n0", "4", "%7, %8"),
-         "x.mlir:7:12: while: how often it goes round is computed from data"},
-        {LOOP("%0", "%c", "4", "%7, %i"), "more than 262144 operators"},
-        {LOOP("%0", "%c", "4", "%7"),
-         "x.mlir:7:12: while: its body returns 1 values, 2 are wanted"},
-        {LOOP("%0", "%c", "4", "%8, %7"), "value 0 is not of the type that is stated"},
-        {LOOP("%x", "%c", "4", "%7, %8"), "value 0 is not of the type that is stated"},
-        {LOOP("%9", "%c", "4", "%7, %8"), "%9 is read, but not made"},
-        {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n cond { }"),
-         "x.mlir:6:3: do is wanted, not '}'"},
-        {WORKS("%1 = stablehlo.while(%2 = %0) : tensor<2x3xf32>\n while { }"),
-         "x.mlir:5:2: cond is wanted, not 'while'"},
-        {WORKS("%1 = stablehlo.while(%2 = %0, %3 = %0) : tensor<2x3xf32>\n cond { }"),
-         "while: more values than results"},
-        {WORKS("return %7 : tensor<2x3xf32>"), "x.mlir:4:12: %7 is returned, but not made"},
-        {WORKS("%1 = stablehlo.add %0, %5 : tensor<2x3xf32>"), "x.mlir:4:28: %5 is read, but not"},
-        {WORKS("%1 = stablehlo.add %0, %x : tensor<2x3xf32>"),
-         "x.mlir:4:10: add: operand 1 is not of the size of the result"},
-        {WORKS("%1 = stablehlo.negate %0 : tensor<?x3xf32>"), "a dimension has no value"},
-        {WORKS("%1 = stablehlo.negate %0 : tensor<2x3xf8E4M3FN>"),
-         "x.mlir:4:32: an element type (f8E4M3FN) that we do not know"},
-        {WORKS("%1 = stablehlo.transpose %0, dims = [0, 0] : (tensor<2x3xf32>) -> "
-               "tensor<2x3xf32>"),
-         "x.mlir:4:10: transpose: dimension 0 is none of 2, or is there twice"},
-        {WORKS("%1 = call @f(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
-         "x.mlir:4:10: call: no function is called @f"},
-        {"module @m {\n func.func public @main(%x: tensor<2xf32> loc(\"x\")) -> tensor<2xf32> {\n"
-         "  %0 = call @main(%x) : (tensor<2xf32>) -> tensor<2xf32>\n }\n}",
-         "x.mlir:3:8: call: 64 calls in each other, or one of itself"},
-        {WORKS("%1 = stablehlo.reduce(%0 init: %n) across dimensions = [1] : (tensor<2x3xf32>, "
-               "tensor<f32>) -> tensor<2xf32>\n reducer(%a: tensor<f32>, %b: tensor<f32>) { }"),
-         "reductions by sum, product, maximum and minimum alone are read"},
-        {"module @m {\n  func.func @main(", "x.mlir:2:18: ( is not closed"},
-        {"module @m { }", "x.mlir:1:1: there is no function @main"},
-        {"module @m { \"", "x.mlir:1:13: a text without end"},
-    };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        const char *message = message_of(*state, CASES[i].text);
-        if (!*CASES[i].message) assert_string_equal(message, "");
-        if (!strstr(message, CASES[i].message)) assert_string_equal(message, CASES[i].message);
+    for (size_t i = 0; i < sizeof PROGRAMS / sizeof *PROGRAMS; i++) {
+        const char *message = message_of(*state, PROGRAMS[i].text);
+        if (!*PROGRAMS[i].message) assert_string_equal(message, "");
+        if (!strstr(message, PROGRAMS[i].message))
+            assert_string_equal(message, PROGRAMS[i].message);
     }
 }
 
@@ -292,6 +319,38 @@ static void stacks_that_are_read_whole_are_joined(void **state)
     assert_string_equal(err.text, "");
     assert_int_equal(graph->parameter_elements, 32);
     assert_int_equal(count_of(graph, "Concat"), 1);
+}
+
+// Rows are picked and placed, sorted and summed by one operator each; what a loop wrote place by
+// place is one join; a mask that is drawn is dropout, and what draws it is not there.
+static void picks_are_one_operator_each(void **state)
+{
+    static const struct {
+        const char *type;
+        int count;
+    } COUNTS[] = {{"TopK", 3},   {"ArgMax", 1},    {"GatherElements", 2}, {"GatherND", 1},
+                  {"CumSum", 1}, {"ScatterND", 3}, {"Concat", 4},         {"Dropout", 1},
+                  {"Tanh", 4},   {"Transpose", 4}, {"Where", 0},          {"Xor", 0}};
+    const struct onnx_graph *graph = graph_of(*state, FOLDER "picks.mlir", true);
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++)
+        assert_int_equal(count_of(graph, COUNTS[i].type), COUNTS[i].count);
+}
+
+// In flax of 8 places down to 4, up to 8, to (8 - 1) 2 + 4 = 18, and one that is plain.
+static void transposed_convolutions_have_their_sizes(void **state)
+{
+    static const int64_t PLACES[] = {8, 18};
+    const struct onnx_graph *graph = graph_of(*state, FOLDER "mirror.mlir", true);
+    int found = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct onnx_node *node = &graph->nodes[n];
+        if (strcmp(node->type, "ConvTranspose") != 0) continue;
+        assert_int_equal(node->input_count, 3);
+        assert_int_equal(graph->tensors[node->outputs[0]].dims[2], PLACES[found]);
+        assert_int_equal(graph->tensors[node->outputs[0]].dims[3], PLACES[found++]);
+    }
+    assert_int_equal(found, 2);
+    assert_int_equal(count_of(graph, "Conv"), 2);
 }
 
 static void constants_of_floats_are_weights(void **state)
@@ -366,6 +425,8 @@ int main(void)
         cmocka_unit_test(gpt2_is_the_shipped_one),
         cmocka_unit_test(llama_is_its_config),
         cmocka_unit_test(loops_are_unrolled),
+        cmocka_unit_test(picks_are_one_operator_each),
+        cmocka_unit_test(transposed_convolutions_have_their_sizes),
         cmocka_unit_test(stacks_that_are_read_whole_are_joined),
         cmocka_unit_test(gpt2_has_the_flops_of_its_export),
         cmocka_unit_test(parameters_are_those_of_the_pytree),

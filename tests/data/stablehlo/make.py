@@ -198,6 +198,24 @@ class Mixed(flax.Module):
         return embed.attend(flax.LayerNorm(dtype=dtype)(x))
 
 
+def picks(params, x, places, key):
+    """What is read and written by indices, sorted and summed on the way, a loop over places that
+    hands out what it made, and dropout: (batch, places, classes)."""
+    h = x @ params["in"]
+    kept = jax.random.bernoulli(key, 0.9, h.shape)
+    h = jnp.where(kept, h / 0.9, 0.)
+    state = jnp.zeros((h.shape[0], h.shape[2]))
+    step = lambda state, row: ((jnp.tanh(state @ params["loop"] + row),) * 2)
+    h = lax.scan(step, state, h.swapaxes(0, 1))[1].swapaxes(0, 1)
+    best, which = lax.top_k(h, 2)
+    rows = jnp.take_along_axis(h, jnp.argsort(h, -1), -1) + nn.one_hot(jnp.argmax(h, -1), h.shape[2])
+    rows = jnp.cumsum(rows, 1) + jnp.sort(h, 1)[:, ::-1] + h[places, places][:, None]
+    rows = rows.at[places].add(best.sum(-1, keepdims=True)).at[:, 0].set(1. * which[:, 0, :1])
+    table = jnp.zeros((8, h.shape[2])).at[places].set(h.reshape(-1, h.shape[2])[:places.size])
+    wide = lax.dynamic_update_slice(jnp.concatenate([h, h], 1), rows, (0, 1, 0))
+    return wide @ params["out"] + table @ params["out"]
+
+
 def mlp(params, x):
     for p in params[:-1]:
         x = nn.relu(dense(x, p))
@@ -281,6 +299,16 @@ class ViT(flax.Module):
         return flax.Dense(10)(flax.LayerNorm()(x).mean(1))
 
 
+class Mirror(flax.Module):
+    """Down and up again, by transposed convolutions of three kinds."""
+    @flax.compact
+    def __call__(self, x):
+        x = nn.relu(flax.Conv(8, (3, 3), (2, 2))(x))
+        x = nn.relu(flax.ConvTranspose(6, (2, 2), (2, 2))(x))
+        x = nn.relu(flax.ConvTranspose(6, (4, 4), (2, 2), padding="VALID")(x))
+        return flax.Dense(5)(flax.ConvTranspose(4, (3, 3))(x).mean((1, 2)))
+
+
 def module(name, model, x):
     variables = jax.eval_shape(model.init, jax.random.key(0), x)
     mutable = [key for key in variables if key != "params"]
@@ -302,4 +330,7 @@ if __name__ == "__main__":
     batch = lambda: flax.BatchNorm(use_running_average=False)
     module("resnet50", ResNet((3, 4, 6, 3), batch), f32(2, 224, 224, 3))
     module("resnet_groups", ResNet((1, 1), lambda: flax.GroupNorm(8), 10, 32), f32(2, 64, 64, 3))
+    matrices = dict(loop=f32(8, 8), out=f32(8, 5)) | {"in": f32(8, 8)}
+    write("picks", picks, matrices, f32(2, 4, 8), ids(2), jax.eval_shape(lambda: jax.random.PRNGKey(0)))
+    module("mirror", Mirror(), f32(2, 8, 8, 3))
     module("vit", ViT(), f32(2, 32, 32, 3))
