@@ -27,10 +27,12 @@ static const char *name_of(struct segment *s, int tensor)
     return s->b->graph->tensors[tensor].name;
 }
 
+// Whole numbers are as wide as they are in the file, whatever the precision of the plan.
 static const char *element_of(const struct onnx_tensor *tensor, bool is_first)
 {
     if (tensor->element_bytes == 1) return "byte";
     if (tensor->element_bytes == 8) return "int64";
+    if (tensor->is_whole && tensor->element_bytes == 4) return "fp32";
     return is_first || tensor->element_bytes == 2 ? "compute" : "fp32";
 }
 

@@ -96,7 +96,9 @@ void chain_become(const struct chain_model *c, struct onnx_call *call, const cha
     call->flop = 0;
 }
 
-void chain_say(const struct chain_model *c, struct onnx_call *call, const char *name, double number)
+// One attribute more, behind the first `kept` of those that are there.
+static Onnx__AttributeProto *say(const struct chain_model *c, struct onnx_call *call,
+                                 const char *name, size_t kept)
 {
     struct arena *arena = c->model->arena;
     Onnx__NodeProto *proto = ARENA_NEW(arena, Onnx__NodeProto, 1);
@@ -104,12 +106,28 @@ void chain_say(const struct chain_model *c, struct onnx_call *call, const char *
     *proto = *call->proto;
     onnx__attribute_proto__init(said);
     said->name = arena_copy(arena, name);
+    proto->attribute = ARENA_NEW(arena, Onnx__AttributeProto *, kept + 1);
+    for (size_t i = 0; i < kept; i++)
+        proto->attribute[i] = call->proto->attribute[i];
+    proto->attribute[kept] = said;
+    proto->n_attribute = kept + 1;
+    call->proto = proto;
+    return said;
+}
+
+void chain_say(const struct chain_model *c, struct onnx_call *call, const char *name, double number)
+{
+    Onnx__AttributeProto *said = say(c, call, name, 0);
     said->has_f = 1;
     said->f = (float)number;
-    proto->attribute = ARENA_NEW(arena, Onnx__AttributeProto *, 1);
-    proto->attribute[0] = said;
-    proto->n_attribute = 1;
-    call->proto = proto;
+}
+
+void chain_say_int(const struct chain_model *c, struct onnx_call *call, const char *name,
+                   int64_t number)
+{
+    Onnx__AttributeProto *said = say(c, call, name, call->proto->n_attribute);
+    said->has_i = 1;
+    said->i = number;
 }
 
 // A function that a chain became gives its result in the type that only a cast of it has.
@@ -177,6 +195,7 @@ void chains_join(struct onnx_model *model)
         (void)(chain_join_softmax(&c, call) || chain_join_sigmoid(&c, call) ||
                chain_join_gelu(&c, call) || chain_join_product(&c, call) ||
                chain_join_bias(&c, call) || chain_join_norm(&c, call) ||
-               chain_join_attention(&c, call) || join_cast(&c, call));
+               chain_join_group_norm(&c, call) || chain_join_attention(&c, call) ||
+               join_cast(&c, call));
     }
 }

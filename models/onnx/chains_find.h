@@ -27,9 +27,15 @@ int chain_beside(const struct chain_model *c, int value, const char *type, doubl
 void chain_become(const struct chain_model *c, struct onnx_call *call, const char *type,
                   const int *inputs, int input_count);
 
-// Gives it one attribute, and none beside that.
+// Gives it one attribute, and none beside that; and a whole number beside it.
 void chain_say(const struct chain_model *c, struct onnx_call *call, const char *name,
                double number);
+void chain_say_int(const struct chain_model *c, struct onnx_call *call, const char *name,
+                   int64_t number);
+// The d of d^2; -1: it is none. chains_norm.c
+int chain_rooted(const struct chain_model *c, int value);
+// The weight of so many numbers, in dimensions of 1 or not, as it lies; -1: it is none.
+int chain_vector(const struct chain_model *c, int value, int64_t size);
 
 // True where this call ended such a chain and is now the whole of it.
 bool chain_join_gelu(const struct chain_model *c, struct onnx_call *call);     // chains_function.c
@@ -38,5 +44,7 @@ bool chain_join_sigmoid(const struct chain_model *c, struct onnx_call *call);
 bool chain_join_softmax(const struct chain_model *c, struct onnx_call *call);  // chains_norm.c
 bool chain_join_bias(const struct chain_model *c, struct onnx_call *call);     // chains_bias.c
 bool chain_join_norm(const struct chain_model *c, struct onnx_call *call);     // chains_norm.c
+bool chain_join_group_norm(const struct chain_model *c,
+                           struct onnx_call *call);  // chains_group.c
 bool chain_join_attention(const struct chain_model *c,
                           struct onnx_call *call);  // chains_attention.c

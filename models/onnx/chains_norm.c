@@ -37,8 +37,7 @@ static bool is_mean(const struct chain_model *c, int value, int x, enum kind kin
     return is_reduced(c, value, "ReduceMean", x, kind);
 }
 
-// The d of d^2; -1: it is none.
-static int rooted(const struct chain_model *c, int value)
+int chain_rooted(const struct chain_model *c, int value)
 {
     int d = chain_beside(c, value, "Pow", 2);
     const struct onnx_call *product = chain_maker(c, value, "Mul", 2);
@@ -67,11 +66,11 @@ static int averaged(const struct chain_model *c, int value, enum kind kind)
 
 static bool is_variance(const struct chain_model *c, int value, int x, enum kind kind)
 {
-    if (centered(c, rooted(c, averaged(c, value, kind)), kind) == x) return true;
+    if (centered(c, chain_rooted(c, averaged(c, value, kind)), kind) == x) return true;
     const struct onnx_call *above = chain_maker(c, value, "Relu", 1);
     const struct onnx_call *apart = chain_maker(c, above ? above->inputs[0] : value, "Sub", 2);
-    return apart && rooted(c, averaged(c, apart->inputs[0], kind)) == x &&
-           is_mean(c, rooted(c, apart->inputs[1]), x, kind);
+    return apart && chain_rooted(c, averaged(c, apart->inputs[0], kind)) == x &&
+           is_mean(c, chain_rooted(c, apart->inputs[1]), x, kind);
 }
 
 // Whether a value is sqrt(variance of x + e), or 1 over it; e is a number.
@@ -102,6 +101,14 @@ static int vector_of(const struct chain_model *c, int value, int x, enum kind ki
     bool lies_so = kind == ROWS || seen->dims[seen->rank - from->rank + 1] == size;
     const struct onnx_value *own = &c->model->values[source];
     return lies_so && own->is_constant && own->rank == 1 && own->dims[0] == size ? source : -1;
+}
+
+int chain_vector(const struct chain_model *c, int value, int64_t size)
+{
+    const struct onnx_call *shaped = chain_maker(c, value, "Reshape", 2);
+    int source = chain_origin(c, shaped ? shaped->inputs[0] : value);
+    const struct onnx_value *own = &c->model->values[source];
+    return own->is_constant && own->rank == 1 && own->dims[0] == size ? source : -1;
 }
 
 struct norm {

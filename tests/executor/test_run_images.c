@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include "core/file.h"
 #include "core/json_write.h"
 #include "models/import.h"
 #include "plan/unexecuted.h"
@@ -96,6 +97,29 @@ static void segmentation_equals_one_rank(void **state)
     equals_one_rank(*state, UNET, &FOUR);
 }
 
+// Loss and norm of the gradients of a step as JAX computes them with the same weights and images
+// (tests/judges/programs.py).
+static void programs_of_jax_learn_as_in_jax(void **state)
+{
+    struct err err = {0};
+    size_t bytes = 0;
+    int rows = 0;
+    char *text = file_read(*state, "tests/data/stablehlo/steps.tsv", 1 << 16, &bytes, &err);
+    assert_string_equal(err.text, "");
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), rows++) {
+        char name[64];
+        double loss = 0, norm = 0;
+        assert_int_equal(sscanf(line, "%63s %lf %lf", name, &loss, &norm), 3);
+        struct run_case of =
+            case_of(*state, arena_print(*state, "tests/data/stablehlo/%s.mlir", name));
+        const struct run_outcome *found = run_case_done(*state, &of);
+        bool is_right = fabs(found->loss[0] - loss) <= 1e-13 * loss &&
+                        fabs(found->norm[0] - norm) <= 1e-12 * norm;
+        if (!is_right) fail_msg("%s: loss %.17g, norm %.17g", name, found->loss[0], found->norm[0]);
+    }
+    assert_int_equal(rows, 4);
+}
+
 // What JAX writes as separate operators are kernels: biases, means, functions.
 static void programs_of_jax_equal_one_rank(void **state)
 {
@@ -105,8 +129,10 @@ static void programs_of_jax_equal_one_rank(void **state)
     for (int i = 0; i < 2; i++) {
         equals_one_rank(*state, "tests/data/stablehlo/mlp.mlir", &BOTH[i]);
         equals_one_rank(*state, JAX, &BOTH[i]);
+        equals_one_rank(*state, "tests/data/stablehlo/resnet_groups.mlir", &BOTH[i]);
     }
     equals_one_rank(*state, JAX, &SPLIT);
+    equals_one_rank(*state, "tests/data/stablehlo/resnet_groups.mlir", &SPLIT);
 }
 
 // Strips of the two convolutions at full size on 2 x 2 ranks, of one micro-batch: the second reads
@@ -153,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classifiers_equal_one_rank),
         cmocka_unit_test(segmentation_equals_one_rank),
+        cmocka_unit_test(programs_of_jax_learn_as_in_jax),
         cmocka_unit_test(programs_of_jax_equal_one_rank),
         cmocka_unit_test(strips_are_radius_times_edge_times_channels),
         cmocka_unit_test(operators_without_kernels_are_named),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Puts 200 drawn exports of every target through the target's own parser, holds the tables of
 # exchange/options/ against the parsers, checks what launchers are given, reads weights with
-# `transformers`, and trains images beside PyTorch: judges.sh BUILD.
+# `transformers`, and trains images beside PyTorch and JAX: judges.sh BUILD.
 # Installs what they need of the Python package index into BUILD/judges, 5 GB (docs/exchange.md).
 set -euo pipefail
 build=$1
@@ -10,6 +10,7 @@ judges=$PWD/tests/judges
 torch=$folder/torch/bin/python
 mindspore=$folder/mindspore/bin/python
 weights=$folder/weights/bin/python
+jax=$folder/jax/bin/python
 sources=$folder/sources
 megatron_lm=$folder/megatron_lm
 
@@ -34,6 +35,12 @@ install_mindspore() {
     python3 -m venv "$folder/mindspore"
     "$folder/mindspore/bin/pip" -q --disable-pip-version-check install --no-cache-dir \
         mindspore==2.10.0 pyyaml tqdm deprecated
+}
+
+install_jax() {
+    python3 -m venv "$folder/jax"
+    "$folder/jax/bin/pip" -q --disable-pip-version-check install --no-cache-dir jax==0.10.2 \
+        flax==0.12.8
 }
 
 # The exporters above know no transformers as new as the one that reads weights.
@@ -74,6 +81,7 @@ if [ "$(cat "$folder/complete" 2>/dev/null)" != "$wanted" ]; then
     install_torch
     install_mindspore
     install_weights
+    install_jax
     unpack_sources
     unpack_megatron_lm
     echo "$wanted" >"$folder/complete"
@@ -90,6 +98,8 @@ export BUILD=$(realpath "$build")
 status=0
 "$torch" "$judges/shown.py" "$build/meshwright" "$exports" || status=1
 "$torch" "$judges/images.py" "$build/meshwright" || status=1
+"$jax" "$judges/programs.py" "$build/meshwright" || status=1
+git diff --exit-code --stat tests/data/stablehlo/steps.tsv || status=1
 
 # python_for TARGET: its interpreter and where its sources are.
 python_for() {

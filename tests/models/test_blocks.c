@@ -143,6 +143,22 @@ static void tokens_that_are_no_stack_are_blocks(void **state)
 // is read as the table: it has no samples, and whoever reads it adds to the table's gradient.
 // Parameters by hand: tables of 50, 30 and 2 rows, three layers (qkv and out, an mlp of 12, two
 // norms), a gate, a head; and a convolution, three times qkv, out and a table of 9 biases, a head.
+// Tokens of 32 bits stay so in plans of any precision.
+static void whole_numbers_are_as_wide_as_in_the_file(void **state)
+{
+    const struct graph *graph = graph_of(*state, "tests/data/stablehlo/picks.mlir");
+    int found = 0;
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int t = 0; t < block->tensor_count; t++) {
+            if (strcmp(block->tensors[t].name, "places") != 0) continue;
+            assert_int_equal(block->tensors[t].element, ELEMENT_FP32);
+            found++;
+        }
+    }
+    assert_true(found > 0);
+}
+
 static void what_is_made_of_a_weight_is_read_as_the_weight(void **state)
 {
     int64_t layer = 8 * 24 + 24 + 8 * 8 + 8 + 2 * 8 * 12 + 12 + 8 + 4 * 8;
@@ -271,6 +287,7 @@ int main(void)
         cmocka_unit_test(products_have_the_same_work_both_ways),
         cmocka_unit_test(a_bottleneck_keeps_what_its_backward_reads),
         cmocka_unit_test(tokens_that_are_no_stack_are_blocks),
+        cmocka_unit_test(whole_numbers_are_as_wide_as_in_the_file),
         cmocka_unit_test(what_is_made_of_a_weight_is_read_as_the_weight),
         cmocka_unit_test(blocks_of_many_kinds_are_joined),
         cmocka_unit_test(attention_in_a_block_is_model_work),

@@ -6,6 +6,8 @@
 #include "models/import.h"
 #include "models/stablehlo.h"
 
+#include <math.h>
+
 // Programs of StableHLO (tests/data/stablehlo/make.py) are the models that JAX printed them of.
 
 #define FOLDER "tests/data/stablehlo/"
@@ -132,6 +134,21 @@ static void resnet_is_that_of_torch(void **state)
             if (strcmp(graph->nodes[n].type, "Conv") == 0) flop[i] += graph->nodes[n].flop;
     }
     assert_true(flop[0] == 2 * flop[1]);
+}
+
+// Two bottlenecks with a branch each, and the stem: nine norms of 8 groups.
+static void norms_of_groups_are_one_operator(void **state)
+{
+    const struct onnx_graph *graph = graph_of(*state, FOLDER "resnet_groups.mlir", true);
+    assert_int_equal(count_of(graph, "GroupNormalization"), 9);
+    assert_int_equal(count_of(graph, "ReduceMean"), 1);
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct onnx_node *node = &graph->nodes[n];
+        if (strcmp(node->type, "GroupNormalization") != 0) continue;
+        const struct onnx_tensor *kept = &graph->tensors[node->outputs[1]];
+        assert_int_equal(kept->bytes, 2 * 8 * 4);
+        assert_true(fabs(node->scalar - 1e-6) < 1e-12);
+    }
 }
 
 // Norms of layers, attention and GELU of a ViT are one operator each: three layers and a last norm.
@@ -431,6 +448,7 @@ int main(void)
         cmocka_unit_test(gpt2_has_the_flops_of_its_export),
         cmocka_unit_test(parameters_are_those_of_the_pytree),
         cmocka_unit_test(resnet_is_that_of_torch),
+        cmocka_unit_test(norms_of_groups_are_one_operator),
         cmocka_unit_test(parts_of_a_vit_are_found),
         cmocka_unit_test(wrong_programs_are_one_line),
         cmocka_unit_test(constants_of_floats_are_weights),
