@@ -225,7 +225,7 @@ sub tests_near {
     }
     @near = @reached unless @places;
     my %weight = map {
-        my $promise = 1 + 8 * ($found->{$file}{$_->{name}} // 0) + 4 * is_named_like($_->{name}, $file);
+        my $promise = 1 + 8 * ($found->{$file}{$_->{name}} // 0) + 16 * is_named_like($_->{name}, $file);
         ($_->{name} => ($_->{cpu_s} + 0.03) / $promise)
     } @near;
     return [sort { $weight{$a->{name}} <=> $weight{$b->{name}} || $a->{name} cmp $b->{name} } @near];

@@ -58,6 +58,33 @@ static void what_is_pinned_has_one_value(void **state)
     assert_int_equal(err.kind, ERR_USAGE);
 }
 
+// Of 64 sequences each of 8 replicas has 8, in micro-batches of 1, 2, 4 or 8, each with ZeRO 0
+// to 3.
+static void plans_are_counted(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "gpt2", "dgx-a100-80g", 64);
+    struct space_list *list = ARENA_NEW(*state, struct space_list, 1);
+    pins_set(&request.pins, CHOICE_DP, 8, 8);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    assert_true(space_list(*state, &request, list, &err));
+    assert_true(list->plan_count == 16);
+    check_values(list, CHOICE_MICRO_BATCH, (const int64_t[]){1, 2, 4, 8}, 4);
+    assert_false(list->has_pipeline);
+    pins_set(&request.pins, CHOICE_ZERO, 1, 2);
+    assert_true(space_list(*state, &request, list, &err));
+    assert_true(list->plan_count == 8);
+    check_values(list, CHOICE_ZERO, (const int64_t[]){1, 2}, 2);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 2, 2);
+    assert_true(space_list(*state, &request, list, &err));
+    assert_true(list->plan_count == 2);
+    check_values(list, CHOICE_MICRO_BATCH, (const int64_t[]){2}, 1);
+    pins_clear(&request.pins, CHOICE_DP);
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    assert_true(space_list(*state, &request, list, &err));
+    assert_true(list->has_pipeline);
+}
+
 // Very many meshes: the degrees are cut, and each cut is named; what is pinned is not cut.
 static void a_space_of_many_meshes_names_its_cuts(void **state)
 {
@@ -96,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_legal_value_is_in_the_space),
         cmocka_unit_test(what_is_pinned_has_one_value),
+        cmocka_unit_test(plans_are_counted),
         cmocka_unit_test(a_space_of_many_meshes_names_its_cuts),
         cmocka_unit_test(shards_as_before_may_be_forbidden),
     };
