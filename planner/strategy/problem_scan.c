@@ -126,7 +126,9 @@ static bool read_item(struct strategy_scan *scan, const char *key, struct growin
     struct strategy_lists *lists = &growing->lists;
     int64_t value = 0, at = growing->value_count - lists->starts[lists->count];
     (void)peek(scan);
+    size_t start = scan->at;
     if (!read_number(scan, &value) || (value > STRATEGY_MOST && value < STRATEGY_FORBIDDEN)) {
+        scan->at = start;
         return strategy_scan_fail(
             scan,
             "$.problem.%s[%d][%lld]: expected a whole number from 0 to 1e14, or 1e18 and more for "
