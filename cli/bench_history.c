@@ -1,12 +1,9 @@
 #include "cli/bench_history.h"
 #include "core/file.h"
 #include "core/plain.h"
-#include "core/sort.h"
 #include "core/table.h"
 #include "core/units.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -43,20 +40,9 @@ static bool is_ours(const char *name)
 // The names of the history, by date.
 static const char **names_of(struct arena *arena, const char *folder, int *count, struct err *err)
 {
-    const char **names = NULL;
-    int capacity = 0;
-    DIR *open = opendir(folder);
-    if (!open) {
-        err_set(err, ERR_SYSTEM, "cannot read %s: %s", folder, strerror(errno));
-        return NULL;
-    }
-    for (const struct dirent *entry; (entry = readdir(open));) {
-        if (!is_ours(entry->d_name)) continue;
-        ARENA_GROW(arena, names, *count, capacity);
-        names[(*count)++] = arena_copy(arena, entry->d_name);
-    }
-    closedir(open);
-    sort_texts(names, (size_t)*count);
+    const char **names;
+    int error = file_list(arena, folder, is_ours, &names, count);
+    if (error) err_set(err, ERR_SYSTEM, "cannot read %s: %s", folder, strerror(error));
     return names;
 }
 

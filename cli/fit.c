@@ -10,7 +10,6 @@
 #include "validation/fit_files.h"
 #include "validation/fit_residuals.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,15 +160,18 @@ static void print(struct arena *arena, const struct arguments *arguments,
 
 enum { CHECKED_MAX = 1024 };
 
+static bool is_json(const char *name)
+{
+    return strstr(name, ".json") != NULL;
+}
+
 static void add_files(struct arena *arena, const char *folder, const char **paths, int *count)
 {
-    DIR *stream = opendir(folder);
-    for (struct dirent *entry = stream ? readdir(stream) : NULL; entry && *count < CHECKED_MAX;
-         entry = readdir(stream)) {
-        if (strstr(entry->d_name, ".json"))
-            paths[(*count)++] = arena_print(arena, "%s/%s", folder, entry->d_name);
-    }
-    if (stream) closedir(stream);
+    const char **names;
+    int found;
+    (void)file_list(arena, folder, is_json, &names, &found);
+    for (int i = 0; i < found && *count < CHECKED_MAX; i++)
+        paths[(*count)++] = arena_print(arena, "%s/%s", folder, names[i]);
 }
 
 // Which files a fit writes is known when it is done; so that nothing is done in vain, all that lie

@@ -1,6 +1,8 @@
 #include "core/file.h"
+#include "core/sort.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +14,27 @@
 bool file_exists(const char *path)
 {
     return access(path, F_OK) == 0;
+}
+
+int file_list(struct arena *arena, const char *folder, bool (*is_wanted)(const char *name),
+              const char ***names, int *count)
+{
+    int capacity = 0;
+    *names = NULL;
+    *count = 0;
+    DIR *stream = opendir(folder);
+    if (!stream) return errno;
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+        if (is_wanted && !is_wanted(name)) continue;
+        ARENA_GROW(arena, *names, *count, capacity);
+        (*names)[(*count)++] = arena_copy(arena, name);
+    }
+    closedir(stream);
+    // The order of a folder is the file system's; the answer must be the same everywhere.
+    sort_texts(*names, (size_t)*count);
+    return 0;
 }
 
 // The size is only a hint: /proc and pipes have none, and a file may grow while it is read.

@@ -11,6 +11,10 @@ MUST_CHECK bool file_write(const char *path, const char *text, size_t bytes, str
 MUST_CHECK char *file_read(struct arena *arena, const char *path, size_t limit_bytes, size_t *bytes,
                            struct err *err);
 bool file_exists(const char *path);
+// The sorted names of what a folder holds, in the arena, of those that are wanted; NULL: of all.
+// Returns 0 or an errno.
+int file_list(struct arena *arena, const char *folder, bool (*is_wanted)(const char *name),
+              const char ***names, int *count);
 // Says that `path` cannot be read, of an errno: a path that is wrong is the user's (ERR_INPUT);
 // anything else (no memory, a broken disk) the machine's. Always false.
 bool file_fail_read(const char *path, int error, struct err *err);
@@ -51,5 +55,5 @@ MUST_CHECK const char *file_find_data(struct arena *arena, const char *folder, c
 // What `make` builds as data: build/NAME in the source tree, else PREFIX/share/meshwright/NAME.
 // NULL where there is none.
 const char *file_find_built(struct arena *arena, const char *name);
-// The sorted names (without ".json") in a data folder; NULL-terminated, in the arena.
+// The sorted names (without ".json") in a data folder, in the arena.
 const char **file_list_data(struct arena *arena, const char *folder, int *count);

@@ -3,7 +3,6 @@
 #include "core/units.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -95,23 +94,18 @@ const char *file_find_built(struct arena *arena, const char *name)
     return file_exists(path) ? path : NULL;
 }
 
+static bool is_data(const char *name)
+{
+    return name[0] != '.' && has_suffix(name);
+}
+
 const char **file_list_data(struct arena *arena, const char *folder, int *count)
 {
-    int capacity = 0;
-    const char **names = NULL;
-    *count = 0;
-    DIR *stream = opendir(find_folder(arena, folder));
-    if (!stream) return names;
-    for (struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
-        if (entry->d_name[0] == '.' || !has_suffix(entry->d_name)) continue;
-        ARENA_GROW(arena, names, *count, capacity);
-        char *name = arena_copy(arena, entry->d_name);
-        name[strlen(name) - strlen(SUFFIX)] = '\0';
-        names[(*count)++] = name;
-    }
-    closedir(stream);
-    // The order of a folder is the file system's; the answer must be the same everywhere.
-    sort_texts(names, (size_t)*count);
+    const char **names;
+    (void)file_list(arena, find_folder(arena, folder), is_data, &names, count);
+    for (int i = 0; i < *count; i++)
+        names[i] = arena_print(arena, "%.*s", (int)(strlen(names[i]) - strlen(SUFFIX)), names[i]);
+    sort_texts(names, (size_t)*count);  // "a-b.json" stands before "a.json"
     return names;
 }
 

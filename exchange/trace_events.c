@@ -19,7 +19,7 @@ struct reader {
 struct record {
     struct trace_event event;
     char phase;
-    bool names_process, is_prediction, has_start;
+    bool is_prediction, has_start;
 };
 
 // A name that stood in the slot before is only kept once more.

@@ -32,11 +32,6 @@ static bool at_once(const struct pack_buffer *a, const struct pack_buffer *b)
     return is_alive(a) && is_alive(b) && a->lower < b->upper && b->lower < a->upper;
 }
 
-static int64_t aligned(int64_t value, int64_t alignment)
-{
-    return (value + alignment - 1) / alignment * alignment;
-}
-
 // Offsets are sums of sizes, rounded up to alignments, on top of fixed ones.
 static int64_t granule_of(const struct pack_problem *problem)
 {
@@ -63,7 +58,7 @@ static int64_t stacked(const struct pack_problem *problem)
     for (int i = 0; i < problem->count; i++) {
         const struct pack_buffer *buffer = &problem->buffers[i];
         if (is_alive(buffer) && buffer->fixed_offset < 0)
-            top = aligned(top, buffer->alignment) + buffer->size;
+            top = round_up(top, buffer->alignment) + buffer->size;
     }
     return top;
 }
@@ -151,7 +146,7 @@ static int64_t lay(const struct pack_layout *layout, const double *values, int64
             const struct pack_buffer *above = &problem->buffers[i];
             for (int j = 0; above->fixed_offset < 0 && j < problem->count; j++) {
                 if (j == i || !is_below(layout, values, j, i)) continue;
-                int64_t end = aligned(offsets[j] + problem->buffers[j].size, above->alignment);
+                int64_t end = round_up(offsets[j] + problem->buffers[j].size, above->alignment);
                 if (end > offsets[i]) offsets[i] = end;
             }
         }

@@ -1,12 +1,8 @@
+#include "core/divisor.h"
 #include "memory/graph_edges.h"
 
 #include <assert.h>
 #include <string.h>
-
-static int64_t aligned(int64_t bytes, int64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
 
 // Buffers in the order of their tensors, workspaces last. `buffer_of[tensor]`: -1 where none.
 static struct memory_buffer *make_buffers(struct arena *arena, const struct memory_graph *graph,
@@ -20,7 +16,7 @@ static struct memory_buffer *make_buffers(struct arena *arena, const struct memo
         const struct memory_tensor *tensor = &graph->tensors[i];
         buffer_of[i] = -1;
         if (tensor->storage != i || tensor->bytes == 0) continue;
-        int64_t bytes = aligned(tensor->bytes, alignment);
+        int64_t bytes = round_up(tensor->bytes, alignment);
         if (tensor->persistent) {
             problem->persistent_bytes += bytes;
             continue;
@@ -35,7 +31,7 @@ static struct memory_buffer *make_buffers(struct arena *arena, const struct memo
         if (buffer_of[i] >= 0 && tensor->kept) buffers[buffer_of[i]].kept = true;
     }
     for (int i = 0; i < graph->operator_count; i++) {
-        int64_t bytes = aligned(graph->operators[i].workspace_bytes, alignment);
+        int64_t bytes = round_up(graph->operators[i].workspace_bytes, alignment);
         if (bytes == 0) continue;
         buffers[count++] = (struct memory_buffer){.bytes = bytes, .producer = i, .tensor = -1};
     }

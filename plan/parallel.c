@@ -123,13 +123,6 @@ bool recompute_from_name(const char *name, enum recompute *recompute)
     return found >= 0;
 }
 
-bool attention_from_name(const char *name, enum attention *attention)
-{
-    int found = find_name(name, ATTENTIONS, ATTENTION_COUNT);
-    if (found >= 0) *attention = (enum attention)found;
-    return found >= 0;
-}
-
 bool optimizer_from_name(const char *name, enum optimizer *optimizer)
 {
     for (int i = 0; i < OPTIMIZER_COUNT; i++) {

@@ -82,9 +82,7 @@ const char *cp_kind_name(enum cp_kind kind);
 const char *tp_kind_name(enum tp_kind kind);
 const char *pass_name(enum pass pass);
 bool recompute_from_name(const char *name, enum recompute *recompute);
-bool attention_from_name(const char *name, enum attention *attention);
 bool optimizer_from_name(const char *name, enum optimizer *optimizer);
-bool schedule_from_name(const char *name, enum schedule_kind *kind);
 
 // A mask of overlaps as the command line writes it: "none" or names joined by commas, and back.
 // plan/overlap.c

@@ -21,16 +21,6 @@ const char *schedule_name(enum schedule_kind kind)
     return schedule_row(kind)->name;
 }
 
-bool schedule_from_name(const char *name, enum schedule_kind *kind)
-{
-    for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
-        if (strcmp(ROWS[i]->name, name) != 0) continue;
-        *kind = (enum schedule_kind)i;
-        return true;
-    }
-    return false;
-}
-
 bool schedule_takes_chunks(enum schedule_kind kind)
 {
     const struct schedule_shape shape = {

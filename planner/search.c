@@ -325,13 +325,11 @@ static bool search_space(struct search *search, struct err *err)
 bool search_plans(struct arena *arena, const struct search_request *request,
                   struct search_result *result, struct err *err)
 {
-    double start_s = clock_s();
     *result = (struct search_result){0};
     if (!search_check_request(request, err)) return false;
     struct search search = {.arena = arena, .request = request, .result = result};
     bool ok = search_space(&search, err);
     arena_free(&search.scratch);
     arena_free(&search.work);
-    result->search_s = clock_s() - start_s;
     return ok;
 }

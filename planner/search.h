@@ -142,7 +142,6 @@ struct search_result {
     const char *limit;  // the largest part of its memory: "weights", "activations", ...
     const char *remedies[6];
     int remedy_count;
-    double search_s;  // clock; never written to a file
 };
 
 // What is wrong with a request whatever the number of GPUs: false and ERR_USAGE.

@@ -33,7 +33,6 @@ struct event_engine {
     double *slow_most;                           // [stage]
     double *lane_busy_s;                         // [lane * stage_count + stage]
     struct stage_waits *lane_waits;              // the same
-    double chain_s;                              // slowest pipeline's longest chain
     int64_t *stage_busy_ns;                      // [stage], the busiest rank
     struct stage_waits *waits;                   // [stage]
 };
@@ -140,51 +139,6 @@ static const struct step_price *lane_price(const struct event_engine *engine,
     return options->prices ? options->prices[lane->stages[stage].price] : engine->price;
 }
 
-// What a stage takes for a micro-batch: all of its work, and the part that others wait for, with
-// the hops to it and back.
-struct stage_turn {
-    double work_s, chain_s;
-};
-
-static struct stage_turn turn_of(const struct event_engine *engine, const struct engine_lane *lane,
-                                 int stage)
-{
-    const struct schedule_shape *shape = &engine->price->shape;
-    const struct step_price *price = lane_price(engine, lane, stage);
-    struct stage_turn turn = {0, 0};
-    for (int chunk = 0; chunk < shape->chunk_count; chunk++) {
-        int at = stage * shape->chunk_count + chunk;
-        const struct chunk_price *class = &price->classes[price->class_of[at]];
-        bool last_weight = engine->walk->row->backward_fused;
-        for (int kind = 0; kind < SLOT_KIND_COUNT; kind++) {
-            double task_s = phase_compute_s(class->phase_s[kind]) * lane->stages[stage].slowdown +
-                            phase_exposed_s(class->phase_s[kind]);
-            turn.work_s += task_s;
-            if (kind != TASK_WEIGHT || last_weight) turn.chain_s += task_s;
-        }
-        int before = schedule_before(shape, engine->walk->virtual_of[at], 0);
-        if (before >= 0 && engine->walk->stage_of[before] != stage)
-            turn.chain_s += 2 * price->hop_s;
-    }
-    return turn;
-}
-
-// No pipeline is faster than its busiest stage, nor, where steps do not run into each other, than
-// one micro-batch up and down, by the longest way where there are several.
-static double pipeline_chain_s(const struct event_engine *engine, const struct engine_lane *lane)
-{
-    const struct schedule_shape *shape = &engine->price->shape;
-    double chain_s = 0, busiest_s = 0, before_s[STAGE_MAX] = {0};
-    for (int stage = 0; stage < shape->stage_count; stage++) {
-        struct stage_turn turn = turn_of(engine, lane, stage);
-        int next = shape->tree ? shape->tree->next[stage] : stage + 1;
-        chain_s = before_s[stage] + turn.chain_s;
-        if (next >= 0 && next < STAGE_MAX) before_s[next] = fmax(before_s[next], chain_s);
-        busiest_s = fmax(busiest_s, turn.work_s * lane_rounds(lane, shape));
-    }
-    return chain_s > busiest_s && !engine->price->post_validated ? chain_s : busiest_s;
-}
-
 // What the tasks of a lane contain beside compute.
 static void add_parts(struct event_engine *engine, const struct engine_lane *lane)
 {
@@ -209,9 +163,6 @@ static void run_lane(struct event_engine *engine, int index)
     const struct engine_lane *lane = &engine->lanes[index];
     walk_run(engine->walk, lane);
     add_parts(engine, lane);
-    // With jitter a chain may be luckier than its price.
-    double chain_s = engine->options->jitter_ratio > 0 ? 0 : pipeline_chain_s(engine, lane);
-    if (chain_s > engine->chain_s) engine->chain_s = chain_s;
     double count = lane->pipeline_count, each_s = 1e-9 * count / engine->pipeline_count;
     for (int stage = 0; stage < stage_count; stage++) {
         const struct stage_walk *own = &engine->walk->stages[stage];
@@ -478,9 +429,6 @@ struct simulation *simulate_step(struct arena *arena, struct arena *scratch,
     cost_part_waiting(&simulation->cost, price,
                       stage_runs_make(scratch, &price->shape, price->class_of, price->class_count));
     simulation->event_count = engine.walk->event_count;
-    simulation->critical_path_s = engine.chain_s + price->overhead_s;
-    if (!price->post_validated)
-        simulation->critical_path_s += most_s(&engine, offsetof(struct step_price, norm_s));
     for (int stage = 0; stage < stage_count; stage++)
         simulation->stage_busy_s[stage] = (double)engine.stage_busy_ns[stage] * 1e-9;
     if (options->want_trace) keep_trace(arena, scratch, &engine, &simulation->trace);

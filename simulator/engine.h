@@ -28,8 +28,7 @@ struct simulation {
     double *lane_busy_s;   // [lane * stage_count + stage]; NULL without lanes
     struct stage_waits *stage_waits;
     struct stage_waits
-        *lane_waits;         // [lane * stage_count + stage] blocked and gather; NULL: the same
-    double critical_path_s;  // lower bound: one micro-batch up and down, or the busiest stage
+        *lane_waits;  // [lane * stage_count + stage] blocked and gather; NULL: the same
 };
 
 // A stage of a lane: ranks that move together, because they communicate within micro-batches.

@@ -1,7 +1,6 @@
 #include "executor/checkpoint/disk.h"
-#include "core/sort.h"
+#include "core/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -90,20 +89,7 @@ static int list(void *context, struct arena *arena, const char *path, const char
                 int *count)
 {
     (void)context;
-    int capacity = 0;
-    *names = NULL;
-    *count = 0;
-    DIR *folder = opendir(path);
-    if (!folder) return errno;
-    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
-        ARENA_GROW(arena, *names, *count, capacity);
-        (*names)[(*count)++] = arena_copy(arena, name);
-    }
-    closedir(folder);
-    sort_texts(*names, (size_t)*count);
-    return 0;
+    return file_list(arena, path, NULL, names, count);
 }
 
 static int map_file(void *context, const char *path, struct disk_map *map)

@@ -1,4 +1,5 @@
 #include "executor/communicators/host.h"
+#include "core/divisor.h"
 #include "executor/launcher/shared_memory.h"
 #include "executor/random.h"
 
@@ -18,11 +19,6 @@ enum {
     SPINS_ALONE = 4000,
     SPINS_CROWDED = 50
 };
-
-static int64_t round_up(int64_t bytes, int64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
 
 static struct host_map map_make(const struct communicator_request *request)
 {

@@ -1,4 +1,5 @@
 #include "executor/half.h"
+#include "core/divisor.h"
 #include "executor/cpu/array.h"
 #include "executor/merged.h"
 #include "plan/lower/groups.h"
@@ -148,7 +149,7 @@ static int find_wide(struct wide_group *group, const struct kernel_call *call,
     }
     group->arrays[group->count] =
         (struct wide_array){.there = *array, .count = count, .first = group->elements};
-    group->elements += (count + WIDE_ALIGNMENT - 1) / WIDE_ALIGNMENT * WIDE_ALIGNMENT;
+    group->elements += round_up(count, WIDE_ALIGNMENT);
     return group->count++;
 }
 

@@ -301,7 +301,7 @@ void kernel_route_backward(struct CUstream_st *stream, const struct route_args *
 // every token and expert.
 struct rows_args {
     int64_t tokens, experts, first_expert, gates, width, row_count;
-    bool adds, adds_weights;
+    bool adds;
     struct reals weights;     // [token][gate]
     const int64_t *rows_of;   // device, [experts + 1]
     const int64_t *token_of;  // device, [rows]

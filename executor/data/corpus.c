@@ -1,10 +1,8 @@
 #include "executor/data/corpus.h"
 
-#include "core/sort.h"
+#include "core/file.h"
 #include "core/units.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -51,17 +49,11 @@ static bool is_tokens(const char *name)
 // All files of tokens in a folder, by name. They share its weight by their tokens.
 static bool add_folder(struct opening *opening, const char *path, double weight, struct err *err)
 {
-    DIR *folder = opendir(path);
-    if (!folder) return err_set(err, ERR_INPUT, "%s: %s", path, strerror(errno));
-    const char **names = ARENA_NEW(opening->arena, const char *, SOURCES_MAX);
-    int count = 0;
-    for (struct dirent *entry; (entry = readdir(folder)) && count < SOURCES_MAX;) {
-        if (is_tokens(entry->d_name)) names[count++] = arena_copy(opening->arena, entry->d_name);
-    }
-    closedir(folder);
+    const char **names;
+    int count, error = file_list(opening->arena, path, is_tokens, &names, &count);
+    if (error) return err_set(err, ERR_INPUT, "%s: %s", path, strerror(error));
     if (count == 0)
         return err_set(err, ERR_INPUT, "%s: found no file of tokens: .tokens, .npy or .bin", path);
-    sort_texts(names, (size_t)count);
     int first = opening->corpus->source_count;
     double tokens = 0;
     for (int i = 0; i < count; i++) {

@@ -1,4 +1,5 @@
 #include "memory/pack/allocator.h"
+#include "core/divisor.h"
 
 #include <assert.h>
 #include <string.h>
@@ -34,11 +35,6 @@ struct allocator {
     int64_t next_address, reserved_bytes, allocated_bytes, device_bytes;
     struct allocator_result *result;
 };
-
-static int64_t round_up(int64_t bytes, int64_t step)
-{
-    return (bytes + step - 1) / step * step;
-}
 
 // The first free block of at least `bytes`; of exactly so many, at `address` or above.
 static int free_place(const struct allocator *allocator, enum pool pool, int64_t bytes,

@@ -1,4 +1,5 @@
 #include "memory/pack/occupancy.h"
+#include "core/divisor.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -317,12 +318,6 @@ static void ask(struct occupancy *occupancy, int first, int end)
         if (low % 2) ask_set(occupancy, &occupancy->any[low++]);
         if (high % 2) ask_set(occupancy, &occupancy->any[--high]);
     }
-}
-
-static int64_t round_up(int64_t address, int64_t alignment)
-{
-    int64_t over = address % alignment;
-    return over ? address + (alignment - over) : address;
 }
 
 // The first range from `next` on that ends behind `address`: a few steps, then halves.

@@ -1,3 +1,4 @@
+#include "core/divisor.h"
 #include "core/progress.h"
 #include "memory/pack/pack_order.h"
 
@@ -85,12 +86,6 @@ static void insert(struct chains *chains, int b, int64_t offset)
     list_insert(chains->by_upper, chains->placed_count, true, &placed);
     chains->placed_count++;
     chains->move_count++;
-}
-
-static int64_t round_up(int64_t address, int64_t alignment)
-{
-    int64_t over = address % alignment;
-    return over ? address + (alignment - over) : address;
 }
 
 static int gather(const struct chains *chains, const struct placed *list, int b,

@@ -1,4 +1,5 @@
 #include "memory/pack/pack_state.h"
+#include "core/divisor.h"
 #include "core/hash.h"
 
 #include <assert.h>
@@ -49,14 +50,14 @@ static bool is_free(const struct pack_state *state, int buffer)
 static int64_t lowest_from(const struct pack_state *state, int buffer, int64_t low)
 {
     const struct pack_buffer *at = &state->buffers[buffer];
-    if (state->has_alignment) low = (low + at->alignment - 1) / at->alignment * at->alignment;
+    if (state->has_alignment) low = round_up(low, at->alignment);
     // Neighbours stand in no order of addresses: after each step up all are asked again.
     if (!state->has_fixed) return low;
     for (int i = state->first_neighbour[buffer]; i < state->first_neighbour[buffer + 1]; i++) {
         const struct pack_buffer *other = &state->buffers[state->neighbours[i]];
         int64_t fixed = other->fixed_offset;
         if (fixed < 0 || fixed >= low + at->size || fixed + other->size <= low) continue;
-        low = (fixed + other->size + at->alignment - 1) / at->alignment * at->alignment;
+        low = round_up(fixed + other->size, at->alignment);
         i = state->first_neighbour[buffer] - 1;
     }
     return low;

@@ -51,12 +51,6 @@ static const struct technique TECHNIQUES[] = {
 
 enum { TECHNIQUE_COUNT = sizeof TECHNIQUES / sizeof *TECHNIQUES };
 
-const struct technique *technique_table(int *count)
-{
-    *count = TECHNIQUE_COUNT;
-    return TECHNIQUES;
-}
-
 static bool is_in_force(const struct technique *technique, const struct parallel *parallel)
 {
     switch (technique->axis) {

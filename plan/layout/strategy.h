@@ -26,7 +26,6 @@ struct technique {
 // Of an axis of a mesh; of a named axis or a role inside experts, which are no grids.
 const struct technique *technique_at(const struct parallel *parallel, const struct mesh_axis *axis);
 const struct technique *technique_of(const struct parallel *parallel, enum axis axis);
-const struct technique *technique_table(int *count);
 
 // What each mesh axis splits in one operator: a dim, or DIM_NONE for "all of the axis does the
 // same". Backward operators take the strategy of the forward op they derive from; sums of gradients

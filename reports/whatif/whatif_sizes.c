@@ -81,7 +81,6 @@ bool least_gpus_find(struct arena *arena, const struct scenario_request *request
             found->tried = gpus;
         }
         if (!scenarios_run(arena, &quick, scenarios, count, outcomes, err)) return false;
-        found->search_count += count;
         for (int i = 0; i < count && !found->cluster; i++) {
             if (outcomes[i].status != SCENARIO_FITS) continue;
             found->cluster = scenarios[i].cluster;

@@ -13,7 +13,6 @@ struct least_gpus {
     int64_t batch;  // of that cluster
     int64_t tried;  // the largest count that was tried
     bool is_past;   // it gave up for the batch
-    int search_count;
 };
 // Why `found` has no cluster, in a few words.
 const char *least_gpus_none(const struct least_gpus *found);

@@ -1,6 +1,7 @@
 #include "core/file.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -183,10 +184,43 @@ static void shipped_names_are_sorted(void **state)
     int count = 0;
     const char **names = file_list_data(*state, "topologies", &count);
     assert_true(count > 3);
-    assert_null(names[count]);
     for (int i = 1; i < count; i++) {
         assert_true(strcmp(names[i - 1], names[i]) < 0);
     }
+}
+
+static bool begins_with_b(const char *name)
+{
+    return name[0] == 'b';
+}
+
+// By their bytes: "-" stands before ".", and names without an end before both. A folder's two names
+// for itself and its parent are none.
+static void what_a_folder_holds_is_listed_in_order(void **state)
+{
+    static const char *const NAMES[] = {"b.json", "a", "b-c.json", ".hidden", "b"};
+    static const char *const WANTED[] = {".hidden", "a", "b", "b-c.json", "b.json"};
+    const char *folder = make_folder(*state), **names;
+    struct err err = {0};
+    int count = 7;
+    assert_int_equal(file_list(*state, folder, NULL, &names, &count), 0);
+    assert_int_equal(count, 0);
+    for (int i = 0; i < 5; i++)
+        assert_true(file_write(arena_print(*state, "%s/%s", folder, NAMES[i]), "", 0, &err));
+    assert_int_equal(file_list(*state, folder, NULL, &names, &count), 0);
+    assert_int_equal(count, 5);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(names[i], WANTED[i]);
+    assert_int_equal(file_list(*state, folder, begins_with_b, &names, &count), 0);
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(names[i], WANTED[2 + i]);
+    for (int i = 0; i < 5; i++)
+        unlink(arena_print(*state, "%s/%s", folder, NAMES[i]));
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(file_list(*state, folder, NULL, &names, &count), ENOENT);
+    assert_int_equal(count, 0);
+    assert_null(names);
 }
 
 int main(void)
@@ -201,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_wrong_path_is_named),
         cmocka_unit_test(shipped_files_are_found_by_name),
         cmocka_unit_test(shipped_names_are_sorted),
+        cmocka_unit_test(what_a_folder_holds_is_listed_in_order),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -193,17 +193,9 @@ static void names_read_back(void **state)
         assert_true(optimizer_from_name(optimizer_name((enum optimizer)i), &optimizer));
         assert_int_equal(optimizer, i);
     }
-    for (int i = 0; i < SCHEDULE_KIND_COUNT; i++) {
-        enum schedule_kind kind = SCHEDULE_KIND_COUNT;
-        assert_true(schedule_from_name(schedule_name((enum schedule_kind)i), &kind));
-        assert_int_equal(kind, i);
-    }
     enum recompute recompute;
-    enum attention attention;
     assert_true(recompute_from_name("selective", &recompute));
     assert_int_equal(recompute, RECOMPUTE_SELECTIVE);
-    assert_true(attention_from_name("unfused", &attention));
-    assert_int_equal(attention, ATTENTION_UNFUSED);
     assert_false(recompute_from_name("some", &recompute));
 }
 
