@@ -26,12 +26,24 @@ static bool is_product(const struct op *op)
     return op->kind == OP_ATTENTION || (op->kind == OP_CONTRACT && op->class == OP_CLASS_ATTENTION);
 }
 
+// What each token says of every row of a table (models/families/disentangled.c).
+static double rows_flop(const struct tensor *rows, const struct tensor *tokens, int64_t seq)
+{
+    double flop = 2;
+    for (int i = 0; i < rows->rank; i++)
+        flop *= (double)rows->extents[i].size;
+    int64_t count = tokens->extents[1].size;
+    return flop * (double)(count > 0 ? count : seq);
+}
+
 double attended_flop(const struct block *block, const struct op *op, int64_t seq)
 {
     if (!is_product(op)) return 0;
     const struct tensor *query = &block->tensors[op->inputs[0]];
     int head = tensor_find_dim(query, DIM_HEAD), at = tensor_find_dim(query, DIM_SEQ);
     assert(head >= 0);
+    bool is_table = tensor_find_dim(query, DIM_TABLE) >= 0;
+    if (is_table) return rows_flop(query, &block->tensors[op->inputs[1]], seq);
     int64_t queries = at < 0 ? 1 : query->extents[at].size;
     if (queries == 0) queries = seq;
     double width = last_size(block, op->inputs[1]);

@@ -184,7 +184,8 @@ static void add_backward(struct autodiff *diff, int index, int gradient)
 static void kernel_backward(struct autodiff *diff, int index, int gradient, enum op_kind kind)
 {
     struct op forward = block_of(diff)->ops[index];
-    enum phase phase = kind == OP_GATHER_BACKWARD ? PHASE_WEIGHT : PHASE_BACKWARD;
+    bool is_lookup = kind == OP_GATHER_BACKWARD;
+    enum phase phase = is_lookup ? phase_for(diff, forward.inputs[1]) : PHASE_BACKWARD;
     struct op op = derived(diff, index, kind, phase);
     unsigned bits = op_rule(forward.kind)->saves(block_of(diff), &forward);
     add_input(&op, gradient);

@@ -19,7 +19,8 @@
 // Pictures come as reals: pixels (batch, seq, channel), where seq is as long as a picture has
 // places, place_kinds (seq), what the head's sum takes of each place (seq), and labels (batch).
 // Decoders beside an encoder read decoder_token_ids (batch, seq), which are of the same sequence;
-// relative_buckets (seq, kv_seq) are the rows of a table that scores take something from.
+// relative_buckets (seq, kv_seq) are the rows of a table that scores take something from, distances
+// (seq, kv_seq) those that queries and keys say something of.
 // Towers that are compared read patches in place of pixels where no class token is among them,
 // last_place (seq), pair_ids (batch), which is the sample's index in the micro-batch, and
 // each_sample (batch) and each_other (other), which are ones. Of pictures that stand in the text
@@ -126,7 +127,9 @@ enum op_kind {
                    // these and its heads are queries, each of which attends to all of the keys, or
                    // to its own `top_k` of them: chosen (batch, seq, chosen)
     OP_GATHER,     // embedding lookup: ids, table -> rows; of relative_buckets `scalar` is the
-                   // distance from which on all keys have one row, `causal` that none is ahead
+                   // distance from which on all keys have one row, `causal` that none is ahead. A
+                   // dim that ids and table share is one of the result: of each of its places a
+                   // row is looked up (distances, of which `scalar` is the most, 0 = no ranges)
     OP_CONCAT,     // a, b: joins their last dims, under a name that the output gives; a dim that
                    // b lacks (the shared rope part of MLA's keys has no head) is repeated
     OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,

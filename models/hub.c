@@ -76,6 +76,8 @@ static const struct {
     {"ibm-granite/granite-4.0-h-tiny-base", "granite-4.0-h-tiny"},
     {"ibm-ai-platform/Bamba-9B-v1", "bamba-9b"},
     {"internlm/internlm2-7b", "internlm2-7b"},
+    {"microsoft/deberta-v3-base", "deberta-v3-base"},
+    {"microsoft/deberta-v3-large", "deberta-v3-large"},
     {"microsoft/phi-1_5", "phi-1.5"},
     {"mistralai/Mamba-Codestral-7B-v0.1", "mamba-codestral-7b"},
     {"nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano-30b-a3b"},

@@ -27,6 +27,38 @@ static bool has_table_of_heads(const struct graph *graph)
     return false;
 }
 
+// Rows of a table that every head makes something of (models/families/disentangled.c).
+static bool has_distances(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_GATHER || op->input_count < 2) continue;
+            if (block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION) return true;
+        }
+    }
+    return false;
+}
+
+// Weights that make keys of tokens and of distances would be read whole for the ones, and by the
+// heads that a rank has of the others.
+static bool check_distances(const struct graph *graph, const struct parallel *parallel,
+                            struct err *err)
+{
+    bool exchanges = parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_ULYSSES;
+    bool is_grid = parallel->tp_kind != TP_1D;
+    if (!(exchanges || is_grid) || !has_distances(graph)) return true;
+    if (exchanges)
+        return err_set(err, ERR_USAGE,
+                       "--cp-kind ulysses: keys and queries of distances are made for all heads of "
+                       "a rank of tp; ring and allgather work");
+    return err_set(err, ERR_USAGE,
+                   "--tp-kind %s: the model has a table of distances, which no grid splits; only "
+                   "1d works",
+                   tp_kind_name(parallel->tp_kind));
+}
+
 bool scan_leaves_shards(const struct graph *graph, const struct parallel *parallel)
 {
     if (parallel->degree[AXIS_CP] == 1 || parallel->zero < 2) return true;
@@ -38,6 +70,7 @@ bool scan_leaves_shards(const struct graph *graph, const struct parallel *parall
 bool scan_check_cp(const struct graph *graph, const struct parallel *parallel, struct err *err)
 {
     bool scans = graph->scan_head_count > 0;
+    if (!check_distances(graph, parallel, err)) return false;
     if (parallel->degree[AXIS_CP] == 1) return true;
     if (scans && parallel->cp_kind != CP_ULYSSES)
         return err_set(err, ERR_USAGE,

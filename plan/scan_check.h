@@ -12,6 +12,7 @@ bool scan_shares(const struct graph *graph, int64_t ranks);
 // Whether context parallel ranks leave weights to the stage of ZeRO: they split those of scans, and
 // tables of heads, with the heads, where stages above 1 would shard them, too.
 bool scan_leaves_shards(const struct graph *graph, const struct parallel *parallel);
-// Sequences are split for scans only where ranks exchange them for heads.
+// Sequences are split for scans only where ranks exchange them for heads, and of models with keys
+// of distances only where they do not.
 MUST_CHECK bool scan_check_cp(const struct graph *graph, const struct parallel *parallel,
                               struct err *err);

@@ -2,6 +2,7 @@
 
 #include "core/progress.h"
 #include "executor/data/feed.h"
+#include "executor/engine/apart.h"
 #include "executor/engine/images.h"
 #include "executor/engine/readers.h"
 #include "executor/engine/reals.h"
@@ -226,6 +227,7 @@ enum given {
     GIVEN_PIXEL,
     GIVEN_FIRST,
     GIVEN_BUCKET,
+    GIVEN_DISTANCE,
     GIVEN_FRAME,
     GIVEN_LAST,
     GIVEN_PAIR,
@@ -236,15 +238,25 @@ static const struct given_row {
     enum given given;
     int ahead;
 } GIVEN[] = {
-    {"token_ids", GIVEN_TOKEN, 0},         {"labels", GIVEN_TOKEN, 1},
-    {"decoder_token_ids", GIVEN_TOKEN, 0}, {"relative_buckets", GIVEN_BUCKET, 0},
-    {"next_token_ids", GIVEN_TOKEN, 1},    {"mtp.labels", GIVEN_TOKEN, 2},
-    {"position_ids", GIVEN_PLACE, 0},      {"token_type_ids", GIVEN_ZERO, 0},
-    {"place_kinds", GIVEN_KIND, 0},        {"pixels", GIVEN_PIXEL, 0},
-    {"first_place", GIVEN_FIRST, 0},       {"frames_before", GIVEN_FRAME, -1},
-    {"frames_even", GIVEN_FRAME, 0},       {"frames_odd", GIVEN_FRAME, 1},
-    {"patches", GIVEN_PIXEL, 1},           {"last_place", GIVEN_LAST, 0},
-    {"pair_ids", GIVEN_PAIR, 0},           {"each_sample", GIVEN_ONE, 0},
+    {"token_ids", GIVEN_TOKEN, 0},
+    {"labels", GIVEN_TOKEN, 1},
+    {"decoder_token_ids", GIVEN_TOKEN, 0},
+    {"relative_buckets", GIVEN_BUCKET, 0},
+    {"distances", GIVEN_DISTANCE, 0},
+    {"next_token_ids", GIVEN_TOKEN, 1},
+    {"mtp.labels", GIVEN_TOKEN, 2},
+    {"position_ids", GIVEN_PLACE, 0},
+    {"token_type_ids", GIVEN_ZERO, 0},
+    {"place_kinds", GIVEN_KIND, 0},
+    {"pixels", GIVEN_PIXEL, 0},
+    {"first_place", GIVEN_FIRST, 0},
+    {"frames_before", GIVEN_FRAME, -1},
+    {"frames_even", GIVEN_FRAME, 0},
+    {"frames_odd", GIVEN_FRAME, 1},
+    {"patches", GIVEN_PIXEL, 1},
+    {"last_place", GIVEN_LAST, 0},
+    {"pair_ids", GIVEN_PAIR, 0},
+    {"each_sample", GIVEN_ONE, 0},
     {"each_other", GIVEN_ONE, 0},
 };
 
@@ -254,40 +266,6 @@ static const struct given_row *given_of(const char *name)
         if (strcmp(name, GIVEN[i].name) == 0) return &GIVEN[i];
     }
     return NULL;
-}
-
-// The row of a table that a key takes which is so far behind its query, or ahead of it (Raffel et
-// al. 2020, section 2.1, and the code of its authors): half of the rows for either direction where
-// keys stand on both sides, half of those for single distances, the rest for ranges that grow as
-// powers do, up to `distance`.
-static int64_t bucket_of(int64_t ahead, int64_t rows, double distance, bool is_one_sided)
-{
-    int64_t first = 0, apart = ahead < 0 ? -ahead : ahead;
-    if (!is_one_sided) {
-        rows /= 2;
-        first = ahead > 0 ? rows : 0;
-    } else if (ahead > 0) {
-        apart = 0;
-    }
-    int64_t exact = rows / 2;
-    if (apart < exact) return first + apart;
-    // What is a whole number but for rounding counts as that.
-    double part = log((double)apart / (double)exact) / log(distance / (double)exact);
-    int64_t range = exact + (int64_t)(part * (double)(rows - exact) + 1e-9);
-    return first + (range < rows ? range : rows - 1);
-}
-
-static int64_t bucket_at(const struct block *block, const struct tensor *tensor,
-                         const int64_t index[TENSOR_RANK_MAX])
-{
-    for (int o = 0; o < block->op_count; o++) {
-        const struct op *op = &block->ops[o];
-        if (op->kind != OP_GATHER || &block->tensors[op->inputs[0]] != tensor) continue;
-        int64_t rows = block->tensors[op->inputs[1]].extents[0].size;
-        return bucket_of(index[1] - index[0], rows, op->scalar, op->causal);
-    }
-    assert(false && "nothing looks these up");
-    return 0;
 }
 
 // A pixel of a picture is that of its class's pattern, or of the word that its text has at that
@@ -348,7 +326,9 @@ static double given_at(struct engine *engine, const struct block *block,
     case GIVEN_FRAME:
         return draw_frame(engine, sequence, tensor, row->ahead, index);
     case GIVEN_BUCKET:
-        return (double)bucket_at(block, tensor, index);
+        return (double)apart_bucket(block, tensor, index[1] - index[0]);
+    case GIVEN_DISTANCE:
+        return (double)apart_distance(block, tensor, index[1] - index[0]);
     case GIVEN_LAST:
         return place + 1 == engine->program->workload.seq_len;
     case GIVEN_PAIR:

@@ -202,7 +202,7 @@ static void mark_core(struct layers *layers, struct heads heads, int first_op, i
 
 // The numbers that the scores of a head get by distance, for each query and key. The table is one
 // for all layers of the stack.
-static int add_distances(struct layers *layers, int scores)
+static int add_buckets(struct layers *layers, int scores)
 {
     const struct decoder *d = layers->decoder;
     const char *tie = arena_print(layers->builder.arena, "%s.attention.distances.weight",
@@ -216,7 +216,8 @@ static int add_distances(struct layers *layers, int scores)
     return layers_add(layers, "attention.distanced", scores, added);
 }
 
-static int score(struct layers *layers, struct heads heads, int key, int64_t window)
+static int score(struct layers *layers, struct heads heads, struct distances apart, int key,
+                 int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct shape square = SHAPE({DIM_BATCH, 0}, {DIM_HEAD, d->head_count}, {DIM_SEQ, 0},
@@ -230,7 +231,8 @@ static int score(struct layers *layers, struct heads heads, int key, int64_t win
     }
     if (d->alibi > 0 && !heads.name)
         scores = layers_function(layers, "attention.alibi", scores, FUNCTION_ALIBI, d->alibi);
-    if (d->relative.bucket_count > 0 && !heads.name) scores = add_distances(layers, scores);
+    if (d->relative.bucket_count > 0 && !heads.name) scores = add_buckets(layers, scores);
+    scores = layers_add_distances(layers, scores, apart, heads.query, key);
     struct op softmax = core_op(layers, heads, "softmax", OP_SOFTMAX, window);
     softmax.flop_per_element = SOFTMAX_FLOP;
     return append_core(layers, softmax, scores, d->attention_sink ? sink(layers) : -1, square);
@@ -239,10 +241,11 @@ static int score(struct layers *layers, struct heads heads, int key, int64_t win
 static int unfused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
+    struct distances apart = layers_distances(layers);
     int first_op = layers->builder.block->op_count;
     int key = repeat_heads(layers, named(layers, heads, "k_heads"), heads.key);
     int value = repeat_heads(layers, named(layers, heads, "v_heads"), heads.value);
-    int probabilities = score(layers, heads, key, window);
+    int probabilities = score(layers, heads, apart, key, window);
     probabilities = layers_dropout(layers, named(layers, heads, "softmax_dropout"), probabilities,
                                    d->attention_dropout);
     struct op context = core_op(layers, heads, "context", OP_CONTRACT, window);
@@ -255,8 +258,8 @@ static int unfused(struct layers *layers, struct heads heads, int64_t window)
 int layers_attend(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
-    bool is_fused = layers->options.flash && (d->relative.bucket_count == 0 || heads.name);
-    is_fused = is_fused || heads.chosen;
+    bool has_distances = d->disentangled.span > 0 || (d->relative.bucket_count > 0 && !heads.name);
+    bool is_fused = heads.chosen || (layers->options.flash && !has_distances);
     int context = is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
     if (heads.gate)
         context = layers_gate(layers, "attention.gated", *heads.gate, context, FUNCTION_SIGMOID, 1);

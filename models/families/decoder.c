@@ -396,7 +396,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     // more: not what all layers read, nor what encoders of sound do not.
     bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
     if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
-    if (d->per_layer_width > 0) graph->stage_count_max = 1;
+    if (d->per_layer_width > 0 || d->disentangled.span > 0) graph->stage_count_max = 1;
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
     // Nor is the first block one that reads tokens where pictures stand in the text.
     if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;

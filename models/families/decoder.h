@@ -79,6 +79,18 @@ struct relative {
     int64_t distance;      // keys as far away as this or more are in one bucket
 };
 
+// Scores get what queries and keys say of how far they are apart (He et al. 2021): by a table that
+// has a row for each distance up to `span`, either way.
+struct disentangled {
+    int64_t span;  // 0 = none
+    // The most; beyond half of span distances share rows by ranges. 0: no ranges, and what is
+    // further is as far as span.
+    int64_t distance;
+    bool by_query, by_key;
+    bool shares;     // keys and queries of distances are made by the matrices of those of tokens
+    bool is_normed;  // the table
+};
+
 // Layers that scan: head_count 0 = none does. By the gated delta rule the groups are heads of
 // queries and keys, and `state` is their width. Heads of Mamba-1 are channels,
 // with head_dim 0.
@@ -180,6 +192,7 @@ struct decoder {
     struct sound sound;
     struct contrast contrast;
     struct relative relative;
+    struct disentangled disentangled;
     const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
                                     // a second attention of queries; NULL = none
     int64_t apart_count;  // of the layers, those in front that do not attend to it (two_towers)

@@ -84,6 +84,15 @@ int layers_attend(struct layers *layers, struct heads heads, int64_t window);
 
 // Attention from the normed input to the output projection, and the mlp likewise.
 int layers_attention(struct layers *layers, int input, int64_t window);
+// models/families/disentangled.c: a key and a query of every distance, (table, head, head_dim), -1
+// for what there is not; and scores, (batch, head, seq, kv_seq), with what queries and keys, as
+// scores were made of them, say of these.
+struct distances {
+    int key, query;
+};
+struct distances layers_distances(struct layers *layers);
+int layers_add_distances(struct layers *layers, int scores, struct distances made, int query,
+                         int key);
 // The same of queries of one tensor to keys and values of another, each to all of them.
 int layers_cross_attention(struct layers *layers, int input, int memory);
 int layers_mlp(struct layers *layers, int input);

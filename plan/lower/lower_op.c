@@ -9,7 +9,9 @@
 // the outputs.
 
 // Backward work whose partial results join others that are partial alike: the undoing of a
-// repetition, and on the way back from experts what goes to the tokens and through the router.
+// repetition, on the way back from experts what goes to the tokens and through the router, what is
+// of all rows of a table, and of no sample, as a table that is normed and projected before rows are
+// looked up: it ends in parameters.
 static bool passes_on(const struct block *block, const struct op *op)
 {
     switch (op->kind) {
@@ -18,10 +20,12 @@ static bool passes_on(const struct block *block, const struct op *op)
     case OP_ROUTE_BACKWARD:
         return true;
     case OP_CONTRACT:
-        return op_has_dim(block, op, DIM_GATE);
+        if (op_has_dim(block, op, DIM_GATE) || op_has_dim(block, op, DIM_TABLE)) return true;
+        break;
     default:
-        return false;
+        break;
     }
+    return !op_has_dim(block, op, DIM_BATCH) && !op_has_dim(block, op, DIM_EXPERT);
 }
 
 // Axes over which partial inputs may stay partial and make the outputs partial: all backward work

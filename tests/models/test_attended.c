@@ -4,6 +4,7 @@
 #include "plan/documents.h"
 #include "tests/support/priced.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_models.h"
 
 #include <math.h>
 
@@ -179,6 +180,26 @@ static void a_choice_scores_every_key(void **state)
     assert_true(op_rule(OP_CHOOSE_BACKWARD)->flop(NULL, &backward, size) == 0);
 }
 
+// Each of 6 tokens says something of 8 rows, by 4 heads of 2: 2 x 6 x 8 x 4 x 2.
+static void all_rows_of_a_table_are_work_of_each_token(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\": \"deberta-v2\", \"vocab_size\": 11, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"intermediate_size\": 8, "
+        "\"max_position_embeddings\": 9, \"relative_attention\": true, \"position_buckets\": 4, "
+        "\"share_att_key\": true, \"pos_att_type\": \"p2c|c2p\"}";
+    const struct import_options options = {.flash = true};
+    const struct graph *graph = tiny_graph(*state, CONFIG, &options);
+    const struct block *block = &graph->blocks[graph->sequence[1]];
+    int found = 0;
+    for (int o = 0; o < block->op_count; o++) {
+        bool is_each = strstr(block->ops[o].name, ".each") != NULL;
+        if (is_each) assert_true(attended_flop(block, &block->ops[o], 6) == 768);
+        found += is_each;
+    }
+    assert_int_equal(found, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +213,7 @@ int main(void)
         cmocka_unit_test(a_prefix_adds_the_pairs_ahead),
         cmocka_unit_test(model_flop_leaves_out_what_is_masked),
         cmocka_unit_test(kernels_do_the_work_that_is_left),
+        cmocka_unit_test(all_rows_of_a_table_are_work_of_each_token),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -26,6 +26,30 @@ void given_buckets(struct interpreter *in, int tensor)
     }
 }
 
+// By its definition: of what is behind, and the negative of that of what is ahead.
+void given_distances(struct interpreter *in, int tensor)
+{
+    const struct block *block = in->block;
+    const struct op *op = block->ops;
+    while (op->kind != OP_GATHER || op->inputs[0] != tensor)
+        op++;
+    int64_t span = block->tensors[op->inputs[1]].extents[0].size / 2, exact = span / 2;
+    int64_t side = in->sizes[tensor][1];
+    double *values = interpreter_array(in, tensor);
+    for (int64_t i = 0; i < interpreter_elements(in, tensor); i++) {
+        int64_t behind = i / side - i % side, apart = behind < 0 ? -behind : behind, bucket = apart;
+        // The first range begins behind `exact`; each ends where the distance is a power.
+        double last = (double)exact, factor = pow((op->scalar - 1) / last, 1 / (last - 1));
+        if (op->scalar > 0 && apart > exact) {
+            bucket = exact;
+            while ((double)apart > last * (1 + 1e-12))
+                bucket++, last *= factor;
+        }
+        double row = (double)(span + (behind < 0 ? -bucket : bucket));
+        values[i] = fmin(fmax(row, 0), (double)(2 * span - 1));
+    }
+}
+
 bool given_pairs(struct interpreter *in, int tensor)
 {
     const char *name = in->block->tensors[tensor].name;

@@ -5,6 +5,7 @@
 
 // The rows that scores look up by distance.
 void given_buckets(struct interpreter *in, int tensor);
+void given_distances(struct interpreter *in, int tensor);
 // Of pictures that are compared with texts: the last place of a text, and what each pair is and
 // has. Whether the tensor is one of these.
 bool given_pairs(struct interpreter *in, int tensor);

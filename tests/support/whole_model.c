@@ -105,6 +105,7 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
     if (give_picture(model, in, tensor) || give_frames(in, tensor)) return;
     if (given_pairs(in, tensor) || given_in_text(in, tensor)) return;
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
+    if (strcmp(name, "distances") == 0) return given_distances(in, tensor);
     int64_t seq = model->of->seq_len, ahead = 0;
     if (strcmp(name, "labels") == 0 || strcmp(name, "next_token_ids") == 0) ahead = 1;
     if (strcmp(name, "mtp.labels") == 0) ahead = 2;
