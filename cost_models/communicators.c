@@ -4,7 +4,8 @@
 // kinds of parameters.
 enum { SHARD_GROUPS_AT = AXIS_COUNT + 2, GROUP_COUNT = SHARD_GROUPS_AT + 2 * STORED_COUNT };
 
-struct communicators communicators_of(const struct program *program)
+// As a rank of this mesh joins them.
+static struct communicators of_mesh(const struct program *program)
 {
     const struct mesh *mesh = &program->mesh;
     unsigned groups[GROUP_COUNT];
@@ -32,6 +33,23 @@ struct communicators communicators_of(const struct program *program)
         all.rank_sum += ranks;
     }
     return all;
+}
+
+// Stages with unlike numbers of ranks have no axes in common: beside its own groups a rank joins
+// those of its pipeline and of all ranks. The most that a rank joins.
+struct communicators communicators_of(const struct program *program)
+{
+    const struct mesh *mesh = &program->mesh;
+    int stages = program->shape.stage_count;
+    if (!mesh->stage_ranks) return of_mesh(program);
+    struct communicators most = {0};
+    for (int stage = 0; stage < stages; stage++) {
+        struct program room;
+        struct communicators own = of_mesh(program_at(program, stage, &room));
+        if (own.rank_sum > most.rank_sum) most = own;
+    }
+    if (stages == 1) return most;
+    return (struct communicators){most.count + 2, most.rank_sum + stages + mesh->rank_count};
 }
 
 double communicators_s(const struct communicators *communicators, const struct failures *failures)

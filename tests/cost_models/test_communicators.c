@@ -6,8 +6,10 @@
 static struct communicators of_plan(const struct parallel *parallel)
 {
     const struct graph graph = {.expert_count = parallel->degree[AXIS_EP] > 1 ? 8 : 0};
-    const struct program program = {
-        .graph = &graph, .parallel = *parallel, .mesh = mesh_make(parallel, 8)};
+    const struct program program = {.graph = &graph,
+                                    .parallel = *parallel,
+                                    .mesh = mesh_make(parallel, 8),
+                                    .shape = {.stage_count = parallel->degree[AXIS_PP]}};
     return communicators_of(&program);
 }
 
@@ -49,6 +51,25 @@ static void a_rank_joins_one_of_each_axis_and_that_of_all(void **state)
     }
 }
 
+// Of 2 and 6 ranks: those of the second stage join gradients, ZeRO's the same, tp and all of the
+// stage, and beside these the pipeline and all ranks. The first stage's mesh is not theirs.
+static void unlike_stages_have_groups_of_their_own(void **state)
+{
+    (void)state;
+    static const int RANKS[] = {2, 6}, TPS[] = {1, 2};
+    struct parallel parallel = ones();
+    parallel.degree[AXIS_PP] = parallel.stage_ranks_count = parallel.stage_tp_count = 2;
+    parallel.degree[AXIS_TP] = 2;
+    parallel.degree[AXIS_DP] = 3;
+    parallel.micro_batch = 2;
+    parallel.zero = 1;
+    parallel.stage_ranks = RANKS;
+    parallel.stage_tp = TPS;
+    struct communicators found = of_plan(&parallel);
+    assert_int_equal(found.count, 5);
+    assert_true(found.rank_sum == 2 + 3 + 6 + 2 + 8);
+}
+
 // 4 communicators of 552 ranks: 4 x 2.5 s + 552 x 0.01 s = 15.52 s more, and only where it is said.
 static void a_restart_waits_for_them(void **state)
 {
@@ -73,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_joins_one_of_each_axis_and_that_of_all),
+        cmocka_unit_test(unlike_stages_have_groups_of_their_own),
         cmocka_unit_test(a_restart_waits_for_them),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
