@@ -64,7 +64,8 @@ static int put_pins(struct plan_arguments *a, struct option *options)
         {"--stage-tp", OPTION_TEXT, &a->stage_tp,
          "tp of each stage, where stages have meshes of their own (auto: searched)", "4,2,2", 0, 0},
         {"--stage-ranks", OPTION_TEXT, &a->stage_ranks,
-         "GPUs of each stage, where stages have unlike numbers of them", "8,4,4", 0, 0},
+         "GPUs of each stage, where stages have unlike numbers of them (auto: searched)", "8,4,4",
+         0, 0},
         {"--branches", OPTION_TEXT, &a->branches,
          "branches of a model side by side, on stages of their own: auto, on or off (default auto: "
          "where a step is shorter)",
@@ -206,8 +207,11 @@ bool plan_pins(struct arena *arena, const struct plan_arguments *arguments, stru
         !read_numbers(arena, "--stage-tp", arguments->stage_tp, 1, &pins->stage_tp,
                       &pins->stage_tp_count, err))
         return false;
-    if (arguments->stage_ranks && !read_numbers(arena, "--stage-ranks", arguments->stage_ranks, 1,
-                                                &pins->stage_ranks, &pins->stage_ranks_count, err))
+    pins->search_stage_ranks =
+        arguments->stage_ranks && strcmp(arguments->stage_ranks, "auto") == 0;
+    if (arguments->stage_ranks && !pins->search_stage_ranks &&
+        !read_numbers(arena, "--stage-ranks", arguments->stage_ranks, 1, &pins->stage_ranks,
+                      &pins->stage_ranks_count, err))
         return false;
     if (!read_branches(arguments->branches, &pins->branches, err)) return false;
     return !arguments->replica_batches ||

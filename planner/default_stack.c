@@ -2,6 +2,7 @@
 #include "core/file.h"
 #include "plan/schedule.h"
 #include "planner/choice.h"
+#include "planner/meshes.h"
 
 #include <math.h>
 #include <string.h>
@@ -172,12 +173,6 @@ static bool can_run_pins(struct arena *arena, const struct stack *stack, const s
     return false;
 }
 
-// Our executor alone gives stages meshes of their own, and runs branches side by side.
-static bool asks_meshes(const struct pins *pins)
-{
-    return pins->stage_tp_count > 0 || pins->search_stage_tp || pins->stage_ranks_count > 0;
-}
-
 static bool asks_layouts(const struct pins *pins)
 {
     return pins->layout_count > 0 || pins->per_operator;
@@ -205,7 +200,7 @@ static bool can_train(struct arena *arena, const struct stack *stack,
     *why = "lays no operator out by itself";
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
     *why = "gives all stages one mesh";
-    if (asks_meshes(question->pins) && !stack_is_executed(stack)) return false;
+    if (meshes_are_asked(question->pins) && !stack_is_executed(stack)) return false;
     *why = "has every stage hand on to the next";
     if (question->pins->branches == BRANCHES_ON && !stack_is_executed(stack)) return false;
     *why = "cannot split over ep";
@@ -278,7 +273,7 @@ bool default_stack_find(struct arena *arena, const struct default_stack_question
     int taken = 0;
     while (taken < count && !can_train(arena, entries[taken].stack, question, &why)) {
         // Layouts of operators are ours alone: not all that was never measured is told.
-        bool is_told = !(asks_layouts(question->pins) || asks_meshes(question->pins) ||
+        bool is_told = !(asks_layouts(question->pins) || meshes_are_asked(question->pins) ||
                          question->pins->branches == BRANCHES_ON) ||
                        entries[taken].run_count > 0;
         if (is_told)

@@ -18,6 +18,31 @@ int meshes_largest(const int *numbers, int count)
     return most;
 }
 
+bool meshes_search_numbers(const struct pins *pins)
+{
+    return pins->search_stage_ranks || (pins->stage_ranks_count > 0 && pins->search_stage_tp);
+}
+
+bool meshes_put_degrees(struct parallel *parallel, int64_t sequences)
+{
+    int cp = parallel->degree[AXIS_CP], widest = 0;
+    for (int s = 0; s < parallel->stage_ranks_count; s++) {
+        int each = parallel->stage_tp[s] * cp;
+        if (parallel->stage_ranks[s] % each != 0) return false;
+        if (sequences % (parallel->stage_ranks[s] / each) != 0) return false;
+        if (parallel->stage_tp[s] > parallel->stage_tp[widest]) widest = s;
+    }
+    parallel->degree[AXIS_TP] = parallel->stage_tp[widest];
+    parallel->degree[AXIS_DP] = parallel->stage_ranks[widest] / (parallel->stage_tp[widest] * cp);
+    parallel->micro_batch = (int)(sequences / parallel->degree[AXIS_DP]);
+    return true;
+}
+
+const char *meshes_option(const struct pins *pins)
+{
+    return pins->stage_ranks_count > 0 || pins->search_stage_ranks ? "--stage-ranks" : "--stage-tp";
+}
+
 static int64_t pinned_or_one(const struct pins *pins, enum choice choice)
 {
     struct int_range range = pins_get(pins, choice);
@@ -41,17 +66,15 @@ static bool check_ranks(const struct search_request *request, struct err *err)
 {
     const struct pins *pins = &request->pins;
     int count = pins->stage_ranks_count, gpus = request->cluster->rank_count, sum = 0;
-    if (count == 0) return true;
+    if (count == 0 && !pins->search_stage_ranks) return true;
     for (int s = 0; s < count; s++)
         sum += pins->stage_ranks[s];
-    if (pins->search_stage_tp)
-        return err_set(err, ERR_USAGE, "--stage-ranks: not with --stage-tp auto");
     if (pins->per_operator || pins->layout_count > 0)
         return err_set(err, ERR_USAGE, "--stage-ranks: not with layouts of operators");
-    if (pins->stage_tp_count > 0 && pins->stage_tp_count != count)
+    if (count > 0 && pins->stage_tp_count > 0 && pins->stage_tp_count != count)
         return err_set(err, ERR_USAGE, "--stage-ranks: %d numbers, and %d of --stage-tp", count,
                        pins->stage_tp_count);
-    if (!pins_allow(pins, CHOICE_PP, count))
+    if (count > 0 && !pins_allow(pins, CHOICE_PP, count))
         return err_set(err, ERR_USAGE,
                        "--stage-ranks: %d numbers, which --pp does not allow; one a stage", count);
     static const enum choice GROUPS[] = {CHOICE_ZERO_GROUP, CHOICE_ZERO_GRADIENTS,
@@ -59,6 +82,7 @@ static bool check_ranks(const struct search_request *request, struct err *err)
     for (int i = 0; i < 3; i++)
         if (pins_get(pins, GROUPS[i]).set && pins_get(pins, GROUPS[i]).high > 0)
             return err_set(err, ERR_USAGE, "--stage-ranks: not with groups of ZeRO");
+    if (count == 0) return true;
     if (sum == gpus) return check_multiples(pins, err);
     return err_set(err, ERR_USAGE, "--stage-ranks: %d ranks in all, the cluster has %d GPUs", sum,
                    gpus);
@@ -67,7 +91,7 @@ static bool check_ranks(const struct search_request *request, struct err *err)
 bool meshes_check_pinned(const struct search_request *request, struct err *err)
 {
     const struct pins *pins = &request->pins;
-    const char *option = pins->stage_ranks_count > 0 ? "--stage-ranks" : "--stage-tp";
+    const char *option = meshes_option(pins);
     if (!stack_is_executed(request->stack))
         return err_set(err, ERR_USAGE,
                        "%s: stack %s gives all stages one mesh; --stack meshwright runs unlike "

@@ -7,3 +7,11 @@ MUST_CHECK bool meshes_check_pinned(const struct search_request *request, struct
 // Of at least one number.
 int meshes_smallest(const int *numbers, int count);
 int meshes_largest(const int *numbers, int count);
+
+// Whether numbers of ranks, or of tp beside those of ranks, are searched.
+bool meshes_search_numbers(const struct pins *pins);
+// The degrees of tp and dp and the micro-batch that follow from the ranks and the tp of stages
+// which take so many sequences at a time. False: they do not divide.
+MUST_CHECK bool meshes_put_degrees(struct parallel *parallel, int64_t sequences);
+// The option that asks for meshes: what is refused names it.
+const char *meshes_option(const struct pins *pins);

@@ -78,7 +78,7 @@ bool search_check_request(const struct search_request *request, struct err *err)
     }
     if (request->pins.stage_tp_count > 0 || request->pins.search_stage_tp)
         return err_set(err, ERR_USAGE, "--stage-tp: only `plan` takes it, and without --idle");
-    if (request->pins.stage_ranks_count > 0)
+    if (request->pins.stage_ranks_count > 0 || request->pins.search_stage_ranks)
         return err_set(err, ERR_USAGE, "--stage-ranks: only `plan` takes it, and without --idle");
     if (request->pins.branches == BRANCHES_ON)
         return err_set(err, ERR_USAGE, "--branches on: only `plan` takes it, and without --idle");

@@ -48,6 +48,7 @@ struct pins {
     bool search_stage_tp;
     const int *stage_ranks;  // of each stage (planner/meshes.h); search_plans does not look at them
     int stage_ranks_count;
+    bool search_stage_ranks;            // numbers of ranks and of tp, where they are better
     enum branches_wish branches;        // planner/branches.h; search_plans does not look at them
     const struct layout_rule *layouts;  // of every plan (plan/layout/rules.h)
     int layout_count;

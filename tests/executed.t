@@ -129,7 +129,9 @@ my %KEYS = (
                             '--schedule' => 'zb-v', %$_} }
                      {'--cp' => 2, '--cp-kind' => 'ulysses'},
                      {'--dp' => 2, '--zero' => 1, '--zero-group' => 1}],
-        stage_ranks => [{value => '2,1,2', '--gpus' => 5},
+        stage_ranks => [{value => '2,1,2', '--gpus' => 5}, {value => 'auto', '--gpus' => 3},
+                        {value => '1,2', '--gpus' => 3, '--stage-tp' => '1,2', '--zero' => 1,
+                         model => 'moe', '--expert-imbalance' => 4},
                         {value => '2,4,2', '--gpus' => 8, '--stage-tp' => '2,1,2', '--zero' => 1,
                          '--micro-batch' => 4},
                         {value => '1,2', '--gpus' => 3, '--micro-batch' => 2, model => 'moe',

@@ -1,0 +1,90 @@
+#include "planner/meshes_giving.h"
+
+#include "planner/choice.h"
+#include "planner/meshes_check.h"
+#include "planner/uneven.h"
+
+static void keep_alike(struct giving *giving, const struct candidate *played)
+{
+    struct meshes_answer *answer = giving->answer;
+    if (parallel_has_meshes(&played->parallel)) return;
+    if (answer->has_alike && answer->alike_s <= played->cost.step_s) return;
+    answer->has_alike = true;
+    answer->alike_s = played->cost.step_s;
+    answer->alike = parallel_copy(giving->arena, &played->parallel);
+}
+
+bool giving_is_asked(const struct giving *giving, const struct parallel *parallel)
+{
+    const struct pins *asked = giving->asked;
+    bool is_asked = pins_allow(asked, CHOICE_DP, parallel->degree[AXIS_DP]) &&
+                    pins_allow(asked, CHOICE_MICRO_BATCH, parallel->micro_batch);
+    for (int s = 0; s < parallel->degree[AXIS_PP] && asked->stage_tp_count == 0; s++)
+        is_asked = is_asked && pins_allow(asked, CHOICE_TP, parallel_stage_tp(parallel, s));
+    return is_asked;
+}
+
+void giving_offer(struct giving *giving, const struct parallel *parallel)
+{
+    struct candidate played;
+    if (search_should_stop(giving->split.request)) return;
+    if (!uneven_play(&giving->split, parallel, &played)) return;
+    keep_alike(giving, &played);
+    // What is pinned is what is wanted; the others say what it is worth.
+    const struct pins *asked = giving->asked;
+    bool is_any =
+        meshes_search_numbers(asked) ? asked->stage_ranks_count == 0 : asked->search_stage_tp;
+    bool is_wanted = is_any || parallel->stage_tp_count > 0 || parallel->stage_ranks_count > 0;
+    for (int i = 0; i < giving->ranking.count && is_wanted; i++) {
+        const struct candidate *known = &giving->ranking.items[i];
+        is_wanted = candidate_compare(giving->ranking.objective, known, &played) != 0;
+    }
+    if (is_wanted) (void)ranking_offer(&giving->ranking, &played);
+}
+
+// What is pinned is refused with the reason where no plan can have it.
+void giving_find_reason(struct giving *giving, const struct parallel *parallel)
+{
+    const struct search_request *request = giving->split.request;
+    struct arena work = {0};
+    bool is_any = giving->asked->search_stage_tp || giving->asked->search_stage_ranks;
+    if (!giving->has_size && !is_any) {
+        const struct graph *graph =
+            evaluation_graph(&work, request->model, request->stack, parallel);
+        (void)!program_check(graph, request->cluster, &request->workload, parallel,
+                             &giving->refused);
+    }
+    giving->has_size = true;
+    arena_free(&work);
+}
+
+// With the layers as they are, and as the stages are fast.
+void giving_try_layers(struct giving *giving, const struct parallel *parallel)
+{
+    struct parallel layers = *parallel;
+    giving_offer(giving, parallel);
+    if (uneven_layers(&giving->split, &layers)) giving_offer(giving, &layers);
+}
+
+// Of the search that finds the seeds.
+struct pins giving_seed_pins(const struct pins *asked)
+{
+    struct pins pins = *asked;
+    pins.stage_tp_count = pins.stage_ranks_count = 0;
+    pins.search_stage_tp = pins.search_stage_ranks = false;
+    pins.supposed = true;
+    return pins;
+}
+
+bool giving_seek_alike(struct giving *giving, struct search_result *result, struct err *err)
+{
+    struct search_request request = *giving->split.request;
+    struct uneven_answer answer;
+    request.pins = giving_seed_pins(giving->asked);
+    request.top = 1;
+    request.nothing = SEARCH_FITS_ONLY;
+    *result = (struct search_result){0};
+    if (!uneven_search(giving->arena, &request, result, &answer, err)) return false;
+    if (result->best_count > 0) giving_offer(giving, &result->best[0].parallel);
+    return true;
+}

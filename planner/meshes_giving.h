@@ -1,0 +1,41 @@
+#pragma once
+#include "planner/meshes.h"
+#include "planner/ranking.h"
+#include "planner/uneven_split.h"
+
+// A search of meshes of stages in its course: what the files of planner/meshes.h share.
+
+struct giving {
+    struct arena *arena;
+    struct uneven_split split;
+    const struct pins *asked;  // `split.request` has no pins of meshes
+    struct ranking ranking;
+    struct meshes_answer *answer;
+    struct err refused;  // why the first plan with the pinned meshes cannot be
+    bool has_size;       // some micro-batch can be split by all stages
+};
+
+// Whether pins allow the degrees and the micro-batch of a plan whose stages have other ones.
+bool giving_is_asked(const struct giving *giving, const struct parallel *parallel);
+// Plays a plan, and takes it in where it fits and is wanted.
+void giving_offer(struct giving *giving, const struct parallel *parallel);
+// With the layers as they are, and as the stages are fast.
+void giving_try_layers(struct giving *giving, const struct parallel *parallel);
+// What is pinned is refused with the reason where no plan can have it.
+void giving_find_reason(struct giving *giving, const struct parallel *parallel);
+// The best plan with one mesh for all stages, as unlike as devices and replicas are.
+MUST_CHECK bool giving_seek_alike(struct giving *giving, struct search_result *result,
+                                  struct err *err);
+// Of a search with one mesh for all stages.
+struct pins giving_seed_pins(const struct pins *asked);
+
+// Numbers of ranks that are pinned (planner/meshes_ranks.c), and those that are searched
+// (planner/meshes_auto.c).
+MUST_CHECK bool giving_seek_ranks(struct giving *giving, struct search_result *result,
+                                  struct err *err);
+MUST_CHECK bool giving_seek_divisions(struct giving *giving, struct search_result *result,
+                                      struct err *err);
+// What a pin of the numbers that were found would find: schedules and chunks of other seeds.
+void giving_seek_found(struct giving *giving);
+// One choice changed at a time, as long as that makes the plan better (planner/meshes_better.c).
+void giving_better(struct giving *giving, struct candidate *best);
