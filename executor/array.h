@@ -23,6 +23,14 @@ static inline int array_find(const struct kernel_array *array, enum dim dim)
     return -1;
 }
 
+static inline bool array_shares_dims(const struct kernel_array *a, const struct kernel_array *b)
+{
+    for (int i = 0; i < a->rank; i++) {
+        if (array_find(b, a->dims[i]) >= 0) return true;
+    }
+    return false;
+}
+
 // Size of a dim here, 1 when the array lacks it; and where it begins.
 static inline int64_t array_size(const struct kernel_array *array, enum dim dim)
 {

@@ -37,14 +37,6 @@ struct pairs {
     int64_t row;                                           // the stride of the table's rows
 };
 
-static bool shares_dims(const struct kernel_array *ids, const struct kernel_array *table)
-{
-    for (int i = 0; i < ids->rank; i++) {
-        if (array_find(table, ids->dims[i]) >= 0) return true;
-    }
-    return false;
-}
-
 static const char *read_pairs(const struct kernel_array *ids, const struct kernel_array *table,
                               const struct kernel_array *rows, struct pairs *pairs)
 {
@@ -109,7 +101,7 @@ static const char *gather_pairs_backward(const struct kernel_call *call)
 const char *cpu_gather(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    if (shares_dims(&call->inputs[0], &call->inputs[1])) return gather_pairs(call);
+    if (array_shares_dims(&call->inputs[0], &call->inputs[1])) return gather_pairs(call);
     struct lookup l;
     const struct kernel_array *table = &call->inputs[1], *rows = &call->outputs[0];
     const char *fault = read_lookup(&call->inputs[0], table, rows, &l);
@@ -138,7 +130,7 @@ const char *cpu_gather_backward(struct cpu_device *device, const struct kernel_c
     (void)device;
     struct lookup l;
     const struct kernel_array *rows = &call->inputs[0], *table = &call->outputs[0];
-    if (shares_dims(&call->inputs[1], table)) return gather_pairs_backward(call);
+    if (array_shares_dims(&call->inputs[1], table)) return gather_pairs_backward(call);
     const char *fault = read_lookup(&call->inputs[1], table, rows, &l);
     if (fault) return fault;
     call_begin_sum(call, 0);
