@@ -63,9 +63,18 @@ static double tail_ratio(const struct device *device, const struct instr *instr)
 
 // The gradients of q and k of wider heads do not stay in the registers of a multiprocessor:
 // backward of 192 wide keys runs at 0.80 of the rate of 128 wide ones on an A100 and at 0.83 on a
-// B200 (topologies/kernels).
+// B200 (topologies/kernels). Newer kernels keep them in the memory of the matrix units that take
+// block scales: 0.90 and 0.89 on GB200 and GB300, means of 10 pairs of 2,048 to 32,768 keys
+// (NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training, results of 2026-06-15, cuDNN 9.24).
 static const int64_t WIDE_HEAD = 128;
-static const double WIDE_BACKWARD_RATIO = 0.8;
+static const double WIDE_BACKWARD_RATIO = 0.8, WIDE_BACKWARD_RATIO_BLOCKS = 0.9;
+
+// In fp8 with block scales matrix units reach the same share of their peak, wide heads as well,
+// whose operands are half as large; scores, and in backward their gradients, are quantised by the
+// ordinary units: so many instructions a query and key. Fitted, one number a direction, to what 64
+// pairs of kernels in MXFP8 and bf16 gain (the same results; GB200 and GB300, heads of 128 and 192,
+// 2,048 to 16,384 keys, masked and not): 6.3 and 8.9 % off in the root mean square.
+static const double QUANTISE_FORWARD = 1.3, QUANTISE_BACKWARD = 21;
 
 // Kernels written for an older device reach so much less in backward than in forward on a newer
 // one: FlashAttention-2 gets 73 % of the peak of an A100 in forward and 63 % in backward (Dao 2023,
@@ -74,10 +83,19 @@ static const double WIDE_BACKWARD_RATIO = 0.8;
 // with a better one does not move it.
 static const double BACKWARD_MOST_RATIO = 0.863;
 
-static double peak_flop_per_s(const struct compute_context *context)
+static double peak_flop_per_s(const struct compute_context *context, bool is_narrow)
 {
     const struct device *device = context->device;
-    return device->peak_flop_per_s[wide_precision(device, context->precision)];
+    enum precision wide = wide_precision(device, context->precision);
+    return device->peak_flop_per_s[is_narrow ? context->precision : wide];
+}
+
+static double wide_head_ratio(const struct compute_context *context, const struct instr *instr,
+                              bool is_narrow)
+{
+    if (is_narrow || instr->head_dim <= WIDE_HEAD) return 1;
+    bool in_blocks = context->device->peak_flop_per_s[PRECISION_FP4] > 0;
+    return in_blocks ? WIDE_BACKWARD_RATIO_BLOCKS : WIDE_BACKWARD_RATIO;
 }
 
 // Seconds of one flop: the matrix units wait for the exponentials of the softmax, one a query and
@@ -85,23 +103,27 @@ static double peak_flop_per_s(const struct compute_context *context)
 // an exponential has. With it the mean error on 90 forward rates of H100 in Shah et al. 2024
 // (arXiv 2407.08608, figure 5, three libraries) falls from 13.2 to 6.8 %.
 static double flop_s(const struct compute_context *context, const struct instr *instr,
-                     bool is_forward)
+                     bool is_forward, bool is_narrow)
 {
     const struct device *device = context->device;
     const struct device_efficiency *efficiency = &device->efficiency;
-    double peak = peak_flop_per_s(context);
-    double ratio =
-        is_forward ? efficiency->attention_forward_ratio : efficiency->attention_backward_ratio;
-    if (!is_forward && instr->head_dim > WIDE_HEAD) ratio *= WIDE_BACKWARD_RATIO;
+    double peak = peak_flop_per_s(context, is_narrow);
+    double ratio = is_forward ? efficiency->attention_forward_ratio
+                              : efficiency->attention_backward_ratio *
+                                    wide_head_ratio(context, instr, is_narrow);
     double scale = is_forward ? context->stack->attention_forward_scale
                               : context->stack->attention_backward_scale;
-    double matrix_s = 1 / (peak * ratio), exponential_s = 0;
-    if (device->exponential_per_s > 0) {
-        double keys = (double)instr->head_dim, values = (double)instr->value_dim;
-        double flop = 2 * (is_forward ? keys + values : 3 * keys + 2 * values);
-        exponential_s = 1 / (flop * device->exponential_per_s);
+    double keys = (double)instr->head_dim, values = (double)instr->value_dim;
+    double pair_flop = 2 * (is_forward ? keys + values : 3 * keys + 2 * values);
+    double matrix_s = 1 / (peak * ratio), exponential_s = 0, quantise_s = 0;
+    if (device->exponential_per_s > 0) exponential_s = 1 / (pair_flop * device->exponential_per_s);
+    if (is_narrow) {
+        double instructions_per_s = device->peak_flop_per_s[PRECISION_FP32] / 2;
+        quantise_s =
+            (is_forward ? QUANTISE_FORWARD : QUANTISE_BACKWARD) / (pair_flop * instructions_per_s);
     }
-    double one_s = fmax(overlapped_s(matrix_s, exponential_s) / scale, 1 / peak);
+    double one_s = overlapped_s(matrix_s, exponential_s) + quantise_s;
+    one_s = fmax(one_s / scale, 1 / peak);
     double most = context->stack->attention_flop_per_s_most;
     if (most <= 0) return one_s;
     return fmax(one_s, 1 / (is_forward ? most : most * BACKWARD_MOST_RATIO));
@@ -115,13 +137,30 @@ static double half_keys(const struct device *device, const struct instr *instr)
     return device->efficiency.attention_half_seq / (instr->causal ? 1 : 3);
 }
 
+// What quantising the operands of a narrow attention adds: queries, keys and values in forward,
+// which backward reads once more, and there the gradient of the result.
+static void add_casts(const struct compute_context *context, const struct instr *instr,
+                      bool is_forward, struct compute_cost *cost)
+{
+    double rows = (double)(instr->batch * instr->seq * instr->heads);
+    double key_rows = (double)(instr->batch * instr->kv_seq * instr->kv_heads);
+    double keys = (double)instr->head_dim, values = (double)instr->value_dim;
+    double elements = is_forward ? rows * keys + key_rows * (keys + values) : rows * values;
+    double kernels = (is_forward ? 3 : 1) * context->stack->cast_kernels;
+    cost->s += stream_s(context, elements * context->stack->cast_bytes) +
+               kernels * context->device->launch_latency_s;
+    cost->kernel_count += kernels;
+    cost->cast_count += kernels;
+}
+
 struct compute_cost attention_price(const struct compute_context *context,
                                     const struct block_program *program, const struct instr *instr)
 {
     const struct stack *stack = context->stack;
     bool is_forward = instr->kind == OP_ATTENTION;
+    bool is_narrow = compute_has_narrow_attention(context, program->block);
     double scale = is_forward ? stack->attention_forward_scale : stack->attention_backward_scale;
-    double one_s = flop_s(context, instr, is_forward);
+    double one_s = flop_s(context, instr, is_forward, is_narrow);
     struct rounds rounds = rounds_of(context, program, instr);
     double ramp = rounds.keys / (rounds.keys + half_keys(context->device, instr));
     double flop =
@@ -131,14 +170,16 @@ struct compute_cost attention_price(const struct compute_context *context,
     // A kernel a block, and behind all but the first one that merges its result.
     double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
     double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
-    const struct kernel *measured = measured_attention(context, instr);
-    if (measured) busy_s = fmax(measured->s / scale, instr->flop / peak_flop_per_s(context));
-    return (struct compute_cost){
+    const struct kernel *measured = is_narrow ? NULL : measured_attention(context, instr);
+    if (measured) busy_s = fmax(measured->s / scale, instr->flop / peak_flop_per_s(context, false));
+    struct compute_cost cost = {
         .s = busy_s + gap_s,
         .measured = measured,
         .bound = compute_s >= memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
         .kernel_count = 2 * rounds.count - 1,
     };
+    if (is_narrow) add_casts(context, instr, is_forward, &cost);
+    return cost;
 }
 
 struct compute_cost choose_price(const struct compute_context *context, const struct instr *instr,
@@ -148,7 +189,7 @@ struct compute_cost choose_price(const struct compute_context *context, const st
     double scale = context->stack->attention_forward_scale;
     double ratio = fmin(1, efficiency->attention_forward_ratio * scale);
     double flop = instr->flop * causal_imbalance(context, instr);
-    double compute_s = flop / (peak_flop_per_s(context) * ratio);
+    double compute_s = flop / (peak_flop_per_s(context, false) * ratio);
     // The sum over heads in fp32, which the choice reads.
     double each = (double)instr->heads * (2.0 * (double)instr->head_dim + 3);
     double scores_s = stream_s(context, 2 * sizeof(float) * flop / each);
@@ -171,7 +212,7 @@ struct compute_cost products_price(const struct compute_context *context, const 
                               : context->stack->attention_backward_scale;
     double ratio =
         is_forward ? efficiency->attention_forward_ratio : efficiency->attention_backward_ratio;
-    double compute_s = instr->flop / (peak_flop_per_s(context) * fmin(1, ratio * scale));
+    double compute_s = instr->flop / (peak_flop_per_s(context, false) * fmin(1, ratio * scale));
     double gap_s = context->device->launch_latency_s * stream.kernel_count;
     if (compute_s <= stream.s - gap_s) return stream;
     return (struct compute_cost){

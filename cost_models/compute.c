@@ -91,6 +91,11 @@ static bool takes_block_scales(const struct compute_context *context)
     return precision_bytes(context->precision) < 2 && has_block_scales(context->device);
 }
 
+bool compute_is_block_scaled_fp8(const struct compute_context *context)
+{
+    return context->precision == PRECISION_FP8 && has_block_scales(context->device);
+}
+
 static double fresh_gemm_s(const struct compute_context *context, const struct gemm *gemm,
                            unsigned traits, enum bound *bound)
 {
@@ -314,6 +319,12 @@ static bool has_experts(const struct block *block)
         if (block->ops[i].kind == OP_ROUTE) return true;
     }
     return false;
+}
+
+bool compute_has_narrow_attention(const struct compute_context *context, const struct block *block)
+{
+    return context->stack->expert_attention && compute_is_block_scaled_fp8(context) &&
+           has_experts(block);
 }
 
 double compute_host_ratio(const struct compute_context *context,

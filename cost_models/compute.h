@@ -75,6 +75,10 @@ struct compute_cost compute_price(const struct compute_context *context,
 // Of attention, and of all GEMMs that are not narrow, in a run of this precision: its own, and
 // of fp8 and fp4 runs 16 bits, where the device has them.
 enum precision wide_precision(const struct device *device, enum precision run);
+// Whether products run in fp8 on matrix units that take block scales.
+bool compute_is_block_scaled_fp8(const struct compute_context *context);
+// Whether attention of this block runs in fp8: see stack.expert_attention.
+bool compute_has_narrow_attention(const struct compute_context *context, const struct block *block);
 // Whether an op has its place in a grouped kernel: see stack.expert_fusion.
 bool compute_is_in_group(const struct compute_context *context, const struct block *block,
                          const struct op *op);

@@ -92,7 +92,16 @@ static unsigned low_precision_gemms(const struct compute_context *context)
     return stack_low_precision_gemms(context->stack, context->precision);
 }
 
-// GEMMs of activations, the router's and the head's stay in 16 bits, as in Transformer Engine.
+// Blocks whose GEMMs with a parameter may be narrow.
+static bool is_narrowed(const struct compute_context *context, const struct block *block)
+{
+    if (block->role == BLOCK_HEAD)
+        return context->stack->narrow_head && compute_is_block_scaled_fp8(context);
+    return block->role == BLOCK_LAYER;
+}
+
+// GEMMs of activations and the router's stay in 16 bits, as in Transformer Engine, and the head's
+// where the stack does not say otherwise.
 static enum precision gemm_precision(const struct compute_context *context,
                                      const struct block_program *program, const struct instr *instr,
                                      const struct tensor *parameter)
@@ -100,7 +109,7 @@ static enum precision gemm_precision(const struct compute_context *context,
     if (precision_bytes(context->precision) >= 2) return context->precision;
     // Of recomputed forward work the op is still a forward one.
     enum phase phase = program->block->ops[instr->op].phase;
-    bool is_linear = program->block->role == BLOCK_LAYER && parameter &&
+    bool is_linear = is_narrowed(context, program->block) && parameter &&
                      tensor_find_dim(parameter, DIM_GATE) < 0;
     bool is_low_precision = is_linear && low_precision_gemms(context) >> phase & 1;
     return is_low_precision ? context->precision
@@ -240,7 +249,7 @@ struct compute_cost gemm_price(const struct compute_context *context,
 double weight_cast_s(const struct compute_context *context, const struct block_program *program,
                      int *scale_count)
 {
-    bool is_low_precision = program->block->role == BLOCK_LAYER && low_precision_gemms(context);
+    bool is_low_precision = is_narrowed(context, program->block) && low_precision_gemms(context);
     *scale_count = is_low_precision ? 3 * program->linear_count : 0;
     if (!is_low_precision || !context->stack->cached_weight_cast) return 0;
     struct compute_cost cost = {0};

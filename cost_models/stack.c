@@ -69,6 +69,8 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, expert_graph_host_ratio, 0, 1)},
     {JSON_BOOL(struct stack, expert_graph)},
     {JSON_BOOL(struct stack, expert_fusion)},
+    {JSON_OPT_BOOL(struct stack, expert_attention)},
+    {JSON_OPT_BOOL(struct stack, narrow_head)},
     {JSON_BOOL(struct stack, dispatch_once)},
     {JSON_F64(struct stack, cast_bytes, 0, 64)},
     {JSON_F64(struct stack, cast_kernels, 0, 16)},

@@ -150,17 +150,19 @@ struct stack {
                                      // buffers and back that nothing hides
     double expert_graph_host_ratio;  // share of the host's work left where expert_graph replays
                                      // attention and router alone: in 16 bits on such a device
-    bool expert_graph;    // narrow experts on a device whose matrix units take block scales leave
-                          // the rows an expert has on the device: a layer is replayed from a
-                          // graph, without the host (full-iteration graphs of the MXFP8 mixtures
-                          // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
-    bool expert_fusion;   // there, what stands between the GEMMs of narrow experts (activation,
-                          // bias, quantisation) runs inside one grouped kernel a GEMM, which
-                          // fills the device as one GEMM does (cuDNN's grouped GEMM with GLU and
-                          // quantisation, Transformer Engine's NVTE_CUTEDSL_FUSED_GROUPED_MLP)
-    double cast_bytes;    // memory traffic of quantising one element of an operand in 16 bits,
-                          // its transpose and the search for its maximum included
-    double cast_kernels;  // that quantise one operand
+    bool expert_graph;      // narrow experts on a device whose matrix units take block scales leave
+                            // the rows an expert has on the device: a layer is replayed from a
+                            // graph, without the host (full-iteration graphs of the MXFP8 mixtures
+                            // in Megatron-Bridge's perf_recipes; none on Hopper, nor in bf16)
+    bool expert_fusion;     // there, what stands between the GEMMs of narrow experts (activation,
+                            // bias, quantisation) runs inside one grouped kernel a GEMM, which
+                            // fills the device as one GEMM does (cuDNN's grouped GEMM with GLU and
+                            // quantisation, Transformer Engine's NVTE_CUTEDSL_FUSED_GROUPED_MLP)
+    bool expert_attention;  // there, attention of layers with experts runs in fp8 as well
+    bool narrow_head;       // there, in models with or without experts, so does the head
+    double cast_bytes;      // memory traffic of quantising one element of an operand in 16 bits,
+                            // its transpose and the search for its maximum included
+    double cast_kernels;    // that quantise one operand
     bool dispatch_once;  // a token is sent once to a node and there once to a rank, however many of
                          // its experts they hold
     bool low_precision_gathers;  // tp gathers operands of low-precision GEMMs after they are

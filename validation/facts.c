@@ -62,6 +62,7 @@ static const struct json_field FACT_FIELDS[] = {
     {JSON_OPT_TEXT(struct row_facts, schedule)},
     {JSON_OPT_TEXT(struct row_facts, recompute)},
     {JSON_OPT_TEXT(struct row_facts, software)},
+    {JSON_OPT_TEXT(struct row_facts, build)},
     {0},
 };
 

@@ -45,6 +45,7 @@ struct row_facts {
     unsigned overlap_on, overlap_off;  // masks of enum overlap (plan/parallel.h)
     const char *precision, *schedule, *recompute;
     const char *software;  // which release of the stack: others may be faster or slower
+    const char *build;     // and which of its builds, of those that the stack's file lists
 };
 
 // Keys that no field names are left alone; a wrong type or range is an error at its place.

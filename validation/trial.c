@@ -47,9 +47,13 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->cluster = err->kind ? NULL : cluster_read(arena, &cluster, err);
     trial->stack = err->kind ? NULL : load_stack(arena, stacks, row->stack, err);
     if (err->kind) return false;
-    const char *software = row->facts.software;
+    const char *build = row->facts.build;
+    const char *software = build ? build : row->facts.software;
     const struct stack *then =
         software ? stack_at_release(arena, trial->stack, software) : trial->stack;
+    if (build && !then) {
+        return err_set(err, ERR_INPUT, "build: stack %s has no build \"%s\"", row->stack, build);
+    }
     if (then) trial->stack = then;  // others are not releases of it that are told apart
     const struct import_options options = {.flash = true};
     trial->has_experts = model_graph(arena, trial->model, &options)->expert_count > 0;

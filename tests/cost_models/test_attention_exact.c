@@ -111,6 +111,61 @@ static void exponentials_are_waited_for(void **state)
                 1.8e12 * 1.3 * 1e-15 * pow(pow(40, 1.5) + pow(30, 1.5), 2 / 3.0));
 }
 
+// A device that takes block scales: fp8 at 200 TFLOP/s, 10 and 20 fs a flop, and 1e13 instructions
+// a second: 1.3 and 21 of them a query and key of 192 and 512 flops. Of 8000 rows, 8000 of keys as
+// well, 64 wide ones and 32 wide values are quantised in forward, 32 wide gradients in backward, at
+// 5 bytes. The layer has experts.
+static struct priced_attention *narrow_bench(struct arena *arena, enum op_kind kind)
+{
+    struct priced_attention *bench = bench_new(arena, kind);
+    struct block *block = ARENA_NEW(arena, struct block, 1);
+    *block = (struct block){.ops = ARENA_NEW(arena, struct op, 1), .op_count = 1};
+    block->ops->kind = OP_ROUTE;
+    bench->program.block = block;
+    double *peak = bench->device.peak_flop_per_s;
+    peak[PRECISION_FP32] = 20e12;
+    peak[PRECISION_FP8] = 200e12;
+    peak[PRECISION_FP4] = 400e12;
+    bench->stack.expert_attention = true;
+    bench->stack.cast_bytes = 5;
+    bench->stack.cast_kernels = 1;
+    bench->attention->kv_heads = 4;
+    bench->context.precision = PRECISION_FP8;
+    return bench;
+}
+
+static void narrow_attention_pays_for_what_it_quantises(void **state)
+{
+    struct priced_attention *bench = narrow_bench(*state, OP_ATTENTION);
+    double cast_s = 5 * 8000.0 * (64 + 64 + 32) / 0.5e12;
+    check_price(bench, BOUND_COMPUTE, 4, 1.8e12 * 1.3 * (10e-15 + 1.3 / 192e13) + cast_s);
+    bench->attention->kv_heads = 1;
+    cast_s = 5 * 8000.0 * (64 + 96 / 4.0) / 0.5e12;
+    check_price(bench, BOUND_COMPUTE, 4, 1.8e12 * 1.3 * (10e-15 + 1.3 / 192e13) + cast_s);
+    bench = narrow_bench(*state, OP_ATTENTION_BACKWARD);
+    cast_s = 5 * 8000.0 * 32 / 0.5e12;
+    check_price(bench, BOUND_COMPUTE, 2, 1.8e12 * 1.3 * (20e-15 + 21 / 512e13) + cast_s);
+    // Wide heads lose nothing: 2 (3 * 192 + 2 * 32) flops a pair.
+    bench->attention->head_dim = 192;
+    check_price(bench, BOUND_COMPUTE, 2, 1.8e12 * 1.3 * (20e-15 + 21 / 1280e13) + cast_s);
+}
+
+// In 16 bits on such a device they run at 0.9 of the rate. There is no narrow attention without
+// block scales, without experts, in fp4, or where the stack has none.
+static void only_mixtures_in_fp8_on_block_scales_narrow_attention(void **state)
+{
+    for (int i = 0; i < 5; i++) {
+        struct priced_attention *bench = narrow_bench(*state, OP_ATTENTION_BACKWARD);
+        bench->attention->head_dim = 192;
+        if (i == 0) bench->context.precision = PRECISION_BF16;
+        if (i == 1) bench->context.precision = PRECISION_FP4;
+        if (i == 2) bench->stack.expert_attention = false;
+        if (i == 3) bench->program.block->ops->kind = OP_NORM;
+        if (i == 4) bench->device.peak_flop_per_s[PRECISION_FP4] = 0;
+        check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 1.3 * 40e-15 / (i == 4 ? 0.8 : 0.9));
+    }
+}
+
 // A stack's kernels may be faster than the device's, but not than its peak, and have a limit: of 20
 // TFLOP/s backward reaches 0.863.
 static void a_stack_s_kernels_have_their_own_rate(void **state)
@@ -219,6 +274,8 @@ int main(void)
         cmocka_unit_test(attention_is_flops_at_its_rate_and_a_tail),
         cmocka_unit_test(a_window_leaves_fewer_keys),
         cmocka_unit_test(exponentials_are_waited_for),
+        cmocka_unit_test(narrow_attention_pays_for_what_it_quantises),
+        cmocka_unit_test(only_mixtures_in_fp8_on_block_scales_narrow_attention),
         cmocka_unit_test(a_stack_s_kernels_have_their_own_rate),
         cmocka_unit_test(the_last_rank_has_most_keys),
         cmocka_unit_test(blocks_come_round_a_ring),

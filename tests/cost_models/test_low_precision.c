@@ -103,6 +103,34 @@ static void the_head_stays_in_bf16(void **state)
     }
 }
 
+// Where the stack says so and matrix units take block scales. Its weight of 4096 by 128256, which
+// no other product reads, is quantised once a step.
+static void a_narrow_head_needs_block_scales(void **state)
+{
+    struct stack *stack = ARENA_NEW(*state, struct stack, 1);
+    *stack = *casting(*state, 4, true);
+    stack->narrow_head = true;
+    struct priced wide = llama(*state, "dgx-b200", PRECISION_BF16, stack);
+    struct priced narrow = llama(*state, "dgx-b200", PRECISION_FP8, stack);
+    struct priced older = llama(*state, "dgx-h100", PRECISION_FP8, stack);
+    struct priced older_wide = llama(*state, "dgx-h100", PRECISION_BF16, stack);
+    struct priced finer = llama(*state, "dgx-b200", PRECISION_FP4, stack);
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
+        double head_s = products_s(&wide, BLOCK_HEAD, phase);
+        assert_true(products_s(&narrow, BLOCK_HEAD, phase) < 0.6 * head_s);
+        assert_true(products_s(&finer, BLOCK_HEAD, phase) == head_s);
+        assert_true(products_s(&older, BLOCK_HEAD, phase) ==
+                    products_s(&older_wide, BLOCK_HEAD, phase));
+    }
+    int scales;
+    const struct block_program *head = priced_block(&narrow, BLOCK_HEAD);
+    double once_s = weight_cast_s(&narrow.context.compute, head, &scales);
+    double bytes = 4.0 * 4096 * 128256;
+    assert_true(fabs(once_s / stream_s(&narrow.context.compute, bytes) - 1) < 1e-6);
+    assert_int_equal(scales, 3);
+    assert_true(weight_cast_s(&older.context.compute, head, &scales) == 0 && scales == 0);
+}
+
 static void products_of_activations_stay_in_bf16(void **state)
 {
     struct priced wide = unfused(*state, PRECISION_BF16);
@@ -279,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_operand_is_quantised_once),
         cmocka_unit_test(the_head_stays_in_bf16),
+        cmocka_unit_test(a_narrow_head_needs_block_scales),
         cmocka_unit_test(products_of_activations_stay_in_bf16),
         cmocka_unit_test(a_weight_gradient_quantises_what_nothing_has_before),
         cmocka_unit_test(a_phase_that_the_stack_leaves_out_stays_in_bf16),

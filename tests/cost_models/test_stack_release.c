@@ -18,6 +18,11 @@ static void a_release_has_what_newer_ones_have_but_for_what_it_says(void **state
     assert_false(before->expert_graph || before->expert_fusion);
     assert_false(older->expert_graph || older->expert_fusion);
     assert_true(load(*state, "megatron-core@26.06")->expert_graph);
+    assert_true(newest->expert_attention && !before->expert_attention && !newest->narrow_head);
+    const struct stack *head = load(*state, "megatron-core@fp8-head");
+    assert_true(head->narrow_head && head->expert_attention);
+    head = load(*state, "megatron-core@fp8-head-bf16-attention");
+    assert_true(head->narrow_head && !head->expert_attention);
     assert_string_equal(older->release, "25.09");
     assert_string_equal(older->name, "megatron-core");
     assert_string_equal(older->newest->release, newest->release);

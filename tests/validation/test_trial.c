@@ -50,6 +50,26 @@ static void pins_are_kept(void **state)
     }
 }
 
+// A build of the row is asked, before its release; one that the stack has not is an error.
+static void a_row_may_name_a_build(void **state)
+{
+    struct rows rows = read_rows(*state);
+    int at = 0;
+    while (strcmp(rows.items[at].id, "moezoo-h100-235b-tp2ep32pp8") != 0)
+        at++;
+    struct row *row = &rows.items[at];
+    row->facts.software = "26.04.01";
+    row->facts.build = "fp8-head";
+    struct trials trials = run(*state, &rows);
+    assert_true(trials.items[at].answered && trials.items[at].stack->narrow_head);
+    assert_true(trials.items[at].stack->expert_graph);
+    row->facts.build = "fp7-head";
+    trials_ask(*state, &rows, QUESTION_STATED, &trials);
+    assert_null(trials.items[at].stack);
+    assert_string_equal(trials.items[at].why_not,
+                        "build: stack megatron-core has no build \"fp7-head\"");
+}
+
 static void a_program_priced_again_takes_as_long(void **state)
 {
     struct arena *arena = *state, scratch = {0};
@@ -136,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_are_kept),
+        cmocka_unit_test(a_row_may_name_a_build),
         cmocka_unit_test(a_program_priced_again_takes_as_long),
         cmocka_unit_test(an_answer_may_be_asked_for_again),
         cmocka_unit_test(what_cannot_be_asked_says_why),
