@@ -75,7 +75,7 @@ static bool close_dims(const struct segment *s, struct dims *dims)
 // of a sample.
 static void put_answer_dims(const struct blocks_graph *b, struct dims *dims)
 {
-    const struct onnx_tensor *logits = &b->graph->tensors[b->logits];
+    const struct onnx_tensor *logits = &b->graph->tensors[b->scores];
     if (logits->rank == 3) {
         put_dim(dims, "width", logits->dims[1]);
     } else if (blocks_has_places(b)) {

@@ -38,26 +38,13 @@ static bool is_view(const struct blocks_graph *b, const struct onnx_node *node)
     return is_shared || (is_turned && b->is_trained[b->root[node->inputs[0]]]);
 }
 
-static bool is_constant(const struct blocks_graph *b, int tensor)
+bool blocks_is_constant(const struct blocks_graph *b, int tensor)
 {
     bool is_data = b->is_data[tensor] || tensor_at(b, tensor)->role == ONNX_INPUT;
     // A single number is no tensor of a sample.
     if (is_data) return tensor_at(b, tensor)->rank == 0;
     bool is_parameter = tensor_at(b, tensor)->role == ONNX_PARAMETER;
     return b->is_fixed[tensor] || (is_parameter && !b->is_trained[tensor]);
-}
-
-// The one weight that a node reads beside constants, as positions are taken of their table; -1.
-static int sole_weight(const struct blocks_graph *b, const struct onnx_node *node)
-{
-    int weight = -1;
-    for (int i = 0; i < node->input_count; i++) {
-        int tensor = b->root[node->inputs[i]];
-        if (is_constant(b, tensor)) continue;
-        if (!b->is_trained[tensor] || (weight >= 0 && tensor != weight)) return -1;
-        weight = tensor;
-    }
-    return node->output_count == 1 ? weight : -1;
 }
 
 // The first data of the model says how many samples the file is for.
@@ -81,7 +68,7 @@ static void find_trained(struct blocks_graph *b)
     }
 }
 
-static bool is_product(const struct onnx_node *node)
+bool blocks_is_product(const struct onnx_node *node)
 {
     static const char *const TYPES[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
@@ -123,7 +110,9 @@ static enum blocks_kind kind_of(const struct blocks_graph *b, const struct block
 {
     const struct onnx_node *node = op->node;
     if (strcmp(node->type, "cross_entropy") == 0) return BLOCKS_LOSS;
-    if (is_product(node) && op->input_count >= 2) return BLOCKS_PRODUCT;
+    // A matrix that is made of weights has no GEMM's sizes of its own.
+    bool is_gemm = blocks_is_product(node) && op->input_count >= 2 && !op->is_derived;
+    if (is_gemm) return BLOCKS_PRODUCT;
     bool adds = strcmp(node->type, "Add") == 0 || strcmp(node->type, "Sum") == 0;
     bool is_sum = adds && op->input_count == 2;
     for (int i = 0; i < 2 && is_sum; i++) {
@@ -155,7 +144,8 @@ static bool reads_derived(const struct blocks_graph *b, const struct blocks_oper
     const struct onnx_node *node = op->node;
     const struct onnx_tensor *output = tensor_at(b, node->outputs[0]);
     int64_t made = product_of(output->dims, 0, output->rank);
-    for (int i = 0; i < node->input_count && strcmp(node->type, "Attention") != 0; i++) {
+    bool multiplies = blocks_is_product(node) || strcmp(node->type, "Attention") == 0;
+    for (int i = 0; i < node->input_count && !multiplies; i++) {
         const struct onnx_tensor *t = tensor_at(b, node->inputs[i]);
         if (b->is_derived[node->inputs[i]] && product_of(t->dims, 0, t->rank) > made) return false;
     }
@@ -167,15 +157,18 @@ static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
     const struct onnx_node *node = op->node;
     for (int i = 0; i < node->input_count; i++) {
         int tensor = b->root[node->inputs[i]];
-        if (is_constant(b, tensor)) continue;
-        op->is_derived = op->is_derived || b->is_derived[node->inputs[i]];
+        if (blocks_is_constant(b, tensor)) continue;
+        if (b->is_derived[node->inputs[i]]) {
+            if (!blocks_take_derived(b, op, i)) return false;
+            continue;
+        }
         if (op->input_count == INPUTS_MOST) return blocks_fail(b, node, "more than 8 inputs");
         op->inputs[op->input_count++] = tensor;
     }
     op->kind = kind_of(b, op);
     op->bias = -1;
     if (op->is_derived && !reads_derived(b, op))
-        return blocks_fail(b, node, "it reads a matrix or a large tensor that is made of weights");
+        return blocks_fail(b, node, "it reads a large tensor that is made of weights");
     if (op->kind == BLOCKS_PRODUCT && op->input_count > 2) {
         op->bias = op->inputs[2];
         op->input_count = 2;
@@ -186,7 +179,8 @@ static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
 // Operators with matrix products in them that are not one product.
 static bool multiplies(const struct onnx_node *node)
 {
-    static const char *const TYPES[] = {"Attention", "Einsum", "LSTM", "GRU", "RNN"};
+    static const char *const TYPES[] = {"Attention", "Einsum", "LSTM",
+                                        "GRU",       "RNN",    "GroupedMatMul"};
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
         if (strcmp(node->type, TYPES[i]) == 0) return true;
     return false;
@@ -209,22 +203,10 @@ static int64_t parts_read(const struct blocks_graph *b, const struct onnx_node *
 {
     for (int i = 0; i < node->input_count; i++) {
         int tensor = node->inputs[i], dim = blocks_batch_dim(b, tensor);
-        bool is_weight = b->is_trained[b->root[tensor]] || is_constant(b, tensor);
+        bool is_weight = b->is_trained[b->root[tensor]] || blocks_is_constant(b, tensor);
         if (!is_weight && dim >= 0) return tensor_at(b, tensor)->dims[dim];
     }
     return 0;
-}
-
-// What is made of one weight and constants is the same for all samples. It is read as that weight
-// by operators that make at least as much of it for a sample: what it takes itself, once for all of
-// them, is left out.
-static bool is_derived(struct blocks_graph *b, const struct onnx_node *node)
-{
-    int weight = is_product(node) ? -1 : sole_weight(b, node);
-    if (weight < 0) return false;
-    b->root[node->outputs[0]] = weight;
-    b->is_derived[node->outputs[0]] = true;
-    return true;
 }
 
 static bool take_node(struct blocks_graph *b, int index, struct names *names)
@@ -233,11 +215,17 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     int at = b->operator_count;
     struct blocks_operator *op = &b->operators[at];
     *op = (struct blocks_operator){.node = node, .flop = node->flop / (double)b->batch};
+    // What holds no number, as the part of a head that is not rotated, is nothing.
+    if (tensor_at(b, node->outputs[0])->bytes == 0) {
+        b->is_fixed[node->outputs[0]] = true;
+        return true;
+    }
     if (is_prepared(b, node)) return true;
-    if (is_derived(b, node)) return true;
+    if (blocks_derive(b, node)) return true;
     if (!take_inputs(b, op)) return false;
     op->places = op->is_derived ? PLACES_WHOLE : blocks_places(b, op);
-    op->multiplies = op->kind == BLOCKS_OPERATOR && multiplies(node);
+    bool is_product = blocks_is_product(node) || multiplies(node);
+    op->multiplies = op->kind == BLOCKS_OPERATOR && is_product;
     b->operator_count++;
     names_put(b->arena, names, node->name, at);
     for (int i = 0; i <= op->input_count; i++) {
@@ -250,7 +238,10 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
         b->maker[node->outputs[o]] = at;
         b->parts[node->outputs[o]] = parts_read(b, node);
     }
-    if (op->kind == BLOCKS_LOSS) b->logits = op->inputs[0];
+    if (op->kind == BLOCKS_LOSS) {
+        b->logits = op->inputs[0];
+        b->scores = node->inputs[0];
+    }
     bool has_batch = op->kind == BLOCKS_LOSS || blocks_batch_dim(b, node->outputs[0]) >= 0;
     return has_batch || blocks_fail(b, node, "its result has no dimension of the samples");
 }
@@ -279,7 +270,7 @@ static void read_backward(struct blocks_graph *b, const struct onnx_node *node,
 
 bool blocks_has_places(const struct blocks_graph *b)
 {
-    const struct onnx_tensor *logits = tensor_at(b, b->logits);
+    const struct onnx_tensor *logits = tensor_at(b, b->scores);
     // Of a sequence the classes stand behind its places.
     if (logits->rank == 3) return logits->dims[1] > 1;
     return (logits->rank == 4 || logits->rank == 5) &&
@@ -288,7 +279,7 @@ bool blocks_has_places(const struct blocks_graph *b)
 
 int64_t blocks_classes(const struct blocks_graph *b)
 {
-    const struct onnx_tensor *logits = tensor_at(b, b->logits);
+    const struct onnx_tensor *logits = tensor_at(b, b->scores);
     return logits->dims[logits->rank == 3 ? 2 : 1];
 }
 
@@ -301,7 +292,7 @@ static bool is_answered(const struct blocks_graph *b)
             "them, for a loss over the classes",
             b->path);
     }
-    const struct onnx_tensor *logits = tensor_at(b, b->logits);
+    const struct onnx_tensor *logits = tensor_at(b, b->scores);
     // Behind a global pool images of one pixel may be left.
     bool is_flat =
         logits->rank >= 2 && logits->rank != 3 && product_of(logits->dims, 2, logits->rank) == 1;
@@ -323,6 +314,8 @@ bool blocks_read(struct blocks_graph *b)
     b->is_data = ARENA_NEW(b->arena, bool, tensors);
     b->is_fixed = ARENA_NEW(b->arena, bool, tensors);
     b->is_derived = ARENA_NEW(b->arena, bool, tensors);
+    b->sources = ARENA_NEW(b->arena, const struct blocks_source *, tensors);
+    b->derived_flop = ARENA_NEW(b->arena, double, tensors);
     b->is_tied = ARENA_NEW(b->arena, bool, tensors);
     b->is_turned = ARENA_NEW(b->arena, bool, tensors);
     b->maker = ARENA_NEW(b->arena, int, tensors);
@@ -344,6 +337,8 @@ bool blocks_read(struct blocks_graph *b)
             bool turns = strcmp(node->type, "Transpose") == 0;
             b->root[node->outputs[0]] = b->root[node->inputs[0]];
             b->is_derived[node->outputs[0]] = b->is_derived[node->inputs[0]];
+            b->sources[node->outputs[0]] = b->sources[node->inputs[0]];
+            b->derived_flop[node->outputs[0]] = b->derived_flop[node->inputs[0]];
             b->is_turned[node->outputs[0]] = b->is_turned[node->inputs[0]] != turns;
         } else if (!take_node(b, n, &names)) {
             return false;

@@ -8,6 +8,12 @@ enum { INPUTS_MOST = 8 };  // of an operator
 
 enum blocks_kind { BLOCKS_PRODUCT, BLOCKS_OPERATOR, BLOCKS_ADD, BLOCKS_LOSS };
 
+// A weight that something is made of.
+struct blocks_source {
+    const struct blocks_source *next;
+    int weight;
+};
+
 struct blocks_operator {
     const struct onnx_node *node;
     enum blocks_kind kind;
@@ -28,14 +34,17 @@ struct blocks_graph {
     struct err *err;
     int64_t batch;  // of the file
     int logits;     // what the loss reads
+    int scores;     // the same as the loss sees it
     int *root;      // of a tensor: whose memory it is another view of
     bool *is_trained;
     bool *is_data;     // the model is given it, or it is made of that alone, as masks are
     bool *is_fixed;    // made of constants alone
     bool *is_derived;  // made of the weight that is its root, by more than views
-    bool *is_tied;     // a weight that the first and the last block read
-    bool *is_turned;   // a view of a matrix whose rows are the columns of what it views
-    int64_t *parts;    // of samples, that what made the tensor read; 0
+    const struct blocks_source **sources;  // of what is derived: these weights
+    double *derived_flop;                  // that making it takes, once for all samples
+    bool *is_tied;                         // a weight that the first and the last block read
+    bool *is_turned;  // a view of a matrix whose rows are the columns of what it views
+    int64_t *parts;   // of samples, that what made the tensor read; 0
     int *maker, *last_reader, *reader_count;  // of a tensor, among the operators
     struct blocks_operator *operators;
     int operator_count;
@@ -55,6 +64,14 @@ bool blocks_has_places(const struct blocks_graph *blocks);
 // what it is made of, or as the batch; -1: none.
 int blocks_batch_dim(const struct blocks_graph *blocks, int tensor);
 int64_t blocks_classes(const struct blocks_graph *blocks);
+// What is made of weights and constants alone is the same for all samples, and is read as those
+// weights: true where that is so of a node. blocks_derived.c
+bool blocks_derive(struct blocks_graph *blocks, const struct onnx_node *node);
+// Adds the weights that input i stands for, and what making it takes; false with an error.
+bool blocks_take_derived(struct blocks_graph *blocks, struct blocks_operator *op, int i);
+// Whether a tensor is a constant of the model: no data, and not trained.
+bool blocks_is_constant(const struct blocks_graph *blocks, int tensor);
+bool blocks_is_product(const struct onnx_node *node);
 // What an operator does over the places of an image; models/onnx/blocks_places.c
 enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
 // The name of its kernel (models/imported.inc); NULL: there is none. models/onnx/blocks_kernel.c

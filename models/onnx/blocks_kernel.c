@@ -77,7 +77,7 @@ static bool is_whole_input(const struct blocks_graph *b, const struct blocks_ope
 const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     const char *type = op->node->type;
-    if (isnan(op->node->scalar) || op->is_derived) return NULL;
+    if (!isfinite(op->node->scalar) || op->is_derived) return NULL;
     if (op->kind == BLOCKS_PRODUCT) {
         bool slides = strcmp(type, "Conv") == 0 || strcmp(type, "ConvTranspose") == 0;
         if (!slides) return matrix_name(b, op);

@@ -71,11 +71,21 @@ static bool is_each(const struct blocks_graph *b, const struct blocks_operator *
     return true;
 }
 
+// An image that is read as it lies, not as a view of something else.
+static bool reads_image(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_tensor *own = tensor_at(b, op->inputs[0]);
+    const struct onnx_tensor *read = tensor_at(b, op->node->inputs[0]);
+    bool is_it = is_image(own) && own->rank == read->rank;
+    for (int i = 0; i < own->rank && is_it; i++)
+        is_it = own->dims[i] == read->dims[i];
+    return is_it;
+}
+
 static bool slides(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     static const char *const TYPES[] = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"};
-    return op->node->windows && NAME_INDEX(TYPES, op->node->type) >= 0 &&
-           is_image(tensor_at(b, op->inputs[0]));
+    return op->node->windows && NAME_INDEX(TYPES, op->node->type) >= 0 && reads_image(b, op);
 }
 
 // Whose statistics are what it keeps beside its result.
@@ -84,7 +94,7 @@ static bool has_statistics(const struct blocks_graph *b, const struct blocks_ope
     static const char *const TYPES[] = {"BatchNormalization", "InstanceNormalization",
                                         "GroupNormalization"};
     return NAME_INDEX(TYPES, op->node->type) >= 0 && op->node->output_count == 3 &&
-           is_image(tensor_at(b, op->inputs[0]));
+           reads_image(b, op);
 }
 
 enum places blocks_places(const struct blocks_graph *b, const struct blocks_operator *op)

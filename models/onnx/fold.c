@@ -70,6 +70,7 @@ static bool apply_binary(const char *type, bool is_float, double a, double b, do
     if (strcmp(type, "GreaterOrEqual") == 0) return *y = truth(a >= b), true;
     if (strcmp(type, "And") == 0) return *y = truth(a != 0 && b != 0), true;
     if (strcmp(type, "Or") == 0) return *y = truth(a != 0 || b != 0), true;
+    if (strcmp(type, "Xor") == 0) return *y = truth((a != 0) != (b != 0)), true;
     return false;
 }
 

@@ -29,6 +29,9 @@ static const struct onnx_gradient
                  {"weight_gradient", X1, X0, 0, SCALED},
                  {"bias_gradient", X2, 0, 0, PASS},
                  {0}},
+    GROUPED[] = {{"input_gradient", X0, X1, 0, SCALED},
+                 {"weight_gradient", X1, X0, 0, SCALED},
+                 {0}},
     NORM[] = {{"gradient", X0 | X1 | X2, X0 | X1, Y1 | Y2, 0}, {0}},
     // What is read has its gradient back through all steps, weights a product over them. Of states
     // and lengths that are given there is none.
@@ -85,6 +88,7 @@ static const struct onnx_operator OPERATORS[] = {
     {"ConvTranspose", shape_conv_transpose, 2, 3, 1, 0, 0, 0, 0, PRODUCT},
     {"Gemm", shape_gemm, 2, 3, 1, 0, 0, 0, 0, PRODUCT},
     {"MatMul", shape_matmul, 2, 2, 1, 0, 0, 0, 0, PRODUCT},
+    {"GroupedMatMul", shape_grouped_matmul, 2, 2, 1, 0, 0, 0, 0, GROUPED},  // of .pt2 alone
     {"Einsum", shape_einsum, 1, 2, 1, 0, 0, 0, 0, PRODUCT},
 
     {"Attention", shape_attention, 3, 4, 1, 0, 0, SAVED_SUMS, 0, ATTENDS},

@@ -32,6 +32,18 @@ bool shape_matmul(const struct onnx_model *model, struct onnx_call *call)
     return true;
 }
 
+// Rows in groups, each of which is multiplied with a matrix of its own.
+bool shape_grouped_matmul(const struct onnx_model *model, struct onnx_call *call)
+{
+    const struct onnx_value *rows = call_input(model, call, 0);
+    const struct onnx_value *matrices = call_input(model, call, 1);
+    if (rows->rank != 2 || matrices->rank != 3 || rows->dims[1] != matrices->dims[1])
+        return call_fail(model, call, "rows and a matrix of as many for each group are wanted");
+    const int64_t dims[] = {rows->dims[0], matrices->dims[2]};
+    call->flop = 2 * (double)rows->elements * (double)dims[1];
+    return set_output(model, call, 0, rows->element, 2, dims);
+}
+
 bool shape_gemm(const struct onnx_model *model, struct onnx_call *call)
 {
     const struct onnx_value *left = call_input(model, call, 0), *right = call_input(model, call, 1);

@@ -45,17 +45,17 @@ static const struct pt2_rule RULES[] = {
     {"add", pt2_binary, "Add"},
     {"sub", pt2_binary, "Sub"},
     {"mul", pt2_binary, "Mul"},
-    {"div", pt2_binary, "Div"},
+    {"div", pt2_divide, "Div"},
     {"pow", pt2_binary, "Pow"},
     {"true_divide", pt2_binary, "Div"},
-    {"floor_divide", pt2_binary, "Div"},
+    {"floor_divide", pt2_divide, "Div"},
     {"remainder", pt2_binary, "Mod"},
     {"fmod", pt2_binary, "Mod"},
     {"rsub", pt2_rsub, NULL},
     {"maximum", pt2_binary, "Max"},
     {"minimum", pt2_binary, "Min"},
     {"eq", pt2_binary, "Equal"},
-    {"ne", pt2_binary, "Xor"},  // not equal, which ONNX has for truths alone
+    {"ne", pt2_unequal, NULL},
     {"lt", pt2_binary, "Less"},
     {"le", pt2_binary, "LessOrEqual"},
     {"gt", pt2_binary, "Greater"},
@@ -180,6 +180,10 @@ static const struct pt2_rule RULES[] = {
     {"index_select", pt2_gather, "Gather"},
     {"gather", pt2_gather, "GatherElements"},
     {"index", pt2_index, NULL},
+    {"index_put", pt2_index_put, NULL},
+    {"histc", pt2_histogram, NULL},
+    {"_grouped_mm", pt2_grouped_product, "GroupedMatMul"},
+    {"grouped_mm_fallback", pt2_grouped_product, "GroupedMatMul"},
     {"cumsum", pt2_cumsum, NULL},
     {"embedding_bag", pt2_embedding_bag, NULL},
     {"_embedding_bag", pt2_embedding_bag, NULL},
@@ -195,6 +199,7 @@ static const struct pt2_rule RULES[] = {
     {"replication_pad2d", pt2_pad, NULL},
     {"repeat", pt2_tile, NULL},
     {"tile", pt2_tile, NULL},
+    {"repeat_interleave", pt2_repeat_each, NULL},
     {"roll", pt2_roll, NULL},
     {"flip", pt2_flip, NULL},
     {"unbind", pt2_unbind, NULL},
@@ -208,6 +213,8 @@ static const struct pt2_rule RULES[] = {
     {"index_add", pt2_scatter, "ScatterElements"},
     {"index_copy", pt2_scatter, "ScatterElements"},
     {"glu", pt2_glu, NULL},
+    {"_weight_norm", pt2_weight_norm, NULL},
+    {"_weight_norm_interface", pt2_weight_norm, NULL},
     {"zeros_like", pt2_made, NULL},
     {"ones_like", pt2_made, NULL},
     {"full_like", pt2_made, NULL},
@@ -222,12 +229,16 @@ static const struct pt2_rule RULES[] = {
     {"bernoulli", pt2_made, NULL},
 };
 
-// "torch.ops.aten.add_.Tensor" is "add"; "__and__" keeps its underscores.
+// "torch.ops.aten.add_.Tensor" is "add"; "__and__" keeps its underscores. Operators of transformers
+// are their own stand-ins for those of ATen.
 static const char *base_of(struct arena *arena, const char *target)
 {
-    static const char ATEN[] = "torch.ops.aten.";
-    if (strncmp(target, ATEN, strlen(ATEN)) != 0) return "";
-    char *base = arena_copy(arena, target + strlen(ATEN));
+    static const char *const SPACES[] = {"torch.ops.aten.", "torch.ops.transformers."};
+    size_t prefix = 0;
+    for (size_t i = 0; i < sizeof SPACES / sizeof *SPACES; i++)
+        if (strncmp(target, SPACES[i], strlen(SPACES[i])) == 0) prefix = strlen(SPACES[i]);
+    if (prefix == 0) return "";
+    char *base = arena_copy(arena, target + prefix);
     base[strcspn(base, ".")] = '\0';
     size_t length = strlen(base);
     if (length > 1 && base[length - 1] == '_' && base[length - 2] != '_') base[length - 1] = '\0';

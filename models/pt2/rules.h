@@ -17,22 +17,26 @@ const struct pt2_rule *pt2_rule_find(struct arena *arena, const char *target);
 typedef bool pt2_maker(struct pt2_node *node, const char *type);
 
 // Element by element, products and norms: rules_math.c
-pt2_maker pt2_unary, pt2_rsqrt, pt2_binary, pt2_product, pt2_addmm, pt2_baddbmm, pt2_linear,
-    pt2_softmax, pt2_reduce, pt2_where, pt2_masked_fill, pt2_clip, pt2_leaky, pt2_elu, pt2_softplus,
-    pt2_hard_sigmoid, pt2_gelu, pt2_dropout;
+pt2_maker pt2_unary, pt2_rsqrt, pt2_binary, pt2_unequal, pt2_divide, pt2_product, pt2_addmm,
+    pt2_baddbmm, pt2_linear, pt2_softmax, pt2_reduce, pt2_where, pt2_masked_fill, pt2_clip,
+    pt2_leaky, pt2_elu, pt2_softplus, pt2_hard_sigmoid, pt2_gelu, pt2_dropout;
 pt2_maker pt2_layer_norm, pt2_rms_norm, pt2_batch_norm, pt2_group_norm, pt2_attention;
 // Moving data: rules_move.c
 pt2_maker pt2_same, pt2_cast, pt2_made, pt2_reshape, pt2_transpose, pt2_expand, pt2_slice,
-    pt2_select, pt2_split, pt2_concat, pt2_stack, pt2_embedding, pt2_gather, pt2_index, pt2_cumsum;
+    pt2_select, pt2_split, pt2_concat, pt2_stack, pt2_embedding, pt2_gather, pt2_index,
+    pt2_index_put, pt2_cumsum;
+// Mixtures of experts: rules_experts.c
+pt2_maker pt2_histogram, pt2_grouped_product;
 // Windows over images: rules_window.c
 pt2_maker pt2_conv, pt2_pool, pt2_adaptive_pool, pt2_resize;
 
 // Recurrences and bags of rows: rules_recurrent.c
 pt2_maker pt2_recurrent, pt2_embedding_bag;
 // What moves data in more than one step: rules_shift.c; functions of several: rules_several.c
-pt2_maker pt2_pad, pt2_tile, pt2_roll, pt2_flip, pt2_unbind, pt2_triangle, pt2_shuffle, pt2_scatter;
+pt2_maker pt2_pad, pt2_tile, pt2_repeat_each, pt2_roll, pt2_flip, pt2_unbind, pt2_triangle,
+    pt2_shuffle, pt2_scatter;
 pt2_maker pt2_einsum, pt2_glu, pt2_square, pt2_prelu, pt2_rsub, pt2_variance, pt2_variance_mean,
-    pt2_arg, pt2_top, pt2_instance_norm;
+    pt2_arg, pt2_top, pt2_instance_norm, pt2_weight_norm;
 
 // The first argument, which must be a tensor.
 const struct draft_value *pt2_first(const struct pt2_node *node);

@@ -138,7 +138,7 @@ static bool is_truth(const char *type)
 }
 
 // (self, other): each a tensor or a number.
-bool pt2_binary(struct pt2_node *node, const char *type)
+static bool put_binary(struct pt2_node *node, const char *type, const char *output)
 {
     const struct draft_value *x = pt2_first(node), *y = NULL;
     const char *name = pt2_has(node, "exponent") ? "exponent" : "other";
@@ -163,8 +163,38 @@ bool pt2_binary(struct pt2_node *node, const char *type)
         PUT(node, "Mul", scaled, other, factor);
         other = scaled;
     }
-    PUT(node, type, pt2_output(node, 0), pt2_as_element(node, x, element), other);
+    PUT(node, type, output, pt2_as_element(node, x, element), other);
     return is_clean(node);
+}
+
+bool pt2_binary(struct pt2_node *node, const char *type)
+{
+    return put_binary(node, type, pt2_output(node, 0));
+}
+
+// ONNX has it for truths alone.
+bool pt2_unequal(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct draft_value *x = pt2_first(node);
+    if (x && x->element == ELEMENT_BOOL) return pt2_binary(node, "Xor");
+    const char *equal = draft_between(node->draft);
+    if (!x || !put_binary(node, "Equal", equal)) return false;
+    PUT(node, "Not", pt2_output(node, 0), equal);
+    return true;
+}
+
+// A quotient that is rounded down; those of whole numbers are rounded by themselves.
+bool pt2_divide(struct pt2_node *node, const char *type)
+{
+    const char *mode = pt2_text(node, "rounding_mode");
+    bool is_down = strstr(node->target, "floor_divide") || (mode && strcmp(mode, "floor") == 0);
+    const struct draft_value *out = node->outputs[0];
+    if (!is_down || !out || !element_is_float(out->element)) return pt2_binary(node, type);
+    const char *quotient = draft_between(node->draft);
+    if (!put_binary(node, type, quotient)) return false;
+    PUT(node, "Floor", pt2_output(node, 0), quotient);
+    return true;
 }
 
 bool pt2_product(struct pt2_node *node, const char *type)

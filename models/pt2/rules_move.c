@@ -255,6 +255,19 @@ static bool index_behind(struct pt2_node *node, const struct draft_value *x,
 }
 
 // x[a, b, ...]: the index tensors broadcast with each other and stand for the first dimensions.
+// Indices of the first dimensions side by side.
+static const char *join_columns(struct pt2_node *node, const struct draft_value *const *list,
+                                int count, const int64_t *dims, int rank)
+{
+    const char **columns = ARENA_NEW(node->program->arena, const char *, count);
+    for (int i = 0; i < count; i++)
+        columns[i] = column(node, list[i], dims, rank);
+    const char *joined = draft_between(node->draft);
+    draft_put_int(node->draft, draft_put(node->draft, "Concat", joined, count, columns), "axis",
+                  rank);
+    return joined;
+}
+
 bool pt2_index(struct pt2_node *node, const char *type)
 {
     (void)type;
@@ -273,13 +286,49 @@ bool pt2_index(struct pt2_node *node, const char *type)
     if (count < 1 || count > x->rank || rank < 0 || rank >= RANK_MOST ||
         list[0]->element == ELEMENT_BOOL)
         return pt2_fail(node, "indices that are none of the first dimensions");
-    const char **columns = ARENA_NEW(node->program->arena, const char *, count);
-    for (int i = 0; i < count; i++)
-        columns[i] = column(node, list[i], out->dims, rank);
-    const char *joined = draft_between(node->draft);
-    draft_put_int(node->draft, draft_put(node->draft, "Concat", joined, count, columns), "axis",
-                  rank);
-    put2(node, "GatherND", out->name, x->name, joined);
+    put2(node, "GatherND", out->name, x->name, join_columns(node, list, count, out->dims, rank));
+    return is_clean(node);
+}
+
+// The dimensions that all indices repeat to; -1: one is none of a dimension.
+static int spread_of(const struct draft_value *const *list, int count, int64_t *dims)
+{
+    int rank = 0;
+    for (int i = 0; i < count; i++) {
+        if (!list[i] || list[i]->element == ELEMENT_BOOL) return -1;
+        rank = list[i]->rank > rank ? list[i]->rank : rank;
+    }
+    for (int d = 0; d < rank; d++) {
+        dims[d] = 1;
+        for (int i = 0; i < count; i++) {
+            int at = d - (rank - list[i]->rank);
+            if (at >= 0 && list[i]->dims[at] != 1) dims[d] = list[i]->dims[at];
+        }
+    }
+    return rank;
+}
+
+// (self, indices, values): what the first dimensions are asked for is written.
+bool pt2_index_put(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct draft_value *x = pt2_first(node), *out = result(node);
+    const struct draft_value *values = x && out ? pt2_tensor(node, "values") : NULL;
+    int count = 0;
+    const struct draft_value **list = values ? pt2_tensors(node, "indices", &count) : NULL;
+    if (!list) return is_clean(node) ? pt2_fail(node, "values and indices are wanted") : false;
+    int64_t dims[RANK_MOST];
+    int rank = count && count <= x->rank ? spread_of(list, count, dims) : -1;
+    int behind = x->rank - count;
+    if (rank < 0 || rank + behind >= RANK_MOST)
+        return pt2_fail(node, "indices that are none of the first dimensions");
+    memcpy(dims + rank, x->dims + count, (size_t)behind * sizeof *dims);
+    const char *wide = draft_between(node->draft);
+    put2(node, "Expand", wide, pt2_as_element(node, values, x->element),
+         draft_list(node->draft, dims, rank + behind));
+    const char *const inputs[] = {x->name, join_columns(node, list, count, dims, rank), wide};
+    Onnx__NodeProto *proto = draft_put(node->draft, "ScatterND", out->name, 3, inputs);
+    if (pt2_bool(node, "accumulate", false)) draft_put_text(node->draft, proto, "reduction", "add");
     return is_clean(node);
 }
 

@@ -164,3 +164,27 @@ bool pt2_instance_norm(struct pt2_node *node, const char *type)
                     "epsilon", pt2_number(node, "eps", 1e-5));
     return is_clean(node);
 }
+
+// (v, g, dim): v over its norm along all but one dimension, times g (Salimans and Kingma 2016). The
+// second result is the norm.
+bool pt2_weight_norm(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct draft_value *v = pt2_first(node), *g = pt2_tensor(node, "g");
+    if (!v || !g || !node->outputs[0] || v->rank < 1)
+        return v ? pt2_fail(node, "a weight and its lengths are wanted") : false;
+    int64_t kept = pt2_axis(node, "dim", 0, v->rank), axes[RANK_MOST];
+    int count = 0;
+    for (int i = 0; i < v->rank; i++)
+        if (i != kept) axes[count++] = i;
+    struct onnx_draft *draft = node->draft;
+    bool is_asked = node->output_count > 1 && node->outputs[1];
+    const char *norm = is_asked ? node->outputs[1]->name : draft_between(draft);
+    const char *factor = draft_between(draft);
+    Onnx__NodeProto *root = draft_put(draft, "ReduceL2", norm, 1, &v->name);
+    draft_put_ints(draft, root, "axes", axes, count);
+    draft_put_int(draft, root, "keepdims", 1);
+    draft_put(draft, "Div", factor, 2, (const char *const[]){g->name, norm});
+    draft_put(draft, "Mul", node->outputs[0]->name, 2, (const char *const[]){v->name, factor});
+    return !node->program->err->kind;
+}

@@ -60,6 +60,35 @@ bool pt2_tile(struct pt2_node *node, const char *type)
     return is_clean(node);
 }
 
+// (self, repeats, dim): each place so many times, one behind the other.
+bool pt2_repeat_each(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct draft_value *x = pt2_first(node), *out = result(node);
+    int64_t times = pt2_int(node, "repeats", 0), wide[RANK_MOST + 1], dims[RANK_MOST + 1];
+    if (!x || !out || !is_clean(node)) return false;
+    int64_t axis = pt2_has(node, "dim") ? pt2_axis(node, "dim", 0, x->rank) : -1;
+    bool fits = times > 0 && x->rank < RANK_MOST && is_clean(node);
+    if (!fits) return is_clean(node) ? pt2_fail(node, "a number of times is wanted") : false;
+    int rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        wide[rank] = dims[rank] = x->dims[i];
+        rank++;
+        bool is_it = i == (axis < 0 ? x->rank - 1 : axis);
+        if (!is_it) continue;
+        wide[rank] = 1;
+        dims[rank++] = times;
+    }
+    const char *apart = draft_between(node->draft), *spread = draft_between(node->draft);
+    draft_put(node->draft, "Reshape", apart, 2,
+              (const char *const[]){x->name, draft_list(node->draft, wide, rank)});
+    draft_put(node->draft, "Expand", spread, 2,
+              (const char *const[]){apart, draft_list(node->draft, dims, rank)});
+    draft_put(node->draft, "Reshape", out->name, 2,
+              (const char *const[]){spread, draft_list(node->draft, out->dims, out->rank)});
+    return is_clean(node);
+}
+
 static const char *put_slice(const struct pt2_node *node, const char *x, int64_t axis,
                              int64_t start, int64_t end, int64_t step, const char *output)
 {

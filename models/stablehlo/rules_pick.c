@@ -4,27 +4,27 @@
 
 // Picking and placing by indices, and the largest first.
 
-struct dim_list {
+struct pick_list {
     int64_t ints[2 * RANK_MOST + 1];
     int count;
 };
 
-static struct dim_list list_of(const struct hlo_op *op, const char *key)
+static struct pick_list list_of(const struct hlo_op *op, const char *key)
 {
-    struct dim_list list = {.count = 0};
+    struct pick_list list = {.count = 0};
     int token = hlo_attribute(op, key);
     if (token >= 0) list.count = hlo_list(op, token, list.ints);
     return list;
 }
 
-static bool has(const struct dim_list *list, int64_t item)
+static bool has(const struct pick_list *list, int64_t item)
 {
     for (int i = 0; i < list->count; i++)
         if (list->ints[i] == item) return true;
     return false;
 }
 
-static bool is_same_list(const struct dim_list *a, const struct dim_list *b)
+static bool is_same_list(const struct pick_list *a, const struct pick_list *b)
 {
     bool is_it = a->count == b->count;
     for (int i = 0; i < a->count && is_it; i++)
@@ -34,18 +34,18 @@ static bool is_same_list(const struct dim_list *a, const struct dim_list *b)
 
 // How a table is read or written by indices: whole but along the dimensions of `picked`.
 struct picking {
-    struct dim_list picked;   // dimensions of the table, in the order of the indices' numbers
-    struct dim_list windows;  // dimensions of what is read or written that are the table's
-    int order[RANK_MOST];     // of the table: those picked, then the others
-    int lists[RANK_MOST];     // of the indices: the dimensions of them, then that of numbers
-    int list_count;           // without the last one
-    int64_t vector;           // the dimension of the numbers of an index; the rank: there is none
+    struct pick_list picked;   // dimensions of the table, in the order of the indices' numbers
+    struct pick_list windows;  // dimensions of what is read or written that are the table's
+    int order[RANK_MOST];      // of the table: those picked, then the others
+    int lists[RANK_MOST];      // of the indices: the dimensions of them, then that of numbers
+    int list_count;            // without the last one
+    int64_t vector;            // the dimension of the numbers of an index; the rank: there is none
 };
 
 static bool read_picking(const struct hlo_op *op, struct picking *p, const char *const *keys)
 {
     const struct hlo_value *x = op->operands[0], *indices = op->operands[1];
-    struct dim_list gone = list_of(op, keys[1]);
+    struct pick_list gone = list_of(op, keys[1]);
     int count = 0;
     p->picked = list_of(op, keys[0]);
     p->windows = list_of(op, keys[2]);
@@ -82,11 +82,11 @@ static bool find_lies(const struct hlo_op *op, const struct picking *p, int rank
 }
 
 // One number of each row by lists as long as there are rows, as jnp.take_along_axis does.
-static bool pick_along(struct hlo_op *op, const struct dim_list *batch)
+static bool pick_along(struct hlo_op *op, const struct pick_list *batch)
 {
     const struct hlo_value *x = op->operands[0], *indices = op->operands[1];
-    struct dim_list other = list_of(op, "start_indices_batching_dims");
-    struct dim_list picked = list_of(op, "start_index_map");
+    struct pick_list other = list_of(op, "start_indices_batching_dims");
+    struct pick_list picked = list_of(op, "start_index_map");
     int order[RANK_MOST], lists[RANK_MOST], map[RANK_MOST], count = 0, stated = 0;
     int64_t vector = 0, *dims = ARENA_NEW(op->draft->arena, int64_t, RANK_MOST);
     if (!hlo_ints(op, "index_vector_dim", 1, 0, &vector) ||
@@ -152,7 +152,7 @@ bool hlo_gather(struct hlo_op *op, const char *type)
     (void)type;
     static const char *const KEYS[] = {"start_index_map", "collapsed_slice_dims", "offset_dims"};
     const struct hlo_value *x = hlo_operand(op, 0), *indices = hlo_operand(op, 1);
-    struct dim_list batch = list_of(op, "operand_batching_dims");
+    struct pick_list batch = list_of(op, "operand_batching_dims");
     struct picking p = {.list_count = 0};
     int64_t sizes[RANK_MOST];
     int lies[RANK_MOST];
@@ -281,7 +281,7 @@ bool hlo_top_k(struct hlo_op *op, const char *type)
 bool hlo_reduce_arg(struct hlo_op *op)
 {
     const struct hlo_value *x = hlo_operand(op, 0), *places = hlo_operand(op, 2);
-    struct dim_list axes = list_of(op, "dimensions");
+    struct pick_list axes = list_of(op, "dimensions");
     if (!x || !places || !hlo_axes(op, axes.ints, axes.count, x->as.rank)) return false;
     bool rises = hlo_region_says(op, "GT") || hlo_region_says(op, "GE");
     bool falls = hlo_region_says(op, "LT") || hlo_region_says(op, "LE");

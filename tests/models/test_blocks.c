@@ -6,6 +6,8 @@
 #include "models/op.h"
 #include "tests/support/real_graphs.h"
 
+#include <math.h>
+
 // Graphs that are no stack of known layers, as blocks of operators.
 
 #define RESNET "tests/data/pt2/resnet50.pt2"
@@ -182,6 +184,48 @@ static void what_is_made_of_a_weight_is_read_as_the_weight(void **state)
     }
 }
 
+static const struct op *op_named(const struct graph *graph, const char *name)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int o = 0; o < graph->blocks[b].op_count; o++)
+            if (strcmp(graph->blocks[b].ops[o].name, name) == 0) return &graph->blocks[b].ops[o];
+    }
+    fail_msg("no operator is called %s", name);
+    return NULL;
+}
+
+// A product with a matrix that is made of weights reads these, and takes what making it takes, a
+// third of it for each of three samples: a weight over its norm is 64 squares that are summed, 8
+// quotients and 64 products; keys of 14 places apart are 8 operations each in their norm and 64
+// multiply-adds each in their projection. Backward is twice as much.
+static void matrices_made_of_weights_are_read_as_these(void **state)
+{
+    const struct graph *graph = graph_of(*state, "tests/data/pt2/made.pt2");
+    int64_t parameters = 50 * 8 + 14 * 8 + 2 * 8 + 72 + 3 * (64 + 8 + 8) + (192 + 3 + 8) + 32 + 45;
+    assert_int_equal(graph->parameter_count, parameters);
+    const struct op *normed = op_named(graph, "linear.part6");
+    assert_int_equal(normed->input_count, 3);
+    assert_true(normed->work.multiplies);
+    assert_true(fabs(normed->work.flop - (2 * 7 * 64 + (64 + 8 + 64) / 3.0)) < 1e-9);
+    assert_true(fabs(normed->work.backward_flop - 2 * normed->work.flop) < 1e-9);
+    const struct op *apart = op_named(graph, "matmul_1");
+    assert_int_equal(apart->input_count, 6);
+    assert_true(fabs(apart->work.flop - (2 * 7 * 8 * 14 + 14 * (8 * 8 + 2 * 64) / 3.0)) < 1e-9);
+}
+
+// Each token goes to 2 of 4 experts, which are one product of rows with a matrix of their own.
+static void experts_are_grouped_products(void **state)
+{
+    const struct graph *graph = graph_of(*state, "tests/data/pt2/mixtral.pt2");
+    int64_t layer = 2 * 32 * 32 + 2 * 32 * 16 + 2 * 32 + 4 * 32 + 4 * (96 + 48) * 32;
+    assert_int_equal(graph->parameter_count, 2 * 100 * 32 + 3 * layer + 32);
+    const struct op *up = op_named(graph, "grouped_mm_fallback");
+    const struct op *down = op_named(graph, "grouped_mm_fallback_1");
+    assert_true(up->work.multiplies && down->work.multiplies);
+    assert_true(up->work.flop == 2.0 * 16 * 2 * 32 * 96 && down->work.flop == up->work.flop / 2);
+    assert_true(up->work.backward_flop == 2 * up->work.flop);
+}
+
 // No plan is searched for over more kinds of blocks than 32: of 39 cuts, one in front of each
 // product but the first, every other one stays.
 static void blocks_of_many_kinds_are_joined(void **state)
@@ -289,6 +333,8 @@ int main(void)
         cmocka_unit_test(tokens_that_are_no_stack_are_blocks),
         cmocka_unit_test(whole_numbers_are_as_wide_as_in_the_file),
         cmocka_unit_test(what_is_made_of_a_weight_is_read_as_the_weight),
+        cmocka_unit_test(matrices_made_of_weights_are_read_as_these),
+        cmocka_unit_test(experts_are_grouped_products),
         cmocka_unit_test(blocks_of_many_kinds_are_joined),
         cmocka_unit_test(attention_in_a_block_is_model_work),
         cmocka_unit_test(wrong_blocks_are_one_line),

@@ -14,8 +14,8 @@ import zipfile
 import torch
 import transformers
 from transformers import (BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
-                          LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, ResNetConfig,
-                          ResNetForImageClassification, T5Config,
+                          LlamaForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM, ResNetConfig, ResNetForImageClassification, T5Config,
                           T5ForConditionalGeneration)
 
 TINY = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
@@ -194,6 +194,32 @@ class Windows(Plain):
         return self.head(y.mean((1, 2)))
 
 
+class Made(Plain):
+    """Matrices that are made of weights: over their norms, of places apart that are normed and
+    projected as the keys are, and of queries that every sample is given."""
+    def __init__(self):
+        super().__init__()
+        normed = torch.nn.utils.parametrizations.weight_norm
+        self.table, self.apart = torch.nn.Embedding(50, 8), torch.nn.Embedding(14, 8)
+        self.norm, self.keys = torch.nn.LayerNorm(8), torch.nn.Linear(8, 8)
+        self.up = torch.nn.ModuleList(normed(torch.nn.Linear(8, 8)) for _ in range(3))
+        self.taps = normed(torch.nn.Conv1d(8, 8, 3, padding=1), dim=2)
+        self.queries, self.head = torch.nn.Embedding(4, 8), torch.nn.Linear(8, 5)
+
+    def answer(self, x):
+        F = torch.nn.functional
+        y = self.table(x)
+        for layer in self.up:
+            y = y + torch.where(y.ne(0), F.gelu(layer(y)), y)
+        y = y + self.taps(y.transpose(1, 2)).transpose(1, 2)
+        scores = self.keys(y) @ y.transpose(1, 2) + (y @ self.keys(self.norm(self.apart.weight)).T)[..., :7]
+        y = y + scores.softmax(-1).repeat_interleave(2, 2)[..., ::2] @ y
+        asked = self.queries.weight[None].repeat(x.shape[0], 1, 1)
+        y = F.gelu((asked @ y.transpose(1, 2)).softmax(-1) @ y)
+        places = torch.arange(4).flip(0)
+        return self.head(torch.zeros_like(y).index_put((torch.arange(x.shape[0])[:, None], places), y).mean(1))
+
+
 torch.manual_seed(1)
 if torch.__version__.startswith("2.5"):
     export("gpt2_2_5", GPT2LMHeadModel(GPT2Config(n_layer=3, n_embd=32, n_head=4, vocab_size=100,
@@ -222,6 +248,9 @@ export("recurrent", Recurrent(), torch.zeros(2, 7, dtype=torch.long))
 export("bags", Bags(), torch.zeros(4, 9, 3, dtype=torch.long))
 export("many", Many(), torch.zeros(1, 2, 4, 6, 6))
 export("positions", Positions(), torch.zeros(3, 7, dtype=torch.long))
+export("made", Made(), torch.zeros(3, 7, dtype=torch.long))
+export("mixtral", MixtralForCausalLM(MixtralConfig(**TINY, num_local_experts=4, num_experts_per_tok=2)),
+       torch.zeros(2, 16, dtype=torch.long), use_cache=False)
 export("windows", Windows(), torch.zeros(5, 3, 16, 16))
 export("t5", T5ForConditionalGeneration(T5Config(vocab_size=64, d_model=16, d_kv=4, d_ff=32, num_layers=2, num_heads=4,
                                                  decoder_start_token_id=0)), tokens(12), use_cache=False)
