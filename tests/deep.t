@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Graphs of 10,000 operators are read, folded into layers or blocks, and planned on 64 GPUs, all
-# within 5 s of processor time: two real exports of torch with one of their layers repeated, and an
-# ONNX model that is written here. The parameters that each must have are worked out beside it.
+# within 5 s of processor time: two real exports of torch with one of their layers repeated, an ONNX
+# model that is written here, and a scan of JAX that goes round more often. The parameters that each must have are worked out beside it.
 use strict;
 use warnings;
 use Compress::Zlib ();
@@ -152,4 +152,12 @@ planned('gpt.pt2',
 my $residuals = int($operators / 7) + 1;
 planned('residual.onnx', residual($residuals),
         27 * 64 + $residuals * 2 * (9 * 64 * 64 + 2 * 64) + 64 * 10);
+# A scan over layers of some 50 operators: its weights are stacks, and its counter says how often.
+my $turns = int($operators / 50);
+my $scan  = text_of('tests/data/stablehlo/llama_scan.mlir');
+$scan =~ s/tensor<3x/tensor<${turns}x/g;
+$scan =~ s/dense<3> : tensor<i32>/dense<$turns> : tensor<i32>/;
+planned('scan.mlir', $scan,
+        2 * 100 * 32 + 32 + $turns * (2 * 32 + 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48),
+        '--seq-len', 16);
 checked();
