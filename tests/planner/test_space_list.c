@@ -91,6 +91,8 @@ static void a_space_of_many_meshes_names_its_cuts(void **state)
     struct err err = {0};
     struct search_request request = request_of(*state, "gpt3-175b", "dgx-a100-80g-x128", 1536);
     struct space_list *list = ARENA_NEW(*state, struct space_list, 1);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
     assert_true(space_list(*state, &request, list, &err));
     assert_int_equal(list->cuts, 1u << CUT_TP | 1u << CUT_CP | 1u << CUT_MICRO_BATCH);
     pins_set(&request.pins, CHOICE_TP, 32, 32);
