@@ -303,6 +303,24 @@ static void how_many_share_the_experts_does_not_change_the_program(void **state)
     assert_int_equal(few.program->saved_bytes, many.program->saved_bytes);
 }
 
+// Parameters whose products run as one stand one behind another, then their biases; those of
+// experts, of which each product is one of many, as the model has them.
+static void parameters_stand_as_products_read_them(void **state)
+{
+    static const char *const NAMES[] = {
+        "attention.norm.weight", "attention.q.weight",  "attention.k.weight", "attention.v.weight",
+        "attention.q.bias",      "attention.k.bias",    "attention.v.bias",   "attention.sink",
+        "attention.out.weight",  "attention.out.bias",  "mlp.norm.weight",    "router.weight",
+        "router.bias",           "experts.gate.weight", "experts.gate.bias",  "experts.up.weight",
+        "experts.up.bias",       "experts.down.weight", "experts.down.bias"};
+    struct lowered l = lowered_make(*state, (struct setup){.model = "gpt-oss-20b"}, 1);
+    assert_int_equal(l.program->parameter_count, sizeof NAMES / sizeof *NAMES);
+    for (int i = 0; i < l.program->parameter_count; i++) {
+        const struct tensor *tensor = &l.program->block->tensors[l.program->parameters[i].tensor];
+        assert_string_equal(tensor->name, NAMES[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +337,7 @@ int main(void)
         cmocka_unit_test(zero_3_gathers_experts_apart_from_the_rest),
         cmocka_unit_test(shared_experts_join_the_sum_before_it_is_reduced),
         cmocka_unit_test(how_many_share_the_experts_does_not_change_the_program),
+        cmocka_unit_test(parameters_stand_as_products_read_them),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

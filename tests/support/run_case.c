@@ -178,6 +178,7 @@ static bool run_rank(struct arena *arena, const struct job *job, int rank,
                                : communicator_host(&request, &communicator, err);
     if (!transport) return false;
     const struct run_options options = {
+        .logits_path = job->of->logits,
         .steps = job->of->steps,
         .seed = 7,
         .rate = {.peak = job->of->learning_rate},

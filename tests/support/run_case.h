@@ -18,7 +18,8 @@ enum run_break {
 struct run_case {
     const char *config;  // Hugging Face text
     const char *backend;
-    const char *nvme;  // folder for states on NVMe
+    const char *nvme;    // folder for states on NVMe
+    const char *logits;  // file for the scores behind the last step; NULL: none
     struct parallel parallel;
     int64_t seq_len, global_batch;
     enum optimizer optimizer;
