@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 // The file of scores that a run leaves (engine/logits.c): its header to the byte, and its numbers
-// those of one rank, however the plan splits them. Two ranks of tp pad the 37 tokens, whose file has
-// none of it.
+// those of one rank, however the plan splits them. Two ranks of tp pad the 37 tokens; the file is
+// without.
 
 static const char GPT2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 37, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": 4, "
