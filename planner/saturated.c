@@ -107,12 +107,7 @@ struct saturated saturated_make(struct memo *memo, const struct space *space,
         found.s_per_byte = fmin(found.s_per_byte, more_s / freed_bytes);
     }
     if (isinf(found.s_per_byte)) found.s_per_byte = 0;
-    double dense = found.dense_elements + found.frozen_elements[0];
-    double experts = found.expert_elements + found.frozen_elements[1];
-    double inside = fmax(0, layers[0].linear_elements - dense);
-    found.low_precision_expert_elements = fmin(experts, inside);
-    found.low_precision_dense_elements =
-        layers[0].linear_elements - found.low_precision_expert_elements;
+    found.low_precision_elements = layers[0].linear_elements;
     const struct search_request *request = space->request;
     const struct device *device =
         cluster_slowest_device(request->cluster, request->workload.precision);
@@ -138,13 +133,24 @@ struct stage_room {
     double kept, most, more_s;
 };
 
+// A rank's share of what low-precision GEMMs read. Not all elements are read, and which are not is
+// unknown: as many as can be are where they are split most.
+static double low_precision_elements(const struct saturated *saturated, const int *degree)
+{
+    double tp = degree[AXIS_TP], spread = (double)degree[AXIS_EP] * degree[AXIS_ETP];
+    double dense = saturated->dense_elements + saturated->frozen_elements[0];
+    double experts = saturated->expert_elements + saturated->frozen_elements[1];
+    double all = saturated->low_precision_elements;
+    double inside = spread > tp ? fmin(experts, all) : fmax(0, all - dense);
+    return (all - inside) / tp + inside / spread;
+}
+
 // Weights, gradients and states of one layer, and its weights as low-precision GEMMs read them
 // where they are kept so (cost_models/memory.c).
 static double layer_bytes(const struct saturated_question *question)
 {
     const struct search_request *request = question->request;
     const struct saturated *saturated = question->saturated;
-    const int *degree = question->mesh->degree;
     enum precision precision = request->workload.precision;
     double bytes =
         bound_kept_bytes(request, question->mesh, question->tails, saturated->dense_elements,
@@ -155,8 +161,7 @@ static double layer_bytes(const struct saturated_question *question)
     // Our own engine keeps fewer of them the more ranks share their sides (plan/lower/casts.h).
     if (stack_is_executed(request->stack)) return bytes;
     int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
-    double elements = saturated->low_precision_dense_elements / degree[AXIS_TP] +
-                      saturated->low_precision_expert_elements / degree[AXIS_EP] / degree[AXIS_ETP];
+    double elements = low_precision_elements(saturated, question->mesh->degree);
     return bytes + copies * elements * precision_bytes(precision);
 }
 

@@ -20,8 +20,7 @@ struct saturated {
     double transient_least_bytes;            // of any of them
     double dense_elements, expert_elements;  // of the layer
     double frozen_elements[2];
-    double low_precision_dense_elements,
-        low_precision_expert_elements;  // of them, what low-precision GEMMs read
+    double low_precision_elements;  // of them, what low-precision GEMMs read
 };
 
 // Of the ways to recompute that the space has, in the attention and tp degree of a graph.
