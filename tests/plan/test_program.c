@@ -364,6 +364,81 @@ static void sequences_fit_the_table_of_positions(void **state)
     }
 }
 
+static bool is_legal(const struct plan_case *plan)
+{
+    struct err err = {0};
+    return program_check(plan->graph, plan->cluster, &plan->workload, &plan->parallel, &err);
+}
+
+// As a grid tp 8 is 2 x 4, or 2 x 2 x 2, tp 16 is 4 x 4 and tp 64 is 4 x 4 x 4: tx, and tz with it,
+// split the sequences of a micro-batch.
+static void grids_that_cannot_be_are_refused(void **state)
+{
+    struct plan_case plan = base(*state, "llama-2-70b");
+    plan.parallel.tp_kind = TP_2D;
+    check_error(
+        &plan,
+        "--micro-batch 1: --tp-kind 2d splits its sequences by 2; the nearest that divides is 2");
+    plan.parallel.degree[AXIS_TP] = 16;
+    plan.parallel.degree[AXIS_PP] = 2;
+    check_error(
+        &plan,
+        "--micro-batch 1: --tp-kind 2d splits its sequences by 4; the nearest that divides is 4");
+    plan.parallel.sp = true;
+    check_error(&plan, "--tp-kind 2d: a grid leaves --sp nothing to split; only off works");
+    plan.parallel.sp = false;
+    plan.parallel.micro_batch = 4;
+    assert_true(is_legal(&plan));
+    plan.workload.global_batch = 24;
+    check_error(&plan, "--tp-kind 2d: tp 16 splits the sequences of a micro-batch by 4, which a "
+                       "global batch of 24 over dp 4 is no multiple of");
+    plan.workload.global_batch = 64;
+    plan.parallel.tp_kind = TP_2D_SUMMA;
+    plan.parallel.degree[AXIS_CP] = 2;
+    plan.parallel.degree[AXIS_PP] = 1;
+    plan.parallel.cp_kind = CP_ULYSSES;
+    check_error(&plan, "--tp-kind 2d-summa: sums over heads would follow what --cp-kind ulysses "
+                       "hands out of them; ring and allgather work");
+    plan = base(*state, "llama-2-70b");
+    plan.parallel.tp_kind = TP_3D;
+    check_error(
+        &plan,
+        "--micro-batch 1: --tp-kind 3d splits its sequences by 4; the nearest that divides is 4");
+    plan.parallel.degree[AXIS_TP] = 64;
+    plan.parallel.degree[AXIS_PP] = 2;
+    plan.parallel.degree[AXIS_DP] = 1;
+    check_error(
+        &plan,
+        "--micro-batch 1: --tp-kind 3d splits its sequences by 16; the nearest that divides is 16");
+    plan.graph->hidden = 8190;
+    check_error(&plan, "--tp 64: a 3d grid of 4 x 4 x 4 (tx, ty, tz) cannot split hidden 8190, 64 "
+                       "heads and 8 kv heads; the nearest that divide are 36 and 240");
+    plan.graph->hidden = 8192;
+    plan = base(*state, "mixtral-8x7b");
+    plan.parallel.tp_kind = TP_2D;
+    plan.parallel.degree[AXIS_TP] = 4;
+    plan.parallel.degree[AXIS_DP] = 8;
+    check_error(&plan, "--tp-kind 2d: the model has experts, which no grid splits; only 1d works");
+}
+
+static void replicas_of_their_own_numbers_are_checked(void **state)
+{
+    struct plan_case plan = base(*state, "llama-2-70b");
+    plan.parallel.replica_micro_batches = (int[]){20, 20, 20, 4};
+    plan.parallel.replica_count = 3;
+    check_error(&plan, "--replica-batches: 3 numbers for --dp 4; one a replica is wanted");
+    plan.parallel.replica_count = 4;
+    assert_true(is_legal(&plan));
+    plan.parallel.replica_micro_batches = (int[]){20, 20, 24, 0};
+    check_error(&plan, "--replica-batches: 0 micro-batches for replica 3; it needs 1 at least");
+    plan.parallel.replica_micro_batches = (int[]){20, 20, 20, 5};
+    check_error(
+        &plan, "--replica-batches: 65 micro-batches of 1 are 65 sequences; the global batch is 64");
+    plan.parallel.micro_batch = 2;
+    plan.parallel.replica_micro_batches = (int[]){10, 10, 10, 2};
+    assert_true(is_legal(&plan));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +457,8 @@ int main(void)
         cmocka_unit_test(the_schedule_has_its_say),
         cmocka_unit_test(tables_of_heads_leave_no_shards_to_ulysses),
         cmocka_unit_test(sequences_fit_the_table_of_positions),
+        cmocka_unit_test(grids_that_cannot_be_are_refused),
+        cmocka_unit_test(replicas_of_their_own_numbers_are_checked),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
