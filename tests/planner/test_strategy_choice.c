@@ -254,53 +254,6 @@ static void equal_limits_give_equal_answers(void **state)
     assert_memory_equal(first.choice, second.choice, (size_t)problem.node_count * sizeof(int));
 }
 
-// The example with one text in the place of another: the line that refuses it.
-static void is_refused(struct arena *arena, const char *was, const char *is, const char *place,
-                       const char *wanted)
-{
-    struct err err = {0};
-    struct strategy_problem problem;
-    const char *at = strstr(EXAMPLE, was);
-    assert_non_null(at);
-    const char *text =
-        arena_print(arena, "%.*s%s%s", (int)(at - EXAMPLE), EXAMPLE, is, at + strlen(was));
-    assert_false(strategy_problem_parse(arena, "a", text, strlen(text), &problem, &err));
-    assert_int_equal(err.kind, ERR_INPUT);
-    const char *said = strstr(err.text, ": ");
-    assert_string_equal(said ? said + 2 : err.text, wanted);
-    // The place is that of the fault.
-    int column = atoi(strchr(err.text, ':') + strlen(":1:"));
-    if (strncmp(text + column - 1, place, strlen(place)) != 0)
-        fail_msg("%s: points to %.12s, wanted %s", wanted, text + column - 1, place);
-}
-
-static void wrong_problems_are_refused_at_their_place(void **state)
-{
-    static const char NUMBER[] = "expected a whole number from 0 to 1e14, or 1e18 and more for "
-                                 "what is forbidden";
-    is_refused(*state, "[25, 45, 35]", "[25, 45]", "[15, 20, 15]",
-               "$.problem.nodes.usages[2]: one for each strategy: found 3, wanted 2");
-    is_refused(*state, "[50, 10, 40]", "[50, 10]", "[50, 10]",
-               "$.problem.edges.costs[1]: one for each pair of strategies: found 2, wanted 3");
-    is_refused(*state, "[3, 4]", "[3, 5]", "[3, 5]",
-               "$.problem.edges.nodes[4]: past the last node: found 5, wanted 4");
-    is_refused(*state, "[3, 4]", "[3]", "[3]",
-               "$.problem.edges.nodes[4]: nodes: found 1, wanted 2");
-    is_refused(*state, "[30, 70]", "[70, 30]", "[70, 30]",
-               "$.problem.nodes.intervals[0]: death before birth: found 30, wanted 70");
-    is_refused(*state, "[85, 75]", "[85, -75]", "-75",
-               arena_print(*state, "$.problem.nodes.costs[3][1]: %s", NUMBER));
-    is_refused(*state, "[85, 75]", "[85, 7.5]", "7.5",
-               arena_print(*state, "$.problem.nodes.costs[3][1]: %s", NUMBER));
-    is_refused(*state, "[85, 75]", "[85, 100000000000001]", "], [95]",
-               arena_print(*state, "$.problem.nodes.costs[3][1]: %s", NUMBER));
-    is_refused(*state, "usages", "usage", "\"usage\"", "$.problem.nodes.usage: unknown key");
-    is_refused(*state, ", [70, 60]]", "]", "",
-               "$.problem.edges.costs: found 4 lists, wanted 5 as in edges.nodes");
-    is_refused(*state, "[10, 10], [15]]", "[10, 10]]", "",
-               "$.problem.nodes.usages: found 4 lists, wanted 5 as in nodes.costs");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,7 +261,6 @@ int main(void)
         cmocka_unit_test(small_problems_are_solved_as_by_trying_all),
         cmocka_unit_test(every_sweep_bounds_the_optimum),
         cmocka_unit_test(equal_limits_give_equal_answers),
-        cmocka_unit_test(wrong_problems_are_refused_at_their_place),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

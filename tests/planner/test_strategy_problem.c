@@ -171,6 +171,10 @@ static void lists_that_do_not_fit_are_named(void **state)
              "p.json:4:62: $.problem.nodes.intervals: found 1 lists, wanted 2 as in nodes.costs");
     replaced(*state, "[1, 2], [3, 4, 5]", "[1, 2]",
              "p.json:4:62: $.problem.nodes.usages: found 1 lists, wanted 2 as in nodes.costs");
+    static const char NUMBER[] = "p.json:2:56: $.problem.nodes.costs[0][1]: expected a whole "
+                                 "number from 0 to 1e14, or 1e18 and more for what is forbidden";
+    replaced(*state, "[5, 6]", "[5, -6]", NUMBER);
+    replaced(*state, "[5, 6]", "[5, 6.5]", NUMBER);
     replaced(*state, "[[0, 1]]", "[]",
              "p.json:4:56: $.problem.edges.costs: found 1 lists, wanted 0 as in edges.nodes");
     replaced(*state, "[[5, 6], [7", "[[], [7",
