@@ -175,10 +175,13 @@ static struct memory_graph *read_graph(struct arena *arena, const struct json *r
     }
     if (err->kind) return NULL;
     const struct graph_fault *fault = graph_finish(arena, graph);
-    if (!fault) return graph;
-    struct json at = json_item(fault->is_tensor ? &tensors : &operators, fault->index);
-    json_fail(&at, err, "%s", fault->text);
-    return NULL;
+    if (fault) {
+        struct json at = json_item(fault->is_tensor ? &tensors : &operators, fault->index);
+        json_fail(&at, err, "%s", fault->text);
+    } else if (graph->operator_count < 1) {
+        json_fail(&operators, err, "expected one operator or more");
+    }
+    return err->kind ? NULL : graph;
 }
 
 struct memory_graph *memory_graph_parse(struct arena *arena, const char *path, const char *text,

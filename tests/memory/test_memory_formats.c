@@ -131,7 +131,7 @@ static void what_is_written_is_read(void **state)
     for (int round = 0; round < 200; round++) {
         struct arena_mark mark = arena_mark(arena);
         struct err err = {0};
-        const struct memory_graph *graph = graph_random(arena, &draw, draw_int(&draw, 0, 20));
+        const struct memory_graph *graph = graph_random(arena, &draw, draw_int(&draw, 1, 20));
         const char *text = memory_graph_text(arena, graph);
         const struct memory_graph *again =
             memory_graph_parse(arena, "again.json", text, strlen(text), &err);
@@ -240,6 +240,7 @@ static const struct {
     {"graph_late_reader", ":10:3: $.operators[1]: operator \"relu\" overwrites \"y\", but has to "
                           "run before \"use\", which uses it"},
     {"graph_both_shares", ":6:3: $.tensors[2]: \"alias_of\" and \"overwrites\" exclude each other"},
+    {"graph_no_operator", ":1:85: $.operators: expected one operator or more"},
     {"graph_inputs_no_array", ":10:28: $.operators[0].inputs: expected an array, found a string"},
     {"graph_version", ":1:13: $.version: must be between 1 and 1, found 2"},
     {"nodes_cycle",
