@@ -175,6 +175,8 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
             return refusal(arena, "stack %s cannot offload parameters%s", stack->name,
                            deep ? " to NVMe" : "");
         unsigned stages = stack->parameter_zero_stages ? stack->parameter_zero_stages : ~0u;
+        // Blocks gather their shards and fetch no whole weights.
+        if (parallel->zero == 3) stages = 0;
         if (!(stages >> parallel->zero & 1))
             return refusal(arena, "stack %s cannot offload parameters at zero stage %d",
                            stack->name, parallel->zero);

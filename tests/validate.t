@@ -111,7 +111,7 @@ sub schedule_of {
 sub stack_of {
     my ($row) = @_;
     my $stack   = eval { $json->decode(text_of("cost_models/stacks/$row->{stack}.json")) };
-    my $software = $row->{software} // '';
+    my $software = $row->{build} // $row->{software} // '';
     my @builds = map { $_->{name} } @{ $stack->{builds} // [] };
     return "$row->{stack}\@$software" if grep { $_ eq $software } @builds;
     my %is_kept = map { $_->{name} => 1 } @{ $stack->{releases} // [] };

@@ -38,7 +38,7 @@ static void put_gpt2(struct json_writer *writer, const struct row *row)
     json_put_bool(writer, "tie_word_embeddings", model->tied != ROW_NO);
 }
 
-// Blocks side by side that read one norm.
+// Blocks side by side that read one norm, and with grouped heads one each, as Falcon's larger ones.
 static void put_falcon(struct json_writer *writer, const struct row *row)
 {
     const struct row_model *model = &row->facts.model;
@@ -50,7 +50,9 @@ static void put_falcon(struct json_writer *writer, const struct row *row)
     json_put_i64(writer, "vocab_size", model->vocab);
     json_put_bool(writer, "parallel_attn", true);
     json_put_bool(writer, "multi_query", false);
-    json_put_bool(writer, "new_decoder_architecture", false);
+    bool is_grouped = model->kv_heads && model->kv_heads != model->heads;
+    json_put_bool(writer, "new_decoder_architecture", is_grouped);
+    if (is_grouped) json_put_i64(writer, "num_kv_heads", model->kv_heads);
     json_put_bool(writer, "bias", true);
     json_put_bool(writer, "alibi", false);
     json_put_bool(writer, "tie_word_embeddings", model->tied != ROW_NO);
@@ -130,7 +132,7 @@ const char *question_config(struct arena *arena, const struct row *row)
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
     bool has_all_heads = model->attention && strcmp(model->attention, "mha") == 0;
-    if (plain && has_all_heads && model->parallel_blocks) {
+    if (plain && model->parallel_blocks) {
         put_falcon(&writer, row);
     } else if (plain && has_all_heads) {
         put_gpt2(&writer, row);

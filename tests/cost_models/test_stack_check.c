@@ -137,6 +137,13 @@ static void parameters_and_gradients_leave_where_they_may(void **state)
     TAKEN(offload, 1u << OFFLOADS_PARAMETERS);
     stack->parameter_zero_stages = 1u << 3;
     check(*state, stack, parallel, "stack least cannot offload parameters at zero stage 1");
+    // What ZeRO 3 shards no stack moves, whatever its file says.
+    unsigned zero_stages = stack->zero_stages;
+    stack->zero_stages = 1u << 3;
+    parallel->zero = 3;
+    check(*state, stack, parallel, "stack least cannot offload parameters at zero stage 3");
+    stack->zero_stages = zero_stages;
+    parallel->zero = 1;
     TAKEN(parameter_zero_stages, 1u << 1);
     REFUSED(offload.parameter_layers, 1,
             "stack least offloads parameters of all layers or of none");

@@ -160,6 +160,13 @@ static void what_joins_the_gpus_and_how_blocks_stand_is_asked(void **state)
     row.facts.model.parallel_blocks = true;
     assert_non_null(strstr(question_cluster(arena, &row), "\"kind\": \"nvlink\""));
     assert_non_null(strstr(question_config(arena, &row), "\"parallel_attn\": true"));
+    assert_non_null(strstr(question_config(arena, &row), "\"new_decoder_architecture\": false"));
+    row.facts.model.attention = "gqa";
+    row.facts.model.kv_heads = row.facts.model.heads / 2;
+    const char *grouped = question_config(arena, &row);
+    assert_non_null(strstr(grouped, "\"new_decoder_architecture\": true"));
+    assert_non_null(
+        strstr(grouped, arena_print(arena, "\"num_kv_heads\": %d", row.facts.model.kv_heads)));
     assert_string_equal(read_one(arena, ", \"intra_kind\": \"xgmi\"").facts.intra_kind, "xgmi");
 }
 
