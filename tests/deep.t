@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # Graphs of 10,000 operators are read, folded into layers or blocks, and planned on 64 GPUs, all
 # within 5 s of processor time: two real exports of torch with one of their layers repeated, an ONNX
-# model that is written here, and a scan of JAX that goes round more often. The parameters that each must have are worked out beside it.
+# model that is written here, and a scan of JAX that goes round more often. The parameters that each
+# must have are worked out beside it.
 use strict;
 use warnings;
 use Compress::Zlib ();
