@@ -9,13 +9,9 @@
 // Why stages of unlike numbers of ranks cannot be; NULL: they can.
 static const char *ranks_hindrance(const struct parallel *parallel)
 {
-    if (parallel->degree[AXIS_EP] > 1 || parallel->degree[AXIS_ETP] > 1) return "--ep or --etp";
-    if (parallel->tp_kind != TP_1D) return "grids of --tp-kind";
     if (parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1)
         return "--sp-h or --sp-w above 1";
-    if (parallel_groups_shards(parallel)) return "groups of ZeRO";
     if (parallel->replica_count > 0) return "--replica-batches";
-    if (parallel->layout_count > 0) return "layouts of operators";
     if (parallel->branches) return "--branches on";
     bool is_last =
         parallel->order_count == 0 || parallel->order[parallel->order_count - 1] == AXIS_PP;
@@ -41,6 +37,26 @@ static bool check_stage_ranks(const struct parallel *parallel, int stage, struct
                    (long long)(ranks / each));
 }
 
+// Groups of ZeRO are as many devices in each stage, or all of one that has no more.
+static bool check_groups(const struct parallel *parallel, int stage, struct err *err)
+{
+    static const char *const OPTIONS[STORED_COUNT] = {[STORED_WEIGHTS] = "--zero-parameters",
+                                                      [STORED_GRADIENTS] = "--zero-gradients",
+                                                      [STORED_STATES] = "--zero-group"};
+    struct parallel own = parallel_at(parallel, stage);
+    int outer = own.degree[AXIS_DP] * own.degree[AXIS_CP];
+    for (int i = STORED_COUNT - 1; i >= 0 && parallel->zero > 0; i--) {
+        int ranks = mesh_shard_ranks(&own, (enum stored)i);
+        if (ranks % own.degree[AXIS_CP] != 0 || outer % ranks != 0)
+            return err_set(err, ERR_USAGE,
+                           "--stage-ranks: %s is %d ranks of dp and cp in stage %d, which do not "
+                           "divide its %d",
+                           OPTIONS[i], ranks, stage, outer);
+        outer = ranks;
+    }
+    return true;
+}
+
 // The stage whose degrees those of the plan are.
 static int widest(const struct parallel *parallel)
 {
@@ -62,7 +78,7 @@ static bool check_ranks(const struct parallel *parallel, struct err *err)
     const char *why = ranks_hindrance(parallel);
     if (why) return err_set(err, ERR_USAGE, "--stage-ranks: not with %s", why);
     for (int s = 0; s < count; s++)
-        if (!check_stage_ranks(parallel, s, err)) return false;
+        if (!check_stage_ranks(parallel, s, err) || !check_groups(parallel, s, err)) return false;
     int at = widest(parallel);
     int64_t found =
         (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP] * parallel->degree[AXIS_DP];
@@ -106,6 +122,12 @@ bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err
     return check_tps(parallel, err) && check_ranks(parallel, err);
 }
 
+// What was asked for that gives stages meshes of their own.
+static const char *option_of(const struct parallel *parallel)
+{
+    return parallel->stage_ranks_count > 0 ? "--stage-ranks" : "--stage-tp";
+}
+
 static const char *hindrance(const struct parallel *parallel)
 {
     if (parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_AXIAL) return "--cp-kind axial";
@@ -137,13 +159,14 @@ static bool check_fold(const struct graph *graph, const struct parallel *paralle
     dense.degree[AXIS_EP] = dense.degree[AXIS_ETP] = 1;
     if (mesh_folds(&dense, graph->kv_head_count)) return true;
     bool hands_out_heads = parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_ULYSSES;
-    return err_set(err, ERR_USAGE,
-                   "--stage-tp: %s over %lld kv heads cannot be cut into the same finer axes for "
-                   "all of the stages",
+    return err_set(err, ERR_USAGE, "%s: %s over %lld kv heads cannot be cut into %s",
+                   option_of(parallel),
                    hands_out_heads              ? "tp and cp"
                    : parallel->tp_kind != TP_1D ? "grids of tp"
                                                 : "tp",
-                   (long long)graph->kv_head_count);
+                   (long long)graph->kv_head_count,
+                   parallel->stage_ranks_count > 0 ? "finer axes in each of the stages"
+                                                   : "the same finer axes for all of the stages");
 }
 
 // The stage that has a block of the sequence.
@@ -189,14 +212,24 @@ bool stage_meshes_check(const struct graph *graph, const struct workload *worklo
 {
     if (!parallel_has_meshes(parallel)) return true;
     const char *why = hindrance(parallel);
-    if (why) return err_set(err, ERR_USAGE, "--stage-tp: not with %s", why);
+    if (why) return err_set(err, ERR_USAGE, "%s: not with %s", option_of(parallel), why);
     int64_t parts = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
     if (parallel->sp && workload->seq_len % parts != 0)
         return err_set(err, ERR_USAGE,
-                       "--stage-tp: with --sp on tp and cp, %lld ranks, split %lld tokens unevenly",
-                       (long long)parts, (long long)workload->seq_len);
+                       "%s: with --sp on tp and cp, %lld ranks, split %lld tokens unevenly",
+                       option_of(parallel), (long long)parts, (long long)workload->seq_len);
     return check_fold(graph, parallel, err) && check_sequences(parallel, err) &&
            check_tied(graph, parallel, err);
+}
+
+// Groups of ZeRO as a stage has them, which may have fewer ranks.
+static void keep_groups(struct parallel *own)
+{
+    int *const groups[STORED_COUNT] = {[STORED_WEIGHTS] = &own->zero_parameters,
+                                       [STORED_GRADIENTS] = &own->zero_gradients,
+                                       [STORED_STATES] = &own->zero_group};
+    for (int i = 0; i < STORED_COUNT; i++)
+        if (*groups[i] > 0) *groups[i] = mesh_shard_ranks(own, (enum stored)i);
 }
 
 bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cluster,
@@ -210,12 +243,12 @@ bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cl
         struct parallel own = parallel_at(parallel, s);
         bool is_widest = !has_ranks && parallel->stage_tp[s] == parallel->degree[AXIS_TP];
         own.stage_tp_count = own.stage_ranks_count = own.layout_count = 0;
+        if (has_ranks) keep_groups(&own);
         // As if all stages had as many ranks.
         struct cluster like = *cluster;
         like.rank_count = (int)parallel_rank_count(&own);
         if (is_widest || program_check(graph, &like, workload, &own, &why)) continue;
-        return err_set(err, why.kind, "--stage-%s: stage %d: %s", has_ranks ? "ranks" : "tp", s,
-                       why.text);
+        return err_set(err, why.kind, "%s: stage %d: %s", option_of(parallel), s, why.text);
     }
     return true;
 }

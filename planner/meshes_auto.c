@@ -47,7 +47,8 @@ static bool is_same_way(const struct parallel *a, const struct parallel *b)
            a->recompute_classes == b->recompute_classes &&
            a->recompute_layers == b->recompute_layers && a->schedule == b->schedule &&
            a->attention == b->attention && a->degree[AXIS_CP] == b->degree[AXIS_CP] &&
-           a->cp_kind == b->cp_kind;
+           a->cp_kind == b->cp_kind && a->tp_kind == b->tp_kind &&
+           a->degree[AXIS_EP] == b->degree[AXIS_EP] && a->degree[AXIS_ETP] == b->degree[AXIS_ETP];
 }
 
 static void add_way(struct dividing *dividing, const struct parallel *way)
@@ -68,10 +69,16 @@ static void add_ways(struct dividing *dividing, const struct parallel *seed)
     if (pins_allow(asked, CHOICE_SCHEDULE, SCHEDULE_1F1B)) way.schedule = SCHEDULE_1F1B;
     if (!pins_allow(asked, CHOICE_VPP, 1) || schedule_takes_chunks(way.schedule)) return;
     way.stage_layers_count = way.replica_count = way.stage_tp_count = way.stage_ranks_count = 0;
-    way.zero_group = way.zero_gradients = way.zero_parameters = 0;
+    giving_keep_groups(dividing->giving, &way);
     way.branches = false;
     parallel_default_order(&way);
     add_way(dividing, &way);
+    if (way.degree[AXIS_EP] * way.degree[AXIS_ETP] > 1 && pins_allow(asked, CHOICE_EP, 1) &&
+        pins_allow(asked, CHOICE_ETP, 1)) {
+        struct parallel whole = way;
+        whole.degree[AXIS_EP] = whole.degree[AXIS_ETP] = 1;
+        add_way(dividing, &whole);
+    }
     if (way.zero == 0 && pins_allow(asked, CHOICE_ZERO, 1)) {
         struct parallel sharded = way;
         sharded.zero = 1;
@@ -105,8 +112,6 @@ static void find_ways(struct dividing *dividing)
 {
     const struct giving *giving = dividing->giving;
     struct pins pins = giving_seed_pins(giving->asked), piped;
-    if (!pins_get(&pins, CHOICE_EP).set) pins_set(&pins, CHOICE_EP, 1, 1);
-    if (!pins_get(&pins, CHOICE_ETP).set) pins_set(&pins, CHOICE_ETP, 1, 1);
     pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
     pins_clear(&pins, CHOICE_PP);
     pins.stage_layers_count = 0;

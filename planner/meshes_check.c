@@ -69,19 +69,12 @@ static bool check_ranks(const struct search_request *request, struct err *err)
     if (count == 0 && !pins->search_stage_ranks) return true;
     for (int s = 0; s < count; s++)
         sum += pins->stage_ranks[s];
-    if (pins->per_operator || pins->layout_count > 0)
-        return err_set(err, ERR_USAGE, "--stage-ranks: not with layouts of operators");
     if (count > 0 && pins->stage_tp_count > 0 && pins->stage_tp_count != count)
         return err_set(err, ERR_USAGE, "--stage-ranks: %d numbers, and %d of --stage-tp", count,
                        pins->stage_tp_count);
     if (count > 0 && !pins_allow(pins, CHOICE_PP, count))
         return err_set(err, ERR_USAGE,
                        "--stage-ranks: %d numbers, which --pp does not allow; one a stage", count);
-    static const enum choice GROUPS[] = {CHOICE_ZERO_GROUP, CHOICE_ZERO_GRADIENTS,
-                                         CHOICE_ZERO_PARAMETERS};
-    for (int i = 0; i < 3; i++)
-        if (pins_get(pins, GROUPS[i]).set && pins_get(pins, GROUPS[i]).high > 0)
-            return err_set(err, ERR_USAGE, "--stage-ranks: not with groups of ZeRO");
     if (count == 0) return true;
     if (sum == gpus) return check_multiples(pins, err);
     return err_set(err, ERR_USAGE, "--stage-ranks: %d ranks in all, the cluster has %d GPUs", sum,

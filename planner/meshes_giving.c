@@ -76,6 +76,14 @@ struct pins giving_seed_pins(const struct pins *asked)
     return pins;
 }
 
+void giving_keep_groups(const struct giving *giving, struct parallel *parallel)
+{
+    static const enum choice GROUPS[] = {CHOICE_ZERO_GROUP, CHOICE_ZERO_GRADIENTS,
+                                         CHOICE_ZERO_PARAMETERS};
+    for (int i = 0; i < 3; i++)
+        if (!pins_get(giving->asked, GROUPS[i]).set) choice_put(parallel, GROUPS[i], 0);
+}
+
 bool giving_seek_alike(struct giving *giving, struct search_result *result, struct err *err)
 {
     struct search_request request = *giving->split.request;

@@ -29,6 +29,9 @@ MUST_CHECK bool giving_seek_alike(struct giving *giving, struct search_result *r
 // Of a search with one mesh for all stages.
 struct pins giving_seed_pins(const struct pins *asked);
 
+// Groups of ZeRO are of other numbers of ranks: only those that are pinned stay.
+void giving_keep_groups(const struct giving *giving, struct parallel *parallel);
+
 // Numbers of ranks that are pinned (planner/meshes_ranks.c), and those that are searched
 // (planner/meshes_auto.c).
 MUST_CHECK bool giving_seek_ranks(struct giving *giving, struct search_result *result,

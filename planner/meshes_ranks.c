@@ -29,7 +29,7 @@ static struct parallel with_ranks(const struct giving *giving, const struct para
     parallel.stage_ranks_count = asked->stage_ranks_count;
     parallel.stage_tp = asked->stage_tp;
     parallel.stage_tp_count = asked->stage_tp_count;
-    parallel.zero_group = parallel.zero_gradients = parallel.zero_parameters = 0;
+    giving_keep_groups(giving, &parallel);
     parallel_default_order(&parallel);
     while (parallel_stage_tp(&parallel, widest) != parallel.degree[AXIS_TP])
         widest++;
@@ -40,7 +40,7 @@ static struct parallel with_ranks(const struct giving *giving, const struct para
 }
 
 // With as many sequences a round as divide the batch, in powers of two of the fewest.
-static void try_ranks(struct giving *giving, const struct parallel *seed)
+static void try_rounds(struct giving *giving, const struct parallel *seed)
 {
     enum { DOUBLINGS = 4 };
     struct parallel parallel = with_ranks(giving, seed);
@@ -59,6 +59,19 @@ static void try_ranks(struct giving *giving, const struct parallel *seed)
         giving_find_reason(giving, &parallel);
         giving_try_layers(giving, &parallel);
     }
+}
+
+// Experts over ranks that may not be there in all stages, or on all ranks.
+static void try_ranks(struct giving *giving, const struct parallel *seed)
+{
+    struct parallel whole = *seed;
+    bool may_be_whole = seed->degree[AXIS_EP] * seed->degree[AXIS_ETP] > 1 &&
+                        pins_allow(giving->asked, CHOICE_EP, 1) &&
+                        pins_allow(giving->asked, CHOICE_ETP, 1);
+    try_rounds(giving, seed);
+    if (!may_be_whole) return;
+    whole.degree[AXIS_EP] = whole.degree[AXIS_ETP] = 1;
+    try_rounds(giving, &whole);
 }
 
 // Other numbers of micro-batches may not interleave, and stages with fewer ranks lack room that the
@@ -120,8 +133,6 @@ static struct pins pins_of_seeds(const struct pins *asked)
         pins_set(&pins, CHOICE_TP, most, most);
     }
     pins_set(&pins, CHOICE_PP, count, count);
-    if (!pins_get(&pins, CHOICE_EP).set) pins_set(&pins, CHOICE_EP, 1, 1);
-    if (!pins_get(&pins, CHOICE_ETP).set) pins_set(&pins, CHOICE_ETP, 1, 1);
     pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
     return pins;
 }
@@ -156,9 +167,10 @@ bool giving_seek_ranks(struct giving *giving, struct search_result *result, stru
     bool has_seeds = false;
     struct err why = {0};
     for (int i = 0; i < 3; i++) {
-        why = (struct err){0};
         bool is_new = (i == 0 || sizes[i] != sizes[0]) && (i < 2 || sizes[i] != sizes[1]);
-        if (is_new) has_seeds |= seek_alike(giving, sizes[i], &why);
+        if (!is_new) continue;
+        why = (struct err){0};
+        has_seeds |= seek_alike(giving, sizes[i], &why);
     }
     if (!has_seeds) return err_set(err, why.kind, "%s", why.text);
     why = (struct err){0};

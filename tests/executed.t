@@ -136,8 +136,11 @@ my %KEYS = (
                          '--micro-batch' => 4},
                         {value => '1,2', '--gpus' => 3, '--micro-batch' => 2, model => 'moe',
                          '--expert-imbalance' => 4},
-                        {value => '2,1', '--gpus' => 3, '--zero' => 1, '--zero-group' => 1,
-                         refused => 'groups of ZeRO'}],
+                        {value => '2,4', '--gpus' => 6, '--micro-batch' => 2, model => 'moe',
+                         '--expert-imbalance' => 4, '--ep' => 2, '--zero' => 1,
+                         '--zero-group' => 2},
+                        {value => '2,1', '--gpus' => 3, '--cp' => 1, '--sp-h' => 2,
+                         refused => '--sp-h'}],
         branches => [map { {value => 'on', model => 'towers', '--seq-len' => 8, %$_} }
                          {'--pp' => 3, '--gpus' => 3}, {'--pp' => 4, '--gpus' => 4,
                           '--stages' => '2,2,2,1'}, {'--pp' => 3, '--gpus' => 6, '--tp' => 2},

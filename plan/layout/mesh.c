@@ -138,7 +138,7 @@ int mesh_shard_ranks(const struct parallel *parallel, enum stored stored)
                                [STORED_STATES] = parallel->zero_group};
     int all = parallel->degree[AXIS_DP] * parallel->degree[AXIS_CP];
     for (int i = (int)stored; i < STORED_COUNT; i++)
-        if (ranks[i] > 0) return ranks[i];
+        if (ranks[i] > 0) return ranks[i] < all ? ranks[i] : all;
     return all;
 }
 

@@ -260,14 +260,16 @@ bool layout_rules_check(const struct graph *graph, const struct workload *worklo
 bool layout_rules_hold(const struct graph *graph, const struct workload *workload,
                        const struct parallel *parallel, bool ties_alone, struct err *err)
 {
+    bool has_ranks = parallel->stage_ranks_count > 0, ok = true;
     if (parallel->degree[AXIS_TP] == 1) return true;
     struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
-    bool ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
-    for (int s = 0; s < parallel->stage_tp_count && ok; s++) {
+    if (!has_ranks) ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
+    int stages = parallel_has_meshes(parallel) ? parallel->degree[AXIS_PP] : 0;
+    for (int s = 0; s < stages && ok; s++) {
         struct parallel own = parallel_at(parallel, s);
         struct mesh seen = mesh_at(&mesh, &own, s, graph->kv_head_count);
-        ok = own.degree[AXIS_TP] == parallel->degree[AXIS_TP] ||
-             check_at(graph, workload, &own, &seen, ties_alone, err);
+        bool is_known = !has_ranks && own.degree[AXIS_TP] == parallel->degree[AXIS_TP];
+        ok = is_known || check_at(graph, workload, &own, &seen, ties_alone, err);
     }
     return ok;
 }

@@ -1,7 +1,9 @@
 #include "tests/support/test.h"
 
 #include "plan/boundary.h"
+#include "tests/support/layout_rules_draw.h"
 #include "tests/support/run_draw.h"
+#include "tests/support/tiny_models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,13 +14,22 @@
 
 static const double TOLERANCE = 1e-12;
 
+static const char EXPERTS[] =
+    "{\"model_type\": \"mixtral\", \"vocab_size\": 40, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"head_dim\": 4, \"intermediate_size\": 8, \"num_local_experts\": 8, "
+    "\"num_experts_per_tok\": 2}";
+
 enum { OTHERWISE_CASES = 6, RANKS_MOST = 8, STAGES_MOST = 3 };
 
 static const char *difference_of(struct arena *arena, const struct run_outcome *expected,
                                  const struct run_outcome *found)
 {
     const char *difference = run_outcome_difference(arena, expected, found, TOLERANCE);
-    if (!difference) difference = run_outcome_traffic(arena, found);
+    // What experts are sent hangs on what the router says.
+    const int *degree = found->program->parallel.degree;
+    if (difference || degree[AXIS_EP] * degree[AXIS_ETP] > 1) return difference;
+    difference = run_outcome_traffic(arena, found);
     if (difference) return difference;
     double planned = (double)run_outcome_planned_bytes(found);
     if (fabs((double)found->peak_bytes - planned) <= 0.01 * planned) return NULL;
@@ -26,9 +37,29 @@ static const char *difference_of(struct arena *arena, const struct run_outcome *
                        planned);
 }
 
+// Groups of ZeRO, some for parameters and gradients apart.
+static void add_shards(struct draw *draw, struct parallel *parallel)
+{
+    int cp = parallel->degree[AXIS_CP], dp = parallel->degree[AXIS_DP];
+    bool is_apart = parallel->zero > 1 && draw_int(draw, 0, 1);
+    parallel->zero_group = parallel->zero > 0 && dp > 1 ? cp * draw_int(draw, 0, 2) : 0;
+    parallel->zero_gradients = is_apart ? cp : 0;
+    parallel->zero_parameters = is_apart && parallel->zero == 3 ? cp : 0;
+}
+
+// Layouts of single operators, which are of tp in each stage.
+static void add_rules(struct arena *arena, struct draw *draw, int model, struct run_case *of)
+{
+    const struct import_options options = {.flash = of->parallel.attention == ATTENTION_FLASH};
+    struct graph *graph = tiny_graph(arena, run_draw_config(model), &options);
+    struct drawn_rules drawn = layout_rules_draw(arena, draw, graph, draw_int(draw, 2, 8));
+    of->parallel.layouts = drawn.rules;
+    of->parallel.layout_count = drawn.count;
+}
+
 // The stages of one mesh that the draw may have become others; the rest stays as drawn. Of the
 // numbers drawn first those that have no room are drawn again.
-static void add_ranks(struct arena *arena, struct draw *draw, struct run_case *of)
+static void add_ranks(struct arena *arena, struct draw *draw, bool has_experts, struct run_case *of)
 {
     static const int TPS[] = {1, 2, 2, 4}, DPS[] = {1, 1, 2, 2, 4};
     struct parallel *parallel = &of->parallel;
@@ -66,7 +97,11 @@ static void add_ranks(struct arena *arena, struct draw *draw, struct run_case *o
         parallel->vpp = 2;
         parallel->schedule = draw_int(draw, 0, 1) ? SCHEDULE_INTERLEAVED : SCHEDULE_ZB_V;
     }
-    parallel->zero_group = parallel->zero_gradients = parallel->zero_parameters = 0;
+    if (draw_int(draw, 0, 3) == 0) parallel->tp_kind = (enum tp_kind)draw_int(draw, TP_2D, TP_3D);
+    if (parallel->tp_kind != TP_1D) parallel->sp = false;
+    if (has_experts && draw_int(draw, 0, 1)) parallel->degree[AXIS_EP] = 2;
+    if (parallel->degree[AXIS_EP] > 1 && draw_int(draw, 0, 2) == 0) parallel->degree[AXIS_ETP] = 2;
+    add_shards(draw, parallel);
     parallel_default_order(parallel);
 }
 
@@ -93,11 +128,13 @@ static void unlike_ranks_compute_what_one_rank_does(void **state)
     struct arena scratch = {0};
     const char *more = getenv("MESHWRIGHT_CASES");
     int wanted = more ? atoi(more) : OTHERWISE_CASES, ran = 0, failed = 0, refused = 0;
+    int kinds[3] = {0};
     while (ran < wanted) {
         int model;
         struct draw seed = draw;
         struct run_case of = run_draw(&draw, &scratch, &model);
-        add_ranks(&scratch, &draw, &of);
+        add_ranks(&scratch, &draw, false, &of);
+        if (draw_int(&draw, 0, 3) == 0) add_rules(&scratch, &draw, model, &of);
         struct err why = {0};
         bool is_asked = is_unlike(&of.parallel);
         struct run_outcome *found = is_asked ? run_case_run(&scratch, &of, &why) : NULL;
@@ -113,6 +150,9 @@ static void unlike_ranks_compute_what_one_rank_does(void **state)
         one.dropout = of.dropout;
         if (!*expected) *expected = run_case_done(*state, &one);
         ran++;
+        kinds[0] += of.parallel.tp_kind != TP_1D;
+        kinds[1] += parallel_groups_shards(&of.parallel);
+        kinds[2] += of.parallel.layout_count > 0;
         const char *difference =
             found->done ? difference_of(&scratch, *expected, found) : found->error;
         if (difference) {
@@ -123,7 +163,10 @@ static void unlike_ranks_compute_what_one_rank_does(void **state)
         }
         arena_free(&scratch);
     }
-    print_message("# %d plans ran, %d drawn were refused or had none\n", ran, refused);
+    print_message(
+        "# %d plans ran, %d of them on grids, %d with groups of ZeRO, %d with layouts; %d "
+        "drawn were refused or had none\n",
+        ran, kinds[0], kinds[1], kinds[2], refused);
     assert_int_equal(failed, 0);
 }
 
@@ -166,10 +209,97 @@ static void ranks_may_share_no_divisor(void **state)
     }
 }
 
+// Experts over all or some of the ranks of each stage, split inside, and beside ZeRO; shards over
+// groups, which a stage with fewer ranks has whole; grids of tp.
+static void all_kinds_of_axes_lie_over_unlike_numbers(void **state)
+{
+    static const struct {
+        int ranks[2], tps[2], tp, dp, ep, etp, zero, group, gradients, parameters;
+        enum tp_kind kind;
+        bool sp;
+    } CASES[] = {
+        {{4, 2}, {1, 1}, 1, 4, 2, 1, 0, 0, 0, 0, TP_1D, false},
+        {{2, 4}, {1, 2}, 2, 2, 2, 1, 1, 0, 0, 0, TP_1D, true},
+        {{4, 2}, {4, 2}, 4, 1, 2, 1, 3, 0, 0, 0, TP_1D, true},
+        {{4, 2}, {2, 1}, 2, 2, 1, 2, 0, 0, 0, 0, TP_1D, false},
+        {{4, 2}, {1, 1}, 1, 4, 1, 1, 1, 2, 0, 0, TP_1D, false},
+        {{2, 4}, {1, 1}, 1, 2, 2, 1, 3, 2, 1, 1, TP_1D, false},
+        {{4, 1}, {1, 1}, 1, 4, 1, 1, 2, 4, 2, 0, TP_1D, false},
+        {{1, 4}, {1, 2}, 2, 2, 1, 1, 1, 1, 0, 0, TP_1D, true},
+        {{4, 2}, {4, 1}, 4, 1, 1, 1, 0, 0, 0, 0, TP_2D, false},
+        {{2, 4}, {2, 4}, 4, 1, 1, 1, 1, 0, 0, 0, TP_2D_SUMMA, false},
+    };
+    static const char DENSE[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 40, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"head_dim\": 4, \"intermediate_size\": 8}";
+    struct run_case ones[] = {run_case_new(EXPERTS, 8, 8), run_case_new(DENSE, 8, 8)};
+    struct run_outcome *expected[] = {run_case_done(*state, &ones[0]),
+                                      run_case_done(*state, &ones[1])};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        bool is_grid = CASES[i].kind != TP_1D;
+        struct run_case of = ones[is_grid];
+        struct parallel *parallel = &of.parallel;
+        parallel->degree[AXIS_TP] = CASES[i].tp;
+        parallel->degree[AXIS_DP] = CASES[i].dp;
+        parallel->degree[AXIS_EP] = CASES[i].ep;
+        parallel->degree[AXIS_ETP] = CASES[i].etp;
+        parallel->degree[AXIS_PP] = parallel->stage_tp_count = parallel->stage_ranks_count = 2;
+        parallel->stage_tp = CASES[i].tps;
+        parallel->stage_ranks = CASES[i].ranks;
+        parallel->schedule = SCHEDULE_1F1B;
+        parallel->zero = CASES[i].zero;
+        parallel->zero_group = CASES[i].group;
+        parallel->zero_gradients = CASES[i].gradients;
+        parallel->zero_parameters = CASES[i].parameters;
+        parallel->tp_kind = CASES[i].kind;
+        parallel->sp = CASES[i].sp;
+        parallel->micro_batch = 4 / CASES[i].dp;
+        const char *difference =
+            difference_of(*state, expected[is_grid], run_case_done(*state, &of));
+        if (difference) fail_msg("case %zu: %s", i, difference);
+    }
+}
+
+// The same with experts over ranks, drawn.
+static void drawn_experts_lie_over_unlike_numbers(void **state)
+{
+    struct draw draw = draw_start("experts with ranks", 2029);
+    struct arena scratch = {0};
+    const char *more = getenv("MESHWRIGHT_CASES");
+    int wanted = more ? atoi(more) : OTHERWISE_CASES, ran = 0, tried = 0;
+    struct run_case one = run_case_new(EXPERTS, 8, 16);
+    struct run_outcome *expected = run_case_done(*state, &one);
+    while (ran < wanted) {
+        struct draw seed = draw;
+        struct run_case of = one;
+        of.parallel.zero = draw_int(&draw, 0, 3);
+        of.parallel.sp = draw_int(&draw, 0, 1);
+        add_ranks(&scratch, &draw, true, &of);
+        struct err why = {0};
+        bool is_asked = is_unlike(&of.parallel) && of.parallel.tp_kind == TP_1D &&
+                        of.parallel.degree[AXIS_EP] > 1;
+        struct run_outcome *found = is_asked ? run_case_run(&scratch, &of, &why) : NULL;
+        assert_in_range(++tried, 0, 200 * wanted + 100);
+        if (!found && is_asked && why.kind != ERR_USAGE) fail_msg("%s", why.text);
+        const char *difference = !found        ? NULL
+                                 : found->done ? difference_of(&scratch, expected, found)
+                                               : found->error;
+        if (difference)
+            fail_msg("MESHWRIGHT_SEED=%llu, %s: %s: %s", (unsigned long long)seed.state,
+                     ranks_text(&scratch, &of.parallel), run_case_text(&scratch, &of), difference);
+        ran += found != NULL;
+        arena_free(&scratch);
+    }
+    print_message("# %d plans ran of %d drawn\n", ran, tried);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_may_share_no_divisor),
+        cmocka_unit_test(all_kinds_of_axes_lie_over_unlike_numbers),
+        cmocka_unit_test(drawn_experts_lie_over_unlike_numbers),
         cmocka_unit_test(unlike_ranks_compute_what_one_rank_does),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -167,11 +167,11 @@ static void what_cannot_be_is_refused_with_the_reason(void **state)
     set_ranks(&plan, 3, RANKS, TPS);
     plan.parallel.zero = 1;
     plan.parallel.zero_group = 1;
-    check_error(&plan, "--stage-ranks: not with groups of ZeRO");
+    // As many devices as one rank of dp with tp 2.
+    check_error(&plan,
+                "--stage-ranks: --zero-group is 2 ranks of dp and cp in stage 2, which do not "
+                "divide its 3");
     plan.parallel.zero_group = 0;
-    plan.parallel.tp_kind = TP_2D;
-    check_error(&plan, "--stage-ranks: not with grids of --tp-kind");
-    plan.parallel.tp_kind = TP_1D;
     int last = plan.parallel.order_count - 1;
     plan.parallel.order[last] = plan.parallel.order[0];
     plan.parallel.order[0] = AXIS_PP;
@@ -180,6 +180,34 @@ static void what_cannot_be_is_refused_with_the_reason(void **state)
     set_ranks(&plan, 3, RANKS, TPS);
     check_error(&plan, "--stage-ranks: stages 0 and 2 share tied embeddings, which lie in one "
                        "layout; give both as many ranks, not 4 and 3");
+}
+
+// A group is as many devices in each stage, or all of a stage that has no more.
+static void groups_of_zero_are_as_many_devices(void **state)
+{
+    static const int RANKS[] = {8, 4, 2}, TPS[] = {2, 1, 1};
+    static const int STATES[] = {2, 4, 2}, WEIGHTS[] = {1, 2, 2};
+    struct plan_case plan = base(*state, "llama-3-8b");
+    struct program room;
+    set_ranks(&plan, 3, RANKS, TPS);
+    plan.parallel.degree[AXIS_DP] = 4;
+    plan.parallel.micro_batch = 1;
+    plan.parallel.zero = 3;
+    plan.parallel.zero_group = 2;
+    plan.parallel.zero_gradients = plan.parallel.zero_parameters = 1;
+    plan.workload.global_batch = 16;
+    struct program *program = lower(*state, &plan);
+    for (int stage = 0; stage < 3; stage++) {
+        const struct program *seen = program_at(program, stage, &room);
+        const struct program *back;
+        struct program other, third;
+        const struct storage *storage = &seen->storage[PARAMETER_DENSE];
+        assert_int_equal(mesh_size(&seen->mesh, storage->optimizer_axes), STATES[stage]);
+        assert_int_equal(mesh_size(&seen->mesh, storage->weight_axes), WEIGHTS[stage]);
+        // Seen from a stage, which may have fewer, the first has its own still.
+        back = program_at(program_at(seen, (stage + 1) % 3, &other), 0, &third);
+        assert_int_equal(mesh_size(&back->mesh, back->storage[PARAMETER_DENSE].optimizer_axes), 2);
+    }
 }
 
 static void all_that_a_rank_holds_comes_once(void **state)
@@ -227,6 +255,7 @@ int main(void)
         cmocka_unit_test(stages_follow_each_other),
         cmocka_unit_test(what_crosses_is_worked_out_by_hand),
         cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(groups_of_zero_are_as_many_devices),
         cmocka_unit_test(all_that_a_rank_holds_comes_once),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

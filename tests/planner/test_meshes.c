@@ -246,12 +246,16 @@ static void ranks_that_cannot_be_are_refused(void **state)
     refuse_ranks(*state, &other,
                  "--stage-ranks: 2 numbers, which --pp does not allow; one a stage");
     other = request;
-    pins_set(&other.pins, CHOICE_ZERO_GROUP, 2, 2);
-    refuse_ranks(*state, &other, "--stage-ranks: not with groups of ZeRO");
-    other = request;
     pins_set(&other.pins, CHOICE_TP, 4, 4);
     refuse_ranks(*state, &other,
                  "--stage-ranks: 6 for stage 0 is no multiple of its tp 4 times cp 1");
+    // Of seeds with as many ranks in all stages the reason is told once.
+    other = request;
+    other.pins.stage_ranks = (const int[]){4, 4};
+    pins_set(&other.pins, CHOICE_SP_H, 2, 2);
+    refuse_ranks(*state, &other,
+                 "--sp-h 2: llama-2-7b has no images to split; with all else as it is, --sp-h may "
+                 "be 1");
     // A batch of 32 does not divide by the dp of 6 or 3 of the first stage.
     refuse_ranks(*state, &request,
                  "--stage-ranks: no micro-batch that all of these stages can split divides the "
