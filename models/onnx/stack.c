@@ -162,10 +162,11 @@ static bool see_product(struct stack_finder *f, const struct onnx_node *node)
 {
     int weight = matrix_among(f, node);
     int64_t in = last_dim(tensor_of(f, node->inputs[0])), out = last_dim(output_of(f, node));
+    bool has_places = f->table >= 0 || f->patch_side > 0;
     if (weight < 0) {
         // Scores come before their softmax; what follows it has the same head count.
         const struct onnx_tensor *output = output_of(f, node);
-        if ((output->rank != 3 && output->rank != 4) || f->table < 0)
+        if ((output->rank != 3 && output->rank != 4) || !has_places)
             return refuse(f, node, "a product of activations that has no heads");
         see_scores(f, output, in);
         return true;
@@ -260,7 +261,8 @@ static bool see_activation(struct stack_finder *f, const struct onnx_node *node)
 static bool see_attention(struct stack_finder *f, const struct onnx_node *node)
 {
     const struct onnx_tensor *query = tensor_of(f, node->inputs[0]);
-    if (node->input_count < 3 || query->rank < 3 || query->rank > 5 || f->table < 0)
+    bool has_places = f->table >= 0 || f->patch_side > 0;
+    if (node->input_count < 3 || query->rank < 3 || query->rank > 5 || !has_places)
         return refuse(f, node, "query, key and value are not apart");
     // Batch and heads may be one dimension, and heads in groups that share their keys two.
     f->head_count = query->rank == 3 ? query->dims[0] / f->batch : query->dims[1];
@@ -285,6 +287,8 @@ static bool see(struct stack_finder *f, const struct onnx_node *node)
 {
     static const char *const ACTIVATIONS[] = {"Tanh", "Erf", "Sigmoid", "Relu", "Gelu", "Swish"};
     const char *type = node->type;
+    if (strcmp(type, "Conv") == 0 && stack_see_patches(f, node)) return true;
+    if (strcmp(type, "Concat") == 0) stack_see_class(f, node);
     if (strcmp(type, "Gather") == 0) return see_gather(f, node);
     if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0) return see_product(f, node);
     if (strcmp(type, "Add") == 0) return see_add(f, node);
@@ -379,12 +383,18 @@ static bool read_head(struct stack_finder *f, int *in_layers, bool *is_masked)
                   "the last product is no head over the vocabulary");
 }
 
+bool stack_read_layers(struct stack_finder *f, int each, struct stack_layer *layer)
+{
+    return fold(f, each) && read_layer(f, each, layer);
+}
+
 static struct onnx_stack *finish(struct arena *arena, struct stack_finder *f)
 {
     struct stack_layer shape = {0};
     struct json_writer writer = {.arena = arena};
     int in_layers = 0;
     bool is_masked = false;
+    if (f->patch_side > 0 && f->product_count > 0) return stack_finish_picture(arena, f);
     if (f->table < 0 || f->softmax_count == 0 || f->product_count < 2) {
         fail(f, "no stack of transformer layers: no table of tokens, or no attention");
         return NULL;
@@ -393,7 +403,7 @@ static struct onnx_stack *finish(struct arena *arena, struct stack_finder *f)
     const struct stack_product *head = &f->products[f->product_count - 1];
     int each = in_layers / f->softmax_count;
     bool is_tied = head->weight == f->table;
-    if (!fold(f, each) || !read_layer(f, each, &shape)) return NULL;
+    if (!stack_read_layers(f, each, &shape)) return NULL;
     if (!stack_put_family(f, &shape, is_tied, is_masked, &writer)) return NULL;
     struct onnx_stack *stack = ARENA_NEW(arena, struct onnx_stack, 1);
     stack->config = writer.text;

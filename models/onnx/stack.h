@@ -8,9 +8,9 @@
 // theta, dropout) are absent from it and get the defaults of the class, which are said. So does
 // whether the head is tied, unless it reads the table itself: exporters write it transposed.
 //
-// Read are the parts that gpt2, llama, qwen2 and bert consist of. Every operator must be one that
-// these parts are exported to, and all layers must be alike; else the line names the operator. A
-// mask on the scores is taken for the causal one, because its numbers may be in another file.
+// Read are the parts that gpt2, llama, qwen2, bert and vit consist of. Every operator must be one
+// that these parts are exported to, and all layers must be alike; else the line names the operator.
+// A mask on the scores is taken for the causal one, because its numbers may be in another file.
 
 struct onnx_stack {
     const char *config;          // text of a config.json

@@ -24,6 +24,10 @@ struct stack_finder {
     int64_t head_count, head_dim;
     int softmax_count, layer_norm_count, rms_norm_count, rotation_count;
     int scale_count;  // products of tokens with a vector of weights: those of rms norms
+    // Of pictures: the side of one and of a patch, its channels, and whether the token of a class
+    // stands in front of the patches.
+    int64_t picture_side, patch_side, channel_count;
+    bool has_class;
     bool norm_has_bias, has_mask;
     bool has_rows;           // positions were folded into a constant
     const char *activation;  // type of the operator
@@ -34,6 +38,16 @@ struct stack_layer {
     int64_t kv_head_count, ffn;
     bool is_gated, qkv_bias, out_bias, mlp_bias;
 };
+
+// What all layers of that many products each are; false and an error where they are not alike, or
+// no attention and mlp. stack.c
+bool stack_read_layers(struct stack_finder *finder, int each, struct stack_layer *layer);
+// The convolution that cuts pictures into patches; false: it is another one. stack_picture.c
+bool stack_see_patches(struct stack_finder *finder, const struct onnx_node *node);
+// A join of the token of a class and something else.
+void stack_see_class(struct stack_finder *finder, const struct onnx_node *node);
+// The stack of an encoder of pictures; NULL and an error.
+struct onnx_stack *stack_finish_picture(struct arena *arena, struct stack_finder *finder);
 
 // Writes the config of the family whose parts these are; `is_masked`: the head is that of a masked
 // language model. False and an error where they are those of none.

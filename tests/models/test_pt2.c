@@ -91,6 +91,23 @@ static const char *graph_of(struct arena *arena, const char *path, size_t *bytes
     return text;
 }
 
+// An encoder of pictures whose head reads the token of a class; one with another token beside it is
+// none, and planned as blocks.
+static void vit_is_its_config(void **state)
+{
+    const char *config =
+        "{\"model_type\": \"vit\", \"image_size\": 32, \"patch_size\": 8, \"num_labels\": 10, "
+        "\"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+        "\"intermediate_size\": 64}";
+    assert_string_equal(text_of(*state, FOLDER "vit.pt2"), text_of_config(*state, config));
+    struct err err = {0};
+    struct model_config *deit = model_load(*state, FOLDER "deit.pt2", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    const struct graph *graph = model_graph(*state, deit, &OPTIONS);
+    assert_string_equal(graph->model_type, "operators");
+    assert_int_equal(graph->parameter_count, 24234 + 2 * 32);
+}
+
 static void check_stated(const struct onnx_tensor *tensor, const struct json *stated)
 {
     struct err err = {0};
@@ -328,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_is_the_shipped_one),
         cmocka_unit_test(other_stacks_are_their_configs),
+        cmocka_unit_test(vit_is_its_config),
         cmocka_unit_test(unequal_is_not_equal),
         cmocka_unit_test(every_shape_is_the_one_stated),
         cmocka_unit_test(resnet_has_its_published_work),

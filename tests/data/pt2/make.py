@@ -13,10 +13,10 @@ import zipfile
 
 import torch
 import transformers
-from transformers import (BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
-                          LlamaForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM, ResNetConfig, ResNetForImageClassification, T5Config,
-                          T5ForConditionalGeneration)
+from transformers import (BertConfig, BertForMaskedLM, DeiTConfig, DeiTForImageClassification,
+                          GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM, ResNetConfig, ResNetForImageClassification, T5Config,
+                          T5ForConditionalGeneration, ViTConfig, ViTForImageClassification)
 
 TINY = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
             intermediate_size=48, vocab_size=100)
@@ -251,6 +251,12 @@ export("positions", Positions(), torch.zeros(3, 7, dtype=torch.long))
 export("made", Made(), torch.zeros(3, 7, dtype=torch.long))
 export("mixtral", MixtralForCausalLM(MixtralConfig(**TINY, num_local_experts=4, num_experts_per_tok=2)),
        torch.zeros(2, 16, dtype=torch.long), use_cache=False)
+export("vit", ViTForImageClassification(ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                                                  intermediate_size=64, image_size=32, patch_size=8,
+                                                  num_labels=10)), torch.zeros(2, 3, 32, 32))
+export("deit", DeiTForImageClassification(DeiTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                                                     intermediate_size=64, image_size=32, patch_size=8,
+                                                     num_labels=10)), torch.zeros(2, 3, 32, 32))
 export("windows", Windows(), torch.zeros(5, 3, 16, 16))
 export("t5", T5ForConditionalGeneration(T5Config(vocab_size=64, d_model=16, d_kv=4, d_ff=32, num_layers=2, num_heads=4,
                                                  decoder_start_token_id=0)), tokens(12), use_cache=False)
