@@ -12,7 +12,7 @@ static int find_bias(const struct chain_model *c, int value, int64_t size, int b
     const struct onnx_call *shaped = chain_maker(c, value, "Reshape", 2);
     int at = seen->rank - 1 - behind;
     if (at < 0 || seen->dims[at] != size) return -1;
-    int source = shaped ? shaped->inputs[0] : value;
+    int source = chain_origin(c, shaped ? shaped->inputs[0] : value);
     const struct onnx_value *own = &c->model->values[source];
     bool is_it = own->is_constant && own->is_learned && own->rank == 1 && own->dims[0] == size;
     return is_it && seen->elements == size ? source : -1;

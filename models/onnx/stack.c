@@ -69,8 +69,7 @@ static int64_t elements(const struct onnx_tensor *tensor)
 
 static const char *const VIEWS[] = {"Transpose", "Reshape", "Identity", "Cast"};
 
-// The initializer that a tensor is, or is another view of; -1 if it is none.
-static int source_of(const struct stack_finder *f, int tensor)
+int stack_source(const struct stack_finder *f, int tensor)
 {
     while (f->maker[tensor] >= 0) {
         const struct onnx_node *node = &f->graph->nodes[f->maker[tensor]];
@@ -90,7 +89,7 @@ static const struct onnx_tensor *output_of(const struct stack_finder *f,
 static int weight_among(const struct stack_finder *f, const struct onnx_node *node, int rank)
 {
     for (int i = 0; i < node->input_count; i++) {
-        int source = source_of(f, node->inputs[i]);
+        int source = stack_source(f, node->inputs[i]);
         if (source >= 0 && tensor_of(f, source)->rank == rank) return source;
     }
     return -1;
@@ -100,7 +99,7 @@ static int weight_among(const struct stack_finder *f, const struct onnx_node *no
 static int matrix_among(const struct stack_finder *f, const struct onnx_node *node)
 {
     for (int i = 0; i < node->input_count; i++) {
-        int source = source_of(f, node->inputs[i]);
+        int source = stack_source(f, node->inputs[i]);
         if (source >= 0 && tensor_of(f, node->inputs[i])->rank == 2) return source;
     }
     return -1;

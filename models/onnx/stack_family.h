@@ -39,6 +39,8 @@ struct stack_layer {
     bool is_gated, qkv_bias, out_bias, mlp_bias;
 };
 
+// The initializer that a tensor is, or is another view of; -1 if it is none. stack.c
+int stack_source(const struct stack_finder *finder, int tensor);
 // What all layers of that many products each are; false and an error where they are not alike, or
 // no attention and mlp. stack.c
 bool stack_read_layers(struct stack_finder *finder, int each, struct stack_layer *layer);

@@ -17,8 +17,8 @@ bool stack_see_patches(struct stack_finder *f, const struct onnx_node *node)
     const struct onnx_tensor *weight = tensor_of(f, node->inputs[1]);
     const struct onnx_tensor *out = tensor_of(f, node->outputs[0]);
     bool is_it = f->table < 0 && f->product_count == 0 && f->patch_side == 0 && x->rank == 4 &&
-                 weight->rank == 4 && weight->role == ONNX_PARAMETER && node->input_count == 3 &&
-                 node->windows;
+                 weight->rank == 4 && stack_source(f, node->inputs[1]) >= 0 &&
+                 node->input_count == 3 && node->windows;
     for (int i = 0; i < 2 && is_it; i++) {
         const struct window *window = &node->windows[i];
         is_it = window->taps == window->stride && window->dilation == 1 && window->pad == 0 &&
@@ -48,7 +48,7 @@ void stack_see_class(struct stack_finder *f, const struct onnx_node *node)
             maker = f->maker[tensor];
         }
         const struct onnx_tensor *token = tensor_of(f, tensor);
-        bool is_token = token->role == ONNX_PARAMETER && token->rank == 3 && token->dims[0] == 1 &&
+        bool is_token = stack_source(f, tensor) >= 0 && token->rank == 3 && token->dims[0] == 1 &&
                         token->dims[1] == 1;
         f->has_class = f->has_class || is_token;
     }

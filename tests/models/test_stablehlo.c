@@ -34,6 +34,16 @@ static const char *text_of_config(struct arena *arena, const char *text)
     return graph_text(arena, model_graph(arena, config, &OPTIONS));
 }
 
+// With the token of a class a ViT is one of transformers, here in bf16.
+static void vit_is_its_config(void **state)
+{
+    const char *config =
+        "{\"model_type\": \"vit\", \"image_size\": 32, \"patch_size\": 8, \"num_labels\": 10, "
+        "\"hidden_size\": 64, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, "
+        "\"intermediate_size\": 256}";
+    assert_string_equal(text_of(*state, FOLDER "vit_class.mlir"), text_of_config(*state, config));
+}
+
 static struct onnx_graph *graph_of(struct arena *arena, const char *path, bool training)
 {
     struct err err = {0};
@@ -107,7 +117,7 @@ static void parameters_are_those_of_the_pytree(void **state)
         assert_int_equal(model_graph(*state, config, &OPTIONS)->parameter_count, count);
         rows++;
     }
-    assert_int_equal(rows, 13);
+    assert_int_equal(rows, 14);
 }
 
 static int count_of(const struct onnx_graph *graph, const char *type)
@@ -441,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_is_the_shipped_one),
         cmocka_unit_test(llama_is_its_config),
+        cmocka_unit_test(vit_is_its_config),
         cmocka_unit_test(loops_are_unrolled),
         cmocka_unit_test(picks_are_one_operator_each),
         cmocka_unit_test(transposed_convolutions_have_their_sizes),

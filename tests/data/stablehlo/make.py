@@ -280,11 +280,14 @@ class ResNet(flax.Module):
 
 
 class Encoder(flax.Module):
+    dtype: type = jnp.float32
+
     @flax.compact
     def __call__(self, x):
-        x = x + flax.MultiHeadDotProductAttention(num_heads=4)(flax.LayerNorm()(x))
-        y = flax.Dense(4 * x.shape[-1])(flax.LayerNorm()(x))
-        return x + flax.Dense(x.shape[-1])(nn.gelu(y, approximate=False))
+        of = dict(dtype=self.dtype)
+        x = x + flax.MultiHeadDotProductAttention(num_heads=4, **of)(flax.LayerNorm(**of)(x))
+        y = flax.Dense(4 * x.shape[-1], **of)(flax.LayerNorm(**of)(x))
+        return x + flax.Dense(x.shape[-1], **of)(nn.gelu(y, approximate=False))
 
 
 class ViT(flax.Module):
@@ -297,6 +300,21 @@ class ViT(flax.Module):
         for _ in range(3):
             x = Encoder()(x)
         return flax.Dense(10)(flax.LayerNorm()(x).mean(1))
+
+
+class ClassViT(flax.Module):
+    """The same with a token of the class, as in the paper, in bf16 with weights in fp32."""
+    @flax.compact
+    def __call__(self, x):
+        of, hidden = dict(dtype=jnp.bfloat16), 64
+        x = flax.Conv(hidden, (8, 8), (8, 8), padding="VALID", **of)(x)
+        x = x.reshape(x.shape[0], -1, hidden)
+        token = self.param("class", nn.initializers.zeros, (1, 1, hidden)).astype(x.dtype)
+        x = jnp.concatenate([jnp.tile(token, (x.shape[0], 1, 1)), x], 1)
+        x = x + self.param("positions", nn.initializers.normal(), (1,) + x.shape[1:]).astype(x.dtype)
+        for _ in range(3):
+            x = Encoder(**of)(x)
+        return flax.Dense(10, **of)(flax.LayerNorm(**of)(x)[:, 0])
 
 
 class Mirror(flax.Module):
@@ -334,3 +352,4 @@ if __name__ == "__main__":
     write("picks", picks, matrices, f32(2, 4, 8), ids(2), jax.eval_shape(lambda: jax.random.PRNGKey(0)))
     module("mirror", Mirror(), f32(2, 8, 8, 3))
     module("vit", ViT(), f32(2, 32, 32, 3))
+    module("vit_class", ClassViT(), f32(2, 32, 32, 3))
