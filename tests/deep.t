@@ -159,6 +159,6 @@ my $scan  = text_of('tests/data/stablehlo/llama_scan.mlir');
 $scan =~ s/tensor<3x/tensor<${turns}x/g;
 $scan =~ s/dense<3> : tensor<i32>/dense<$turns> : tensor<i32>/;
 planned('scan.mlir', $scan,
-        2 * 100 * 32 + 32 + $turns * (2 * 32 + 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48),
+        2 * 100 * 32 + 32 + $turns * (2 * 32 + 2 * 32 * 32 + 2 * 32 * 8 + 3 * 32 * 48),
         '--seq-len', 16);
 checked();

@@ -77,13 +77,19 @@ static void gpt2_is_the_shipped_one(void **state)
 // stacks, with queries in groups and the other way to rotate.
 static void llama_is_its_config(void **state)
 {
-    const char *config =
-        text_of_config(*state, "{\"model_type\": \"llama\", \"num_hidden_layers\": 3, "
-                               "\"hidden_size\": 32, \"num_attention_heads\": 4, "
-                               "\"num_key_value_heads\": 2, \"head_dim\": 8, "
-                               "\"intermediate_size\": 48, \"vocab_size\": 100}");
-    assert_string_equal(text_of(*state, FOLDER "llama.mlir"), config);
-    assert_string_equal(text_of(*state, FOLDER "llama_scan.mlir"), config);
+    static const struct {
+        const char *path;
+        int heads;
+    } CASES[] = {{FOLDER "llama.mlir", 4}, {FOLDER "llama_scan.mlir", 8}};
+    for (int i = 0; i < 2; i++) {
+        const char *config = arena_print(
+            *state,
+            "{\"model_type\": \"llama\", \"num_hidden_layers\": 3, \"hidden_size\": 32, "
+            "\"num_attention_heads\": %d, \"num_key_value_heads\": 2, \"head_dim\": %d, "
+            "\"intermediate_size\": 48, \"vocab_size\": 100}",
+            CASES[i].heads, 32 / CASES[i].heads);
+        assert_string_equal(text_of(*state, CASES[i].path), text_of_config(*state, config));
+    }
 }
 
 // Operator by operator, as PyTorch's export of it is.
@@ -380,6 +386,30 @@ static void transposed_convolutions_have_their_sizes(void **state)
     assert_int_equal(count_of(graph, "Conv"), 2);
 }
 
+// A stride of 3 over a kernel of 2: of each place come 3, one of them nothing.
+static void strides_beyond_the_kernel_leave_places(void **state)
+{
+    static const char TEXT[] = PROGRAM(
+        "%w: tensor<2x2x4x3xf32> loc(\"params['w']\"), %x: tensor<2x5x5x4xf32> loc(\"x\")",
+        "tensor<2x15x15x3xf32>",
+        "%0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], "
+        "window = {stride = [1, 1], pad = [[1, 2], [1, 2]], lhs_dilate = [3, 3]} "
+        "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x5x5x4xf32>, "
+        "tensor<2x2x4x3xf32>) -> tensor<2x15x15x3xf32>\n"
+        "return %0 : tensor<2x15x15x3xf32>");
+    struct err err = {0};
+    const struct onnx_options options = {.training = true};
+    const struct onnx_graph *graph =
+        onnx_read(*state, "x.mlir", TEXT, strlen(TEXT), &options, &err);
+    assert_string_equal(err.text, "");
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct onnx_tensor *made = &graph->tensors[graph->nodes[n].outputs[0]];
+        if (strcmp(graph->nodes[n].type, "ConvTranspose") != 0) continue;
+        assert_true(made->dims[2] == 15 && made->dims[3] == 15);
+    }
+    assert_int_equal(count_of(graph, "ConvTranspose"), 1);
+}
+
 static void constants_of_floats_are_weights(void **state)
 {
     static const struct {
@@ -455,6 +485,7 @@ int main(void)
         cmocka_unit_test(loops_are_unrolled),
         cmocka_unit_test(picks_are_one_operator_each),
         cmocka_unit_test(transposed_convolutions_have_their_sizes),
+        cmocka_unit_test(strides_beyond_the_kernel_leave_places),
         cmocka_unit_test(stacks_that_are_read_whole_are_joined),
         cmocka_unit_test(gpt2_has_the_flops_of_its_export),
         cmocka_unit_test(parameters_are_those_of_the_pytree),

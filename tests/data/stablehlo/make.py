@@ -341,7 +341,7 @@ if __name__ == "__main__":
     write("gpt_bf16", gpt, bf16(gpt_params(3, 32, 100, 64)), ids(2, 64))
     module("gpt_mixed", Mixed(3, 4, 100), ids(2, 64))
     write("llama", llama, llama_params(3, 32, 4, 2, 48, 100, False), ids(2, 16))
-    write("llama_scan", llama_scan, bf16(llama_params(3, 32, 4, 2, 48, 100, True)), ids(2, 16))
+    write("llama_scan", llama_scan, bf16(llama_params(3, 32, 8, 2, 48, 100, True)), ids(2, 16))
     linear = lambda n, m: dict(w=f32(n, m), b=f32(m))
     write("mlp", mlp, [linear(784, 256), linear(256, 256), linear(256, 10)], f32(32, 784))
     write("convolutions", convolutions, convolution_params(16, 10), f32(2, 32, 32, 3))
