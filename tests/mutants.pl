@@ -138,6 +138,12 @@ sub compile {
                 . '2>/dev/null') == 0;
 }
 
+# Whether a source is part of the plug-ins, which nothing that is loaded before them replaces.
+sub is_of_plugins {
+    my ($file) = @_;
+    return -e "$build/" . ($file =~ s/\.c$/.$PLUGINS[0][1].o/r);
+}
+
 # Plants a fault in a worker: what it is to be loaded before, or why it is none.
 sub plant {
     my ($fault, $worker) = @_;
@@ -146,7 +152,7 @@ sub plant {
     $lines[$fault->{line} - 1] = $fault->{becomes};
     system('mkdir', '-p', $source =~ s{/[^/]*$}{}r);
     write_text($source, join "\n", @lines);
-    return plant_plugins($fault, $worker, $source) if $fault->{file} =~ m{^executor/cpu/};
+    return plant_plugins($fault, $worker, $source) if is_of_plugins($fault->{file});
     my $object = "$worker/fault.o";
     return (undef, 'refused') unless compile($source, $object, '');
     my $original = "$build/" . ($fault->{file} =~ s/\.c$/.o/r);
@@ -200,7 +206,7 @@ sub judge {
         $verdict = "not found by any of $tried";
         $verdict = "found by $test->{name} ($failure)", last if $failure;
     }
-    mend_plugins($worker) if $fault->{file} =~ m{^executor/cpu/};
+    mend_plugins($worker) if is_of_plugins($fault->{file});
     return $verdict;
 }
 

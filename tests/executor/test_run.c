@@ -112,6 +112,9 @@ static struct run_outcome *serial(struct arena *arena, const struct run_case *li
     struct run_outcome *outcome = run_case_run(arena, &of, &err);
     assert_string_equal(err.text, "");
     assert_string_equal(outcome->error, "");
+    // What nobody shares is not sent, and not counted either.
+    const char *traffic = run_outcome_traffic(arena, outcome);
+    if (traffic) fail_msg("one rank (%s): %s", run_case_text(arena, &of), traffic);
     return outcome;
 }
 
