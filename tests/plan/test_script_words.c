@@ -1,4 +1,5 @@
 #include "plan/script/check.h"
+#include "tests/support/priced.h"
 #include "tests/support/script_case.h"
 #include "tests/support/script_change.h"
 #include "tests/support/test.h"
@@ -248,6 +249,108 @@ static const struct wrong WRONG[] = {
      is_tied, twice},
 };
 
+static bool moves_units(const struct script *script, const struct script_task *task,
+                        enum collective collective)
+{
+    const struct instr *instr = instr_of(script, task);
+    return instr && instr->collective == collective && instr->parameter;
+}
+
+static bool is_gather(const struct script *script, const struct script_task *task)
+{
+    return moves_units(script, task, COLLECTIVE_ALL_GATHER);
+}
+
+static bool is_scatter(const struct script *script, const struct script_task *task)
+{
+    return moves_units(script, task, COLLECTIVE_REDUCE_SCATTER);
+}
+
+static bool reads_gathered(const struct script *script, const struct script_task *task)
+{
+    return is_instr(script, task) && !is_gather(script, task) && task->input_count > 1 &&
+           task->inputs[1].place == PLACE_ARENA && task->inputs[1].parameter >= 0;
+}
+
+static bool fills_room(const struct script *script, const struct script_task *task)
+{
+    return is_instr(script, task) && !is_gather(script, task) && task->output_count > 0 &&
+           task->outputs[0].place == PLACE_ARENA && task->outputs[0].parameter >= 0;
+}
+
+CHANGE(no_units, task->unit_count = 0)
+CHANGE(next_unit, task->unit++)
+CHANGE(more_units, task->unit_count++)
+CHANGE(fewer_units, task->unit_count--)
+CHANGE(more_read, task->inputs[0].bytes += script->alignment)
+CHANGE(fewer_written, task->outputs[0].bytes -= script->alignment)
+CHANGE(written_to_state, task->outputs[0].place = PLACE_WEIGHT)
+CHANGE(read_from_gradient, task->inputs[0].place = PLACE_GRADIENT)
+CHANGE(read_from_weight, task->inputs[0].place = PLACE_WEIGHT)
+CHANGE(next_parameter, task->inputs[0].parameter++)
+CHANGE(next_parameter_made, task->outputs[0].parameter++)
+CHANGE(gathered_of_other, task->inputs[1].parameter++)
+CHANGE(gathered_elsewhere, task->inputs[1].offset += script->alignment)
+CHANGE(room_elsewhere, task->outputs[0].offset += script->alignment)
+CHANGE(added, task->outputs[0].adds = !task->outputs[0].adds)
+
+static const struct wrong SHARDS[] = {
+    {"stage 0, F0.0 0 all-gather parameters: covers no unit", is_gather, no_units},
+    {"stage 0, F0.0 0 all-gather parameters: covers a unit that is not its own", is_gather,
+     next_unit},
+    {"stage 0, F0.0 0 all-gather parameters: covers a unit that is not its own", is_gather,
+     more_units},
+    {"stage 0, F0.0 0 all-gather parameters: moves 78767616 bytes, but its units have 1572864",
+     is_gather, fewer_units},
+    {"stage 0, F0.0 0 all-gather parameters: has not its units in the state", is_gather,
+     fewer_inputs},
+    {"stage 0, F0.0 0 all-gather parameters: does not make 78767616 bytes", is_gather,
+     fewer_written},
+    {"stage 0, F0.0 0 all-gather parameters: a flat buffer is not in the arena", is_gather,
+     written_to_state},
+    {"stage 0, F0.0 0 all-gather parameters: has not its units in the state", is_gather,
+     read_from_gradient},
+    {"stage 0, F0.0 0 all-gather parameters: has not its units in the state", is_gather,
+     next_parameter},
+    {"stage 0, F0.0 0 all-gather parameters: is done a second time", is_gather, twice},
+    {"stage 0, F0.0 0 embedding.token: reads embedding.token.weight before it is written",
+     is_gather, dropped},
+    {"stage 0, F0.0 0 embedding.token: embedding.token.weight is another parameter", reads_gathered,
+     gathered_of_other},
+    {"stage 0, F0.0 0 embedding.token: embedding.token.weight is read at 71278144 with 77194752 "
+     "bytes, but F0.0 0 all-gather parameters has it at 71278080 with 77194752",
+     reads_gathered, gathered_elsewhere},
+    {"stage 0, W0.0 6 d_mlp.down.b: d_mlp.down.weight is another parameter's", fills_room,
+     next_parameter_made},
+    {"stage 0, W0.0 6 reduce-scatter gradients: a flat buffer is read at 115749888 with 4718592 "
+     "bytes, but W0.0 6 d_mlp.down.b has it at 115749952 with 4718592",
+     fills_room, room_elsewhere},
+    {"stage 0, W0.0 6 d_mlp.down.b: d_mlp.down.weight is added to a room that has nothing of it",
+     fills_room, added},
+    {"stage 0, W0.0 6 d_mlp.down.biased: does not wait for B0.0 6 receive, whose bytes it uses",
+     fills_room, dropped},
+    {"stage 0, W0.0 6 reduce-scatter gradients: covers no unit", is_scatter, no_units},
+    {"stage 0, W0.0 6 reduce-scatter gradients: covers no unit", is_scatter, next_unit},
+    {"stage 0, W0.0 6 reduce-scatter gradients: covers no unit", is_scatter, more_units},
+    {"stage 0, W0.0 6 reduce-scatter gradients: does not take its room of 14175744 bytes and 0 "
+     "more",
+     is_scatter, fewer_inputs},
+    {"stage 0, W0.0 6 reduce-scatter gradients: does not take its room of 14175744 bytes and 0 "
+     "more",
+     is_scatter, more_read},
+    {"stage 0, W0.0 6 reduce-scatter gradients: has no room in the arena", is_scatter,
+     read_from_weight},
+    {"stage 0, W0.0 6 reduce-scatter gradients: has not its units in the state", is_scatter,
+     next_parameter_made},
+    {"stage 0, W0.0 6 reduce-scatter gradients: adds to the gradient of parameter 82, which nobody "
+     "has written",
+     is_scatter, added},
+    {"stage 0, W0.0 6 reduce-scatter gradients: is done a second time", is_scatter, twice},
+    {"stage 0, B0.0 4 all-gather parameters: does not wait for B0.0 6 d_attention.norm, whose "
+     "bytes it uses",
+     is_scatter, dropped},
+};
+
 // The script as it was, task by task.
 static struct script *copy_of(struct arena *arena, const struct script *script)
 {
@@ -271,37 +374,58 @@ static struct script *copy_of(struct arena *arena, const struct script *script)
     return copy;
 }
 
-static void every_rule_has_its_words(void **state)
+// One by one in right scripts of two stages.
+static void check_words(struct arena *arena, struct script_case *of, const struct wrong *rows,
+                        size_t count)
 {
-    struct script_case of;
     struct err err = {0};
-    script_case_gpt2(*state, 2, 2, &of);
-    script_case_write(&of);
-    assert_true(is_right(&of, &err));
-    struct script *right[] = {of.scripts[0], of.scripts[1]};
-    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
-        struct arena_mark mark = arena_mark(*state);
-        const struct wrong *wrong = &WRONG[i];
+    script_case_write(of);
+    assert_true(is_right(of, &err));
+    struct script *right[] = {of->scripts[0], of->scripts[1]};
+    for (size_t i = 0; i < count; i++) {
+        struct arena_mark mark = arena_mark(arena);
         int stage = 0, task = 0;
-        while (!wrong->fits(right[stage], &right[stage]->tasks[task])) {
+        while (!rows[i].fits(right[stage], &right[stage]->tasks[task])) {
             if (++task < right[stage]->task_count) continue;
             assert_int_equal(stage++, 0);
             task = 0;
         }
-        of.scripts[stage] = copy_of(*state, right[stage]);
-        wrong->make(*state, of.scripts[stage], task);
+        of->scripts[stage] = copy_of(arena, right[stage]);
+        rows[i].make(arena, of->scripts[stage], task);
         err = (struct err){0};
-        assert_false(is_right(&of, &err));
-        assert_string_equal(err.text, wrong->words);
-        of.scripts[stage] = right[stage];
-        arena_reset(*state, mark);
+        assert_false(is_right(of, &err));
+        assert_string_equal(err.text, rows[i].words);
+        of->scripts[stage] = right[stage];
+        arena_reset(arena, mark);
     }
+}
+
+static void every_rule_has_its_words(void **state)
+{
+    struct script_case of;
+    script_case_gpt2(*state, 2, 2, &of);
+    check_words(*state, &of, WRONG, sizeof WRONG / sizeof *WRONG);
+}
+
+// Parameters are gathered for use, gradients made in rooms and scattered.
+static void shards_have_their_words(void **state)
+{
+    struct priced priced = priced_start(*state, "gpt2", "dgx-a100-80g-x16", "meshwright");
+    struct script_case of = {.arena = *state, .model = -1};
+    priced.parallel.degree[AXIS_PP] = 2;
+    priced.parallel.zero = 3;
+    priced.workload.seq_len = 256;
+    priced_finish(&priced);
+    of.program = priced.program;
+    script_case_keep(&priced, &of);
+    check_words(*state, &of, SHARDS, sizeof SHARDS / sizeof *SHARDS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_has_its_words),
+        cmocka_unit_test(shards_have_their_words),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
