@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <stddef.h>
 
-enum { TIE_MAX = 16 };
-
 struct ties {
     const char *names[TIE_MAX];
     int count;

@@ -72,6 +72,9 @@ enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 6 };
 // Activations that a block hands to the next: hidden states, and what conditions all blocks alike
 // (models/families/stdit.c: text, step of the diffusion, and six numbers by hidden).
 enum { BLOCK_EDGES = 9 };
+// Parameters of a model that several blocks share: those of a layer, where layers are one, and
+// more.
+enum { TIE_MAX = 24 };
 
 struct extent {
     enum dim dim;

@@ -69,7 +69,7 @@ struct step_small {
     int tensor_count, count;
 };
 
-enum { STEP_GROUP_MAX = 16 };
+enum { STEP_GROUP_MAX = TIE_MAX + 16 };
 struct step_end {  // of one class of chunks
     struct step_group groups[STEP_GROUP_MAX];
     int group_count;

@@ -59,3 +59,14 @@ int64_t apart_distance(const struct block *block, const struct tensor *ids, int6
     if (ahead > 0) return apart < span ? span - apart : 0;
     return apart < span ? span + apart : 2 * span - 1;
 }
+
+// Vaswani et al. 2017, section 3.5, with the cosines behind the sines; or with the last frequency
+// 1/10000, as tensor2tensor has them.
+double apart_wave(int64_t place, int64_t column, int64_t columns, bool is_shifted)
+{
+    int64_t half = columns / 2, pair = column % half;
+    double power =
+        is_shifted ? (double)pair / (double)(half - 1) : 2 * (double)pair / (double)columns;
+    double angle = (double)place * pow(10000, -power);
+    return column < half ? sin(angle) : cos(angle);
+}

@@ -228,6 +228,7 @@ enum given {
     GIVEN_FIRST,
     GIVEN_BUCKET,
     GIVEN_DISTANCE,
+    GIVEN_WAVE,
     GIVEN_FRAME,
     GIVEN_LAST,
     GIVEN_PAIR,
@@ -242,6 +243,8 @@ static const struct given_row {
     {"labels", GIVEN_TOKEN, 1},
     {"decoder_token_ids", GIVEN_TOKEN, 0},
     {"relative_buckets", GIVEN_BUCKET, 0},
+    {"sinusoids", GIVEN_WAVE, 0},
+    {"shifted_sinusoids", GIVEN_WAVE, 2},
     {"distances", GIVEN_DISTANCE, 0},
     {"next_token_ids", GIVEN_TOKEN, 1},
     {"mtp.labels", GIVEN_TOKEN, 2},
@@ -329,6 +332,8 @@ static double given_at(struct engine *engine, const struct block *block,
         return (double)apart_bucket(block, tensor, index[1] - index[0]);
     case GIVEN_DISTANCE:
         return (double)apart_distance(block, tensor, index[1] - index[0]);
+    case GIVEN_WAVE:
+        return apart_wave(index[0] + row->ahead, index[1], tensor->extents[1].size, row->ahead > 0);
     case GIVEN_LAST:
         return place + 1 == engine->program->workload.seq_len;
     case GIVEN_PAIR:

@@ -5,6 +5,7 @@
 // BartForConditionalGeneration: encoder and decoder of the same width, norms behind each part, one
 // table of tokens for both and the head. What is added to the logits is not trained: a buffer.
 // MBartForConditionalGeneration has its norms in front of each part, and one behind the last layer.
+// Those of machine translation and dialogue differ in norms and positions: struct bart_kind.
 
 struct bart {
     int64_t vocab_size, d_model, max_position_embeddings;
@@ -14,6 +15,13 @@ struct bart {
     double dropout, attention_dropout, activation_dropout;
     double encoder_layerdrop, decoder_layerdrop;
     bool scale_embedding, tie_word_embeddings;
+};
+
+struct bart_kind {
+    const char *model_type;
+    bool norms_before, embedding_norm;
+    int64_t position_offset;   // rows of a table of positions that are never looked up
+    enum sinusoids sinusoids;  // in its place
 };
 
 static const struct json_field FIELDS[] = {
@@ -45,14 +53,12 @@ static const struct family_keys KEYS = {
     .optional = "activation_function dropout attention_dropout activation_dropout scale_embedding "
                 "tie_word_embeddings"};
 
-// The tables of positions start with two rows that are never looked up.
-enum { POSITION_OFFSET = 2 };
-
-static struct decoder describe(const char *model_type, const struct bart *record, bool is_encoder,
-                               bool norms_before)
+static struct decoder describe(const struct bart_kind *kind, const struct bart *record,
+                               bool is_encoder)
 {
+    int64_t positions = record->max_position_embeddings + kind->position_offset;
     return (struct decoder){
-        .model_type = model_type,
+        .model_type = kind->model_type,
         .vocab = record->vocab_size,
         .hidden = record->d_model,
         .layer_count = is_encoder ? record->encoder_layers : record->decoder_layers,
@@ -60,13 +66,14 @@ static struct decoder describe(const char *model_type, const struct bart *record
             is_encoder ? record->encoder_attention_heads : record->decoder_attention_heads,
         .ffn = is_encoder ? record->encoder_ffn_dim : record->decoder_ffn_dim,
         .seq_len_max = record->max_position_embeddings,
-        .position_count = record->max_position_embeddings + POSITION_OFFSET,
+        .position_count = kind->sinusoids ? 0 : positions,
+        .sinusoids = kind->sinusoids,
         .embedding_scale = record->scale_embedding ? sqrt((double)record->d_model) : 0,
-        .embedding_norm = true,
-        .norm_place = norms_before ? NORM_BEFORE : NORM_AFTER,
+        .embedding_norm = kind->embedding_norm,
+        .norm_place = kind->norms_before ? NORM_BEFORE : NORM_AFTER,
         .norm = FUNCTION_LAYER_NORM,
         .norm_epsilon = 1e-5,
-        .no_final_norm = !norms_before,
+        .no_final_norm = !kind->norms_before,
         .qkv_bias = true,
         .out_bias = true,
         .mlp_bias = true,
@@ -79,16 +86,17 @@ static struct decoder describe(const char *model_type, const struct bart *record
     };
 }
 
-static const void *read_as(struct family_reader *reader, const char *model_type, bool norms_before)
+#define BART_DEFAULTS .activation_function = "gelu", .dropout = 0.1, .tie_word_embeddings = true
+
+static const void *read_kind(struct family_reader *reader, const struct bart_kind *kind,
+                             struct bart record)
 {
-    struct bart record = {
-        .activation_function = "gelu", .dropout = 0.1, .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(model_type, &record, false, norms_before);
+    struct decoder decoder = describe(kind, &record, false);
     struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
-    *encoder = describe(model_type, &record, true, norms_before);
+    *encoder = describe(kind, &record, true);
     decoder.encoder = encoder;
     family_check_heads(reader, &decoder, "decoder_attention_heads", "decoder_attention_heads");
     family_check_heads(reader, encoder, "encoder_attention_heads", "encoder_attention_heads");
@@ -107,20 +115,66 @@ static const void *read_as(struct family_reader *reader, const char *model_type,
 
 static const void *read_bart(struct family_reader *reader)
 {
-    return read_as(reader, "bart", false);
+    const struct bart_kind kind = {"bart", false, true, 2, SINUSOIDS_NONE};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 static const void *read_mbart(struct family_reader *reader)
 {
-    return read_as(reader, "mbart", true);
+    const struct bart_kind kind = {"mbart", true, true, 2, SINUSOIDS_NONE};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 // Bart's shapes, pretrained on other tasks.
 static const void *read_mvp(struct family_reader *reader)
 {
-    return read_as(reader, "mvp", false);
+    const struct bart_kind kind = {"mvp", false, true, 2, SINUSOIDS_NONE};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
+}
+
+static const void *read_plbart(struct family_reader *reader)
+{
+    const struct bart_kind kind = {"plbart", false, true, 2, SINUSOIDS_NONE};
+    struct bart record = {BART_DEFAULTS, .attention_dropout = 0.1, .scale_embedding = true};
+    return read_kind(reader, &kind, record);
+}
+
+static const void *read_blenderbot(struct family_reader *reader)
+{
+    const struct bart_kind kind = {"blenderbot", true, false, 0, SINUSOIDS_NONE};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
+}
+
+static const void *read_marian(struct family_reader *reader)
+{
+    const struct bart_kind kind = {"marian", false, false, 0, SINUSOIDS_OF_PLACE};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
+}
+
+static const void *read_pegasus(struct family_reader *reader)
+{
+    const struct bart_kind kind = {"pegasus", true, false, 0, SINUSOIDS_OF_PLACE};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
+}
+
+// NLLB as well.
+static const void *read_m2m_100(struct family_reader *reader)
+{
+    const struct bart_kind kind = {"m2m_100", true, false, 0, SINUSOIDS_SHIFTED};
+    struct bart record = {BART_DEFAULTS, .attention_dropout = 0.1, .scale_embedding = true};
+    record.activation_function = "relu";
+    reader->ledger->remark = "encoder_layerdrop and decoder_layerdrop are 0 where they are absent: "
+                             "no layer is dropped";
+    return read_kind(reader, &kind, record);
 }
 
 const struct model_family FAMILY_MVP = {"mvp", read_mvp, decoder_graph, "MvpConfig"};
 const struct model_family FAMILY_MBART = {"mbart", read_mbart, decoder_graph, "MBartConfig"};
 const struct model_family FAMILY_BART = {"bart", read_bart, decoder_graph, "BartConfig"};
+const struct model_family FAMILY_PLBART = {"plbart", read_plbart, decoder_graph, "PLBartConfig"};
+const struct model_family FAMILY_BLENDERBOT = {"blenderbot", read_blenderbot, decoder_graph,
+                                               "BlenderbotConfig"};
+const struct model_family FAMILY_MARIAN = {"marian", read_marian, decoder_graph, "MarianConfig"};
+const struct model_family FAMILY_PEGASUS = {"pegasus", read_pegasus, decoder_graph,
+                                            "PegasusConfig"};
+const struct model_family FAMILY_M2M_100 = {"m2m_100", read_m2m_100, decoder_graph, "M2M100Config"};

@@ -1,14 +1,6 @@
-#include "models/families/family.h"
+#include "models/families/bert.h"
 
 // BertForMaskedLM: no pooler; the head has a dense layer, a norm and a bias over the vocabulary.
-
-struct bert {
-    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings, type_vocab_size;
-    const char *hidden_act;
-    double layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob;
-    bool tie_word_embeddings;
-};
 
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct bert, vocab_size, 1, VOCAB_MAX)},
@@ -17,7 +9,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct bert, num_attention_heads, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct bert, intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct bert, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct bert, type_vocab_size, 1, VOCAB_MAX)},
+    {JSON_OPT_I64(struct bert, type_vocab_size, 0, VOCAB_MAX)},
     {JSON_OPT_TEXT(struct bert, hidden_act)},
     {JSON_OPT_F64(struct bert, layer_norm_eps, 0, 1)},
     {JSON_OPT_F64(struct bert, hidden_dropout_prob, 0, DROPOUT_MAX)},
@@ -27,12 +19,21 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
-static const struct family_keys KEYS = {
-    .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size "
-                  "max_position_embeddings",
-    .optional = "hidden_act type_vocab_size layer_norm_eps hidden_dropout_prob "
-                "attention_probs_dropout_prob "
-                "tie_word_embeddings"};
+// What a family lacks it need not say anything of.
+static void note_absent(struct family_reader *reader, const struct bert *record)
+{
+    const struct family_keys keys = {
+        .dimensions = arena_print(reader->arena,
+                                  "vocab_size hidden_size num_hidden_layers num_attention_heads "
+                                  "intermediate_size%s",
+                                  record->lacks_positions ? "" : " max_position_embeddings"),
+        .optional = arena_print(reader->arena,
+                                "hidden_act layer_norm_eps hidden_dropout_prob "
+                                "attention_probs_dropout_prob tie_word_embeddings%s%s",
+                                record->lacks_positions ? " max_position_embeddings" : "",
+                                record->lacks_types ? "" : " type_vocab_size")};
+    family_absent(reader, FIELDS, record, &keys);
+}
 
 static struct decoder describe(const char *model_type, const struct bert *record)
 {
@@ -44,8 +45,8 @@ static struct decoder describe(const char *model_type, const struct bert *record
         .head_count = record->num_attention_heads,
         .ffn = record->intermediate_size,
         .seq_len_max = record->max_position_embeddings,
-        .position_count = record->max_position_embeddings,
-        .type_count = record->type_vocab_size,
+        .position_count = record->lacks_positions ? 0 : record->max_position_embeddings,
+        .type_count = record->lacks_types ? 0 : record->type_vocab_size,
         .embedding_norm = true,
         .norm_place = NORM_AFTER,
         .norm = FUNCTION_LAYER_NORM,
@@ -63,21 +64,21 @@ static struct decoder describe(const char *model_type, const struct bert *record
     };
 }
 
+struct decoder bert_read(struct family_reader *reader, const char *model_type, struct bert *record)
+{
+    family_read(reader, FIELDS, record);
+    note_absent(reader, record);
+    if (!family_complete(reader)) return (struct decoder){0};
+    struct decoder decoder = describe(model_type, record);
+    family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
+    decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
+    return decoder;
+}
+
 static struct decoder read_as(struct family_reader *reader, const char *model_type)
 {
-    struct bert record = {.type_vocab_size = 2,
-                          .hidden_act = "gelu",
-                          .layer_norm_eps = 1e-12,
-                          .hidden_dropout_prob = 0.1,
-                          .attention_probs_dropout_prob = 0.1,
-                          .tie_word_embeddings = true};
-    family_read(reader, FIELDS, &record);
-    family_absent(reader, FIELDS, &record, &KEYS);
-    if (!family_complete(reader)) return (struct decoder){0};
-    struct decoder decoder = describe(model_type, &record);
-    family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
-    decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
-    return decoder;
+    struct bert record = {BERT_DEFAULTS};
+    return bert_read(reader, model_type, &record);
 }
 
 static const void *read_bert(struct family_reader *reader)
@@ -86,20 +87,28 @@ static const void *read_bert(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-// Roberta numbers its tokens from 2 on, behind the padding's number: that many rows of its table
-// are for no token. Its head has gelu whatever the layers have.
-static struct decoder read_roberta_decoder(struct family_reader *reader, const char *model_type)
+void bert_start_behind_padding(struct family_reader *reader, struct decoder *decoder)
 {
     enum { FIRST_POSITION = 2 };
-    struct decoder decoder = read_as(reader, model_type);
-    if (reader->err->kind) return decoder;
-    decoder.seq_len_max = decoder.position_count - FIRST_POSITION;
-    if (decoder.seq_len_max < 1) {
+    if (reader->err->kind) return;
+    decoder->seq_len_max = decoder->position_count - FIRST_POSITION;
+    if (decoder->seq_len_max < 1)
         family_fail(reader, "max_position_embeddings",
                     "must be above %d: the first rows are for no token", FIRST_POSITION);
-    } else if (decoder.activation != FUNCTION_GELU) {
-        family_fail(reader, "hidden_act", "must be \"gelu\" for %s, whose head has it", model_type);
-    }
+}
+
+void bert_want_gelu(struct family_reader *reader, const struct decoder *decoder)
+{
+    if (!reader->err->kind && decoder->activation != FUNCTION_GELU)
+        family_fail(reader, "hidden_act", "must be \"gelu\" for %s, whose head has it",
+                    decoder->model_type);
+}
+
+static struct decoder read_roberta_decoder(struct family_reader *reader, const char *model_type)
+{
+    struct decoder decoder = read_as(reader, model_type);
+    bert_start_behind_padding(reader, &decoder);
+    bert_want_gelu(reader, &decoder);
     return decoder;
 }
 
@@ -156,6 +165,15 @@ static const void *read_xlm_roberta_xl(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// The norm of its embeddings stays.
+static const void *read_roberta_prelayernorm(struct family_reader *reader)
+{
+    struct decoder decoder = read_roberta_decoder(reader, "roberta-prelayernorm");
+    norm_before(&decoder);
+    decoder.embedding_norm = true;
+    return family_decoder(reader, &decoder);
+}
+
 const struct model_family FAMILY_BERT = {"bert", read_bert, decoder_graph, "BertConfig"};
 const struct model_family FAMILY_ROBERTA = {"roberta", read_roberta, decoder_graph,
                                             "RobertaConfig"};
@@ -170,3 +188,5 @@ const struct model_family FAMILY_MEGATRON_BERT = {"megatron-bert", read_megatron
                                                   decoder_graph, "MegatronBertConfig"};
 const struct model_family FAMILY_XLM_ROBERTA_XL = {"xlm-roberta-xl", read_xlm_roberta_xl,
                                                    decoder_graph, "XLMRobertaXLConfig"};
+const struct model_family FAMILY_ROBERTA_PRELAYERNORM = {
+    "roberta-prelayernorm", read_roberta_prelayernorm, decoder_graph, "RobertaPreLayerNormConfig"};

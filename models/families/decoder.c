@@ -1,5 +1,6 @@
 #include "models/families/decoder.h"
 
+#include "core/divisor.h"
 #include "models/families/handed.h"
 #include "models/families/layer_kinds.h"
 
@@ -66,7 +67,7 @@ static int embed_tokens(struct layers *layers, const char *ids_name)
     const char *tie = d->tied || d->mtp_count > 0 || is_shared ? TOKEN_TIE : NULL;
     int x = layers_gather(layers, "embedding.token", tokens, rows, table_width(d), tie);
     layers->embedded = x;
-    if (d->embedding_size) {
+    if (d->embedding_size && !d->embedding_is_narrow) {
         struct projection in = {.name = "embedding.project",
                                 .weight = SHAPE(table_width(d), hidden),
                                 .output = layers_tokens(DIM_HIDDEN, d->hidden)};
@@ -84,6 +85,7 @@ static int embed(struct layers *layers, const char *ids_name)
     const struct decoder *d = layers->decoder;
     struct shape tokens = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0});
     struct extent hidden = {DIM_HIDDEN, d->hidden};
+    if (d->embedding_is_narrow) hidden = table_width(d);
     int x = d->picture.patch_count > 0 ? layers_picture(layers)
             : d->sound.place_count > 0 ? layers_sound(layers)
                                        : embed_tokens(layers, ids_name);
@@ -94,6 +96,7 @@ static int embed(struct layers *layers, const char *ids_name)
             layers_gather(layers, "embedding.position", position_ids, positions, hidden, NULL);
         x = layers_add(layers, "embedding.positioned", x, rotary);
     }
+    if (d->sinusoids) x = layers_add_sinusoids(layers, x);
     if (d->type_count) {
         struct extent types = {DIM_TABLE, d->type_count};
         int type_ids = ids(layers, "token_type_ids", tokens);
@@ -101,7 +104,13 @@ static int embed(struct layers *layers, const char *ids_name)
         x = layers_add(layers, "embedding.typed", x, type);
     }
     if (d->embedding_norm) x = layers_norm(layers, "embedding.norm", x, d->norm);
-    return layers_dropout(layers, "embedding.dropout", x, d->embedding_dropout);
+    x = layers_dropout(layers, "embedding.dropout", x, d->embedding_dropout);
+    if (!d->embedding_is_narrow) return x;
+    struct projection wide = {.name = "embedding.project",
+                              .weight = SHAPE(hidden, {DIM_HIDDEN, d->hidden}),
+                              .output = layers_tokens(DIM_HIDDEN, d->hidden),
+                              .bias = true};
+    return layers_project(layers, x, wide);
 }
 
 static struct block embedding_block(struct layers layers)
@@ -311,7 +320,7 @@ static struct block head_block(struct layers layers)
     if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
     if (picture >= 0) return finish(&layers, layers_contrast(&layers, x, picture));
     x = layers_dropout(&layers, "head.dropout", x, d->final_dropout);
-    if (d->embedding_size) {
+    if (d->embedding_size && !d->embedding_is_narrow) {
         struct projection out = {.name = "head.project",
                                  .weight = SHAPE({DIM_HIDDEN, d->hidden}, table_width(d)),
                                  .output = layers_tokens(DIM_RANK, d->embedding_size)};
@@ -372,17 +381,6 @@ static void describe_scan(struct graph *graph, const struct decoder *d)
     graph->head_dim = d->scan.head_dim;
 }
 
-// The largest number that divides both.
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b > 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static struct graph *describe(struct arena *arena, const struct decoder *d,
                               const struct import_options *options)
 {
@@ -396,7 +394,9 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     // more: not what all layers read, nor what encoders of sound do not.
     bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
     if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
-    if (d->per_layer_width > 0 || d->disentangled.span > 0) graph->stage_count_max = 1;
+    bool is_of_all = d->per_layer_width > 0 || d->disentangled.span > 0 || d->layers_are_one ||
+                     (d->relative.bucket_count > 0 && !d->encoder);
+    if (is_of_all) graph->stage_count_max = 1;
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
     // Nor is the first block one that reads tokens where pictures stand in the text.
     if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;
@@ -406,7 +406,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     graph->head_count = d->head_count;
     graph->kv_head_count = d->kv_head_count;
     if (d->global.head_dim > 0)
-        graph->kv_head_count = divisor(d->kv_head_count, d->global.kv_head_count);
+        graph->kv_head_count = common_divisor(d->kv_head_count, d->global.kv_head_count);
     graph->head_dim = d->head_dim;
     graph->ffn = d->ffn;
     graph->vocab = d->vocab;
@@ -422,7 +422,7 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     }
     describe_scan(graph, d);
     if (graph->contrasts || d->prefix > 0)
-        graph->head_count = divisor(d->head_count, d->encoder->head_count);
+        graph->head_count = common_divisor(d->head_count, d->encoder->head_count);
     if (graph->contrasts) graph->kv_head_count = graph->head_count;
     return graph;
 }

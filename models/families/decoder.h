@@ -91,6 +91,10 @@ struct disentangled {
     bool is_normed;  // the table
 };
 
+// Positions that are not trained: sines in the first half of a row and cosines in the second, of a
+// place, or of one that is two further, by other frequencies (m2m_100).
+enum sinusoids { SINUSOIDS_NONE, SINUSOIDS_OF_PLACE, SINUSOIDS_SHIFTED };
+
 // Layers that scan: head_count 0 = none does. By the gated delta rule the groups are heads of
 // queries and keys, and `state` is their width. Heads of Mamba-1 are channels,
 // with head_dim 0.
@@ -139,6 +143,9 @@ struct decoder {
     int64_t type_count;      // rows of the token type table, 0 = none
     int64_t embedding_size;  // width of the token table when it is projected to hidden; 0 = hidden
     double embedding_scale;  // factor after the lookup; 0 = none
+    bool embedding_is_narrow;  // all tables have that width, and the norm; a projection with a bias
+                               // is last, and the head begins with one back
+    enum sinusoids sinusoids;
     bool embedding_norm;
 
     enum norm_place norm_place;
@@ -196,6 +203,7 @@ struct decoder {
     const struct decoder *encoder;  // what its last layer says, every layer attends to as well, by
                                     // a second attention of queries; NULL = none
     int64_t apart_count;  // of the layers, those in front that do not attend to it (two_towers)
+    bool layers_are_one;  // the parameters of a layer are those of all (albert)
     bool norm_in_last;    // the final norm is the end of the last layer
     int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_gate;  // what attention makes, times sigmoid of a projection (qwen3_next)

@@ -10,11 +10,16 @@ int layers_masked_transform(struct layers *layers, int x)
 {
     const struct decoder *d = layers->decoder;
     struct shape renamed = layers_tokens(DIM_RANK, d->hidden);
-    x = layers_rename(layers, "head.renamed", x, renamed);
     struct projection dense = {.name = "head.transform",
                                .weight = SHAPE({DIM_RANK, d->hidden}, {DIM_HIDDEN, d->hidden}),
                                .output = layers_tokens(DIM_HIDDEN, d->hidden),
                                .bias = !d->masked_head_is_unbiased};
+    if (d->embedding_is_narrow) {
+        dense.weight = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_RANK, d->embedding_size});
+        dense.output = layers_tokens(DIM_RANK, d->embedding_size);
+    } else {
+        x = layers_rename(layers, "head.renamed", x, renamed);
+    }
     x = layers_project(layers, x, dense);
     x = layers_function(layers, "head.activation", x, d->activation, 1);
     return layers_norm(layers, "head.transform_norm", x, d->norm);

@@ -38,6 +38,8 @@ int layers_parameter(struct layers *layers, const char *name, const char *suffix
 {
     const char *full = arena_print(layers->builder.arena, "%s.%s", name, suffix);
     int tensor = builder_tensor(&layers->builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
+    bool is_of_all = layers->decoder->layers_are_one && layers->builder.block->role == BLOCK_LAYER;
+    if (is_of_all && !tie) tie = arena_print(layers->builder.arena, "layers.%s", full);
     layers->builder.block->tensors[tensor].tie = tie;
     return tensor;
 }
@@ -54,6 +56,15 @@ int layers_add(struct layers *layers, const char *name, int a, int b)
                     .outputs = {sum}};
     builder_op(&layers->builder, op);
     return sum;
+}
+
+int layers_add_sinusoids(struct layers *layers, int x)
+{
+    bool is_shifted = layers->decoder->sinusoids == SINUSOIDS_SHIFTED;
+    struct shape rows = SHAPE({DIM_SEQ, 0}, {DIM_HIDDEN, layers->decoder->hidden});
+    int waves =
+        layers_data(layers, is_shifted ? "shifted_sinusoids" : "sinusoids", ELEMENT_COMPUTE, rows);
+    return layers_add(layers, "embedding.positioned", x, waves);
 }
 
 // The dims past batch and seq: the shape of a bias.
@@ -84,6 +95,8 @@ static struct shape by_output(const struct projection *projection)
 
 int layers_project(struct layers *layers, int input, struct projection projection)
 {
+    // Parameters that layers share do not lie one behind another.
+    if (layers->decoder->layers_are_one) projection.merge = 0;
     int weight =
         layers_parameter(layers, projection.name, "weight", by_output(&projection), projection.tie);
     return layers_product(layers, input, weight, projection);

@@ -58,6 +58,7 @@ int layers_head_norm(struct layers *layers, const char *name, int input);
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie);
 int layers_add(struct layers *layers, const char *name, int a, int b);
+int layers_add_sinusoids(struct layers *layers, int x);
 int layers_function(struct layers *layers, const char *name, int input, enum function function,
                     double scalar);
 // f(gate) * up; a gate that lacks the last dims is repeated over them.

@@ -13,8 +13,9 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-static const char *const WITH_ENCODER[] = {"bart", "mbart",  "mt5", "mvp", "switch_transformers",
-                                           "t5",   "whisper"};
+static const char *const WITH_ENCODER[] = {
+    "bart",   "blenderbot",          "m2m_100", "marian", "mbart", "mt5", "mvp", "pegasus",
+    "plbart", "switch_transformers", "t5",      "whisper"};
 
 static bool has_encoder(const char *model_type)
 {
@@ -40,22 +41,20 @@ static const struct {
     {NULL, "use_bidirectional_attention", UNLESS_FALSE, "vision",
      "attention both ways is not supported here"},
     {NULL, "is_causal", UNLESS_TRUE, NULL, "attention both ways is not supported here"},
+    {NULL, "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {NULL, "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
+    {NULL, "layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {NULL, "adapter_attn_dim", UNLESS_ZERO, NULL, "adapters are not supported"},
-    {"bart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {"bart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {"mbart", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {"mbart", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {"mvp", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {"mvp", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"mvp", "use_prompt", UNLESS_FALSE, NULL, "prompts that are trained are not supported"},
-    {"whisper", "encoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
-    {"whisper", "decoder_layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"bert", "is_decoder", UNLESS_FALSE, NULL,
      "bert as a decoder is not supported; bert is read as an encoder"},
     {"roberta", "is_decoder", UNLESS_FALSE, NULL,
      "roberta as a decoder is not supported; it is read as an encoder"},
     {"xlm-roberta", "is_decoder", UNLESS_FALSE, NULL,
      "xlm-roberta as a decoder is not supported; it is read as an encoder"},
+    {"albert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"electra", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"roberta-prelayernorm", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"camembert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"data2vec-text", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"ernie", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
@@ -90,6 +89,8 @@ static const struct {
     {"minimax_m2", "use_qk_norm", UNLESS_TRUE, NULL, "norms of queries and keys are not optional"},
     {"modernbert", "decoder_bias", UNLESS_TRUE, NULL,
      "a head without a bias is not supported in modernbert"},
+    {"marian", "share_encoder_decoder_embeddings", UNLESS_TRUE, NULL,
+     "tables of tokens of encoder and decoder apart are not supported"},
     {"mpt", "no_bias", UNLESS_TRUE, NULL, "biases are not supported in mpt: its class has none"},
     {"mpt", "embedding_fraction", UNLESS_ONE, NULL, "a fraction of embeddings is not supported"},
     {"nemotron_h", "moe_latent_size", UNLESS_ZERO, NULL,
@@ -109,7 +110,6 @@ static const struct {
      "attention in fp32 beside another precision is not supported"},
     {"gpt2", "scale_attn_by_inverse_layer_idx", UNLESS_FALSE, NULL,
      "a scale of attention by layer is not supported"},
-    {"opt", "layerdrop", UNLESS_ZERO, NULL, "dropping whole layers is not supported"},
     {"starcoder2", "mlp_type", UNLESS_TEXT, "default", "mlp_type must be \"default\""},
     {"starcoder2", "norm_type", UNLESS_TEXT, "layer_norm", "norm_type must be \"layer_norm\""},
 };

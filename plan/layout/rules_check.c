@@ -156,8 +156,6 @@ static bool hold(struct question *question, const struct op *op, const struct ly
                    question->block->name, op->name);
 }
 
-enum { TIE_MAX = 16 };
-
 // Whether the question is about what this operator reads.
 static bool is_asked(const struct question *question, const struct op *op)
 {

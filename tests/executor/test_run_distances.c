@@ -91,10 +91,12 @@ static void several_ranks_compute_what_one_does(void **state)
 // The table is one for all layers, and what is made of it is whole but for tp.
 static void what_no_run_can_do_is_refused(void **state)
 {
+    static const char EXCHANGED[] =
+        "--cp-kind ulysses: keys and queries of distances are made for all heads of a rank of tp; "
+        "ring and allgather work";
     static const char *const WORDS[] = {
         "cannot share the parameters that several blocks",
-        "--cp-kind ulysses: keys and queries of distances are made for all heads of a rank of tp; "
-        "ring and allgather work",
+        EXCHANGED,
         "--tp-kind 2d: the model has a table of distances, which no grid splits; only 1d works",
     };
     for (int i = 0; i < 3; i++) {

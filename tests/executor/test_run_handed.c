@@ -3,9 +3,9 @@
 #include "tests/support/run_case.h"
 #include "tests/support/whole_model.h"
 
-// Layers that hand on more than what they make of tokens: on one rank what plain loops over the
-// whole model compute, and on several ranks what one computes, in double precision: of one step,
-// since norms of narrow heads make more of what sums round than the tolerance has room for.
+// Layers that hand on more than what they make of tokens, or are one: on one rank what plain loops
+// over the whole model compute, and on several ranks what one computes, in double precision: of one
+// step, since norms of narrow heads make more of what sums round than the tolerance has room for.
 
 static const double TOLERANCE = 1e-12;
 
@@ -21,8 +21,11 @@ enum { SEQ = 8, BATCH = 4 };
 #define WINDOW "\"sliding_attention\""
 #define ALL "\"full_attention\""
 
-enum { NO_STAGES = 2 };  // of the models, those in front whose layers share a parameter
+enum { NO_STAGES = 3 };  // of the models, those in front whose layers share a parameter
 static const char *const MODELS[] = {
+    "{\"model_type\": \"albert\", \"vocab_size\": 40, \"embedding_size\": 6, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"intermediate_size\": 8, "
+    "\"max_position_embeddings\": 8}",
     "{\"model_type\": \"gemma4_text\", " GEMMA4 ", \"vocab_size_per_layer_input\": 40, "
     "\"hidden_size_per_layer_input\": 8, \"num_hidden_layers\": 2, \"layer_types\": [" WINDOW
     ", " ALL "]}",

@@ -94,3 +94,23 @@ bool given_in_text(struct interpreter *in, int tensor)
     }
     return true;
 }
+
+// Wavelengths are a geometric row from 2 pi to 10000 times that: without its end, or with it.
+bool given_waves(struct interpreter *in, int tensor)
+{
+    const char *name = in->block->tensors[tensor].name;
+    bool is_shifted = strcmp(name, "shifted_sinusoids") == 0;
+    if (!is_shifted && strcmp(name, "sinusoids") != 0) return false;
+    int64_t columns = in->sizes[tensor][1], half = columns / 2;
+    double ratio = pow(10000, 1.0 / (double)(is_shifted ? half - 1 : half));
+    double *values = interpreter_array(in, tensor);
+    for (int64_t place = 0; place < in->sizes[tensor][0]; place++) {
+        double length = 1;
+        for (int64_t pair = 0; pair < half; pair++, length *= ratio) {
+            double angle = (double)(place + (is_shifted ? 2 : 0)) / length;
+            values[place * columns + pair] = sin(angle);
+            values[place * columns + half + pair] = cos(angle);
+        }
+    }
+    return true;
+}

@@ -9,6 +9,8 @@ void given_distances(struct interpreter *in, int tensor);
 // Of pictures that are compared with texts: the last place of a text, and what each pair is and
 // has. Whether the tensor is one of these.
 bool given_pairs(struct interpreter *in, int tensor);
+// Positions that are sines and cosines. Whether the tensor is that.
+bool given_waves(struct interpreter *in, int tensor);
 // Of pictures that stand in the text: what each token has of each patch, and where it stands.
 bool given_in_text(struct interpreter *in, int tensor);
 // One for the first place of a picture, or zero for it, and one for the others.

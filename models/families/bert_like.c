@@ -1,0 +1,143 @@
+#include "models/families/bert.h"
+
+// Relatives of bert, all as masked language models: mpnet adds t5's numbers by distance to scores;
+// electra (its generator) and albert have tables of their own width, and albert's layers are one;
+// nomic_bert and jina_embeddings_v3 rotate in place of a table of positions.
+
+static const void *read_mpnet(struct family_reader *reader)
+{
+    // Its class looks up so many, whatever the table has.
+    enum { BUCKETS = 32, DISTANCE = 128 };
+    struct bert record = {BERT_DEFAULTS, .lacks_types = true};
+    struct {
+        int64_t relative_attention_num_buckets;
+    } own = {.relative_attention_num_buckets = BUCKETS};
+    const struct json_field fields[] = {
+        {"relative_attention_num_buckets", JSON_TYPE_I64, 0, 1, VOCAB_MAX, true}, {0}};
+    const struct family_keys keys = {.optional = "relative_attention_num_buckets"};
+    struct decoder decoder = bert_read(reader, "mpnet", &record);
+    family_read(reader, fields, &own);
+    family_absent(reader, fields, &own, &keys);
+    bert_start_behind_padding(reader, &decoder);
+    bert_want_gelu(reader, &decoder);
+    if (!reader->err->kind && own.relative_attention_num_buckets != BUCKETS)
+        family_fail(reader, "relative_attention_num_buckets",
+                    "must be %d: the class looks up that many", BUCKETS);
+    decoder.relative = (struct relative){.bucket_count = BUCKETS, .distance = DISTANCE};
+    return family_decoder(reader, &decoder);
+}
+
+struct narrow {
+    int64_t embedding_size, num_hidden_groups, inner_group_num;
+};
+static const struct json_field NARROW_FIELDS[] = {
+    {JSON_OPT_I64(struct narrow, embedding_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct narrow, num_hidden_groups, 1, LAYERS_MAX)},
+    {JSON_OPT_I64(struct narrow, inner_group_num, 1, LAYERS_MAX)},
+    {0},
+};
+
+static struct narrow read_narrow(struct family_reader *reader, const char *optional)
+{
+    const struct family_keys keys = {.dimensions = "embedding_size", .optional = optional};
+    struct narrow own = {.num_hidden_groups = 1, .inner_group_num = 1};
+    family_read(reader, NARROW_FIELDS, &own);
+    family_absent(reader, NARROW_FIELDS, &own, &keys);
+    return own;
+}
+
+static const void *read_electra(struct family_reader *reader)
+{
+    struct bert record = {BERT_DEFAULTS};
+    struct narrow own = read_narrow(reader, "");
+    struct decoder decoder = bert_read(reader, "electra", &record);
+    bert_want_gelu(reader, &decoder);
+    decoder.embedding_is_narrow = own.embedding_size != decoder.hidden;
+    decoder.embedding_size = decoder.embedding_is_narrow ? own.embedding_size : 0;
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_albert(struct family_reader *reader)
+{
+    struct bert record = {BERT_DEFAULTS};
+    record.hidden_act = "gelu_new";
+    record.hidden_dropout_prob = record.attention_probs_dropout_prob = 0;
+    struct narrow own = read_narrow(reader, "num_hidden_groups inner_group_num");
+    struct decoder decoder = bert_read(reader, "albert", &record);
+    decoder.layers_are_one = decoder.embedding_is_narrow = true;
+    decoder.embedding_size = own.embedding_size;
+    // What drops out of attention and behind it; nothing does behind the mlp.
+    if (!reader->err->kind && decoder.hidden_dropout > 0)
+        family_fail(reader, "hidden_dropout_prob", "must be 0 for albert, as in its releases");
+    if (!reader->err->kind && own.num_hidden_groups * own.inner_group_num != 1)
+        family_fail(reader, own.num_hidden_groups > 1 ? "num_hidden_groups" : "inner_group_num",
+                    "must be 1: layers of several groups are not supported");
+    return family_decoder(reader, &decoder);
+}
+
+struct rotated {
+    double rope_theta;
+    int64_t head_dim;
+};
+static const struct json_field ROTATED_FIELDS[] = {
+    {JSON_OPT_F64(struct rotated, rope_theta, 1, 1e15)},
+    {JSON_OPT_I64(struct rotated, head_dim, 1, HEADS_MAX)},
+    {JSON_OPT_ANY("rope_parameters")},
+    {0},
+};
+
+static struct decoder read_rotated(struct family_reader *reader, const char *model_type,
+                                   struct bert *record, double theta)
+{
+    const struct family_keys keys = {.optional = "rope_theta"};
+    struct rotated own = {.rope_theta = theta};
+    record->lacks_positions = true;
+    struct decoder decoder = bert_read(reader, model_type, record);
+    family_read(reader, ROTATED_FIELDS, &own);
+    bool has_rope =
+        json_has(reader->object, "rope_parameters") && !family_is_null(reader, "rope_parameters");
+    if (!reader->err->kind && has_rope) {
+        struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+        json_read_lenient(&rope, ROTATED_FIELDS, &own, NULL, NULL, reader->err);
+    }
+    family_absent(reader, ROTATED_FIELDS, &own, &keys);
+    if (!reader->err->kind && own.head_dim > 0 && own.head_dim != decoder.head_dim)
+        family_fail(reader, "head_dim", "must be that of the heads, %lld",
+                    (long long)decoder.head_dim);
+    decoder.rope_theta = own.rope_theta;
+    decoder.rotary_dims = decoder.head_dim;
+    return decoder;
+}
+
+// Without biases, and with a gate.
+static const void *read_nomic_bert(struct family_reader *reader)
+{
+    struct bert record = {BERT_DEFAULTS};
+    record.hidden_act = "silu";
+    record.max_position_embeddings = 2048;
+    record.hidden_dropout_prob = record.attention_probs_dropout_prob = 0;
+    struct decoder decoder = read_rotated(reader, "nomic_bert", &record, 1000);
+    decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = false;
+    decoder.gated = true;
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_jina_embeddings_v3(struct family_reader *reader)
+{
+    struct bert record = {BERT_DEFAULTS};
+    record.type_vocab_size = 1;
+    record.max_position_embeddings = 8194;
+    record.layer_norm_eps = 1e-5;
+    struct decoder decoder = read_rotated(reader, "jina_embeddings_v3", &record, 20000);
+    bert_want_gelu(reader, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_MPNET = {"mpnet", read_mpnet, decoder_graph, "MPNetConfig"};
+const struct model_family FAMILY_ELECTRA = {"electra", read_electra, decoder_graph,
+                                            "ElectraConfig"};
+const struct model_family FAMILY_ALBERT = {"albert", read_albert, decoder_graph, "AlbertConfig"};
+const struct model_family FAMILY_NOMIC_BERT = {"nomic_bert", read_nomic_bert, decoder_graph,
+                                               "NomicBertConfig"};
+const struct model_family FAMILY_JINA_EMBEDDINGS_V3 = {
+    "jina_embeddings_v3", read_jina_embeddings_v3, decoder_graph, "JinaEmbeddingsV3Config"};
