@@ -288,11 +288,26 @@ bool stack_check_precision(const struct stack *stack, enum precision precision, 
                    precision_name(precision), stack->name);
 }
 
+// What is said of bytes that are held says nothing of seconds.
+static bool is_of_memory(const char *key)
+{
+    static const char *const KEYS[] = {
+        "gradient_bytes",      "fp16_gradient_bytes",      "master_bytes",      "moment_bytes",
+        "reduce_buffer_bytes", "logits_bytes_per_element", "left_logits_bytes", "reserve_bytes",
+        "reserve_ratio",       "pipeline_reserve_ratio",
+    };
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
+        if (strcmp(KEYS[i], key) == 0) return true;
+    }
+    return false;
+}
+
 bool stack_is_fitted(const struct stack *stack)
 {
     for (int i = 0; i < stack->provenance_count; i++) {
-        enum provenance_kind kind = stack->provenance[i].kind;
-        if (kind == PROVENANCE_FITTED || kind == PROVENANCE_MEASURED) return true;
+        const struct provenance *entry = &stack->provenance[i];
+        bool is_of_runs = entry->kind == PROVENANCE_FITTED || entry->kind == PROVENANCE_MEASURED;
+        if (is_of_runs && !is_of_memory(entry->key)) return true;
     }
     return false;
 }
