@@ -317,13 +317,38 @@ static void try_pair(struct chain_walk *walk, unsigned large, unsigned small)
     take(walk);
 }
 
+// What no chain of the two sets is below, as if nothing were on its way or made again.
+static double pair_least(const struct chain_walk *walk, unsigned large, unsigned small)
+{
+    double worst = 0, moves = 0, least_moved = walk->moved_bytes[small];
+    for (int s = 0; s < walk->stage_count; s++) {
+        const struct stage *stage = &walk->stages[s];
+        double layers = stage->of->layer_count, alive = stage->of->in_flight;
+        double room = keep_device_room(walk->model->problem) - (double)stage->of->other_bytes;
+        double each = layers > 0 && alive > 0 ? room * (1 + ROUNDING) / alive / layers : INFINITY;
+        double kept[] = {walk->kept_bytes[large], walk->kept_bytes[small]};
+        double cost[] = {stage->cost[large], stage->cost[small]};
+        int heavy = kept[1] > kept[0], cheap = cost[1] < cost[0];
+        if (kept[!heavy] > each) return INFINITY;
+        double value = cost[cheap];
+        if (kept[heavy] > each && cheap == heavy) {
+            double share = (each - kept[!heavy]) / (kept[heavy] - kept[!heavy]);
+            value = cost[!heavy] + share * (cost[heavy] - cost[!heavy]);
+        }
+        worst = fmax(worst, layers * value);
+        moves += walk->move_cost * layers * least_moved;
+    }
+    return (worst + moves) * (1 - BETTER_RATIO);
+}
+
 static void try_pairs(struct chain_walk *walk)
 {
     for (unsigned large = 0; large < walk->set_count; large++) {
         if (!set_rooms(walk, large)) continue;
         if (!walk->for_lack && least(walk, 0, large) >= below(walk->best)) continue;
         for (unsigned small = large;; small = (small - 1) & large) {
-            try_pair(walk, large, small);
+            bool may_win = walk->for_lack || pair_least(walk, large, small) < walk->best;
+            if (may_win) try_pair(walk, large, small);
             if (small == 0) break;
         }
     }
