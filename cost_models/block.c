@@ -56,6 +56,7 @@ struct tally {
     double fetch_s;              // parameters from the host
     double read_s;               // of it what reading a drive takes beyond the copy
     double hiding_s;             // of the phase that these are hidden behind
+    double hideable_s;           // that is not hidden, for want of compute to do it behind
     double kernel_count;
     double host_s;  // beside launching kernels
 };
@@ -245,6 +246,7 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
     double piece_s = left_ratio * ring->attention_s / (ring->step_count + 1);
     double hidden_s = overlap & OVERLAP_CP ? fmin(send.s, piece_s) : 0;
     double exposed_s = ring->step_count * (send.s - hidden_s);
+    if (overlap & OVERLAP_CP) tally->hideable_s += exposed_s;
     note_exchange(memo, &exchange, ring->step_count, &send, exposed_s);
     tally->comm_s[ring->part] += exposed_s;
     return ring->step_count * hidden_s;
@@ -260,6 +262,7 @@ static double overlap_dispatch(const struct compute_context *compute, double win
     left_s = fmin(stack->overlap_ratio * window_s, left_s);
     double hidden_s = fmin(stack->ep_overlap_ratio * tally->dispatch_s, left_s);
     tally->comm_s[PART_EP] -= hidden_s;
+    tally->hideable_s += stack->ep_overlap_ratio * tally->dispatch_s - hidden_s;
     double taken_ratio = stack->expert_comm_units / compute->device->multiprocessor_count;
     return hidden_s * fmin(1, fmax(stack->contention_ratio, taken_ratio));
 }
@@ -278,7 +281,9 @@ static void overlap_activations(struct memo *memo, unsigned overlap, enum phase 
     if (overlap & OVERLAP_TP) {
         double most_s = fmin(left_s, tally->compute_s + tally->recompute_s);
         most_s = fmin(stack->tp_overlap_ratio * tally->chunked_s, most_s);
-        left_s -= hide(&tally->comm_s[PART_TP], fmax(most_s, 0));
+        double hidden_s = hide(&tally->comm_s[PART_TP], fmax(most_s, 0));
+        tally->hideable_s += fmax(0, stack->tp_overlap_ratio * tally->chunked_s - hidden_s);
+        left_s -= hidden_s;
     }
     slowed_s *= stack->contention_ratio;
     if (overlap & OVERLAP_EP)
@@ -286,7 +291,9 @@ static void overlap_activations(struct memo *memo, unsigned overlap, enum phase 
     tally->compute_s += slowed_s;
 }
 
-static void write_phase(const struct stack *stack, struct tally *tally, double phase_s[PART_COUNT])
+// Returns what more compute would hide.
+static double write_phase(const struct stack *stack, struct tally *tally,
+                          double phase_s[PART_COUNT])
 {
     double device_s =
         tally->compute_s + tally->recompute_s + tally->gather_s + tally->scatter_s + tally->fetch_s;
@@ -294,11 +301,12 @@ static void write_phase(const struct stack *stack, struct tally *tally, double p
         phase_s[part] = tally->comm_s[part];
         device_s += tally->comm_s[part];
     }
-    double host_s = host_s_of(stack, tally);
-    phase_s[PART_COMPUTE] += tally->compute_s + host_wait_s(stack, device_s, host_s);
+    double wait_s = host_wait_s(stack, device_s, host_s_of(stack, tally));
+    phase_s[PART_COMPUTE] += tally->compute_s + wait_s;
     phase_s[PART_RECOMPUTE] += tally->recompute_s;
     phase_s[PART_DP] += tally->gather_s + tally->scatter_s;
     phase_s[PART_OFFLOAD] += tally->fetch_s;
+    return tally->hideable_s + tally->gather_s + tally->scatter_s + tally->fetch_s + wait_s;
 }
 
 struct block_work {
@@ -426,7 +434,8 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct tally *tally = &tallies[phase];
         overlap_activations(memo, overlap, (enum phase)phase, tally);
-        write_phase(stack, tally, price.phase_s[phase]);
+        double hideable_s = write_phase(stack, tally, price.phase_s[phase]);
+        if (phase != PHASE_FORWARD) price.hideable_s += hideable_s;
         struct phase_end end = {
             .gather_s = tally->gather_s,
             .scatter_s = tally->scatter_s,

@@ -10,6 +10,9 @@
 struct block_price {
     double phase_s[PHASE_COUNT][PART_COUNT];  // one micro-batch through one block
     double fetched_s;  // of parameters that come from the host for backward, hidden in it
+    // Of backward and weight gradients what more compute there may hide: of transfers, and of the
+    // device's wait for the host.
+    double hideable_s;
 };
 
 // Tasks of a rank once a step, of one class of chunks (struct step_end).

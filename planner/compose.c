@@ -38,11 +38,7 @@ void composer_group(struct composer *composer, const struct parallel *parallel)
     composer->mesh[0] = memo_mesh(composer->graph, &whole);
     composer->mesh[1] = memo_mesh(composer->graph, &sharded);
     composer->hop = NULL, composer->division = NULL;
-    for (int i = 0; i < HIDING_COUNT * WAY_COUNT; i++)
-        for (int recompute_way = 0; recompute_way < composer->recompute_count; recompute_way++)
-            for (int stays = 0; stays < 2; stays++)
-                composer->variants[i / WAY_COUNT][i % WAY_COUNT][recompute_way][stays].known =
-                    false;
+    composer->group_number++;
 }
 
 // ZeRO 0 and 1 run the same micro-batches, on the same mesh unless a shard group cuts it; 2 and 3
@@ -78,39 +74,51 @@ static int recompute_of(struct composer *composer, const struct parallel *parall
     return composer->recompute_count++;
 }
 
-const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
-                                        int recompute_way, bool stays)
+static struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
+                                  int recompute_way, bool stays)
 {
     stays = stays && parallel->offload.parameter_layers > 0;
     int hiding = hiding_of(composer, parallel), way = way_of(composer, parallel);
     struct variant *variant = &composer->variants[hiding][way][recompute_way][stays];
-    if (variant->known) return variant;
-    const struct graph *graph = composer->graph;
-    const struct mesh *mesh = mesh_for(composer, parallel);
-    unsigned classes;
-    enum recompute recompute =
-        recompute_of_value(composer->recompute_values[recompute_way], &classes);
-    for (int kind = 0; kind < graph->block_count; kind++) {
-        bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
-        variant->blocks[kind] = memo_block(composer->memo, graph, kind, mesh, parallel,
-                                           is_layer ? recompute : RECOMPUTE_NONE, stays);
-    }
-    variant->known = true;
+    if (variant->group == composer->group_number) return variant;
+    *variant = (struct variant){.group = composer->group_number};
     return variant;
 }
 
-const struct variant *composing_recomputed(struct composer *composer,
-                                           const struct parallel *parallel)
+static const struct memo_block *variant_block(struct composer *composer, struct variant *variant,
+                                              const struct parallel *parallel, int recompute_way,
+                                              bool stays, int kind)
 {
-    return composing_variant(composer, parallel, recompute_of(composer, parallel), false);
+    if (variant->blocks[kind]) return variant->blocks[kind];
+    const struct graph *graph = composer->graph;
+    unsigned classes;
+    enum recompute recompute =
+        recompute_of_value(composer->recompute_values[recompute_way], &classes);
+    bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
+    stays = stays && parallel->offload.parameter_layers > 0;
+    return variant->blocks[kind] =
+               memo_block(composer->memo, graph, kind, mesh_for(composer, parallel), parallel,
+                          is_layer ? recompute : RECOMPUTE_NONE, stays);
+}
+
+const struct memo_block *composing_kind(struct composer *composer, const struct parallel *parallel,
+                                        int recompute_way, bool stays, int kind)
+{
+    struct variant *variant = variant_of(composer, parallel, recompute_way, stays);
+    return variant_block(composer, variant, parallel, recompute_way, stays, kind);
+}
+
+const struct memo_block *composing_recomputed(struct composer *composer,
+                                              const struct parallel *parallel, int kind)
+{
+    return composing_kind(composer, parallel, recompute_of(composer, parallel), false, kind);
 }
 
 const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
                                          int block)
 {
     int way = division_recomputes(block) ? recompute_of(composer, parallel) : 0;
-    return composing_variant(composer, parallel, way, division_stays(block))
-        ->blocks[division_kind(block)];
+    return composing_kind(composer, parallel, way, division_stays(block), division_kind(block));
 }
 
 const struct division *composer_division(struct composer *composer, const struct parallel *parallel)
@@ -182,8 +190,14 @@ static const struct phases *phases_of(struct composer *composer, const struct pa
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks)
 {
-    for (int block = 0; block < DIVISION_WAYS * composer->graph->block_count; block++)
-        blocks[block] = composing_block(composer, parallel, block)->light;
+    for (int i = 0; i < DIVISION_WAYS; i++) {
+        int at = division_block(0, i & 1, i >> 1);
+        int way = i & 1 ? recompute_of(composer, parallel) : 0;
+        struct variant *variant = variant_of(composer, parallel, way, i >> 1);
+        for (int kind = 0; kind < composer->graph->block_count; kind++)
+            blocks[DIVISION_WAYS * kind + at] =
+                variant_block(composer, variant, parallel, way, i >> 1, kind)->light;
+    }
 }
 
 // The program of a plan in memoised blocks.
@@ -366,8 +380,8 @@ static double phase_s(const struct block_price *price, enum phase phase)
     return sum_s;
 }
 
-struct bound_work composer_probe(struct composer *composer, const struct parallel *parallel,
-                                 int kind)
+struct composer_probe composer_probe(struct composer *composer, const struct parallel *parallel,
+                                     int kind)
 {
     struct parallel whole = *parallel;
     whole.zero = 0;
@@ -376,7 +390,10 @@ struct bound_work composer_probe(struct composer *composer, const struct paralle
         memo_block(composer->memo, composer->graph, kind, &composer->mesh[0], &whole,
                    RECOMPUTE_NONE, memo_parts_parameters(composer->memo));
     double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
-    return (struct bound_work){chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s};
+    return (struct composer_probe){
+        {chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s},
+        copy_window(memo_context(composer->memo), TIER_HOST, &block->price),
+        block->price.hideable_s};
 }
 
 static double chunk_phase_s(const struct step_price *price, int stage, int chunk, enum phase phase)
@@ -429,17 +446,40 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form_after(&composer->paths, &price).step_s;
 }
 
+// A stage does its tasks one after the other, and the slowest update is behind all gradients.
+double composer_busiest(struct composer *composer, const struct parallel *parallel)
+{
+    struct step_price price = steady_price(composer, parallel);
+    const struct division *division = composer->division;
+    const struct division *of;
+    const struct step_price *once = once_of(composer, parallel, division, &of);
+    double most_s = 0, update_s = 0;
+    for (int i = 0; i < price.runs->run_count; i++) {
+        double work_s = 0, own_s = 0;
+        for (int chunk = 0; chunk < price.shape.chunk_count; chunk++) {
+            int class = price.class_of[price.runs->runs[i].first * price.shape.chunk_count + chunk];
+            for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++)
+                work_s += (&price.classes[class].phase_s[0][0])[part];
+            own_s += once->classes[of == division ? class : division->base_class[class]].update_s;
+        }
+        most_s = fmax(most_s, work_s);
+        update_s = fmax(update_s, own_s);
+    }
+    bool is_apart = !price.post_validated && !step_streams(&composer->request->workload);
+    double once_s = price.overhead_s + (is_apart ? update_s : 0);
+    return (most_s * price.shape.micro_batch_count + once_s) * (1 - 1e-9);
+}
+
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)
 {
     const struct graph *graph = composer->graph;
     const struct division *even = composer_division(composer, parallel);
-    const struct variant *variant = composing_recomputed(composer, parallel);
     const struct step_price *hop = hop_of(composer, parallel, even);
     struct arena_mark mark = arena_mark(composer->scratch);
     double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);
     struct partition_request request = {.stage_count = even->stage_count, .layer_s = layer_s};
     for (int i = 0; i < graph->sequence_count; i++) {
-        double s = block_s(variant->blocks[graph->sequence[i]]);
+        double s = block_s(composing_recomputed(composer, parallel, graph->sequence[i]));
         enum block_role role = graph->blocks[graph->sequence[i]].role;
         if (role == BLOCK_LAYER) layer_s[request.layer_count++] = s;
         if (role == BLOCK_EMBEDDING) request.first_s += s;

@@ -1,4 +1,5 @@
 #pragma once
+#include "cost_models/offload.h"
 #include "planner/bound.h"
 #include "planner/division.h"
 #include "planner/memo.h"
@@ -10,6 +11,7 @@
 // microsecond.
 
 struct composer;
+struct saturated;
 struct composer *composer_new(struct arena *arena, struct arena *scratch, struct memo *memo);
 
 // The plans that follow have these degrees, axis order, attention, sequence parallelism and
@@ -40,12 +42,18 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
 // Seconds that no plan with this division, schedule and block prices goes below: the closed form
 // without anything that happens once a step; where W stands apart, the work of the slowest stage.
 double composer_bound(struct composer *composer, const struct parallel *parallel);
+// Seconds that the price is not below, whatever the schedule: the work of the busiest stage and
+// what comes behind it. Where a stage has several chunks their order is dear to go through.
+double composer_busiest(struct composer *composer, const struct parallel *parallel);
 
 // Ways to recompute (recompute_value), nothing among them, and whether whole layers are moved, too.
 struct composer_ways {
     const int *recomputes;
     int count;
     bool moves;
+    // [kind of block] What such a layer spares is taken for what this one does, which nothing is
+    // lowered for; no layer spares as much for as little. NULL: each is lowered.
+    const struct saturated *const *saturated;
 };
 // Seconds that no plan goes below which differs from this one, priced with everything kept, in what
 // of these is done to whichever layers, and has room: the work of the slowest stage, the update.
@@ -54,10 +62,16 @@ struct composer_ways {
 double composer_pressed(struct composer *composer, const struct candidate *kept,
                         const struct composer_ways *ways, int64_t limit_bytes);
 
-// Seconds of one micro-batch through one block of a kind, forward and backward, with nothing
-// recomputed and nothing sharded: no plan of the group is faster at it.
-struct bound_work composer_probe(struct composer *composer, const struct parallel *parallel,
-                                 int kind);
+// One micro-batch through one block of a kind, forward and backward, with nothing recomputed and
+// nothing sharded: no plan of the group is faster at it. And what it computes beside copies, and
+// waits for that more compute may hide.
+struct composer_probe {
+    struct bound_work work;
+    struct copy_window window;
+    double hideable_s;
+};
+struct composer_probe composer_probe(struct composer *composer, const struct parallel *parallel,
+                                     int kind);
 
 // The fastest split of the layers over the stages of the group, when it is faster than the even
 // one; NULL when it is not. Equal splits have one address.

@@ -101,9 +101,8 @@ int64_t composer_floor_bytes(struct composer *composer, const struct parallel *p
     const struct division *division = composer_division(composer, &stored);
     struct block_program *blocks[DIVISION_WAYS * DIVISION_KIND_MAX];
     for (int block = 0; block < DIVISION_WAYS * composer->graph->block_count; block++)
-        blocks[block] = composing_variant(composer, &whole, 0, division_stays(block))
-                            ->blocks[division_kind(block)]
-                            ->light;
+        blocks[block] =
+            composing_kind(composer, &whole, 0, division_stays(block), division_kind(block))->light;
     struct program program = composing_program(composer, &stored, division, blocks);
     int64_t most_bytes = 0;
     for (int i = 0; i < division->head_count; i++) {

@@ -1,5 +1,6 @@
 #include "cost_models/offload.h"
 #include "planner/composing.h"
+#include "planner/saturated.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,19 +8,6 @@
 // A stage that has no room for all that its layers save has them recomputed, moved, or both. What
 // that costs at least: of all mixtures the cheapest that frees what is short, where each layer
 // chooses for itself, and in parts.
-
-// One way to treat a layer in one micro-batch, against keeping all of it.
-struct spared {
-    double bytes, seconds;
-};
-
-// Of a kind of layer the ways that no mixture of others beats: the fastest first, and from each to
-// the next more seconds a byte.
-struct hull {
-    bool known;
-    int count;
-    struct spared points[2 * RECOMPUTE_WAYS_MAX];
-};
 
 // Layers of a kind on a stage that are alive in as many micro-batches.
 struct alike {
@@ -31,44 +19,18 @@ struct pressed {
     const struct composer_ways *ways;
     struct program *program;  // everything is kept
     const struct division *division;
-    struct hull *hulls;    // of such a block
-    struct alike *layers;  // of the stage at hand
-    struct spared *steps;  // along the hulls of all of them
+    struct spared_hull **hulls;  // of such a block; NULL: not asked yet
+    struct alike *layers;        // of the stage at hand
+    struct spared *steps;        // along the hulls of all of them
     int layers_count, step_count;
     double stage_s, saved_bytes;  // of a micro-batch; but for the head's
 };
-
-static int compare_bytes(const void *a, const void *b)
-{
-    const struct spared *first = a, *second = b;
-    if (first->bytes != second->bytes) return first->bytes < second->bytes ? -1 : 1;
-    return (first->seconds > second->seconds) - (first->seconds < second->seconds);
-}
 
 static int compare_rates(const void *a, const void *b)
 {
     const struct spared *first = a, *second = b;
     double left = first->seconds * second->bytes, right = second->seconds * first->bytes;
     return (left > right) - (left < right);
-}
-
-// Whether a mixture of the first and the last of three in the order of their bytes is no dearer
-// than the one between them.
-static bool is_beaten(const struct spared *first, const struct spared *middle,
-                      const struct spared *last)
-{
-    return (middle->seconds - first->seconds) * (last->bytes - first->bytes) >=
-           (last->seconds - first->seconds) * (middle->bytes - first->bytes);
-}
-
-static void hull_add(struct hull *hull, const struct spared *point)
-{
-    struct spared *points = hull->points;
-    if (hull->count > 0 && point->bytes <= points[hull->count - 1].bytes) return;
-    while (hull->count > 1 && is_beaten(&points[hull->count - 2], &points[hull->count - 1], point))
-        hull->count--;
-    if (hull->count == 1 && point->seconds <= points[0].seconds) hull->count = 0;
-    points[hull->count++] = *point;
 }
 
 static double block_s(const struct memo_block *block)
@@ -96,16 +58,15 @@ static double held_bytes(const struct pressed *pressed, const struct memo_block 
     return memory_held_bytes(pressed->program, stack, block->light);
 }
 
-static const struct hull *hull_of(struct pressed *pressed, int of)
+// As blocks say that are lowered for it.
+static void find_hull(struct pressed *pressed, int of, struct spared_hull *hull)
 {
-    struct hull *hull = &pressed->hulls[of];
-    if (hull->known) return hull;
     const struct price_context *context = memo_context(pressed->composer->memo);
     const struct memo_block *plain = plain_block(pressed, of);
     struct offload all = {.activations = TIER_HOST};
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
         all.layers[class] = -1;
-    struct spared points[2 * RECOMPUTE_WAYS_MAX];
+    struct spared points[SPARED_MAX];
     int count = 0, recomputed = division_block(division_kind(of), true, division_stays(of));
     for (int i = 0; i < pressed->ways->count; i++) {
         struct parallel parallel = pressed->program->parallel;
@@ -122,10 +83,48 @@ static const struct hull *hull_of(struct pressed *pressed, int of)
         point.bytes += copy.bytes, point.seconds += copy.forward_s + copy.backward_s;
         points[count++] = point;
     }
-    qsort(points, (size_t)count, sizeof *points, compare_bytes);
-    for (int i = 0; i < count; i++)
-        hull_add(hull, &points[i]);
-    hull->known = true;
+    spared_hull_make(hull, points, count);
+}
+
+static const struct saturated *saturated_of(const struct pressed *pressed, int of)
+{
+    const struct saturated *const *all = pressed->ways->saturated;
+    return all ? all[division_kind(of)] : NULL;
+}
+
+// As the largest kernels say.
+static void guess_hull(struct pressed *pressed, int of, struct spared_hull *hull)
+{
+    const struct price_context *context = memo_context(pressed->composer->memo);
+    const struct memo_block *plain = plain_block(pressed, of);
+    const struct parallel *parallel = &pressed->program->parallel;
+    const int *degree = parallel->degree;
+    double ranks =
+        (double)degree[AXIS_TP] * degree[AXIS_CP] * degree[AXIS_SP_H] * degree[AXIS_SP_W];
+    struct saturated_copies copies = {0, copy_window(context, TIER_HOST, &plain->price), 0};
+    if (pressed->ways->moves) copies.bytes_per_s = offload_bytes_per_s(context, TIER_HOST);
+    const struct saturated_layer layer = {
+        .saturated = saturated_of(pressed, of),
+        .share = parallel->micro_batch / ranks,
+        .kept_bytes = held_bytes(pressed, plain),
+        .hideable_s = plain->price.hideable_s,
+        .copies = pressed->ways->moves ? &copies : NULL,
+        .values = pressed->ways->recomputes,
+        .value_count = pressed->ways->count,
+    };
+    *hull = saturated_spared(&layer);
+}
+
+static const struct spared_hull *hull_of(struct pressed *pressed, int of)
+{
+    struct spared_hull *hull = pressed->hulls[of];
+    if (hull) return hull;
+    hull = pressed->hulls[of] = ARENA_NEW(pressed->composer->scratch, struct spared_hull, 1);
+    if (saturated_of(pressed, of)) {
+        guess_hull(pressed, of, hull);
+    } else {
+        find_hull(pressed, of, hull);
+    }
     return hull;
 }
 
@@ -164,7 +163,7 @@ static void add_use(struct pressed *pressed, const struct block_use *use, int al
 // Takes each layer's fastest way, and says what further steps free.
 static void add_steps(struct pressed *pressed, const struct alike *layers)
 {
-    const struct hull *hull = hull_of(pressed, layers->block);
+    const struct spared_hull *hull = hull_of(pressed, layers->block);
     double count = layers->count, alive = layers->alive;
     pressed->stage_s += count * hull->points[0].seconds;
     pressed->saved_bytes -= count * alive * hull->points[0].bytes;
@@ -189,6 +188,10 @@ static void find_stage(struct pressed *pressed, int stage)
         for (int u = 0; u < uses->use_count; u++)
             add_use(pressed, &uses->uses[u], moment[chunk].alive);
     }
+    int most = 0;
+    for (int i = 0; i < pressed->layers_count; i++)
+        most += hull_of(pressed, pressed->layers[i].block)->count;
+    pressed->steps = ARENA_NEW(pressed->composer->scratch, struct spared, most);
     for (int i = 0; i < pressed->layers_count; i++)
         add_steps(pressed, &pressed->layers[i]);
     qsort(pressed->steps, (size_t)pressed->step_count, sizeof *pressed->steps, compare_rates);
@@ -228,9 +231,8 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
         .ways = ways,
         .program = &program,
         .division = division,
-        .hulls = ARENA_NEW(composer->scratch, struct hull, kinds),
+        .hulls = ARENA_NEW(composer->scratch, struct spared_hull *, kinds),
         .layers = ARENA_NEW(composer->scratch, struct alike, most),
-        .steps = ARENA_NEW(composer->scratch, struct spared, 2 * ways->count * most),
     };
     double most_s = 0, once_s = kept->cost.overhead_s;
     for (int i = 0; i < division->head_count && !isinf(most_s); i++)

@@ -11,9 +11,9 @@
 enum { WAY_WHOLE = SHARDING_COUNT, WAY_COUNT };
 enum { RECOMPUTE_WAYS_MAX = 96, HIDING_COUNT = 4 };
 
-// Blocks of the group in one way of sharding and recompute, by kind.
+// Blocks of the group in one way of sharding and recompute, by kind; NULL: not asked yet.
 struct variant {
-    bool known;
+    int64_t group;  // that they are of
     const struct memo_block *blocks[DIVISION_KIND_MAX];
 };
 
@@ -62,6 +62,7 @@ struct composer {
     const struct graph *graph;
     int tied;  // program_tied_position of the graph
     struct parallel group;
+    int64_t group_number;
     struct mesh mesh[2];           // without and with ZeRO: a shard group of its own factors dp
     const struct step_price *hop;  // NULL: not asked yet
     int recompute_values[RECOMPUTE_WAYS_MAX];  // ways to recompute met so far; 0 is none
@@ -75,16 +76,16 @@ struct composer {
     struct closed_form_paths paths;
 };
 
-// Blocks of the group in the sharding of the plan, and in this way to recompute (index). `stays`:
-// their parameters are on the device though those of others leave it.
-const struct variant *composing_variant(struct composer *composer, const struct parallel *parallel,
-                                        int recompute_way, bool stays);
+// A kind of block of the group in the sharding of the plan, and in this way to recompute (index).
+// `stays`: its parameters are on the device though those of others leave it.
+const struct memo_block *composing_kind(struct composer *composer, const struct parallel *parallel,
+                                        int recompute_way, bool stays, int kind);
 // A block of the division (division_block).
 const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
                                          int block);
 // The same with what the plan recomputes recomputed.
-const struct variant *composing_recomputed(struct composer *composer,
-                                           const struct parallel *parallel);
+const struct memo_block *composing_recomputed(struct composer *composer,
+                                              const struct parallel *parallel, int kind);
 // All of the division, as many as DIVISION_WAYS of each kind.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks);

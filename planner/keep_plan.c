@@ -42,7 +42,7 @@ static void add_layer(const struct composer *composer, const struct memo_block *
     }
 }
 
-static struct layer mean_layer(const struct composer *composer, const struct variant *variant)
+static struct layer mean_layer(struct composer *composer, const struct parallel *parallel)
 {
     const struct graph *graph = composer->graph;
     int counts[DIVISION_KIND_MAX] = {0}, layers = 0;
@@ -55,7 +55,8 @@ static struct layer mean_layer(const struct composer *composer, const struct var
     struct layer mean = {0};
     for (int kind = 0; kind < graph->block_count; kind++)
         if (counts[kind])
-            add_layer(composer, variant->blocks[kind], (double)counts[kind] / layers, &mean);
+            add_layer(composer, composing_recomputed(composer, parallel, kind),
+                      (double)counts[kind] / layers, &mean);
     return mean;
 }
 
@@ -115,7 +116,7 @@ static void add_recomputes(struct arena *arena, struct composer *composer, struc
     for (int i = 0; i < question->recompute_count; i++) {
         struct parallel parallel = recomputing(plan, question->recomputes[i], -1);
         if (parallel.recompute == RECOMPUTE_NONE || !may_run(composer, &parallel)) continue;
-        struct layer recomputed = mean_layer(composer, composing_recomputed(composer, &parallel));
+        struct layer recomputed = mean_layer(composer, &parallel);
         struct keep_recompute *recompute = &recomputes[count++];
         recompute->recompute = parallel.recompute;
         recompute->classes = parallel.recompute_classes;
@@ -261,7 +262,7 @@ struct keep_plan *keep_plan_make(struct arena *arena, struct composer *composer,
         plan->base.recompute_classes = 0;
     }
     plan->merges_classes = !(composer->request->stack->offload >> OFFLOADS_CLASSES & 1);
-    struct layer kept = mean_layer(composer, composing_recomputed(composer, &plan->base));
+    struct layer kept = mean_layer(composer, &plan->base);
     add_classes(arena, plan, &kept);
     add_recomputes(arena, composer, plan, &kept);
     add_stages(arena, composer, plan, &kept);

@@ -35,6 +35,8 @@ static bool try(struct polish *polish, const struct parallel *wanted)
     polish->priced++;
     composer_group(polish->composer, parallel);
     bool by_time = search->objective != OBJECTIVE_MEMORY;
+    if (by_time && composer_busiest(polish->composer, parallel) >= polish->best.closed_form_s)
+        return false;
     if (by_time && composer_bound(polish->composer, parallel) >= polish->best.closed_form_s)
         return false;
     plan.cost = composer_cost(polish->composer, parallel);

@@ -62,10 +62,10 @@ static bool is_dominated(struct scan *scan, const struct parallel *first,
     return false;
 }
 
-// Whether a tail that is no faster will not be asked of: a plan is, or as many tails as are asked.
-static bool is_behind(const struct scan *scan, double kept_s)
+bool refine_is_behind(const struct scan *scan, double kept_s)
 {
     const struct refine_bases *bases = scan->request->bases;
+    if (!bases) return true;
     const struct ranking *ranking = &scan->result.ranking;
     int before = 0;
     if (ranking->count > 0 && kept_s >= ranking->items[0].closed_form_s) return true;
@@ -115,10 +115,10 @@ void refine_note(struct scan *scan, const struct parallel *first, const struct s
         if (is_dominated(scan, first, tail, m)) continue;
         double kept_s = seen->kept_s[states];
         double least_s = kept_s > 0 ? kept_s : composer_bound(scan->composer, kept) * (1 - 1e-9);
-        if (is_behind(scan, least_s)) continue;
+        if (refine_is_behind(scan, least_s)) continue;
         if (kept_s <= 0) kept_s = kept_step_s(scan, kept);
         base.kept.cost.step_s = base.kept.closed_form_s = kept_s;
-        if (is_behind(scan, kept_s)) continue;
+        if (refine_is_behind(scan, kept_s)) continue;
         if (is_pressed(scan, kept, tail, seen)) bases_add(bases, &base);
     }
 }

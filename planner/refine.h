@@ -35,6 +35,10 @@ struct refine_seen {
 void refine_note(struct scan *scan, const struct parallel *first, const struct space_tail *tail,
                  enum tier settled, const struct refine_seen *seen);
 
+// Whether no plan that would take so long if everything were kept will be asked of: a plan is no
+// slower, or as many as are asked. True where nobody asks.
+bool refine_is_behind(const struct scan *scan, double kept_s);
+
 struct refine_result {
     double layers_s;  // the best of the space
     bool stopped;     // by the search being told to

@@ -65,21 +65,11 @@ static bool has_room(struct scan_walk *walk, const struct scan_group *group)
                           walk->scan.limit_bytes);
 }
 
-static void note(double *least_s, double bound_s)
-{
-    *least_s = fmin(*least_s, bound_s);
-}
-
-static bool is_pipelined(const struct scan_walk *walk, const struct scan_group *group)
-{
-    return walk->scan.space->meshes[group->group->mesh].degree[AXIS_PP] > 1;
-}
-
 // A larger micro-batch never needs less memory, so with one that has no room the rest of its family
 // goes. What the space does not hold may have room all the same, in each of them.
 static void drop_family(struct scan_walk *walk, int index)
 {
-    struct probe sequence = {{0, 0}, 0};
+    struct probe sequence = {0};
     for (index = filled_from(walk, index); index >= 0;
          index = filled_from(walk, next_of(walk, index))) {
         struct scan_group *group = &walk->groups[index];
@@ -87,12 +77,20 @@ static void drop_family(struct scan_walk *walk, int index)
         if (group->done) continue;
         group->sequence = sequence;
         double kept_s = scan_kept_bound(walk, index);
-        bool may_split = is_pipelined(walk, group) && has_room(walk, group);
+        bool may_split = scan_is_pipelined(walk, group) && has_room(walk, group);
         if (may_split && !isinf(scan_saturated_bound(walk, index)))
-            note(&walk->scan.result.piped_s, kept_s);
+            scan_note(&walk->scan.result.piped_s, kept_s);
         group->pressed = group->done = true;
         walk->scan.result.unfit_count += group->tails->plan_count;
     }
+}
+
+static void push(struct scan_walk *walk, int index, enum scan_level level)
+{
+    const struct scan_group *group = &walk->groups[index];
+    double bound_s = group->bound_s;
+    if (walk->order == ORDER_WHOLE) bound_s = fmax(bound_s, group->whole_s);
+    scan_queue_push(&walk->queue, (struct scan_entry){bound_s, index, level});
 }
 
 // `sequence` is a lower bound on the work of one sequence in its family. False where the rest of
@@ -108,14 +106,19 @@ static bool push_graph(struct scan_walk *walk, int index, struct probe sequence)
     }
     group->sequence = sequence;
     double size = group->group->micro_batch;
-    struct bound_work work = {sequence.work.all_s * size, sequence.work.chain_s * size};
+    struct probe found = {{sequence.work.all_s * size, sequence.work.chain_s * size},
+                          sequence.layer_s * size,
+                          {sequence.window.forward_s * size, sequence.window.backward_s * size},
+                          sequence.hideable_s * size};
     double bound_s = fmax(scan_saturated_bound(walk, index),
-                          scan_work_bound(walk, group, work, sequence.layer_s * size));
+                          scan_work_bound(walk, group, found.work, found.layer_s));
     if (isinf(bound_s)) {
         drop_family(walk, index);
         return false;
     }
-    scan_queue_push(&walk->queue, (struct scan_entry){bound_s, index, LEVEL_GRAPH});
+    group->bound_s = fmax(group->bound_s, bound_s);
+    if (walk->order == ORDER_WHOLE) scan_raise_whole(walk, group, &found);
+    push(walk, index, LEVEL_GRAPH);
     return true;
 }
 
@@ -127,13 +130,23 @@ static void push_graphs(struct scan_walk *walk, int index, struct probe sequence
         index = widened_from(walk, index);
 }
 
+// No plan of the group is faster, before anything of its mesh is lowered.
+static double first_bound(struct scan_walk *walk, int index)
+{
+    struct scan_group *group = &walk->groups[index];
+    group->bound_s = fmax(group->bound_s, scan_saturated_bound(walk, index));
+    if (walk->order != ORDER_WHOLE || isinf(group->bound_s)) return group->bound_s;
+    scan_raise_saturated(walk, index);
+    return fmax(group->bound_s, group->whole_s);
+}
+
 // No plan of the family, which begins at `index`, is faster; INFINITY: none of it has room.
 static double family_bound(struct scan_walk *walk, int index)
 {
-    double least_s = scan_saturated_bound(walk, index);
-    if (isinf(least_s)) return least_s;
+    double least_s = first_bound(walk, index);
+    if (isinf(walk->groups[index].bound_s)) return INFINITY;
     while ((index = widened_from(walk, index)) >= 0)
-        least_s = fmin(least_s, scan_saturated_bound(walk, index));
+        least_s = fmin(least_s, first_bound(walk, index));
     return least_s;
 }
 
@@ -158,7 +171,9 @@ static struct probe family_sequence(struct scan_walk *walk, int index)
         size *= 2;
     struct probe found = scan_probe(walk, group, size, SCAN_LAST_WAVE_RATIO);
     return (struct probe){{found.work.all_s / size, found.work.chain_s / size},
-                          found.layer_s / size};
+                          found.layer_s / size,
+                          {found.window.forward_s / size, found.window.backward_s / size},
+                          found.hideable_s / size};
 }
 
 static double least_bytes(struct scan_walk *walk, const struct scan_group *group)
@@ -180,51 +195,88 @@ static bool enter(struct scan_walk *walk, struct scan_group *group)
 // this. The bounds of what the space does not hold know nothing of updates.
 static bool updates_too_long(struct scan_walk *walk, const struct scan_group *group, double work_s)
 {
-    const struct space *space = walk->scan.space;
-    double update_s = bound_update_s(
-        memo_context(walk->scan.request->memo), space->request, scan_facts(walk, group->group),
-        &space->meshes[group->group->mesh], group->group, group->tails, walk->scan.limit_bytes);
+    double update_s = scan_update_s(walk, group);
     return update_s > 0 && !scan_may_take(&walk->scan, (work_s + update_s) * (1 - 1e-9), 0);
 }
 
-static void find_host_updates(struct scan_walk *walk, const struct scan_group *group)
+// Whether making room as well makes every plan of the group too slow, and what it would take with
+// everything kept is nothing to ask of.
+static bool is_left(struct scan_walk *walk, const struct scan_group *group)
+{
+    if (walk->order == ORDER_KEPT || scan_may_take(&walk->scan, group->whole_s, 0)) return false;
+    return scan_is_behind(walk, group);
+}
+
+static void find_facts(struct scan_walk *walk, const struct scan_group *group)
 {
     const struct space *space = walk->scan.space;
+    walk->scan.saturated = scan_saturated(walk, group->group);
+    walk->scan.probe_kind = scan_facts(walk, group->group)->probe_kind;
     for (int shards = 0; shards < 2; shards++)
         walk->scan.host_update_s[shards] = bound_host_update_s(
             memo_context(walk->scan.request->memo), space->request, scan_facts(walk, group->group),
             &space->meshes[group->group->mesh], shards);
 }
 
+// Prices the commonest layer of the group. What is left out for its update, or to make room, is
+// asked once more where somebody asks what it would take without.
+static void look_at_graph(struct scan_walk *walk, int index)
+{
+    struct scan_group *group = &walk->groups[index];
+    struct probe found = scan_probe(walk, group, group->group->micro_batch, 1);
+    double bound_s = scan_work_bound(walk, group, found.work, found.layer_s);
+    group->bound_s = fmax(group->bound_s, bound_s);
+    if (walk->order == ORDER_WHOLE) scan_raise_whole(walk, group, &found);
+    if (scan_is_pipelined(walk, group)) scan_note(&walk->scan.result.piped_s, group->bound_s);
+    push_graphs(walk, next_of(walk, index), group->sequence);
+    bool is_late = walk->scan.request->looks_most == 0 &&
+                   (updates_too_long(walk, group, group->bound_s) || is_left(walk, group));
+    if (is_late) {
+        group->done = true;
+        group->late_s = group->bound_s;
+        return;
+    }
+    push(walk, index, LEVEL_PROBE);
+}
+
+// Of what is done already, or has nothing more to say, larger micro-batches are asked all the same.
+// What a family says together is known of none whose own micro-batches were looked at.
+static bool passes_over(struct scan_walk *walk, struct scan_entry entry)
+{
+    struct scan_group *group = &walk->groups[entry.group];
+    bool is_settled = walk->order == ORDER_LEFT && scan_is_settled(walk, group);
+    if (entry.level == LEVEL_FAMILY) {
+        is_settled = is_settled && group->sequence.layer_s <= 0;
+        for (int i = entry.group; is_settled && i >= 0; i = widened_from(walk, i))
+            is_settled = scan_is_settled(walk, &walk->groups[i]);
+        return walk->order == ORDER_LEFT ? is_settled : group->done;
+    }
+    if (!group->done && !is_settled) return false;
+    if (entry.level == LEVEL_GRAPH && walk->order == ORDER_LEFT)
+        push_graphs(walk, next_of(walk, entry.group), group->sequence);
+    return true;
+}
+
 // Looks one step closer at a group.
 static void look(struct scan_walk *walk, struct scan_entry entry)
 {
     struct scan_group *group = &walk->groups[entry.group];
-    double bound_s = entry.bound_s;
-    struct probe found;
-    if (group->done) return;
+    if (passes_over(walk, entry)) return;
     switch (entry.level) {
     case LEVEL_FAMILY:
         push_graphs(walk, entry.group, family_sequence(walk, entry.group));
         return;
     case LEVEL_GRAPH:
-        found = scan_probe(walk, group, group->group->micro_batch, 1);
-        bound_s = fmax(bound_s, scan_work_bound(walk, group, found.work, found.layer_s));
-        if (is_pipelined(walk, group)) note(&walk->scan.result.piped_s, bound_s);
-        push_graphs(walk, next_of(walk, entry.group), group->sequence);
-        if (walk->scan.request->looks_most == 0 && updates_too_long(walk, group, bound_s)) {
-            group->done = true;
-            group->late_s = bound_s;
-            return;
-        }
-        scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_PROBE});
+        look_at_graph(walk, entry.group);
         return;
     case LEVEL_PROBE:
         group_enter(&walk->scan, group);
         group->kept_s = fmax(group->kept_s, group_bound(&walk->scan, group));
-        note(&walk->scan.result.steady_s, group->kept_s);
-        bound_s = fmax(bound_s, group->kept_s);
-        scan_queue_push(&walk->queue, (struct scan_entry){bound_s, entry.group, LEVEL_BLOCKS});
+        scan_note(&walk->scan.result.steady_s, group->kept_s);
+        group->bound_s = fmax(group->bound_s, group->kept_s);
+        group->whole_s =
+            fmax(group->whole_s, (group->kept_s + scan_update_s(walk, group)) * (1 - 1e-9));
+        push(walk, entry.group, LEVEL_BLOCKS);
         return;
     case LEVEL_BLOCKS:
         if (!enter(walk, group)) {
@@ -232,13 +284,13 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
             return;
         }
         group->done = true;
-        if (updates_too_long(walk, group, bound_s)) {
+        if (updates_too_long(walk, group, group->bound_s) || is_left(walk, group)) {
             group->pressed = true;
             walk->looks += walk->scan.result.ranking.count > 0;
             return;
         }
         walk->scan.any = false;
-        find_host_updates(walk, group);
+        find_facts(walk, group);
         group_scan(&walk->scan, group);
         walk->looks += walk->scan.result.ranking.count > 0;
         if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));
@@ -261,70 +313,6 @@ static void report_progress(struct scan_walk *walk, double done_ratio)
     walk->progress_s = now_s;
 }
 
-// Of a group that was left out for its update before its blocks were priced what its work says, as
-// if it had been looked at.
-static void note_late(struct scan_walk *walk, struct scan_entry entry)
-{
-    struct scan_group *group = &walk->groups[entry.group];
-    group_enter(&walk->scan, group);
-    group->kept_s = fmax(group->kept_s, group_bound(&walk->scan, group));
-    note(&walk->scan.result.steady_s, group->kept_s);
-    if (group->pressed || scan_may_take(&walk->scan, fmax(group->late_s, group->kept_s), 0))
-        note(&walk->scan.result.pressed_s, group->kept_s);
-}
-
-// What was looked at of a family bounds its larger micro-batches, too. Groups that were left out
-// early are asked while one may say less than the others.
-static void note_pressed(struct scan_walk *walk)
-{
-    struct scan_result *result = &walk->scan.result;
-    walk->queue.count = 0;
-    for (int i = 0; i < walk->scan.space->group_count; i++) {
-        const struct scan_group *group = &walk->groups[i];
-        struct scan_entry entry = {group->kept_s, i, LEVEL_PROBE};
-        if (group->late_s > 0 && scan_may_take(&walk->scan, group->late_s, 0))
-            scan_queue_push(&walk->queue, entry);
-        else if (group->pressed)
-            note(&result->pressed_s, group->kept_s);
-    }
-    while (walk->queue.count > 0) {
-        struct scan_entry entry = scan_queue_pop(&walk->queue);
-        if (entry.bound_s >= fmax(result->steady_s, result->pressed_s)) return;
-        note_late(walk, entry);
-    }
-}
-
-static void note_silent(struct scan_walk *walk)
-{
-    const struct space *space = walk->scan.space;
-    struct scan_result *result = &walk->scan.result;
-    for (int i = 0; i < ATTENTION_COUNT && space->group_count > 0; i++) {
-        bool is_own = i == space->attentions.values[0];
-        double least_s = saturated_step_s(walk->scan.request->memo, space, (enum attention)i);
-        note(is_own ? &result->silent_s : &result->other_attention_s, least_s);
-    }
-}
-
-// Chunks and layers to recompute that are pinned may be more than an even split has: another split
-// has plans where the group has none.
-static void note_uneven(struct scan_walk *walk)
-{
-    static const unsigned ALL = PIPELINE_FUSED | PIPELINE_CHUNKED | PIPELINE_PARTED;
-    const struct space *space = walk->scan.space;
-    const struct pins *pins = &space->request->pins;
-    bool pinned = pins_get(pins, CHOICE_VPP).low > 1 ||
-                  pins_get(pins, CHOICE_RECOMPUTE_LAYERS).low > 0 ||
-                  pins_get(pins, CHOICE_OFFLOAD).low != 0;
-    for (int i = 0; i < space->group_count && pinned; i++) {
-        const struct scan_group *group = &walk->groups[i];
-        if (group->tails->count > 0 || !is_pipelined(walk, group)) continue;
-        struct space_tails tails = {.kinds = ALL};
-        note(&walk->scan.result.piped_s,
-             bound_step_s(space->request, scan_facts(walk, group->group),
-                          &space->meshes[group->group->mesh], group->group->micro_batch, &tails));
-    }
-}
-
 // Whether to leave out what has not been looked at yet.
 static bool stops(struct scan_walk *walk)
 {
@@ -340,17 +328,18 @@ static bool has_looked(const struct scan_walk *walk)
     return most > 0 && walk->looks > most;
 }
 
-static void walk_by_time(struct scan_walk *walk)
+static void walk_in_order(struct scan_walk *walk)
 {
     int group_count = walk->scan.space->group_count;
-    walk->queue.entries = ARENA_NEW(walk->scan.arena, struct scan_entry, group_count + 1);
+    walk->queue.count = 0;
     for (int i = 0; i < group_count; i++) {
         const struct space_group *groups = walk->scan.space->groups;
+        walk->groups[i].pushed = false;
         if (i > 0 && same_family(walk, &groups[i], &groups[i - 1])) continue;
         int first = filled_from(walk, i);
         if (first < 0) continue;
         double bound_s = family_bound(walk, first);
-        if (isinf(bound_s)) {
+        if (isinf(walk->groups[first].bound_s)) {
             drop_family(walk, first);
         } else {
             scan_queue_push(&walk->queue, (struct scan_entry){bound_s, first, LEVEL_FAMILY});
@@ -366,6 +355,24 @@ static void walk_by_time(struct scan_walk *walk)
         report_progress(walk,
                         goal_s > first_s ? (entry.bound_s - first_s) / (goal_s - first_s) : 0);
     }
+}
+
+// Where things may be moved the order of groups with everything kept is far from that of what they
+// take: those that are fast with room made come first.
+static void walk_by_time(struct scan_walk *walk)
+{
+    const struct scan_request *request = walk->scan.request;
+    const struct pins *pins = &request->search->pins;
+    walk->queue.entries =
+        ARENA_NEW(walk->scan.arena, struct scan_entry, walk->scan.space->group_count + 1);
+    bool may_move = pins->search_offload && !pins_get(pins, CHOICE_OFFLOAD).set;
+    if (may_move && request->looks_most == 0) {
+        walk->order = ORDER_WHOLE;
+        walk_in_order(walk);
+        scan_note_done(walk);
+        walk->order = ORDER_LEFT;
+    }
+    walk_in_order(walk);
 }
 
 // One family after the other, that with the least to store first; when that is more than the
@@ -462,9 +469,9 @@ struct scan_result scan_space(struct arena *arena, struct arena *scratch,
         walk_by_memory(&walk);
     } else {
         walk_by_time(&walk);
-        note_pressed(&walk);
-        note_uneven(&walk);
+        scan_note_pressed(&walk);
+        scan_note_uneven(&walk);
     }
-    if (request->objective != OBJECTIVE_MEMORY) note_silent(&walk);
+    if (request->objective != OBJECTIVE_MEMORY) scan_note_silent(&walk);
     return scan->result;
 }

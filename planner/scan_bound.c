@@ -1,9 +1,11 @@
 #include "planner/scan_walk.h"
 
+#include "planner/refine.h"
+
 #include <assert.h>
 #include <math.h>
 
-static const struct known *known_of(struct scan_walk *walk, const struct space_group *group)
+static struct known *known_of(struct scan_walk *walk, const struct space_group *group)
 {
     const struct space *space = walk->scan.space;
     const struct space_graphs *graphs = &walk->scan.request->graphs;
@@ -26,6 +28,22 @@ const struct bound_facts *scan_facts(struct scan_walk *walk, const struct space_
     return &known_of(walk, group)->facts;
 }
 
+const struct saturated **scan_saturated(struct scan_walk *walk, const struct space_group *group)
+{
+    struct known *known = known_of(walk, group);
+    const struct graph *graph = known->graph;
+    if (known->layers) return known->layers;
+    known->layers = ARENA_NEW(walk->scan.arena, const struct saturated *, graph->block_count);
+    for (int kind = 0; kind < graph->block_count; kind++) {
+        if (graph->blocks[kind].role != BLOCK_LAYER) continue;
+        struct saturated *layer = ARENA_NEW(walk->scan.arena, struct saturated, 1);
+        *layer =
+            saturated_of_kind(walk->scan.request->memo, walk->scan.space, kind, group->attention);
+        known->layers[kind] = layer;
+    }
+    return known->layers;
+}
+
 double scan_graph_bound(struct scan_walk *walk, int index)
 {
     const struct scan_group *group = &walk->groups[index];
@@ -43,13 +61,16 @@ struct probe scan_probe(struct scan_walk *walk, const struct scan_group *group, 
     struct parallel parallel = space_first(space, group->group, &group->tails->tails[0]);
     parallel.micro_batch = micro_batch;
     composer_group(walk->scan.composer, &parallel);
-    struct bound_work layer = composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
+    struct composer_probe probe = composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
+    struct bound_work layer = probe.work;
     struct bound_work rest =
         bound_rest(space->request, facts, &space->meshes[group->group->mesh], micro_batch);
     double count = ratio * facts->probe_count;
     return (struct probe){
         {count * layer.all_s + rest.all_s, count * layer.chain_s + rest.chain_s},
         ratio * layer.all_s,
+        {ratio * probe.window.forward_s, ratio * probe.window.backward_s},
+        ratio * probe.hideable_s,
     };
 }
 
@@ -62,8 +83,8 @@ double scan_work_bound(struct scan_walk *walk, struct scan_group *group, struct 
     int64_t batch = space->request->workload.global_batch;
     int64_t micro_batches = batch / mesh->degree[AXIS_DP] / group->group->micro_batch;
     const struct saturated_question question = {
-        space->request, &known->facts, &known->saturated,     mesh,
-        group->group,   group->tails,  walk->scan.limit_bytes};
+        space->request, &known->facts, &known->saturated,      mesh,
+        group->group,   group->tails,  walk->scan.limit_bytes, NULL};
     struct saturated_room room = saturated_room(&question, layer_s);
     double kept_s =
         bound_pipeline_s(work, mesh->degree[AXIS_PP], (int)micro_batches, group->tails->kinds);
@@ -99,4 +120,95 @@ double scan_kept_bound(struct scan_walk *walk, int index)
         (void)scan_work_bound(walk, group, work, sequence->layer_s * size);
     }
     return group->kept_s;
+}
+
+// Seconds of a step whose micro-batches are no less work than this; INFINITY: none has room.
+static double room_step_s(struct scan_walk *walk, const struct scan_group *group,
+                          const struct probe *found, const struct space_tails *tails)
+{
+    const struct space *space = walk->scan.space;
+    const struct known *known = known_of(walk, group->group);
+    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
+    int stages = mesh->degree[AXIS_PP];
+    int micro_batches = (int)(space->request->workload.global_batch / mesh->degree[AXIS_DP] /
+                              group->group->micro_batch);
+    struct saturated_copies copies = {0, found->window, found->hideable_s};
+    const struct saturated_question question = {
+        space->request,         &known->facts,
+        &known->saturated,      mesh,
+        group->group,           tails,
+        walk->scan.limit_bytes, tails->moves_activations ? &copies : NULL};
+    if (tails->moves_activations)
+        copies.bytes_per_s = offload_bytes_per_s(memo_context(walk->scan.request->memo), TIER_HOST);
+    struct saturated_room room = saturated_room(&question, found->layer_s);
+    struct bound_work work = found->work;
+    work.all_s += room.recompute_s, work.chain_s += room.recompute_s;
+    return fmax(bound_pipeline_s(work, stages, micro_batches, tails->kinds),
+                micro_batches * room.stage_s);
+}
+
+// The same with states on the device or away from it, whose update hosts do then.
+static double placed_step_s(struct scan_walk *walk, const struct scan_group *group,
+                            const struct probe *found, bool is_away)
+{
+    const struct space *space = walk->scan.space;
+    const struct bound_facts *facts = scan_facts(walk, group->group);
+    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
+    struct space_tails tails = *group->tails;
+    tails.state_tiers &= is_away ? ~(1u << TIER_DEVICE) : 1u << TIER_DEVICE;
+    if (!bound_has_room(space->request, facts, mesh, group->group, &tails, walk->scan.limit_bytes))
+        return INFINITY;
+    double update_s = 0;
+    if (is_away)
+        update_s = bound_host_update_s(memo_context(walk->scan.request->memo), space->request,
+                                       facts, mesh, tails.zero_most >= 1);
+    return (room_step_s(walk, group, found, &tails) + update_s) * (1 - 1e-9);
+}
+
+void scan_raise_whole(struct scan_walk *walk, struct scan_group *group, const struct probe *found)
+{
+    double least_s = placed_step_s(walk, group, found, false);
+    least_s = fmin(least_s, placed_step_s(walk, group, found, true));
+    group->whole_s = fmax(group->whole_s, least_s);
+}
+
+void scan_raise_saturated(struct scan_walk *walk, int index)
+{
+    struct scan_group *group = &walk->groups[index];
+    const struct space_mesh *mesh = &walk->scan.space->meshes[group->group->mesh];
+    const struct known *known = known_of(walk, group->group);
+    int size = group->group->micro_batch;
+    double share = size / space_sample_ranks(mesh);
+    const struct copy_window *window = &known->saturated.window;
+    struct bound_work work = saturated_work(&known->facts, &known->saturated, mesh, size);
+    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size);
+    struct probe found = {{work.all_s + rest.all_s, work.chain_s + rest.chain_s},
+                          work.all_s / known->facts.probe_count,
+                          {share * window->forward_s, share * window->backward_s},
+                          0};
+    scan_raise_whole(walk, group, &found);
+}
+
+double scan_update_s(struct scan_walk *walk, const struct scan_group *group)
+{
+    const struct space *space = walk->scan.space;
+    return bound_update_s(memo_context(walk->scan.request->memo), space->request,
+                          scan_facts(walk, group->group), &space->meshes[group->group->mesh],
+                          group->group, group->tails, walk->scan.limit_bytes);
+}
+
+bool scan_is_behind(struct scan_walk *walk, const struct scan_group *group)
+{
+    double kept_s = group->kept_s + scan_update_s(walk, group);
+    return refine_is_behind(&walk->scan, kept_s * (1 - 1e-9));
+}
+
+bool scan_is_settled(struct scan_walk *walk, const struct scan_group *group)
+{
+    const struct scan_result *result = &walk->scan.result;
+    double kept_s = group->kept_s;
+    if (scan_may_take(&walk->scan, group->whole_s, 0)) return false;
+    if (kept_s < result->steady_s || kept_s < result->pressed_s) return false;
+    if (scan_is_pipelined(walk, group) && kept_s < result->piped_s) return false;
+    return scan_is_behind(walk, group);
 }

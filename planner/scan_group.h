@@ -14,6 +14,8 @@ struct scan {
     bool any;            // a plan of the group fits and may be kept, or was too slow to be asked
     // Of the group at hand: no update of states on hosts takes less; [whether ZeRO shards them].
     double host_update_s[2];
+    const struct saturated **saturated;  // [kind of block] of its layers
+    int probe_kind;                      // the commonest of them
     struct scan_result result;
 };
 
@@ -22,6 +24,8 @@ struct scan {
 struct probe {
     struct bound_work work;
     double layer_s;
+    struct copy_window window;  // of such a layer: what it computes,
+    double hideable_s;          // and waits for that more compute may hide
 };
 
 struct scan_group {
@@ -30,6 +34,8 @@ struct scan_group {
     bool pushed;            // asked about
     bool done;              // scanned, or a smaller micro-batch has no room
     struct probe sequence;  // of its family: a lower bound on one sequence
+    double bound_s;         // a lower bound on its plans, what states on hosts take left out
+    double whole_s;         // no plan that fits is faster: with that, and what making room takes
     double kept_s;          // a lower bound on its plans, if there were room to keep everything
     bool pressed;           // there is not, for all of them
     double late_s;          // a lower bound on its plans before an update that makes them too slow

@@ -82,12 +82,29 @@ static double least_update_s(const struct tail *tail, const struct offload *offl
     return is_away ? tail->scan->host_update_s[tail->ways->zero > 0] * (1 - 1e-9) : 0;
 }
 
+static bool may_take(const struct tail *tail, double least_s)
+{
+    return scan_may_take(tail->scan, least_s, 0) && !loses(tail, least_s);
+}
+
+// Of several chunks a stage the order of tasks is dear to go through: their sum is asked first.
+static bool is_busy(struct tail *tail, const struct parallel *parallel)
+{
+    if (parallel->vpp == 1 || scan_is_exhaustive(tail->scan)) return false;
+    if (tail->scan->result.ranking.count == 0 && !tail->pick.found) return false;
+    return !may_take(tail, composer_busiest(tail->scan->composer, parallel));
+}
+
 // Whether the plan may be among the best by time: asked of the closed form, or, where that is dear,
 // of a bound below it.
 static bool may_be_fast(struct tail *tail, struct candidate *plan)
 {
     struct scan *scan = tail->scan;
     double least_s = 0;
+    if (is_busy(tail, &plan->parallel)) {
+        scan->any = true;
+        return false;
+    }
     if (scan_is_replayed(&plan->parallel) && !scan_is_exhaustive(scan)) {
         least_s = composer_bound(scan->composer, &plan->parallel) +
                   least_update_s(tail, &plan->parallel.offload);
@@ -95,7 +112,7 @@ static bool may_be_fast(struct tail *tail, struct candidate *plan)
         price(tail, plan);
         least_s = plan->cost.step_s;
     }
-    bool may = scan_may_take(scan, least_s, 0) && !loses(tail, least_s);
+    bool may = may_take(tail, least_s);
     scan->any |= !may;
     return may;
 }
@@ -214,18 +231,18 @@ static bool prunes(const struct tail *tail, const struct parallel *parallel)
     return tail->is_bounded && !scan_is_replayed(parallel);
 }
 
-// Whether what has no room with everything kept is too slow however room is made.
+// Whether what has no room with everything kept is too slow however room is made. Asked first as if
+// layers were as large as can be, and then of the commonest as they are.
 static bool is_too_pressed(struct tail *tail, const struct candidate *kept)
 {
     struct scan *scan = tail->scan;
-    int values[2 * SPACE_VALUE_MAX];
     const struct offload *offload = &kept->parallel.offload;
     bool moves_more = offload_moves_parameters(offload) || offload_moves_gradients(offload);
     if (!tail->is_bounded || moves_more) return false;
-    struct composer_ways ways = {values, space_recompute_values(tail->ways, values), true};
-    double least_s = composer_pressed(scan->composer, kept, &ways, scan->limit_bytes);
-    if (scan_is_replayed(&kept->parallel)) least_s += least_update_s(tail, offload);
-    if (scan_may_take(scan, least_s, 0) && !loses(tail, least_s)) return false;
+    double update_s = scan_is_replayed(&kept->parallel) ? least_update_s(tail, offload) : 0;
+    if (may_take(tail, tail_pressed_s(scan, tail->ways, kept, false) + update_s) &&
+        may_take(tail, tail_pressed_s(scan, tail->ways, kept, true) + update_s))
+        return false;
     scan->any = tail->is_lost[offload->optimizer] = true;
     return true;
 }
@@ -263,34 +280,18 @@ static int64_t floor_bytes_of(struct tail *tail, const struct parallel *parallel
     return *bytes;
 }
 
-static double recompute_plan_count(const struct space_tail *tail, int move)
-{
-    double count = 0;
-    for (int i = 0; i < tail->recompute_count; i++) {
-        if (tail->recomputes[i].moves >> move & 1)
-            count += tail->recomputes[i].layers_high - tail->recomputes[i].layers_low + 1;
-    }
-    return count;
-}
-
-static bool is_allowed(const struct scan *scan, const struct parallel *parallel)
-{
-    int64_t value = offload_value(&parallel->offload);
-    return pins_allow(&scan->request->search->pins, CHOICE_OFFLOAD, value);
-}
-
 // All ways to recompute beside the move, which moves no activations or so many layers.
 static enum settled consider_recomputes(struct tail *tail, struct parallel *parallel, int move)
 {
     struct scan *scan = tail->scan;
     const struct space_tail *ways = tail->ways;
     bool exhaustive = scan_is_exhaustive(scan);
-    if (!is_allowed(scan, parallel)) return SETTLED_NOT;
+    if (!tail_allows(scan, parallel)) return SETTLED_NOT;
     scan_set_recompute(parallel, &ways->recomputes[0], ways->recomputes[0].layers_low);
     int64_t floor_bytes = exhaustive ? 0 : floor_bytes_of(tail, parallel);
     if (floor_bytes > scan->limit_bytes) {
         scan->pressed = true;
-        scan->unfit_count += recompute_plan_count(ways, move);
+        scan->unfit_count += tail_recompute_count(ways, move);
         return SETTLED_NOT;
     }
     if (!scan_time_decides(scan) && !scan_may_take(scan, 0, floor_bytes)) return SETTLED_NOT;
@@ -390,7 +391,7 @@ static void consider_moved(struct tail *tail, const struct parallel *parallel,
         if (!may_move(tail, parallel, move, layers, recompute)) return;
         struct parallel moved = *parallel;
         moved.offload = space_moved(move, layers);
-        if (!is_allowed(scan, &moved)) continue;
+        if (!tail_allows(scan, &moved)) continue;
         consider_layers(tail, &moved, recompute);
         scan_set_recompute(&moved, recompute, recompute->layers_low);
         if (scan_time_decides(scan) && scan_meets(scan, &moved, scan->limit_bytes)) return;
@@ -405,7 +406,7 @@ static void consider_activations(struct tail *tail, struct parallel *parallel, i
     parallel->offload = space_moved(&move, move.layers_high);
     if (floor_bytes_of(tail, parallel) > tail->scan->limit_bytes) {
         tail->scan->unfit_count +=
-            recompute_plan_count(ways, m) * (move.layers_high - move.layers_low + 1);
+            tail_recompute_count(ways, m) * (move.layers_high - move.layers_low + 1);
         return;
     }
     bool is_behind = move.offload.activations == TIER_NVME && prunes(tail, parallel);

@@ -56,3 +56,32 @@ int tail_past_host(struct scan *scan, const struct parallel *parallel,
     }
     return first;
 }
+
+double tail_pressed_s(struct scan *scan, const struct space_tail *tail,
+                      const struct candidate *kept, bool lowers)
+{
+    int values[2 * SPACE_VALUE_MAX], kind = scan->probe_kind;
+    const struct saturated *commonest = scan->saturated[kind];
+    const struct composer_ways ways = {values, space_recompute_values(tail, values), true,
+                                       scan->saturated};
+    if (lowers) scan->saturated[kind] = NULL;
+    double least_s = composer_pressed(scan->composer, kept, &ways, scan->limit_bytes);
+    scan->saturated[kind] = commonest;
+    return least_s;
+}
+
+double tail_recompute_count(const struct space_tail *tail, int move)
+{
+    double count = 0;
+    for (int i = 0; i < tail->recompute_count; i++) {
+        if (tail->recomputes[i].moves >> move & 1)
+            count += tail->recomputes[i].layers_high - tail->recomputes[i].layers_low + 1;
+    }
+    return count;
+}
+
+bool tail_allows(const struct scan *scan, const struct parallel *parallel)
+{
+    int64_t value = offload_value(&parallel->offload);
+    return pins_allow(&scan->request->search->pins, CHOICE_OFFLOAD, value);
+}
