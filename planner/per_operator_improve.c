@@ -2,17 +2,23 @@
 
 #include "planner/question.h"
 #include "planner/ranking.h"
+#include "simulator/unlike.h"
 
 #include <string.h>
 
-// The plan as the events play it.
-static bool judge(const struct search_request *request, const struct per_operator *layouts,
+// The plan as the events play it. Layouts are priced on the slowest device: where ranks are unlike
+// the seconds that are told are those of the events.
+static bool judge(const struct search_request *request, struct per_operator *layouts,
                   struct candidate *plan, struct err *err)
 {
     struct arena work = {0}, scratch = {0};
     struct evaluation_request asked = search_question(request, &layouts->parallel);
     struct evaluation evaluation = {0};
     bool done = evaluate(&work, &scratch, &asked, &evaluation, err);
+    if (done && unlike_is(&asked, evaluation.program)) {
+        layouts->table_s = plan->cost.step_s;
+        layouts->found_s = evaluation.simulation->cost.step_s;
+    }
     if (done) {
         plan->parallel = layouts->parallel;
         plan->closed_form_s = layouts->found_s;

@@ -300,6 +300,35 @@ static void the_best_layouts_come_first(void **state)
                         "--per-operator: stack megatron-core lays no operator out by itself");
 }
 
+// Layouts are priced on one device; what is told of unlike ones is what the events say.
+static void unlike_devices_are_told_of_as_played(void **state)
+{
+    struct evaluation_request request = request_of(*state, "gpt2", "h100-a100-mixed", 16, 4, true);
+    request.parallel.degree[AXIS_PP] = request.parallel.stage_layers_count = 2;
+    request.parallel.degree[AXIS_DP] = 2;
+    request.parallel.stage_layers = (const int[]){8, 4};
+    struct search_request search = search_of(&request);
+    struct candidate plan = {.parallel = request.parallel};
+    struct arena scratch = {0};
+    struct evaluation evaluation = {0};
+    struct per_operator_found found;
+    struct err err = {0};
+    assert_true(evaluate(*state, &scratch, &request, &evaluation, &err));
+    plan.cost = evaluation.simulation->cost;
+    plan.closed_form_s = plan.cost.step_s;
+    plan.memory = evaluation.stage_memory[0];
+    // The closed form of the slowest device is another.
+    assert_true(fabs(closed_form(evaluation.price).step_s / plan.cost.step_s - 1) > 1e-3);
+    struct search_result result = {.status = SEARCH_FEASIBLE, .best = &plan, .best_count = 1};
+    assert_true(per_operator_improve(*state, &search, &result, 2, &found, &err));
+    assert_true(found.is_better && result.best_count == 2);
+    assert_true(found.best.table_s == plan.cost.step_s);
+    assert_true(found.best.found_s == result.best[0].cost.step_s);
+    assert_true(result.best[0].closed_form_s == found.best.found_s);
+    assert_true(found.best.found_s < found.best.table_s);
+    arena_free(&scratch);
+}
+
 static void one_layout_leaves_the_plans_as_they_were(void **state)
 {
     struct evaluation_request request = request_of(*state, "gpt2", "dgx-a100-80g", 2, 1, false);
@@ -323,6 +352,7 @@ int main(void)
         cmocka_unit_test(one_rank_of_tp_has_one_layout),
         cmocka_unit_test(a_step_may_take_weeks),
         cmocka_unit_test(the_best_layouts_come_first),
+        cmocka_unit_test(unlike_devices_are_told_of_as_played),
         cmocka_unit_test(one_layout_leaves_the_plans_as_they_were),
         cmocka_unit_test(what_a_layout_costs_is_what_the_whole_plan_costs),
     };
