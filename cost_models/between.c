@@ -53,8 +53,10 @@ static double reshard_s(const struct price_context *context, const struct progra
     struct price_context quiet = *context;
     quiet.ledger = NULL;
     if (!parallel_has_meshes(&program->parallel)) return longest_s;
-    for (int v = 0; v + 1 < count; v++) {
-        int from = row->stage_of(&program->shape, v), to = row->stage_of(&program->shape, v + 1);
+    for (int v = 0; v < count; v++) {
+        int next = schedule_next(&program->shape, v);
+        if (next < 0) continue;
+        int from = row->stage_of(&program->shape, v), to = row->stage_of(&program->shape, next);
         for (int back = 0; back < 2; back++) {
             struct boundary_sum sum = boundary_sum_behind(program, v, back);
             struct step_message message = {ENTRY_HOP, COLLECTIVE_SEND_RECV,
@@ -68,8 +70,9 @@ static double reshard_s(const struct price_context *context, const struct progra
         }
     }
     if (longest.bytes > 0 && context->ledger)
-        longest_s = between_s(context, program, row->stage_of(&program->shape, at),
-                              row->stage_of(&program->shape, at + 1), &longest);
+        longest_s =
+            between_s(context, program, row->stage_of(&program->shape, at),
+                      row->stage_of(&program->shape, schedule_next(&program->shape, at)), &longest);
     return longest_s;
 }
 

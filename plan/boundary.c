@@ -75,6 +75,28 @@ int boundary_tensor_count(const struct program *program, const struct boundary_m
     return count;
 }
 
+// The message in which a virtual stage hands on tensor `edge` of what it makes, or the gradient of
+// input `edge`, and which of the message's it is there. False: nobody gets it.
+static bool message_with(const struct program *program, int v, bool is_backward, int edge,
+                         struct boundary_message *message, int *place)
+{
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    const struct schedule_shape *shape = &program->shape;
+    int to = is_backward ? -1 : schedule_next(shape, v);
+    *place = edge;
+    for (int n = 0; is_backward; n++) {
+        int before = schedule_before(shape, v, n);
+        if (before < 0 || (shape->tree && shape->tree->first_edge[before] > edge)) break;
+        to = before;
+        *place = edge - (shape->tree ? shape->tree->first_edge[before] : 0);
+    }
+    if (to < 0) return false;
+    *message =
+        (struct boundary_message){row->stage_of(shape, v), row->chunk_of(shape, v),
+                                  row->stage_of(shape, to), row->chunk_of(shape, to), is_backward};
+    return true;
+}
+
 bool boundary_of_class(const struct program *program, const struct program_chunk *chunk,
                        bool is_backward, int edge, struct boundary *boundary)
 {
@@ -82,13 +104,11 @@ bool boundary_of_class(const struct program *program, const struct program_chunk
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
     int count = shape->stage_count * shape->chunk_count;
     for (int v = 0; v < count; v++) {
-        int stage = row->stage_of(shape, v), c = row->chunk_of(shape, v);
-        int to = v + (is_backward ? -1 : 1);
+        int stage = row->stage_of(shape, v), c = row->chunk_of(shape, v), place;
+        struct boundary_message message;
         if (&program->chunks[program->class_of[stage * shape->chunk_count + c]] != chunk) continue;
-        if (to < 0 || to >= count) continue;
-        const struct boundary_message message = {stage, c, row->stage_of(shape, to),
-                                                 row->chunk_of(shape, to), is_backward};
-        return boundary_of(program, &message, edge, boundary);
+        if (message_with(program, v, is_backward, edge, &message, &place))
+            return boundary_of(program, &message, place, boundary);
     }
     return false;
 }
@@ -243,7 +263,8 @@ struct boundary_sum boundary_sum_behind(const struct program *program, int v, bo
 {
     const struct schedule_shape *shape = &program->shape;
     const struct schedule_row *row = schedule_row(program->parallel.schedule);
-    int from = v + is_backward, to = v + !is_backward;
+    int next = schedule_next(shape, v), from = is_backward ? next : v, to = is_backward ? v : next;
+    if (next < 0) return (struct boundary_sum){0, 0};
     const struct boundary_message message = {row->stage_of(shape, from), row->chunk_of(shape, from),
                                              row->stage_of(shape, to), row->chunk_of(shape, to),
                                              is_backward};

@@ -44,7 +44,8 @@ bool boundary_is_plain(const struct boundary *boundary);
 int boundary_pieces(struct arena *arena, const struct boundary *boundary, int rank, bool sends,
                     struct boundary_piece **pieces);
 
-// What chunks of a class hand on: of the first of them.
+// What chunks of a class hand on: output `edge` of the first of them, or the gradient of input
+// `edge`, to whoever gets it.
 bool boundary_of_class(const struct program *program, const struct program_chunk *chunk,
                        bool is_backward, int edge, struct boundary *boundary);
 // Its tensors.
@@ -60,6 +61,6 @@ struct boundary_sum {
     int64_t bytes;
     int count;
 };
-// What virtual stage v (plan/schedule.h) hands to the one behind it, or gets back from it; nothing
+// What virtual stage v (plan/schedule.h) hands to the next one, or gets back from it; nothing
 // where the meshes of the two are alike.
 struct boundary_sum boundary_sum_behind(const struct program *program, int v, bool is_backward);

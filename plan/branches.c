@@ -118,7 +118,6 @@ bool branches_split(const struct graph *graph, int stage_count, int *stage_layer
 static const char *hindrance(const struct graph *graph, const struct parallel *parallel)
 {
     if (!schedule_row(parallel->schedule)->runs_trees) return "schedules of several chunks a stage";
-    if (parallel->stage_tp_count > 0) return "--stage-tp";
     if (parallel->replica_count > 0) return "--replica-batches";
     return graph->stage_count_max > 0 ? "parameters that blocks of several stages read" : NULL;
 }

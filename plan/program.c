@@ -100,10 +100,12 @@ static bool is_same_chunk(const struct program_chunk *a, const struct program_ch
     return memcmp(a->uses, b->uses, (size_t)a->use_count * sizeof *a->uses) == 0;
 }
 
-static int mesh_of_virtual(const struct program *program, int v)
+// Of a tree of stages each is a class of its own where meshes are unlike.
+static int mesh_of_virtual(const struct program *program, int own, int v)
 {
     const struct schedule_shape *shape = &program->shape;
-    if (v < 0 || v >= shape->stage_count * shape->chunk_count) return -1;
+    if (v < 0) return -1;
+    if (shape->tree) return own;
     int stage = schedule_row(program->parallel.schedule)->stage_of(shape, v);
     return parallel_mesh_of(&program->parallel, stage);
 }
@@ -117,8 +119,8 @@ static void add_meshes(const struct program *program, int stage, int c, struct p
     while (row->stage_of(shape, v) != stage || row->chunk_of(shape, v) != c)
         v++;
     chunk->mesh = parallel_mesh_of(&program->parallel, stage);
-    chunk->mesh_before = mesh_of_virtual(program, v - 1);
-    chunk->mesh_behind = mesh_of_virtual(program, v + 1);
+    chunk->mesh_before = mesh_of_virtual(program, v, schedule_before(shape, v, 0));
+    chunk->mesh_behind = mesh_of_virtual(program, v, schedule_next(shape, v));
 }
 
 static void classify_chunks(struct building *building)

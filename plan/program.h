@@ -27,7 +27,8 @@ struct program_chunk {       // one class
     int use_count;
     bool first, last;  // holds the embedding / the head
     // The stage whose mesh it has (parallel_mesh_of), and those of the chunks that work in front of
-    // it and behind it; -1 = there is none. Where all have one mesh all are 0.
+    // it and behind it; -1 = there is none. Where all have one mesh all are 0. Of a tree of stages
+    // the latter two are the stage's number.
     int mesh, mesh_before, mesh_behind;
     int64_t parameter_elements;  // local, of all its blocks
 };

@@ -70,24 +70,28 @@ static const int *layers_of(const struct splitting *splitting, int stages, int i
     return layers;
 }
 
+bool branches_put(const struct pins *pins, struct parallel *parallel)
+{
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    if (parallel->degree[AXIS_PP] < 2) return false;
+    if (!row->runs_trees) {
+        parallel->schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
+        parallel->in_flight = 0;
+    }
+    parallel->vpp = 1;
+    parallel->branches = true;
+    if (pins->stage_layers_count == 0) parallel->stage_layers_count = 0;
+    return pins_allow(pins, CHOICE_SCHEDULE, parallel->schedule) &&
+           pins_allow(pins, CHOICE_VPP, parallel->vpp) &&
+           pins_allow(pins, CHOICE_IN_FLIGHT, parallel->in_flight);
+}
+
 static void try_seed(struct splitting *splitting, const struct parallel *seed)
 {
     const struct pins *pins = &splitting->split.request->pins;
     struct parallel parallel = *seed;
     int stages = seed->degree[AXIS_PP];
-    if (stages < 2) return;
-    const struct schedule_row *row = schedule_row(parallel.schedule);
-    if (!row->runs_trees) {
-        parallel.schedule = row->backward_fused ? SCHEDULE_1F1B : SCHEDULE_ZB_H1;
-        parallel.in_flight = 0;
-    }
-    parallel.vpp = 1;
-    parallel.branches = true;
-    bool is_allowed = pins_allow(pins, CHOICE_SCHEDULE, parallel.schedule) &&
-                      pins_allow(pins, CHOICE_VPP, parallel.vpp) &&
-                      pins_allow(pins, CHOICE_IN_FLIGHT, parallel.in_flight);
-    if (!is_allowed) return;
-    if (pins->stage_layers_count == 0) parallel.stage_layers_count = 0;
+    if (!branches_put(pins, &parallel)) return;
     offer(splitting, &parallel);
     if (pins->stage_layers_count > 0 || !splitting->graph->alone) return;
     for (int in_front = 1; in_front < stages; in_front++) {

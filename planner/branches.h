@@ -15,6 +15,9 @@ struct branches_answer {
     int played_count;
 };
 
+// Makes a chain of stages one of branches, in a schedule that runs them and with layers that nobody
+// pinned left open. False: pins allow none.
+MUST_CHECK bool branches_put(const struct pins *pins, struct parallel *parallel);
 // Whether the model has branches that the search may split by.
 bool branches_are_asked(const struct search_request *request);
 // As search_plans. Lives in `arena`.

@@ -1,5 +1,6 @@
 #include "planner/meshes.h"
 
+#include "planner/branches.h"
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/meshes_giving.h"
@@ -60,23 +61,33 @@ static void try_all(struct giving *giving, const struct parallel *seed)
     }
 }
 
-// The best plans with one mesh that these pins leave, as seeds.
+static void try_seed(struct giving *giving, const struct parallel *seed, bool is_first)
+{
+    const struct pins *asked = giving->asked;
+    if (is_first || asked->search_stage_tp) giving_offer(giving, seed);
+    if (asked->search_stage_tp)
+        try_all(giving, seed);
+    else
+        try_meshes(giving, seed, asked->stage_tp);
+}
+
+// The best plans with one mesh that these pins leave, as seeds; with branches side by side where
+// that is asked for.
 static bool seek(struct giving *giving, const struct pins *pins, struct search_result *result,
                  struct err *err)
 {
     struct search_request request = *giving->split.request;
     request.pins = *pins;
+    request.pins.branches = BRANCHES_OFF;
     request.top = SEEDS;
     request.nothing = SEARCH_FITS_ONLY;
     *result = (struct search_result){0};
     if (!search_plans(giving->arena, &request, result, err)) return false;
     for (int i = 0; i < result->best_count; i++) {
-        const struct parallel *seed = &result->best[i].parallel;
-        if (i == 0 || giving->asked->search_stage_tp) giving_offer(giving, seed);
-        if (giving->asked->search_stage_tp)
-            try_all(giving, seed);
-        else
-            try_meshes(giving, seed, giving->asked->stage_tp);
+        struct parallel seed = result->best[i].parallel;
+        bool is_branched = giving->asked->branches == BRANCHES_ON;
+        if (!is_branched || branches_put(giving->asked, &seed))
+            try_seed(giving, &seed, !giving->answer->has_alike);
     }
     return true;
 }

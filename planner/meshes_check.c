@@ -92,8 +92,9 @@ bool meshes_check_pinned(const struct search_request *request, struct err *err)
                        option, request->stack->name);
     if (pins->replica_count > 0)
         return err_set(err, ERR_USAGE, "%s: not with --replica-batches", option);
-    if (pins->branches == BRANCHES_ON)
-        return err_set(err, ERR_USAGE, "%s: not with --branches on", option);
+    bool has_ranks = pins->stage_ranks_count > 0 || pins->search_stage_ranks;
+    if (pins->branches == BRANCHES_ON && has_ranks)
+        return err_set(err, ERR_USAGE, "--stage-ranks: not with --branches on");
     if (!check_ranks(request, err)) return false;
     if (pins->stage_tp_count == 0) return true;
     int most = meshes_largest(pins->stage_tp, pins->stage_tp_count);

@@ -144,6 +144,7 @@ my %KEYS = (
         branches => [map { {value => 'on', model => 'towers', '--seq-len' => 8, %$_} }
                          {'--pp' => 3, '--gpus' => 3}, {'--pp' => 4, '--gpus' => 4,
                           '--stages' => '2,2,2,1'}, {'--pp' => 3, '--gpus' => 6, '--tp' => 2},
+                         {'--gpus' => 6, '--stage-tp' => '2,1,2', '--micro-batch' => 2},
                          {'--pp' => 2, '--gpus' => 2, '--schedule' => 'zb-v',
                           refused => 'branches'}],
         layouts => [map { {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => $_}],

@@ -251,7 +251,7 @@ static void put_send(struct building *building, const struct program_chunk *chun
     const struct block_program *block = program->blocks[use->block_program];
     struct graph_task *task = put_message(building, use, u, TASK_SEND, is_backward, buffers);
     int there = is_backward ? chunk->mesh_before : chunk->mesh_behind;
-    if (there < 0 || there == chunk->mesh) return;
+    if (there < 0 || !parallel_has_meshes(&program->parallel)) return;
     task->bytes = (struct task_bytes){0};
     for (int edge = 0; edge < BLOCK_EDGES; edge++) {
         struct boundary boundary;

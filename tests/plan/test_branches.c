@@ -75,9 +75,9 @@ static void what_cannot_be_is_said(void **state)
     plan.parallel.vpp = 2;
     check_error(&plan, "--branches: not with schedules of several chunks a stage");
     plan = base(*state, "two-towers-2b", 4);
-    plan.parallel.stage_tp = (const int[]){1, 1, 1, 1};
-    plan.parallel.stage_tp_count = 4;
-    check_error(&plan, "--branches: not with --stage-tp");
+    plan.parallel.stage_ranks = (const int[]){2, 2, 2, 2};
+    plan.parallel.stage_ranks_count = 4;
+    check_error(&plan, "--stage-ranks: not with --branches on");
 }
 
 static struct program *lower(struct arena *arena, const struct plan_case *plan)

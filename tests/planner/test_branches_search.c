@@ -89,6 +89,33 @@ static void check_error(struct arena *arena, struct search_request request, cons
     assert_string_equal(err.text, text);
 }
 
+// Stages of branches have tp of their own: what is pinned, and what a search is not worse for.
+static void stages_of_branches_have_meshes_of_their_own(void **state)
+{
+    static const int TPS[] = {2, 1, 1, 2};
+    struct search_request request = request_of(*state, "two-towers-2b", "dgx-h100", 32);
+    struct uneven_answer answer;
+    request.pins.stage_tp = TPS;
+    request.pins.stage_tp_count = 4;
+    struct search_result found = search(*state, request, BRANCHES_ON, &answer);
+    for (int i = 0; i < found.best_count; i++) {
+        const struct parallel *plan = &found.best[i].parallel;
+        assert_true(plan->branches);
+        assert_int_equal(plan->stage_tp_count, 4);
+        for (int s = 0; s < 4; s++)
+            assert_int_equal(plan->stage_tp[s], TPS[s]);
+    }
+    assert_true(answer.meshes.has_alike && answer.meshes.alike.branches);
+    request.pins.stage_tp_count = 0;
+    pins_set(&request.pins, CHOICE_PP, 4, 4);
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    struct search_result alike = search(*state, request, BRANCHES_ON, &answer);
+    request.pins.search_stage_tp = true;
+    found = search(*state, request, BRANCHES_ON, &answer);
+    assert_true(found.best[0].parallel.branches);
+    assert_true(found.best[0].cost.step_s <= alike.best[0].cost.step_s * (1 + 1e-9));
+}
+
 static void what_cannot_be_is_said(void **state)
 {
     struct err err = {0};
@@ -115,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_are_taken_where_the_way_is_what_counts),
         cmocka_unit_test(branches_are_left_where_they_do_not_pay),
+        cmocka_unit_test(stages_of_branches_have_meshes_of_their_own),
         cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
