@@ -8,11 +8,11 @@
 // (broadcast_in_dim), new orders of dimensions and those of size 1 are written where an operator
 // needs them, since ONNX repeats by itself.
 //
-// Weights are the arguments whose name begins with params, parameters, weights, variables or model
-// (the name of the pytree that JAX prints: "params['head']['kernel']"), and constants of floats
-// that are no repeated number; of these, what has batch_stats in its name is kept, not trained. A
-// text without names has data alone, and floats among its arguments are refused. What neither data
-// nor weights go into (positions, masks) is a constant of the stated shape.
+// Weights are the arguments whose name begins with params, parameters, weights, variables, model or
+// state (the name of the pytree that JAX prints: "params['head']['kernel']"), and constants of
+// floats that are no repeated number; of these, what has batch_stats in its name is kept, not
+// trained. A text without names has data alone, and floats among its arguments are refused. What
+// neither data nor weights go into (positions, masks) is a constant of the stated shape.
 
 // Whether the bytes begin as such a text does.
 bool stablehlo_is(const char *bytes, size_t byte_count);

@@ -300,7 +300,8 @@ static bool has_part(const char *name, const char *part)
 // Whether the name of an argument begins as those of weights do.
 static bool names_weight(const char *name)
 {
-    static const char *const FIRST[] = {"params", "parameters", "weights", "variables", "model"};
+    static const char *const FIRST[] = {"params",    "parameters", "weights",
+                                        "variables", "model",      "state"};
     size_t length = strcspn(name, "[.");
     for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++)
         if (strlen(FIRST[i]) == length && memcmp(FIRST[i], name, length) == 0) return true;
@@ -317,8 +318,8 @@ static bool take_argument(struct hlo_reader *reader, int at, const char *name,
         return hlo_text_fail(&reader->text, at,
                              "whether this argument is a weight is not said: print the text with "
                              "the names of arguments, in jax lowered.as_text(debug_info=True); "
-                             "weights are those of params, parameters, weights, variables or "
-                             "model");
+                             "weights are those of params, parameters, weights, variables, model "
+                             "or state");
     bool is_weight = name && names_weight(name);
     as->name = printable(draft->arena, name ? name : hlo_text_copy(&reader->text, at) + 1);
     as->is_fixed = is_weight && (!is_float || has_part(name, "batch_stats"));
@@ -328,6 +329,7 @@ static bool take_argument(struct hlo_reader *reader, int at, const char *name,
         draft_input(draft, as);
     }
     *value = is_weight && !as->is_fixed ? hlo_value_weight(draft, as) : hlo_value_new(draft, as);
+    (*value)->tensor->is_given = true;
     return true;
 }
 
@@ -410,8 +412,13 @@ static bool convert(struct hlo_reader *reader)
     if (main < 0) return hlo_text_fail(&reader->text, 0, "there is no function @main");
     if (!run_function(reader, main, NULL, &results)) return false;
     reader->draft.name = "return";
+    // States that are handed back as they came, as nnx does, are no answers.
+    int kept = 0;
+    for (int i = 0; i < results.count; i++)
+        kept += !results.values[i]->tensor->is_given;
     for (int i = 0; i < results.count; i++) {
         struct draft_value as = results.values[i]->as;
+        if (kept && results.values[i]->tensor->is_given) continue;
         as.name = hlo_whole(&reader->draft, results.values[i]);
         draft_output(&reader->draft, &as);
     }

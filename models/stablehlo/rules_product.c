@@ -106,13 +106,27 @@ static const char *put_factor(struct hlo_op *op, const struct factor *f, bool is
     return is_same ? name : put_reshape(op, name, NULL, merged, rank);
 }
 
-// Heads in groups that share their keys: the dimension behind those of the batch, or in front of
-// them, is one more of heads, and the other one are the rows.
+// Whether a dimension of queries or of what they share out is that of the queries: of attention to
+// itself there are as many as keys, which the other factor has or which are summed over.
+static bool is_rows(const struct factor *left, const struct factor *right, int axis)
+{
+    int64_t size = left->of->as.dims[axis];
+    bool is_key = size == right->of->as.dims[right->free[0]];
+    for (int i = 0; i < left->contracted_count; i++)
+        is_key = is_key || size == left->of->as.dims[left->contracted[i]];
+    return is_key && size > 1;
+}
+
+// Heads in groups that share their keys: one of two dimensions is one more of heads, and the other
+// one are the rows. Where sizes do not tell, heads stand behind those of the batch.
 static bool find_groups(struct factor *left, struct factor *right)
 {
     if (left->batch_count == 0 || left->free_count != 2 || right->free_count != 1) return false;
-    int64_t last = left->batch[left->batch_count - 1];
-    if (left->free[0] < last) {
+    bool is_first = is_rows(left, right, left->free[0]);
+    bool is_second = is_rows(left, right, left->free[1]);
+    bool is_told = is_first != is_second;
+    bool swaps = is_told ? is_first : left->free[0] < left->batch[left->batch_count - 1];
+    if (swaps) {
         int rows = left->free[0];
         left->free[0] = left->free[1];
         left->free[1] = rows;

@@ -18,6 +18,7 @@ struct hlo_turn {
 
 struct hlo_tensor {
     struct draft_value as;  // name NULL: not written yet
+    bool is_given;          // an argument of the program
     bool has_number;        // one number, known here: rank 0
     double number;
     const char *weight;  // its name, where it is one that is trained

@@ -9,6 +9,7 @@ import re
 import flax.linen as flax
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax import lax, nn
 
 ids = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.int32)
@@ -198,6 +199,39 @@ class Mixed(flax.Module):
         return embed.attend(flax.LayerNorm(dtype=dtype)(x))
 
 
+class Block(nnx.Module):
+    def __init__(self, hidden, heads, rngs):
+        self.first, self.second = (nnx.LayerNorm(hidden, rngs=rngs) for _ in range(2))
+        self.attention = nnx.MultiHeadAttention(heads, hidden, decode=False, rngs=rngs)
+        self.up = nnx.Linear(hidden, 4 * hidden, rngs=rngs)
+        self.down = nnx.Linear(4 * hidden, hidden, rngs=rngs)
+
+    def __call__(self, x, mask):
+        x = x + self.attention(self.first(x), mask=mask)
+        return x + self.down(nnx.gelu(self.up(self.second(x))))
+
+
+class Modular(nnx.Module):
+    """GPT-2 in nnx, whose attention has groups of one head."""
+    def __init__(self, layers, hidden, heads, vocab, positions, rngs):
+        self.words = nnx.Embed(vocab, hidden, rngs=rngs)
+        self.places = nnx.Param(jnp.zeros((positions, hidden)))
+        self.layers = nnx.List([Block(hidden, heads, rngs) for _ in range(layers)])
+        self.norm = nnx.LayerNorm(hidden, rngs=rngs)
+
+    def __call__(self, tokens):
+        x = self.words(tokens) + self.places[:tokens.shape[1]]
+        for layer in self.layers:
+            x = layer(x, nnx.make_causal_mask(tokens))
+        return self.words.attend(self.norm(x))
+
+
+def write_modular(name, model, tokens):
+    """The state is handed back, as nnx.jit does."""
+    graph, state = nnx.split(model)
+    write(name, lambda state, tokens: (nnx.merge(graph, state)(tokens), state), state, tokens)
+
+
 def picks(params, x, places, key):
     """What is read and written by indices, sorted and summed on the way, a loop over places that
     hands out what it made, and dropout: (batch, places, classes)."""
@@ -340,6 +374,7 @@ if __name__ == "__main__":
     write("gpt_apart", apart, apart_params(3, 32, 4, 100, 64), ids(2, 64))
     write("gpt_bf16", gpt, bf16(gpt_params(3, 32, 100, 64)), ids(2, 64))
     module("gpt_mixed", Mixed(3, 4, 100), ids(2, 64))
+    write_modular("gpt_nnx", Modular(3, 32, 4, 100, 64, nnx.Rngs(0)), ids(2, 64))
     write("llama", llama, llama_params(3, 32, 4, 2, 48, 100, False), ids(2, 16))
     write("llama_scan", llama_scan, bf16(llama_params(3, 32, 8, 2, 48, 100, True)), ids(2, 16))
     linear = lambda n, m: dict(w=f32(n, m), b=f32(m))
