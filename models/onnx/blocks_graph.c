@@ -169,6 +169,10 @@ static bool take_inputs(struct blocks_graph *b, struct blocks_operator *op)
     op->bias = -1;
     if (op->is_derived && !reads_derived(b, op))
         return blocks_fail(b, node, "it reads a large tensor that is made of weights");
+    // Each of its inputs has a gradient.
+    if (op->is_derived && op->input_count > DIFFERENTIATED_MOST)
+        return blocks_fail(
+            b, node, "with the weights that what it reads is made of, it has more than 6 inputs");
     if (op->kind == BLOCKS_PRODUCT && op->input_count > 2) {
         op->bias = op->inputs[2];
         op->input_count = 2;

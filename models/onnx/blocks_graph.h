@@ -4,7 +4,7 @@
 
 // The forward operators of a graph, without its views, and which tensors they hand on.
 
-enum { INPUTS_MOST = 8 };  // of an operator
+enum { INPUTS_MOST = 8, DIFFERENTIATED_MOST = 6 };  // of an operator (models/graph.h)
 
 enum blocks_kind { BLOCKS_PRODUCT, BLOCKS_OPERATOR, BLOCKS_ADD, BLOCKS_LOSS };
 
