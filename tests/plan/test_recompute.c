@@ -157,6 +157,29 @@ static void every_second_product_is_made_again(void **state)
     assert_true(recomputed_flop(&head) == 0);
 }
 
+// With sequence parallelism the inputs of attention and MLP are gathered in each phase. What is
+// gathered in a block that is recomputed whole is not kept for its weight gradients.
+static void gathers_of_what_is_recomputed_come_on_top(void **state)
+{
+    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+        struct setup setup = {
+            .model = "llama-2-7b", .tp = 4, .sp = true, .recompute = (enum recompute)recompute};
+        struct lowered l = lowered_make(*state, setup, 1);
+        int counts[PHASE_COUNT] = {0}, again[PHASE_COUNT] = {0};
+        for (int i = 0; i < l.program->instr_count; i++) {
+            const struct instr *instr = &l.program->instrs[i];
+            if (instr->collective != COLLECTIVE_ALL_GATHER || instr->parameter) continue;
+            counts[instr->phase] += !instr->recompute;
+            again[instr->phase] += instr->recompute;
+        }
+        for (int phase = 0; phase < PHASE_COUNT; phase++) {
+            bool is_whole = recompute == RECOMPUTE_FULL && phase == PHASE_BACKWARD;
+            assert_int_equal(counts[phase], 2);
+            assert_int_equal(again[phase], is_whole ? 2 : 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +189,7 @@ int main(void)
         cmocka_unit_test(results_come_back_when_they_are_needed),
         cmocka_unit_test(the_attention_core_keeps_its_result),
         cmocka_unit_test(every_second_product_is_made_again),
+        cmocka_unit_test(gathers_of_what_is_recomputed_come_on_top),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
