@@ -161,7 +161,7 @@ static void every_second_product_is_made_again(void **state)
 // gathered in a block that is recomputed whole is not kept for its weight gradients.
 static void gathers_of_what_is_recomputed_come_on_top(void **state)
 {
-    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+    for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
         struct setup setup = {
             .model = "llama-2-7b", .tp = 4, .sp = true, .recompute = (enum recompute)recompute};
         struct lowered l = lowered_make(*state, setup, 1);
