@@ -263,7 +263,6 @@ static void recompute_whole(struct lowering *low)
 {
     if (low->request->recompute != RECOMPUTE_FULL) return;
     low->recompute = true;
-    low->group++;
     for (int o = 0; o < low->facts->forward_op_count; o++)
         lowering_op(low, o);
     low->recompute = false;

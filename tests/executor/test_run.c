@@ -159,6 +159,16 @@ static void every_technique_computes_what_one_rank_does(void **state)
     }
 }
 
+// What is dropped hangs on the operator's name alone: the fused one drops what the chain does.
+static void attention_written_out_drops_the_same(void **state)
+{
+    struct run_case like = run_case_new(GPT2, SEQ, BATCH);
+    like.dropout = true;
+    const struct run_outcome *fused = serial(*state, &like);
+    like.parallel.attention = ATTENTION_UNFUSED;
+    check(*state, &like, "unfused", fused);
+}
+
 static void every_optimizer_is_right_when_sharded(void **state)
 {
     for (int optimizer = 0; optimizer < OPTIMIZER_COUNT; optimizer++) {
@@ -179,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_learns),
         cmocka_unit_test(every_technique_computes_what_one_rank_does),
+        cmocka_unit_test(attention_written_out_drops_the_same),
         cmocka_unit_test(every_optimizer_is_right_when_sharded),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
