@@ -1,15 +1,19 @@
+#include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
 // GLM-4.5: ordinary attention, the first layers dense, experts chosen by sigmoid scores beside
-// shared ones, and a multi-token prediction module. dots.llm1 and Solar Open have such experts and
-// no module.
+// shared ones, and a multi-token prediction module. dots.llm1, Solar Open, Sarvam and Hunyuan 3
+// have such experts and no module.
 
 struct glm_moe {
     int64_t n_routed_experts, num_experts_per_tok, n_shared_experts, moe_intermediate_size;
     int64_t first_k_dense_replace, num_nextn_predict_layers;
     double routed_scaling_factor;
     bool norm_topk_prob, use_qk_norm;
+    bool has_types;  // mlp_layer_types says which layers are dense
 };
+
+#define ALSO(key, member, high) key, JSON_TYPE_I64, offsetof(struct glm_moe, member), 0, high, true
 
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct glm_moe, n_routed_experts, 1, EXPERTS_MAX)},
@@ -31,6 +35,27 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
+// Hunyuan 3 and Sarvam have other names for some of them.
+static const struct json_field OTHER_FIELDS[] = {
+    {ALSO("num_experts", n_routed_experts, EXPERTS_MAX)},
+    {ALSO("n_routed_experts", n_routed_experts, EXPERTS_MAX)},
+    {ALSO("num_local_experts", n_routed_experts, EXPERTS_MAX)},
+    {ALSO("num_shared_experts", n_shared_experts, EXPERTS_MAX)},
+    {ALSO("n_shared_experts", n_shared_experts, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, moe_intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct glm_moe, first_k_dense_replace, 0, LAYERS_MAX)},
+    {JSON_OPT_F64(struct glm_moe, routed_scaling_factor, 1e-6, 1e6)},
+    {"router_scaling_factor", JSON_TYPE_F64, offsetof(struct glm_moe, routed_scaling_factor), 1e-6,
+     1e6, true},
+    {JSON_OPT_BOOL(struct glm_moe, norm_topk_prob)},
+    {JSON_OPT_BOOL(struct glm_moe, use_qk_norm)},
+    {JSON_OPT_ANY("n_group")},
+    {JSON_OPT_ANY("topk_group")},
+    {JSON_OPT_ANY("mlp_layer_types")},
+    {0},
+};
+
 static const struct family_keys KEYS = {
     .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size "
                   "first_k_dense_replace",
@@ -39,7 +64,8 @@ static const struct family_keys KEYS = {
 static const bool *dense_layers(struct family_reader *reader, const struct glm_moe *record,
                                 int64_t layer_count)
 {
-    if (record->first_k_dense_replace == 0) return NULL;
+    const bool *listed = record->has_types ? expert_keys_dense(reader, layer_count) : NULL;
+    if (listed || record->first_k_dense_replace == 0) return listed;
     bool *is_dense = ARENA_NEW(reader->arena, bool, layer_count);
     for (int64_t i = 0; i < layer_count && i < record->first_k_dense_replace; i++)
         is_dense[i] = true;
@@ -64,9 +90,9 @@ static void set_experts(struct family_reader *reader, const struct glm_moe *reco
         family_fail(reader, "n_shared_experts", "together the shared experts are wider than %d",
                     WIDTH_MAX);
     }
-    family_check_experts(reader, decoder,
-                         family_key(reader, "n_routed_experts", "num_local_experts"),
-                         "num_experts_per_tok");
+    const char *count_key = family_key(reader, "n_routed_experts", "num_local_experts");
+    if (json_has(reader->object, "num_experts")) count_key = "num_experts";
+    family_check_experts(reader, decoder, count_key, "num_experts_per_tok");
 }
 
 static const void *read_glm4_moe(struct family_reader *reader)
@@ -108,11 +134,11 @@ static const struct family_keys SOLAR_KEYS = {
 // The rest of reading of both.
 static struct decoder read_plain(struct family_reader *reader, const char *model_type,
                                  struct llama_like *record, struct glm_moe *experts,
-                                 const struct family_keys *keys)
+                                 const struct json_field *fields, const struct family_keys *keys)
 {
     llama_like_read(reader, record);
-    if (!reader->err->kind) family_read(reader, FIELDS, experts);
-    family_absent(reader, FIELDS, experts, keys);
+    if (!reader->err->kind) family_read(reader, fields, experts);
+    family_absent(reader, fields, experts, keys);
     struct decoder decoder = llama_like_decoder(reader, model_type, record);
     decoder.qkv_bias = record->attention_bias;
     set_experts(reader, experts, &decoder);
@@ -128,7 +154,7 @@ static const void *read_dots1(struct family_reader *reader)
                                 .dimensions_or_null = "num_key_value_heads sliding_window",
                                 .optional = "hidden_act rms_norm_eps attention_bias"};
     struct glm_moe experts = {.routed_scaling_factor = 1};
-    struct decoder decoder = read_plain(reader, "dots1", &record, &experts, &DOTS1_KEYS);
+    struct decoder decoder = read_plain(reader, "dots1", &record, &experts, FIELDS, &DOTS1_KEYS);
     if (reader->err->kind) return NULL;
     decoder.out_bias = record.attention_bias;
     decoder.head_norms = true;
@@ -154,13 +180,62 @@ static const void *read_solar_open(struct family_reader *reader)
     struct glm_moe experts = {.routed_scaling_factor = 1, .norm_topk_prob = true};
     record.rms_norm_eps = 1e-5;
     record.rope_theta = 1e6;
-    struct decoder decoder = read_plain(reader, "solar_open", &record, &experts, &SOLAR_KEYS);
+    struct decoder decoder =
+        read_plain(reader, "solar_open", &record, &experts, FIELDS, &SOLAR_KEYS);
     if (reader->err->kind) return NULL;
     decoder.experts.is_dense = NULL;  // what first_k_dense_replace says is not heeded
     decoder.ffn = decoder.experts.ffn;
     return family_decoder(reader, &decoder);
 }
 
+// Norms of heads, and one dense layer in front where mlp_layer_types does not say.
+static const void *read_hy_v3(struct family_reader *reader)
+{
+    static const struct family_keys keys = {
+        .dimensions = "num_experts num_experts_per_tok num_shared_experts moe_intermediate_size",
+        .optional = "router_scaling_factor"};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions = "num_key_value_heads head_dim",
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
+    struct glm_moe experts = {.routed_scaling_factor = 2.826,
+                              .norm_topk_prob = true,
+                              .first_k_dense_replace = 1,
+                              .has_types = true};
+    record.rms_norm_eps = 1e-5;
+    record.rope_theta = 11158840;
+    bool is_listed = json_has(reader->object, "mlp_layer_types");
+    if (!is_listed) family_taken(reader, "mlp_layer_types", "the first dense");
+    struct decoder decoder = read_plain(reader, "hy_v3", &record, &experts, OTHER_FIELDS, &keys);
+    decoder.out_bias = record.attention_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    decoder.head_norms = true;
+    if (!reader->err->kind && decoder.mlp_bias)
+        family_fail(reader, "mlp_bias", "biases beside experts are not supported");
+    return family_decoder(reader, &decoder);
+}
+
+static const void *read_sarvam_moe(struct family_reader *reader)
+{
+    static const struct family_keys keys = {
+        .dimensions = "num_experts num_experts_per_tok num_shared_experts moe_intermediate_size "
+                      "first_k_dense_replace",
+        .optional = "routed_scaling_factor norm_topk_prob use_qk_norm"};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions = "num_key_value_heads head_dim",
+                                .optional =
+                                    "hidden_act rms_norm_eps partial_rotary_factor attention_bias"};
+    struct glm_moe experts = {
+        .routed_scaling_factor = 2.5, .norm_topk_prob = true, .use_qk_norm = true};
+    record.rope_theta = 8e6;
+    struct decoder decoder =
+        read_plain(reader, "sarvam_moe", &record, &experts, OTHER_FIELDS, &keys);
+    decoder.head_norms = experts.use_qk_norm;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_HY_V3 = {"hy_v3", read_hy_v3, decoder_graph, "HYV3Config"};
+const struct model_family FAMILY_SARVAM_MOE = {"sarvam_moe", read_sarvam_moe, decoder_graph,
+                                               "SarvamMoEConfig"};
 const struct model_family FAMILY_DOTS1 = {"dots1", read_dots1, decoder_graph, "Dots1Config"};
 const struct model_family FAMILY_SOLAR_OPEN = {"solar_open", read_solar_open, decoder_graph,
                                                "SolarOpenConfig"};

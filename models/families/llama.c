@@ -135,6 +135,13 @@ static const void *read_helium(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+static const void *read_internlm3(struct family_reader *reader)
+{
+    const struct kin kin = {"internlm3", OWN_HEADS, 1e-5, 0, 32768, false};
+    struct decoder decoder = read_kin(reader, &kin);
+    return family_decoder(reader, &decoder);
+}
+
 // The first EXAONE, under the names of transformers.
 static const void *read_exaone(struct family_reader *reader)
 {
@@ -210,3 +217,5 @@ const struct model_family FAMILY_EUROBERT = {"eurobert", read_eurobert, decoder_
 const struct model_family FAMILY_JAIS2 = {"jais2", read_jais2, decoder_graph, "Jais2Config"};
 const struct model_family FAMILY_NANOCHAT = {"nanochat", read_nanochat, decoder_graph,
                                              "NanoChatConfig"};
+const struct model_family FAMILY_INTERNLM3 = {"internlm3", read_internlm3, decoder_graph,
+                                              "InternLM3Config"};

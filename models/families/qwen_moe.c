@@ -61,6 +61,54 @@ static const void *read_qwen3_moe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Of kinds of layers that have bases of their own each needs one.
+static bool check_bases(struct family_reader *reader)
+{
+    static const char *const KINDS[] = {"full_attention", "sliding_attention"};
+    if (reader->err->kind || !json_has(reader->object, "rope_parameters")) return false;
+    struct json rope = json_get(reader->object, "rope_parameters", reader->err);
+    for (int i = 0; i < 2 && json_is_object(&rope); i++) {
+        if (!json_has(&rope, KINDS[i]))
+            return family_fail(reader, "rope_parameters", "missing \"%s\"", KINDS[i]);
+    }
+    return !reader->err->kind;
+}
+
+// Qwen3's, with windows in the layers that layer_types says, which rotate by a base of their own.
+static const void *read_mellum(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS,
+                                .max_position_embeddings = 131072,
+                                .rope_local_base_freq = 10000,
+                                .dimensions = "num_key_value_heads head_dim",
+                                .dimensions_or_null = "sliding_window",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
+    struct expert_keys keys = {.has_local_name = true,
+                               .decoder_sparse_step = 1,
+                               .norm_topk_prob = true,
+                               .dimensions =
+                                   "num_experts num_experts_per_tok moe_intermediate_size",
+                               .optional = "norm_topk_prob"};
+    if (!check_bases(reader))
+        record.optional = "hidden_act rms_norm_eps attention_bias rope_local_base_freq";
+    record.rope_theta = 500000;
+    llama_like_read(reader, &record);
+    expert_keys_read(reader, &keys, record.num_hidden_layers);
+    keys.decoder_sparse_step = 1;
+    keys.is_mlp_only = expert_keys_dense(reader, record.num_hidden_layers);
+    struct decoder decoder = llama_like_decoder(reader, "mellum", &record);
+    if (reader->err->kind) return NULL;
+    if (!keys.is_mlp_only) family_taken(reader, "mlp_layer_types", "all sparse");
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.head_norms = true;
+    decoder.window = record.sliding_window;
+    decoder.rope_theta_local = record.rope_local_base_freq;
+    decoder.has_window = llama_like_windows(
+        reader, &record, ARENA_NEW(reader->arena, bool, decoder.layer_count), "none slides");
+    expert_keys_apply(reader, &keys, &decoder);
+    return family_decoder(reader, &decoder);
+}
+
 static const void *read_qwen3_vl_moe(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 128000,
@@ -88,3 +136,4 @@ const struct model_family FAMILY_QWEN3_MOE = {"qwen3_moe", read_qwen3_moe, decod
                                               "Qwen3MoeConfig"};
 const struct model_family FAMILY_QWEN3_VL_MOE_TEXT = {"qwen3_vl_moe_text", read_qwen3_vl_moe,
                                                       decoder_graph, "Qwen3VLMoeTextConfig"};
+const struct model_family FAMILY_MELLUM = {"mellum", read_mellum, decoder_graph, "MellumConfig"};

@@ -89,6 +89,8 @@ static const struct {
     {"minimax_m2", "use_qk_norm", UNLESS_TRUE, NULL, "norms of queries and keys are not optional"},
     {"modernbert", "decoder_bias", UNLESS_TRUE, NULL,
      "a head without a bias is not supported in modernbert"},
+    {"internlm3", "bias", UNLESS_FALSE, NULL, "biases are not supported here"},
+    {"internlm3", "qkv_bias", UNLESS_FALSE, NULL, "biases are not supported here"},
     {"marian", "share_encoder_decoder_embeddings", UNLESS_TRUE, NULL,
      "tables of tokens of encoder and decoder apart are not supported"},
     {"mpt", "no_bias", UNLESS_TRUE, NULL, "biases are not supported in mpt: its class has none"},

@@ -65,11 +65,11 @@ static bool check_patches(struct family_reader *reader, const struct vit *record
 }
 
 // Pixels past the last whole patch are not read.
-static struct decoder describe(const struct vit *record)
+static struct decoder describe(const char *model_type, const struct vit *record)
 {
     int64_t side = record->image_size / record->patch_size;
     return (struct decoder){
-        .model_type = "vit",
+        .model_type = model_type,
         .vocab = record->num_labels,
         .hidden = record->hidden_size,
         .layer_count = record->num_hidden_layers,
@@ -93,18 +93,30 @@ static struct decoder describe(const struct vit *record)
     };
 }
 
-static const void *read_vit(struct family_reader *reader)
+static const void *read_as(struct family_reader *reader, const char *model_type, double epsilon)
 {
     struct vit record = {
-        .num_channels = 3, .hidden_act = "gelu", .layer_norm_eps = 1e-12, .qkv_bias = true};
+        .num_channels = 3, .hidden_act = "gelu", .layer_norm_eps = epsilon, .qkv_bias = true};
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
     read_labels(reader, &record);
     if (!family_complete(reader) || !check_patches(reader, &record)) return NULL;
-    struct decoder decoder = describe(&record);
+    struct decoder decoder = describe(model_type, &record);
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
     return family_decoder(reader, &decoder);
 }
 
+static const void *read_vit(struct family_reader *reader)
+{
+    return read_as(reader, "vit", 1e-12);
+}
+
+// Vit, pretrained with masked siblings.
+static const void *read_vit_msn(struct family_reader *reader)
+{
+    return read_as(reader, "vit_msn", 1e-6);
+}
+
 const struct model_family FAMILY_VIT = {"vit", read_vit, decoder_graph, "ViTConfig"};
+const struct model_family FAMILY_VIT_MSN = {"vit_msn", read_vit_msn, decoder_graph, "ViTMSNConfig"};

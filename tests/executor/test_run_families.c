@@ -83,6 +83,14 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"ministral3\", " LLAMA_LIKE ", \"head_dim\": 4}",
     "{\"model_type\": \"dots1\", " LLAMA_LIKE ", " SIGMOID_EXPERTS ", \"head_dim\": 4, "
     "\"first_k_dense_replace\": 1, \"sliding_window\": 3, \"max_window_layers\": 1}",
+    "{\"model_type\": \"hy_v3\", " LLAMA_LIKE ", \"head_dim\": 4, \"num_experts\": 4, "
+    "\"num_experts_per_tok\": 2, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4}",
+    "{\"model_type\": \"sarvam_moe\", " LLAMA_LIKE ", " SIGMOID_EXPERTS
+    ", \"head_dim\": 4, \"first_k_dense_replace\": 1}",
+    "{\"model_type\": \"mellum\", " LLAMA_LIKE ", " EXPERTS
+    ", \"moe_intermediate_size\": 4, \"head_dim\": 4, \"sliding_window\": 3, \"layer_types\": "
+    "[\"sliding_attention\", \"full_attention\"], \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
+    "{\"model_type\": \"internlm3\", " LLAMA_LIKE ", \"head_dim\": 4}",
     "{\"model_type\": \"solar_open\", " LLAMA_LIKE ", " SIGMOID_EXPERTS ", \"head_dim\": 4}",
     "{\"model_type\": \"cwm\", " LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3}",
     "{\"model_type\": \"roberta\", " BERT_LIKE "}",
