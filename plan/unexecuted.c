@@ -82,7 +82,11 @@ static bool is_of_cpus(const struct block *block, const struct op *op)
     bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
-    return is_by_state || is_of_pairs || op->kind == OP_DELTA || op->kind == OP_CHOOSE;
+    // A number for each expert that multiplies its rows.
+    const struct tensor *factor = op->input_count > 1 ? &block->tensors[op->inputs[1]] : NULL;
+    bool is_scaled =
+        op->kind == OP_CONTRACT && factor->rank == 1 && factor->extents[0].dim == DIM_EXPERT;
+    return is_by_state || is_of_pairs || is_scaled || op->kind == OP_DELTA || op->kind == OP_CHOOSE;
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

@@ -230,7 +230,8 @@ static int sequential_layer(struct layers *layers, int x, int memory, int64_t wi
     if (memory >= 0) x = cross_layer(layers, x, memory);
 
     normed = before ? layers_norm(layers, "mlp.norm", x, d->norm) : x;
-    branch = mlp_or_experts(layers, normed);
+    branch = d->experts.is_beside_mlp ? layers_mlp_and_experts(layers, normed, x)
+                                      : mlp_or_experts(layers, normed);
     if (behind) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
     x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);

@@ -27,6 +27,8 @@ struct experts {
     bool route_bias;       // the router has a trained bias (gpt-oss)
     bool choice_bias;      // a bias that balances loads, for the choice alone (deepseek_v3)
     bool expert_bias;      // products inside experts have biases (gpt-oss)
+    bool is_beside_mlp;    // they are added to the mlp, read the residual by norms of their own,
+                           // and what one makes is multiplied with a number of its own (gemma4)
     const bool *is_dense;  // by layer: an ordinary mlp of `ffn`; NULL = none is
 };
 

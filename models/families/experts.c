@@ -1,6 +1,7 @@
 #include "models/families/layers.h"
 
 #include <assert.h>
+#include <math.h>
 
 // A mixture of experts: the router scores all experts for each token, the token goes to the top_k
 // of them, and their results are added up by weight. Inside, every tensor has the dim `expert` and
@@ -104,17 +105,44 @@ static int shared(struct layers *layers, int input)
     return layers_gate(layers, "shared.weighted", weight, output, FUNCTION_SIGMOID, 1);
 }
 
-int layers_experts(struct layers *layers, int input)
+// Results of the chosen experts of `input`, added up by the weights.
+static int chosen(struct layers *layers, int input, int weights)
 {
     const struct decoder *d = layers->decoder;
     const struct experts *experts = &d->experts;
     assert(experts->top_k > 0 && experts->top_k <= experts->count);
-    int weights = route(layers, input);
     int rows = move(layers, "experts.dispatch", OP_DISPATCH, input, weights,
                     rows_of(experts, DIM_HIDDEN, d->hidden));
     rows = experts_mlp(layers, rows);
-    int output = move(layers, "experts.combine", OP_COMBINE, rows, weights,
-                      layers_tokens(DIM_HIDDEN, d->hidden));
-    if (experts->shared_ffn == 0) return output;
+    if (experts->is_beside_mlp) {
+        struct projection scaled = {.name = "experts.scaled",
+                                    .weight = SHAPE({DIM_EXPERT, experts->count}),
+                                    .output = rows_of(experts, DIM_HIDDEN, d->hidden)};
+        rows = layers_project(layers, rows, scaled);
+    }
+    return move(layers, "experts.combine", OP_COMBINE, rows, weights,
+                layers_tokens(DIM_HIDDEN, d->hidden));
+}
+
+int layers_experts(struct layers *layers, int input)
+{
+    int output = chosen(layers, input, route(layers, input));
+    if (layers->decoder->experts.shared_ffn == 0) return output;
     return layers_add(layers, "experts.sum", output, shared(layers, input));
+}
+
+// What the router reads is normed with a weight, and divided by the root of its width.
+int layers_mlp_and_experts(struct layers *layers, int input, int x)
+{
+    const struct decoder *d = layers->decoder;
+    int mlp = layers_named_mlp(layers, "mlp", input, d->ffn, MERGE_SHARED);
+    mlp = layers_norm(layers, "mlp.own_norm", mlp, d->norm);
+    int asked = layers_norm(layers, "router.norm", x, d->norm);
+    asked = layers_function(layers, "router.scaled", asked, FUNCTION_SCALE,
+                            1 / sqrt((double)d->hidden));
+    int weights = route(layers, asked);
+    int normed = layers_norm(layers, "experts.norm", x, d->norm);
+    int output = chosen(layers, normed, weights);
+    output = layers_norm(layers, "experts.post_norm", output, d->norm);
+    return layers_add(layers, "experts.sum", mlp, output);
 }

@@ -13,7 +13,9 @@ struct gemma4 {
     int64_t global_head_dim;
     int64_t num_global_key_value_heads;  // 0 = as many as others
     int64_t hidden_size_per_layer_input, vocab_size_per_layer_input, num_kv_shared_layers;
-    bool attention_k_eq_v, use_double_wide_mlp;
+    bool attention_k_eq_v, use_double_wide_mlp, enable_moe_block;
+    int64_t num_experts, top_k_experts, moe_intermediate_size;
+    bool may_mix;  // the family has experts
 };
 
 static const struct json_field FIELDS[] = {
@@ -24,7 +26,10 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct gemma4, num_kv_shared_layers, 0, LAYERS_MAX)},
     {JSON_OPT_BOOL(struct gemma4, attention_k_eq_v)},
     {JSON_OPT_BOOL(struct gemma4, use_double_wide_mlp)},
-    {JSON_OPT_ANY("enable_moe_block")},
+    {JSON_OPT_BOOL(struct gemma4, enable_moe_block)},
+    {JSON_OPT_I64(struct gemma4, num_experts, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct gemma4, top_k_experts, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct gemma4, moe_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_ANY("per_layer_config")},
     {0},
 };
@@ -167,6 +172,19 @@ static void set_layers(struct family_reader *reader, const struct llama_like *re
     if (!reader->err->kind) check_shared(reader, decoder);
 }
 
+// Beside each mlp, with norms and a router of their own.
+static void set_experts(struct family_reader *reader, const struct gemma4 *more,
+                        struct decoder *decoder)
+{
+    if (reader->err->kind || !more->enable_moe_block) return;
+    decoder->experts = (struct experts){.count = more->num_experts,
+                                        .top_k = more->top_k_experts,
+                                        .ffn = more->moe_intermediate_size,
+                                        .route = FUNCTION_ROUTE_SOFTMAX_TOP_K,
+                                        .is_beside_mlp = true};
+    family_check_experts(reader, decoder, "num_experts", "top_k_experts");
+}
+
 static const void *read_as(struct family_reader *reader, const char *model_type,
                            struct llama_like record, struct gemma4 more, const char *keys)
 {
@@ -181,9 +199,14 @@ static const void *read_as(struct family_reader *reader, const char *model_type,
     record.optional_or_null = "final_logit_softcapping";
     llama_like_read(reader, &record);
     family_read(reader, FIELDS, &more);
+    if (!more.may_mix) more.enable_moe_block = false;
     family_absent(
         reader, FIELDS, &more,
-        &(struct family_keys){.optional = keys, .optional_or_null = "num_global_key_value_heads"});
+        &(struct family_keys){.dimensions = more.enable_moe_block
+                                                ? "num_experts top_k_experts moe_intermediate_size"
+                                                : "",
+                              .optional = keys,
+                              .optional_or_null = "num_global_key_value_heads"});
     struct decoder decoder = llama_like_decoder(reader, model_type, &record);
     if (reader->err->kind) return NULL;
     decoder.activation = family_activation(reader, "hidden_activation", record.hidden_activation);
@@ -194,6 +217,7 @@ static const void *read_as(struct family_reader *reader, const char *model_type,
     decoder.score_factor = 1;
     decoder.logit_softcap = record.final_logit_softcapping;
     set_layers(reader, &record, &more, &decoder);
+    set_experts(reader, &more, &decoder);
     return family_decoder(reader, &decoder);
 }
 
@@ -203,10 +227,11 @@ static const void *read_gemma4(struct family_reader *reader)
     record.sliding_window = 512;
     struct gemma4 more = {.global_head_dim = 512,
                           .hidden_size_per_layer_input = 256,
-                          .vocab_size_per_layer_input = 262144};
+                          .vocab_size_per_layer_input = 262144,
+                          .may_mix = true};
     static const char KEYS[] =
         "global_head_dim hidden_size_per_layer_input vocab_size_per_layer_input "
-        "num_kv_shared_layers attention_k_eq_v use_double_wide_mlp";
+        "num_kv_shared_layers attention_k_eq_v use_double_wide_mlp enable_moe_block";
     return read_as(reader, "gemma4_text", record, more, KEYS);
 }
 

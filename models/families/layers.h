@@ -108,6 +108,8 @@ void layers_set_class(struct layers *layers, enum op_class class);
 int layers_per_layer(struct layers *layers, int x);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
+// The mlp of the normed input and experts of what was normed, added.
+int layers_mlp_and_experts(struct layers *layers, int input, int x);
 // models/families/picture.c: what the places of a picture begin with, without their positions, and
 // what the head reads of them, (batch, hidden).
 int layers_picture(struct layers *layers);

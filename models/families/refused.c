@@ -72,8 +72,6 @@ static const struct {
     {"distilbert", "sinusoidal_pos_embds", UNLESS_FALSE, NULL,
      "positions that are not trained are not supported"},
     {"ernie4_5_moe", "moe_use_hard_gate", UNLESS_FALSE, NULL, "a hard gate is not supported"},
-    {"gemma4_text", "enable_moe_block", UNLESS_FALSE, NULL,
-     "a mixture beside each mlp is not supported"},
     {"granitemoe", "router_jitter_noise", UNLESS_ZERO, NULL,
      "noise on what the router sees is not supported"},
     {"hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,

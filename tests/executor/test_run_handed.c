@@ -39,6 +39,9 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"gemma4_unified_text\", " GEMMA4 ", \"num_hidden_layers\": 5, "
     "\"num_kv_shared_layers\": 2, \"layer_types\": [" ALL ", " ALL ", " WINDOW ", " WINDOW ", " ALL
     "]}",
+    "{\"model_type\": \"gemma4_text\", " GEMMA4 ", \"hidden_size_per_layer_input\": 0, "
+    "\"num_hidden_layers\": 2, \"enable_moe_block\": true, \"num_experts\": 4, "
+    "\"top_k_experts\": 2, \"moe_intermediate_size\": 8, \"layer_types\": [" WINDOW ", " ALL "]}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
@@ -121,6 +124,26 @@ static void several_ranks_compute_what_one_does(void **state)
     }
 }
 
+// Experts beside an mlp, the last of the models.
+static void experts_beside_an_mlp_lie_anywhere(void **state)
+{
+    const char *config = MODELS[MODEL_COUNT - 1];
+    struct run_case alone = run_case_new(config, SEQ, BATCH);
+    alone.steps = 1;
+    struct run_outcome *expected = run_case_done(*state, &alone);
+    for (int tp = 1; tp <= 2; tp++) {
+        const struct way way = {
+            2, tp, 1, 1, tp > 1, 2, CP_RING, RECOMPUTE_SELECTIVE, ATTENTION_FLASH};
+        struct run_case of = shared(config, &way);
+        of.parallel.degree[AXIS_EP] = 2 * tp;
+        struct err why = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &why);
+        if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+        const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+    }
+}
+
 // A parameter that every layer reads is on one stage.
 static void stages_do_not_share_what_every_layer_reads(void **state)
 {
@@ -138,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_computes_what_plain_loops_do),
         cmocka_unit_test(several_ranks_compute_what_one_does),
+        cmocka_unit_test(experts_beside_an_mlp_lie_anywhere),
         cmocka_unit_test(stages_do_not_share_what_every_layer_reads),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
