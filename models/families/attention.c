@@ -207,6 +207,7 @@ static int add_buckets(struct layers *layers, int scores)
     const struct decoder *d = layers->decoder;
     const char *tie = arena_print(layers->builder.arena, "%s.attention.distances.weight",
                                   layers->stack ? layers->stack : "layers");
+    if (d->relative.is_of_layer) tie = NULL;
     struct shape pairs = SHAPE({DIM_SEQ, 0}, {DIM_KV_SEQ, 0});
     int buckets = layers_data(layers, "relative_buckets", ELEMENT_INT64, pairs);
     struct extent rows = {DIM_TABLE, d->relative.bucket_count}, heads = {DIM_HEAD, d->head_count};

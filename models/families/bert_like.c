@@ -2,7 +2,7 @@
 
 // Relatives of bert, all as masked language models: mpnet adds t5's numbers by distance to scores;
 // electra (its generator) and albert have tables of their own width, and albert's layers are one;
-// nomic_bert and jina_embeddings_v3 rotate in place of a table of positions.
+// nomic_bert, jina_embeddings_v3 and gte rotate in place of a table of positions.
 
 static const void *read_mpnet(struct family_reader *reader)
 {
@@ -133,6 +133,22 @@ static const void *read_jina_embeddings_v3(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// A gate, and of the mlp a bias at its end.
+static const void *read_gte(struct family_reader *reader)
+{
+    struct bert record = {BERT_DEFAULTS};
+    record.type_vocab_size = 1;
+    record.max_position_embeddings = 8192;
+    record.attention_probs_dropout_prob = 0;
+    struct decoder decoder = read_rotated(reader, "gte", &record, 160000);
+    bert_want_gelu(reader, &decoder);
+    decoder.mlp_bias = false;
+    decoder.down_bias = decoder.gated = true;
+    decoder.ffn_dropout = decoder.hidden_dropout;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_GTE = {"gte", read_gte, decoder_graph, "GteConfig"};
 const struct model_family FAMILY_MPNET = {"mpnet", read_mpnet, decoder_graph, "MPNetConfig"};
 const struct model_family FAMILY_ELECTRA = {"electra", read_electra, decoder_graph,
                                             "ElectraConfig"};

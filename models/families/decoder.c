@@ -393,10 +393,11 @@ static struct graph *describe(struct arena *arena, const struct decoder *d,
     if (d->encoder) graph->layer_count += (int)d->encoder->layer_count + 1;
     // A pair of stages adds up what they have of a tied parameter that the first block reads, no
     // more: not what all layers read, nor what encoders of sound do not.
-    bool is_one = d->relative.bucket_count > 0 || (d->encoder && d->encoder->sound.place_count > 0);
+    bool has_table = d->relative.bucket_count > 0 && !d->relative.is_of_layer;
+    bool is_one = has_table || (d->encoder && d->encoder->sound.place_count > 0);
     if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
     bool is_of_all = d->per_layer_width > 0 || d->disentangled.span > 0 || d->layers_are_one ||
-                     (d->relative.bucket_count > 0 && !d->encoder);
+                     (has_table && !d->encoder);
     if (is_of_all) graph->stage_count_max = 1;
     if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
     // Nor is the first block one that reads tokens where pictures stand in the text.

@@ -75,10 +75,11 @@ struct sound {
 };
 
 // Scores get a number by how far away a key is (Raffel et al. 2020, section 2.1): a row of a table
-// with a column for each head, which all layers of a stack share.
+// with a column for each head, which all layers of a stack share, or which each layer has (umt5).
 struct relative {
     int64_t bucket_count;  // 0 = none
     int64_t distance;      // keys as far away as this or more are in one bucket
+    bool is_of_layer;
 };
 
 // Scores get what queries and keys say of how far they are apart (He et al. 2021): by a table that
@@ -160,6 +161,7 @@ struct decoder {
     bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
 
     bool qkv_bias, out_bias, mlp_bias;
+    bool down_bias;        // of the mlp's last product alone (gte)
     bool key_is_unbiased;  // whatever qkv_bias says of the others (whisper)
     bool gated;
     enum function activation;

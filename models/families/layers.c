@@ -301,7 +301,7 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
     struct projection down = {.name = arena_print(arena, "%s.down", name),
                               .weight = SHAPE({DIM_FFN, ffn}, {DIM_HIDDEN, d->hidden}),
                               .output = layers_tokens(DIM_HIDDEN, d->hidden),
-                              .bias = d->mlp_bias};
+                              .bias = d->mlp_bias || d->down_bias};
     int gated = d->gated ? layers_project(layers, input, gate) : -1;
     int raised = layers_project(layers, input, up);
     int active = layers_activate(layers, activation_name, gated, raised);

@@ -14,8 +14,8 @@ enum unless {
 
 // Those that are read as what they are; of others the key says that they are something else.
 static const char *const WITH_ENCODER[] = {
-    "bart",   "blenderbot",          "m2m_100", "marian", "mbart", "mt5", "mvp", "pegasus",
-    "plbart", "switch_transformers", "t5",      "whisper"};
+    "bart",   "blenderbot",          "m2m_100", "marian", "mbart",  "mt5", "mvp", "pegasus",
+    "plbart", "switch_transformers", "t5",      "umt5",   "whisper"};
 
 static bool has_encoder(const char *model_type)
 {

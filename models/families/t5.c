@@ -17,6 +17,7 @@ struct t5 {
     const char *feed_forward_proj;
     double dropout_rate, layer_norm_epsilon;
     bool tie_word_embeddings, router_bias;
+    bool has_own_tables;  // of the family: one of distances in each layer
 };
 
 #define T5_FIELDS                                                                     \
@@ -101,7 +102,8 @@ static struct decoder describe(const char *model_type, const struct t5 *record)
         .ffn = record->d_ff,
         .seq_len_max = record->n_positions,
         .relative = {.bucket_count = record->relative_attention_num_buckets,
-                     .distance = record->relative_attention_max_distance},
+                     .distance = record->relative_attention_max_distance,
+                     .is_of_layer = record->has_own_tables},
         .norm_place = NORM_BEFORE,
         .norm = FUNCTION_RMS_NORM,
         .norm_epsilon = record->layer_norm_epsilon,
@@ -163,6 +165,13 @@ static const void *read_t5(struct family_reader *reader)
     return read_gated(reader, "t5", &record);
 }
 
+// Mt5 whose layers have tables of distances each.
+static const void *read_umt5(struct family_reader *reader)
+{
+    struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "gated-gelu", .has_own_tables = true};
+    return read_gated(reader, "umt5", &record);
+}
+
 static const void *read_mt5(struct family_reader *reader)
 {
     struct t5 record = {T5_DEFAULTS, .feed_forward_proj = "gated-gelu"};
@@ -208,6 +217,7 @@ static const void *read_switch(struct family_reader *reader)
     return finish(reader, &decoder, encoder);
 }
 
+const struct model_family FAMILY_UMT5 = {"umt5", read_umt5, decoder_graph, "UMT5Config"};
 const struct model_family FAMILY_MT5 = {"mt5", read_mt5, decoder_graph, "MT5Config"};
 const struct model_family FAMILY_SWITCH = {"switch_transformers", read_switch, decoder_graph,
                                            "SwitchTransformersConfig"};

@@ -102,6 +102,7 @@ static const char *const MODELS[] = {
     "{\"model_type\": \"electra\", " BERT_LIKE ", \"embedding_size\": 6}",
     "{\"model_type\": \"nomic_bert\", " BERT_LIKE "}",
     "{\"model_type\": \"jina_embeddings_v3\", " BERT_LIKE "}",
+    "{\"model_type\": \"gte\", " BERT_LIKE "}",
     "{\"model_type\": \"xglm\", \"vocab_size\": 40, \"d_model\": 8, \"ffn_dim\": 6, "
     "\"num_layers\": 2, \"attention_heads\": 2, \"max_position_embeddings\": 8}",
     "{\"model_type\": \"biogpt\", " BERT_LIKE "}",
@@ -218,6 +219,9 @@ static const char *const WITH_ENCODER[] = {
     BETWEEN_BARTS("marian"),
     BETWEEN_BARTS("m2m_100"),
     BETWEEN_BARTS("blenderbot"),
+    "{\"model_type\": \"umt5\", \"vocab_size\": 40, \"d_model\": 8, \"d_kv\": 6, \"d_ff\": 6, "
+    "\"num_layers\": 2, \"num_decoder_layers\": 3, \"num_heads\": 2, "
+    "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 6}",
 };
 enum { WITH_ENCODER_COUNT = sizeof WITH_ENCODER / sizeof *WITH_ENCODER };
 
