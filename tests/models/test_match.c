@@ -120,6 +120,20 @@ static int check_model(struct arena *arena, const struct model_config *config)
     return count;
 }
 
+// Whether scores take something by distance, which no fused attention adds: T5's, MPNet's,
+// DeBERTa's.
+static bool adds_by_distance(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int t = 0; t < graph->blocks[b].tensor_count; t++) {
+            const char *name = graph->blocks[b].tensors[t].name;
+            if (strcmp(name, "relative_buckets") == 0 || strcmp(name, "distances") == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 static int check_folder(struct arena *arena, const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -136,9 +150,7 @@ static int check_folder(struct arena *arena, const char *folder)
         const struct import_options options = {.flash = false};
         const struct graph *graph = model_graph(arena, config, &options);
         bool has_chains = graph->frames == 0 && !graph->has_indexer;
-        // DeBERTa's scores have terms by distance, which no fused attention adds.
-        bool attends =
-            !strstr(config->model_type, "mamba") && !strstr(config->model_type, "deberta");
+        bool attends = !strstr(config->model_type, "mamba") && !adds_by_distance(graph);
         if (check_model(arena, config) < (has_chains && attends ? 2 : 0))
             fail_msg("%s has no chain", path);
         models++;

@@ -40,7 +40,8 @@ static struct world *world_of(struct arena *arena)
     world->saturated = (struct saturated){.saved_bytes = 105,
                                           .s_per_byte = 0.01,
                                           .way_count = 2,
-                                          .ways = {{105, 25}, {15, 160}},
+                                          .ways = {{.saved_bytes = 105, .transient_bytes = 25},
+                                                   {.saved_bytes = 15, .transient_bytes = 160}},
                                           .transient_least_bytes = 25,
                                           .dense_elements = 10};
     return world;
@@ -144,7 +145,7 @@ static void casts_of_weights_are_kept_beside_them(void **state)
     world->tails.moves_activations = true;
     world->request.workload.precision = PRECISION_FP8;
     world->stack.fp8_gemms = 1u << PHASE_FORWARD | 1u << PHASE_BACKWARD | 1u << PHASE_WEIGHT;
-    world->saturated.low_precision_elements = 10;
+    world->saturated.linear_elements = 10;
     has_room_for(world, 22, 2000);
     world->stack.cached_weight_cast = true;
     has_room_for(world, 20, 2000);
@@ -152,19 +153,19 @@ static void casts_of_weights_are_kept_beside_them(void **state)
     has_room_for(world, 21, 2000);
     world->stack.fp8_gemms |= 1u << PHASE_BACKWARD;
     world->saturated.expert_elements = 16;
-    world->saturated.low_precision_elements = 26;
+    world->saturated.linear_elements = 26;
     world->mesh.degree[AXIS_EP] = 4;
     has_room_for(world, 14, 2000);
     // Two that no GEMM reads are taken off where they are split least: 180 + 72 + 2 (8 + 4) = 276,
     // or with tp 2 and no ep 90 + 288 + 2 (5 + 14) = 416.
-    world->saturated.low_precision_elements = 24;
+    world->saturated.linear_elements = 24;
     has_room_for(world, 14, 7 * 276);
     has_room_for(world, 13, 7 * 276 - 1);
     world->mesh.degree[AXIS_TP] = 2;
     world->mesh.degree[AXIS_EP] = 1;
     has_room_for(world, 2, 416);
     has_room_for(world, 1, 415);
-    world->saturated.low_precision_elements = 26;
+    world->saturated.linear_elements = 26;
     world->mesh.degree[AXIS_EP] = 4;
     // With tp 2, and etp 2: 90 + 36 + 2 (5 + 2).
     world->mesh.degree[AXIS_TP] = world->mesh.degree[AXIS_ETP] = 2;
@@ -261,14 +262,14 @@ static void what_recomputes_nothing_is_fastest(void **state)
 static void elements_of_gemms_are_told_apart(void **state)
 {
     struct saturated gpt2 = made(*state, "gpt2", RECOMPUTE_NONE, -1);
-    is_near("gpt2", gpt2.low_precision_elements, 12.0 * 768 * 768);
+    is_near("gpt2", gpt2.linear_elements, 12.0 * 768 * 768);
     is_near("of all", gpt2.dense_elements, 12.0 * 768 * 768 + 13 * 768);
     assert_true(gpt2.expert_elements == 0);
     struct saturated mixtral = made(*state, "mixtral-8x7b", RECOMPUTE_NONE, -1);
     double experts = 8 * 3 * 4096.0 * 14336, others = 4096.0 * (2 * 4096 + 2 * 1024);
     is_near("experts", mixtral.expert_elements, experts);
     is_near("others", mixtral.dense_elements, others + 4096 * 8 + 2 * 4096);
-    is_near("of GEMMs", mixtral.low_precision_elements, experts + others);
+    is_near("of GEMMs", mixtral.linear_elements, experts + others);
 }
 
 // 12 layers of 3 and 2 s a sequence, in micro-batches of 4 on 8 ranks.
