@@ -118,10 +118,11 @@ static double highest_flop_per_s(const struct search_request *request)
         double forward_ratio = efficiency->attention_forward_ratio * stack->attention_forward_scale;
         double backward_ratio =
             efficiency->attention_backward_ratio * stack->attention_backward_scale;
-        // Nothing runs narrower than the run; attention runs in 16 bits or more.
+        // Nothing runs narrower than the run; attention runs in 16 bits or more, but for stacks
+        // that run it in fp8.
         if (precision_bytes((enum precision)i) < precision_bytes(precision)) continue;
         highest = fmax(highest, peak * gemm_ratio);
-        if (precision_bytes((enum precision)i) < 2) continue;
+        if (precision_bytes((enum precision)i) < 2 && !stack->expert_attention) continue;
         highest = fmax(highest, peak * fmax(forward_ratio, backward_ratio));
     }
     if (!device->kernels) return highest;
