@@ -243,6 +243,8 @@ static bool is_too_pressed(struct tail *tail, const struct candidate *kept)
     if (may_take(tail, tail_pressed_s(scan, tail->ways, kept, false) + update_s) &&
         may_take(tail, tail_pressed_s(scan, tail->ways, kept, true) + update_s))
         return false;
+    // NVMe is no faster than the host, and spares the device no more.
+    if (offload->optimizer == TIER_HOST) tail->is_lost[TIER_NVME] = true;
     scan->any = tail->is_lost[offload->optimizer] = true;
     return true;
 }
@@ -463,15 +465,14 @@ static void consider_moves(struct tail *tail, const struct parallel *first)
         tail->recomputed_most[i % TIER_COUNT][way] = tail->ways->recomputes[way].layers_high;
     }
     for (int m = 0; m < tail->ways->move_count; m++) {
-        if (tail->ways->moves[m].offload.optimizer >= tail->settled) continue;
-        if (!space_has_move(tail->ways, m)) continue;
+        enum tier states = tail->ways->moves[m].offload.optimizer;
+        if (states >= tail->settled || !space_has_move(tail->ways, m)) continue;
         if (is_update_too_long(tail, &tail->ways->moves[m].offload)) {
-            tail->settled = tail->ways->moves[m].offload.optimizer;
+            tail->settled = states;
             continue;
         }
-        bool is_lost = tail->is_lost[tail->ways->moves[m].offload.optimizer];
-        bool is_over =
-            tail->seen.floor_bytes[tail->ways->moves[m].offload.optimizer] > scan->limit_bytes;
+        bool is_lost = tail->is_lost[states];
+        bool is_over = tail->seen.floor_bytes[states] > scan->limit_bytes;
         bool asks_twin = tail->is_bounded && !is_lost && !is_over;
         int twin = asks_twin ? tail_host_twin(scan, tail->ways, &parallel, m) : -1;
         scan->unfit_count = 0;
