@@ -48,7 +48,9 @@ static bool take_part(struct hlo_op *op, const int64_t *starts, const int64_t *e
     int map[RANK_MOST], sliced = -1;
     for (int i = 0; i < x->as.rank; i++) {
         if (starts[i] == 0 && ends[i] == x->as.dims[i]) continue;
-        if (sliced >= 0 || ends[i] != starts[i] + 1 || x->map[i] < 0) return false;
+        bool is_inside = starts[i] >= 0 && ends[i] <= x->as.dims[i];
+        bool is_place = ends[i] == starts[i] + 1 && is_inside && op->types[0].dims[i] == 1;
+        if (sliced >= 0 || !is_place || x->map[i] < 0) return false;
         sliced = i;
     }
     if (sliced < 0) return false;
@@ -112,6 +114,11 @@ bool hlo_slice(struct hlo_op *op, const char *type)
         at += hlo_text_is(text, at, ",");
     }
     if (rank != x->as.rank) return hlo_fail(op, "bounds of %d dimensions are wanted", x->as.rank);
+    for (int i = 0; i < rank; i++) {
+        bool fits = bounds[0][i] >= 0 && bounds[0][i] <= bounds[1][i] &&
+                    bounds[1][i] <= x->as.dims[i] && bounds[2][i] > 0;
+        if (!fits) return hlo_fail(op, "its bounds are not in dimension %d", i);
+    }
     return put_slice(op, bounds[0], bounds[1], bounds[2]);
 }
 

@@ -208,6 +208,11 @@ static const struct {
     {WORKS("%1 = sdy.sharding_constraint %0 <@mesh, [{\"a\"}, {}]> : tensor<2x3xf32>\n"
            "    return %1 : tensor<2x3xf32>"),
      ""},
+    {PROGRAM("%w: tensor<2x4x3xf32> loc(\"params['w']\"), %x: tensor<2x4xf32> loc(\"x\")",
+             "tensor<1x4x3xf32>",
+             "%0 = stablehlo.slice %w [7:8, 0:4, 0:3] : (tensor<2x4x3xf32>) -> tensor<1x4x3xf32>\n"
+             "return %0 : tensor<1x4x3xf32>"),
+     "x.mlir:3:10: slice: its bounds are not in dimension 0"},
     {LOOP("%0", "%c", "4", "%7, %8"), ""},
     {LOOP("%0", "%c", "0", "%7, %8"), ""},
     {LOOP("%0", "%n0", "4", "%7, %8"),
