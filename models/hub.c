@@ -89,6 +89,7 @@ static const struct {
     {"tencent/Hy3-preview", "hy3"},
     {"internlm/internlm3-8b-instruct", "internlm3-8b"},
     {"sarvamai/sarvam-30b", "sarvam-30b"},
+    {"microsoft/deberta-base", "deberta-base"},
     {"microsoft/deberta-v3-base", "deberta-v3-base"},
     {"microsoft/deberta-v3-large", "deberta-v3-large"},
     {"microsoft/phi-1_5", "phi-1.5"},

@@ -5,7 +5,8 @@
 
 // DebertaV2ForMaskedLM: bert with scores that take where tokens stand from a table of distances (He
 // et al. 2021), and from nothing else where position_biased_input is false, as in all releases. Of
-// v3 keys and queries of distances are made as those of tokens are.
+// v3 keys and queries of distances are made as those of tokens are. The first DeBERTa has no bias
+// of keys, of tokens and distances, no ranges, and no norm of the table.
 
 struct deberta {
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
@@ -43,14 +44,19 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
-static const struct family_keys KEYS = {
-    .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size "
-                  "max_position_embeddings",
-    .optional = "hidden_act type_vocab_size layer_norm_eps hidden_dropout_prob "
-                "attention_probs_dropout_prob tie_word_embeddings relative_attention "
-                "position_biased_input share_att_key max_relative_positions position_buckets "
-                "norm_rel_ebd",
-};
+#define COMMON_DIMENSIONS                                                             \
+    "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size " \
+    "max_position_embeddings"
+#define COMMON_OPTIONAL                                                                          \
+    "hidden_act type_vocab_size layer_norm_eps hidden_dropout_prob "                             \
+    "attention_probs_dropout_prob tie_word_embeddings relative_attention position_biased_input " \
+    "max_relative_positions"
+
+static const struct family_keys KEYS = {.dimensions = COMMON_DIMENSIONS,
+                                        .optional = COMMON_OPTIONAL
+                                        " share_att_key position_buckets norm_rel_ebd"};
+static const struct family_keys FIRST_KEYS = {.dimensions = COMMON_DIMENSIONS,
+                                              .optional = COMMON_OPTIONAL};
 
 // One of the words of "p2c|c2p", or of a list of them.
 static void read_kind(struct family_reader *reader, const char *word, size_t length,
@@ -116,10 +122,10 @@ static struct disentangled distances(struct family_reader *reader, const struct 
     return of;
 }
 
-static struct decoder describe(const struct deberta *record)
+static struct decoder describe(const char *model_type, const struct deberta *record)
 {
     return (struct decoder){
-        .model_type = "deberta-v2",
+        .model_type = model_type,
         .vocab = record->vocab_size,
         .hidden = record->hidden_size,
         .layer_count = record->num_hidden_layers,
@@ -145,7 +151,7 @@ static struct decoder describe(const struct deberta *record)
     };
 }
 
-static const void *read_deberta(struct family_reader *reader)
+static const void *read_as(struct family_reader *reader, const char *model_type, bool is_first)
 {
     struct deberta record = {.hidden_act = "gelu",
                              .norm_rel_ebd = "none",
@@ -157,9 +163,15 @@ static const void *read_deberta(struct family_reader *reader)
                              .position_biased_input = true,
                              .tie_word_embeddings = true};
     family_read(reader, FIELDS, &record);
-    family_absent(reader, FIELDS, &record, &KEYS);
+    family_absent(reader, FIELDS, &record, is_first ? &FIRST_KEYS : &KEYS);
     if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(&record);
+    if (is_first) {
+        record.position_buckets = -1;
+        record.norm_rel_ebd = "none";
+        record.share_att_key = false;
+    }
+    struct decoder decoder = describe(model_type, &record);
+    decoder.key_is_unbiased = is_first;
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
     decoder.disentangled = distances(reader, &record);
@@ -176,5 +188,17 @@ static const void *read_deberta(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-const struct model_family FAMILY_DEBERTA_V2 = {"deberta-v2", read_deberta, decoder_graph,
+static const void *read_deberta(struct family_reader *reader)
+{
+    return read_as(reader, "deberta", true);
+}
+
+static const void *read_deberta_v2(struct family_reader *reader)
+{
+    return read_as(reader, "deberta-v2", false);
+}
+
+const struct model_family FAMILY_DEBERTA = {"deberta", read_deberta, decoder_graph,
+                                            "DebertaConfig"};
+const struct model_family FAMILY_DEBERTA_V2 = {"deberta-v2", read_deberta_v2, decoder_graph,
                                                "DebertaV2Config"};

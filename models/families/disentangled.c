@@ -34,6 +34,7 @@ static int project_rows(struct layers *layers, int rows, const char *name, const
         int made = layers_product(layers, rows,
                                   layers_parameter(layers, name, "weight", projection.weight, NULL),
                                   projection);
+        if (heads == DIM_KV_HEAD && d->key_is_unbiased) return made;
         int bias = layers_parameter(layers, name, "bias", SHAPE(own, width), NULL);
         return layers_add(layers, arena_print(arena, "%s.biased", name), made, bias);
     }

@@ -66,6 +66,8 @@ static const struct {
      "positions must be \"absolute\" for xlm-roberta"},
     {"cohere", "use_qk_norm", UNLESS_FALSE, NULL,
      "layer norms of heads with a weight for each are not supported"},
+    {"deberta", "talking_head", UNLESS_FALSE, NULL, "heads that mix are not supported"},
+    {"deberta", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"deberta-v2", "conv_kernel_size", UNLESS_ZERO, NULL,
      "a convolution beside the first layer is not supported"},
     {"deberta-v2", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},

@@ -19,6 +19,10 @@ static const char *const MODELS[] = {
             "\"pos_att_type\": \"p2c|c2p\", \"position_biased_input\": false}",
     DEBERTA ", \"max_relative_positions\": 5, \"pos_att_type\": [\"c2p\"]}",
     DEBERTA ", \"position_buckets\": 6, \"pos_att_type\": [\"p2c\", \"c2p\"]}",
+    "{\"model_type\": \"deberta\", \"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": "
+    "2, "
+    "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"max_position_embeddings\": 12, "
+    "\"relative_attention\": true, \"pos_att_type\": \"c2p|p2c\"}",
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
