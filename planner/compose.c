@@ -372,30 +372,6 @@ static double block_s(const struct memo_block *block)
     return total_s;
 }
 
-static double phase_s(const struct block_price *price, enum phase phase)
-{
-    double sum_s = 0;
-    for (int part = 0; part < PART_COUNT; part++)
-        sum_s += price->phase_s[phase][part];
-    return sum_s;
-}
-
-struct composer_probe composer_probe(struct composer *composer, const struct parallel *parallel,
-                                     int kind)
-{
-    struct parallel whole = *parallel;
-    whole.zero = 0;
-    whole.vpp = 2;  // what is hidden in any of its pipelines
-    const struct memo_block *block =
-        memo_block(composer->memo, composer->graph, kind, &composer->mesh[0], &whole,
-                   RECOMPUTE_NONE, memo_parts_parameters(composer->memo));
-    double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
-    return (struct composer_probe){
-        {chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s},
-        copy_window(memo_context(composer->memo), TIER_HOST, &block->price),
-        block->price.hideable_s};
-}
-
 static double chunk_phase_s(const struct step_price *price, int stage, int chunk, enum phase phase)
 {
     const double *part_s =
@@ -446,27 +422,42 @@ double composer_bound(struct composer *composer, const struct parallel *parallel
     return closed_form_after(&composer->paths, &price).step_s;
 }
 
-// A stage does its tasks one after the other, and the slowest update is behind all gradients.
+// The longest update of a stage, where hosts do it behind all gradients; else 0: it is short, and
+// what comes once a step is not asked for it.
+static double host_update_s(struct composer *composer, const struct parallel *parallel,
+                            const struct step_price *price)
+{
+    bool is_apart = !price->post_validated && !step_streams(&composer->request->workload);
+    if (!is_apart || parallel->offload.optimizer == TIER_DEVICE) return 0;
+    const struct division *division = composer->division, *of;
+    const struct step_price *once = once_of(composer, parallel, division, &of);
+    double most_s = 0;
+    for (int i = 0; i < price->runs->run_count; i++) {
+        int first = price->runs->runs[i].first * price->shape.chunk_count;
+        double own_s = 0;
+        for (int chunk = 0; chunk < price->shape.chunk_count; chunk++) {
+            int class = price->class_of[first + chunk];
+            own_s += once->classes[of == division ? class : division->base_class[class]].update_s;
+        }
+        most_s = fmax(most_s, own_s);
+    }
+    return most_s;
+}
+
+// A stage does its tasks one after the other.
 double composer_busiest(struct composer *composer, const struct parallel *parallel)
 {
     struct step_price price = steady_price(composer, parallel);
-    const struct division *division = composer->division;
-    const struct division *of;
-    const struct step_price *once = once_of(composer, parallel, division, &of);
-    double most_s = 0, update_s = 0;
+    double most_s = 0;
     for (int i = 0; i < price.runs->run_count; i++) {
-        double work_s = 0, own_s = 0;
-        for (int chunk = 0; chunk < price.shape.chunk_count; chunk++) {
-            int class = price.class_of[price.runs->runs[i].first * price.shape.chunk_count + chunk];
+        int first = price.runs->runs[i].first * price.shape.chunk_count;
+        double work_s = 0;
+        for (int chunk = 0; chunk < price.shape.chunk_count; chunk++)
             for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++)
-                work_s += (&price.classes[class].phase_s[0][0])[part];
-            own_s += once->classes[of == division ? class : division->base_class[class]].update_s;
-        }
+                work_s += (&price.classes[price.class_of[first + chunk]].phase_s[0][0])[part];
         most_s = fmax(most_s, work_s);
-        update_s = fmax(update_s, own_s);
     }
-    bool is_apart = !price.post_validated && !step_streams(&composer->request->workload);
-    double once_s = price.overhead_s + (is_apart ? update_s : 0);
+    double once_s = price.overhead_s + host_update_s(composer, parallel, &price);
     return (most_s * price.shape.micro_batch_count + once_s) * (1 - 1e-9);
 }
 

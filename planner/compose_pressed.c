@@ -112,7 +112,7 @@ static void guess_hull(struct pressed *pressed, int of, struct spared_hull *hull
         .values = pressed->ways->recomputes,
         .value_count = pressed->ways->count,
     };
-    *hull = saturated_spared(&layer);
+    saturated_spared(&layer, hull);
 }
 
 static const struct spared_hull *hull_of(struct pressed *pressed, int of)
@@ -242,4 +242,28 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
     bool is_apart = !step_post_validated(composer->request->stack, parallel);
     if (is_apart && !composing_once_hangs(composer, parallel)) once_s += kept->cost.update_s;
     return (most_s * program.shape.micro_batch_count + once_s) * (1 - 1e-9);
+}
+
+static double phase_s(const struct block_price *price, enum phase phase)
+{
+    double sum_s = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        sum_s += price->phase_s[phase][part];
+    return sum_s;
+}
+
+struct composer_probe composer_probe(struct composer *composer, const struct parallel *parallel,
+                                     int kind)
+{
+    struct parallel whole = *parallel;
+    whole.zero = 0;
+    whole.vpp = 2;  // what is hidden in any of its pipelines
+    const struct memo_block *block =
+        memo_block(composer->memo, composer->graph, kind, &composer->mesh[0], &whole,
+                   RECOMPUTE_NONE, memo_parts_parameters(composer->memo));
+    double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
+    return (struct composer_probe){
+        {chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s},
+        copy_window(memo_context(composer->memo), TIER_HOST, &block->price),
+        block->price.hideable_s};
 }

@@ -54,7 +54,7 @@ struct saturated_layer {
     const int *values;  // ways that it may be recomputed in (recompute_value); NULL: any
     int value_count;
 };
-struct spared_hull saturated_spared(const struct saturated_layer *layer);
+void saturated_spared(const struct saturated_layer *layer, struct spared_hull *hull);
 
 struct saturated_question {
     const struct search_request *request;

@@ -10,11 +10,19 @@
 // Kernels of one size may fall into whole waves a little better than the largest.
 static const double SATURATED_RATIO = 0.98;
 
+// So many layers more of a stage, each of which takes so much longer, since others make room for
+// it: with n layers all treated one way the room is full, with a few more when all are treated the
+// next way.
+struct room_step {
+    double layers, more_s;
+};
+
 // What a stage can hold: `kept` layers that are treated the fastest way, `most` in any. A layer
 // takes `weight_bytes`, and in each of the micro-batches `held` its `kept_bytes`, but for what is
 // spared, `slack` times.
 struct stage_room {
     double kept, most, room_bytes, weight_bytes, held, kept_bytes, slack;
+    struct room_step first;
 };
 
 // A rank's share of what low-precision GEMMs read. Not all elements are read, and which are not is
@@ -63,12 +71,11 @@ static bool may_recompute(const struct saturated_layer *layer, int value)
     return may;
 }
 
-struct spared_hull saturated_spared(const struct saturated_layer *layer)
+void saturated_spared(const struct saturated_layer *layer, struct spared_hull *hull)
 {
     const struct saturated *saturated = layer->saturated;
     const struct saturated_copies *copies = layer->copies;
     struct spared points[2 * (SPACE_VALUE_MAX + 1)];
-    struct spared_hull hull;
     int count = 0, known = 0;
     for (int i = 0; i < saturated->way_count; i++) {
         const struct saturated_way *way = &saturated->ways[i];
@@ -92,14 +99,15 @@ struct spared_hull saturated_spared(const struct saturated_layer *layer)
     // Nothing is known of a way that is none of the space's.
     if (known < layer->value_count || count == 0)
         points[0] = (struct spared){layer->kept_bytes, 0}, count = 1;
-    spared_hull_make(&hull, points, count);
-    return hull;
+    spared_hull_make(hull, points, count);
 }
 
 // Where nothing is moved: bytes for as little as any way to recompute frees them.
-static struct spared_hull recomputed(const struct saturated *saturated, double bytes)
+static void recomputed(const struct saturated *saturated, double bytes, struct spared_hull *hull)
 {
-    return (struct spared_hull){2, {{0, 0}, {bytes, bytes * saturated->s_per_byte}}};
+    hull->count = 2;
+    hull->points[0] = (struct spared){0, 0};
+    hull->points[1] = (struct spared){bytes, bytes * saturated->s_per_byte};
 }
 
 // Of what is moved a layer may be worked on in pieces; else the largest tensors of one backward are
@@ -145,6 +153,25 @@ static double held_of(const struct saturated_question *question, int stages_left
     return bound_held(&tails, stages_left, micro_batches);
 }
 
+static struct room_step make_step(const struct stage_room *room, const struct spared_hull *all,
+                                  int step)
+{
+    const struct spared *from = &all->points[step], *to = &all->points[step + 1];
+    double from_bytes = each_bytes(room, from), to_bytes = each_bytes(room, to);
+    double end = step + 2 == all->count ? room->most : layers_held(room, to);
+    double freed_bytes = from_bytes - to_bytes;
+    struct room_step found = {end - layers_held(room, from), 0};
+    if (freed_bytes > 0)
+        found.more_s = (to->seconds * from_bytes - from->seconds * to_bytes) / freed_bytes;
+    return found;
+}
+
+static struct room_step step_of(const struct stage_room *room, const struct spared_hull *all,
+                                int step)
+{
+    return step == 0 ? room->first : make_step(room, all, step);
+}
+
 static void find_rooms(const struct saturated_question *question, const struct spared_hull *all,
                        double slack, struct stage_room *rooms)
 {
@@ -167,27 +194,8 @@ static void find_rooms(const struct saturated_question *question, const struct s
                                       : most_layers(question, room, slack);
         room->room_bytes -= worked_bytes;
         room->kept = layers_held(room, &all->points[0]);
+        if (all->count > 1) room->first = make_step(room, all, 0);
     }
-}
-
-// So many layers more of a stage, each of which takes so much longer, since others make room for
-// it: with n layers all treated one way the room is full, with a few more when all are treated the
-// next way.
-struct room_step {
-    double layers, more_s;
-};
-
-static struct room_step step_of(const struct stage_room *room, const struct spared_hull *all,
-                                int step)
-{
-    const struct spared *from = &all->points[step], *to = &all->points[step + 1];
-    double from_bytes = each_bytes(room, from), to_bytes = each_bytes(room, to);
-    double end = step + 2 == all->count ? room->most : layers_held(room, to);
-    double freed_bytes = from_bytes - to_bytes;
-    struct room_step found = {end - layers_held(room, from), 0};
-    if (freed_bytes > 0)
-        found.more_s = (to->seconds * from_bytes - from->seconds * to_bytes) / freed_bytes;
-    return found;
 }
 
 // The stage whose next step costs least; -1: none has one.
@@ -210,13 +218,15 @@ static int cheapest(const struct stage_room *rooms, int stages, const struct spa
 static double made_s(const struct stage_room *rooms, int stages, const struct spared_hull *all,
                      double layers)
 {
-    int next[STAGE_MAX] = {0};
+    int next[STAGE_MAX];
     double left = layers, sum_s = 0;
     for (int stage = 0; stage < stages; stage++)
-        left -= rooms[stage].kept;
-    while (left > 0) {
-        int stage = cheapest(rooms, stages, all, next);
-        if (stage < 0) break;
+        left -= rooms[stage].kept, next[stage] = 0;
+    // Of one step a stage those in front, where most micro-batches are held, cost least.
+    bool is_sorted = all->count == 2;
+    for (int i = 0; left > 0; i++) {
+        int stage = is_sorted ? i : cheapest(rooms, stages, all, next);
+        if (stage < 0 || stage == stages) break;
         struct room_step step = step_of(&rooms[stage], all, next[stage]++);
         double more = fmin(left, step.layers);
         sum_s += more * step.more_s;
@@ -282,8 +292,12 @@ struct saturated_room saturated_room(const struct saturated_question *question, 
                                           .hideable_s =
                                               question->copies ? question->copies->hideable_s : 0,
                                           .copies = question->copies};
-    struct spared_hull all = question->copies ? saturated_spared(&layer)
-                                              : recomputed(question->saturated, layer.kept_bytes);
+    struct spared_hull all;
+    if (question->copies) {
+        saturated_spared(&layer, &all);
+    } else {
+        recomputed(question->saturated, layer.kept_bytes, &all);
+    }
     find_rooms(question, &all, slack, rooms);
     struct saturated_room found = {.recompute_s = made_s(rooms, stages, &all, layers)};
     if (found.recompute_s > 0 && !isinf(found.recompute_s) && layer_s > 0)
