@@ -89,10 +89,10 @@ bool giving_seek_alike(struct giving *giving, struct search_result *result, stru
     struct search_request request = *giving->split.request;
     struct uneven_answer answer;
     request.pins = giving_seed_pins(giving->asked);
-    request.top = 1;
     request.nothing = SEARCH_FITS_ONLY;
     *result = (struct search_result){0};
     if (!uneven_search(giving->arena, &request, result, &answer, err)) return false;
-    if (result->best_count > 0) giving_offer(giving, &result->best[0].parallel);
+    for (int i = 0; i < result->best_count; i++)
+        giving_offer(giving, &result->best[i].parallel);
     return true;
 }

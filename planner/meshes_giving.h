@@ -23,7 +23,8 @@ void giving_offer(struct giving *giving, const struct parallel *parallel);
 void giving_try_layers(struct giving *giving, const struct parallel *parallel);
 // What is pinned is refused with the reason where no plan can have it.
 void giving_find_reason(struct giving *giving, const struct parallel *parallel);
-// The best plan with one mesh for all stages, as unlike as devices and replicas are.
+// The best plans with one mesh for all stages, as unlike as devices and replicas are: those that
+// are found without the option.
 MUST_CHECK bool giving_seek_alike(struct giving *giving, struct search_result *result,
                                   struct err *err);
 // Of a search with one mesh for all stages.

@@ -228,6 +228,21 @@ static void it_is_never_worse_than_one_mesh(void **state)
     assert_true(found.best[0].cost.step_s <= without.best[0].cost.step_s * (1 + 1e-9));
 }
 
+// What is found without the search hangs on how many plans are wanted.
+static void as_many_plans_stand_beside_it_as_are_wanted(void **state)
+{
+    struct search_request request = request_of(*state, "mamba2-2.7b", "h100-a100-mixed", 12);
+    request.workload.seq_len = 2048;
+    request.top = 5;
+    pins_clear(&request.pins, CHOICE_CP);
+    struct search_request alike = request;
+    struct uneven_answer answer;
+    request.pins.search_stage_ranks = true;
+    struct search_result found = search(*state, &request, &answer);
+    struct search_result without = search(*state, &alike, &answer);
+    assert_true(found.best[0].cost.step_s <= without.best[0].cost.step_s * (1 + 1e-9));
+}
+
 static void pins_hold_of_every_stage(void **state)
 {
     static const int TPS[] = {2, 1};
@@ -283,6 +298,7 @@ static void tied_tables_keep_the_ends_alike(void **state)
     struct search_request request = request_of(*state, "gemma-2-9b", "h100-a100-mixed", 96);
     struct uneven_answer answer;
     request.pins.search_stage_ranks = true;
+    request.top = 24;
     pins_set(&request.pins, CHOICE_PP, 4, 4);
     struct search_result found = search(*state, &request, &answer);
     int unlike_count = 0;
@@ -304,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_stage_over_two_kinds_is_the_worse_of_both),
         cmocka_unit_test(unlike_devices_get_stages_of_unlike_numbers),
         cmocka_unit_test(it_is_never_worse_than_one_mesh),
+        cmocka_unit_test(as_many_plans_stand_beside_it_as_are_wanted),
         cmocka_unit_test(pins_hold_of_every_stage),
         cmocka_unit_test(tp_is_searched_beside_pinned_ranks),
         cmocka_unit_test(tied_tables_keep_the_ends_alike),
