@@ -144,10 +144,16 @@ static void take_best(struct giving *giving, const struct search_request *reques
     if (result->status != SEARCH_STOPPED) result->status = SEARCH_FEASIBLE;
 }
 
+// Plans without numbers of ranks of their own have been changed where they were found.
 static void climb(struct giving *giving)
 {
-    for (int i = 0; i < CLIMBERS && i < giving->ranking.count; i++)
-        giving_better(giving, &giving->ranking.items[i]);
+    bool is_numbers = meshes_search_numbers(giving->asked);
+    for (int i = 0, climbed = 0; climbed < CLIMBERS && i < giving->ranking.count; i++) {
+        struct candidate *plan = &giving->ranking.items[i];
+        if (is_numbers && plan->parallel.stage_ranks_count == 0) continue;
+        giving_better(giving, plan);
+        climbed++;
+    }
     ranking_sort(&giving->ranking);
 }
 

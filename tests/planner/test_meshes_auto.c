@@ -243,6 +243,22 @@ static void as_many_plans_stand_beside_it_as_are_wanted(void **state)
     assert_true(found.best[0].cost.step_s <= without.best[0].cost.step_s * (1 + 1e-9));
 }
 
+// 6, 1 and 8 GPUs that are free: plans that stand beside it do not take the places of those that
+// become better ones.
+static void free_gpus_are_shared_out(void **state)
+{
+    struct search_request request =
+        request_of(*state, "llama-3-8b", "tests/data/cluster_free.json", 96);
+    request.top = 5;
+    struct search_request alike = request;
+    struct uneven_answer answer;
+    request.pins.search_stage_ranks = true;
+    struct search_result found = search(*state, &request, &answer);
+    struct search_result without = search(*state, &alike, &answer);
+    assert_true(found.best[0].parallel.stage_ranks_count > 0);
+    assert_true(found.best[0].cost.step_s < 0.98 * without.best[0].cost.step_s);
+}
+
 static void pins_hold_of_every_stage(void **state)
 {
     static const int TPS[] = {2, 1};
@@ -321,6 +337,7 @@ int main(void)
         cmocka_unit_test(unlike_devices_get_stages_of_unlike_numbers),
         cmocka_unit_test(it_is_never_worse_than_one_mesh),
         cmocka_unit_test(as_many_plans_stand_beside_it_as_are_wanted),
+        cmocka_unit_test(free_gpus_are_shared_out),
         cmocka_unit_test(pins_hold_of_every_stage),
         cmocka_unit_test(tp_is_searched_beside_pinned_ranks),
         cmocka_unit_test(tied_tables_keep_the_ends_alike),
