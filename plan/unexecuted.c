@@ -76,17 +76,22 @@ bool unexecuted_check(const struct workload *workload, const struct parallel *pa
     return err_set(err, ERR_USAGE, "%s is not executed, because %s", row->what, row->why);
 }
 
+// A number for each expert that multiplies its rows.
+static bool scales_experts(const struct block *block, const struct op *op)
+{
+    if (op->kind != OP_CONTRACT || op->input_count < 2) return false;
+    const struct tensor *factor = &block->tensors[op->inputs[1]];
+    return factor->rank == 1 && factor->extents[0].dim == DIM_EXPERT;
+}
+
 // Of a plug-in's operators those that CPUs alone have kernels for.
 static bool is_of_cpus(const struct block *block, const struct op *op)
 {
     bool is_by_state = op->kind == OP_SCAN && op_scan_is_by_state(block, op);
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
-    // A number for each expert that multiplies its rows.
-    const struct tensor *factor = op->input_count > 1 ? &block->tensors[op->inputs[1]] : NULL;
-    bool is_scaled =
-        op->kind == OP_CONTRACT && factor->rank == 1 && factor->extents[0].dim == DIM_EXPERT;
-    return is_by_state || is_of_pairs || is_scaled || op->kind == OP_DELTA || op->kind == OP_CHOOSE;
+    return is_by_state || is_of_pairs || scales_experts(block, op) || op->kind == OP_DELTA ||
+           op->kind == OP_CHOOSE;
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)

@@ -112,6 +112,7 @@ static void add_recomputes(struct arena *arena, struct composer *composer, struc
     struct keep_recompute *recomputes =
         ARENA_NEW(arena, struct keep_recompute, question->recompute_count + 1);
     int count = 1;
+    assert(question->recompute_count == 0 || question->recomputes);
     set_saved(plan, kept, &recomputes[0]);
     for (int i = 0; i < question->recompute_count; i++) {
         struct parallel parallel = recomputing(plan, question->recomputes[i], -1);

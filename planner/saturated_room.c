@@ -226,7 +226,7 @@ static double made_s(const struct stage_room *rooms, int stages, const struct sp
     bool is_sorted = all->count == 2;
     for (int i = 0; left > 0; i++) {
         int stage = is_sorted ? i : cheapest(rooms, stages, all, next);
-        if (stage < 0 || stage == stages) break;
+        if (stage < 0 || stage >= stages) break;
         struct room_step step = step_of(&rooms[stage], all, next[stage]++);
         double more = fmin(left, step.layers);
         sum_s += more * step.more_s;

@@ -143,7 +143,8 @@ bool hlo_dynamic_slice(struct hlo_op *op, const char *type)
 {
     (void)type;
     const struct hlo_value *x = hlo_operand(op, 0);
-    int64_t sizes[RANK_MOST], starts[RANK_MOST], ends[RANK_MOST], steps[RANK_MOST];
+    int64_t sizes[RANK_MOST] = {0}, starts[RANK_MOST] = {0}, ends[RANK_MOST] = {0},
+            steps[RANK_MOST] = {0};
     if (!x || !hlo_ints(op, "sizes", x->as.rank, 0, sizes)) return false;
     if (!read_starts(op, 1, sizes, starts, ends)) return false;
     for (int i = 0; i < x->as.rank; i++)
@@ -168,7 +169,7 @@ bool hlo_dynamic_update(struct hlo_op *op, const char *type)
 {
     (void)type;
     const struct hlo_value *x = hlo_operand(op, 0), *update = hlo_operand(op, 1);
-    int64_t starts[RANK_MOST], ends[RANK_MOST];
+    int64_t starts[RANK_MOST] = {0}, ends[RANK_MOST] = {0};
     int axis = -1, count = 0;
     if (!x || !update) return false;
     if (update->as.rank != x->as.rank) return hlo_fail(op, "its update is of another rank");
@@ -198,7 +199,8 @@ bool hlo_reverse(struct hlo_op *op, const char *type)
 {
     (void)type;
     const struct hlo_value *x = hlo_operand(op, 0);
-    int64_t axes[2 * RANK_MOST + 1], starts[RANK_MOST], ends[RANK_MOST], steps[RANK_MOST];
+    int64_t axes[2 * RANK_MOST + 1], starts[RANK_MOST] = {0}, ends[RANK_MOST] = {0};
+    int64_t steps[RANK_MOST] = {0};
     int token = hlo_attribute(op, "dims");
     if (!x || op->types[0].rank != x->as.rank) return x && hlo_fail(op, "its result is another");
     int count = token < 0 ? 0 : hlo_list(op, token, axes);

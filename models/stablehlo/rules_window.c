@@ -94,8 +94,9 @@ bool hlo_convolution(struct hlo_op *op, const char *type)
 {
     (void)type;
     const struct hlo_value *x = hlo_operand(op, 0), *kernel = hlo_operand(op, 1);
-    struct image_order layout;
-    int64_t stride[RANK_MOST], pads[2 * RANK_MOST], dilation[RANK_MOST], spread[RANK_MOST];
+    struct image_order layout = {0};
+    int64_t stride[RANK_MOST] = {0}, pads[2 * RANK_MOST] = {0};
+    int64_t dilation[RANK_MOST] = {0}, spread[RANK_MOST] = {0};
     int64_t groups = 1, batch_groups = 1;
     if (!x || !kernel) return false;
     int rank = x->as.rank, places = rank - 2;

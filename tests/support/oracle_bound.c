@@ -36,6 +36,9 @@ static double sequence_s(const struct oracle_question *question)
     double all = graph_model_flop(graph, workload->seq_len);
     double products = 6.0 * (double)graph_matmul_parameter_count(graph) * (double)workload->seq_len;
     if (drops_tokens(workload)) return 0;
+    // Of a picture in the text a weight counts once for each of its places, not for each token:
+    // then nothing is known of which products are of parameters.
+    if (products > all) products = 0;
     return products / highest_peak(question->cluster, bytes) +
            (all - products) / highest_peak(question->cluster, fmin(bytes, 2));
 }
