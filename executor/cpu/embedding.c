@@ -1,5 +1,7 @@
 #include "executor/cpu/array.h"
 
+#include <assert.h>
+
 // Rows of a table by id, and their gradients back into it. Another rank may hold an id's row: its
 // row here is zeros then, and the sum over the ranks is right. An id of -1 is nobody's.
 
@@ -59,6 +61,7 @@ static int64_t place_of(const struct pairs *pairs, const struct kernel_array *id
 {
     int64_t id_at = 0, table_at = 0;
     for (int i = pairs->rank - 1; i >= 0; i--) {
+        assert(pairs->sizes[i] > 0);  // else there is no element
         int64_t index = at % pairs->sizes[i];
         at /= pairs->sizes[i];
         id_at += index * pairs->ids[i];
