@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Kernels of one size may fall into whole waves a little better than the largest.
+// Kernels of one size may fall into whole waves a little better than the largest. A margin that
+// drawn plans hold (tests/planner/test_bounds.c), not derived.
 static const double SATURATED_RATIO = 0.98;
 
 // So many layers more of a stage, each of which takes so much longer, since others make room for

@@ -55,6 +55,7 @@ static bool check_model(const struct search_request *request, struct adapters lo
     const char *device = request->cluster->nodes[0].device->kind;
     bool is_right = program_check_seq_len(graph, &request->workload, err) &&
                     program_check_lora(graph, lora, err) &&
+                    evaluate_check_pace(graph, request->cluster, &request->workload, err) &&
                     (!stack_is_executed(request->stack) ||
                      (unexecuted_check_graph(graph, device, err) &&
                       unexecuted_check_positions(graph, request->workload.seq_len, err)));

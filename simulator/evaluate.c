@@ -315,6 +315,22 @@ struct price_context evaluation_context(const struct evaluation_request *request
     };
 }
 
+bool evaluate_check_pace(const struct graph *graph, const struct cluster *cluster,
+                         const struct workload *workload, struct err *err)
+{
+    static const double LONGEST_S = 1e7;
+    enum precision precision = workload->precision;
+    const struct device *device = cluster_slowest_device(cluster, precision);
+    double flop = graph_model_flop(graph, workload->seq_len) * (double)workload->global_batch;
+    double seconds = flop / (double)cluster->rank_count / device->peak_flop_per_s[precision];
+    if (seconds <= LONGEST_S) return true;
+    return err_set(
+        err, ERR_INPUT,
+        "cluster %s: a step takes %.2g days on %lld of %s, whose peak is %.3g FLOP/s in %s",
+        cluster->name, seconds / 86400, (long long)cluster->rank_count, device->name,
+        device->peak_flop_per_s[precision], precision_name(precision));
+}
+
 bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluation_request *request,
               struct evaluation *evaluation, struct err *err)
 {
@@ -335,6 +351,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
     if (!stack_check_experts(stack, graph->expert_count, degree[AXIS_TP], degree[AXIS_ETP], err))
         return false;
     if (!cluster_check_precision(request->cluster, workload->precision, err)) return false;
+    if (!evaluate_check_pace(graph, request->cluster, workload, err)) return false;
     if (!stack_check_precision(stack, workload->precision, err)) return false;
     if (!stack_check_executed(stack, workload, parallel, err)) return false;
     const char *device = request->cluster->nodes[0].device->kind;

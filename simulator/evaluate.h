@@ -84,6 +84,12 @@ struct money_request evaluation_money(const struct evaluation_request *request,
 // The context in which the step of this request is priced.
 struct price_context evaluation_context(const struct evaluation_request *request);
 
+// ERR_INPUT where a step takes the cluster's slowest device more than 115 days at its peak, which
+// is a slip of a file, and what times in nanoseconds (simulator/walk.h) may not hold. The device
+// has units for the precision (cluster_check_precision).
+MUST_CHECK bool evaluate_check_pace(const struct graph *graph, const struct cluster *cluster,
+                                    const struct workload *workload, struct err *err);
+
 // ERR_USAGE when the choices do not divide or the stack cannot run them. Everything returned lives
 // in `arena`; `scratch` is reset.
 MUST_CHECK bool evaluate(struct arena *arena, struct arena *scratch,
