@@ -222,9 +222,12 @@ struct memory_graph *partition_graph_read(struct arena *arena, const struct json
     struct memory_graph *graph = make_graph(&reader);
     fill_inputs(&reader, graph);
     const struct graph_fault *fault = graph_finish(arena, graph);
-    if (!fault) return graph;
-    int node = fault->is_tensor ? fault->index : reader.tensor_of[fault->index];
-    struct json at = json_item(&reader.nodes, node);
-    json_fail(&at, err, "%s", fault->text);
-    return NULL;
+    if (fault) {
+        int node = fault->is_tensor ? fault->index : reader.tensor_of[fault->index];
+        struct json at = json_item(&reader.nodes, node);
+        json_fail(&at, err, "%s", fault->text);
+    } else if (graph->operator_count < 1) {
+        json_fail(&reader.nodes, err, "expected one node or more that is no parameter");
+    }
+    return err->kind ? NULL : graph;
 }

@@ -15,6 +15,9 @@
 // check`, which sets MESHWRIGHT_CASES. Where CUDA or cuDNN is not installed there is nothing to
 // ask.
 
+// Gradients of wider heads cuDNN has no plan for (9.24, a Hopper): the products take them.
+enum { BACKWARD_WIDTH_MOST = 256 };
+
 enum { SHAPE_MAX = 512, SEQ = 2048, CASES = 2, PART_MAX = 16 };
 
 struct sdpa_case {
@@ -116,23 +119,25 @@ static void start_asking(struct asked *asked, const char *folder)
 static void read_answers(struct asked *asked, const struct shapes *shapes)
 {
     char line[256];
-    int lines = 0, missing = 0;
+    int lines = 0, faults = 0;
     for (int index, is_made; fgets(line, sizeof line, asked->answers); lines++) {
         char direction[16];
         assert_int_equal(sscanf(line, "%d %15s %d", &index, direction, &is_made), 3);
         const struct sdpa_case *s = &shapes->at[index];
-        if (!is_made) {
-            printf("# no plan %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
-                   direction, s->name, (long long)s->heads, (long long)s->kv_heads,
+        bool is_wide = s->width > BACKWARD_WIDTH_MOST || s->value_width > BACKWARD_WIDTH_MOST;
+        bool is_wanted = !is_wide || strcmp(direction, "backward") != 0;
+        if (is_made != is_wanted) {
+            printf("# %s plan %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
+                   is_made ? "a" : "no", direction, s->name, (long long)s->heads, (long long)s->kv_heads,
                    (long long)s->width, (long long)s->value_width);
         }
-        missing += !is_made;
+        faults += is_made != is_wanted;
     }
     int status = pclose(asked->answers);
     unlink(asked->questions);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
     assert_int_equal(lines, 4 * asked->count);  // dense and packed
-    assert_int_equal(missing, 0);
+    assert_int_equal(faults, 0);
 }
 
 // The shapes are shared out among as many processes as there are cores.

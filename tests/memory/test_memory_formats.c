@@ -247,6 +247,7 @@ static const struct {
      ":6:3: $.nodes[2]: a cycle of 2 operators: \"multiply\" -> \"sum\" -> \"multiply\""},
     {"nodes_unknown", ":12:29: $.edges[1].destId: unknown node 9"},
     {"nodes_twice", ":9:10: $.nodes[5].id: a second node with id 7"},
+    {"nodes_no_operator", ":3:11: $.nodes: expected one node or more that is no parameter"},
     {"nodes_negative", ":11:40: $.edges[0].size: must be between 0 and 9007199254740992, found -8"},
 };
 
