@@ -14,6 +14,7 @@ PREFIX ?= /usr/local
 SANITIZE ?=
 STRICT = -fno-sanitize-recover=all
 FUZZ_SECONDS ?= 20
+FUZZ_SEED ?= 1
 JOBS ?= $(shell nproc)
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
