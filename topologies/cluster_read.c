@@ -33,9 +33,11 @@ static const struct json_field NODE_FIELDS[] = {
     {0},
 };
 
+#define LINK_RATE_LOW 1e5  // bytes/s; see DEVICE_MEMORY_RATE_LOW
+
 static const struct json_field INTRA_FIELDS[] = {
     {JSON_TEXT(struct intra_fabric, kind)},
-    {JSON_F64(struct intra_fabric, bandwidth_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct intra_fabric, bandwidth_bytes_per_s, LINK_RATE_LOW, 1e15)},
     {JSON_OPT_F64(struct intra_fabric, latency_s, 0, 1)},
     {JSON_OPT_BOOL(struct intra_fabric, in_network_reduction)},
     {JSON_OPT_ANY("torus")},
@@ -63,7 +65,7 @@ static const struct json_field NIC_FIELDS[] = {
 
 static const struct json_field BETWEEN_FIELDS[] = {
     {JSON_TEXT(struct between_groups, kind)},
-    {JSON_F64(struct between_groups, bandwidth_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct between_groups, bandwidth_bytes_per_s, LINK_RATE_LOW, 1e15)},
     {JSON_F64(struct between_groups, latency_s, 0, 10)},
     {0},
 };
@@ -231,11 +233,15 @@ static void read_node_group(struct arena *arena, const struct json *at, struct n
 static void check_nics(const struct cluster *cluster, const struct json *list, struct err *err)
 {
     for (int i = 0; cluster->node_count > 1 && i < cluster->node_group_count; i++) {
-        if (cluster_can_reach(&cluster->nodes[i])) continue;
         struct json at = json_item(list, i);
         struct json nics = json_get(&at, "nics", err);
-        json_fail(&nics, err, "%d nodes need a network, but these nodes have no NIC",
-                  cluster->node_count);
+        if (!cluster_can_reach(&cluster->nodes[i])) {
+            json_fail(&nics, err, "%d nodes need a network, but these nodes have no NIC",
+                      cluster->node_count);
+        } else {
+            struct json rate = json_get(&nics, "bandwidth_bytes_per_s", err);
+            json_f64(&rate, LINK_RATE_LOW, 1e15, err);
+        }
     }
 }
 

@@ -33,7 +33,7 @@ static const struct json_field DEVICE_FIELDS[] = {
     {JSON_OPT_TEXT(struct device, kind)},
     {JSON_ANY("peak_flop_per_s")},
     {JSON_I64(struct device, memory_bytes, 1, 1e15)},
-    {JSON_F64(struct device, memory_bandwidth_bytes_per_s, 1, 1e15)},
+    {JSON_F64(struct device, memory_bandwidth_bytes_per_s, DEVICE_MEMORY_RATE_LOW, 1e15)},
     {JSON_OPT_INT(struct device, multiprocessor_count, 1, 1e6)},
     {JSON_OPT_I64(struct device, cache_bytes, 0, 1e12)},
     {JSON_OPT_F64(struct device, exponential_per_s, 1, 1e18)},
