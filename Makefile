@@ -554,7 +554,7 @@ check_fuzz: check_deps
 	    SANITIZE='-fsanitize=fuzzer-no-link,address,undefined $(STRICT)'
 	@for fuzzer in $(FUZZERS); do \
 	    mkdir -p $$fuzzer.corpus && echo $$fuzzer && \
-	    $$fuzzer -max_total_time=$(FUZZ_SHARE) -verbosity=0 -timeout=5 \
+	    $$fuzzer -max_total_time=$(FUZZ_SHARE) -verbosity=0 -timeout=30 \
 	        -artifact_prefix=build/fuzz/ $$fuzzer.corpus $(FUZZ_SEEDS) || exit; done
 
 # The targets' own parsers, from the Python package index; nothing else needs them.

@@ -184,6 +184,18 @@ bool inquiry_stack(struct arena *arena, const struct inquiry *inquiry,
     return *stack != NULL;
 }
 
+// Software whose users say selective of what we call per-op has no other: it is what they mean.
+static void read_selective(struct arena *arena, const struct inquiry *inquiry,
+                           struct search_request *request)
+{
+    const struct stack *stack = request->stack;
+    bool is_own =
+        stack->recompute >> RECOMPUTE_PER_OP & 1 && !(stack->recompute >> RECOMPUTE_SELECTIVE & 1);
+    if (!is_own || request->pins.recompute != recompute_value(RECOMPUTE_SELECTIVE, 0)) return;
+    request->pins.recompute = recompute_value(RECOMPUTE_PER_OP, 0);
+    note(inquiry, arena_print(arena, "--recompute selective is per-op in stack %s", stack->name));
+}
+
 // What is taken because the pins describe a run, where a search would have chosen.
 static void note_described(struct arena *arena, const struct inquiry *inquiry,
                            const struct search_request *request)
@@ -232,6 +244,7 @@ bool inquiry_request(struct arena *arena, const struct inquiry *inquiry,
     if (!inquiry_stack(arena, inquiry, request->model, &request->cluster, 1,
                        request->workload.precision, &request->stack, err))
         return false;
+    read_selective(arena, inquiry, request);
     inquiry_model_notes(inquiry, request->model);
     note_described(arena, inquiry, request);
     return true;

@@ -37,7 +37,9 @@ void layout_legend_meet(struct layout_legend *legend, const struct parallel *par
     legend->vpp |= parallel->vpp > 1;
     legend->schedule |= parallel->degree[AXIS_PP] > 1 && parallel->schedule != SCHEDULE_1F1B &&
                         parallel->schedule != SCHEDULE_INTERLEAVED;
-    legend->recompute |= parallel->recompute != RECOMPUTE_NONE;
+    legend->recompute |= parallel->recompute == RECOMPUTE_FULL;
+    legend->recompute |= parallel->recompute == RECOMPUTE_SELECTIVE;
+    legend->per_op |= parallel->recompute == RECOMPUTE_PER_OP;
     legend->recompute_layers |=
         parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
     legend->offload |= !offload_is_none(&parallel->offload);
@@ -71,6 +73,7 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         {legend->vpp, "v model chunks of a stage"},
         {legend->schedule, "gpipe or zb the schedule"},
         {legend->recompute, "full, selective or classes of operators recomputed"},
+        {legend->per_op, "per-op all but attention and every second product recomputed"},
         {legend->recompute_layers, ":1 in so many layers of each stage"},
         {legend->offload, "offload kept off the device"},
         {legend->uneven, "uneven stages of unlike length"},

@@ -5,8 +5,8 @@
 // shows layouts. Only the words that were met are explained. A zeroed one has met none.
 struct layout_legend {
     bool seen[AXIS_COUNT];
-    bool sp, zero_group, zero_parts, vpp, schedule, recompute, recompute_layers, offload, uneven,
-        batches, meshes, branches, laid_out, order;
+    bool sp, zero_group, zero_parts, vpp, schedule, recompute, per_op, recompute_layers, offload,
+        uneven, batches, meshes, branches, laid_out, order;
     bool any;
 };
 
