@@ -134,6 +134,18 @@ static void fold_starts(struct lattice *starts, int gpus)
     }
 }
 
+// No axis has a part of one node and a part of another: what digits below are inside a node, those
+// above are a node's, and groups differ in neither.
+static bool ends_with_nodes(const struct lattice *lattice, int gpus)
+{
+    for (int i = 0; i < lattice->count; i++) {
+        int stride = lattice->strides[i], end = stride * lattice->sizes[i];
+        bool cuts = gpus % stride == 0 && end % gpus == 0;
+        if (!cuts && gpus % end != 0 && stride % gpus != 0) return false;
+    }
+    return true;
+}
+
 // Adds the offset of the next point of axes `first` and above; false after the last.
 static bool lattice_next(const struct lattice *lattice, int first, int *digits, int *offset)
 {
@@ -328,18 +340,20 @@ struct group_shape route_group_from(const struct cluster *cluster, const struct 
     const struct lattice whole = group;
     struct lattice starts = complement(&group, (int)rank_count);
     int64_t size = product(group.sizes, group.count);
-    int repeat = 1;
+    int repeat = 1, gpus = cluster->nodes[0].gpus;
+    bool are_alike = false;
     // Where all nodes are alike so are most groups: one of each kind is visited.
-    if (cluster_is_uniform(cluster) && first % cluster->nodes[0].gpus == 0) {
-        repeat = fold_group(&group, cluster->nodes[0].gpus);
-        fold_starts(&starts, cluster->nodes[0].gpus);
+    if (cluster_is_uniform(cluster) && first % gpus == 0) {
+        are_alike = ends_with_nodes(&group, gpus) && ends_with_nodes(&starts, gpus);
+        repeat = fold_group(&group, gpus);
+        fold_starts(&starts, gpus);
     }
     int digits[2 * ROUTE_AXIS_MAX + 1] = {0};
     int start = first;
     int crossing_count = count_crossing(cluster, &group, &starts, start);
     struct group_shape slowest = shape_from(cluster, &group, &whole, start, repeat);
     cross(cluster, crossing_count, &slowest);
-    while (lattice_next(&starts, 0, digits, &start)) {
+    while (!are_alike && lattice_next(&starts, 0, digits, &start)) {
         struct group_shape shape = shape_from(cluster, &group, &whole, start, repeat);
         cross(cluster, crossing_count, &shape);
         if (shape_slower(&shape, &slowest)) slowest = shape;
