@@ -93,6 +93,8 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, step_overhead_s, 0, 1000)},
     {JSON_F64(struct stack, reduce_bytes, 1, 8)},
     {JSON_BOOL(struct stack, merge_contractions)},
+    {JSON_OPT_BOOL(struct stack, gathers_each)},
+    {JSON_OPT_BOOL(struct stack, lays_out)},
     {JSON_BOOL(struct stack, fp32_gradient_accumulation)},
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
@@ -467,6 +469,7 @@ void stack_write(struct json_writer *writer, const char *key, const struct stack
 unsigned stack_joins(const struct stack *stack)
 {
     unsigned joins = stack->joins ? stack->joins : 1u << JOIN_CHAIN;
+    joins |= (unsigned)stack->gathers_each << JOIN_APART;
     return joins | (unsigned)stack->merge_contractions << JOIN_MERGED;
 }
 

@@ -198,6 +198,8 @@ struct stack {
     double step_overhead_s;       // data loading, logging, host work, once a step
     double reduce_bytes;          // of a gradient element while it is reduced: 4 or 2
     bool merge_contractions;      // q,k,v and gate,up as one GEMM
+    bool lays_out;                // single operators otherwise, as plan/layout/rules.h has it
+    bool gathers_each;            // tp gathers once for each GEMM that reads it (JOIN_APART)
     bool fp32_gradient_accumulation;  // weight gradients read and written in fp32 by the GEMM
     bool dropout;                     // trains with the dropout of the config
     bool vocab_parallel;              // tp also splits the vocabulary

@@ -135,7 +135,7 @@ bool stack_has_videos(const struct stack *stack)
 
 bool stack_lays_out(const struct stack *stack)
 {
-    return stack_is_executed(stack);
+    return stack_is_executed(stack) || stack->lays_out;
 }
 
 static const char *refuse_unexecuted(const struct stack *stack, const struct parallel *parallel,

@@ -266,7 +266,7 @@ static void recompute_whole(struct lowering *low)
     for (int o = 0; o < low->facts->forward_op_count; o++)
         lowering_op(low, o);
     low->recompute = false;
-    low->group++;
+    if (!lowering_is_apart(low)) low->group++;
 }
 
 // An embedding whose rows are not worked on any more only adds to the gradient of its table.

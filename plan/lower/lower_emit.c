@@ -189,7 +189,7 @@ int lowering_read(struct lowering *low, int tensor, const struct layout *want)
     struct place *place = &low->places[tensor];
     const struct layout home = lowering_home_layout(low, tensor);
     if (layout_equal(&home, want)) return place->home;
-    int buffer = find_copy(low, place, want);
+    int buffer = low->apart ? -1 : find_copy(low, place, want);
     if (buffer >= 0) return buffer;
     if (low->block->tensors[tensor].role == TENSOR_IDS) {
         // The data loader hands every rank the ids it needs, in any layout.

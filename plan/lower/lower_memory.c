@@ -102,16 +102,23 @@ static struct lifetimes lifetimes_of(struct lowering *low, const struct order *o
     return of;
 }
 
-// By buffer: the scores over the vocabulary and their gradient.
+// By buffer: the scores over the vocabulary, gathered once more or not, and their gradient.
 static bool *logits_of(struct lowering *low)
 {
     const struct block_program *program = low->program;
     bool *is_logits = ARENA_NEW(low->arena, bool, program->buffer_count);
+    int scores = -1;
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         if (instr->collective != COLLECTIVE_NONE) continue;
-        if (instr->kind == OP_LOSS) is_logits[instr->inputs[0]] = true;
-        if (instr->kind == OP_LOSS_BACKWARD) is_logits[instr->outputs[0]] = true;
+        if (instr->kind == OP_LOSS) {
+            is_logits[instr->inputs[0]] = true;
+            scores = program->buffers[instr->inputs[0]].tensor;
+        }
+        if (instr->kind != OP_LOSS_BACKWARD) continue;
+        is_logits[instr->outputs[0]] = true;
+        for (int k = 0; k < instr->input_count; k++)
+            is_logits[instr->inputs[k]] |= program->buffers[instr->inputs[k]].tensor == scores;
     }
     return is_logits;
 }

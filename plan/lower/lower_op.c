@@ -44,6 +44,11 @@ static unsigned linear_axes(const struct lowering *low, const struct op *op,
     return axes;
 }
 
+bool lowering_is_apart(const struct lowering *low)
+{
+    return low->joins >> JOIN_APART & 1;
+}
+
 // Backward has the strategies of forward, a sum of gradients its own.
 const struct op_layouts *lowering_layouts(struct lowering *low, int index)
 {
@@ -221,17 +226,26 @@ static void emit_sum(struct lowering *low, int index, const int *buffers, int co
     count_traffic(low, instr);
 }
 
+// Axes over which each term is reduced by itself.
+static unsigned reduced_apart(const struct lowering *low, const struct op *op)
+{
+    bool is_parameter = low->block->tensors[op->outputs[0]].role == TENSOR_PARAMETER_GRADIENT;
+    return lowering_is_apart(low) && !is_parameter ? mesh_axes_of(low->mesh, AXIS_TP) : 0;
+}
+
 // Adds up the terms that are partial in the same way, so that they are reduced together. Returns
 // the buffer of their sum, or -1 when fewer than two are. `rest` gets the other terms.
 static int sum_partials(struct lowering *low, int index, const struct block_sum *sum,
                         struct block_sum *rest)
 {
     int buffers[OP_INPUT_MAX], count = 0;
+    unsigned apart = reduced_apart(low, &low->block->ops[index]);
     struct layout shared = {.of = {0}};
     *rest = (struct block_sum){.input_count = 0};
     for (int i = 0; i < sum->input_count; i++) {
         struct layout home = lowering_home_layout(low, sum->inputs[i]);
-        bool joins = layout_partial_axes(&home) && (!count || layout_equal(&home, &shared));
+        bool joins =
+            layout_partial_axes(&home) & ~apart && (!count || layout_equal(&home, &shared));
         if (joins) {
             shared = home;
             buffers[count++] = low->places[sum->inputs[i]].home;
@@ -251,7 +265,7 @@ static void lower_sum(struct lowering *low, int index)
     const struct block_sum *sum = &low->facts->sums[index];
     if (sum->input_count == 0) return;
     struct layout result = lowering_layouts(low, index)->outputs[0];
-    unsigned lazy = all_partial(low, sum);
+    unsigned lazy = all_partial(low, sum) & ~reduced_apart(low, op);
     for (int i = 0; i < low->mesh->axis_count; i++) {
         if (lazy >> i & 1) result.of[i] = lowering_home_layout(low, sum->inputs[0]).of[i];
     }
@@ -356,13 +370,16 @@ void lowering_op(struct lowering *low, int index)
     const struct op_layouts *layouts = lowering_layouts(low, index);
     const struct strategy *strategy = &layouts->strategy;
     unsigned allowed = linear_axes(low, op, strategy), kept = 0;
+    bool is_forward = op->phase == PHASE_FORWARD;
     int inputs[OP_INPUT_MAX], outputs[OP_OUTPUT_MAX];
     for (int i = 0; i < op->input_count; i++) {
         struct layout want = layouts->inputs[i];
         struct layout home = lowering_home_layout(low, op->inputs[i]);
         if (allowed) kept |= keep_partial(&home, allowed, &want);
         low->stream = lowering_stream(low, op, strategy, false, i);
+        low->apart = lowering_is_apart(low) && op->kind == OP_CONTRACT && is_forward;
         inputs[i] = lowering_read(low, op->inputs[i], &want);
+        low->apart = false;
         low->stream.steps = 0;
     }
     for (int i = 0; i < op->output_count; i++) {

@@ -54,6 +54,7 @@ struct lowering {
     int group;                 // copies are shared inside one
     enum phase phase;
     bool recompute;
+    bool apart;  // what is read is gathered for this operator alone (JOIN_APART)
 };
 
 // plan/lower/differentiate.c: what is recomputed, and what is kept for backward (by tensor). Of
@@ -108,7 +109,8 @@ void lowering_fetch(struct lowering *low, int64_t bytes);
 // Every rank learns how many rows it will get of each expert.
 void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64_t expert_count);
 
-// plan/lower/lower_op.c: one operator.
+// plan/lower/lower_op.c: one operator; whether GEMMs gather what they read each for itself.
+bool lowering_is_apart(const struct lowering *low);
 const struct op_layouts *lowering_layouts(struct lowering *low, int index);
 void lowering_op(struct lowering *low, int index);
 

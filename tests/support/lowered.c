@@ -40,6 +40,7 @@ struct lowered lowered_make(struct arena *arena, struct setup setup, int positio
         .expert_imbalance = setup.expert_imbalance,
         .capacity_factor = setup.capacity_factor,
         .precision = PRECISION_BF16,
+        .joins = setup.joins,
     };
     l.program = lower_block(arena, &request);
     return l;

@@ -17,6 +17,7 @@ struct setup {
     unsigned passes;  // beside combine
     int64_t seq_len;  // 0 = LOWERED_SEQ
     double expert_imbalance, capacity_factor;
+    unsigned joins;
 };
 
 struct lowered {

@@ -450,8 +450,8 @@ static void check_gradients(struct machine_case *m, const struct parallel *paral
     }
 }
 
-void machine_check(struct arena *arena, const struct block *forward, const struct mesh *mesh,
-                   const struct parallel *parallel, enum recompute recompute)
+static void check_joined(struct arena *arena, const struct block *forward, const struct mesh *mesh,
+                         const struct parallel *parallel, enum recompute recompute, unsigned joins)
 {
     struct differentiated facts;
     block_differentiate(arena, forward, &facts);
@@ -460,6 +460,7 @@ void machine_check(struct arena *arena, const struct block *forward, const struc
                                     .parallel = parallel,
                                     .recompute = recompute,
                                     .seq_len = MACHINE_SEQ,
+                                    .joins = joins,
                                     .differentiated = &facts};
     struct machine_case m = {.arena = arena,
                              .program = lower_block(arena, &request),
@@ -484,4 +485,12 @@ void machine_check(struct arena *arena, const struct block *forward, const struc
     for (int i = 0; i < m.block->output_count; i++)
         check_buffer(&m, m.program->outputs[i], 0);
     check_gradients(&m, parallel, &facts.gradients);
+}
+
+void machine_check(struct arena *arena, const struct block *forward, const struct mesh *mesh,
+                   const struct parallel *parallel, enum recompute recompute)
+{
+    check_joined(arena, forward, mesh, parallel, recompute, 0);
+    if (parallel->degree[AXIS_TP] > 1)
+        check_joined(arena, forward, mesh, parallel, recompute, 1u << JOIN_APART);
 }

@@ -115,6 +115,7 @@ static void lower(struct arena *arena, struct draw *draw, struct random_case *dr
                                     .precision = PRECISION_BF16,
                                     .capacity_factor = drawn->capacity_factor,
                                     .expert_imbalance = 1.2,
+                                    .joins = (unsigned)(parallel->micro_batch & 1) << JOIN_APART,
                                     .differentiated = &drawn->facts};
     drawn->program = lower_block(arena, &request);
 }
