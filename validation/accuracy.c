@@ -207,33 +207,6 @@ static void score_softwares(const struct pairs *pairs, struct accuracy *accuracy
     accuracy->software_count = count;
 }
 
-static bool has_failed_runs(const struct trials *trials, const char *family)
-{
-    for (int i = 0; i < trials->count; i++) {
-        const struct row *row = trials->items[i].row;
-        if (row->gave_nothing && strcmp(row->family, family) == 0) return true;
-    }
-    return false;
-}
-
-static struct accuracy_fits fits_of(const struct trials *trials)
-{
-    struct accuracy_fits fits = {0};
-    for (int i = 0; i < trials->count; i++) {
-        const struct trial *trial = &trials->items[i];
-        if (!has_failed_runs(trials, trial->row->family)) continue;
-        bool fits_now = trial->answered && memory_fit(&trial->prediction) != MEMORY_LACKS;
-        if (trial->row->gave_nothing) {
-            fits.failed_count++;
-            fits.failed_unfit_count += !fits_now;
-        } else {
-            fits.ran_count++;
-            fits.ran_fit_count += fits_now;
-        }
-    }
-    return fits;
-}
-
 static struct ranking_score rank(const struct pairs *pairs, bool left_out)
 {
     struct ranked *plans = ARENA_NEW(pairs->arena, struct ranked, pairs->count);

@@ -1,4 +1,5 @@
 #pragma once
+#include "validation/fits.h"
 #include "validation/left_out.h"
 #include "validation/ranking.h"
 #include "validation/score.h"
@@ -25,13 +26,6 @@ enum accuracy_group {
 
 enum { ACCURACY_TIER_COUNT = 3 };
 
-// Whether "fits" is right: of runs that ran, how many were said to fit, and of those that failed,
-// how many were said not to. A plan that nothing can run does not fit.
-struct accuracy_fits {
-    int ran_count, ran_fit_count;
-    int failed_count, failed_unfit_count;
-};
-
 struct accuracy {
     const struct trials *trials;
     const char *tiers;  // that all but tier_lines are of
@@ -48,8 +42,8 @@ struct accuracy {
     struct accuracy_line *allocated_stacks;  // by the stack that ran, in the order of the rows
     int allocated_stack_count;
     struct ranking_score ranking, left_out_ranking;
-    struct accuracy_fits fits;  // of all tiers, and of families some of whose runs failed
-    int adapter_count;          // rows that train adapters: not asked, and scored nowhere
+    struct accuracy_fits fits;
+    int adapter_count;  // rows that train adapters: not asked, and scored nowhere
 };
 
 // `tiers` holds one letter a tier; `left_out` may be NULL. Answered trials. Lives in `arena`.

@@ -67,6 +67,9 @@ static void add_fits(struct headline *headline, const struct accuracy *accuracy)
         1 - (double)fits->ran_fit_count / fits->ran_count);
     add(headline, "failed_fit_ratio", "share of runs that failed and are said to fit",
         1 - (double)fits->failed_unfit_count / fits->failed_count);
+    if (fits->short_count == 0) return;
+    add(headline, "short_fit_ratio", "share of failures that memory may explain and said to fit",
+        1 - (double)fits->short_unfit_count / fits->short_count);
 }
 
 struct headline headline_of(const struct accuracy *accuracy)

@@ -10,6 +10,7 @@ static const size_t ROWS_BYTES_MAX = (size_t)256 << 20;
 
 struct header {
     const char *id, *family, *source, *tier, *device, *stack, *stack_then, *peak_mem_kind;
+    const char *refused;
     bool failed;
 };
 
@@ -23,6 +24,7 @@ static const struct json_field HEADER_FIELDS[] = {
     {JSON_OPT_TEXT(struct header, stack_then)},
     {JSON_OPT_TEXT(struct header, peak_mem_kind)},
     {JSON_OPT_BOOL(struct header, failed)},
+    {JSON_OPT_TEXT(struct header, refused)},
     {0},
 };
 
@@ -87,6 +89,10 @@ static void read_header(struct row *row, const struct json *root, struct err *er
     row->stack = header.stack;
     row->stack_then = header.stack_then;
     row->gave_nothing = header.failed;
+    row->refused = header.refused;
+    if (!header.refused || header.failed) return;
+    struct json at = json_get(root, "refused", err);
+    json_fail(&at, err, "expected a run that failed");
 }
 
 // A time is taken as it was published; else tokens or samples a second are turned into it; else

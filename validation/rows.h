@@ -16,6 +16,7 @@ struct row {
     const char *device, *stack;
     const char *stack_then;  // shipped when the row arrived, nearest to its own; NULL: its own
     bool has_narrow_base;    // adapters beside weights of 4 or 8 bits: nothing here models that
+    const char *refused;     // what the software refuses of a run that failed; NULL: nothing
     bool gave_nothing;       // "failed": out of memory or crashed, and nothing was measured
     const char *model_name;
     bool network_stated;  // false: 25e9 bytes/s a NIC, one NIC a GPU are assumed

@@ -133,16 +133,30 @@ static const char *allocated_text(struct arena *arena, const struct accuracy *ac
     return text;
 }
 
+// Failures that were not of memory, where there are any.
+static const char *reasons_text(struct arena *arena, const struct accuracy_fits *fits)
+{
+    if (fits->short_count == 0 || fits->short_count == fits->failed_count) return "";
+    return arena_print(
+        arena,
+        "  of these %s the software refuses by rules of its own, %s held no more than a run that "
+        "ran; of the other %s, which memory may explain, %s are said not to fit\n",
+        units_count(arena, fits->refused_count), units_count(arena, fits->outdone_count),
+        units_count(arena, fits->short_count),
+        units_percent(arena, (double)fits->short_unfit_count / fits->short_count));
+}
+
 static const char *fits_text(struct arena *arena, const struct accuracy_fits *fits)
 {
     if (fits->failed_count == 0 || fits->ran_count == 0) return "";
     return arena_print(arena,
                        "Fits or not: of %s that ran %s are said to fit, of %s that failed %s are "
-                       "said not to\n",
+                       "said not to\n%s",
                        counted(arena, fits->ran_count, "run"),
                        units_percent(arena, (double)fits->ran_fit_count / fits->ran_count),
                        units_count(arena, fits->failed_count),
-                       units_percent(arena, (double)fits->failed_unfit_count / fits->failed_count));
+                       units_percent(arena, (double)fits->failed_unfit_count / fits->failed_count),
+                       reasons_text(arena, fits));
 }
 
 static const char *adapters_text(struct arena *arena, const struct accuracy *accuracy)

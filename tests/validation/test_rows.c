@@ -207,6 +207,10 @@ static void adapters_and_failures_are_known(void **state)
     assert_int_equal(row.facts.lora.targets, ADAPTERS_ALL);
     assert_true(row.has_narrow_base);
     assert_true(read_one(*state, ", \"failed\": true").gave_nothing);
+    row = read_one(*state, ", \"failed\": true, \"refused\": \"a rule\"");
+    assert_string_equal(row.refused, "a rule");
+    read_text(*state, row_text(*state, "r", ", \"refused\": \"a rule\""),
+              ":1:333: $.refused: expected a run that failed");
 }
 
 // The head of GPT-2 is its embedding unless the row says otherwise; that of others only if it does.
