@@ -61,6 +61,13 @@ struct tally {
     double host_s;  // beside launching kernels
 };
 
+struct block_work {
+    struct exchange *exchanges;
+    int exchange_count;
+    struct tally tallies[PHASE_COUNT];  // without what the exchanges take
+    unsigned axes;
+};
+
 static const struct group_shape *find_group(struct memo *memo, unsigned axes)
 {
     for (int i = 0; i < memo->group_count; i++) {
@@ -252,6 +259,26 @@ static double overlap_ring(struct memo *memo, unsigned overlap, enum phase phase
     return ring->step_count * hidden_s;
 }
 
+// Parts are handed on beside work on them. Returns what that covers; the rest is waited for.
+static double overlap_relays(struct memo *memo, unsigned overlap, enum phase phase,
+                             const struct block_work *work, double left_ratio, struct tally *tally)
+{
+    double covered_s = 0;
+    for (int i = 0; i < work->exchange_count; i++) {
+        const struct exchange *exchange = &work->exchanges[i];
+        if (!exchange->is_relay || exchange->phase != phase) continue;
+        struct collective_cost cost = cost_of(memo, exchange->collective, &exchange->routing,
+                                              exchange->axes, exchange->bytes);
+        double most_s = overlap & exchange->overlap ? left_ratio * exchange->beside_s : 0;
+        double exposed_s = fmax(0, cost.s - most_s);
+        tally->hideable_s += most_s > 0 ? exposed_s : 0;
+        note_exchange(memo, exchange, 1, &cost, exposed_s);
+        tally->comm_s[exchange->part] += exposed_s;
+        covered_s += cost.s - exposed_s;
+    }
+    return covered_s;
+}
+
 // Rows travel while another micro-batch is computed, by what multiprocessors their kernels leave to
 // it, and behind what nothing else is hidden behind: `left_s` of the window. Experts that are cut
 // (etp) gather and scatter rows as well, which waits. Returns by how much compute takes longer.
@@ -270,13 +297,14 @@ static double overlap_dispatch(const struct compute_context *compute, double win
 // A second of compute hides a second of communication and no more: were it lent to two kinds, a
 // faster device would expose both, and be slower.
 static void overlap_activations(struct memo *memo, unsigned overlap, enum phase phase,
-                                struct tally *tally)
+                                const struct block_work *work, struct tally *tally)
 {
     const struct stack *stack = memo->context->compute.stack;
     double window_s = window_of(stack, tally), left_s = window_s - tally->hiding_s;
     double left_ratio = window_s > 0 ? left_s / window_s : 1;
     double slowed_s = overlap_ring(memo, overlap, phase, &tally->rings[0], left_ratio, tally) +
                       overlap_ring(memo, overlap, phase, &tally->rings[1], left_ratio, tally);
+    slowed_s += overlap_relays(memo, overlap, phase, work, left_ratio, tally);
     left_s -= slowed_s;
     if (overlap & OVERLAP_TP) {
         double most_s = fmin(left_s, tally->compute_s + tally->recompute_s);
@@ -308,13 +336,6 @@ static double write_phase(const struct stack *stack, struct tally *tally,
     phase_s[PART_OFFLOAD] += tally->fetch_s;
     return tally->hideable_s + tally->gather_s + tally->scatter_s + tally->fetch_s + wait_s;
 }
-
-struct block_work {
-    struct tally tallies[PHASE_COUNT];  // without what the exchanges take
-    struct exchange *exchanges;
-    int exchange_count;
-    unsigned axes;
-};
 
 // What a graph takes off the host, and what it costs where it replays a whole layer of experts.
 static void add_graph(const struct compute_context *context, const struct block_program *program,
@@ -355,7 +376,7 @@ static void add_accumulation(const struct price_context *context,
     ledger_add_time(context->ledger, ENTRY_OPERATOR, PHASE_WEIGHT, "adding gradients", s, bytes);
 }
 
-// Adds up the work of a program. Its exchanges are listed, or, where `memo` is given, priced.
+// Adds up the work of a program. Exchanges are listed, or, given `memo`, priced but for relays.
 static void add_program(const struct price_context *context, const struct mesh *mesh,
                         const struct block_program *program, struct memo *memo,
                         struct block_work *work)
@@ -364,14 +385,13 @@ static void add_program(const struct price_context *context, const struct mesh *
         const struct instr *instr = &program->instrs[i];
         struct tally *tally = &work->tallies[instr->phase];
         work->axes |= instr->axes;
-        bool is_slice = instr->collective == COLLECTIVE_SLICE;
-        if (instr->collective == COLLECTIVE_NONE || is_slice) {
+        if (instr->collective == COLLECTIVE_NONE || instr->collective == COLLECTIVE_SLICE) {
             add_compute(context, program, instr, tally);
         } else if (instr->streamed) {
             add_streamed(mesh, program, instr, tally);
         } else {
             struct exchange exchange = exchange_of(context, program, instr);
-            if (memo) {
+            if (memo && !exchange.is_relay) {
                 add_exchange(memo, &exchange, work->tallies);
             } else {
                 work->exchanges[work->exchange_count++] = exchange;
@@ -420,7 +440,8 @@ static void memo_start(struct memo *memo, const struct price_context *context,
     memo->group_count = memo->price_count = 0;
 }
 
-static struct block_price price_of(struct memo *memo, struct tally *tallies, unsigned overlap)
+static struct block_price price_of(struct memo *memo, const struct block_work *work,
+                                   struct tally *tallies, unsigned overlap)
 {
     const struct stack *stack = memo->context->compute.stack;
     overlap_parameters(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
@@ -433,17 +454,17 @@ static struct block_price price_of(struct memo *memo, struct tally *tallies, uns
     price.fetched_s = overlap_fetches(stack, overlap, tallies, PHASE_BACKWARD, last);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct tally *tally = &tallies[phase];
-        overlap_activations(memo, overlap, (enum phase)phase, tally);
+        overlap_activations(memo, overlap, (enum phase)phase, work, tally);
         double hideable_s = write_phase(stack, tally, price.phase_s[phase]);
         if (phase != PHASE_FORWARD) price.hideable_s += hideable_s;
-        struct phase_end end = {
-            .gather_s = tally->gather_s,
-            .scatter_s = tally->scatter_s,
-            .fetch_s = tally->fetch_s,
-            .comm_s = tally->comm_s,
-            .compute_s = tally->compute_s,
-            .with_host_s = price.phase_s[phase][PART_COMPUTE],
-            .hidden = {[PART_TP] = CHUNKED, [PART_EP] = 1u << COLLECTIVE_ALL_TO_ALL}};
+        struct phase_end end = {.gather_s = tally->gather_s,
+                                .scatter_s = tally->scatter_s,
+                                .fetch_s = tally->fetch_s,
+                                .comm_s = tally->comm_s,
+                                .compute_s = tally->compute_s,
+                                .with_host_s = price.phase_s[phase][PART_COMPUTE],
+                                .hidden = {[PART_TP] = CHUNKED | 1u << COLLECTIVE_SEND_RECV,
+                                           [PART_EP] = 1u << COLLECTIVE_ALL_TO_ALL}};
         ledger_end_phase(memo->context->ledger, (enum phase)phase, &end);
     }
     return price;
@@ -459,9 +480,9 @@ struct block_price block_work_price(const struct price_context *context, const s
     memcpy(tallies, work->tallies, sizeof tallies);
     if (storage) add_storage(&memo, storage, tallies);
     for (int i = 0; i < work->exchange_count; i++) {
-        add_exchange(&memo, &work->exchanges[i], tallies);
+        if (!work->exchanges[i].is_relay) add_exchange(&memo, &work->exchanges[i], tallies);
     }
-    return price_of(&memo, tallies, overlap);
+    return price_of(&memo, work, tallies, overlap);
 }
 
 struct block_price block_price(const struct price_context *context, const struct mesh *mesh,
@@ -469,7 +490,11 @@ struct block_price block_price(const struct price_context *context, const struct
 {
     struct memo memo;
     memo_start(&memo, context, mesh);
+    struct arena scratch = {0};
     struct block_work work = {0};
+    work.exchanges = ARENA_NEW(&scratch, struct exchange, program->instr_count);
     add_program(context, mesh, program, &memo, &work);
-    return price_of(&memo, work.tallies, overlap);
+    struct block_price price = price_of(&memo, &work, work.tallies, overlap);
+    arena_free(&scratch);
+    return price;
 }

@@ -44,6 +44,20 @@ static bool is_gathered_low_precision(const struct price_context *context,
     return is_low_precision;
 }
 
+// Work on a part that a relay hands on stands behind that.
+static double beside_s(const struct price_context *context, const struct block_program *program,
+                       const struct instr *relay)
+{
+    double s = 0;
+    const struct instr *end = program->instrs + program->instr_count;
+    for (const struct instr *at = relay + 1; at < end; at++) {
+        if (at->relay != relay->relay) continue;
+        if (at->collective) break;
+        s += compute_price(&context->compute, program, at).s;
+    }
+    return s;
+}
+
 struct exchange exchange_of(const struct price_context *context,
                             const struct block_program *program, const struct instr *instr)
 {
@@ -54,6 +68,11 @@ struct exchange exchange_of(const struct price_context *context,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes,
                                 .instr = 1 + (int)(instr - program->instrs)};
+    if (instr->relay) {
+        exchange.is_relay = true;
+        exchange.beside_s = beside_s(context, program, instr);
+        return exchange;
+    }
     if (!instr->parameter) {
         exchange.routing = routing_of(context, program, instr);
         bool gathers = instr->collective == COLLECTIVE_ALL_GATHER;

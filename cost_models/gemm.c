@@ -227,17 +227,32 @@ static double measured_s(const struct compute_context *context, const struct gem
            context->device->launch_latency_s;
 }
 
+// Calls that work on a part of a relay: one a sequence, whose rows stand behind one another.
+// `gemm` becomes that of one.
+static int64_t calls_of(const struct block_program *program, const struct instr *instr,
+                        struct gemm *gemm)
+{
+    if (!instr->rows || instr->dim != DIM_SEQ || instr->batch == 1) return 1;
+    const struct op *op = &program->block->ops[instr->op];
+    bool is_summed = tensor_find_dim(&program->block->tensors[op->outputs[0]], DIM_BATCH) < 0;
+    int64_t *tokens = is_summed ? &gemm->k : instr->rows == 1 ? &gemm->m : &gemm->n;
+    *tokens /= instr->batch;
+    return instr->batch;
+}
+
 struct compute_cost gemm_price(const struct compute_context *context,
                                const struct block_program *program, const struct instr *instr)
 {
     struct gemm_use use;
     if (!find_gemm(context, program, instr, &use)) return (struct compute_cost){0};
     const struct gemm *gemm = &use.gemm;
+    double calls = (double)calls_of(program, instr, &use.gemm);
     bool is_split = use.traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
-    struct compute_cost cost = {.kernel_count = is_split ? (double)gemm->batch : 1};
+    struct compute_cost cost = {.kernel_count = is_split ? (double)gemm->batch : calls};
     cost.s = gemm_s(&use.own, gemm, use.traits, &cost.bound);
     cost.measured = measured_gemm(&use.own, gemm, use.traits, use.phase);
     if (cost.measured) cost.s = measured_s(&use.own, gemm, cost.measured);
+    cost.s *= calls;
     if (precision_bytes(use.own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, gemm, &operand_count);

@@ -43,7 +43,9 @@ struct exchange {
     unsigned axes;
     double bytes;
     bool deep;  // of a fetch: from NVMe
-    int instr;  // 1 + number in the block
+    bool is_relay;
+    double beside_s;  // of a relay's: the work on the part that is handed on, which runs beside it
+    int instr;        // 1 + number in the block
 };
 
 struct ledger_line {

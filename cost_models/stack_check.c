@@ -216,6 +216,11 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     if (parallel->sp && !stack->sequence_parallel) {
         return refusal(arena, "stack %s has no sequence parallelism", stack->name);
     }
+    if (parallel->tp_relay && !stack_is_executed(stack)) {
+        return refusal(arena,
+                       "stack %s hands nothing on rank by rank; meshwright does (--tp-relay)",
+                       stack->name);
+    }
     if (parallel->lora.rank > 0 && !stack->adapters) {
         return refusal(arena, "stack %s trains no adapters (--lora)", stack->name);
     }

@@ -248,8 +248,8 @@ const char *choice_fault(enum choice choice)
 
 bool choice_may_be_absent(enum choice choice)
 {
-    return choice == CHOICE_TP_KIND || choice == CHOICE_SP_H || choice == CHOICE_SP_W ||
-           choice == CHOICE_LORA || choice == CHOICE_ZERO_GRADIENTS ||
+    return choice == CHOICE_TP_KIND || choice == CHOICE_TP_RELAY || choice == CHOICE_SP_H ||
+           choice == CHOICE_SP_W || choice == CHOICE_LORA || choice == CHOICE_ZERO_GRADIENTS ||
            choice == CHOICE_ZERO_PARAMETERS;
 }
 

@@ -17,11 +17,50 @@ struct held held_of(const struct program *program, const struct tensor *tensor,
     return held;
 }
 
+int held_rank_over(const struct mesh *mesh, unsigned axes, int index, int rank)
+{
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const struct mesh_axis *axis = &mesh->axes[a];
+        if (!(axes >> a & 1)) continue;
+        rank += (index % axis->size - mesh_coordinate(mesh, a, rank)) * axis->stride;
+        index /= axis->size;
+    }
+    return rank;
+}
+
+int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank)
+{
+    int index = 0, size = 1;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (!(axes >> a & 1)) continue;
+        index += size * mesh_coordinate(mesh, a, rank);
+        size *= mesh->axes[a].size;
+    }
+    return held_rank_over(mesh, axes, ((index - count) % size + size) % size, rank);
+}
+
 struct held held_of_buffer(const struct program *program, const struct block_program *block,
                            int buffer, int rank)
 {
     const struct buffer *of = &block->buffers[buffer];
+    if (of->behind) rank = held_rank_before(&program->mesh, of->relay_axes, of->behind, rank);
     return held_of(program, &block->block->tensors[of->tensor], &of->layout, rank);
+}
+
+struct held held_of_operand(const struct program *program, const struct block_program *block,
+                            const struct instr *instr, int buffer, int rank)
+{
+    struct held held = held_of_buffer(program, block, buffer, rank);
+    int part = instr->rows ? instr->inputs[instr->rows - 1] : buffer;
+    if (buffer == part) return held;
+    const struct tensor *whole = &block->block->tensors[block->buffers[buffer].tensor];
+    const struct tensor *passing = &block->block->tensors[block->buffers[part].tensor];
+    int at = tensor_find_dim(whole, instr->dim), from = tensor_find_dim(passing, instr->dim);
+    if (at < 0) return held;
+    struct held rows = held_of_buffer(program, block, part, rank), cut = held;
+    cut.first[at] = rows.first[from];
+    cut.count[at] = rows.count[from];
+    return held_overlap(&held, &cut);
 }
 
 struct held held_overlap(const struct held *a, const struct held *b)

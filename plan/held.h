@@ -16,5 +16,12 @@ struct held held_of(const struct program *program, const struct tensor *tensor,
 // The same of a buffer of the block program.
 struct held held_of_buffer(const struct program *program, const struct block_program *block,
                            int buffer, int rank);
+// The same of what an instruction reads or writes of it: in a relay one part (struct instr, rows).
+struct held held_of_operand(const struct program *program, const struct block_program *block,
+                            const struct instr *instr, int buffer, int rank);
+// The ranks that differ from `rank` over these axes alone: the index-th of them, the innermost axis
+// first; and the one so many before it (negative: behind it), round and round.
+int held_rank_over(const struct mesh *mesh, unsigned axes, int index, int rank);
+int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank);
 struct held held_overlap(const struct held *a, const struct held *b);
 bool held_equal(const struct held *a, const struct held *b);

@@ -33,6 +33,16 @@ bool program_check_lora(const struct graph *graph, struct adapters lora, struct 
     return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);
 }
 
+// A product in 8 bits has one factor for all rows that it reads.
+bool program_check_relay(const struct workload *workload, const struct parallel *parallel,
+                         struct err *err)
+{
+    if (!parallel->tp_relay || precision_bytes(workload->precision) >= 2) return true;
+    return err_set(err, ERR_USAGE,
+                   "--tp-relay: not with --precision fp8 and fp4, whose casts are of all that tp "
+                   "gathers");
+}
+
 // What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks
 // of a stage end their gradients at places of the schedule that depend on their number.
 bool program_check_replicas(const struct parallel *parallel, struct err *err)

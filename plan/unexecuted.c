@@ -22,7 +22,7 @@ static bool overlaps(const struct parallel *parallel, enum axis axis, unsigned o
 static bool overlaps_tensor(const struct workload *workload, const struct parallel *parallel)
 {
     (void)workload;
-    return overlaps(parallel, AXIS_TP, OVERLAP_TP);
+    return overlaps(parallel, AXIS_TP, OVERLAP_TP) && !parallel->tp_relay;
 }
 
 static bool overlaps_experts(const struct workload *workload, const struct parallel *parallel)
@@ -43,7 +43,9 @@ static const struct unexecuted ROWS[] = {
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms,
      true},
     {"--overlap tp with --tp above 1",
-     "what tensor parallel ranks exchange is waited for where it stands", overlaps_tensor, true},
+     "what tensor parallel ranks exchange is waited for where it stands, but for what is handed on "
+     "rank by rank (--tp-relay on)",
+     overlaps_tensor, true},
     {"--overlap ep with --ep or --etp above 1",
      "what ranks exchange of experts is waited for where it stands", overlaps_experts, true},
 };

@@ -85,9 +85,16 @@ bool search_check_request(const struct search_request *request, struct err *err)
         return err_set(err, ERR_USAGE, "--branches on: only `plan` takes it, and without --idle");
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
     if (!program_check_offload(request->cluster, &moved, err)) return false;
-    struct int_range lora = pins_get(&request->pins, CHOICE_LORA);
-    const struct parallel parallel = {.offload = moved,
-                                      .lora = adapters_of_value(lora.set ? lora.low : 0)};
+    const struct pins *pins = &request->pins;
+    struct int_range lora = pins_get(pins, CHOICE_LORA), relay = pins_get(pins, CHOICE_TP_RELAY);
+    struct parallel parallel = {.offload = moved,
+                                .lora = adapters_of_value(lora.set ? lora.low : 0),
+                                .overlap = pins->overlap < 0 ? 0 : (unsigned)pins->overlap,
+                                .passes = request->stack->passes,
+                                .tp_relay = relay.set && relay.low};
+    // Of a range the least: what that is refused for, all are.
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        parallel.degree[axis] = pins->degree[axis].set ? (int)pins->degree[axis].low : 1;
     return cluster_check_precision(request->cluster, precision, err) &&
            stack_check_precision(request->stack, precision, err) &&
            stack_check_executed(request->stack, &request->workload, &parallel, err) &&

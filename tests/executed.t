@@ -77,6 +77,12 @@ my %KEYS = (
                      qw(2d 2d-summa)),
                     map { {value => $_, '--tp' => 8, '--gpus' => 8, '--micro-batch' => 4} }
                     qw(2.5d 2.5d-summa 3d)],
+        tp_relay => [{value => 'off', '--tp' => 2},
+                     {value => 'on', '--tp' => 2, '--sp' => 'on', '--recompute' => 'full'},
+                     {value => 'on', '--tp' => 4, '--sp' => 'on', '--gpus' => 4,
+                      '--micro-batch' => 2, '--overlap' => 'tp,cp'},
+                     {value => 'on', '--tp' => 2, '--sp' => 'on', '--precision' => 'fp8',
+                      cluster => 'dgx-h100', refused => '--tp-relay: not with --precision fp8'}],
         lora => [{value => 8, refused => '--lora is not executed, because'}],
         cp_kind => [(map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)),
                     map { {value => 'axial', '--cp' => 2, model => $_} } qw(video protein)],

@@ -51,6 +51,7 @@ my %values = (
     '--budget' => ['100', price => 1], '--min-gpus' => '',
     '--largest-model' => ['', more => $small],
     '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
+    '--tp-relay' => ['on', more => '--tp 4 --sp on'],
     '--device-memory' => '2e9', '--replica-batches' => undef,
     '--stage-tp' => undef, '--stage-ranks' => undef, '--branches' => undef,
     '--scaling' => '', '--calibrate' => '8=100000', '--measured' => "$folder/measured.csv",
@@ -79,7 +80,7 @@ my %values = (
     '-o' => "$folder/out", '--workers' => undef, '--force' => undef,
 );
 my %pins = map { $_ => 1 }
-    qw(--dp --tp-kind --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero
+    qw(--dp --tp-kind --tp-relay --sp --cp --cp-kind --pp --vpp --ep --etp --micro-batch --zero
        --zero-group --zero-gradients --zero-parameters --recompute --recompute-layers --schedule
        --in-flight --offload --stages --attention --overlap --bucket-bytes --passes --forbid
        --expert-imbalance --capacity-factor --optimizer --clip --sp-h --sp-w --lora);

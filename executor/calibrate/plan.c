@@ -109,13 +109,20 @@ void calibrate_hold(const struct calibrate_block *block, int buffer, struct kern
 // The array of a buffer, with the names of dims that operand `tensor` of the operator has; a sum
 // may have other terms than its operator.
 static struct kernel_array seen_as(const struct calibrate_block *block,
-                                   const struct kernel_array *arrays, int buffer, int tensor)
+                                   const struct kernel_array *arrays, const struct instr *instr,
+                                   int buffer, int tensor)
 {
     int own = block->program->buffers[buffer].tensor;
     struct kernel_array array = arrays[block->plan ? buffer : own];
     const struct tensor *as = &block->program->block->tensors[tensor < 0 ? own : tensor];
     for (int i = 0; i < array.rank; i++)
         array.dims[i] = as->extents[i].dim;
+    if (!instr->rows) return array;
+    struct program room;
+    const struct program *seen = program_of_block(block->plan, block->index, &room);
+    struct held part = held_of_operand(seen, block->program, instr, buffer, seen->mesh.first_rank);
+    for (int i = 0; i < array.rank; i++)
+        array.sizes[i] = part.count[i];
     return array;
 }
 
@@ -134,11 +141,11 @@ struct kernel_call calibrate_call(const struct calibrate_block *block,
                                .head_count = block->head_count};
     bool is_sum = op->kind == OP_ADD;
     for (int i = 0; i < instr->input_count; i++)
-        call.inputs[i] = seen_as(block, arrays, instr_input(block->program, instr, i),
+        call.inputs[i] = seen_as(block, arrays, instr, instr_input(block->program, instr, i),
                                  is_sum ? -1 : op->inputs[i]);
     for (int i = 0; i < call.output_count; i++)
         call.outputs[i] =
-            seen_as(block, arrays, instr_output(block->program, instr, i), op->outputs[i]);
+            seen_as(block, arrays, instr, instr_output(block->program, instr, i), op->outputs[i]);
     kernel_call_know_gemm(block->program->block, &call);
     // Gradients of micro-batches are added up.
     const struct tensor *result = &block->program->block->tensors[op->outputs[0]];

@@ -1,3 +1,4 @@
+#include "executor/array.h"
 #include "executor/engine/engine.h"
 
 #include <string.h>
@@ -46,6 +47,22 @@ static void show_cast(struct engine *engine, const struct script_task *task, int
     array->data = (char *)array->data + CAST_HEAD_BYTES + first;
 }
 
+// Elements of one row of (batch, seq), and of those that stand in front of a part of them, of its
+// first sequence.
+static int64_t row_of(const struct held *held)
+{
+    int64_t elements = 1;
+    for (int i = 2; i < held->rank; i++)
+        elements *= held->count[i];
+    return elements;
+}
+static int64_t rows_before(const struct held *held, const struct held *part)
+{
+    int64_t rows = part->first[0] - held->first[0];
+    if (held->rank > 1) rows = rows * held->count[1] + part->first[1] - held->first[1];
+    return rows * row_of(held);
+}
+
 // The array of an operand, of what `buffer` has, or the view of a packed one (0: none), seen as
 // tensor `as`, whose dims may have other names.
 static struct kernel_array array_of(struct engine *engine, const struct script_task *task,
@@ -66,10 +83,15 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
             array.data = (char *)array.data +
                          block->views[view - 1].first * engine_element_bytes(engine, array.element);
     }
+    const struct instr *instr = &block->instrs[task->instr];
+    struct held part = held_of_operand(engine->program, block, instr, buffer, engine->rank);
+    if (array.data)
+        array.data = (char *)array.data +
+                     rows_before(&held, &part) * engine_element_bytes(engine, array.element);
     for (int i = 0; i < tensor->rank; i++) {
         array.dims[i] = tensor->extents[i].dim;
-        array.sizes[i] = held.count[i];
-        array.first[i] = held.first[i];
+        array.sizes[i] = part.count[i];
+        array.first[i] = part.first[i];
         array.whole[i] = extent_size(&tensor->extents[i], batch, engine->program->workload.seq_len);
         if (array.dims[i] == DIM_BATCH && task->micro_batch >= 0)
             array.first[i] +=
@@ -176,12 +198,48 @@ bool call_make(struct engine *engine, int task, struct kernel_call *call)
     return experts_show(engine, task, call);
 }
 
+// Of an array with rows those of one sequence of a part.
+static void show_sequence(struct engine *engine, const struct script_task *of,
+                          const struct script_operand *operand, int64_t sequence,
+                          struct kernel_array *array)
+{
+    if (!array_has_rows(array)) return;
+    struct held held =
+        held_of_buffer(engine->program, engine_block(engine, of), operand->buffer, engine->rank);
+    int64_t before = sequence * held.count[1] * row_of(&held);
+    array->data = (char *)array->data + before * engine_element_bytes(engine, array->element);
+    array->sizes[0] = 1;
+    array->first[0] += sequence;
+}
+
+// Work on a part of a relay: rows of one sequence stand behind one another, those of the next
+// apart.
+static bool run_part(struct engine *engine, int task, const struct kernel_call *call)
+{
+    const struct script_task *of = &engine->script->tasks[task];
+    const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
+    int64_t sequences = instr->dim == DIM_SEQ ? call->inputs[instr->rows - 1].sizes[0] : 1;
+    bool is_summed = !array_has_rows(&call->outputs[0]);
+    for (int64_t s = 0; s < sequences; s++) {
+        struct kernel_call one = *call;
+        for (int i = 0; i < one.input_count && sequences > 1; i++)
+            show_sequence(engine, of, &of->inputs[i], s, &one.inputs[i]);
+        for (int i = 0; i < one.output_count && sequences > 1; i++)
+            show_sequence(engine, of, &of->outputs[i], s, &one.outputs[i]);
+        if (s > 0 && is_summed) one.adds |= 1u;
+        const char *fault = engine->backend->run(engine->device, of->stream, &one);
+        if (!engine_ok(engine, task, fault)) return false;
+    }
+    return true;
+}
+
 bool call_run(struct engine *engine, int task)
 {
     struct kernel_call call;
     const struct script_task *of = &engine->script->tasks[task];
     if (!call_make(engine, task, &call)) return false;
     tasks_measure_call(engine, task, &call);
+    if (engine_block(engine, of)->instrs[of->instr].rows) return run_part(engine, task, &call);
     return engine_ok(engine, task, engine->backend->run(engine->device, of->stream, &call));
 }
 

@@ -364,6 +364,28 @@ static int64_t payload(const struct box_exchange *x)
     return (is_larger ? before : after) * x->element_bytes;
 }
 
+// From here on those of the pipeline and of rings end.
+enum { RELAY_CHANNEL = 96 };
+
+// A part goes to the rank behind, and another comes from the one before.
+static bool hand_on(struct box_exchange *x)
+{
+    struct engine *engine = x->engine;
+    const struct transport *transport = engine->transport;
+    struct communicator *communicator = engine->request->communicator;
+    const struct mesh *mesh = &engine->program->mesh;
+    int to = held_rank_before(mesh, x->instr->axes, -1, engine->rank);
+    int from = held_rank_before(mesh, x->instr->axes, 1, engine->rank);
+    measure_bytes(engine, x->task, x->before.elements * x->element_bytes);
+    traffic_to(engine, to, x->before.elements * x->element_bytes);
+    return engine_ok(engine, x->task,
+                     transport->send(communicator, x->of->stream, x->element, to, RELAY_CHANNEL,
+                                     x->from, x->before.elements)) &&
+           engine_ok(engine, x->task,
+                     transport->receive(communicator, x->of->stream, x->element, from,
+                                        RELAY_CHANNEL, x->to, x->after.elements));
+}
+
 bool exchange_run(struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -390,6 +412,7 @@ bool exchange_run(struct engine *engine, int task)
     x.to = engine_address(engine, of, &of->outputs[0]);
     x.element = engine_element(engine, of, &of->inputs[0]);
     x.element_bytes = engine_element_bytes(engine, x.element);
+    if (instr->relay) return hand_on(&x);
     if (x.rows && !experts_fit(engine, task, &of->outputs[0])) return false;
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
     bool is_ring = instr->collective == COLLECTIVE_ALL_GATHER ||
@@ -420,7 +443,9 @@ int64_t exchange_staging(const struct engine *engine, int task)
     const struct script_task *of = &engine->script->tasks[task];
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
-    if (instr->collective == COLLECTIVE_NONE || instr->collective == COLLECTIVE_FETCH) return 0;
+    if (instr->collective == COLLECTIVE_NONE || instr->collective == COLLECTIVE_FETCH ||
+        instr->relay)
+        return 0;
     if (is_flat(block, instr)) {
         int64_t most = 0;
         for (int u = of->unit; of->unit >= 0 && u < of->unit + of->unit_count; u++) {

@@ -48,7 +48,8 @@ static void read_operand(struct finding *finding, const struct script_operand *o
     }
 }
 
-// Whether a task writes another part of the packed rows that a value is.
+// Whether a task writes another part of the packed rows, or of those that come one by one, that a
+// value is.
 static bool goes_on(const struct finding *finding, const struct open_value *value,
                     const struct script_operand *operand, int task)
 {
@@ -56,8 +57,9 @@ static bool goes_on(const struct finding *finding, const struct open_value *valu
     const struct script_task *maker = &tasks[value->first], *of = &tasks[task];
     if (of->kind != TASK_INSTR || value->buffer != operand->buffer || operand->buffer < 0)
         return false;
-    return engine_block(finding->engine, of)->buffers[operand->buffer].packed &&
-           maker->chunk == of->chunk && maker->position == of->position &&
+    const struct block_program *block = engine_block(finding->engine, of);
+    bool is_part = block->buffers[operand->buffer].packed || block->instrs[of->instr].rows;
+    return is_part && maker->chunk == of->chunk && maker->position == of->position &&
            maker->micro_batch == of->micro_batch;
 }
 
@@ -152,8 +154,8 @@ static bool is_exchanging(const struct block_program *block, int at)
 }
 
 // Whether an instruction has written all of its results when it is done: not with an exchange
-// inside, blocks that pass by, rows of experts, of which some do not exist, a part of packed rows,
-// or what runs as one with others.
+// inside, blocks that pass by, parts, rows of experts, of which some do not exist, a part of packed
+// rows, or what runs as one with others.
 static bool is_all_there(const struct engine *engine, int task)
 {
     const struct script_task *of = &engine->script->tasks[task];
@@ -162,7 +164,8 @@ static bool is_all_there(const struct engine *engine, int task)
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
     bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;
-    if (instr->inner > 0 || instr->streamed || is_loss || is_exchanging(block, of->instr))
+    if (instr->inner > 0 || instr->streamed || instr->rows || is_loss ||
+        is_exchanging(block, of->instr))
         return false;
     for (int i = 0; i < of->output_count; i++) {
         if (of->outputs[i].buffer < 0 || instr->output_views[i]) return false;

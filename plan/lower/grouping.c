@@ -135,8 +135,8 @@ bool group_add(struct grouping *grouping, int first, int index, enum join rule)
 bool group_is_plain(const struct grouping *grouping, int index)
 {
     const struct instr *instr = group_at(grouping, index);
-    if (instr->collective != COLLECTIVE_NONE || instr->inner || instr->output_count == 0)
-        return false;
+    bool works = instr->collective == COLLECTIVE_NONE && !instr->inner && instr->output_count > 0;
+    if (!works || instr->rows) return false;
     return !grouping->has_experts ||
            !op_has_dim(grouping->program->block, group_op(grouping, index), DIM_EXPERT);
 }

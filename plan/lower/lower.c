@@ -4,6 +4,7 @@
 #include "plan/lower/fusion.h"
 #include "plan/lower/groups.h"
 #include "plan/lower/lowering.h"
+#include "plan/lower/relay.h"
 #include "plan/passes.h"
 
 #include <assert.h>
@@ -454,6 +455,7 @@ struct block_program *lower_block(struct arena *arena, const struct lower_reques
     lower_backward(&low);
     lower_weights(&low);
     if (pass_is_on(request->parallel, PASS_EARLY_STOP)) lowering_stop_early(&low);
+    lowering_relay(&low);
     join(&low);
     lowering_memory(&low);
     low.program->weights_away = offload_moves_parameters(&request->parallel->offload);

@@ -27,9 +27,11 @@ struct buffer {  // a local tensor
     int birth, death;  // instructions [birth, death) in block_program order; saved ones live from
                        // forward to backward
     bool saved;
-    bool packed;    // the rows of several tensors, one behind another: its readers and writers see
-                    // views of it; `tensor` and `layout` are those of the first
-    bool cast;      // in 8 bits, see plan/lower/casts.h; `tensor` and `layout` are the value's
+    bool packed;  // the rows of several tensors, one behind another: its readers and writers see
+                  // views of it; `tensor` and `layout` are those of the first
+    bool cast;    // in 8 bits, see plan/lower/casts.h; `tensor` and `layout` are the value's
+    int behind;   // holds what the member so many behind this one holds in this layout: of
+    unsigned relay_axes;  // a group over these axes (plan/lower/relay.c); 0: the own part
     bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
                     // the model state and ZeRO count those, the sums of this program do not. What
                     // is gathered of a parameter that a grid of tp keeps split, and the gradient
@@ -90,9 +92,13 @@ struct instr {
     int stream_steps;      // of a streamed one: neighbour exchanges, at most ranks - 1
     bool ragged;           // payload or work depends on routing; the sizes here are those of the
                            // fullest rank, expert_imbalance times the mean
-    int inner;             // n-th inner exchange (1 ..) of `op`, which stands before it: the
-                           // vocabulary-parallel loss reduces max, sum of exponentials and target
-                           // logit between its own steps; a dispatch gathers the counts of its rows
+    int relay;             // of the block's relays, 1 ..: hands a part on (a SEND_RECV), or works
+                           // on one; 0: neither
+    int rows;   // of work in a relay: 1 + input whose indices of `dim` are all of the other
+                // operands that it reads and writes; 0: all of each
+    int inner;  // n-th inner exchange (1 ..) of `op`, which stands before it: the
+                // vocabulary-parallel loss reduces max, sum of exponentials and target
+                // logit between its own steps; a dispatch gathers the counts of its rows
 };
 
 // Of the flat collectives on parameters: whether weights come, from other ranks or the host; else

@@ -178,6 +178,8 @@ static void find_keys(struct arena *arena, const struct block_program *program, 
         bool is_put = puts_gradient(program, instr);
         if (instr->collective && !instr->parameter && !is_put) continue;
         if (instr_last(program->instrs, i) > i) continue;  // with the last of its group
+        bool is_in_relay = instr->relay && i + 1 < program->instr_count;
+        if (is_in_relay && program->instrs[i + 1].relay == instr->relay) continue;
         int ready = instr->collective && !is_put && weights > first ? weights - 1 : -1;
         for (int w = waiting; w <= i; w++) {
             for (int j = 0; j < program->instrs[w].input_count; j++) {

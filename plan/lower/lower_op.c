@@ -79,12 +79,32 @@ static unsigned keep_partial(const struct layout *home, unsigned axes, struct la
     return kept;
 }
 
+// Of the dim that a relay hands on what a buffer has; 0: it has none.
+static int64_t part_of(const struct lowering *low, const struct instr *instr, int b)
+{
+    const struct buffer *buffer = &low->program->buffers[b];
+    const struct tensor *tensor = &low->block->tensors[buffer->tensor];
+    int at = tensor_find_dim(tensor, instr->dim);
+    if (at < 0) return 0;
+    int64_t whole = extent_size(&tensor->extents[at], low->batch, low->request->seq_len);
+    return layout_local_size(&buffer->layout, low->mesh, instr->dim, whole);
+}
+
+// What an instruction reads or writes of a buffer: in a relay one part.
+static int64_t moved_bytes(const struct lowering *low, const struct instr *instr, int b)
+{
+    int64_t bytes = low->backing[b].whole_bytes;
+    int64_t whole = instr->rows ? part_of(low, instr, b) : 0;
+    return whole ? bytes / whole * part_of(low, instr, instr->inputs[instr->rows - 1]) : bytes;
+}
+
 // Local extents, from the tensors as the instruction reads and writes them; 0 for other dims. Keys
 // of attention have the name seq: they count as kv_seq. What lies in a halo is not worked on.
 static void local_sizes(const struct lowering *low, const struct op *op, const struct instr *instr,
                         int64_t size[DIM_COUNT])
 {
     memset(size, 0, DIM_COUNT * sizeof *size);
+    if (instr->rows) size[instr->dim] = part_of(low, instr, instr->inputs[instr->rows - 1]);
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
         bool output = i >= instr->input_count;
         int index = output ? i - instr->input_count : i;
@@ -108,12 +128,12 @@ static void count_traffic(const struct lowering *low, struct instr *instr)
 {
     int64_t written = 0, read = 0;
     for (int i = 0; i < instr->output_count; i++)
-        written += low->backing[instr->outputs[i]].whole_bytes;
+        written += moved_bytes(low, instr, instr->outputs[i]);
     for (int i = 0; i < instr->input_count; i++) {
         bool again = false;
         for (int j = 0; j < i; j++)
             again = again || instr->inputs[j] == instr->inputs[i];
-        int64_t bytes = low->backing[instr->inputs[i]].whole_bytes;
+        int64_t bytes = moved_bytes(low, instr, instr->inputs[i]);
         // A lookup reads the rows it writes, not the table.
         if (instr->kind == OP_GATHER && i == 1 && bytes > written) bytes = written;
         if (!again) read += bytes;
@@ -155,8 +175,7 @@ static void add_rows(const struct lowering *low, const struct op *op, struct ins
     instr->flop = gemm_flop(&instr->gemm);
 }
 
-// Numbers of an instruction whose buffers are set.
-static void measure(const struct lowering *low, const struct op *op, struct instr *instr)
+void lowering_measure(const struct lowering *low, const struct op *op, struct instr *instr)
 {
     int64_t size[DIM_COUNT];
     local_sizes(low, op, instr, size);
@@ -397,7 +416,7 @@ void lowering_op(struct lowering *low, int index)
     instr->output_count = op->output_count;
     memcpy(instr->inputs, inputs, (size_t)op->input_count * sizeof *inputs);
     memcpy(instr->outputs, outputs, (size_t)op->output_count * sizeof *outputs);
-    measure(low, op, instr);
+    lowering_measure(low, op, instr);
     lower_inner_reductions(low, index, strategy);
     exchange_counts(low, index, strategy);
 }

@@ -113,6 +113,8 @@ void lowering_exchange_counts(struct lowering *low, int op, unsigned axes, int64
 bool lowering_is_apart(const struct lowering *low);
 const struct op_layouts *lowering_layouts(struct lowering *low, int index);
 void lowering_op(struct lowering *low, int index);
+// The numbers of an instruction whose buffers are set.
+void lowering_measure(const struct lowering *low, const struct op *op, struct instr *instr);
 
 // plan/lower/early_stop.c: takes recomputed work out that nothing reads.
 void lowering_stop_early(struct lowering *low);

@@ -4,18 +4,6 @@
 // What each rank holds, box by box, where the axes of a layout one by one do not say it: of a dim
 // that several axes split, whose digits have an order, and of query heads and their keys.
 
-// The ranks that differ from `rank` over these axes alone: the index-th of them.
-static int rank_over(const struct mesh *mesh, unsigned axes, int index, int rank)
-{
-    for (int a = 0; a < mesh->axis_count; a++) {
-        const struct mesh_axis *axis = &mesh->axes[a];
-        if (!(axes >> a & 1)) continue;
-        rank += (index % axis->size - mesh_coordinate(mesh, a, rank)) * axis->stride;
-        index /= axis->size;
-    }
-    return rank;
-}
-
 // All axes on the dims that a collective's axes split before or after it; 0 where each of these is
 // split by one, of which there is nothing to order.
 static unsigned axes_in_order(const struct mesh *mesh, const struct instr *instr,
@@ -47,11 +35,71 @@ static bool is_handed_on(const struct program *program, const struct block_progr
     int members = gathers ? mesh_size(&program->mesh, instr->axes) : 1;
     int64_t elements = 0;
     for (int m = 0; m < members; m++) {
-        int member = gathers ? rank_over(&program->mesh, instr->axes, m, rank) : rank;
+        int member = gathers ? held_rank_over(&program->mesh, instr->axes, m, rank) : rank;
         struct held before = held_of_buffer(program, block, instr->inputs[0], member);
         elements += held_overlap(&before, &after).elements;
     }
     return elements == after.elements;
+}
+
+bool check_relays(const struct program *program, const struct block_program *block,
+                  const struct instr *instr)
+{
+    const struct mesh *mesh = &program->mesh;
+    const struct buffer *from = &block->buffers[instr->inputs[0]];
+    const struct buffer *to = &block->buffers[instr->outputs[0]];
+    int members = mesh_size(mesh, instr->axes);
+    if (to->relay_axes != instr->axes || to->behind != from->behind + 1 || to->behind >= members ||
+        !layout_equal(&from->layout, &to->layout))
+        return false;
+    for (int i = 0; i < members; i++) {
+        int rank = held_rank_over(mesh, instr->axes, i, mesh->first_rank);
+        int before = held_rank_over(mesh, instr->axes, (i + members - 1) % members, rank);
+        struct held sent = held_of_buffer(program, block, instr->inputs[0], before);
+        struct held taken = held_of_buffer(program, block, instr->outputs[0], rank);
+        if (!held_equal(&sent, &taken)) return false;
+    }
+    return true;
+}
+
+// What an instruction has of an operand whose parts are worked on one by one, as far as others that
+// are alike work on it: of each of its buffers all indices once.
+static bool is_worked_on(const struct program *program, const struct block_program *block,
+                         const struct instr *instr, int buffer)
+{
+    int rank = program->mesh.first_rank;
+    struct held whole = held_of_buffer(program, block, buffer, rank);
+    int64_t elements = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *other = &block->instrs[i];
+        bool is_alike = !other->collective && other->rows == instr->rows &&
+                        other->relay == instr->relay && other->op == instr->op;
+        if (!is_alike) continue;
+        struct held part = held_of_operand(program, block, other, buffer, rank);
+        for (int k = i + 1; k < block->instr_count; k++) {
+            const struct instr *next = &block->instrs[k];
+            bool is_another =
+                !next->collective && next->relay == instr->relay && next->op == instr->op;
+            if (!is_another) continue;
+            struct held twin = held_of_operand(program, block, next, buffer, rank);
+            if (held_overlap(&part, &twin).elements > 0) return false;
+        }
+        elements += part.elements;
+    }
+    return elements == whole.elements;
+}
+
+bool check_parts(const struct program *program, const struct block_program *block,
+                 const struct instr *instr)
+{
+    int passing = instr->inputs[instr->rows - 1];
+    for (int k = 0; k < instr->input_count + instr->output_count; k++) {
+        int b = k < instr->input_count ? instr->inputs[k] : instr->outputs[k - instr->input_count];
+        const struct tensor *tensor = &block->block->tensors[block->buffers[b].tensor];
+        bool is_cut = b != passing && tensor_find_dim(tensor, instr->dim) >= 0;
+        if (is_cut && !is_worked_on(program, block, instr, b)) return false;
+    }
+    return true;
 }
 
 bool check_hands_on(const struct program *program, const struct block_program *block,
@@ -62,7 +110,7 @@ bool check_hands_on(const struct program *program, const struct block_program *b
     const struct layout *to = &block->buffers[instr->outputs[0]].layout;
     unsigned axes = axes_in_order(mesh, instr, from, to);
     for (int i = 0; axes && i < mesh_size(mesh, axes); i++) {
-        if (!is_handed_on(program, block, instr, rank_over(mesh, axes, i, mesh->first_rank)))
+        if (!is_handed_on(program, block, instr, held_rank_over(mesh, axes, i, mesh->first_rank)))
             return false;
     }
     return true;
@@ -95,7 +143,7 @@ static bool has_keys(const struct program *program, const struct block_program *
     int64_t queries = size_of(block, query, DIM_HEAD), keys = size_of(block, key, DIM_KV_HEAD);
     unsigned axes = layout_axes_on(q, DIM_HEAD) | layout_axes_on(k, DIM_KV_HEAD);
     for (int i = 0; axes && i < mesh_size(mesh, axes); i++) {
-        int rank = rank_over(mesh, axes, i, mesh->first_rank);
+        int rank = held_rank_over(mesh, axes, i, mesh->first_rank);
         struct slice heads = layout_slice(q, mesh, DIM_HEAD, queries, rank);
         struct slice held = layout_slice(k, mesh, DIM_KV_HEAD, keys, rank);
         int64_t first = heads.first * keys / queries;

@@ -146,6 +146,7 @@ static bool is_right_change(const struct program *program, const struct block_pr
     if (is_in_place != (instr->collective == COLLECTIVE_ALL_REDUCE) ||
         block->buffers[instr->inputs[0]].tensor != block->buffers[instr->outputs[0]].tensor)
         return false;
+    if (instr->relay) return check_relays(program, block, instr);
     if (!has_same_halos(from, to)) return is_halo_change(instr, from, to);
     for (int a = 0; a < program->mesh.axis_count; a++) {
         bool is_moved = instr->axes >> a & 1;
@@ -164,6 +165,9 @@ static bool check_instr(const struct checking *checking, const struct program *p
     int key = instr->collective ? -1 : check_keys(program, block, instr);
     if (key >= 0)
         return fail(checking, block, key, "is not of the heads of the queries that read it");
+    if (instr->rows && !check_parts(program, block, instr))
+        return fail(checking, block, instr->inputs[instr->rows - 1],
+                    "is handed on, and not all of its parts are worked on once");
     if (!instr->collective || block->buffers[instr->inputs[0]].tensor < 0) return true;
     return is_right_change(program, block, index) ||
            fail(checking, block, instr->inputs[0],

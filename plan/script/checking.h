@@ -156,6 +156,12 @@ bool check_is_resharded(const struct checking *checking, int block_a, const stru
 // collective, whose axes change as they should, hands each rank what its output has.
 bool check_hands_on(const struct program *program, const struct block_program *block,
                     const struct instr *instr);
+// The same of a part that a relay hands on; and whether those that work on parts of what this
+// instruction does work on all of it together, on no part twice.
+bool check_relays(const struct program *program, const struct block_program *block,
+                  const struct instr *instr);
+bool check_parts(const struct program *program, const struct block_program *block,
+                 const struct instr *instr);
 // The buffer of keys that are not all there that an instruction's query heads read; -1.
 int check_keys(const struct program *program, const struct block_program *block,
                const struct instr *instr);

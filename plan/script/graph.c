@@ -78,11 +78,23 @@ static double buffer_bytes(const struct program *program, const struct block_pro
            (double)lower_element_bytes(tensor->element, program->workload.precision);
 }
 
-static void add_buffer(const struct program *program, const struct block_program *block, int b,
-                       struct graph_task *task)
+// The share of a buffer that an instruction reads or writes: in a relay what one rank has of it.
+static double part_ratio(const struct program *program, const struct block_program *block,
+                         const struct instr *instr, int b)
+{
+    if (!instr->rows || block->buffers[b].tensor < 0) return 1;
+    if (tensor_find_dim(&block->block->tensors[block->buffers[b].tensor], instr->dim) < 0) return 1;
+    const struct buffer *part = &block->buffers[instr->inputs[instr->rows - 1]];
+    unsigned own = layout_axes_on(&block->buffers[b].layout, instr->dim);
+    unsigned parts = layout_axes_on(&part->layout, instr->dim);
+    return 1.0 / mesh_size(&program->mesh, parts & ~own);
+}
+
+static void add_part(const struct program *program, const struct block_program *block, int b,
+                     double ratio, struct graph_task *task)
 {
     bool is_real = is_in_state(program, block, b);
-    double bytes = buffer_bytes(program, block, b);
+    double bytes = ratio * buffer_bytes(program, block, b);
     double width = (double)lower_element_bytes(ELEMENT_COMPUTE, program->workload.precision);
     task->is_ragged |= is_ragged(block, b);
     if (is_real) {
@@ -90,6 +102,12 @@ static void add_buffer(const struct program *program, const struct block_program
     } else {
         add_elements(program, element_of(block, b), bytes, &task->bytes);
     }
+}
+
+static void add_buffer(const struct program *program, const struct block_program *block, int b,
+                       struct graph_task *task)
+{
+    add_part(program, block, b, 1, task);
 }
 
 // What ranks tell each other inside a dispatch: a bit for each of their tokens and experts, in
@@ -131,6 +149,7 @@ static double mean_payload(const struct program *program, const struct block_pro
     bool is_box = instr->inner == 0 && is_plain(block, from) && is_plain(block, to);
     if (!is_box || instr->collective == COLLECTIVE_ALL_TO_ALL) return (double)instr->bytes;
     double before = buffer_bytes(program, block, from), after = buffer_bytes(program, block, to);
+    if (instr->relay) return before;
     if (instr->collective == COLLECTIVE_SEND_RECV) return fabs(before - after);
     return instr->collective == COLLECTIVE_ALL_GATHER ? after : before;
 }
@@ -195,7 +214,8 @@ static void put_instr(struct building *building, const struct block_use *use, in
         if (block->buffers[own].cast)
             add_cast(building->program, block, own, shown, task);
         else
-            add_buffer(building->program, block, shown, task);
+            add_part(building->program, block, shown,
+                     part_ratio(building->program, block, instr, shown), task);
     }
 }
 

@@ -159,7 +159,7 @@ static unsigned overlaps(void)
     const struct workload any = {0};
     unsigned found = 0, split = axes();
     for (unsigned overlap = 1; overlap < OVERLAP_END; overlap <<= 1) {
-        struct parallel parallel = {.overlap = overlap, .passes = PASS_ALL};
+        struct parallel parallel = {.overlap = overlap, .passes = PASS_ALL, .tp_relay = true};
         for (int axis = 0; axis < AXIS_COUNT; axis++)
             parallel.degree[axis] = split >> axis & 1 ? 2 : 1;
         if (!unexecuted_of(&any, &parallel)) found |= overlap;
@@ -193,7 +193,8 @@ static bool fill_answers(struct arena *arena, const struct answers *answers, str
         stack->passes |= 1u << PASS_STREAMS | 1u << PASS_LATENCY_HIDING;
         stack->overlap = overlaps();
     }
-    stack->overlap_default = stack->overlap;
+    // What a plan without a relay has nothing of.
+    stack->overlap_default = stack->overlap & ~(unsigned)OVERLAP_TP;
     if (has_gemms_in(answers, PRECISION_FP8)) stack->fp8_gemms = ALL_PHASES;
     // plan/lower/casts.h
     stack->cached_weight_cast = stack->fp8_gemms != 0;

@@ -1,0 +1,100 @@
+#include "tests/support/test.h"
+
+#include "tests/support/run_case.h"
+#include "tests/support/run_draw.h"
+
+// Relays: what tp gathers is handed on rank by rank (plan/lower/relay.h). Ranks compute what one
+// does, in double precision, weights, gradients and losses, over models, micro-batches, context
+// parallelism, pipelines that part B and W, ZeRO, recompute and grids; they move what was priced,
+// task by task, and hold what was planned.
+
+static const double TOLERANCE = 1e-12;
+
+enum { SEQ = 8, BATCH = 8 };
+
+struct relay_case {
+    enum tp_kind kind;
+    int tp, dp, pp, cp, zero, micro_batch;
+    enum recompute recompute;
+    enum schedule_kind schedule;
+};
+
+static const struct relay_case CASES[] = {
+    {TP_1D, 2, 1, 1, 1, 0, 1, RECOMPUTE_NONE, SCHEDULE_1F1B},
+    {TP_1D, 4, 1, 1, 1, 0, 2, RECOMPUTE_NONE, SCHEDULE_1F1B},
+    {TP_1D, 4, 1, 1, 1, 0, 4, RECOMPUTE_FULL, SCHEDULE_1F1B},
+    {TP_1D, 2, 1, 1, 1, 0, 2, RECOMPUTE_SELECTIVE, SCHEDULE_1F1B},
+    {TP_1D, 2, 1, 1, 2, 0, 2, RECOMPUTE_NONE, SCHEDULE_1F1B},
+    {TP_1D, 2, 2, 1, 1, 3, 2, RECOMPUTE_NONE, SCHEDULE_1F1B},
+    {TP_1D, 2, 2, 1, 1, 2, 1, RECOMPUTE_FULL, SCHEDULE_1F1B},
+    {TP_1D, 2, 1, 2, 1, 0, 2, RECOMPUTE_NONE, SCHEDULE_ZB_H1},
+    {TP_1D, 4, 1, 2, 1, 0, 2, RECOMPUTE_NONE, SCHEDULE_GPIPE},
+    {TP_3D, 8, 1, 1, 1, 0, 4, RECOMPUTE_NONE, SCHEDULE_1F1B},
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
+
+static struct run_case case_of(const char *config, const struct relay_case *relay)
+{
+    struct run_case of = run_case_new(config, SEQ, BATCH);
+    struct parallel *parallel = &of.parallel;
+    parallel->tp_kind = relay->kind;
+    parallel->degree[AXIS_TP] = relay->tp;
+    parallel->degree[AXIS_DP] = relay->dp;
+    parallel->degree[AXIS_PP] = relay->pp;
+    parallel->degree[AXIS_CP] = relay->cp;
+    parallel->zero = relay->zero;
+    parallel->micro_batch = relay->micro_batch;
+    parallel->recompute = relay->recompute;
+    parallel->schedule = relay->schedule;
+    parallel->sp = relay->kind == TP_1D;
+    parallel->tp_relay = true;
+    of.poison = true;
+    return of;
+}
+
+static int count_relays(const struct program *program)
+{
+    int found = 0;
+    for (int b = 0; b < program->block_count; b++) {
+        for (int i = 0; i < program->blocks[b]->instr_count; i++) {
+            const struct instr *instr = &program->blocks[b]->instrs[i];
+            found += instr->relay && instr->collective;
+        }
+    }
+    return found;
+}
+
+// Each model in three of the cases.
+static void a_relay_computes_what_one_rank_does(void **state)
+{
+    enum { EACH = 3 };
+    int ran = 0;
+    for (int m = 0; m < DRAWN_MODEL_COUNT; m++) {
+        struct arena_mark mark = arena_mark(*state);
+        struct run_case alone = run_case_new(run_draw_config(m), SEQ, BATCH);
+        struct run_outcome *expected = run_case_done(*state, &alone);
+        for (int e = 0; e < EACH; e++) {
+            const struct relay_case *relay = &CASES[(EACH * m + e) % CASE_COUNT];
+            struct run_case of = case_of(run_draw_config(m), relay);
+
+            struct err why = {0};
+            struct run_outcome *found = run_case_run(*state, &of, &why);
+            if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+            const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+            if (!difference) difference = run_outcome_traffic(*state, found);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            assert_true(found->peak_bytes <= run_outcome_planned_bytes(found));
+            ran += count_relays(found->program);
+        }
+        arena_reset(*state, mark);
+    }
+    assert_true(ran > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_relay_computes_what_one_rank_does),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
