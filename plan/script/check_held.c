@@ -62,6 +62,12 @@ bool check_relays(const struct program *program, const struct block_program *blo
     return true;
 }
 
+// Whether both work on parts of one relay, for one operator.
+static bool is_alike(const struct instr *a, const struct instr *b)
+{
+    return !a->collective && a->rows == b->rows && a->relay == b->relay && a->op == b->op;
+}
+
 // What an instruction has of an operand whose parts are worked on one by one, as far as others that
 // are alike work on it: of each of its buffers all indices once.
 static bool is_worked_on(const struct program *program, const struct block_program *block,
@@ -72,15 +78,11 @@ static bool is_worked_on(const struct program *program, const struct block_progr
     int64_t elements = 0;
     for (int i = 0; i < block->instr_count; i++) {
         const struct instr *other = &block->instrs[i];
-        bool is_alike = !other->collective && other->rows == instr->rows &&
-                        other->relay == instr->relay && other->op == instr->op;
-        if (!is_alike) continue;
+        if (!is_alike(other, instr)) continue;
         struct held part = held_of_operand(program, block, other, buffer, rank);
         for (int k = i + 1; k < block->instr_count; k++) {
             const struct instr *next = &block->instrs[k];
-            bool is_another =
-                !next->collective && next->relay == instr->relay && next->op == instr->op;
-            if (!is_another) continue;
+            if (!is_alike(next, instr)) continue;
             struct held twin = held_of_operand(program, block, next, buffer, rank);
             if (held_overlap(&part, &twin).elements > 0) return false;
         }
@@ -93,6 +95,8 @@ bool check_parts(const struct program *program, const struct block_program *bloc
                  const struct instr *instr)
 {
     int passing = instr->inputs[instr->rows - 1];
+    for (const struct instr *other = block->instrs; other < instr; other++)
+        if (is_alike(other, instr)) return true;  // with the first of them
     for (int k = 0; k < instr->input_count + instr->output_count; k++) {
         int b = k < instr->input_count ? instr->inputs[k] : instr->outputs[k - instr->input_count];
         const struct tensor *tensor = &block->block->tensors[block->buffers[b].tensor];
