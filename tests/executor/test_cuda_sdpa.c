@@ -128,8 +128,8 @@ static void read_answers(struct asked *asked, const struct shapes *shapes)
         bool is_wanted = !is_wide || strcmp(direction, "backward") != 0;
         if (is_made != is_wanted) {
             printf("# %s plan %s for %s: %lld heads, %lld of keys, width %lld and %lld\n",
-                   is_made ? "a" : "no", direction, s->name, (long long)s->heads, (long long)s->kv_heads,
-                   (long long)s->width, (long long)s->value_width);
+                   is_made ? "a" : "no", direction, s->name, (long long)s->heads,
+                   (long long)s->kv_heads, (long long)s->width, (long long)s->value_width);
         }
         faults += is_made != is_wanted;
     }
