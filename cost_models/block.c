@@ -147,9 +147,8 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
     bool is_dispatch =
         exchange->collective == COLLECTIVE_ALL_TO_ALL && exchange->overlap == OVERLAP_EP;
     if (is_dispatch) tally->dispatch_s += s;
-    bool is_chunked = CHUNKED >> exchange->collective & 1;
     bool is_tp = exchange->kind == EXCHANGE_ACTIVATION && exchange->overlap == OVERLAP_TP;
-    if (is_tp && is_chunked) tally->chunked_s += s;
+    if (is_tp && CHUNKED >> exchange->collective & 1) tally->chunked_s += s;
 }
 
 static void add_compute(const struct price_context *context, const struct block_program *program,

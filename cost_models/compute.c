@@ -368,7 +368,7 @@ static struct compute_cost price_slice(const struct compute_context *context,
                                        const struct instr *instr)
 {
     if (!stack_is_executed(context->stack)) return (struct compute_cost){0};
-    double bytes = 2 * (double)program->buffers[instr->outputs[0]].bytes;
+    double bytes = (instr->combine ? 3 : 2) * (double)program->buffers[instr->outputs[0]].bytes;
     double memory_s = stream_s(context, bytes), gap_s = context->device->launch_latency_s;
     return (struct compute_cost){
         .s = memory_s + gap_s,

@@ -44,18 +44,28 @@ static bool is_gathered_low_precision(const struct price_context *context,
     return is_low_precision;
 }
 
-// Work on a part that a relay hands on stands behind that.
-static double beside_s(const struct price_context *context, const struct block_program *program,
-                       const struct instr *relay)
+// The products of a relay that stand beside a message on one side, up to the next.
+static double products_s(const struct price_context *context, const struct block_program *program,
+                         const struct instr *relay, int step)
 {
     double s = 0;
     const struct instr *end = program->instrs + program->instr_count;
-    for (const struct instr *at = relay + 1; at < end; at++) {
-        if (at->relay != relay->relay) continue;
-        if (at->collective) break;
-        s += compute_price(&context->compute, program, at).s;
+    for (const struct instr *at = relay + step; at >= program->instrs && at < end; at += step) {
+        if (at->relay != relay->relay || at->collective == COLLECTIVE_SEND_RECV) break;
+        if (at->rows) s += compute_price(&context->compute, program, at).s;
     }
     return s;
+}
+
+// While a part is handed on products run that read it, which stand behind it, or, of a sum, that
+// make the next part, in front of it.
+static double beside_s(const struct price_context *context, const struct block_program *program,
+                       const struct instr *relay)
+{
+    const struct instr *before = relay - 1;
+    bool sums = before >= program->instrs && before->relay == relay->relay &&
+                before->rows > before->input_count;
+    return products_s(context, program, relay, sums ? -1 : 1);
 }
 
 struct exchange exchange_of(const struct price_context *context,

@@ -235,7 +235,8 @@ static int64_t calls_of(const struct block_program *program, const struct instr 
     if (!instr->rows || instr->dim != DIM_SEQ || instr->batch == 1) return 1;
     const struct op *op = &program->block->ops[instr->op];
     bool is_summed = tensor_find_dim(&program->block->tensors[op->outputs[0]], DIM_BATCH) < 0;
-    int64_t *tokens = is_summed ? &gemm->k : instr->rows == 1 ? &gemm->m : &gemm->n;
+    bool is_first = tensor_find_dim(&program->block->tensors[op->inputs[0]], DIM_BATCH) >= 0;
+    int64_t *tokens = is_summed ? &gemm->k : is_first ? &gemm->m : &gemm->n;
     *tokens /= instr->batch;
     return instr->batch;
 }

@@ -44,7 +44,7 @@ struct exchange {
     double bytes;
     bool deep;  // of a fetch: from NVMe
     bool is_relay;
-    double beside_s;  // of a relay's: the work on the part that is handed on, which runs beside it
+    double beside_s;  // of a relay's: the work on the part behind it, which runs beside it
     int instr;        // 1 + number in the block
 };
 

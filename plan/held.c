@@ -51,7 +51,7 @@ struct held held_of_operand(const struct program *program, const struct block_pr
                             const struct instr *instr, int buffer, int rank)
 {
     struct held held = held_of_buffer(program, block, buffer, rank);
-    int part = instr->rows ? instr->inputs[instr->rows - 1] : buffer;
+    int part = instr->rows ? instr_part(instr) : buffer;
     if (buffer == part) return held;
     const struct tensor *whole = &block->block->tensors[block->buffers[buffer].tensor];
     const struct tensor *passing = &block->block->tensors[block->buffers[part].tensor];

@@ -218,7 +218,10 @@ static bool run_part(struct engine *engine, int task, const struct kernel_call *
 {
     const struct script_task *of = &engine->script->tasks[task];
     const struct instr *instr = &engine_block(engine, of)->instrs[of->instr];
-    int64_t sequences = instr->dim == DIM_SEQ ? call->inputs[instr->rows - 1].sizes[0] : 1;
+    const struct kernel_array *part = instr->rows > call->input_count
+                                          ? &call->outputs[instr->rows - 1 - call->input_count]
+                                          : &call->inputs[instr->rows - 1];
+    int64_t sequences = instr->dim == DIM_SEQ ? part->sizes[0] : 1;
     bool is_summed = !array_has_rows(&call->outputs[0]);
     for (int64_t s = 0; s < sequences; s++) {
         struct kernel_call one = *call;

@@ -412,6 +412,8 @@ bool exchange_run(struct engine *engine, int task)
     x.to = engine_address(engine, of, &of->outputs[0]);
     x.element = engine_element(engine, of, &of->inputs[0]);
     x.element_bytes = engine_element_bytes(engine, x.element);
+    if (instr->relay && instr->collective == COLLECTIVE_SLICE)
+        return put_numbers(engine, task, x.element, true, x.to, x.from, x.after.elements);
     if (instr->relay) return hand_on(&x);
     if (x.rows && !experts_fit(engine, task, &of->outputs[0])) return false;
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));

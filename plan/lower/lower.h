@@ -94,8 +94,8 @@ struct instr {
                            // fullest rank, expert_imbalance times the mean
     int relay;             // of the block's relays, 1 ..: hands a part on (a SEND_RECV), or works
                            // on one; 0: neither
-    int rows;   // of work in a relay: 1 + input whose indices of `dim` are all of the other
-                // operands that it reads and writes; 0: all of each
+    int rows;   // of work in a relay: 1 + operand (inputs, then outputs) that is the part, whose
+                // indices of `dim` are all of the others that it reads and writes; 0: all of each
     int inner;  // n-th inner exchange (1 ..) of `op`, which stands before it: the
                 // vocabulary-parallel loss reduces max, sum of exponentials and target
                 // logit between its own steps; a dispatch gathers the counts of its rows
@@ -106,6 +106,13 @@ struct instr {
 static inline bool instr_gathers(const struct instr *instr)
 {
     return instr->collective == COLLECTIVE_ALL_GATHER || instr->collective == COLLECTIVE_FETCH;
+}
+
+// Of work in a relay the buffer that is the part.
+static inline int instr_part(const struct instr *instr)
+{
+    int at = instr->rows - 1;
+    return at < instr->input_count ? instr->inputs[at] : instr->outputs[at - instr->input_count];
 }
 
 // Of the instructions that run as one call with this one, the first and the last: itself where it

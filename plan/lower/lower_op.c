@@ -95,7 +95,7 @@ static int64_t moved_bytes(const struct lowering *low, const struct instr *instr
 {
     int64_t bytes = low->backing[b].whole_bytes;
     int64_t whole = instr->rows ? part_of(low, instr, b) : 0;
-    return whole ? bytes / whole * part_of(low, instr, instr->inputs[instr->rows - 1]) : bytes;
+    return whole ? bytes / whole * part_of(low, instr, instr_part(instr)) : bytes;
 }
 
 // Local extents, from the tensors as the instruction reads and writes them; 0 for other dims. Keys
@@ -104,7 +104,7 @@ static void local_sizes(const struct lowering *low, const struct op *op, const s
                         int64_t size[DIM_COUNT])
 {
     memset(size, 0, DIM_COUNT * sizeof *size);
-    if (instr->rows) size[instr->dim] = part_of(low, instr, instr->inputs[instr->rows - 1]);
+    if (instr->rows) size[instr->dim] = part_of(low, instr, instr_part(instr));
     for (int i = 0; i < instr->input_count + instr->output_count; i++) {
         bool output = i >= instr->input_count;
         int index = output ? i - instr->input_count : i;

@@ -4,11 +4,13 @@
 #include <string.h>
 
 struct relay {
-    int gather;           // instruction
-    int *readers, count;  // instructions
-    int *rows;            // of each: which input is what was gathered
-    int first;            // of the readers
-    int members;          // ranks
+    int change;         // instruction: the gather or the scatter
+    int *works, count;  // instructions: products that read what is gathered, or make what is
+                        // scattered
+    int *rows;          // of each: which operand that is, as struct instr counts them
+    int sum;            // of a scatter: instruction that adds up what the products make; -1: none
+    int place;          // where it is put: the first product behind a gather, or the scatter
+    int members;        // ranks
 };
 
 static bool reads(const struct instr *instr, int buffer)
@@ -48,56 +50,86 @@ static bool is_even(const struct lowering *low, const struct tensor *tensor, enu
     return size % mesh_size(low->mesh, layout_axes_on(layout, dim)) == 0;
 }
 
-static bool is_relayed(const struct lowering *low, const struct instr *gather)
+// A gather of tp, or a sum that is scattered, of which `parts` has the parts.
+static bool may_relay(const struct lowering *low, const struct instr *change,
+                      enum collective collective, int parts)
 {
-    if (gather->collective != COLLECTIVE_ALL_GATHER || gather->parameter || gather->inner ||
-        gather->streamed || gather->parent != AXIS_TP)
+    if (change->collective != collective || change->parameter || change->inner ||
+        change->streamed || change->parent != AXIS_TP)
         return false;
-    const struct tensor *tensor = tensor_at(low, gather->inputs[0]);
-    bool is_of_tokens = gather->dim == DIM_BATCH || gather->dim == DIM_SEQ;
-    return has_rows(tensor) && is_of_tokens && mesh_size(low->mesh, gather->axes) > 1 &&
-           is_even(low, tensor, gather->dim, &low->program->buffers[gather->inputs[0]].layout);
+    const struct tensor *tensor = tensor_at(low, parts);
+    bool is_of_tokens = change->dim == DIM_BATCH || change->dim == DIM_SEQ;
+    return has_rows(tensor) && is_of_tokens && mesh_size(low->mesh, change->axes) > 1 &&
+           is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
 }
 
-// Whether a dim of a buffer is whole over these axes.
-static bool is_whole(const struct lowering *low, int buffer, enum dim dim, unsigned axes)
+// Whether a buffer has rows that are whole over the axes of a change.
+static bool has_whole_rows(const struct lowering *low, int buffer, const struct instr *change)
 {
-    return (layout_axes_on(&low->program->buffers[buffer].layout, dim) & axes) == 0;
+    const struct layout *layout = &low->program->buffers[buffer].layout;
+    return has_rows(tensor_at(low, buffer)) &&
+           (layout_axes_on(layout, change->dim) & change->axes) == 0;
 }
 
-// A GEMM whose result has the rows of what was gathered, or a weight's gradient, which is summed
-// over them.
+// A product of two, which reads its operator's inputs as they are.
+static bool is_product(const struct lowering *low, const struct instr *change,
+                       const struct instr *instr)
+{
+    bool is_one = !instr->collective && instr->kind == OP_CONTRACT && !instr->ragged &&
+                  instr->input_count == 2 && instr->inputs[0] != instr->inputs[1] &&
+                  instr->phase == change->phase && instr->recompute == change->recompute;
+    if (!is_one || !tensor_at(low, instr->outputs[0])) return false;
+    for (int i = 0; i < 2; i++) {
+        int tensor = low->program->buffers[instr->inputs[i]].tensor;
+        if (tensor < 0 || tensor != low->block->ops[instr->op].inputs[i]) return false;
+    }
+    return true;
+}
+
+// Which input has the dim; -1: both, or none.
+static int input_with(const struct lowering *low, const struct instr *instr, enum dim dim)
+{
+    bool first = tensor_find_dim(tensor_at(low, instr->inputs[0]), dim) >= 0;
+    bool second = tensor_find_dim(tensor_at(low, instr->inputs[1]), dim) >= 0;
+    return first == second ? -1 : second;
+}
+
+// Its result has the rows of what was gathered, or it is a weight's gradient, summed over them.
 static bool may_read_parts(const struct lowering *low, const struct instr *gather,
                            const struct instr *reader)
 {
-    if (reader->collective || reader->kind != OP_CONTRACT || reader->ragged ||
-        reader->input_count != 2 || reader->inputs[0] == reader->inputs[1] ||
-        reader->phase != gather->phase || reader->recompute != gather->recompute)
-        return false;
-    const struct op *op = &low->block->ops[reader->op];
-    for (int i = 0; i < 2; i++)
-        if (low->program->buffers[reader->inputs[i]].tensor != op->inputs[i]) return false;
+    if (!is_product(low, gather, reader)) return false;
+    int result = reader->outputs[0];
     int other = reader->inputs[reader->inputs[0] == gather->outputs[0]];
-    const struct tensor *beside = tensor_at(low, other);
-    const struct tensor *result = tensor_at(low, reader->outputs[0]);
-    if (!beside || !result) return false;
-    bool is_summed = tensor_find_dim(result, gather->dim) < 0;
-    int cut = is_summed ? other : reader->outputs[0];
-    if (is_summed ? !low->program->buffers[reader->outputs[0]].external
-                  : tensor_find_dim(beside, gather->dim) >= 0)
-        return false;
-    return has_rows(tensor_at(low, cut)) && is_whole(low, cut, gather->dim, gather->axes);
+    if (tensor_find_dim(tensor_at(low, result), gather->dim) >= 0)
+        return input_with(low, reader, gather->dim) >= 0 && has_whole_rows(low, result, gather);
+    return low->program->buffers[result].external && has_whole_rows(low, other, gather);
 }
 
-// Whether a reader may stand where the first does.
-static bool may_move(const struct lowering *low, const struct relay *relay, int reader)
+// Its result has the rows of one input, and is partial as the sum is.
+static bool may_make_parts(const struct lowering *low, const struct instr *scatter,
+                           const struct instr *maker, int sum)
 {
-    const struct instr *instr = &low->program->instrs[reader];
-    for (int i = relay->first; i < reader; i++) {
+    if (!is_product(low, scatter, maker)) return false;
+    int rows = input_with(low, maker, scatter->dim);
+    const struct buffer *made = &low->program->buffers[maker->outputs[0]];
+    return rows >= 0 && has_whole_rows(low, maker->inputs[rows], scatter) &&
+           has_whole_rows(low, maker->outputs[0], scatter) &&
+           layout_equal(&made->layout, &low->program->buffers[sum].layout);
+}
+
+// Whether an instruction may stand behind those from it up to `to`, or in front of those from `to`
+// up to it, but for one that reads its result.
+static bool may_move(const struct lowering *low, int index, int to, int reader)
+{
+    const struct instr *instr = &low->program->instrs[index];
+    int first = index < to ? index + 1 : to, end = index < to ? to : index;
+    for (int i = first; i < end; i++) {
         const struct instr *between = &low->program->instrs[i];
         for (int k = 0; k < instr->input_count; k++)
             if (writes(between, instr->inputs[k])) return false;
-        if (reads(between, instr->outputs[0]) || writes(between, instr->outputs[0])) return false;
+        bool is_read = i != reader && reads(between, instr->outputs[0]);
+        if (is_read || writes(between, instr->outputs[0])) return false;
     }
     return true;
 }
@@ -107,29 +139,98 @@ static bool crosses(const struct block_program *program, int buffer)
     for (int i = 0; i < BLOCK_EDGES; i++) {
         if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
     }
-    return false;
+    return program->buffers[buffer].external;
+}
+
+static void add(struct relay *relay, int work, int rows)
+{
+    relay->rows[relay->count] = rows;
+    relay->works[relay->count++] = work;
 }
 
 // Fills in who reads what an instruction gathers; false: it is no relay.
-static bool find(const struct lowering *low, int index, const int *relay_of, struct relay *relay)
+static bool find_readers(const struct lowering *low, int index, const int *relay_of,
+                         struct relay *relay)
 {
     const struct block_program *program = low->program;
     const struct instr *gather = &program->instrs[index];
-    if (!is_relayed(low, gather) || crosses(program, gather->outputs[0])) return false;
-    relay->gather = index;
-    relay->count = 0;
-    relay->members = mesh_size(low->mesh, gather->axes);
+    int whole = gather->outputs[0];
+    if (!may_relay(low, gather, COLLECTIVE_ALL_GATHER, gather->inputs[0])) return false;
+    if (crosses(program, whole)) return false;
     for (int i = index + 1; i < program->instr_count; i++) {
         const struct instr *reader = &program->instrs[i];
-        if (writes(reader, gather->outputs[0]) || writes(reader, gather->inputs[0])) return false;
-        if (!reads(reader, gather->outputs[0])) continue;
+        if (writes(reader, whole) || writes(reader, gather->inputs[0])) return false;
+        if (!reads(reader, whole)) continue;
         if (relay_of[i] || !may_read_parts(low, gather, reader)) return false;
-        if (relay->count == 0) relay->first = i;
-        if (!may_move(low, relay, i)) return false;
-        relay->rows[relay->count] = 1 + (reader->inputs[0] != gather->outputs[0]);
-        relay->readers[relay->count++] = i;
+        if (relay->count == 0) relay->place = i;
+        if (!may_move(low, i, relay->place, -1)) return false;
+        add(relay, i, 1 + (reader->inputs[0] != whole));
     }
     return relay->count > 0;
+}
+
+// The one instruction that writes a buffer, which `reader` alone reads; -1.
+static int only_maker(const struct block_program *program, int buffer, int reader)
+{
+    int maker = -1;
+    if (crosses(program, buffer)) return -1;
+    for (int i = 0; i < program->instr_count; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (reads(instr, buffer) && i != reader) return -1;
+        if (!writes(instr, buffer)) continue;
+        if (maker >= 0 || i > reader) return -1;
+        maker = i;
+    }
+    return maker;
+}
+
+static bool add_maker(const struct lowering *low, int index, const int *relay_of, int buffer,
+                      int reader, struct relay *relay)
+{
+    const struct instr *scatter = &low->program->instrs[index];
+    int maker = only_maker(low->program, buffer, reader);
+    if (maker < 0 || relay_of[maker] || !may_move(low, maker, index, reader)) return false;
+    const struct instr *instr = &low->program->instrs[maker];
+    if (!may_make_parts(low, scatter, instr, scatter->inputs[0])) return false;
+    add(relay, maker, 1 + instr->input_count);
+    return true;
+}
+
+// Fills in who makes what an instruction sums and scatters; false: it is no relay.
+static bool find_makers(const struct lowering *low, int index, const int *relay_of,
+                        struct relay *relay)
+{
+    const struct block_program *program = low->program;
+    const struct instr *scatter = &program->instrs[index];
+    if (!may_relay(low, scatter, COLLECTIVE_REDUCE_SCATTER, scatter->outputs[0]) ||
+        scatter->combine != LAYOUT_SUM)
+        return false;
+    relay->place = index;
+    if (add_maker(low, index, relay_of, scatter->inputs[0], index, relay)) return true;
+    int sum = only_maker(program, scatter->inputs[0], index);
+    if (sum < 0 || program->instrs[sum].collective || program->instrs[sum].kind != OP_ADD ||
+        program->instrs[sum].phase != scatter->phase ||
+        program->instrs[sum].recompute != scatter->recompute)
+        return false;
+    relay->sum = sum;
+    for (int k = 0; k < program->instrs[sum].input_count; k++) {
+        int term = program->instrs[sum].inputs[k];
+        if (!add_maker(low, index, relay_of, term, sum, relay)) return false;
+    }
+    return relay->count > 1;
+}
+
+static bool find(struct lowering *low, int index, const int *relay_of, struct relay *relay)
+{
+    const struct instr *change = &low->program->instrs[index];
+    bool gathers = change->collective == COLLECTIVE_ALL_GATHER;
+    if (!gathers && change->collective != COLLECTIVE_REDUCE_SCATTER) return false;
+    *relay = (struct relay){.change = index, .sum = -1};
+    relay->works = ARENA_NEW(low->arena, int, low->program->instr_count);
+    relay->rows = ARENA_NEW(low->arena, int, low->program->instr_count);
+    relay->members = mesh_size(low->mesh, change->axes);
+    return gathers ? find_readers(low, index, relay_of, relay)
+                   : find_makers(low, index, relay_of, relay);
 }
 
 static struct instr *put(struct lowering *low, const struct instr *instr)
@@ -140,51 +241,123 @@ static struct instr *put(struct lowering *low, const struct instr *instr)
     return &program->instrs[program->instr_count++];
 }
 
-static int next_part(struct lowering *low, const struct instr *gather, int behind)
+// Room for the part of a tensor that the member so many behind has, split as `like` is over the
+// axes of a relay.
+static int new_part(struct lowering *low, int tensor, const struct layout *like, unsigned axes,
+                    int behind)
 {
-    const struct buffer *own = &low->program->buffers[gather->inputs[0]];
-    struct layout layout = own->layout;
-    int made = lowering_buffer(low, own->tensor, &layout);
+    int made = lowering_buffer(low, tensor, like);
     low->program->buffers[made].behind = behind;
-    low->program->buffers[made].relay_axes = gather->axes;
+    low->program->buffers[made].relay_axes = axes;
     return made;
 }
 
-static int hand_on(struct lowering *low, const struct instr *gather, int from, int behind,
-                   int number)
+static void hand_on(struct lowering *low, const struct instr *like, int from, int to, int number)
 {
-    int to = next_part(low, gather, behind);
-    struct instr *instr = put(low, gather);
+    struct instr *instr = put(low, like);
     instr->collective = COLLECTIVE_SEND_RECV;
     instr->bytes = low->backing[from].whole_bytes;
     instr->inputs[0] = from;
     instr->outputs[0] = to;
+    instr->combine = 0;
     instr->relay = number;
-    return to;
 }
 
-static void work(struct lowering *low, const struct instr *gather, const struct instr *reader,
+// Adds what came to the own part of a sum, in its place.
+static void add_up(struct lowering *low, const struct instr *scatter, int came, int part,
+                   int number)
+{
+    struct instr *instr = put(low, scatter);
+    instr->collective = COLLECTIVE_SLICE;
+    instr->bytes = low->backing[part].whole_bytes;
+    instr->inputs[0] = came;
+    instr->inputs[instr->input_count++] = instr->outputs[0] = part;
+    instr->relay = number;
+}
+
+// `rows`: which operand is the part, as struct instr counts them.
+static void work(struct lowering *low, const struct instr *change, const struct instr *like,
                  int rows, int part, int number)
 {
-    struct instr *instr = put(low, reader);
+    struct instr *instr = put(low, like);
     instr->rows = rows;
-    instr->dim = gather->dim;
-    instr->inputs[rows - 1] = part;
+    instr->dim = change->dim;
     instr->relay = number;
+    if (rows > instr->input_count) {
+        instr->outputs[rows - 1 - instr->input_count] = part;
+    } else {
+        instr->inputs[rows - 1] = part;
+    }
     lowering_measure(low, &low->block->ops[instr->op], instr);
     instr->merge = 0;
 }
 
-static void emit(struct lowering *low, const struct instr *before, const struct relay *relay,
-                 int number)
+static void emit_gather(struct lowering *low, const struct instr *before, const struct relay *relay,
+                        int number)
 {
-    const struct instr *gather = &before[relay->gather];
+    const struct instr *gather = &before[relay->change];
     int part = gather->inputs[0], next = -1;
     for (int behind = 0; behind < relay->members; behind++) {
-        if (behind + 1 < relay->members) next = hand_on(low, gather, part, behind + 1, number);
+        if (behind + 1 < relay->members) {
+            const struct buffer own = low->program->buffers[gather->inputs[0]];
+            next = new_part(low, own.tensor, &own.layout, gather->axes, behind + 1);
+            hand_on(low, gather, part, next, number);
+        }
         for (int r = 0; r < relay->count; r++)
-            work(low, gather, &before[relay->readers[r]], relay->rows[r], part, number);
+            work(low, gather, &before[relay->works[r]], relay->rows[r], part, number);
         part = next;
+    }
+}
+
+// The sum of what several products made of a part.
+static void put_sum(struct lowering *low, const struct instr *sum, int part, int members,
+                    int number)
+{
+    struct instr *instr = put(low, sum);
+    instr->outputs[0] = part;
+    instr->flop /= members;
+    instr->read_bytes /= members;
+    instr->write_bytes /= members;
+    instr->relay = number;
+}
+
+// Products of one part: each in that, or where their sum `sum` reads them.
+static void make_part(struct lowering *low, const struct instr *before, const struct relay *relay,
+                      int part, struct instr *sum, int number)
+{
+    const struct instr *scatter = &before[relay->change];
+    const struct buffer to = low->program->buffers[part];
+    for (int w = 0; w < relay->count; w++) {
+        const struct instr *maker = &before[relay->works[w]];
+        int tensor = low->program->buffers[maker->outputs[0]].tensor, made = part;
+        if (sum) made = new_part(low, tensor, &to.layout, scatter->axes, to.behind);
+        work(low, scatter, maker, relay->rows[w], made, number);
+        for (int k = 0; sum && k < sum->input_count; k++)
+            if (sum->inputs[k] == maker->outputs[0]) sum->inputs[k] = made;
+    }
+}
+
+// A sum begins at the rank behind the one that it is of, and comes round to it last. While it is
+// handed on its next part is made: that stands in front, so that it is not put where the part was
+// that is sent, which would have to be gone; nor is what comes put where terms of the part are.
+static void emit_scatter(struct lowering *low, const struct instr *before,
+                         const struct relay *relay, int number)
+{
+    const struct instr *scatter = &before[relay->change];
+    const struct buffer own = low->program->buffers[scatter->outputs[0]];
+    int previous = -1;
+    for (int step = 1; step <= relay->members; step++) {
+        int part = scatter->outputs[0], behind = step % relay->members, came = -1;
+        struct instr sum = before[relay->sum < 0 ? relay->change : relay->sum];
+        if (behind) part = new_part(low, own.tensor, &own.layout, scatter->axes, behind);
+        make_part(low, before, relay, part, relay->sum < 0 ? NULL : &sum, number);
+        if (step > 1) {
+            came = new_part(low, own.tensor, &own.layout, scatter->axes, behind);
+            hand_on(low, scatter, previous, came, number);
+        }
+        if (relay->sum >= 0) put_sum(low, &sum, part, relay->members, number);
+        if (step > 1) add_up(low, scatter, came, part, number);
+        previous = part;
     }
 }
 
@@ -195,15 +368,13 @@ void lowering_relay(struct lowering *low)
     int count = program->instr_count, phase = 0, number = 0;
     struct instr *before = ARENA_COPY(low->arena, struct instr, program->instrs, count);
     struct relay *relays = ARENA_NEW(low->arena, struct relay, count);
-    int *relay_of = ARENA_NEW(low->arena, int, count);  // 1 + gather
+    int *relay_of = ARENA_NEW(low->arena, int, count);  // 1 + its gather or scatter
     for (int i = 0; i < count; i++) {
-        struct relay *relay = &relays[i];
-        relay->readers = ARENA_NEW(low->arena, int, 2 * (before[i].collective ? count : 0));
-        relay->rows = relay->readers + (before[i].collective ? count : 0);
-        if (!before[i].collective || !find(low, i, relay_of, relay)) continue;
+        if (!find(low, i, relay_of, &relays[i])) continue;
         relay_of[i] = 1 + i;
-        for (int r = 0; r < relay->count; r++)
-            relay_of[relay->readers[r]] = 1 + i;
+        if (relays[i].sum >= 0) relay_of[relays[i].sum] = 1 + i;
+        for (int w = 0; w < relays[i].count; w++)
+            relay_of[relays[i].works[w]] = 1 + i;
     }
     program->instr_count = 0;
     for (int i = 0; i < count; i++) {
@@ -211,7 +382,9 @@ void lowering_relay(struct lowering *low)
             program->phase_first[phase++] = program->instr_count;
         const struct relay *relay = relay_of[i] ? &relays[relay_of[i] - 1] : NULL;
         if (!relay) put(low, &before[i]);
-        if (relay && i == relay->first) emit(low, before, relay, ++number);
+        if (!relay || i != relay->place) continue;
+        bool gathers = before[relay->change].collective == COLLECTIVE_ALL_GATHER;
+        (gathers ? emit_gather : emit_scatter)(low, before, relay, ++number);
     }
     while (phase <= PHASE_COUNT)
         program->phase_first[phase++] = program->instr_count;

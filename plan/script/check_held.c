@@ -42,6 +42,38 @@ static bool is_handed_on(const struct program *program, const struct block_progr
     return elements == after.elements;
 }
 
+// How many in the relay of an instruction, in front of it or behind it, hand on (or add up) what
+// its first input has, or make of such what its output is.
+static int count_beside(const struct block_program *block, const struct instr *instr,
+                        enum collective collective, int input, int output)
+{
+    int count = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *other = &block->instrs[i];
+        if (other->relay != instr->relay || other->collective != collective) continue;
+        count += output >= 0 && other < instr && other->outputs[0] == output;
+        count += input >= 0 && other > instr && other->inputs[0] == input;
+    }
+    return count;
+}
+
+// What came is added once to the own part, which then goes on, but for that of the rank itself.
+static bool is_added(const struct block_program *block, const struct instr *instr)
+{
+    const struct buffer *to = &block->buffers[instr->outputs[0]];
+    bool is_in_place = instr->input_count == 2 && instr->inputs[1] == instr->outputs[0] &&
+                       instr->combine == LAYOUT_SUM;
+    return is_in_place && to->behind == block->buffers[instr->inputs[0]].behind &&
+           count_beside(block, instr, COLLECTIVE_SEND_RECV, -1, instr->inputs[0]) == 1 &&
+           count_beside(block, instr, COLLECTIVE_SEND_RECV, instr->outputs[0], -1) ==
+               (to->behind > 0);
+}
+
+static bool is_of_group(const struct buffer *buffer, const struct instr *instr)
+{
+    return !buffer->behind || buffer->relay_axes == instr->axes;
+}
+
 bool check_relays(const struct program *program, const struct block_program *block,
                   const struct instr *instr)
 {
@@ -49,8 +81,15 @@ bool check_relays(const struct program *program, const struct block_program *blo
     const struct buffer *from = &block->buffers[instr->inputs[0]];
     const struct buffer *to = &block->buffers[instr->outputs[0]];
     int members = mesh_size(mesh, instr->axes);
-    if (to->relay_axes != instr->axes || to->behind != from->behind + 1 || to->behind >= members ||
+    if (!is_of_group(from, instr) || !is_of_group(to, instr) ||
         !layout_equal(&from->layout, &to->layout))
+        return false;
+    if (instr->collective == COLLECTIVE_SLICE) return is_added(block, instr);
+    // A part that came back would be the rank's own: only a sum does, with what others have of it.
+    int sums = count_beside(block, instr, COLLECTIVE_SLICE, instr->outputs[0], -1);
+    if (to->behind != (from->behind + 1) % members || (!to->behind && sums != 1)) return false;
+    if (sums &&
+        count_beside(block, instr, COLLECTIVE_SLICE, -1, instr->inputs[0]) != (from->behind > 1))
         return false;
     for (int i = 0; i < members; i++) {
         int rank = held_rank_over(mesh, instr->axes, i, mesh->first_rank);
@@ -91,10 +130,23 @@ static bool is_worked_on(const struct program *program, const struct block_progr
     return elements == whole.elements;
 }
 
+// Parts of a sum are one more than the times that one is added to another.
+static bool is_summed(const struct block_program *block, const struct instr *instr)
+{
+    int parts = 0, sums = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *other = &block->instrs[i];
+        parts += is_alike(other, instr);
+        sums += other->collective == COLLECTIVE_SLICE && other->relay == instr->relay;
+    }
+    return parts == sums + 1;
+}
+
 bool check_parts(const struct program *program, const struct block_program *block,
                  const struct instr *instr)
 {
-    int passing = instr->inputs[instr->rows - 1];
+    int passing = instr_part(instr);
+    if (instr->rows > instr->input_count && !is_summed(block, instr)) return false;
     for (const struct instr *other = block->instrs; other < instr; other++)
         if (is_alike(other, instr)) return true;  // with the first of them
     for (int k = 0; k < instr->input_count + instr->output_count; k++) {

@@ -166,7 +166,7 @@ static bool check_instr(const struct checking *checking, const struct program *p
     if (key >= 0)
         return fail(checking, block, key, "is not of the heads of the queries that read it");
     if (instr->rows && !check_parts(program, block, instr))
-        return fail(checking, block, instr->inputs[instr->rows - 1],
+        return fail(checking, block, instr_part(instr),
                     "is handed on, and not all of its parts are worked on once");
     if (!instr->collective || block->buffers[instr->inputs[0]].tensor < 0) return true;
     return is_right_change(program, block, index) ||

@@ -84,7 +84,7 @@ static double part_ratio(const struct program *program, const struct block_progr
 {
     if (!instr->rows || block->buffers[b].tensor < 0) return 1;
     if (tensor_find_dim(&block->block->tensors[block->buffers[b].tensor], instr->dim) < 0) return 1;
-    const struct buffer *part = &block->buffers[instr->inputs[instr->rows - 1]];
+    const struct buffer *part = &block->buffers[instr_part(instr)];
     unsigned own = layout_axes_on(&block->buffers[b].layout, instr->dim);
     unsigned parts = layout_axes_on(&part->layout, instr->dim);
     return 1.0 / mesh_size(&program->mesh, parts & ~own);

@@ -47,20 +47,29 @@ static double flop(const struct block_program *block)
     return sum;
 }
 
-// Forward two gathers, which q, k, v and up read, and as many for their weight gradients: three
-// messages each. What backward gathers two products read, in B and in W.
-static void a_gather_is_three_messages_of_four_ranks(void **state)
+// Forward two gathers, which q, k, v and up read, and two sums, of out and down; as many gathers
+// for weight gradients, and two sums of gradients of what was gathered: three messages each. What
+// backward gathers two products read, in B and in W.
+static void a_gather_or_a_sum_is_three_messages_of_four_ranks(void **state)
 {
     struct priced on = gpt2(*state, true), off = gpt2(*state, false);
     const struct block_program *with = layer(&on), *without = layer(&off);
-    assert_int_equal(count(without, COLLECTIVE_ALL_GATHER, PHASE_FORWARD), 2);
-    assert_int_equal(count(without, COLLECTIVE_ALL_GATHER, PHASE_WEIGHT), 2);
-    assert_int_equal(count(with, COLLECTIVE_ALL_GATHER, PHASE_FORWARD), 0);
-    assert_int_equal(count(with, COLLECTIVE_ALL_GATHER, PHASE_WEIGHT), 0);
-    assert_int_equal(count(with, COLLECTIVE_ALL_GATHER, PHASE_BACKWARD), 2);
-    assert_int_equal(count(without, COLLECTIVE_SEND_RECV, PHASE_FORWARD), 0);
-    assert_int_equal(count(with, COLLECTIVE_SEND_RECV, PHASE_FORWARD), 6);
-    assert_int_equal(count(with, COLLECTIVE_SEND_RECV, PHASE_WEIGHT), 6);
+    static const struct {
+        enum phase phase;
+        int gathers, sums, gathers_left;
+    } PHASES[] = {{PHASE_FORWARD, 2, 2, 0}, {PHASE_BACKWARD, 2, 2, 2}, {PHASE_WEIGHT, 2, 0, 0}};
+    for (int p = 0; p < 3; p++) {
+        enum phase phase = PHASES[p].phase;
+        int left = PHASES[p].gathers_left, sums = PHASES[p].sums;
+        assert_int_equal(count(without, COLLECTIVE_ALL_GATHER, phase), PHASES[p].gathers);
+        assert_int_equal(count(without, COLLECTIVE_REDUCE_SCATTER, phase), sums);
+        assert_int_equal(count(without, COLLECTIVE_SEND_RECV, phase), 0);
+        assert_int_equal(count(with, COLLECTIVE_ALL_GATHER, phase), left);
+        assert_int_equal(count(with, COLLECTIVE_REDUCE_SCATTER, phase), 0);
+        assert_int_equal(count(with, COLLECTIVE_SEND_RECV, phase),
+                         3 * (PHASES[p].gathers - left + sums));
+        assert_int_equal(count(with, COLLECTIVE_SLICE, phase), 3 * sums);
+    }
     for (int i = 0; i < with->instr_count; i++) {
         const struct instr *instr = &with->instrs[i];
         if (instr->collective == COLLECTIVE_SEND_RECV) assert_int_equal(instr->bytes, PART_BYTES);
@@ -103,12 +112,48 @@ static void parts_are_worked_on_one_message_later(void **state)
     assert_int_equal(block->instrs[at].relay, 0);
 }
 
-// The one that is worked on and the one that comes.
-static void two_parts_are_in_memory_at_a_time(void **state)
+// The second relay of forward sums what out makes: the part of the rank behind first, which is what
+// the rank in front of it has made last, and its own at the end, in the place of the sum.
+static void a_sum_comes_round_to_its_rank_last(void **state)
 {
     struct priced of = gpt2(*state, true);
     const struct block_program *block = layer(&of);
-    int most = 0;
+    int at = 0, made = -1, came = -1;
+    while (block->instrs[at].relay != 2)
+        at++;
+    for (int step = 1; step <= RANKS; step++) {
+        const struct instr *instr = &block->instrs[at++];
+        int previous = made;
+        assert_string_equal(block->block->ops[instr->op].name, "attention.out");
+        assert_int_equal(instr->rows, 3);
+        assert_int_equal(instr->gemm.m, SEQ / RANKS);
+        assert_int_equal(instr->gemm.n, HIDDEN);
+        assert_int_equal(instr->gemm.k, HIDDEN / RANKS);
+        made = instr->outputs[0];
+        assert_int_equal(block->buffers[made].behind, step % RANKS);
+        if (step == 1) continue;
+        instr = &block->instrs[at++];
+        assert_int_equal(instr->collective, COLLECTIVE_SEND_RECV);
+        assert_int_equal(instr->inputs[0], previous);
+        came = instr->outputs[0];
+        assert_int_equal(block->buffers[came].behind, step % RANKS);
+        instr = &block->instrs[at++];
+        assert_int_equal(instr->collective, COLLECTIVE_SLICE);
+        assert_int_equal(instr->inputs[0], came);
+        assert_int_equal(instr->inputs[1], made);
+        assert_int_equal(instr->outputs[0], made);
+    }
+    assert_int_equal(block->instrs[at].relay != 2, 1);
+}
+
+// Of a gather the one that is worked on and the one that comes; of a sum the one that is made, the
+// one that is sent and the one that comes, one of which may be the rank's own.
+static void two_or_three_parts_are_in_memory_at_a_time(void **state)
+{
+    static const int MOST[] = {2, 3, 2, 3};
+    struct priced of = gpt2(*state, true);
+    const struct block_program *block = layer(&of);
+    int most[5] = {0};
     for (int i = 0; i < block->phase_first[PHASE_BACKWARD]; i++) {
         int alive = 0;
         for (int b = 0; b < block->buffer_count; b++) {
@@ -117,9 +162,12 @@ static void two_parts_are_in_memory_at_a_time(void **state)
             assert_int_equal(buffer->bytes, PART_BYTES);
             alive += buffer->birth <= i && i < buffer->death;
         }
-        if (alive > most) most = alive;
+        int relay = block->instrs[i].relay;
+        assert_true(relay <= 4);
+        if (relay && alive > most[relay]) most[relay] = alive;
     }
-    assert_int_equal(most, 2);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(most[1 + r], MOST[r]);
 }
 
 // Axes of 2 and 3, of which the inner one has neighbours next to each other: 0 3 1 4 2 5 is how the
@@ -153,7 +201,10 @@ static void a_message_costs_what_its_work_does_not_cover(void **state)
         const struct group_shape group = mesh_group(&of.program->mesh, of.cluster, instr->axes);
         double s = collective_price(of.fabrics, &group, COLLECTIVE_SEND_RECV, PART_BYTES, 1).s;
         double beside_s = 0;
-        for (int k = i + 1; block->instrs[k].relay && !block->instrs[k].collective; k++)
+        // Forward relays one and three are gathers, two and four sums.
+        int step = instr->relay % 2 ? 1 : -1;
+        for (int k = i + step; block->instrs[k].rows && block->instrs[k].relay == instr->relay;
+             k += step)
             beside_s += compute_price(&of.context.compute, block, &block->instrs[k]).s;
         assert_true(s > 0 && beside_s > 0);
         hidden_s += s < beside_s ? s : beside_s;
@@ -173,17 +224,36 @@ static bool is_right(const struct script_case *of, struct err *err)
 }
 
 // Each of these, alone, in a plan that is right without.
-enum { FAULT_ORDER, FAULT_AXES, FAULT_TWICE, FAULT_LEFT_OUT, FAULT_COUNT };
+enum {
+    FAULT_ORDER,
+    FAULT_AXES,
+    FAULT_TWICE,
+    FAULT_LEFT_OUT,
+    FAULT_NOT_ADDED,
+    FAULT_OLD_SUM,
+    FAULT_ADDED_TWICE,
+    FAULT_PART_TWICE,
+    FAULT_COUNT
+};
+
+static struct instr *find(struct block_program *block, int relay, enum collective collective,
+                          int nth)
+{
+    for (int i = 0; i < block->instr_count; i++) {
+        struct instr *instr = &block->instrs[i];
+        if (instr->relay == relay && instr->collective == collective && nth-- == 0) return instr;
+    }
+    fail();
+    return NULL;
+}
+
 static void plant(struct block_program *block, int fault)
 {
-    struct instr *message = NULL, *first = NULL;
-    for (int i = 0; i < block->instr_count && !first; i++) {
-        if (block->instrs[i].relay && block->instrs[i].collective && !message)
-            message = &block->instrs[i];
-        if (block->instrs[i].rows && block->buffers[block->instrs[i].inputs[0]].behind)
-            first = &block->instrs[i];
-    }
-    assert_non_null(first);
+    struct instr *message = find(block, 1, COLLECTIVE_SEND_RECV, 0);
+    struct instr *second = find(block, 1, COLLECTIVE_NONE, 3);
+    struct instr *sent = find(block, 2, COLLECTIVE_SEND_RECV, 1);
+    struct instr *added = find(block, 2, COLLECTIVE_SLICE, 0);
+    struct instr *made = find(block, 2, COLLECTIVE_NONE, 1);
     switch (fault) {
     case FAULT_ORDER:
         block->buffers[message->outputs[0]].behind = 2;
@@ -192,20 +262,34 @@ static void plant(struct block_program *block, int fault)
         block->buffers[message->outputs[0]].relay_axes = 0;
         break;
     case FAULT_TWICE:
-        first->inputs[0] = message->inputs[0];
+        second->inputs[0] = message->inputs[0];
         break;
     case FAULT_LEFT_OUT:
-        first->rows = 0;
+        second->rows = 0;
+        break;
+    case FAULT_NOT_ADDED:
+        added->combine = 0;
+        break;
+    case FAULT_OLD_SUM:
+        sent->inputs[0] = added->inputs[0];
+        break;
+    case FAULT_ADDED_TWICE:
+        find(block, 2, COLLECTIVE_SLICE, 1)->inputs[0] = added->inputs[0];
+        break;
+    case FAULT_PART_TWICE:
+        made->outputs[0] = sent->outputs[0];
         break;
     default:
-        fail();
+        break;
     }
 }
 
 static void wrong_parts_are_found(void **state)
 {
-    static const char *const SAID[FAULT_COUNT] = {"send-recv", "send-recv", "worked on once",
-                                                  "worked on once"};
+    static const char *const SAID[FAULT_COUNT] = {
+        "send-recv", "send-recv", "worked on once", "worked on once",
+        "slice",     "slice",     "slice",          "worked on once",
+    };
     for (int fault = -1; fault < FAULT_COUNT; fault++) {
         struct script_case of = {.arena = *state, .model = -1};
         struct priced priced = gpt2(*state, true);
@@ -223,9 +307,10 @@ static void wrong_parts_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gather_is_three_messages_of_four_ranks),
+        cmocka_unit_test(a_gather_or_a_sum_is_three_messages_of_four_ranks),
         cmocka_unit_test(parts_are_worked_on_one_message_later),
-        cmocka_unit_test(two_parts_are_in_memory_at_a_time),
+        cmocka_unit_test(a_sum_comes_round_to_its_rank_last),
+        cmocka_unit_test(two_or_three_parts_are_in_memory_at_a_time),
         cmocka_unit_test(members_stand_in_the_order_of_the_axes),
         cmocka_unit_test(a_message_costs_what_its_work_does_not_cover),
         cmocka_unit_test(wrong_parts_are_found),
