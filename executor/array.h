@@ -84,6 +84,43 @@ static inline int64_t array_stride(const struct kernel_array *array, int at)
     return stride;
 }
 
+// Where a concatenation joins its arrays: `joint` of the whole, or its last dim.
+static inline int array_joined(const struct kernel_array *whole)
+{
+    int joint = array_find(whole, DIM_JOINT);
+    return joint < 0 ? whole->rank - 1 : joint;
+}
+
+// The array with so many of its last dims as one.
+static inline struct kernel_array array_fold_last(const struct kernel_array *array, int count)
+{
+    struct kernel_array folded = *array;
+    int at = array->rank - count;
+    for (int i = at + 1; i < array->rank; i++) {
+        folded.sizes[at] *= array->sizes[i];
+        folded.whole[at] *= array->whole[i];
+    }
+    folded.rank = at + 1;
+    return folded;
+}
+
+// The calls of OP_CONCAT, OP_PART and OP_CONCAT_BACKWARD join last dims alone: what stands behind
+// `joint` is folded into it. What is in front of the parts that are there is returned.
+static inline int64_t call_fold_joint(struct kernel_call *call)
+{
+    struct kernel_array *whole = call->op->kind == OP_CONCAT ? call->outputs : call->inputs;
+    struct kernel_array *parts = call->op->kind == OP_CONCAT ? call->inputs : call->outputs;
+    int count = call->op->kind == OP_CONCAT ? call->input_count : call->output_count;
+    int behind = whole->rank - array_joined(whole);
+    *whole = array_fold_last(whole, behind);
+    int64_t before = behind > 1 ? array_last(whole) : 0;
+    for (int i = 0; i < count; i++) {
+        parts[i] = array_fold_last(&parts[i], behind);
+        if (behind > 1) before -= array_last(&parts[i]);
+    }
+    return before;
+}
+
 // Rows of (batch, seq).
 static inline bool array_has_rows(const struct kernel_array *array)
 {

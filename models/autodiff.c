@@ -179,6 +179,12 @@ static void add_backward(struct autodiff *diff, int index, int gradient)
     }
 }
 
+// Whether its outputs are parts of what it reads, each with a gradient of its own.
+static bool is_split(const struct op *op)
+{
+    return op->kind == OP_OPERATOR || op->kind == OP_PART;
+}
+
 // One op for all kinds that read (gradient, what the rule saves) and write one gradient for each
 // input that has one. The rule's order, inputs then outputs, is the order of models/graph.h.
 static void kernel_backward(struct autodiff *diff, int index, int gradient, enum op_kind kind)
@@ -189,8 +195,7 @@ static void kernel_backward(struct autodiff *diff, int index, int gradient, enum
     struct op op = derived(diff, index, kind, phase);
     unsigned bits = op_rule(forward.kind)->saves(block_of(diff), &forward);
     add_input(&op, gradient);
-    // Parts of a split each have one.
-    for (int i = 0; i < forward.output_count && forward.kind == OP_OPERATOR; i++) {
+    for (int i = 0; i < forward.output_count && is_split(&forward); i++) {
         int other = total(diff, forward.outputs[i], index);
         if (other >= 0 && other != gradient) add_input(&op, other);
     }
@@ -229,21 +234,14 @@ static void choose_backward(struct autodiff *diff, int index)
 // Kinds whose backward is one kernel; contractions and sums are not among them, and what stands in
 // no forward block has OP_CONTRACT, the zero of the enum.
 static const enum op_kind KERNELS[OP_KIND_COUNT] = {
-    [OP_ELEMENTWISE] = OP_ELEMENTWISE,
-    [OP_EXPAND] = OP_REDUCE,
-    [OP_DROPOUT] = OP_DROPOUT,
-    [OP_NORM] = OP_NORM_BACKWARD,
-    [OP_SOFTMAX] = OP_SOFTMAX_BACKWARD,
-    [OP_ATTENTION] = OP_ATTENTION_BACKWARD,
-    [OP_GATHER] = OP_GATHER_BACKWARD,
-    [OP_LOSS] = OP_LOSS_BACKWARD,
-    [OP_CONCAT] = OP_CONCAT_BACKWARD,
-    [OP_ROUTE] = OP_ROUTE_BACKWARD,
-    [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
-    [OP_COMBINE] = OP_COMBINE_BACKWARD,
-    [OP_OPERATOR] = OP_OPERATOR_BACKWARD,
-    [OP_CONV] = OP_CONV_BACKWARD,
-    [OP_SCAN] = OP_SCAN_BACKWARD,
+    [OP_ELEMENTWISE] = OP_ELEMENTWISE,  [OP_EXPAND] = OP_REDUCE,
+    [OP_DROPOUT] = OP_DROPOUT,          [OP_NORM] = OP_NORM_BACKWARD,
+    [OP_SOFTMAX] = OP_SOFTMAX_BACKWARD, [OP_ATTENTION] = OP_ATTENTION_BACKWARD,
+    [OP_GATHER] = OP_GATHER_BACKWARD,   [OP_LOSS] = OP_LOSS_BACKWARD,
+    [OP_CONCAT] = OP_CONCAT_BACKWARD,   [OP_PART] = OP_CONCAT,
+    [OP_ROUTE] = OP_ROUTE_BACKWARD,     [OP_DISPATCH] = OP_DISPATCH_BACKWARD,
+    [OP_COMBINE] = OP_COMBINE_BACKWARD, [OP_OPERATOR] = OP_OPERATOR_BACKWARD,
+    [OP_CONV] = OP_CONV_BACKWARD,       [OP_SCAN] = OP_SCAN_BACKWARD,
     [OP_DELTA] = OP_DELTA_BACKWARD,
 };
 
@@ -342,7 +340,7 @@ struct block *autodiff_block(struct arena *arena, const struct block *forward,
     for (int o = forward->op_count - 1; o >= 0; o--) {
         const struct op *op = &forward->ops[o];
         int gradient = total(&diff, op->outputs[0], o);
-        for (int i = 1; i < op->output_count && gradient < 0 && op->kind == OP_OPERATOR; i++)
+        for (int i = 1; i < op->output_count && gradient < 0 && is_split(op); i++)
             gradient = total(&diff, op->outputs[i], o);
         if (gradient >= 0) op_backward(&diff, o, gradient);
         if (op->kind == OP_CHOOSE) choose_backward(&diff, o);

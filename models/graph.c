@@ -45,6 +45,7 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_OTHER] = "other",
     [DIM_INDEX_HEAD] = "index_head",
     [DIM_CHOSEN] = "chosen",
+    [DIM_JOINT] = "joint",
 };
 
 const char *dim_name(enum dim dim)

@@ -63,6 +63,7 @@ enum dim {
     DIM_OTHER,       // the samples of the batch again, as others are compared with them
     DIM_INDEX_HEAD,  // of the indexer that chooses keys: whole for every token
     DIM_CHOSEN,      // the keys that a query attends to, where they are chosen
+    DIM_JOINT,       // tokens of a text and, behind them, places of what is made for it
     DIM_COUNT
 };
 
@@ -134,7 +135,10 @@ enum op_kind {
                    // dim that ids and table share is one of the result: of each of its places a
                    // row is looked up (distances, of which `scalar` is the most, 0 = no ranges)
     OP_CONCAT,     // a, b: joins their last dims, under a name that the output gives; a dim that
-                   // b lacks (the shared rope part of MLA's keys has no head) is repeated
+                   // b lacks (the shared rope part of MLA's keys has no head) is repeated. Where
+                   // the output has `joint`, text and seq become that; a text that is left out,
+                   // in the backward of OP_PART, is zeros
+    OP_PART,       // x -> (what of its joint is text,) what is seq
     OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,
                   // zero but for the top_k chosen; `function` says how scores become weights. The
                   // bias is added to the scores to choose by, and to nothing else
@@ -236,7 +240,10 @@ struct op {
     double softcap;                     // OP_ATTENTION: soft cap of the scores, 0 = none
     double dropout_ratio;               // OP_DROPOUT, OP_ATTENTION
     int64_t rotary_dims, rotary_first;  // FUNCTION_ROPE
-    double alibi;                       // OP_ATTENTION: factor on slopes, 0 = none
+    // Of places of a picture, in rows of so many, half of the pairs are rotated by the row and half
+    // by the column; tokens of a text, so many in front of them, stay. 0: one position each.
+    int64_t rotary_columns, rotary_still;
+    double alibi;    // OP_ATTENTION: factor on slopes, 0 = none
     bool causal;     // the whole attention core: attention, or the ops of the chain
     int64_t window;  // sliding window in tokens, 0 = none; on either side where not causal
     int64_t prefix;  // causal: so many tokens at the front see what is among them ahead as well
@@ -302,13 +309,14 @@ struct graph {
     // Two sequence dims, frames and places of a video or aligned sequences and residues: seq_len is
     // their product; 0 = one dim.
     int64_t frames, places;
-    bool has_conditions;             // parameters that work on neither
-    bool is_protein;                 // nothing but turns (axial) splits them
-    bool contrasts;                  // the loss compares all samples of a step, which are one
-                                     // micro-batch, and is of a sample, not of a token
-    int64_t prefix;                  // places at the front of each sequence that a picture takes,
-                                     // where no token is; 0 = none
-    int64_t channels;                // numbers of a place that noise is added to
+    bool has_conditions;  // parameters that work on neither
+    bool is_protein;      // nothing but turns (axial) splits them
+    bool joins_text;      // text and places become one sequence (joint), which stays whole
+    bool contrasts;       // the loss compares all samples of a step, which are one
+                          // micro-batch, and is of a sample, not of a token
+    int64_t prefix;       // places at the front of each sequence that a picture takes,
+                          // where no token is; 0 = none
+    int64_t channels;     // numbers of a place that noise is added to
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense
     int64_t expert_ffn;

@@ -55,6 +55,7 @@ static const struct {
     {"bigscience/bloom-560m", "bloom-560m"},
     {"bigscience/bloomz", "bloom-176b"},
     {"bigscience/bloomz-560m", "bloom-560m"},
+    {"black-forest-labs/FLUX.1-dev", "flux.1-dev"},
     {"databricks/dbrx-base", "dbrx"},
     {"databricks/dbrx-instruct", "dbrx"},
     {"deepseek-ai/DeepSeek-R1", "deepseek-r1"},

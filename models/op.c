@@ -304,6 +304,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_ATTENTION] = {"attention", op_attention_split, op_attention_flop, saves_attention, false},
     [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false},
     [OP_CONCAT] = {"concat", op_concat_split, flop_none, saves_none, false},
+    [OP_PART] = {"part", op_concat_split, flop_none, saves_none, false},
     [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false},
     [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false},
     [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false},

@@ -2,20 +2,25 @@
 
 #include <assert.h>
 
-static const struct extent *last_of(const struct block *block, int tensor)
+// Where in a tensor the dim stands that is joined: `joint` of the whole, or its last; of a part as
+// far from its end.
+static const struct extent *joined_of(const struct block *block, const struct op *op, int tensor)
 {
     const struct tensor *t = &block->tensors[tensor];
-    assert(t->rank > 0);
-    return &t->extents[t->rank - 1];
+    const struct tensor *whole =
+        &block->tensors[op->kind == OP_CONCAT ? op->outputs[0] : op->inputs[0]];
+    int joint = tensor_find_dim(whole, DIM_JOINT), behind = joint < 0 ? 1 : whole->rank - joint;
+    assert(t->rank >= behind);
+    return &t->extents[t->rank - behind];
 }
 
 static bool joins(const struct block *block, const struct op *op, enum dim dim)
 {
     for (int i = 0; i < op->input_count; i++) {
-        if (last_of(block, op->inputs[i])->dim == dim) return true;
+        if (joined_of(block, op, op->inputs[i])->dim == dim) return true;
     }
     for (int i = 0; i < op->output_count; i++) {
-        if (last_of(block, op->outputs[i])->dim == dim) return true;
+        if (joined_of(block, op, op->outputs[i])->dim == dim) return true;
     }
     return false;
 }
@@ -38,9 +43,9 @@ double op_concat_backward_flop(const struct block *block, const struct op *op,
         rows *= (double)size[whole->extents[i].dim];
     }
     for (int i = 0; i < op->output_count; i++) {
-        bool is_sum = block->tensors[op->outputs[i]].rank < whole->rank;
+        const struct tensor *part = &block->tensors[op->outputs[i]];
         // The widths of the parts differ although their dims may be called alike.
-        if (is_sum) added += rows * (double)last_of(block, op->outputs[i])->size;
+        if (part->rank < whole->rank) added += rows * (double)part->extents[part->rank - 1].size;
     }
     return added;
 }

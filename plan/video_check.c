@@ -33,6 +33,12 @@ static bool lacks_turns(const struct graph *graph, const struct parallel *parall
     return graph->is_protein && parallel->degree[AXIS_CP] > 1 && parallel->cp_kind != CP_AXIAL;
 }
 
+// The joint sequence of text and places is whole on every rank of cp.
+static bool splits_joint(const struct graph *graph, const struct parallel *parallel)
+{
+    return graph->joins_text && parallel->degree[AXIS_CP] > 1;
+}
+
 static bool has_one_dim(const struct graph *graph, const struct parallel *parallel)
 {
     return graph->frames == 0 && parallel->degree[AXIS_CP] > 1 && parallel->cp_kind == CP_AXIAL;
@@ -49,12 +55,18 @@ static bool turns_outer_digits(const struct parallel *parallel)
 bool video_has_choices(const struct graph *graph, const struct parallel *parallel)
 {
     return !shards_gradients(graph, parallel) && !has_one_dim(graph, parallel) &&
-           !turns_outer_digits(parallel) && !lacks_turns(graph, parallel);
+           !turns_outer_digits(parallel) && !lacks_turns(graph, parallel) &&
+           !splits_joint(graph, parallel);
 }
 
 bool video_check_choices(const struct graph *graph, const struct parallel *parallel,
                          struct err *err)
 {
+    if (splits_joint(graph, parallel))
+        return err_set(err, ERR_USAGE,
+                       "--cp %d: text and places of %s are one sequence in its layers, which cp "
+                       "does not split; only 1 works",
+                       parallel->degree[AXIS_CP], graph->name);
     if (has_one_dim(graph, parallel))
         return err_set(err, ERR_USAGE,
                        "--cp-kind axial: %s has one sequence dim; axial parallelism splits two of "

@@ -42,8 +42,9 @@ enum scratch {
 
 struct cpu_rotation {  // cosines and sines of one rope, kept for the next call
     double theta;
-    int64_t dims, count;  // rotary dims; positions 0 .. count - 1
-    REAL *table;          // [position][cosines of dims / 2, sines of dims / 2]
+    int64_t dims, count;     // rotary dims; positions 0 .. count - 1
+    int64_t columns, still;  // of struct op
+    REAL *table;             // [position][cosines of dims / 2, sines of dims / 2]
     int64_t capacity_bytes;
 };
 enum { ROTATION_MAX = 4 };

@@ -8,7 +8,19 @@
 
 static bool is_same(const struct cpu_rotation *a, const struct cpu_rotation *b)
 {
-    return a->theta == b->theta && a->dims == b->dims && a->count == b->count;
+    return a->theta == b->theta && a->dims == b->dims && a->count == b->count &&
+           a->columns == b->columns && a->still == b->still;
+}
+
+// The angle of pair `i` of the token with this index, see rotary_columns of struct op.
+static double angle_of(const struct cpu_rotation *rotation, int64_t i, int64_t token)
+{
+    int64_t dims = rotation->dims, place = token - rotation->still;
+    int64_t pairs = rotation->columns ? dims / 4 : dims / 2;  // of rows, and of columns behind them
+    double rate = pow(rotation->theta, -(double)(i % pairs) / (double)pairs);
+    if (!rotation->columns) return rate * (double)token;
+    if (place < 0) return 0;
+    return rate * (double)(i < pairs ? place / rotation->columns : place % rotation->columns);
 }
 
 // Angles in double: a position of some thousands leaves no digits of a float's angle.
@@ -16,9 +28,8 @@ static void fill(struct cpu_rotation *rotation)
 {
     int64_t half = rotation->dims / 2;
     for (int64_t i = 0; i < half; i++) {
-        double rate = pow(rotation->theta, -2.0 * (double)i / (double)rotation->dims);
         for (int64_t t = 0; t < rotation->count; t++) {
-            double angle = rate * (double)t;
+            double angle = angle_of(rotation, i, t);
             rotation->table[t * rotation->dims + i] = (REAL)cos(angle);
             rotation->table[t * rotation->dims + half + i] = (REAL)sin(angle);
         }
@@ -47,6 +58,8 @@ static const REAL *table_of(struct cpu_device *device, const struct cpu_rotation
     rotation->theta = wanted->theta;
     rotation->dims = wanted->dims;
     rotation->count = wanted->count;
+    rotation->columns = wanted->columns;
+    rotation->still = wanted->still;
     fill(rotation);
     return rotation->table;
 }
@@ -75,6 +88,7 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
     const struct op *op = call->op;
     // Of a video's frames the place is that of the frame, which stands in front of the heads.
     int at = in->rank > 4 ? in->rank - 3 : array_find(in, DIM_SEQ);
+    if (at < 0) at = array_find(in, DIM_JOINT);
     int64_t width = array_last(in);
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
@@ -84,6 +98,8 @@ const char *cpu_rope(struct cpu_device *device, const struct kernel_call *call)
     int64_t last = in->first[at] + in->sizes[at];
     struct cpu_rotation wanted = {.theta = op->scalar,
                                   .dims = op->rotary_dims,
+                                  .columns = op->rotary_columns,
+                                  .still = op->rotary_still,
                                   .count = last > in->whole[at] ? last : in->whole[at]};
     const REAL *table = table_of(device, &wanted), *x = in->data;
     if (!table) return cpu_no_memory(device);

@@ -274,19 +274,25 @@ static void join(const struct kernel_array *joined, const struct kernel_array *p
 const char *cpu_concat(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    join(&call->outputs[0], &call->inputs[0], 0, true);
-    join(&call->outputs[0], &call->inputs[1], array_last(&call->inputs[0]), true);
+    struct kernel_call folded = *call;
+    int64_t before = call_fold_joint(&folded);
+    if (before > 0) array_zero(&folded.outputs[0]);
+    for (int i = 0; i < folded.input_count; i++) {
+        join(&folded.outputs[0], &folded.inputs[i], before, true);
+        before += array_last(&folded.inputs[i]);
+    }
     return NULL;
 }
 
 const char *cpu_concat_backward(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;
-    int64_t before = 0;
-    for (int i = 0; i < call->output_count; i++) {
+    struct kernel_call folded = *call;
+    int64_t before = call_fold_joint(&folded);
+    for (int i = 0; i < folded.output_count; i++) {
         call_begin_sum(call, i);
-        join(&call->inputs[0], &call->outputs[i], before, false);
-        before += array_last(&call->outputs[i]);
+        join(&folded.inputs[0], &folded.outputs[i], before, false);
+        before += array_last(&folded.outputs[i]);
     }
     return NULL;
 }

@@ -38,6 +38,7 @@ enum scratch {
 struct cuda_rotation {  // cosines and sines of one rope, kept while the device is open
     double theta;
     int64_t dims, first, count;
+    int64_t columns, still;  // of struct op
     float *table;
 };
 

@@ -122,7 +122,7 @@ const char *cuda_dropout(const struct run *run)
 static bool is_same(const struct cuda_rotation *a, const struct cuda_rotation *b)
 {
     return a->theta == b->theta && a->dims == b->dims && a->first == b->first &&
-           a->count == b->count;
+           a->count == b->count && a->columns == b->columns && a->still == b->still;
 }
 
 static bool has_room(struct cuda_device *device)
@@ -152,8 +152,14 @@ static const float *table_of(const struct run *run, const struct cuda_rotation *
     struct cuda_rotation *rotation = &device->rotations[device->rotation_count++];
     *rotation = *wanted;
     rotation->table = table;
-    kernel_rope_table(run->on, wanted->theta, wanted->dims, wanted->first, wanted->count,
-                      rotation->table);
+    struct table_args args = {.theta = wanted->theta,
+                              .dims = wanted->dims,
+                              .first = wanted->first,
+                              .count = wanted->count,
+                              .columns = wanted->columns,
+                              .still = wanted->still,
+                              .table = rotation->table};
+    kernel_rope_table(run->on, &args);
     // Other streams may read it.
     return cuda_fault(cudaStreamSynchronize(run->on)) ? NULL : rotation->table;
 }
@@ -164,6 +170,7 @@ static const char *rope_of(const struct run *run, struct rope_args *args)
     const struct op *op = run->call->op;
     // Of a video's frames the place is that of the frame, which stands in front of the heads.
     int at = in->rank > 4 ? in->rank - 3 : array_find(in, DIM_SEQ);
+    if (at < 0) at = array_find(in, DIM_JOINT);
     int64_t width = array_last(in);
     if (at < 0) return "rope needs the dim seq";
     if (op->rotary_first + op->rotary_dims > width) return "rope is wider than a head";
@@ -172,7 +179,9 @@ static const char *rope_of(const struct run *run, struct rope_args *args)
     struct cuda_rotation wanted = {.theta = op->scalar,
                                    .dims = op->rotary_dims,
                                    .first = in->first[at],
-                                   .count = in->sizes[at]};
+                                   .count = in->sizes[at],
+                                   .columns = op->rotary_columns,
+                                   .still = op->rotary_still};
     *args = (struct rope_args){.elements = array_elements(in),
                                .width = width,
                                .inner = in->row_stride ? array_row(in) : array_stride(in, at),

@@ -115,8 +115,13 @@ struct ropes_args {
     struct rope_args first, second;  // second.elements 0: none
 };
 void kernel_ropes(struct CUstream_st *stream, const struct ropes_args *args);
-void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, int64_t first,
-                       int64_t count, float *table);
+struct table_args {
+    double theta;
+    int64_t dims, first, count;
+    int64_t columns, still;  // of struct op
+    float *table;
+};
+void kernel_rope_table(struct CUstream_st *stream, const struct table_args *args);
 
 struct alibi_args {
     int64_t elements, keys, first_key;

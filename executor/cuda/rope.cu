@@ -2,29 +2,26 @@
 
 // Rotary positions and ALiBi, which both go by the index in the whole sequence.
 
-struct table_args {
-    double theta;
-    int64_t dims, first, count;
-    float *table;
-};
 // Angles in double: a position of some thousands leaves no digits of a float's angle.
 KERNEL(rope_table, struct table_args, a)
 {
-    int64_t half = a.dims / 2;
+    int64_t half = a.dims / 2, pairs = a.columns ? half / 2 : half;
     for (int64_t i = INDEX; i < a.count * half; i += INDICES) {
-        int64_t position = i / half, pair = i % half;
-        double rate = pow(a.theta, -2.0 * (double)pair / (double)a.dims);
-        double angle = rate * (double)(a.first + position);
+        int64_t position = i / half, pair = i % half, token = a.first + position;
+        if (a.columns) {
+            token -= a.still;
+            token = token < 0 ? 0 : pair < pairs ? token / a.columns : token % a.columns;
+        }
+        double rate = pow(a.theta, -(double)(pair % pairs) / (double)pairs);
+        double angle = rate * (double)token;
         a.table[position * a.dims + pair] = (float)cos(angle);
         a.table[position * a.dims + half + pair] = (float)sin(angle);
     }
 }
 
-void kernel_rope_table(struct CUstream_st *stream, double theta, int64_t dims, int64_t first,
-                       int64_t count, float *table)
+void kernel_rope_table(struct CUstream_st *stream, const struct table_args *args)
 {
-    struct table_args args = {theta, dims, first, count, table};
-    LAUNCH(rope_table, args, blocks_for(count * dims / 2, THREADS), THREADS, stream);
+    LAUNCH(rope_table, *args, blocks_for(args->count * args->dims / 2, THREADS), THREADS, stream);
 }
 
 // A thread reads both of a pair before it writes either: in place is allowed.

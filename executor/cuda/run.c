@@ -19,6 +19,7 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_ATTENTION] = {cuda_attention, 0},
     [OP_GATHER] = {cuda_gather, 1},
     [OP_CONCAT] = {cuda_concat, 0},
+    [OP_PART] = {cuda_concat_backward, 3},
     [OP_ROUTE] = {cuda_route, 1},
     [OP_DISPATCH] = {cuda_dispatch, 1},
     [OP_COMBINE] = {cuda_combine, 1},

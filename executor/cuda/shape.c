@@ -179,10 +179,9 @@ static struct shape_piece piece_of(const struct kernel_array *joined,
     return piece;
 }
 
-static void join(const struct run *run, const struct kernel_array *part, struct reals from,
-                 int64_t before)
+static void join(const struct run *run, const struct kernel_array *joined,
+                 const struct kernel_array *part, struct reals from, int64_t before)
 {
-    const struct kernel_array *joined = &run->call->outputs[0];
     struct shape_piece piece = piece_of(joined, part);
     struct terms_args args = {.rank = joined->rank, .term_count = 1};
     if (array_elements(&piece.array) == 0) return;
@@ -198,21 +197,29 @@ static void join(const struct run *run, const struct kernel_array *part, struct 
 
 const char *cuda_concat(const struct run *run)
 {
-    join(run, &run->call->inputs[0], run_input(run, 0), 0);
-    join(run, &run->call->inputs[1], run_input(run, 1), array_last(&run->call->inputs[0]));
+    struct kernel_call folded = *run->call;
+    int64_t before = call_fold_joint(&folded);
+    if (before > 0) {
+        const char *fault = cuda_begin_sum(run->device, run->stream, run->call, 0);
+        if (fault) return fault;
+    }
+    for (int i = 0; i < folded.input_count; i++) {
+        join(run, &folded.outputs[0], &folded.inputs[i], run_input(run, i), before);
+        before += array_last(&folded.inputs[i]);
+    }
     return NULL;
 }
 
 const char *cuda_concat_backward(const struct run *run)
 {
-    const struct kernel_call *call = run->call;
-    const struct kernel_array *joined = &call->inputs[0];
-    int64_t before = 0;
-    for (int i = 0; i < call->output_count; before += array_last(&call->outputs[i++])) {
-        struct shape_piece piece = piece_of(joined, &call->outputs[i]);
-        const char *fault = cuda_begin_sum(run->device, run->stream, call, i);
+    struct kernel_call folded = *run->call;
+    int64_t before = call_fold_joint(&folded);
+    const struct kernel_array *joined = &folded.inputs[0];
+    for (int i = 0; i < folded.output_count; before += array_last(&folded.outputs[i++])) {
+        struct shape_piece piece = piece_of(joined, &folded.outputs[i]);
+        const char *fault = cuda_begin_sum(run->device, run->stream, run->call, i);
         if (fault) return fault;
-        if (array_elements(&piece.array) == 0 || array_elements(&call->outputs[i]) == 0) continue;
+        if (array_elements(&piece.array) == 0 || array_elements(&folded.outputs[i]) == 0) continue;
         struct repeat_args args = {.rank = joined->rank, .adds = true};
         memcpy(args.sizes, piece.array.sizes, sizeof args.sizes);
         for (int d = 0; d < joined->rank; d++) {

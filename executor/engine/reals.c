@@ -30,13 +30,16 @@ enum kind {
     DISTANCE_LABELS,
     PATCH_SHARES,
     PICTURE_PLACES,
+    GUIDANCE_WAVES,
+    POOLED_TEXT,
     KIND_COUNT
 };
 static const char *const NAMES[KIND_COUNT] = {
     "noised_latents",    "target",          "timestep_waves",     "frame_rate_waves",
     "text_states",       "place_embedding", "frame_embedding",    "target_features",
     "target_features_j", "msa_features",    "relative_positions", "msa_labels",
-    "distance_labels",   "patch_shares",    "picture_places"};
+    "distance_labels",   "patch_shares",    "picture_places",     "guidance_waves",
+    "pooled_text"};
 
 static int kind_of(const char *name)
 {
@@ -137,7 +140,7 @@ static double share_of(const struct tensor *tensor, const int64_t *index)
 double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
                 const struct tensor *tensor, const int64_t *index)
 {
-    static const double STEPS = 1000, RATES[] = {8, 12, 24, 30};
+    static const double STEPS = 1000, RATES[] = {8, 12, 24, 30}, GUIDANCE[] = {1, 2, 3.5};
     int kind = kind_of(tensor->name);
     uint64_t key = random_key(random_key(seed, 4), sample);
     double step = draw(random_key(key, 2), 0);
@@ -148,6 +151,10 @@ double reals_at(const struct graph *graph, uint64_t seed, uint64_t sample,
         return wave(STEPS * step, last, width);
     case RATE_WAVES:
         return wave(RATES[(int)(4 * draw(random_key(key, 3), 0))], last, width);
+    case GUIDANCE_WAVES:
+        return wave(STEPS * GUIDANCE[(int)(3 * draw(random_key(key, 8), 0))], last, width);
+    case POOLED_TEXT:
+        return draw_noise(random_key(key, 9), (uint64_t)last);
     case TEXT:
         return draw_noise(random_key(key, 4),
                           (uint64_t)(index_of(tensor, DIM_TEXT, index) * width + last));

@@ -198,7 +198,7 @@ static bool is_follower(const struct op *op)
 {
     return op->kind == OP_LOSS || op->kind == OP_ADD || op->kind == OP_ELEMENTWISE ||
            op->kind == OP_NORM || op->kind == OP_DROPOUT || op->kind == OP_EXPAND ||
-           op->kind == OP_CONCAT;
+           op->kind == OP_CONCAT || op->kind == OP_PART;
 }
 
 // Takes the rule of its neighbours for what is between them, if it can.

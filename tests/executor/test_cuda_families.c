@@ -42,6 +42,11 @@ static const char *const MODELS[] = {
     "{\"_class_name\": \"PixArtTransformer2DModel\", \"num_attention_heads\": 4, "
     "\"attention_head_dim\": 4, \"num_layers\": 1, \"in_channels\": 2, \"caption_channels\": 6, "
     "\"model_max_length\": 5, \"sample_size\": 8}",
+    "{\"_class_name\": \"FluxTransformer2DModel\", \"attention_head_dim\": 12, "
+    "\"axes_dims_rope\": [4, 4, 4], \"guidance_embeds\": true, \"in_channels\": 6, "
+    "\"joint_attention_dim\": 5, \"max_sequence_length\": 3, \"num_attention_heads\": 2, "
+    "\"num_layers\": 1, \"num_single_layers\": 2, \"pooled_projection_dim\": 7, "
+    "\"sample_size\": 8}",
     "{\"model_type\": \"evoformer\", \"no_blocks\": 1, \"c_m\": 8, \"c_z\": 6, "
     "\"c_hidden_msa_att\": 4, \"c_hidden_opm\": 3, \"c_hidden_mul\": 6, \"c_hidden_pair_att\": 4, "
     "\"no_heads_msa\": 4, \"no_heads_pair\": 2, \"transition_n\": 2, \"msa_depth\": 4, "

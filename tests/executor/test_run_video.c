@@ -23,6 +23,18 @@ static const char PICTURE[] =
     "\"attention_head_dim\": 4, \"num_layers\": 2, \"in_channels\": 2, \"caption_channels\": 6, "
     "\"model_max_length\": 5, \"sample_size\": 8}";
 
+static const char JOINED[] =
+    "{\"_class_name\": \"FluxTransformer2DModel\", \"attention_head_dim\": 8, "
+    "\"axes_dims_rope\": [4, 2, 2], \"guidance_embeds\": true, \"in_channels\": 6, "
+    "\"joint_attention_dim\": 5, \"max_sequence_length\": 3, \"num_attention_heads\": 4, "
+    "\"num_layers\": 2, \"num_single_layers\": 2, \"pooled_projection_dim\": 7, "
+    "\"sample_size\": 8}";
+
+static bool is_picture(const char *config)
+{
+    return config == PICTURE || config == JOINED;
+}
+
 static struct run_case video_case(const char *config)
 {
     struct run_case of = run_case_new(config, FRAMES * PLACES, BATCH);
@@ -41,7 +53,7 @@ static void equals_one_rank(void **state, const char *config, const struct layou
 {
     struct err why = {0};
     struct run_case one = video_case(config), many = one;
-    if (config == PICTURE) one.seq_len = many.seq_len = PICTURE_PLACES;
+    if (is_picture(config)) one.seq_len = many.seq_len = PICTURE_PLACES;
     struct parallel *parallel = &many.parallel;
     parallel->degree[AXIS_TP] = layout->tp;
     parallel->degree[AXIS_CP] = layout->cp;
@@ -105,6 +117,28 @@ static void blocks_of_a_picture_equal_one_rank(void **state)
     assert_non_null(strstr(why.text, "1 frames of 16 places cannot be split by 2"));
 }
 
+// A text and a picture as one sequence, which cp does not split.
+static void blocks_of_text_and_places_equal_one_rank(void **state)
+{
+    static const struct layout_case layouts[] = {
+        {2, 1, 1, 1, 0, CP_RING, false, RECOMPUTE_NONE},
+        {4, 1, 1, 1, 0, CP_RING, true, RECOMPUTE_FULL},
+        {2, 1, 2, 1, 1, CP_RING, true, RECOMPUTE_SELECTIVE},
+        {1, 1, 4, 1, 3, CP_RING, false, RECOMPUTE_NONE},
+        {1, 1, 2, 2, 2, CP_RING, false, RECOMPUTE_NONE},
+        {1, 1, 1, 4, 0, CP_RING, false, RECOMPUTE_FULL},
+        {2, 1, 1, 2, 0, CP_RING, true, RECOMPUTE_NONE},
+    };
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        equals_one_rank(state, JOINED, &layouts[i]);
+    struct err why = {0};
+    struct run_case of = video_case(JOINED);
+    of.seq_len = PICTURE_PLACES;
+    of.parallel.degree[AXIS_CP] = 2;
+    assert_null(run_case_run(*state, &of, &why));
+    assert_non_null(strstr(why.text, "--cp 2: text and places of"));
+}
+
 static const char PROTEIN[] =
     "{\"model_type\": \"evoformer\", \"no_blocks\": 2, \"c_m\": 8, \"c_z\": 8, "
     "\"c_hidden_msa_att\": 4, \"c_hidden_opm\": 3, \"c_hidden_mul\": 6, \"c_hidden_pair_att\": 4, "
@@ -134,10 +168,10 @@ static void cuda_kernels_compute_them_too(void **state)
         enum precision precision;
         double loss, gradient;
     } TRIED[] = {{PRECISION_FP32, 1e-6, 1e-5}, {PRECISION_BF16, 5e-3, 3e-2}};
-    const char *const models[] = {THREE, ONE, PICTURE, PROTEIN};
-    for (int m = 0; m < 4; m++) {
+    const char *const models[] = {THREE, ONE, PICTURE, PROTEIN, JOINED};
+    for (int m = 0; m < 5; m++) {
         struct run_case of = video_case(models[m]);
-        of.seq_len = models[m] == PICTURE ? PICTURE_PLACES : of.seq_len;
+        of.seq_len = is_picture(models[m]) ? PICTURE_PLACES : of.seq_len;
         of.steps = 1;
         const struct run_outcome *expected = run_case_done(*state, &of);
         of.backend = "cuda";
@@ -146,8 +180,8 @@ static void cuda_kernels_compute_them_too(void **state)
             const char *worst = "";
             of.precision = TRIED[t].precision;
             of.parallel.cp_kind = CP_AXIAL;
-            of.parallel.degree[AXIS_CP] = t > 0 && models[m] != PICTURE ? 2 : 1;
-            of.parallel.degree[AXIS_TP] = t > 0 && models[m] == PICTURE ? 2 : 1;
+            of.parallel.degree[AXIS_CP] = t > 0 && !is_picture(models[m]) ? 2 : 1;
+            of.parallel.degree[AXIS_TP] = t > 0 && is_picture(models[m]) ? 2 : 1;
             const struct run_outcome *found = run_case_run(*state, &of, &why);
             if (!found || !found->done) {
                 fail_msg("%s: %s", run_case_text(*state, &of), found ? found->error : why.text);
@@ -167,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuda_kernels_compute_them_too),
         cmocka_unit_test(blocks_of_a_picture_equal_one_rank),
+        cmocka_unit_test(blocks_of_text_and_places_equal_one_rank),
         cmocka_unit_test(blocks_of_places_and_blocks_of_frames_equal_one_rank),
         cmocka_unit_test(blocks_of_both_equal_one_rank),
         cmocka_unit_test(blocks_of_aligned_sequences_and_pairs_equal_one_rank),

@@ -171,6 +171,10 @@ static void a_shipped_model_needs_no_note(void **state)
     "\"attention_bias\": false, \"mlp_bias\": false"
 #define AFTER_MISSING "; the dimensions of a model must be given, as whole numbers"
 
+#define FLUX                                                                     \
+    "{\"_class_name\": \"FluxTransformer2DModel\", \"num_attention_heads\": 2, " \
+    "\"attention_head_dim\": 16"
+#define LAYERS ", \"num_layers\": 1, \"num_single_layers\": 1"
 static const struct {
     const char *config, *error;
 } REFUSED[] = {
@@ -203,7 +207,18 @@ static const struct {
     {"{\"model_type\": \"opt\", \"layerdrop\": 0.1}",
      "$.layerdrop: dropping whole layers is not supported"},
     {"{\"model_type\": \"mllama\", \"text_config\": {\"model_type\": \"mllama_text_model\"}}",
-     "$.text_config.model_type: unknown \"mllama_text_model\"; known: PixArtTransformer2DModel, "},
+     "$.text_config.model_type: unknown \"mllama_text_model\"; known: FluxTransformer2DModel, "},
+    {FLUX ", \"num_layers\": 1}", "$: missing \"num_single_layers\"" AFTER_MISSING},
+    {FLUX LAYERS ", \"axes_dims_rope\": [4, 8]}", "$.axes_dims_rope: three axes are wanted"},
+    {FLUX LAYERS ", \"axes_dims_rope\": [4, 4, 4]}",
+     "$.axes_dims_rope: 4, 4 and 4 are not together 16, as wide as a head"},
+    {FLUX LAYERS ", \"axes_dims_rope\": [2, 6, 8]}",
+     "$.axes_dims_rope: rows and columns that are not rotated alike, or no pairs"},
+    {FLUX LAYERS "}", "$: axes_dims_rope: 16, 56 and 56 are not together 16, as wide as a head"},
+    {FLUX LAYERS ", \"patch_size\": 2}",
+     "$.patch_size: patches are cut outside the model; only 1 is read"},
+    {FLUX LAYERS ", \"sample_size\": 9}",
+     "$.sample_size: patches of 2 x 2 do not divide a side of 9"},
     {"{\"model_type\": \"llama4_text\", \"vocab_size\": 64, \"hidden_size\": 64, "
      "\"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
      "\"num_key_value_heads\": 4, \"head_dim\": 16, \"num_local_experts\": 4, "

@@ -125,7 +125,8 @@ static const struct {
                     "full_attention, sliding_attention"},
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
-     "3:17: $.model_type: unknown \"foo\"; known: PixArtTransformer2DModel, STDiT, STDiT3, "
+     "3:17: $.model_type: unknown \"foo\"; known: FluxTransformer2DModel, "
+     "PixArtTransformer2DModel, STDiT, STDiT3, "
      "albert, arcee, baichuan, bamba, bart, bert, biogpt, blenderbot, bloom, camembert, clip, "
      "codegen, cohere, cohere2, cwm, data2vec-text, dbrx, deberta, deberta-v2, deepseek_v2, "
      "deepseek_v3, deepseek_v32, distilbert, dots1, electra, ernie, ernie4_5, ernie4_5_moe, "

@@ -60,6 +60,35 @@ static void a_picture_has_blocks_over_places_alone(void **state)
     assert_true(fabs(found - 3 * (BLOCKS * block + ends)) < 1e-12 * found);
 }
 
+// FLUX.1-dev: 64 x 64 places and 512 tokens of text, C wide. A block of two streams has 4 C^2 in
+// attention and 8 in the MLP of each row, which are both streams', and 12 for each stream's vector;
+// one of one stream 3 C^2 for queries, keys and values, 4 for the MLP and 5 behind both, and 3 for
+// its vector. The count is that of diffusers' class.
+enum { FLUX_PLACES = 64 * 64, FLUX_TEXT = 512, FLUX = 3072, FLUX_DOUBLE = 19, FLUX_SINGLE = 38 };
+
+static struct graph *flux(struct arena *arena)
+{
+    struct err err = {0};
+    const struct model_config *config = model_load(arena, "flux.1-dev", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    return model_graph(arena, config, &(struct import_options){.flash = true});
+}
+
+static void text_and_places_are_one_sequence(void **state)
+{
+    const struct graph *graph = flux(*state);
+    assert_int_equal(graph->parameter_count, 11901408320);
+    assert_int_equal(graph->layer_count, FLUX_DOUBLE + FLUX_SINGLE);
+    double width = FLUX, square = width * width, text = FLUX_TEXT, places = FLUX_PLACES;
+    double joint = text + places, core = 4 * joint * joint * width;
+    double two = 2 * square * (12 * joint + 2 * 6) + core;
+    double one = 2 * square * (12 * joint + 3) + core;
+    double vectors = 2 * (2 * (256 * width + square) + 768 * width + square) + 2 * 2 * square;
+    double ends = vectors + 2 * text * 4096 * width + 2 * places * width * (64 + 64);
+    double found = graph_model_flop(graph, FLUX_PLACES);
+    assert_true(fabs(found - 3 * (FLUX_DOUBLE * two + FLUX_SINGLE * one + ends)) < 1e-12 * found);
+}
+
 // A multiplication and an addition for each weight and row: of a block 4 C^2 in attention, 2 and 2
 // in cross attention (of tokens and of text), 8 in the MLP. Scores and context: 4 C for each pair.
 static void work_is_that_of_all_products(void **state)
@@ -128,6 +157,47 @@ static void a_pair_of_blocks_exchanges_what_is_computed_by_hand(void **state)
     // Counts that are no powers of two, and no divisors of the heads.
     check_pair(state, CP_AXIAL, 3, COLLECTIVE_ALL_TO_ALL, 2, 2 * whole / 3);
     check_pair(state, CP_AXIAL, 20, COLLECTIVE_ALL_TO_ALL, 2, 2 * whole / 20);
+}
+
+// Of ranks of tp each makes a part of what heads and MLP say: forward the whole of it is added up
+// twice for each stream of a block of two, which are N rows together, and once in a block of one;
+// backward what is said of queries, keys, values and the MLP's rows, which a block of one has read
+// from the same place, and with each of these the sum of its rows that is the shift's gradient.
+static void blocks_of_text_and_places_add_up_what_is_computed_by_hand(void **state)
+{
+    const struct graph *graph = flux(*state);
+    double rows = 2.0 * (FLUX_TEXT + FLUX_PLACES) * FLUX;
+    for (int position = 1; position < graph->sequence_count - 1; position++) {
+        bool is_one = position > FLUX_DOUBLE;
+        struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
+                                    .vpp = 1,
+                                    .micro_batch = 1,
+                                    .recompute_layers = -1};
+        parallel.degree[AXIS_TP] = 8;
+        struct mesh mesh = mesh_make(&parallel, graph->kv_head_count);
+        struct lower_request request = {.block = &graph->blocks[graph->sequence[position]],
+                                        .mesh = &mesh,
+                                        .parallel = &parallel,
+                                        .seq_len = FLUX_PLACES,
+                                        .precision = PRECISION_BF16};
+        const struct block_program *block = lower_block(*state, &request);
+        double bytes[PHASE_COUNT] = {0};
+        int count[PHASE_COUNT] = {0};
+        for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
+            for (int i = block->phase_first[phase]; i < block->phase_first[phase + 1]; i++) {
+                if (block->instrs[i].collective == COLLECTIVE_NONE) continue;
+                assert_int_equal(block->instrs[i].collective, COLLECTIVE_ALL_REDUCE);
+                bytes[phase] += (double)block->instrs[i].bytes;
+                count[phase]++;
+            }
+        }
+        assert_int_equal(count[PHASE_FORWARD], is_one ? 1 : 4);
+        assert_int_equal(count[PHASE_BACKWARD], is_one ? 2 : 8);
+        assert_true(bytes[PHASE_FORWARD] == (is_one ? rows : 2 * rows));
+        double shift = 2.0 * FLUX;
+        assert_true(bytes[PHASE_BACKWARD] == (is_one ? rows + shift : 2 * rows + 4 * shift));
+        assert_int_equal(count[PHASE_WEIGHT], 0);
+    }
 }
 
 // One block with both: to frames for the attention over places, and back.
@@ -259,6 +329,13 @@ static const struct {
      "--sp on with --cp-kind axial: of places cp has the outer parts, which do not turn to frames "
      "by "
      "themselves; --sp off works"},
+    {"flux.1-dev", 4096, CP_RING, 2, 1, 1, true, ""},
+    {"flux.1-dev", 4096, CP_RING, 1, 2, 0, false,
+     "--cp 2: text and places of flux.1-dev are one sequence in its layers, which cp does not "
+     "split; only 1 works"},
+    {"flux.1-dev", 4608, CP_RING, 1, 1, 0, false,
+     "--seq-len 4608: a video of flux.1-dev is 1 frames of 4096 places, 4096 tokens; leave it out, "
+     "or give its config another input_size"},
     {"llama-7b", 4096, CP_AXIAL, 1, 8, 0, false,
      "--cp-kind axial: llama-7b has one sequence dim; axial parallelism splits two of them in "
      "turn"},
@@ -299,6 +376,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_picture_has_blocks_over_places_alone),
+        cmocka_unit_test(text_and_places_are_one_sequence),
+        cmocka_unit_test(blocks_of_text_and_places_add_up_what_is_computed_by_hand),
         cmocka_unit_test(parameters_are_those_of_the_releases),
         cmocka_unit_test(work_is_that_of_all_products),
         cmocka_unit_test(a_pair_of_blocks_exchanges_what_is_computed_by_hand),
