@@ -46,6 +46,8 @@ static const char *const DIM_NAMES[DIM_COUNT] = {
     [DIM_INDEX_HEAD] = "index_head",
     [DIM_CHOSEN] = "chosen",
     [DIM_JOINT] = "joint",
+    [DIM_STREAM] = "stream",
+    [DIM_TO_STREAM] = "to_stream",
 };
 
 const char *dim_name(enum dim dim)
@@ -106,12 +108,13 @@ int tensor_find_dim(const struct tensor *tensor, enum dim dim)
     return -1;
 }
 
-static int64_t unpadded_elements(const struct graph *graph, const struct tensor *tensor)
+static int64_t unpadded_elements(const struct graph *graph, const struct block *block,
+                                 const struct tensor *tensor)
 {
-    int64_t elements = 1;
+    int64_t elements = 1, vocab = block->vocab > 0 ? block->vocab : graph->vocab;
     for (int i = 0; i < tensor->rank; i++) {
         const struct extent *extent = &tensor->extents[i];
-        elements *= extent->dim == DIM_VOCAB ? graph->vocab : extent->size;
+        elements *= extent->dim == DIM_VOCAB ? vocab : extent->size;
     }
     return elements;
 }
@@ -140,15 +143,17 @@ static bool is_counted_before(const struct graph *graph, int block, int tensor)
 }
 
 // Of the elements of a parameter those that one token passes through.
-static int64_t active_elements(const struct graph *graph, const struct tensor *tensor)
+static int64_t active_elements(const struct graph *graph, const struct block *block,
+                               const struct tensor *tensor)
 {
-    int64_t elements = unpadded_elements(graph, tensor);
+    int64_t elements = unpadded_elements(graph, block, tensor);
     if (tensor_find_dim(tensor, DIM_EXPERT) < 0) return elements;
     assert(graph->expert_count > 0 && graph->top_k > 0 && elements % graph->expert_count == 0);
     return elements / graph->expert_count * graph->top_k;
 }
 
-typedef int64_t elements_function(const struct graph *graph, const struct tensor *tensor);
+typedef int64_t elements_function(const struct graph *graph, const struct block *block,
+                                  const struct tensor *tensor);
 
 static int64_t count_parameters(const struct graph *graph, bool mtp, elements_function *elements)
 {
@@ -162,7 +167,7 @@ static int64_t count_parameters(const struct graph *graph, bool mtp, elements_fu
             if (tensor->role != TENSOR_PARAMETER) continue;
             if (tensor->tie && is_counted_before(graph, b, t)) continue;
             // What is tied is one parameter, in however many blocks it is read.
-            count += (tensor->tie ? 1 : repeats) * elements(graph, tensor);
+            count += (tensor->tie ? 1 : repeats) * elements(graph, block, tensor);
         }
     }
     return count;
@@ -202,7 +207,7 @@ static struct met met_weights(const struct graph *graph, const struct block *blo
         for (int i = 0; i < op->input_count; i++) {
             const struct tensor *tensor = &block->tensors[op->inputs[i]];
             if (tensor->role != TENSOR_PARAMETER) continue;
-            int64_t weights = active_elements(graph, tensor) * times(block, op, i);
+            int64_t weights = active_elements(graph, block, tensor) * times(block, op, i);
             if (places == 0) met.by_token += weights;
             met.by_place += weights * places;
         }

@@ -14,7 +14,8 @@
 //
 // Ids come with the data, not from the block before: they are tensors of role TENSOR_IDS without
 // producer, and no block inputs. Embedding: token_ids (batch, seq), position_ids (seq) and
-// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq). Multi-token
+// token_type_ids (batch, seq) where the model has them; head: labels (batch, seq); layers whose
+// table has other rows: layer_token_ids (batch, seq), 0 for what it does not have. Multi-token
 // prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
 // Pictures come as reals: pixels (batch, seq, channel), where seq is as long as a picture has
 // places, place_kinds (seq), what the head's sum takes of each place (seq), and labels (batch).
@@ -23,7 +24,8 @@
 // (seq, kv_seq) those that queries and keys say something of.
 // Towers that are compared read patches in place of pixels where no class token is among them,
 // last_place (seq), pair_ids (batch), which is the sample's index in the micro-batch, and
-// each_sample (batch) and each_other (other), which are ones. Of pictures that stand in the text
+// each_sample (batch) and each_other (other), which are ones, as each_stream (stream) is. Of
+// pictures that stand in the text
 // patch_shares (seq of patches, kv_seq of their tokens) is what each token has of a patch, and
 // picture_places (seq, kv_seq) one where a token stands; token_ids and labels of such places are
 // -1: no row of a table, no loss. Names are unique within a block.
@@ -64,6 +66,8 @@ enum dim {
     DIM_INDEX_HEAD,  // of the indexer that chooses keys: whole for every token
     DIM_CHOSEN,      // the keys that a query attends to, where they are chosen
     DIM_JOINT,       // tokens of a text and, behind them, places of what is made for it
+    DIM_STREAM,      // states that a token has beside its own (models/families/altup.c): whole
+    DIM_TO_STREAM,   // the same under the name that they have as a product's result
     DIM_COUNT
 };
 
@@ -272,6 +276,7 @@ struct block {
     const char *name;
     enum block_role role;
     bool mtp;
+    int64_t vocab;  // rows of its table without padding, where not the graph's; 0 = those
     struct tensor *tensors;
     int tensor_count;
     struct op *ops;

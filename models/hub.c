@@ -126,6 +126,8 @@ static const struct {
     {"google/gemma-3-27b-pt", "gemma-3-27b"},
     {"google/gemma-3-4b-it", "gemma-3-4b"},
     {"google/gemma-3-4b-pt", "gemma-3-4b"},
+    {"google/gemma-3n-E4B", "gemma-3n-e4b"},
+    {"google/gemma-3n-E4B-it", "gemma-3n-e4b"},
     {"google/paligemma-3b-pt-224", "paligemma-3b-pt-224"},
     {"zai-org/GLM-4-32B-0414", "glm-4-32b"},
     {"zai-org/GLM-4.5", "glm-4.5"},

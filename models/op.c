@@ -107,14 +107,14 @@ int op_norm_rank(const struct block *block, const struct op *op)
     return op->input_count > weight ? input_of(block, op, weight)->rank : 1;
 }
 
-// A norm needs the dims whole that it is taken over; hidden alone, and the heads of a norm by
-// groups, it can be taken over in parts, and several groups by themselves.
+// A norm needs the dims whole that it is taken over; hidden or ffn alone, and the heads of a norm
+// by groups, it can be taken over in parts, and several groups by themselves.
 static enum split split_norm(const struct block *block, const struct op *op, enum dim dim)
 {
     const struct tensor *output = output_of(block, op, 0);
     int norm_rank = op_norm_rank(block, op);
     bool is_inside = tensor_find_dim(output, dim) >= output->rank - norm_rank;
-    if (is_inside && dim == DIM_HIDDEN && norm_rank == 1) return SPLIT_REDUCED;
+    if (is_inside && (dim == DIM_HIDDEN || dim == DIM_FFN) && norm_rank == 1) return SPLIT_REDUCED;
     if (is_inside && dim == DIM_HEAD && op->groups > 0)
         return op->groups == 1 ? SPLIT_REDUCED : SPLIT_FREE;
     return is_inside ? SPLIT_NO : split_einsum(block, op, dim);

@@ -133,6 +133,15 @@ INLINE REAL exponential_slope(REAL s, REAL x)
     return real_exp(x);
 }
 
+INLINE REAL relu_above(REAL s, REAL x)
+{
+    return x > s ? x - s : 0;
+}
+INLINE REAL relu_above_slope(REAL s, REAL x)
+{
+    return x > s ? 1 : 0;
+}
+
 #define LOOPS(name)                                                                                \
     FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
     {                                                                                              \
@@ -173,6 +182,7 @@ LOOPS(sigmoid)
 LOOPS(softplus)
 LOOPS(quick_gelu)
 LOOPS(exponential)
+LOOPS(relu_above)
 
 static const struct loops LOOPS_OF[] = {
     [FUNCTION_GELU] = ROW(gelu),         [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
@@ -180,7 +190,7 @@ static const struct loops LOOPS_OF[] = {
     [FUNCTION_SCALE] = ROW(scaled),      [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
     [FUNCTION_SOFTCAP] = ROW(softcap),   [FUNCTION_SIGMOID] = ROW(sigmoid),
     [FUNCTION_SOFTPLUS] = ROW(softplus), [FUNCTION_QUICK_GELU] = ROW(quick_gelu),
-    [FUNCTION_EXP] = ROW(exponential),
+    [FUNCTION_EXP] = ROW(exponential),   [FUNCTION_RELU_ABOVE] = ROW(relu_above),
 };
 
 static const char NO_KERNEL[] = "no kernel for this element-wise function";

@@ -11,7 +11,8 @@ _Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_
                    MAP_SIGMOID == (int)FUNCTION_SIGMOID &&
                    MAP_CLAMPED_SWIGLU == (int)FUNCTION_CLAMPED_SWIGLU &&
                    MAP_SOFTPLUS == (int)FUNCTION_SOFTPLUS &&
-                   MAP_QUICK_GELU == (int)FUNCTION_QUICK_GELU && MAP_EXP == (int)FUNCTION_EXP,
+                   MAP_QUICK_GELU == (int)FUNCTION_QUICK_GELU && MAP_EXP == (int)FUNCTION_EXP &&
+                   MAP_RELU_ABOVE == (int)FUNCTION_RELU_ABOVE,
                "device code has its own numbers for these");
 
 static bool is_known(enum function function)
@@ -29,6 +30,7 @@ static bool is_known(enum function function)
     case FUNCTION_SOFTPLUS:
     case FUNCTION_QUICK_GELU:
     case FUNCTION_EXP:
+    case FUNCTION_RELU_ABOVE:
         return true;
     default:
         return false;

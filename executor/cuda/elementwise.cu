@@ -36,6 +36,8 @@ DEVICE float value_of(int function, float s, float x)
         return x * sigmoid_of(1.702f * x);
     case MAP_EXP:
         return expf(x);
+    case MAP_RELU_ABOVE:
+        return x > s ? x - s : 0;
     default:
         return sigmoid_of(x);
     }
@@ -70,6 +72,8 @@ DEVICE float slope_of(int function, float s, float x)
         return p * (1 + 1.702f * x * (1 - p));
     case MAP_EXP:
         return expf(x);
+    case MAP_RELU_ABOVE:
+        return x > s ? 1 : 0;
     default:
         p = sigmoid_of(x);
         return p * (1 - p);

@@ -15,4 +15,5 @@ enum map_function {
     MAP_SOFTPLUS = 21,
     MAP_QUICK_GELU,
     MAP_EXP,
+    MAP_RELU_ABOVE,
 };

@@ -221,6 +221,7 @@ const int64_t *data_row(struct engine *engine, int64_t sequence)
 // What a tensor of the data holds: a token so far ahead of its place, or what the rest says.
 enum given {
     GIVEN_TOKEN,
+    GIVEN_LAYER_TOKEN,
     GIVEN_PLACE,
     GIVEN_ZERO,
     GIVEN_KIND,
@@ -240,6 +241,7 @@ static const struct given_row {
     int ahead;
 } GIVEN[] = {
     {"token_ids", GIVEN_TOKEN, 0},
+    {"layer_token_ids", GIVEN_LAYER_TOKEN, 0},
     {"labels", GIVEN_TOKEN, 1},
     {"decoder_token_ids", GIVEN_TOKEN, 0},
     {"relative_buckets", GIVEN_BUCKET, 0},
@@ -261,6 +263,7 @@ static const struct given_row {
     {"pair_ids", GIVEN_PAIR, 0},
     {"each_sample", GIVEN_ONE, 0},
     {"each_other", GIVEN_ONE, 0},
+    {"each_stream", GIVEN_ONE, 0},
 };
 
 static const struct given_row *given_of(const char *name)
@@ -313,11 +316,14 @@ static double given_at(struct engine *engine, const struct block *block,
 {
     int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
     int64_t place = by_seq < 0 ? 0 : index[by_seq];
-    int64_t sequence = by_batch < 0 ? 0 : first + index[by_batch];
+    int64_t sequence = by_batch < 0 ? 0 : first + index[by_batch], token;
     switch (row->given) {
     case GIVEN_TOKEN:
         if (place + row->ahead < engine->request->graph->prefix) return -1;
         return (double)data_row(engine, sequence)[place + row->ahead];
+    case GIVEN_LAYER_TOKEN:
+        token = data_row(engine, sequence)[place];
+        return (double)(token < block->vocab ? token : 0);
     case GIVEN_PLACE:
         return (double)place;
     case GIVEN_ZERO:

@@ -1,11 +1,9 @@
 #include "models/families/decoder.h"
 
-#include "core/divisor.h"
 #include "models/families/handed.h"
 #include "models/families/layer_kinds.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 static struct layers start(struct arena *arena, const struct decoder *decoder,
@@ -115,7 +113,9 @@ static int embed(struct layers *layers, const char *ids_name)
 
 static struct block embedding_block(struct layers layers)
 {
-    finish(&layers, embed(&layers, "token_ids"));
+    int x = embed(&layers, "token_ids");
+    finish(&layers, x);
+    if (layers.decoder->altup.stream_count > 0) layers.streams = layers_streams(&layers, x);
     layers_give(&layers, handed_on(layers.whole, -1));
     return *layers.builder.block;
 }
@@ -260,6 +260,7 @@ static int mixed_layer(struct layers *layers, int x, int64_t window)
 static int any_layer(struct layers *layers, int x, int memory, int64_t window)
 {
     if (layers->parts != LAYER_PARTS_COMMON) return mixed_layer(layers, x, window);
+    if (layers->decoder->altup.stream_count > 0) return layers_alternating(layers, x, window);
     enum norm_place place = layers->decoder->norm_place;
     bool is_parallel = place == NORM_PARALLEL || place == NORM_SHARED;
     if (!is_parallel) return sequential_layer(layers, x, memory, window);
@@ -318,6 +319,8 @@ static struct block head_block(struct layers layers)
     int x = block_input(&layers, "head.input");
     int predicted = d->mtp_count > 0 ? block_input(&layers, "mtp.output") : -1;
     int picture = d->contrast.width > 0 ? picture_input(&layers, "head.vision") : -1;
+    layers_take(&layers, handed_on(d, d->layer_count - 1));
+    if (d->altup.stream_count > 0) x = layers_join_streams(&layers, x, layers.streams);
     if (!d->no_final_norm) x = layers_norm(&layers, "head.norm", x, d->norm);
     if (picture >= 0) return finish(&layers, layers_contrast(&layers, x, picture));
     x = layers_dropout(&layers, "head.dropout", x, d->final_dropout);
@@ -358,6 +361,7 @@ static void build_layers(struct graph *graph, struct layers start_layers)
             layers.is_mixture = kind.is_mixture;
             layers.is_unrotated = kind.is_unrotated;
             layers.is_unnormed = kind.is_first;
+            layers.is_sparse = kind.is_sparse;
             layers.parts = kind.parts;
             layers.takes_keys = kind.takes_keys;
             layers.decoder = handed_make(arena, d, kind.is_local, kind.takes_keys);
@@ -367,66 +371,6 @@ static void build_layers(struct graph *graph, struct layers start_layers)
         }
         graph->sequence[graph->sequence_count++] = kinds[k].block;
     }
-}
-
-// Where nothing attends, heads are those of the scan.
-static void describe_scan(struct graph *graph, const struct decoder *d)
-{
-    if (!layer_kind_any(d, LAYER_SCAN)) return;
-    graph->scan_head_count = d->scan.head_count;
-    graph->scan_group_count = d->scan.group_count;
-    graph->has_group_norm = d->scan.norm_groups > 1;
-    if (layer_kind_any(d, LAYER_ATTENTION)) return;
-    graph->head_count = d->scan.head_count;
-    graph->kv_head_count = d->scan.group_count;
-    graph->head_dim = d->scan.head_dim;
-}
-
-static struct graph *describe(struct arena *arena, const struct decoder *d,
-                              const struct import_options *options)
-{
-    struct graph *graph = ARENA_NEW(arena, struct graph, 1);
-    int64_t multiple = options->vocab_multiple > 1 ? options->vocab_multiple : 1;
-    graph->model_type = d->model_type;
-    graph->layer_count = (int)(d->layer_count + d->mtp_count);
-    // The block that joins them counts as a layer.
-    if (d->encoder) graph->layer_count += (int)d->encoder->layer_count + 1;
-    // A pair of stages adds up what they have of a tied parameter that the first block reads, no
-    // more: not what all layers read, nor what encoders of sound do not.
-    bool has_table = d->relative.bucket_count > 0 && !d->relative.is_of_layer;
-    bool is_one = has_table || (d->encoder && d->encoder->sound.place_count > 0);
-    if (decoder_asks_encoder(d)) graph->stage_count_max = is_one ? 1 : 2;
-    bool is_of_all = d->per_layer_width > 0 || d->disentangled.span > 0 || d->layers_are_one ||
-                     (has_table && !d->encoder);
-    if (is_of_all) graph->stage_count_max = 1;
-    if (d->encoder && !d->tied && decoder_place_count(d->encoder) > 0) graph->stage_count_max = 0;
-    // Nor is the first block one that reads tokens where pictures stand in the text.
-    if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;
-    graph->prefix = d->prefix;
-    graph->contrasts = d->contrast.width > 0;
-    graph->hidden = d->hidden;
-    graph->head_count = d->head_count;
-    graph->kv_head_count = d->kv_head_count;
-    if (d->global.head_dim > 0)
-        graph->kv_head_count = common_divisor(d->kv_head_count, d->global.kv_head_count);
-    graph->head_dim = d->head_dim;
-    graph->ffn = d->ffn;
-    graph->vocab = d->vocab;
-    graph->expert_count = d->experts.count;
-    graph->top_k = d->experts.top_k;
-    graph->expert_ffn = d->experts.ffn;
-    graph->has_indexer = d->indexer.top_k > 0;
-    graph->vocab_padded = (d->vocab + multiple - 1) / multiple * multiple;
-    graph->seq_len_max = d->seq_len_max;
-    if (options->dropout) {
-        graph->dropout_ratio =
-            fmax(d->hidden_dropout, fmax(d->attention_dropout, d->embedding_dropout));
-    }
-    describe_scan(graph, d);
-    if (graph->contrasts || d->prefix > 0)
-        graph->head_count = common_divisor(d->head_count, d->encoder->head_count);
-    if (graph->contrasts) graph->kv_head_count = graph->head_count;
-    return graph;
 }
 
 static void append_block(struct graph *graph, struct block block)
@@ -466,7 +410,7 @@ struct graph *decoder_graph(struct arena *arena, const void *decoder,
     assert(d->layer_count > 0);
     assert(!layer_kind_any(d, LAYER_ATTENTION) || d->head_count % d->kv_head_count == 0);
     assert(d->mtp_count <= MTP_MAX && !(d->encoder && d->mtp_count > 0));
-    struct graph *graph = describe(arena, d, options);
+    struct graph *graph = decoder_describe(arena, d, options);
     // Embedding, kinds of layer, prediction module, head; of an encoder the same, and what joins
     // it.
     graph->blocks = ARENA_NEW(arena, struct block, 2 * (LAYER_KINDS_MAX + 3));

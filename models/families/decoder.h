@@ -138,6 +138,15 @@ struct global_heads {
     bool key_is_value;  // values are keys as they are projected, before norm and rope
 };
 
+// Alternating updates, and what layers that have these have besides (gemma3n):
+// models/families/altup.c; stream_count 0 = none.
+struct alternating {
+    int64_t stream_count;   // states of a token beside its own
+    int64_t residual_rank;  // of the branch beside attention
+    const bool *is_sparse;  // by layer: of the mlp's gate what is above so many deviations
+    double sparse_deviations;
+};
+
 struct decoder {
     const char *model_type;
     int64_t vocab, hidden, layer_count, head_count, kv_head_count, head_dim, ffn;
@@ -193,6 +202,8 @@ struct decoder {
                               // last of those in front that has a window, or none, as they have
     int64_t kv_shared_ffn;    // of their mlps; 0 = ffn
     int64_t per_layer_width;  // of a table of tokens that each layer has; 0 = none
+    int64_t per_layer_vocab;  // its rows; 0 = vocab
+    struct alternating altup;
 
     struct experts experts;
     struct latent latent;

@@ -1,3 +1,5 @@
+#include "models/families/gemma4.h"
+
 #include "core/real.h"
 #include "models/families/llama_like.h"
 
@@ -135,7 +137,7 @@ static bool has_kind_before(const struct decoder *decoder, int64_t first, bool i
     return false;
 }
 
-static void check_shared(struct family_reader *reader, const struct decoder *decoder)
+void gemma_check_shared(struct family_reader *reader, const struct decoder *decoder)
 {
     static const char KEY[] = "num_kv_shared_layers";
     int64_t first = decoder->layer_count - decoder->kv_shared_count;
@@ -169,7 +171,7 @@ static void set_layers(struct family_reader *reader, const struct llama_like *re
     if (decoder->per_layer_width > 0 && more->vocab_size_per_layer_input != decoder->vocab)
         family_fail(reader, "vocab_size_per_layer_input",
                     "tables of layers with another vocabulary are not supported");
-    if (!reader->err->kind) check_shared(reader, decoder);
+    if (!reader->err->kind) gemma_check_shared(reader, decoder);
 }
 
 // Beside each mlp, with norms and a router of their own.

@@ -28,8 +28,9 @@ static bool is_asked_behind(const struct decoder *d, int64_t layer, bool is_loca
 
 unsigned handed_on(const struct decoder *d, int64_t layer)
 {
-    if (layer + 1 >= d->layer_count) return 0;
-    unsigned handed = d->per_layer_width > 0 ? HANDED_EMBEDDED : 0;
+    unsigned streams = d->altup.stream_count > 0 ? HANDED_STREAMS : 0;
+    if (layer + 1 >= d->layer_count) return streams;
+    unsigned handed = streams | (d->per_layer_width > 0 ? HANDED_EMBEDDED : 0);
     for (int is_local = 0; is_local < 2 && d->kv_shared_count > 0; is_local++) {
         bool is_made = layer >= 0 && layer >= source_of(d, is_local);
         if (is_made && is_asked_behind(d, layer, is_local))
@@ -78,7 +79,12 @@ static void take_keys(struct layers *layers, bool is_local)
 
 void layers_take(struct layers *layers, unsigned handed)
 {
-    struct shape rows = layers_tokens(DIM_HIDDEN, layers->decoder->hidden);
+    struct extent hidden = {DIM_HIDDEN, layers->decoder->hidden};
+    struct shape rows = layers_tokens(DIM_HIDDEN, hidden.size);
+    struct shape streams = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0},
+                                 {DIM_STREAM, layers->decoder->altup.stream_count}, hidden);
+    if (handed & HANDED_STREAMS)
+        layers->streams = take(layers, "layer.streams", ELEMENT_COMPUTE, streams);
     if (handed & HANDED_EMBEDDED)
         layers->embedded = take(layers, "layer.embedded", ELEMENT_COMPUTE, rows);
     if (handed & HANDED_LOCAL) take_keys(layers, true);
@@ -98,6 +104,7 @@ static void give(struct layers *layers, int tensor)
 
 void layers_give(struct layers *layers, unsigned handed)
 {
+    if (handed & HANDED_STREAMS) give(layers, layers->streams);
     if (handed & HANDED_EMBEDDED) give(layers, layers->embedded);
     for (int is_local = 1; is_local >= 0; is_local--) {
         if (!(handed & (is_local ? HANDED_LOCAL : HANDED_GLOBAL))) continue;

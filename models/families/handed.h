@@ -8,6 +8,7 @@ enum handed {
     HANDED_LOCAL = 2,     // keys and values of a layer with a window (decoder.kv_shared_count)
     HANDED_GLOBAL = 4,    // of one without
     HANDED_CHOSEN = 8,    // the keys that an indexer chose (decoder.indexer): without a gradient
+    HANDED_STREAMS = 16,  // states beside each token's own (decoder.altup), to the head as well
 };
 
 // The sum of what a layer hands on; of the embedding in front of the first one: layer -1.

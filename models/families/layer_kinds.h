@@ -9,11 +9,12 @@ struct layer_kind {
     bool is_last;   // of all, where that is unlike the others
     bool is_first;  // where the first is unlike the others
     unsigned parts;
+    bool is_sparse;   // the gate of its mlp
     bool takes_keys;  // and what it gets and hands on: models/families/handed.h
     unsigned takes, gives;
     int block;  // of those that are alike
 };
-enum { LAYER_KINDS_MAX = 12 };
+enum { LAYER_KINDS_MAX = 24 };
 // Those of layers of which nothing is said.
 enum { LAYER_PARTS_COMMON = LAYER_ATTENTION | LAYER_MLP };
 

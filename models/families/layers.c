@@ -123,28 +123,53 @@ int layers_product(struct layers *layers, int input, int weight, struct projecti
     return output;
 }
 
+static struct op norm_op(struct layers *layers, const char *name, int input, enum function function)
+{
+    return (struct op){.name = name,
+                       .kind = OP_NORM,
+                       .function = function,
+                       .scalar = layers->decoder->norm_epsilon,
+                       .flop_per_element = NORM_FLOP,
+                       .class = OP_CLASS_NORM,
+                       .input_count = 1,
+                       .output_count = 1,
+                       .inputs = {input}};
+}
+
+static int append_norm(struct layers *layers, struct op op)
+{
+    struct shape shape = builder_shape(&layers->builder, op.inputs[0]);
+    op.outputs[0] = layers_activation(layers, op.name, shape);
+    builder_op(&layers->builder, op);
+    return op.outputs[0];
+}
+
 static int norm(struct layers *layers, const char *name, int input, enum function function,
                 bool is_plain, struct shape last)
 {
-    struct shape shape = builder_shape(&layers->builder, input);
-    struct op op = {.name = name,
-                    .kind = OP_NORM,
-                    .function = function,
-                    .scalar = layers->decoder->norm_epsilon,
-                    .flop_per_element = NORM_FLOP,
-                    .class = OP_CLASS_NORM,
-                    .input_count = 1,
-                    .output_count = 1,
-                    .inputs = {input}};
+    struct op op = norm_op(layers, name, input, function);
     if (!is_plain) {
         op.inputs[op.input_count++] = layers_parameter(layers, name, "weight", last, NULL);
         if (function == FUNCTION_LAYER_NORM && !layers->decoder->norm_is_unbiased) {
             op.inputs[op.input_count++] = layers_parameter(layers, name, "bias", last, NULL);
         }
     }
-    int output = op.outputs[0] = layers_activation(layers, name, shape);
-    builder_op(&layers->builder, op);
-    return output;
+    return append_norm(layers, op);
+}
+
+int layers_norm_plain(struct layers *layers, const char *name, int input, enum function function,
+                      double epsilon)
+{
+    struct op op = norm_op(layers, name, input, function);
+    op.scalar = epsilon;
+    return append_norm(layers, op);
+}
+
+int layers_norm_by(struct layers *layers, const char *name, int input, int weight)
+{
+    struct op op = norm_op(layers, name, input, layers->decoder->norm);
+    op.inputs[op.input_count++] = weight;
+    return append_norm(layers, op);
 }
 
 int layers_norm(struct layers *layers, const char *name, int input, enum function function)
@@ -293,7 +318,8 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
     struct projection up = {.name = arena_print(arena, "%s.up", name),
                             .weight = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_FFN, ffn}),
                             .output = layers_tokens(DIM_FFN, ffn),
-                            .merge = d->gated ? merge : 0,
+                            // A norm of the gate that ranks share meets rows without gaps.
+                            .merge = d->gated && !layers->is_sparse ? merge : 0,
                             .bias = d->mlp_bias,
                             .class = OP_CLASS_MLP};
     struct projection gate = up;
@@ -304,6 +330,7 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
                               .bias = d->mlp_bias || d->down_bias};
     int gated = d->gated ? layers_project(layers, input, gate) : -1;
     int raised = layers_project(layers, input, up);
+    if (layers->is_sparse) gated = layers_most_active(layers, gated);
     int active = layers_activate(layers, activation_name, gated, raised);
     const char *dropout = arena_print(arena, "%s.activation_dropout", name);
     active = layers_dropout(layers, dropout, active, d->ffn_dropout);

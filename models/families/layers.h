@@ -21,6 +21,8 @@ struct layers {
     const struct decoder *whole;
     bool takes_keys, takes_chosen;
     int keys[2], values[2], embedded, chosen;
+    int streams;     // states of tokens beside their own (decoder.altup)
+    bool is_sparse;  // the mlp's gate
 };
 
 // (batch, seq, size of `dim`).
@@ -102,10 +104,23 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
 // A norm with a weight over the last dims of the input, which `last` has; where it is empty, of
 // the last alone and without a weight.
 int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last);
+// Without a weight, over the last dim, by an epsilon of its own; and the model's norm by a weight
+// that is there already.
+int layers_norm_plain(struct layers *layers, const char *name, int input, enum function function,
+                      double epsilon);
+int layers_norm_by(struct layers *layers, const char *name, int input, int weight);
 // The class of the op appended last.
 void layers_set_class(struct layers *layers, enum op_class class);
 // models/families/per_layer.c: what the layer's own table of tokens adds.
 int layers_per_layer(struct layers *layers, int x);
+int layers_per_layer_branch(struct layers *layers, int x);
+// models/families/altup.c: a layer of alternating updates, from and to the state of tokens and
+// `layers->streams`; what these begin with, from x; x and what they say in the end. And of the gate
+// of an mlp what is most active.
+int layers_alternating(struct layers *layers, int x, int64_t window);
+int layers_streams(struct layers *layers, int x);
+int layers_join_streams(struct layers *layers, int x, int streams);
+int layers_most_active(struct layers *layers, int gate);
 // models/families/experts.c: router, dispatch, experts, combine, and the shared ones beside them.
 int layers_experts(struct layers *layers, int input);
 // The mlp of the normed input and experts of what was normed, added.
@@ -138,6 +153,9 @@ int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as t
 // Whether each layer attends to what the encoder says; not where that is a tower by itself, or
 // stands in the text.
 bool decoder_asks_encoder(const struct decoder *decoder);
+// models/families/describe.c: a graph without blocks.
+struct graph *decoder_describe(struct arena *arena, const struct decoder *decoder,
+                               const struct import_options *options);
 // models/families/latent.c
 int layers_latent_attention(struct layers *layers, int input, int64_t window);
 // models/families/scan.c: from the normed input to the projection out.

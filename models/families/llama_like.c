@@ -193,20 +193,23 @@ static void note_absent(struct family_reader *reader, const struct llama_like *r
     family_absent(reader, FIELDS, record, &windows);
 }
 
-// The fields but for the pattern, of which any value passes.
-static const struct json_field *without_pattern(struct arena *arena)
+// The fields but for those that the family reads by itself, of which any value passes.
+static const struct json_field *without_own(struct arena *arena, const struct llama_like *record)
 {
     struct json_field *fields = ARENA_NEW(arena, struct json_field, sizeof FIELDS / sizeof *FIELDS);
     memcpy(fields, FIELDS, sizeof FIELDS);
     for (struct json_field *field = fields; field->key; field++) {
-        if (strcmp(field->key, "sliding_window_pattern") == 0) field->type = JSON_TYPE_ANY;
+        bool is_own =
+            (record->has_own_pattern && strcmp(field->key, "sliding_window_pattern") == 0) ||
+            (record->has_own_ffn && strcmp(field->key, "intermediate_size") == 0);
+        if (is_own) field->type = JSON_TYPE_ANY;
     }
     return fields;
 }
 
 void llama_like_read(struct family_reader *reader, struct llama_like *record)
 {
-    family_read(reader, record->has_own_pattern ? without_pattern(reader->arena) : FIELDS, record);
+    family_read(reader, without_own(reader->arena, record), record);
     if (reader->err->kind) return;
     // A null is kept apart from an absent key where the default is not "derive it" or "none".
     if (family_is_null(reader, "num_key_value_heads")) record->num_key_value_heads = 0;

@@ -12,6 +12,7 @@ struct llama_like {
     int64_t sliding_window_pattern;  // of so many layers the last has no window
     bool has_own_pattern;            // the family reads that key by itself
     bool has_own_types;              // and layer_types
+    bool has_own_ffn;                // intermediate_size, which may be a list
     bool lacks_ffn;                  // all layers have experts, of a width of their own
     bool lacks_rope;                 // what is rotated how is under keys of the family's own
     int64_t no_rope_layer_interval;  // of so many layers the last does not rotate

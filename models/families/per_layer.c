@@ -11,8 +11,11 @@ static int say(struct layers *layers)
 {
     const struct decoder *d = layers->decoder;
     struct extent width = {DIM_RANK, d->per_layer_width};
-    struct extent rows = {DIM_VOCAB, layers->vocab_padded};
-    int ids = layers_data(layers, "token_ids", ELEMENT_INT64, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}));
+    struct extent rows = {DIM_VOCAB,
+                          d->per_layer_vocab > 0 ? d->per_layer_vocab : layers->vocab_padded};
+    layers->builder.block->vocab = d->per_layer_vocab;
+    const char *name = d->per_layer_vocab > 0 ? "layer_token_ids" : "token_ids";
+    int ids = layers_data(layers, name, ELEMENT_INT64, SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}));
     int own = layers_gather(layers, "own.token", ids, rows, width, NULL);
     own = layers_function(layers, "own.scale", own, FUNCTION_SCALE, sqrt((double)width.size));
     struct projection in = {.name = "own.told",
@@ -26,7 +29,7 @@ static int say(struct layers *layers)
     return layers_function(layers, "own.said", both, FUNCTION_SCALE, sqrt(0.5));
 }
 
-int layers_per_layer(struct layers *layers, int x)
+int layers_per_layer_branch(struct layers *layers, int x)
 {
     const struct decoder *d = layers->decoder;
     struct extent width = {DIM_RANK, d->per_layer_width}, hidden = {DIM_HIDDEN, d->hidden};
@@ -39,6 +42,10 @@ int layers_per_layer(struct layers *layers, int x)
     int said = say(layers);
     int gated = layers_activate(layers, "own.activation", layers_project(layers, x, gate), said);
     int branch = layers_project(layers, gated, out);
-    branch = layers_norm(layers, "own.norm", branch, d->norm);
-    return layers_add(layers, "own.residual", x, branch);
+    return layers_norm(layers, "own.norm", branch, d->norm);
+}
+
+int layers_per_layer(struct layers *layers, int x)
+{
+    return layers_add(layers, "own.residual", x, layers_per_layer_branch(layers, x));
 }

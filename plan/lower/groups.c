@@ -57,7 +57,8 @@ static bool is_of_rows(const struct grouping *grouping, int buffer, const struct
 static bool splits_rows(const struct grouping *grouping, int index)
 {
     const struct buffer *rows = &grouping->program->buffers[group_at(grouping, index)->outputs[0]];
-    return layout_axes_on(&rows->layout, DIM_HIDDEN) != 0;
+    return (layout_axes_on(&rows->layout, DIM_HIDDEN) | layout_axes_on(&rows->layout, DIM_FFN)) !=
+           0;
 }
 
 static bool works_on_rows(const struct grouping *grouping, int index, const struct layout *like)

@@ -36,6 +36,12 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
     "\"num_key_value_heads\": 2, \"head_dim\": 4, \"global_head_dim\": 8, \"sliding_window\": 3, " \
     "\"attention_k_eq_v\": true, \"layer_types\": [\"sliding_attention\", \"full_attention\", "    \
     "\"sliding_attention\", \"full_attention\"]}"
+#define STREAMS                                                                                   \
+    "{\"model_type\": \"gemma3n_text\", \"vocab_size\": 40, \"vocab_size_per_layer_input\": 36, " \
+    "\"hidden_size\": 8, \"intermediate_size\": 8, \"num_hidden_layers\": 2, "                    \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, "                   \
+    "\"hidden_size_per_layer_input\": 6, \"laurel_rank\": 3, \"num_kv_shared_layers\": 0, "       \
+    "\"sliding_window\": 3, \"activation_sparsity_pattern\": [0.7, 0]}"
 static const char *const MODELS[] = {
     "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " VIDEO "}",
     "{\"model_type\": \"STDiT\", \"qk_norm\": false, " VIDEO "}",
@@ -58,6 +64,7 @@ static const char *const MODELS[] = {
     "\"num_attention_heads\": 2, \"image_size\": 8, \"patch_size\": 4}}",
     SLOPES,
     HANDED,
+    STREAMS,
 };
 
 struct pair {

@@ -21,7 +21,7 @@ enum { SEQ = 8, BATCH = 4 };
 #define WINDOW "\"sliding_attention\""
 #define ALL "\"full_attention\""
 
-enum { NO_STAGES = 3 };  // of the models, those in front whose layers share a parameter
+enum { NO_STAGES = 4 };  // of the models, those in front whose layers share a parameter
 static const char *const MODELS[] = {
     "{\"model_type\": \"albert\", \"vocab_size\": 40, \"embedding_size\": 6, \"hidden_size\": 8, "
     "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"intermediate_size\": 8, "
@@ -33,6 +33,12 @@ static const char *const MODELS[] = {
     "\"hidden_size_per_layer_input\": 8, \"num_hidden_layers\": 7, \"num_kv_shared_layers\": 3, "
     "\"use_double_wide_mlp\": true, \"layer_types\": [" WINDOW ", " ALL ", " WINDOW ", " WINDOW
     ", " WINDOW ", " ALL ", " ALL "]}",
+    "{\"model_type\": \"gemma3n_text\", \"vocab_size\": 40, \"vocab_size_per_layer_input\": 36, "
+    "\"hidden_size\": 8, \"intermediate_size\": [12, 12, 12, 12, 12], \"num_hidden_layers\": 5, "
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, "
+    "\"hidden_size_per_layer_input\": 6, \"laurel_rank\": 3, \"num_kv_shared_layers\": 2, "
+    "\"sliding_window\": 3, \"activation_sparsity_pattern\": [0.7, 0, 0, 0, 0.7], "
+    "\"layer_types\": [" WINDOW ", " ALL ", " WINDOW ", " WINDOW ", " ALL "]}",
     "{\"model_type\": \"gemma4_unified_text\", " GEMMA4 ", \"num_hidden_layers\": 2, "
     "\"attention_k_eq_v\": true, \"num_global_key_value_heads\": 1, \"layer_types\": [" WINDOW
     ", " ALL "]}",

@@ -131,8 +131,9 @@ static const struct {
      "codegen, cohere, cohere2, cwm, data2vec-text, dbrx, deberta, deberta-v2, deepseek_v2, "
      "deepseek_v3, deepseek_v32, distilbert, dots1, electra, ernie, ernie4_5, ernie4_5_moe, "
      "eurobert, evoformer, exaone, exaone4, exaone_moe, falcon, falcon_h1, falcon_mamba, "
-     "flex_olmo, gemma, gemma2, gemma3, gemma3_text, gemma4_text, gemma4_unified_text, glm, "
-     "glm4, glm4_moe, glm4_moe_lite, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, "
+     "flex_olmo, gemma, gemma2, gemma3, gemma3_text, gemma3n_text, gemma4_text, "
+     "gemma4_unified_text, glm, glm4, glm4_moe, glm4_moe_lite, glm_moe_dsa, gpt2, gpt_bigcode, "
+     "gpt_neo, gpt_neox, gpt_oss, "
      "gptj, granite, granite_swa, granitemoe, granitemoe_swa, granitemoehybrid, "
      "granitemoeshared, grok-1, grok1, gte, helium, hunyuan_v1_dense, hunyuan_v1_moe, hy_v3, "
      "internlm2, internlm3, iquestcoder, jais2, jamba, jina_embeddings_v3, kimi_k2, kimi_linear, "
@@ -145,6 +146,16 @@ static const struct {
      "roberta-prelayernorm, sarvam_moe, seed_oss, siglip, smollm3, solar_open, stablelm, "
      "starcoder2, switch_transformers, t5, two_towers, umt5, vaultgemma, vit, vit_msn, whisper, "
      "xglm, xlm-roberta, xlm-roberta-xl, youtu"},
+    {"gemma3n_ffn", "2:23: $.intermediate_size: mlps of one width, a whole number, are supported"},
+    {"gemma3n_layers", "2:96: $.activation_sparsity_pattern: 1 entries for 2 layers"},
+    {"gemma3n_scale", "2:88: $.altup_correct_scale: what layers add to the other states is always "
+                      "scaled"},
+    {"gemma3n_shared", "2:89: $.num_kv_shared_layers: by layer_types no layer in front makes keys "
+                       "for the last 2"},
+    {"gemma3n_sparsity", "2:96: $.activation_sparsity_pattern: layers of two sparsities are not "
+                         "supported"},
+    {"gemma3n_state", "2:85: $.altup_active_idx: a state other than the first is not supported as "
+                      "the one of layers"},
     {"gemma4_heads", "1:32: $.num_global_key_value_heads: 4 heads do not share 3"},
     {"gemma4_mixture",
      "1:1: $: missing \"num_experts\", \"top_k_experts\", \"moe_intermediate_size\"; "

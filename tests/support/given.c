@@ -55,7 +55,7 @@ bool given_pairs(struct interpreter *in, int tensor)
     const char *name = in->block->tensors[tensor].name;
     int64_t count = interpreter_elements(in, tensor);
     bool is_last = strcmp(name, "last_place") == 0, is_pair = strcmp(name, "pair_ids") == 0;
-    bool is_one = strcmp(name, "each_sample") == 0 || strcmp(name, "each_other") == 0;
+    bool is_one = strncmp(name, "each_", 5) == 0;
     double *values = interpreter_array(in, tensor);
     for (int64_t i = 0; i < count && (is_last || is_pair || is_one); i++)
         values[i] = is_last ? i + 1 == count : is_pair ? (double)i : 1;

@@ -32,6 +32,8 @@ static double apply(enum function function, double scalar, double x)
         return x / (1 + exp(-1.702 * x));
     case FUNCTION_EXP:
         return exp(x);
+    case FUNCTION_RELU_ABOVE:
+        return fmax(x - scalar, 0);
     default:
         assert(false && "no function of one element");
         return 0;
@@ -66,6 +68,8 @@ static double slope(enum function function, double scalar, double x)
         return sigmoid + 1.702 * x * sigmoid * (1 - sigmoid);
     case FUNCTION_EXP:
         return exp(x);
+    case FUNCTION_RELU_ABOVE:
+        return x > scalar;
     default:
         assert(false && "no function of one element");
         return 0;
@@ -152,6 +156,26 @@ static void run_clamped_swiglu(struct interpreter *in, const struct op *op)
     }
 }
 
+// (scalar + gate) * up, by their dims; both gradients.
+static void modulate(struct interpreter *in, const struct op *op)
+{
+    bool is_forward = op->phase == PHASE_FORWARD;
+    int gate = op->inputs[is_forward ? 0 : 1], up = op->inputs[is_forward ? 1 : 2];
+    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
+    interpreter_sizes(in, up, size);
+    do {
+        double factor = op->scalar + *interpreter_at(in, gate, index);
+        double x = *interpreter_at(in, up, index);
+        if (is_forward) {
+            *interpreter_at(in, op->outputs[0], index) = factor * x;
+            continue;
+        }
+        double gradient = *interpreter_at(in, op->inputs[0], index);
+        *interpreter_at(in, op->outputs[0], index) += gradient * x;
+        *interpreter_at(in, op->outputs[1], index) = gradient * factor;
+    } while (interpreter_next(index, size));
+}
+
 void interpreter_elementwise(struct interpreter *in, const struct op *op)
 {
     if (op->function == FUNCTION_ROPE) {
@@ -160,6 +184,8 @@ void interpreter_elementwise(struct interpreter *in, const struct op *op)
         add_alibi(in, op);
     } else if (op->function == FUNCTION_CLAMPED_SWIGLU) {
         run_clamped_swiglu(in, op);
+    } else if (op->function == FUNCTION_MODULATE) {
+        modulate(in, op);
     } else if (op->phase != PHASE_FORWARD) {
         elementwise_backward(in, op);
     } else {

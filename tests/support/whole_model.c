@@ -116,6 +116,9 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
         ids[i] = is_position ? (double)i
                  : is_type   ? 0
                              : model->tokens[i / seq * (seq + AHEAD) + i % seq + ahead];
+    // Tables of fewer rows have that of the first token for others.
+    for (int64_t i = 0; strcmp(name, "layer_token_ids") == 0 && i < seq * in->sizes[tensor][0]; i++)
+        if (ids[i] >= (double)in->block->vocab) ids[i] = 0;
     // No token is where a picture stands, and none of its places is predicted.
     for (int64_t i = 0; i < interpreter_elements(in, tensor) && !is_position; i++)
         if (i % seq + ahead < model->graph->prefix) ids[i] = -1;
