@@ -145,14 +145,23 @@ bool adapters_reach(const struct graph *graph, struct adapters adapters)
     return false;
 }
 
+// Backward of an element-wise operator tells its results by their places, the first one first.
+static bool begins_with_parameter(const struct block *block, const struct op *op)
+{
+    return op->kind == OP_ELEMENTWISE && op->input_count > 1 &&
+           block->tensors[op->inputs[0]].role == TENSOR_PARAMETER;
+}
+
 const char *adapters_misfit(const struct graph *graph)
 {
     if (graph->contrasts) return "two towers that are compared";
     for (int b = 0; b < graph->block_count; b++) {
         for (int o = 0; o < graph->blocks[b].op_count; o++) {
-            enum op_kind kind = graph->blocks[b].ops[o].kind;
-            if (kind == OP_SCAN || kind == OP_DELTA)
+            const struct op *op = &graph->blocks[b].ops[o];
+            if (op->kind == OP_SCAN || op->kind == OP_DELTA)
                 return "scans (state-space layers, the delta rule)";
+            if (begins_with_parameter(&graph->blocks[b], op))
+                return "vectors of parameters that scale the states of a layer";
         }
     }
     return NULL;

@@ -53,6 +53,7 @@ void adapters_add(struct arena *arena, struct graph *graph, struct adapters adap
 // Whether the graph has any projection that is meant. A graph of imported operators has none.
 bool adapters_reach(const struct graph *graph, struct adapters adapters);
 // What of the graph adapters cannot stand beside, in words; NULL: nothing. Layers that scan do not
-// compute yet with frozen weights what they do without, and the head that compares two towers would
-// have gradients behind frozen operands alone.
+// compute yet with frozen weights what they do without, an operator whose first operand is frozen
+// and whose second is not has no backward, and the head that compares two towers would have
+// gradients behind frozen operands alone.
 const char *adapters_misfit(const struct graph *graph);
