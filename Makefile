@@ -67,9 +67,10 @@ HAVE_NVCC := $(wildcard $(CUDA_HOME)/bin/nvcc)
 HAVE_CUDNN := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h))
 CUDA_COMMON = $(filter-out executor/cuda/sdpa%.c executor/cuda/cudnn%.c, \
                             $(wildcard executor/cuda/*.c)) \
-              executor/contraction.c executor/merged.c
+              executor/contraction.c executor/merged.c plan/unfused.c
+SDPA_SOURCES = sdpa.c sdpa_graph.c sdpa_plan.c
 CUDA_SOURCES = $(CUDA_COMMON) \
-               $(if $(HAVE_CUDNN),$(addprefix executor/cuda/,sdpa.c sdpa_graph.c cudnn_library.c), \
+               $(if $(HAVE_CUDNN),$(addprefix executor/cuda/,$(SDPA_SOURCES) cudnn_library.c), \
                     executor/cuda/sdpa_none.c)
 CUDA_KERNELS = $(wildcard executor/cuda/*.cu)
 HAVE_NCCL := $(and $(HAVE_NVCC),$(firstword $(wildcard $(CUDA_HOME)/include/nccl.h \
@@ -186,6 +187,7 @@ SDPA_SHAPES = $(if $(and $(HAVE_NVCC),$(HAVE_CUDNN),$(CUDA_STUB)),$(BUILD)/tests
                    $(BUILD)/tests/stub/libcuda.so.1)
 $(BUILD)/tests/sdpa_shapes: $(BUILD)/tests/gpu/sdpa_shapes.cuda.o \
                             $(BUILD)/executor/cuda/sdpa_graph.cuda.o \
+                            $(BUILD)/executor/cuda/sdpa_plan.cuda.o \
                             $(BUILD)/executor/cuda/cudnn_library.cuda.o
 	$(CC) $(SANITIZE) -o $@ $^ -Wl,-rpath,$(CUDA_FOLDER) -ldl
 $(BUILD)/tests/stub/libcuda.so.1: tests/gpu/only_load.c $(CUDA_STUB)
@@ -261,11 +263,12 @@ $(BUNDLE)/%.so: $(BUILD)/%.so
 	@mkdir -p $(@D)
 	strip -g -o $@ $<
 
-# The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. What is
-# of cuDNN alone, and groups of GEMMs, are not in it.
+# The same back end with its kernels as C on the host, for tests: see tests/gpu/emulate.h. Groups of
+# GEMMs are not in it.
 EMULATED_SOURCES = $(filter-out executor/cuda/gemm_group.c,$(CUDA_COMMON)) \
-                   $(addprefix tests/gpu/emulate,.c _cublaslt.c _gemm.c _launches.c _runtime.c \
-                               _sdpa.c _shadow.c _streams.c)
+                   $(addprefix executor/cuda/,$(SDPA_SOURCES)) \
+                   $(addprefix tests/gpu/emulate,.c _cublaslt.c _cudnn.c _cudnn_graph.c _gemm.c \
+                               _launches.c _runtime.c _shadow.c _streams.c)
 EMULATED_CFLAGS = -include tests/gpu/emulate.h -isystem tests/gpu -fPIC -fvisibility=hidden \
                   -fno-strict-aliasing
 $(BUILD)/exec_cuda_emulated.so: $(EMULATED_SOURCES:%.c=$(BUILD)/%.emulated.o) \

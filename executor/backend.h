@@ -35,7 +35,7 @@
 //   soon as who waits for it has called event_wait. What the device
 //   finds wrong in the data (an id that its table lacks) is said by synchronize.
 
-enum { BACKEND_VERSION = 14 };
+enum { BACKEND_VERSION = 15 };
 
 struct device;  // a back end's own
 struct event;
@@ -163,6 +163,9 @@ struct backend {
     void (*tune)(struct device *device);
     int (*choices)(struct device *device, const struct kernel_choice **choices);
     const char *(*choose)(struct device *device, const struct kernel_choice *choices, int count);
+    // The rules of plan/unfused.h by which attention keeps its scores in memory; 0: none does, or
+    // all.
+    unsigned unfused_attention;
     // The ways that attention went since the device was opened, one a shape: how many, at most
     // ATTENTION_PATH_MAX, written to `paths`. NULL: there is one way.
     int (*attention_paths)(struct device *device, struct attention_path *paths);

@@ -1,20 +1,9 @@
-#include "executor/cuda/cuda.h"
+#include "executor/cuda/attention.h"
 
 #include <string.h>
 
 // Attention: cuDNN where it has an engine, else by GEMMs and a masked softmax over whole rows of
 // scores, some heads at a time. The second is also what the first is compared with.
-
-struct cuda_attend {
-    const struct run *run;
-    const struct op *op;
-    int64_t batch_count, queries, keys, heads, kv_heads, width, value_width;
-    int64_t q_stride, k_stride, v_stride;      // of positions
-    int64_t first_head, first_kv_head, group;  // heads of the whole that share a key head
-    struct reals q, k, v, sink;
-    int number;  // of probabilities
-    bool has_sink;
-};
 
 const char *cuda_check_attention(const struct kernel_call *call, int first_input)
 {
@@ -40,6 +29,8 @@ static struct cuda_attend attend_read(const struct run *run, int first_input)
                                  .q_stride = array_stride(q, 1),
                                  .k_stride = array_stride(k, 1),
                                  .v_stride = array_stride(v, 1),
+                                 .first_query = q->first[1],
+                                 .first_key = k->first[1],
                                  .first_head = q->first[2],
                                  .first_kv_head = k->first[2],
                                  .group = q->whole[2] / k->whole[2],
@@ -128,8 +119,8 @@ static struct attend_args args_of(const struct cuda_attend *a, const struct cuda
         .queries = a->queries,
         .keys = a->keys,
         .value_width = a->value_width,
-        .first_query = q->first[1],
-        .first_key = k->first[1],
+        .first_query = a->first_query,
+        .first_key = a->first_key,
         .scale = (float)a->op->scalar,
         .softcap = (float)a->op->softcap,
         .alibi = a->op->alibi,
@@ -196,79 +187,6 @@ static const char *attend_heads(const struct cuda_attend *a, const struct cuda_h
     return fault;
 }
 
-static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
-{
-    const struct kernel_array *made = a->run->call->outputs;
-    return (struct sdpa_shape){.strides = {a->q_stride, a->k_stride, a->v_stride},
-                               .gradient_strides = {is_backward ? array_stride(&made[0], 1) : 0,
-                                                    is_backward ? array_stride(&made[1], 1) : 0,
-                                                    is_backward ? array_stride(&made[2], 1) : 0},
-                               .number = a->number,
-                               .causal = a->op->causal,
-                               .is_backward = is_backward,
-                               .batch = a->batch_count,
-                               .heads = a->heads,
-                               .kv_heads = a->kv_heads,
-                               .queries = a->queries,
-                               .keys = a->keys,
-                               .width = a->width,
-                               .value_width = a->value_width,
-                               .scale = (float)a->op->scalar};
-}
-
-static bool is_aligned(const struct cuda_attend *a)
-{
-    const struct kernel_call *call = a->run->call;
-    uintptr_t places = (uintptr_t)a->q.data | (uintptr_t)a->k.data | (uintptr_t)a->v.data;
-    for (int i = 0; i < call->output_count; i++)
-        places |= (uintptr_t)call->outputs[i].data | (uintptr_t)(2 * call->outputs[i].row_stride);
-    places |= (uintptr_t)(2 * (a->q_stride | a->k_stride | a->v_stride));
-    return places % 16 == 0;
-}
-
-// NULL, or what cuDNN's pattern has no place for: it goes the other way.
-static const char *special(const struct cuda_attend *a, int first_input, struct reals lse)
-{
-    const struct kernel_call *call = a->run->call;
-    const struct kernel_array *q = &call->inputs[first_input], *k = q + 1;
-    bool is_square = q->first[1] == k->first[1] && a->queries == a->keys;
-    bool is_grouped = a->heads == a->kv_heads * a->group || (a->kv_heads == 1);
-    const struct {
-        bool is_so;
-        const char *text;
-    } rules[] = {
-        {a->number == NUMBER_FP32, "it is of fp32"},
-        {call->merges, "a block of a ring is added to the others"},
-        {a->has_sink, "it has sinks"},
-        {a->op->alibi > 0, "it has biases of alibi"},
-        {a->op->softcap > 0, "its scores are capped"},
-        {a->op->dropout_ratio > 0, "it has dropout"},
-        {a->op->window > 0, "it has a sliding window"},
-        {a->op->prefix > 0, "its first queries look ahead"},
-        {a->op->causal && !is_square, "queries and keys are not the same positions"},
-        {!is_grouped, "heads here share keys unevenly"},
-        {first_input == 1 && (call->adds & 7), "its gradients are added to others"},
-        {lse.number != NUMBER_FP32, "its sums of exponentials are not of fp32"},
-        {!is_aligned(a), "its rows begin at no multiple of 16 bytes"},
-    };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (rules[i].is_so) return rules[i].text;
-    }
-    return NULL;
-}
-
-// Whether cuDNN takes it; which way it goes is kept for the report.
-static bool is_fused(const struct cuda_attend *a, int first_input, struct reals lse,
-                     const struct sdpa_shape *shape)
-{
-    struct cuda_device *device = a->run->device;
-    const char *fault = special(a, first_input, lse), *refusal = NULL;
-    if (!fault) fault = sdpa_missing(device);
-    if (!fault) fault = refusal = sdpa_prepare(device, shape);
-    cuda_note_attention(device, shape, fault, refusal != NULL);
-    return !fault;
-}
-
 static const char *attend(const struct run *run)
 {
     struct cuda_attend a = attend_read(run, 0);
@@ -276,24 +194,13 @@ static const char *attend(const struct run *run)
     const struct kernel_call *call = run->call;
     if (array_elements(&call->outputs[0]) == 0) return NULL;
     if (a.keys == 0) return "attention without keys";
-    struct reals lse = run_output(run, 1);
-    struct sdpa_shape shape = shape_of(&a, false);
-    if (is_fused(&a, 0, lse, &shape)) {
-        struct sdpa_tensors tensors = {
-            .q = a.q, .k = a.k, .v = a.v, .out = run_output(run, 0), .lse = lse.data};
-        return sdpa_run(run->device, run->stream, &shape, &tensors);
-    }
-    const char *fault = NULL;
+    bool is_done = false;
+    const char *fault = cuda_attend_fused(&a, &is_done);
+    if (is_done) return fault;
     while (!fault && next_heads(&a, &at))
         fault = attend_heads(&a, &at);
     return fault;
 }
-
-struct gradients {
-    struct reals d, out, lse, d_q, d_k, d_v, d_sink;
-    struct reals k_sum, v_sum;  // in fp32, of all keys here
-    float *sinks;
-};
 
 // Keys are shared by heads: one head after another adds to their gradients.
 static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads *at,
@@ -320,7 +227,7 @@ static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads
 }
 
 static const char *heads_backward(const struct cuda_attend *a, const struct cuda_heads *at,
-                                  const struct gradients *g)
+                                  const struct attend_gradients *g)
 {
     const struct kernel_call *call = a->run->call;
     struct attend_args args = args_of(a, at, 1, g->lse);
@@ -328,8 +235,6 @@ static const char *heads_backward(const struct cuda_attend *a, const struct cuda
     if (!allocate(a, &args, at->count, true)) return CUDA_NO_MEMORY;
     args.d = d.reals;
     args.out = by_result(a, at, g->out).reals;
-    int64_t row = (at->sequence * a->heads + at->first) * a->queries;
-    args.sinks = g->sinks ? g->sinks + row : NULL;
     struct matrix q = by_query(a, at, a->q, a->width, a->q_stride);
     struct matrix k = by_key(a, at, a->k, a->width, a->k_stride);
     const char *fault = score(a, at, q, k, a->width, a->op->scalar, args.scores);
@@ -380,39 +285,48 @@ static void end_keys(const struct run *run, int output, struct reals sum)
 }
 
 // The sink's part, which does not depend on keys, is the first block's of a ring.
-static void end_sink(const struct cuda_attend *a, const struct gradients *g)
+static const char *end_sink(const struct cuda_attend *a, const struct attend_gradients *g)
 {
+    const struct kernel_call *call = a->run->call;
+    int64_t rows = a->batch_count * a->heads * a->queries;
+    if (!a->has_sink || call->output_count < 4 || call->merges) return NULL;
+    struct sink_args sinks = {.rows = rows,
+                              .queries = a->queries,
+                              .heads = a->heads,
+                              .width = a->value_width,
+                              .sink = a->sink,
+                              .lse = g->lse,
+                              .out = g->out,
+                              .d = g->d,
+                              .result = run_scratch(a->run, SCRATCH_RESULT, rows * 4)};
+    if (!sinks.result) return CUDA_NO_MEMORY;
+    kernel_sinks_backward(a->run->on, &sinks);
     struct repeat_args args = {.rank = 3,
-                               .adds = call_adds(a->run->call, 3),
-                               .wide = {g->sinks, NUMBER_FP32},
-                               .narrow = g->d_sink,
+                               .adds = call_adds(call, 3),
+                               .wide = {sinks.result, NUMBER_FP32},
+                               .narrow = run_output(a->run, 3),
                                .sizes = {a->batch_count, a->heads, a->queries},
                                .strides = {a->heads * a->queries, a->queries, 1},
                                .repeats = {0, 1, 0},
                                .narrow_sizes = {1, a->heads, 1},
                                .narrow_strides = {0, 1, 0}};
     kernel_fold(a->run->on, &args);
+    return NULL;
 }
 
-static const char *run_backward(const struct cuda_attend *a, struct gradients *g)
+static const char *run_backward(const struct cuda_attend *a, struct attend_gradients *g)
 {
     const struct run *run = a->run;
     struct cuda_heads at = {0};
     int64_t rows = a->batch_count * a->keys * a->kv_heads;
-    bool has_sink = a->has_sink && run->call->output_count > 3 && !run->call->merges;
     const char *fault = begin_keys(run, SCRATCH_KEYS, rows * a->width, &g->k_sum);
     if (!fault) fault = begin_keys(run, SCRATCH_VALUES, rows * a->value_width, &g->v_sum);
     if (fault) return fault;
-    if (has_sink) {
-        g->sinks = run_scratch(run, SCRATCH_RESULT, a->batch_count * a->heads * a->queries * 4);
-        if (!g->sinks) return CUDA_NO_MEMORY;
-    }
     while (!fault && next_heads(a, &at))
         fault = heads_backward(a, &at, g);
     if (fault) return fault;
     end_keys(run, 1, g->k_sum);
     end_keys(run, 2, g->v_sum);
-    if (has_sink) end_sink(a, g);
     return NULL;
 }
 
@@ -420,32 +334,21 @@ static const char *attend_backward(const struct run *run)
 {
     const struct kernel_call *call = run->call;
     struct cuda_attend a = attend_read(run, 1);
-    struct gradients g = {.d = run_input(run, 0),
-                          .out = run_input(run, call->input_count - 2),
-                          .lse = run_input(run, call->input_count - 1),
-                          .d_q = run_output(run, 0),
-                          .d_k = run_output(run, 1),
-                          .d_v = run_output(run, 2),
-                          .d_sink = run_output(run, 3)};
+    struct attend_gradients g = {.d = run_input(run, 0),
+                                 .out = run_input(run, call->input_count - 2),
+                                 .lse = run_input(run, call->input_count - 1),
+                                 .d_q = run_output(run, 0),
+                                 .d_k = run_output(run, 1),
+                                 .d_v = run_output(run, 2)};
     bool is_empty = array_elements(&call->inputs[1]) == 0 || a.keys == 0 || a.kv_heads == 0;
     const char *fault = NULL;
     for (int i = 0; i < call->output_count && is_empty && !call->merges && !fault; i++)
         fault = cuda_begin_sum(run->device, run->stream, call, i);
     if (is_empty) return fault;
-    struct sdpa_shape shape = shape_of(&a, true);
-    if (is_fused(&a, 1, g.lse, &shape)) {
-        struct sdpa_tensors tensors = {.q = a.q,
-                                       .k = a.k,
-                                       .v = a.v,
-                                       .out = g.out,
-                                       .d = g.d,
-                                       .d_q = g.d_q,
-                                       .d_k = g.d_k,
-                                       .d_v = g.d_v,
-                                       .lse = g.lse.data};
-        return sdpa_run(run->device, run->stream, &shape, &tensors);
-    }
-    return run_backward(&a, &g);
+    bool is_done = false;
+    fault = cuda_attend_fused_backward(&a, &g, &is_done);
+    if (!is_done) fault = run_backward(&a, &g);
+    return fault ? fault : end_sink(&a, &g);
 }
 
 // Over one dim of several as over the tokens of sequences.

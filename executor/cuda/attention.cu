@@ -3,10 +3,13 @@
 // What stands between the GEMMs of attention: masks, softmax, dropout and their gradients, a
 // block a row of scores.
 
+DEVICE float slope_of(double alibi, int64_t head, int64_t whole_heads)
+{
+    return (float)(alibi * exp2(-8.0 * (double)(head + 1) / (double)whole_heads));
+}
 DEVICE float slope_of_head(const struct attend_args *a, int64_t head)
 {
-    double exponent = -8.0 * (double)(a->first_head + head + 1) / (double)a->whole_heads;
-    return a->alibi > 0 ? (float)(a->alibi * exp2(exponent)) : 0;
+    return a->alibi > 0 ? slope_of(a->alibi, a->first_head + head, a->whole_heads) : 0;
 }
 
 // A GEMM of query and key to the score: scaled already, capped, moved by the distance.
@@ -113,11 +116,71 @@ BLOCK_KERNEL(attend_back, struct attend_args, a)
             store(a.weights, at, p * factor);
             store(a.d_weights, at, d);
         }
-        if (a.sinks && threadIdx.x == 0) a.sinks[row] = -expf(load(a.sink, head) - lse) * mean;
     }
 }
 
 void kernel_attend_backward(struct CUstream_st *stream, const struct attend_args *args)
 {
     LAUNCH(attend_back, *args, blocks_for(args->heads * args->queries, 1), THREADS, stream);
+}
+
+// A warp a row, bound by memory. What is behind the last row does the last one's once more, and
+// writes nothing.
+BLOCK_KERNEL(sinks_back, struct sink_args, a)
+{
+    int64_t warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int64_t begin = blockIdx.x * warps; begin < a.rows; begin += gridDim.x * warps) {
+        int64_t row = begin + warp < a.rows ? begin + warp : a.rows - 1;
+        int64_t head = row % a.heads, query = row / a.heads % a.queries;
+        int64_t sequence = row / a.heads / a.queries;
+        float mean = 0;
+        for (int64_t i = lane; i < a.width; i += 32)
+            mean += load(a.d, row * a.width + i) * load(a.out, row * a.width + i);
+        mean = warp_sum(mean);
+        if (lane > 0 || begin + warp >= a.rows) continue;
+        a.result[(sequence * a.heads + head) * a.queries + query] =
+            -expf(load(a.sink, head) - load(a.lse, row)) * mean;
+    }
+}
+
+void kernel_sinks_backward(struct CUstream_st *stream, const struct sink_args *args)
+{
+    LAUNCH(sinks_back, *args, blocks_for(args->rows, THREADS / 32), THREADS, stream);
+}
+
+// A warp a row, bound by memory: all its lanes have read the log-sum-exp when they know the larger
+// of the two.
+BLOCK_KERNEL(attend_join, struct join_args, a)
+{
+    int64_t warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int64_t begin = blockIdx.x * warps; begin < a.rows; begin += gridDim.x * warps) {
+        bool is_row = begin + warp < a.rows;
+        int64_t row = is_row ? begin + warp : a.rows - 1;
+        float before = load(a.lse, row), fresh = load(a.fresh_lse, row);
+        float most = warp_max(fmaxf(before, fresh));
+        if (!is_row || fresh == -INFINITY) continue;
+        float lse = most + logf(expf(before - most) + expf(fresh - most));
+        float left = expf(before - lse), added = expf(fresh - lse);
+        for (int64_t i = lane; i < a.width; i += 32) {
+            int64_t at = row * a.width + i;
+            store(a.out, at, left * load(a.out, at) + added * load(a.fresh, at));
+        }
+        if (lane == 0) store(a.lse, row, lse);
+    }
+}
+
+void kernel_attend_join(struct CUstream_st *stream, const struct join_args *args)
+{
+    LAUNCH(attend_join, *args, blocks_for(args->rows, THREADS / 32), THREADS, stream);
+}
+
+KERNEL(slopes, struct slope_args, a)
+{
+    for (int64_t i = INDEX; i < a.heads; i += INDICES)
+        a.slopes[i] = slope_of(a.alibi, a.first_head + i, a.whole_heads);
+}
+
+void kernel_slopes(struct CUstream_st *stream, const struct slope_args *args)
+{
+    LAUNCH(slopes, *args, blocks_for(args->heads, THREADS), THREADS, stream);
 }

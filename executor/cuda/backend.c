@@ -1,4 +1,5 @@
 #include "executor/cuda/cuda.h"
+#include "plan/unfused.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,18 +306,18 @@ static const struct backend *at_precision(enum precision precision);
         .compute = (precision), .is_asynchronous = true, .is_low_precision = (narrow),             \
         .joins = CUDA_JOINS, .run_joined = cuda_run_joined, .at = at_precision, .probe = probe,    \
         .tune = gemm_tune, .choices = gemm_choices, .choose = gemm_take_choices,                   \
-        .attention_paths = cuda_attention_paths, .open = (opens), .close = close_device,           \
-        .allocate = allocate, .release = release, .allocate_host = allocate_host,                  \
-        .release_host = release_host, .copy = copy, .own_bytes = own_bytes, .fill = fill,          \
-        .box = cuda_box, .can_run = cuda_can_run, .run = cuda_run, .update = cuda_update,          \
-        .round = cuda_round, .widen = cuda_widen, .sum_squares = cuda_sum_squares,                 \
-        .update_all = cuda_update_all, .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, \
-        .synchronize = synchronize, .delay = cuda_delay, .delay_origin = cuda_delay_origin,        \
-        .delay_until = cuda_delay_until, .device_count = device_count,                             \
-        .native_stream = native_stream, .event_new = event_new, .event_free = event_free,          \
-        .event_record = event_record, .event_wait = event_wait, .event_seconds = event_seconds,    \
-        .capture_begin = cuda_capture_begin, .capture_end = cuda_capture_end,                      \
-        .replay = cuda_replay, .capture_free = cuda_capture_free,                                  \
+        .unfused_attention = (1u << UNFUSED_COUNT) - 1, .attention_paths = cuda_attention_paths,   \
+        .open = (opens), .close = close_device, .allocate = allocate, .release = release,          \
+        .allocate_host = allocate_host, .release_host = release_host, .copy = copy,                \
+        .own_bytes = own_bytes, .fill = fill, .box = cuda_box, .can_run = cuda_can_run,            \
+        .run = cuda_run, .update = cuda_update, .round = cuda_round, .widen = cuda_widen,          \
+        .sum_squares = cuda_sum_squares, .update_all = cuda_update_all,                            \
+        .sum_squares_of = cuda_sum_squares_of, .scale = cuda_scale, .synchronize = synchronize,    \
+        .delay = cuda_delay, .delay_origin = cuda_delay_origin, .delay_until = cuda_delay_until,   \
+        .device_count = device_count, .native_stream = native_stream, .event_new = event_new,      \
+        .event_free = event_free, .event_record = event_record, .event_wait = event_wait,          \
+        .event_seconds = event_seconds, .capture_begin = cuda_capture_begin,                       \
+        .capture_end = cuda_capture_end, .replay = cuda_replay, .capture_free = cuda_capture_free, \
     }
 
 static const struct backend AT_FP32 = BACKEND_AT(open_fp32, 4, PRECISION_FP32, false);

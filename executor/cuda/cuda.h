@@ -166,22 +166,27 @@ const char *gemm_run_group(struct cuda_device *device, enum stream stream,
                            bool *is_refused);
 void gemm_group_close(struct cuda_device *device);
 
-// sdpa.c: attention in one kernel. A shape is what cuDNN's heuristics know of it.
+// sdpa.c: attention in one kernel. A shape is what cuDNN's heuristics know of it, and the numbers
+// that its graph has by value. Query i sees key j where j <= i + ahead, if there is an end, and
+// where j + back > i, if there is a start.
 struct sdpa_shape {
     int number;  // NUMBER_BF16 or NUMBER_FP16
-    bool causal, is_backward;
+    bool is_backward, has_end, has_start, has_sinks, has_slopes;
+    bool is_causal;  // the operator, as the report says it
     int64_t batch, heads, kv_heads, queries, keys, width, value_width;
     int64_t strides[3], gradient_strides[3];  // of positions: of q, k and v; backward of theirs
-    float scale;
+    int64_t ahead, back;
+    int64_t first_key;  // in the whole, where scores have slopes
+    float scale, softcap;
 };
 struct sdpa_tensors {
     struct reals q, k, v, out, d, d_q, d_k, d_v;  // (batch, seq, head, width)
-    float *lse;                                   // (batch, seq, head)
+    float *lse;                   // (batch, seq, head); backward reads (batch, head, seq)
+    const float *slopes, *sinks;  // (head): of what is added by the key's place; of each sum a part
 };
 const char *sdpa_open(struct cuda_device *device);
-// NULL, or why no shape at all is run here; and what the way through it is called.
+// NULL, or why no shape at all is run here.
 const char *sdpa_missing(const struct cuda_device *device);
-const char *sdpa_name(void);
 void sdpa_close(struct cuda_device *device);
 // NULL, or why cuDNN does not run this shape here. Plans are kept.
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape);

@@ -284,13 +284,18 @@ DEVICE float softplus_of(float x)
     return fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
 }
 
-// Over all threads of a block, which all get the result; the order is fixed. Threads in whole
-// warps.
+// Over all threads of a warp, or of a block, which all get the result; the order is fixed. Threads
+// in whole warps.
+DEVICE float warp_sum(float x)
+{
+    for (int mask = 16; mask > 0; mask /= 2)
+        x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    return x;
+}
 DEVICE float block_sum(float x)
 {
     __shared__ float part[32];
-    for (int mask = 16; mask > 0; mask /= 2)
-        x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    x = warp_sum(x);
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
     __syncthreads();
@@ -314,11 +319,16 @@ DEVICE void block_sums(float *x, float *y)
     for (unsigned i = 0; i < blockDim.x / 32; i++)
         *x += part[i], *y += part[32 + i];
 }
+DEVICE float warp_max(float x)
+{
+    for (int mask = 16; mask > 0; mask /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, mask));
+    return x;
+}
 DEVICE float block_max(float x)
 {
     __shared__ float part[32];
-    for (int mask = 16; mask > 0; mask /= 2)
-        x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, mask));
+    x = warp_max(x);
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
     __syncthreads();

@@ -250,7 +250,6 @@ struct attend_args {
     struct reals sink, lse, out, d;   // sink by head; lse by lse_stride, out and d by out_stride
     int64_t lse_stride, out_stride;   // of queries; heads follow each other
     float *factors;                   // [head][query]: what is left of an earlier block
-    float *sinks;                     // [head][query]: gradients of the sink
     bool merges;
 };
 void kernel_attend(struct CUstream_st *stream, const struct attend_args *args);
@@ -258,6 +257,29 @@ void kernel_attend_backward(struct CUstream_st *stream, const struct attend_args
 // out = factor * out + fresh[head][query][width].
 void kernel_attend_merge(struct CUstream_st *stream, const struct attend_args *args,
                          const float *fresh);
+
+// Of each head and query what a sink, in the sum of exponentials, has as its gradient.
+struct sink_args {
+    int64_t rows, queries, heads, width;  // rows: of (sequence, query, head)
+    struct reals sink, lse, out, d;       // sink by head, lse by row, out and d by row and width
+    float *result;                        // [sequence][head][query]
+};
+void kernel_sinks_backward(struct CUstream_st *stream, const struct sink_args *args);
+
+// Results of other keys, `fresh`, merge into those that are there, with their log-sum-exp.
+struct join_args {
+    int64_t rows, width;
+    struct reals out, lse, fresh, fresh_lse;
+};
+void kernel_attend_join(struct CUstream_st *stream, const struct join_args *args);
+
+// Factors on the places of keys, by head (alibi).
+struct slope_args {
+    int64_t heads, first_head, whole_heads;
+    double alibi;
+    float *slopes;
+};
+void kernel_slopes(struct CUstream_st *stream, const struct slope_args *args);
 
 struct lookup_args {
     int64_t count, width, first, held, whole;

@@ -10,12 +10,12 @@ static struct attention_path path_of(const struct sdpa_shape *shape, const char 
 {
     struct attention_path path;
     memset(&path, 0, sizeof path);  // compared as bytes
-    path.is_backward = shape->is_backward, path.causal = shape->causal;
+    path.is_backward = shape->is_backward, path.causal = shape->is_causal;
     path.batch = shape->batch, path.heads = shape->heads, path.kv_heads = shape->kv_heads;
     path.queries = shape->queries, path.keys = shape->keys;
     path.width = shape->width, path.value_width = shape->value_width;
     path.is_refused = is_refused;
-    snprintf(path.path, sizeof path.path, "%s", fault ? "unfused" : sdpa_name());
+    snprintf(path.path, sizeof path.path, "%s", fault ? "unfused" : "cudnn");
     snprintf(path.reason, sizeof path.reason, "%s", fault ? fault : "");
     return path;
 }

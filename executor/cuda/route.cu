@@ -18,13 +18,13 @@ DEVICE bool is_in_sum(int score, bool is_chosen)
     return score != ROUTE_SIGMOID && (score == ROUTE_SOFTMAX || is_chosen);
 }
 
-DEVICE double warp_max(double x)
+DEVICE double lanes_max(double x)
 {
     for (int mask = LANES / 2; mask > 0; mask /= 2)
         x = fmax(x, __shfl_xor_sync(0xFFFFFFFFu, x, mask));
     return x;
 }
-DEVICE double warp_sum(double x)
+DEVICE double lanes_sum(double x)
 {
     for (int mask = LANES / 2; mask > 0; mask /= 2)
         x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
@@ -37,11 +37,11 @@ DEVICE int best_of(const double *x, int count, int lane)
     double most = -INFINITY, least = (double)count;
     for (int i = lane; i < count; i += LANES)
         most = fmax(most, x[i]);
-    most = warp_max(most);
+    most = lanes_max(most);
     for (int i = lane; i < count && least == (double)count; i += LANES) {
         if (x[i] == most && most > -INFINITY) least = (double)i;
     }
-    return (int)-warp_max(-least);
+    return (int)-lanes_max(-least);
 }
 
 // A group is worth its best score, or with a bias to choose by the sum of its two best; those that
@@ -76,7 +76,7 @@ DEVICE double largest_of(const struct route_args *a, int64_t at, int lane)
     double most = -INFINITY;
     for (int i = lane; i < a->count; i += LANES)
         most = fmax(most, (double)load(a->logits, at + i));
-    return warp_max(most);
+    return lanes_max(most);
 }
 
 BLOCK_KERNEL(route, struct route_args, a)
@@ -90,7 +90,7 @@ BLOCK_KERNEL(route, struct route_args, a)
         for (int i = lane; i < a.count; i += LANES)
             whole += score_of(a.score, load(a.logits, at + i), most);
         // A bias is added to what the score is worth among all experts.
-        whole = is_sigmoid(a.score) ? 1 : warp_sum(whole);
+        whole = is_sigmoid(a.score) ? 1 : lanes_sum(whole);
         for (int i = lane; i < a.count; i += LANES) {
             double x = load(a.logits, at + i);
             double score = score_of(a.score, x, most) / whole;
@@ -112,7 +112,7 @@ BLOCK_KERNEL(route, struct route_args, a)
             if (is_in_sum(a.score, chosen[i]))
                 sum += score_of(a.score, load(a.logits, at + i), most);
         }
-        sum = warp_sum(sum);
+        sum = lanes_sum(sum);
         if (a.score == ROUTE_SIGMOID) sum = 1;
         for (int i = lane; i < a.count; i += LANES) {
             double score = score_of(a.score, load(a.logits, at + i), most);
@@ -141,8 +141,8 @@ BLOCK_KERNEL(route_back, struct route_args, a)
                 sum += score_of(a.score, load(a.logits, at + i), most);
             if (a.score != ROUTE_SIGMOID) mean += (double)load(a.d, at + i) * weight;
         }
-        sum = warp_sum(sum);
-        mean = warp_sum(mean);
+        sum = lanes_sum(sum);
+        mean = lanes_sum(mean);
         if (a.score == ROUTE_SIGMOID) sum = 1;
         for (int i = lane; i < a.count; i += LANES) {
             bool is_chosen = load(a.weights, at + i) > 0;

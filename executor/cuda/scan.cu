@@ -38,13 +38,6 @@ DEVICE float rate_of(const struct scan_args *a, int64_t head)
     return -expf(load(a->a_log, head));
 }
 
-DEVICE float warp_sum(float x)
-{
-    for (int mask = 16; mask > 0; mask /= 2)
-        x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
-    return x;
-}
-
 BLOCK_KERNEL(scan, struct scan_args, a)
 {
     int64_t rows = a.batch * a.heads * a.width, warps = blockDim.x / 32;

@@ -44,11 +44,6 @@ const char *sdpa_missing(const struct cuda_device *device)
     return device->sdpa ? NULL : cudnn_open();
 }
 
-const char *sdpa_name(void)
-{
-    return "cudnn";
-}
-
 void sdpa_close(struct cuda_device *device)
 {
     struct sdpa_cache *cache = device->sdpa;
@@ -60,10 +55,13 @@ void sdpa_close(struct cuda_device *device)
     device->sdpa = NULL;
 }
 
-// The scale is an argument of the plan.
+// What is by value in its graph is an argument of the plan.
 static bool is_same(const struct sdpa_shape *a, const struct sdpa_shape *b)
 {
-    return a->number == b->number && a->causal == b->causal && a->is_backward == b->is_backward &&
+    return a->number == b->number && a->is_backward == b->is_backward && a->has_end == b->has_end &&
+           a->has_start == b->has_start && a->has_sinks == b->has_sinks &&
+           a->has_slopes == b->has_slopes && (a->ahead != 0) == (b->ahead != 0) &&
+           (a->first_key != 0) == (b->first_key != 0) && (a->softcap > 0) == (b->softcap > 0) &&
            a->batch == b->batch && a->heads == b->heads && a->kv_heads == b->kv_heads &&
            a->queries == b->queries && a->keys == b->keys && a->width == b->width &&
            a->value_width == b->value_width &&
@@ -139,6 +137,8 @@ static void put_arguments(struct pack *pack, const struct sdpa_shape *shape,
     put(pack, SDPA_V, tensors->v.data);
     put(pack, SDPA_OUT, tensors->out.data);
     put(pack, SDPA_LSE, tensors->lse);
+    if (shape->has_slopes) put(pack, SDPA_SLOPES, tensors->slopes);
+    if (shape->has_sinks && !shape->is_backward) put(pack, SDPA_SINKS, tensors->sinks);
     if (!shape->is_backward) return;
     put(pack, SDPA_D, tensors->d.data);
     put(pack, SDPA_D_Q, tensors->d_q.data);
@@ -146,23 +146,45 @@ static void put_arguments(struct pack *pack, const struct sdpa_shape *shape,
     put(pack, SDPA_D_V, tensors->d_v.data);
 }
 
+// What the graph has by value, where cuDNN finds it.
+struct values {
+    float scale, lowest, one, softcap, back;
+    int32_t ahead, first_key;
+};
+
+static void put_values(struct pack *pack, const struct sdpa_shape *shape, struct values *values)
+{
+    *values = (struct values){shape->scale,
+                              -INFINITY,
+                              1,
+                              shape->softcap,
+                              (float)shape->back,
+                              (int32_t)shape->ahead,
+                              (int32_t)shape->first_key};
+    put(pack, SDPA_SCALE, &values->scale);
+    if (shape->has_end || shape->has_start) put(pack, SDPA_LOWEST, &values->lowest);
+    if (shape->is_backward) put(pack, SDPA_ONE, &values->one);
+    if (shape->softcap > 0) put(pack, SDPA_SOFTCAP, &values->softcap);
+    if (shape->has_start) put(pack, SDPA_BACK, &values->back);
+    if (shape->has_end && shape->ahead != 0) put(pack, SDPA_AHEAD, &values->ahead);
+    if (shape->has_slopes && shape->first_key != 0) put(pack, SDPA_FIRST_KEY, &values->first_key);
+}
+
 const char *sdpa_run(struct cuda_device *device, enum stream stream, const struct sdpa_shape *shape,
                      const struct sdpa_tensors *tensors)
 {
-    static const float ONE = 1, LOWEST = -INFINITY;
     static const enum sdpa_tensor TEMPORARIES[] = {SDPA_MEANS, SDPA_D_Q_SUM, SDPA_D_K_WIDE,
                                                    SDPA_D_V_WIDE};
     struct sdpa_plan *plan = find(device->sdpa, shape);
     struct pack pack = {.count = 0};
+    struct values values;
     int64_t bytes = rounded(plan->made.workspace_bytes);
     for (int i = 0; i < 4; i++)
         bytes += rounded(sdpa_temporary_bytes(shape, TEMPORARIES[i]));
     char *room = cuda_scratch(device, stream, SCRATCH_SDPA, bytes), *at = room;
     if (!room) return CUDA_NO_MEMORY;
     put_arguments(&pack, shape, tensors);
-    put(&pack, SDPA_SCALE, &shape->scale);
-    if (shape->causal) put(&pack, SDPA_LOWEST, &LOWEST);
-    if (shape->is_backward) put(&pack, SDPA_ONE, &ONE);
+    put_values(&pack, shape, &values);
     at += rounded(plan->made.workspace_bytes);
     for (int i = 0; i < 4; i++) {
         int64_t size = sdpa_temporary_bytes(shape, TEMPORARIES[i]);

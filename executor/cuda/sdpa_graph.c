@@ -5,22 +5,22 @@
 // cuDNN's fused attention is found by the pattern of its operations (see the support matrix of its
 // graph API): the order and the types below are part of the interface.
 
-enum { FIRST_VIRTUAL = 100, CONFIGS = 8 };
+enum { FIRST_VIRTUAL = 100 };
 
 static void keep_fault(struct sdpa_graph *g, cudnnStatus_t status)
 {
     if (g->status == CUDNN_STATUS_SUCCESS) g->status = status;
 }
 
-static void set(struct sdpa_graph *g, cudnnBackendDescriptor_t descriptor,
-                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
-                const void *values)
+void sdpa_set(struct sdpa_graph *g, cudnnBackendDescriptor_t descriptor,
+              cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+              const void *values)
 {
     if (g->status != CUDNN_STATUS_SUCCESS) return;
     keep_fault(g, cudnn()->BackendSetAttribute(descriptor, name, type, count, values));
 }
 
-static cudnnBackendDescriptor_t begin(struct sdpa_graph *g, cudnnBackendDescriptorType_t type)
+cudnnBackendDescriptor_t sdpa_begin(struct sdpa_graph *g, cudnnBackendDescriptorType_t type)
 {
     cudnnBackendDescriptor_t descriptor = NULL;
     if (g->held_count == SDPA_DESCRIPTORS) keep_fault(g, CUDNN_STATUS_INTERNAL_ERROR);
@@ -30,14 +30,14 @@ static cudnnBackendDescriptor_t begin(struct sdpa_graph *g, cudnnBackendDescript
     return descriptor;
 }
 
-static void end(struct sdpa_graph *g, cudnnBackendDescriptor_t descriptor)
+void sdpa_end(struct sdpa_graph *g, cudnnBackendDescriptor_t descriptor)
 {
     if (g->status == CUDNN_STATUS_SUCCESS) keep_fault(g, cudnn()->BackendFinalize(descriptor));
 }
 
 static void end_operation(struct sdpa_graph *g, cudnnBackendDescriptor_t operation)
 {
-    end(g, operation);
+    sdpa_end(g, operation);
     if (g->operation_count == SDPA_OPERATIONS) keep_fault(g, CUDNN_STATUS_INTERNAL_ERROR);
     if (g->status == CUDNN_STATUS_SUCCESS) g->operations[g->operation_count++] = operation;
 }
@@ -74,48 +74,51 @@ static cudnnBackendDescriptor_t tensor(struct sdpa_graph *g, enum sdpa_tensor na
                                        cudnnDataType_t type, struct extents extents)
 {
     bool is_virtual = name == 0;
-    bool is_value = name == SDPA_SCALE || name == SDPA_LOWEST || name == SDPA_ONE;
+    bool is_value = name >= SDPA_SCALE && name <= SDPA_FIRST_KEY;
     int64_t id = is_virtual ? g->next_virtual++ : (int64_t)name, alignment = 16;
-    cudnnBackendDescriptor_t t = begin(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, extents.size);
-    set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, extents.stride);
-    set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-    set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-    if (is_value) set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &is_value);
-    end(g, t);
+    cudnnBackendDescriptor_t t = sdpa_begin(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    sdpa_set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    sdpa_set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, extents.size);
+    sdpa_set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, extents.stride);
+    sdpa_set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    sdpa_set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    sdpa_set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+    if (is_value) sdpa_set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &is_value);
+    sdpa_end(g, t);
     return t;
 }
 
 static void point_to(struct sdpa_graph *g, cudnnBackendDescriptor_t operation,
                      cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
 {
-    if (value) set(g, operation, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    if (value) sdpa_set(g, operation, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-// y = mode(x, b), or b where the mask says no.
+// y = mode(x, b), or b where the mask says no; or what x had as its gradient if y has d.
 struct pointwise {
     cudnnPointwiseMode_t mode;
-    cudnnBackendDescriptor_t x, b, mask;
-    int64_t axis;  // of an index
+    cudnnBackendDescriptor_t x, b, mask, d;
+    cudnnDataType_t precision;  // CUDNN_DATA_FLOAT is 0
+    int64_t axis;               // of an index
 };
 
 static void add_pointwise(struct sdpa_graph *g, struct pointwise p, cudnnBackendDescriptor_t y)
 {
-    cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t mode = begin(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    set(g, mode, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &p.mode);
-    set(g, mode, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+    cudnnDataType_t precision = p.precision;
+    cudnnBackendDescriptor_t mode = sdpa_begin(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    sdpa_set(g, mode, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &p.mode);
+    sdpa_set(g, mode, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
     if (p.mode == CUDNN_POINTWISE_GEN_INDEX)
-        set(g, mode, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &p.axis);
-    end(g, mode);
-    cudnnBackendDescriptor_t op = begin(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+        sdpa_set(g, mode, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &p.axis);
+    sdpa_end(g, mode);
+    cudnnBackendDescriptor_t op = sdpa_begin(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     point_to(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode);
     point_to(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p.x);
     point_to(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p.b);
     point_to(g, op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, p.mask);
-    point_to(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    point_to(g, op, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, p.d);
+    point_to(g, op,
+             p.d ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     end_operation(g, op);
 }
 
@@ -132,10 +135,10 @@ static void add_product(struct sdpa_graph *g, cudnnBackendDescriptor_t a,
                         cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t c)
 {
     cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t product = begin(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    set(g, product, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-    end(g, product);
-    cudnnBackendDescriptor_t op = begin(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    cudnnBackendDescriptor_t product = sdpa_begin(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    sdpa_set(g, product, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+    sdpa_end(g, product);
+    cudnnBackendDescriptor_t op = sdpa_begin(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
     point_to(g, op, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
     point_to(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
     point_to(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
@@ -147,11 +150,12 @@ static void add_reduction(struct sdpa_graph *g, cudnnReduceTensorOp_t mode,
                           cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t y)
 {
     cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t reduction = begin(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-    set(g, reduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode);
-    set(g, reduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-    end(g, reduction);
-    cudnnBackendDescriptor_t op = begin(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    cudnnBackendDescriptor_t reduction = sdpa_begin(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    sdpa_set(g, reduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1,
+             &mode);
+    sdpa_set(g, reduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+    sdpa_end(g, reduction);
+    cudnnBackendDescriptor_t op = sdpa_begin(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
     point_to(g, op, CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction);
     point_to(g, op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
     point_to(g, op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
@@ -162,7 +166,7 @@ static cudnnBackendDescriptor_t reshape(struct sdpa_graph *g, cudnnBackendDescri
                                         cudnnDataType_t type, struct extents extents)
 {
     cudnnBackendDescriptor_t y = tensor(g, 0, type, extents);
-    cudnnBackendDescriptor_t op = begin(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    cudnnBackendDescriptor_t op = sdpa_begin(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     point_to(g, op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
     point_to(g, op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
     end_operation(g, op);
@@ -191,38 +195,106 @@ static struct parts parts_of(struct sdpa_graph *g)
     p.q = tensor(g, SDPA_Q, p.type, p.by_query);
     p.k_turned = tensor(g, SDPA_K, p.type, turned(p.by_key));
     p.scale = tensor(g, SDPA_SCALE, CUDNN_DATA_FLOAT, packed(1, 1, 1, 1));
-    p.lse = tensor(g, SDPA_LSE, CUDNN_DATA_FLOAT, by_token(s->batch, s->heads, s->queries, 1));
+    // Before 9.26 backward reads it right in this order alone.
+    p.lse = tensor(g, SDPA_LSE, CUDNN_DATA_FLOAT,
+                   s->is_backward ? p.rows : by_token(s->batch, s->heads, s->queries, 1));
     return p;
 }
 
-// Keys after the query have a score of minus infinity.
-static cudnnBackendDescriptor_t mask(struct sdpa_graph *g, const struct parts *p,
-                                     cudnnBackendDescriptor_t scores)
+static cudnnBackendDescriptor_t value(struct sdpa_graph *g, enum sdpa_tensor name)
 {
-    if (!g->shape->causal) return scores;
-    cudnnBackendDescriptor_t lowest = tensor(g, SDPA_LOWEST, CUDNN_DATA_FLOAT, packed(1, 1, 1, 1));
-    cudnnBackendDescriptor_t row = tensor(g, 0, CUDNN_DATA_INT32, p->scores);
-    cudnnBackendDescriptor_t column = tensor(g, 0, CUDNN_DATA_INT32, p->scores);
-    cudnnBackendDescriptor_t masked = tensor(g, 0, CUDNN_DATA_FLOAT, p->scores);
-    add_pointwise(g, (struct pointwise){.mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .axis = 2},
-                  row);
-    add_pointwise(g, (struct pointwise){.mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .axis = 3},
-                  column);
-    cudnnBackendDescriptor_t is_seen =
-        combine(g, CUDNN_POINTWISE_CMP_GE, row, column, CUDNN_DATA_BOOLEAN, p->scores);
+    cudnnDataType_t type = name >= SDPA_AHEAD ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
+    return tensor(g, name, type, packed(1, 1, 1, 1));
+}
+
+// Where in its row (axis 3) or column (2) each score stands.
+static cudnnBackendDescriptor_t place(struct sdpa_graph *g, const struct parts *p,
+                                      cudnnBackendDescriptor_t scores, int64_t axis)
+{
+    cudnnBackendDescriptor_t y = tensor(g, 0, CUDNN_DATA_INT32, p->scores);
     add_pointwise(
-        g,
-        (struct pointwise){
-            .mode = CUDNN_POINTWISE_BINARY_SELECT, .x = scores, .b = lowest, .mask = is_seen},
-        masked);
+        g, (struct pointwise){.mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .axis = axis}, y);
+    return y;
+}
+
+// Places and a number by value.
+static cudnnBackendDescriptor_t move(struct sdpa_graph *g, const struct parts *p,
+                                     cudnnBackendDescriptor_t places, enum sdpa_tensor by)
+{
+    cudnnDataType_t type = by >= SDPA_AHEAD ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t y = tensor(g, 0, type, p->scores);
+    struct pointwise sum = {
+        .mode = CUDNN_POINTWISE_ADD, .x = places, .b = value(g, by), .precision = type};
+    add_pointwise(g, sum, y);
+    return y;
+}
+
+// A truth for each score.
+static cudnnBackendDescriptor_t compare(struct sdpa_graph *g, const struct parts *p,
+                                        cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x,
+                                        cudnnBackendDescriptor_t y)
+{
+    cudnnDataType_t type = CUDNN_DATA_BOOLEAN;
+    cudnnBackendDescriptor_t is_so = tensor(g, 0, type, p->scores);
+    add_pointwise(g, (struct pointwise){.mode = mode, .x = x, .b = y, .precision = type}, is_so);
+    return is_so;
+}
+
+// Scores where they are seen; elsewhere minus infinity.
+static cudnnBackendDescriptor_t keep(struct sdpa_graph *g, const struct parts *p,
+                                     cudnnBackendDescriptor_t scores,
+                                     cudnnBackendDescriptor_t is_seen)
+{
+    cudnnBackendDescriptor_t masked = tensor(g, 0, CUDNN_DATA_FLOAT, p->scores);
+    struct pointwise choice = {.mode = CUDNN_POINTWISE_BINARY_SELECT,
+                               .x = scores,
+                               .b = value(g, SDPA_LOWEST),
+                               .mask = is_seen};
+    add_pointwise(g, choice, masked);
     return masked;
 }
 
-static cudnnBackendDescriptor_t scaled_scores(struct sdpa_graph *g, const struct parts *p)
+// Keys that a query does not see have a score of minus infinity.
+static cudnnBackendDescriptor_t mask(struct sdpa_graph *g, const struct parts *p,
+                                     cudnnBackendDescriptor_t scores)
 {
-    cudnnBackendDescriptor_t scores = tensor(g, 0, CUDNN_DATA_FLOAT, p->scores);
+    const struct sdpa_shape *s = g->shape;
+    if (s->has_end) {
+        cudnnBackendDescriptor_t row = place(g, p, scores, 2), column = place(g, p, scores, 3);
+        if (s->ahead != 0) row = move(g, p, row, SDPA_AHEAD);
+        scores = keep(g, p, scores, compare(g, p, CUDNN_POINTWISE_CMP_GE, row, column));
+    }
+    if (s->has_start) {
+        cudnnBackendDescriptor_t row = place(g, p, scores, 2), column = place(g, p, scores, 3);
+        column = move(g, p, column, SDPA_BACK);
+        scores = keep(g, p, scores, compare(g, p, CUDNN_POINTWISE_CMP_GT, column, row));
+    }
+    return scores;
+}
+
+// Scores before they are masked, and what their cap was taken of.
+static cudnnBackendDescriptor_t whole_scores(struct sdpa_graph *g, const struct parts *p,
+                                             cudnnBackendDescriptor_t *before_cap)
+{
+    const struct sdpa_shape *s = g->shape;
+    cudnnDataType_t wide = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t scores = tensor(g, 0, wide, p->scores);
     add_product(g, p->q, p->k_turned, scores);
-    return combine(g, CUDNN_POINTWISE_MUL, scores, p->scale, CUDNN_DATA_FLOAT, p->scores);
+    scores = combine(g, CUDNN_POINTWISE_MUL, scores, p->scale, wide, p->scores);
+    if (s->softcap > 0) {
+        cudnnBackendDescriptor_t cap = value(g, SDPA_SOFTCAP);
+        scores = *before_cap = combine(g, CUDNN_POINTWISE_DIV, scores, cap, wide, p->scores);
+        scores = combine(g, CUDNN_POINTWISE_TANH_FWD, scores, NULL, wide, p->scores);
+        scores = combine(g, CUDNN_POINTWISE_MUL, scores, cap, wide, p->scores);
+    }
+    if (s->has_slopes) {
+        cudnnBackendDescriptor_t column = place(g, p, scores, 3);
+        cudnnBackendDescriptor_t slopes = tensor(g, SDPA_SLOPES, wide, packed(1, s->heads, 1, 1));
+        if (s->first_key != 0) column = move(g, p, column, SDPA_FIRST_KEY);
+        column = combine(g, CUDNN_POINTWISE_MUL, column, slopes, wide, p->scores);
+        scores = combine(g, CUDNN_POINTWISE_ADD, scores, column, wide, p->scores);
+    }
+    return scores;
 }
 
 static void add_forward(struct sdpa_graph *g)
@@ -232,11 +304,21 @@ static void add_forward(struct sdpa_graph *g)
     cudnnBackendDescriptor_t v = tensor(g, SDPA_V, p.type, p.by_value);
     cudnnBackendDescriptor_t out = tensor(g, SDPA_OUT, p.type, p.out);
     cudnnBackendDescriptor_t most = tensor(g, 0, wide, p.rows), sum = tensor(g, 0, wide, p.rows);
-    cudnnBackendDescriptor_t scores = mask(g, &p, scaled_scores(g, &p));
+    cudnnBackendDescriptor_t sinks = NULL, before_cap;
+    cudnnBackendDescriptor_t scores = mask(g, &p, whole_scores(g, &p, &before_cap));
     add_reduction(g, CUDNN_REDUCE_TENSOR_MAX, scores, most);
+    if (g->shape->has_sinks) {
+        sinks = tensor(g, SDPA_SINKS, wide, packed(1, g->shape->heads, 1, 1));
+        most = combine(g, CUDNN_POINTWISE_MAX, most, sinks, wide, p.rows);
+    }
     cudnnBackendDescriptor_t less = combine(g, CUDNN_POINTWISE_SUB, scores, most, wide, p.scores);
     cudnnBackendDescriptor_t powers = combine(g, CUDNN_POINTWISE_EXP, less, NULL, wide, p.scores);
+    if (sinks) {
+        sinks = combine(g, CUDNN_POINTWISE_SUB, sinks, most, wide, p.rows);
+        sinks = combine(g, CUDNN_POINTWISE_EXP, sinks, NULL, wide, p.rows);
+    }
     add_reduction(g, CUDNN_REDUCE_TENSOR_ADD, powers, sum);
+    if (sinks) sum = combine(g, CUDNN_POINTWISE_ADD, sum, sinks, wide, p.rows);
     cudnnBackendDescriptor_t log = combine(g, CUDNN_POINTWISE_LOG, sum, NULL, wide, p.rows);
     add_pointwise(g, (struct pointwise){.mode = CUDNN_POINTWISE_ADD, .x = most, .b = log}, p.lse);
     cudnnBackendDescriptor_t weights =
@@ -290,6 +372,18 @@ static void add_query_gradient(struct sdpa_graph *g, const struct parts *p,
     add_pointwise(g, (struct pointwise){.mode = CUDNN_POINTWISE_IDENTITY, .x = sum}, d_q);
 }
 
+static cudnnBackendDescriptor_t cap_backward(struct sdpa_graph *g, const struct parts *p,
+                                             cudnnBackendDescriptor_t d,
+                                             cudnnBackendDescriptor_t before_cap)
+{
+    cudnnBackendDescriptor_t cap = value(g, SDPA_SOFTCAP);
+    cudnnBackendDescriptor_t slope = tensor(g, 0, CUDNN_DATA_FLOAT, p->scores);
+    d = combine(g, CUDNN_POINTWISE_MUL, d, cap, CUDNN_DATA_FLOAT, p->scores);
+    add_pointwise(g, (struct pointwise){.mode = CUDNN_POINTWISE_TANH_BWD, .x = before_cap, .d = d},
+                  slope);
+    return combine(g, CUDNN_POINTWISE_DIV, slope, cap, CUDNN_DATA_FLOAT, p->scores);
+}
+
 static void add_backward(struct sdpa_graph *g)
 {
     struct parts p = parts_of(g);
@@ -297,8 +391,8 @@ static void add_backward(struct sdpa_graph *g)
     struct extents by_key = turned(p.scores);
     cudnnBackendDescriptor_t d = tensor(g, SDPA_D, p.type, p.out);
     cudnnBackendDescriptor_t v = tensor(g, SDPA_V, p.type, turned(p.by_value));
-    cudnnBackendDescriptor_t means = add_means(g, &p, d), d_weights;
-    cudnnBackendDescriptor_t scores = scaled_scores(g, &p);
+    cudnnBackendDescriptor_t means = add_means(g, &p, d), d_weights, before_cap;
+    cudnnBackendDescriptor_t scores = whole_scores(g, &p, &before_cap);
     scores = combine(g, CUDNN_POINTWISE_SUB, scores, p.lse, wide, p.scores);
     scores = mask(g, &p, scores);
     cudnnBackendDescriptor_t weights =
@@ -311,6 +405,7 @@ static void add_backward(struct sdpa_graph *g)
     add_product(g, d, v, d_weights);
     d_weights = combine(g, CUDNN_POINTWISE_SUB, d_weights, means, wide, p.scores);
     d_weights = combine(g, CUDNN_POINTWISE_MUL, d_weights, weights, wide, p.scores);
+    if (g->shape->softcap > 0) d_weights = cap_backward(g, &p, d_weights, before_cap);
     cudnnBackendDescriptor_t d_scores =
         combine(g, CUDNN_POINTWISE_MUL, d_weights, p.scale, p.type, p.scores);
     add_key_gradient(g, &p, reshape(g, d_scores, p.type, by_key), p.q, SDPA_D_K, SDPA_D_K_WIDE,
@@ -318,9 +413,8 @@ static void add_backward(struct sdpa_graph *g)
     add_query_gradient(g, &p, d_scores);
 }
 
-// NULL, or what cuDNN says; either way graph_free ends it.
-static const char *graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape,
-                              cudnnHandle_t handle)
+const char *sdpa_graph_make(struct sdpa_graph *g, const struct sdpa_shape *shape,
+                            cudnnHandle_t handle)
 {
     memset(g, 0, sizeof *g);
     g->shape = shape;
@@ -330,118 +424,18 @@ static const char *graph_make(struct sdpa_graph *g, const struct sdpa_shape *sha
     } else {
         add_forward(g);
     }
-    g->graph = begin(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    set(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-        g->operation_count, g->operations);
-    if (handle) set(g, g->graph, SDPA_GRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    end(g, g->graph);
+    g->graph = sdpa_begin(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    sdpa_set(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+             g->operation_count, g->operations);
+    if (handle) sdpa_set(g, g->graph, SDPA_GRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    sdpa_end(g, g->graph);
     return g->status == CUDNN_STATUS_SUCCESS ? NULL : cudnn()->GetErrorString(g->status);
 }
 
-static void graph_free(struct sdpa_graph *g)
+void sdpa_graph_free(struct sdpa_graph *g)
 {
     while (g->held_count > 0)
         cudnn()->BackendDestroyDescriptor(g->held[--g->held_count]);
-}
-
-static cudnnStatus_t make_configs(int capacity, cudnnBackendDescriptor_t *configs)
-{
-    for (int i = 0; i < capacity; i++) {
-        cudnnStatus_t status =
-            cudnn()->BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
-        if (status == CUDNN_STATUS_SUCCESS) continue;
-        while (i-- > 0)
-            cudnn()->BackendDestroyDescriptor(configs[i]);
-        return status;
-    }
-    return CUDNN_STATUS_SUCCESS;
-}
-
-// The engine configurations that cuDNN's heuristics name, best first. They come finalized: doing so
-// again is an error. The caller destroys them.
-static const char *find_configs(const struct sdpa_graph *graph,
-                                cudnnBackendDescriptor_t device_properties, int capacity,
-                                cudnnBackendDescriptor_t *configs, int *count)
-{
-    struct sdpa_graph asks = {0};
-    cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-    int64_t found = 0;
-    cudnnBackendDescriptor_t heuristics = begin(&asks, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    set(&asks, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-        &graph->graph);
-    set(&asks, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (device_properties) {
-        set(&asks, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-            &device_properties);
-    }
-    end(&asks, heuristics);
-    if (asks.status == CUDNN_STATUS_SUCCESS) asks.status = make_configs(capacity, configs);
-    if (asks.status == CUDNN_STATUS_SUCCESS) {
-        asks.status =
-            cudnn()->BackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &found, configs);
-        if (asks.status != CUDNN_STATUS_SUCCESS) found = 0;
-        for (int i = (int)found; i < capacity; i++)
-            cudnn()->BackendDestroyDescriptor(configs[i]);
-    }
-    *count = (int)found;
-    graph_free(&asks);
-    if (asks.status != CUDNN_STATUS_SUCCESS) return cudnn()->GetErrorString(asks.status);
-    return found > 0 ? NULL : "cuDNN has no engine for this attention";
-}
-
-// The plan of one configuration: this is where cuDNN compiles.
-static cudnnStatus_t compile(cudnnBackendDescriptor_t config, cudnnHandle_t handle,
-                             cudnnBackendDescriptor_t device_properties, struct sdpa_made *made)
-{
-    struct sdpa_graph asks = {0};
-    int64_t count = 0;
-    cudnnBackendDescriptor_t plan = begin(&asks, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    set(&asks, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-        &config);
-    if (handle) {
-        set(&asks, plan, SDPA_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    } else {
-        set(&asks, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-            &device_properties);
-    }
-    end(&asks, plan);
-    if (asks.status == CUDNN_STATUS_SUCCESS) {
-        asks.status =
-            cudnn()->BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                         CUDNN_TYPE_INT64, 1, &count, &made->workspace_bytes);
-    }
-    if (asks.status == CUDNN_STATUS_SUCCESS) {
-        *made = (struct sdpa_made){config, plan, made->workspace_bytes};
-        asks.held_count = 0;
-    }
-    graph_free(&asks);
-    return asks.status;
-}
-
-const char *sdpa_plan_make(const struct sdpa_shape *shape, cudnnHandle_t handle,
-                           cudnnBackendDescriptor_t device_properties, struct sdpa_made *made)
-{
-    struct sdpa_graph graph;
-    cudnnBackendDescriptor_t configs[CONFIGS];
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    int count = 0;
-    const char *fault = graph_make(&graph, shape, handle);
-    if (!fault) fault = find_configs(&graph, device_properties, CONFIGS, configs, &count);
-    *made = (struct sdpa_made){0};
-    for (int i = 0; i < count; i++) {
-        if (!made->plan) status = compile(configs[i], handle, device_properties, made);
-        if (made->config != configs[i]) cudnn()->BackendDestroyDescriptor(configs[i]);
-    }
-    graph_free(&graph);
-    return fault || made->plan ? fault : cudnn()->GetErrorString(status);
-}
-
-void sdpa_plan_free(struct sdpa_made *made)
-{
-    if (made->plan) cudnn()->BackendDestroyDescriptor(made->plan);
-    if (made->config) cudnn()->BackendDestroyDescriptor(made->config);
-    *made = (struct sdpa_made){0};
 }
 
 int64_t sdpa_temporary_bytes(const struct sdpa_shape *s, enum sdpa_tensor tensor)

@@ -11,9 +11,15 @@ enum sdpa_tensor {
     SDPA_V,
     SDPA_OUT,
     SDPA_LSE,
-    SDPA_SCALE,   // by value, like the next two
+    SDPA_SLOPES,  // by head, as are sinks
+    SDPA_SINKS,
+    SDPA_SCALE,   // by value, like those up to SDPA_BACK
     SDPA_LOWEST,  // minus infinity
     SDPA_ONE,
+    SDPA_SOFTCAP,
+    SDPA_BACK,
+    SDPA_AHEAD,  // integers from here on
+    SDPA_FIRST_KEY,
     SDPA_D,
     SDPA_D_Q,
     SDPA_D_K,
@@ -30,7 +36,7 @@ enum sdpa_tensor {
 #define SDPA_GRAPH_HANDLE ((cudnnBackendAttributeName_t)800)
 #define SDPA_PLAN_HANDLE ((cudnnBackendAttributeName_t)400)
 
-enum { SDPA_DESCRIPTORS = 128, SDPA_OPERATIONS = 32 };
+enum { SDPA_DESCRIPTORS = 192, SDPA_OPERATIONS = 64 };
 struct sdpa_graph {
     const struct sdpa_shape *shape;
     cudnnBackendDescriptor_t held[SDPA_DESCRIPTORS], operations[SDPA_OPERATIONS], graph;
@@ -38,6 +44,17 @@ struct sdpa_graph {
     int64_t next_virtual;
     cudnnStatus_t status;
 };
+
+// NULL, or what cuDNN says; either way sdpa_graph_free ends it.
+const char *sdpa_graph_make(struct sdpa_graph *graph, const struct sdpa_shape *shape,
+                            cudnnHandle_t handle);
+void sdpa_graph_free(struct sdpa_graph *graph);
+// A descriptor that the graph holds, its attributes, and its end; after a fault they do nothing.
+cudnnBackendDescriptor_t sdpa_begin(struct sdpa_graph *graph, cudnnBackendDescriptorType_t type);
+void sdpa_set(struct sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,
+              cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+              const void *values);
+void sdpa_end(struct sdpa_graph *graph, cudnnBackendDescriptor_t descriptor);
 
 // An execution plan, and the configuration of an engine that it is of.
 struct sdpa_made {

@@ -12,10 +12,6 @@ const char *sdpa_missing(const struct cuda_device *device)
     (void)device;
     return "built without cuDNN";
 }
-const char *sdpa_name(void)
-{
-    return "cudnn";
-}
 void sdpa_close(struct cuda_device *device)
 {
     (void)device;

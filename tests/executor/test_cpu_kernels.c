@@ -70,48 +70,6 @@ static struct kernel_case case_of(struct arena *arena, const struct world *world
     return c;
 }
 
-static void draw_range(struct draw *draw, struct slices *slices, enum dim dim, int64_t unit)
-{
-    int units = (int)(slices->count[dim] / unit);
-    int first = draw_int(draw, 0, units - 1), count = draw_int(draw, 1, units - first);
-    slices->first[dim] = first * unit;
-    slices->count[dim] = count * unit;
-}
-
-// Queries in the middle see keys from the first on; without a mask keys are any.
-static void draw_keys(struct draw *draw, const struct op *op, struct slices *slices)
-{
-    int seq = (int)slices->count[DIM_SEQ];
-    draw_range(draw, slices, DIM_SEQ, 1);
-    if (!op->causal) return draw_range(draw, slices, DIM_KV_SEQ, 1);
-    int least = (int)(slices->first[DIM_SEQ] + slices->count[DIM_SEQ]);
-    slices->count[DIM_KV_SEQ] = draw_int(draw, least, seq);
-}
-
-static struct slices draw_slices(struct draw *draw, const struct interpreter *whole, int index)
-{
-    const struct block *block = whole->block;
-    const struct op *op = &block->ops[index];
-    struct slices slices = slices_whole(whole, index);
-    int64_t heads = slices.count[DIM_HEAD], kv_heads = slices.count[DIM_KV_HEAD];
-    for (enum dim dim = 1; dim < DIM_COUNT; dim++) {
-        bool follows = dim == DIM_KV_HEAD && heads > 0 && kv_heads > 0;
-        if (slices.count[dim] == 0 || dim == DIM_KV_SEQ || follows) continue;
-        enum split split = op_rule(op->kind)->split(block, op, dim);
-        if (split != SPLIT_FREE && split != SPLIT_PARTIAL) continue;
-        bool leads = dim == DIM_HEAD && kv_heads > 0;
-        // Of a norm by groups a rank has whole ones.
-        int64_t groups = leads ? kv_heads : dim == DIM_HEAD && op->groups > 1 ? op->groups : heads;
-        draw_range(draw, &slices, dim, dim == DIM_HEAD ? heads / groups : 1);
-        if (!leads) continue;
-        slices.first[DIM_KV_HEAD] = slices.first[dim] * kv_heads / heads;
-        slices.count[DIM_KV_HEAD] = slices.count[dim] * kv_heads / heads;
-    }
-    bool attends = op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BACKWARD;
-    if (attends) draw_keys(draw, op, &slices);
-    return slices;
-}
-
 static bool has_rows(const struct block *block, const struct op *op)
 {
     for (int i = 0; i < op->input_count + op->output_count; i++) {
@@ -150,7 +108,7 @@ static void check_op(struct kernel_case c, struct draw *draw)
     // The emulation takes ten times as long.
     int trials = c.backend->is_host ? 4 : 2;
     for (int trial = 0; trial < trials; trial++) {
-        if (trial > 0) c.slices = draw_slices(draw, c.whole, c.op);
+        if (trial > 0) c.slices = slices_draw(draw, c.whole, c.op);
         c.adds = trial % 2 == 0 ? 0 : draw_adds(draw, block, op);
         c.is_ragged = false;
         kernel_case_check(&c);
@@ -198,6 +156,77 @@ static void every_operator_equals_the_interpreter(void **state)
 static void every_operator_of_cuda_equals_the_interpreter(void **state)
 {
     check_operators(*state, CPU_BACKENDS, ALL_BACKENDS);
+}
+
+// Attention whose heads are as wide as fused kernels want them: grouped heads, sliding windows,
+// caps, slopes, sinks, chunks, and both ways.
+#define HEADS                                                                                   \
+    "\"vocab_size\": 11, \"hidden_size\": 8, \"intermediate_size\": 6, \"num_hidden_layers\": " \
+    "2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 8"
+static const char *const FUSED[] = {
+    "{\"model_type\": \"llama\", " HEADS "}",
+    "{\"model_type\": \"mistral\", " HEADS ", \"sliding_window\": 3}",
+    "{\"model_type\": \"gemma2\", " HEADS ", \"sliding_window\": 2, \"query_pre_attn_scalar\": 3, "
+    "\"attn_logit_softcapping\": 1.5, \"final_logit_softcapping\": 2}",
+    "{\"model_type\": \"bloom\", \"vocab_size\": 11, \"hidden_size\": 32, \"n_layer\": 1, "
+    "\"n_head\": 4}",
+    "{\"model_type\": \"gpt_oss\", " HEADS
+    ", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, "
+    "\"sliding_window\": 2}",
+    "{\"model_type\": \"llama4_text\", " HEADS
+    ", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, \"intermediate_size_mlp\": 5, "
+    "\"interleave_moe_layer_step\": 2, \"attention_chunk_size\": 2, \"no_rope_layer_interval\": 2}",
+    "{\"model_type\": \"modernbert\", \"vocab_size\": 11, \"hidden_size\": 16, "
+    "\"intermediate_size\": 6, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
+    "\"local_attention\": 4, \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+};
+
+static void check_fused(struct arena *arena, const struct world *world, const char *text,
+                        struct draw *draw)
+{
+    enum { TRIALS = 6 };
+    struct graph *graph = tiny_graph(arena, text, &(struct import_options){.flash = true});
+    for (int b = 0; b < graph->block_count; b++) {
+        struct interpreter *whole = kernel_whole(arena, &graph->blocks[b], BATCH, SEQ);
+        for (int o = 0; o < whole->block->op_count; o++) {
+            enum op_kind kind = whole->block->ops[o].kind;
+            if (kind != OP_ATTENTION && kind != OP_ATTENTION_BACKWARD) continue;
+            for (int trial = 0; trial < TRIALS; trial++)
+                check_op(case_of(arena, world, whole, o), draw);
+        }
+    }
+}
+
+// What goes the other way sees no key, or is of a chunk that is not all here.
+static void assert_fused(const struct world *world, int least)
+{
+    struct attention_path paths[ATTENTION_PATH_MAX];
+    int count = world->backend->attention_paths(world->device, paths), fused[2] = {0};
+    for (int i = 0; i < count; i++) {
+        bool is_fused = strcmp(paths[i].path, "cudnn") == 0;
+        fused[paths[i].is_backward] += is_fused;
+        assert_int_equal(paths[i].is_refused, 0);
+        if (!is_fused && strncmp(paths[i].reason, "some of its queries", 19) != 0)
+            assert_string_equal(paths[i].reason, "a chunk of it is cut");
+    }
+    assert_true(fused[0] >= least && fused[1] >= least);
+}
+
+static void fused_attention_of_cuda_equals_the_interpreter(void **state)
+{
+    struct draw draw = draw_start("fused", 64);
+    setenv("MESHWRIGHT_EMULATED_SDPA", "runs", 1);
+    for (int b = CPU_BACKENDS + 1; b < ALL_BACKENDS; b++) {
+        for (size_t m = 0; m < sizeof FUSED / sizeof *FUSED; m++) {
+            struct arena_mark mark = arena_mark(*state);
+            struct world world = open_world(&BACKENDS[b]);
+            check_fused(*state, &world, FUSED[m], &draw);
+            assert_fused(&world, 4);
+            close_world(world);
+            arena_reset(*state, mark);
+        }
+    }
+    unsetenv("MESHWRIGHT_EMULATED_SDPA");
 }
 
 // Slices that are empty along one dim leave sums over nothing.
@@ -435,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_equals_the_interpreter),
         cmocka_unit_test(every_operator_of_cuda_equals_the_interpreter),
+        cmocka_unit_test(fused_attention_of_cuda_equals_the_interpreter),
         cmocka_unit_test(empty_slices_leave_sums_over_nothing),
         cmocka_unit_test(every_gradient_is_a_finite_difference),
         cmocka_unit_test(results_do_not_depend_on_addresses),

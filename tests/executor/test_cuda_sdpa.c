@@ -23,13 +23,32 @@ enum { SHAPE_MAX = 512, SEQ = 2048, CASES = 2, PART_MAX = 16 };
 struct sdpa_case {
     char name[96];
     int64_t heads, kv_heads, width, value_width;
-    int causal;
+    int64_t ahead, back;  // of what a query sees
+    double softcap;
+    int ends, starts, has_slopes, has_sinks;
 };
 
 struct shapes {
     struct sdpa_case at[SHAPE_MAX];
     int count;
 };
+
+// Dropout, and what looks ahead from a prefix, go to the products and the masked softmax, whatever
+// cuDNN says; keys that are chosen have a kernel of their own.
+static bool is_special(const struct op *op)
+{
+    return op->dropout_ratio > 0 || op->prefix > 0 || op->top_k > 0;
+}
+
+// Of a sequence that a window is shorter than; one in chunks is a longer batch.
+static void bound(struct sdpa_case *shape, const struct op *op)
+{
+    bool slides = op->window > 0 && !op->chunked;
+    shape->back = !slides ? 0 : op->window < SEQ / 2 ? op->window : SEQ / 2;
+    shape->ahead = slides && !op->causal ? shape->back - 1 : 0;
+    shape->ends = op->causal || slides;
+    shape->starts = slides;
+}
 
 static void add_shape(struct shapes *shapes, const char *model, const struct block *block,
                       const struct op *op)
@@ -41,17 +60,15 @@ static void add_shape(struct shapes *shapes, const char *model, const struct blo
                               .kv_heads = k->extents[2].size,
                               .width = q->extents[3].size,
                               .value_width = v->extents[3].size,
-                              .causal = op->causal};
-    // These go to the products and the masked softmax, whatever cuDNN says.
-    bool is_special = op->softcap > 0 || op->alibi > 0 || op->dropout_ratio > 0 || op->window > 0 ||
-                      (op->input_count > 3);
-    if (is_special) return;
+                              .softcap = op->softcap,
+                              .has_slopes = op->alibi > 0,
+                              .has_sinks = op->input_count > 3};
+    if (is_special(op)) return;
+    bound(&shape, op);
     for (int i = 0; i < shapes->count; i++) {
-        const struct sdpa_case *other = &shapes->at[i];
-        if (other->heads == shape.heads && other->kv_heads == shape.kv_heads &&
-            other->width == shape.width && other->value_width == shape.value_width &&
-            other->causal == shape.causal)
-            return;
+        struct sdpa_case other = shapes->at[i];
+        memset(other.name, 0, sizeof other.name);
+        if (memcmp(&other, &shape, sizeof shape) == 0) return;
     }
     assert_true(shapes->count < SHAPE_MAX);
     snprintf(shape.name, sizeof shape.name, "%s", model);
@@ -98,9 +115,10 @@ static void write_questions(struct asked *asked, const struct shapes *shapes, in
     int step = shapes->count > cases ? shapes->count / cases : 1;
     for (int i = part * step; i < shapes->count; i += parts * step, asked->count++) {
         const struct sdpa_case *s = &shapes->at[i];
-        fprintf(file, "%d 1 %lld %lld %d %d %lld %lld %d\n", i, (long long)s->heads,
-                (long long)s->kv_heads, SEQ, SEQ, (long long)s->width, (long long)s->value_width,
-                s->causal);
+        fprintf(file, "%d 1 %lld %lld %d %d %lld %lld %d %lld %d %lld %g %d %d\n", i,
+                (long long)s->heads, (long long)s->kv_heads, SEQ, SEQ, (long long)s->width,
+                (long long)s->value_width, s->ends, (long long)s->ahead, s->starts,
+                (long long)s->back, s->softcap, s->has_slopes, s->has_sinks);
     }
     fclose(file);
 }

@@ -83,6 +83,24 @@ enum { VOCAB = 5000 };
         .outputs = {TOKENS(width), REALS1(DIM_HIDDEN, width), REALS1(DIM_HIDDEN, width)},          \
     }
 
+#define KEYS HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2), HEADS(DIM_KV_HEAD, 2)
+#define ATTENTION(title, ...)                                                        \
+    {                                                                                \
+        .name = (title), .op = {.kind = OP_ATTENTION, .scalar = 0.125, __VA_ARGS__}, \
+        .input_count = 3, .output_count = 2, .inputs = {KEYS},                       \
+        .outputs = {HEADS(DIM_HEAD, 8), LSE}, .flop = 2.0 * 512 * 512 * 64 * 8       \
+    }
+#define ATTENTION_BACK(title, ...)                                                        \
+    {                                                                                     \
+        .name = (title),                                                                  \
+        .op = {.kind = OP_ATTENTION_BACKWARD,                                             \
+               .phase = PHASE_BACKWARD,                                                   \
+               .scalar = 0.125,                                                           \
+               __VA_ARGS__},                                                              \
+        .input_count = 6, .output_count = 3,                                              \
+        .inputs = {HEADS(DIM_HEAD, 8), KEYS, HEADS(DIM_HEAD, 8), LSE}, .outputs = {KEYS}, \
+        .flop = 5.0 * 512 * 512 * 64 * 8                                                  \
+    }
 static const struct tried CASES[] = {
     {.name = "product",
      .op = {.kind = OP_CONTRACT, .scalar = 1},
@@ -115,21 +133,33 @@ static const struct tried CASES[] = {
      .output_count = 1,
      .inputs = {HEADS(DIM_HEAD, 8)},
      .outputs = {HEADS(DIM_HEAD, 8)}},
-    {.name = "attention",
-     .op = {.kind = OP_ATTENTION, .scalar = 0.125, .causal = true},
-     .input_count = 3,
+    ATTENTION("attention", .causal = true),
+    ATTENTION_BACK("attention backward", .causal = true),
+    ATTENTION("attention in a window", .causal = true, .window = 20),
+    ATTENTION_BACK("attention in a window backward", .causal = true, .window = 20),
+    ATTENTION("capped attention", .causal = true, .window = 20, .softcap = 0.5),
+    ATTENTION_BACK("capped attention backward", .causal = true, .window = 20, .softcap = 0.5),
+    ATTENTION("attention with slopes", .causal = true, .alibi = 1),
+    ATTENTION_BACK("attention with slopes backward", .causal = true, .alibi = 1),
+    ATTENTION("attention both ways in a window", .window = 20),
+    ATTENTION_BACK("attention both ways in a window backward", .window = 20),
+    {.name = "attention with sinks",
+     .op = {.kind = OP_ATTENTION, .scalar = 0.125, .causal = true, .window = 20},
+     .input_count = 4,
      .output_count = 2,
-     .inputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2), HEADS(DIM_KV_HEAD, 2)},
+     .inputs = {KEYS, ARRAY1(DIM_HEAD, 8)},
      .outputs = {HEADS(DIM_HEAD, 8), LSE},
      .flop = 2.0 * 512 * 512 * 64 * 8},
-    {.name = "attention backward",
-     .op =
-         {.kind = OP_ATTENTION_BACKWARD, .phase = PHASE_BACKWARD, .scalar = 0.125, .causal = true},
-     .input_count = 6,
-     .output_count = 3,
-     .inputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2),
-                HEADS(DIM_KV_HEAD, 2), HEADS(DIM_HEAD, 8), LSE},
-     .outputs = {HEADS(DIM_HEAD, 8), HEADS(DIM_KV_HEAD, 2), HEADS(DIM_KV_HEAD, 2)},
+    {.name = "attention with sinks backward",
+     .op = {.kind = OP_ATTENTION_BACKWARD,
+            .phase = PHASE_BACKWARD,
+            .scalar = 0.125,
+            .causal = true,
+            .window = 20},
+     .input_count = 7,
+     .output_count = 4,
+     .inputs = {HEADS(DIM_HEAD, 8), KEYS, ARRAY1(DIM_HEAD, 8), HEADS(DIM_HEAD, 8), LSE},
+     .outputs = {KEYS, REALS1(DIM_HEAD, 8)},
      .flop = 5.0 * 512 * 512 * 64 * 8},
     // Rows that stay in registers, and wider ones.
     {.name = "layer norm of wide rows",
@@ -290,23 +320,27 @@ struct inputs {
     float *values[OP_INPUT_MAX];
 };
 
-// Results and log-sum-exp of attention are inputs of its backward: made by the forward.
-static void make_forward(const struct side *cpu, struct inputs *inputs)
+// Results and log-sum-exp of attention are the last inputs of its backward: made by the forward.
+static void make_forward(const struct side *cpu, const struct tried *backward,
+                         struct inputs *inputs)
 {
-    const struct tried *forward = &CASES[5];
-    struct kernel_call call = {.op = &forward->op, .input_count = 3, .output_count = 2};
-    for (int i = 0; i < 3; i++) {
-        call.inputs[i] = array_of(cpu, &forward->inputs[i]);
-        put(cpu, &call.inputs[i], inputs->values[i + 1]);
+    struct op op = backward->op;
+    int count = backward->input_count - 3;
+    struct kernel_call call = {.op = &op, .input_count = count, .output_count = 2, .head_count = 8};
+    op.kind = OP_ATTENTION;
+    op.phase = PHASE_FORWARD;
+    for (int i = 0; i < count; i++) {
+        call.inputs[i] = array_of(cpu, &backward->inputs[1 + i]);
+        put(cpu, &call.inputs[i], inputs->values[1 + i]);
     }
     for (int i = 0; i < 2; i++) {
-        call.outputs[i] = array_of(cpu, &forward->outputs[i]);
-        put(cpu, &call.outputs[i], inputs->values[i + 4]);
+        call.outputs[i] = array_of(cpu, &backward->inputs[1 + count + i]);
+        put(cpu, &call.outputs[i], inputs->values[1 + count + i]);
     }
     must(cpu->backend->run(cpu->device, STREAM_COMPUTE, &call));
     for (int i = 0; i < 2; i++) {
-        free(inputs->values[i + 4]);
-        inputs->values[i + 4] = get(cpu, &call.outputs[i]);
+        free(inputs->values[1 + count + i]);
+        inputs->values[1 + count + i] = get(cpu, &call.outputs[i]);
     }
     release(cpu, &call);
 }
@@ -341,7 +375,7 @@ static bool compare(const struct side *cpu, const struct side *cuda, const struc
         struct kernel_array array = array_of(cpu, &tried->inputs[i]);
         inputs.values[i] = draw(elements_of(&array));
     }
-    if (tried->op.kind == OP_ATTENTION_BACKWARD) make_forward(cpu, &inputs);
+    if (tried->op.kind == OP_ATTENTION_BACKWARD) make_forward(cpu, tried, &inputs);
     struct kernel_call expected = call_on(cpu, tried, &inputs);
     struct kernel_call found = call_on(cuda, tried, &inputs);
     must(cpu->backend->run(cpu->device, STREAM_COMPUTE, &expected));

@@ -100,6 +100,10 @@ my %judge = (
     ordered   => sub { losses_of('beside', 0) },
     grid      => sub { losses_of('grid', 0, '--spawn --transport host') },
     ring      => sub { losses_of('ring', 0, '--spawn --transport host') },
+    fused     => sub {
+        local $ENV{MESHWRIGHT_EMULATED_SDPA} = 'runs';
+        losses_of('ring', 0, '--spawn --transport host');
+    },
     alone     => sub { status_of("$binary run $folder/ring.plan --backend cuda --steps 2",
                            '--replay-rank 0') },
 );

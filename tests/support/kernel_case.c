@@ -1,5 +1,6 @@
 #include "tests/support/kernel_case.h"
 
+#include "models/op.h"
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -26,6 +27,50 @@ struct slices slices_whole(const struct interpreter *whole, int op)
     bool attends =
         o->kind == OP_ATTENTION || o->kind == OP_ATTENTION_BACKWARD || o->kind == OP_CHOOSE;
     if (attends) slices.count[DIM_KV_SEQ] = slices.count[DIM_SEQ];
+    return slices;
+}
+
+static void draw_range(struct draw *draw, struct slices *slices, enum dim dim, int64_t unit)
+{
+    int units = (int)(slices->count[dim] / unit);
+    int first = draw_int(draw, 0, units - 1), count = draw_int(draw, 1, units - first);
+    slices->first[dim] = first * unit;
+    slices->count[dim] = count * unit;
+}
+
+// Queries in the middle see keys from the first on; without a mask keys are any, and with a window
+// on both sides they are all here.
+static void draw_keys(struct draw *draw, const struct op *op, struct slices *slices)
+{
+    int seq = (int)slices->count[DIM_SEQ];
+    draw_range(draw, slices, DIM_SEQ, 1);
+    if (!op->causal && op->window > 0) return;
+    if (!op->causal) return draw_range(draw, slices, DIM_KV_SEQ, 1);
+    int least = (int)(slices->first[DIM_SEQ] + slices->count[DIM_SEQ]);
+    slices->count[DIM_KV_SEQ] = draw_int(draw, least, seq);
+}
+
+struct slices slices_draw(struct draw *draw, const struct interpreter *whole, int index)
+{
+    const struct block *block = whole->block;
+    const struct op *op = &block->ops[index];
+    struct slices slices = slices_whole(whole, index);
+    int64_t heads = slices.count[DIM_HEAD], kv_heads = slices.count[DIM_KV_HEAD];
+    for (enum dim dim = 1; dim < DIM_COUNT; dim++) {
+        bool follows = dim == DIM_KV_HEAD && heads > 0 && kv_heads > 0;
+        if (slices.count[dim] == 0 || dim == DIM_KV_SEQ || follows) continue;
+        enum split split = op_rule(op->kind)->split(block, op, dim);
+        if (split != SPLIT_FREE && split != SPLIT_PARTIAL) continue;
+        bool leads = dim == DIM_HEAD && kv_heads > 0;
+        // Of a norm by groups a rank has whole ones.
+        int64_t groups = leads ? kv_heads : dim == DIM_HEAD && op->groups > 1 ? op->groups : heads;
+        draw_range(draw, &slices, dim, dim == DIM_HEAD ? heads / groups : 1);
+        if (!leads) continue;
+        slices.first[DIM_KV_HEAD] = slices.first[dim] * kv_heads / heads;
+        slices.count[DIM_KV_HEAD] = slices.count[dim] * kv_heads / heads;
+    }
+    bool attends = op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BACKWARD;
+    if (attends) draw_keys(draw, op, &slices);
     return slices;
 }
 

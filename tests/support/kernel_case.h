@@ -31,6 +31,8 @@ struct kernel_case {
 
 // Whole slices of all dims of an op.
 struct slices slices_whole(const struct interpreter *whole, int op);
+// Some of them: ranges that a rank may hold.
+struct slices slices_draw(struct draw *draw, const struct interpreter *whole, int op);
 // A call with the arrays of the case in the host's memory, as the back end has them: inputs filled,
 // outputs as garbage or, where they are added to, as numbers; `before[output]` gets these, as
 // doubles.
