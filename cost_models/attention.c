@@ -1,5 +1,7 @@
 #include "cost_models/attention.h"
+#include "cost_models/attention_unfused.h"
 #include "cost_models/measured.h"
+#include "cost_models/parameters.h"
 
 #include <math.h>
 
@@ -150,7 +152,32 @@ static void add_casts(const struct compute_context *context, const struct instr 
     cost->s += stream_s(context, elements * context->stack->cast_bytes) +
                kernels * context->device->launch_latency_s;
     cost->kernel_count += kernels;
-    cost->cast_count += kernels;
+    cost->beside_count += kernels;
+}
+
+// What our back end's fused attention runs beside cuDNN's kernels: a copy of the log-sum-exp, by
+// head and then by query, for each backward; the gradients of a ring's blocks, which are added up;
+// slopes and sinks by head, and the gradient of these.
+static void add_own(const struct compute_context *context, const struct block_program *program,
+                    const struct instr *instr, double calls, struct compute_cost *cost)
+{
+    const struct op *op = &program->block->ops[instr->op];
+    bool is_forward = instr->kind == OP_ATTENTION, is_ring = calls > 1;
+    bool has_sinks = is_forward ? op->input_count > 3 && op->top_k == 0 : op->output_count > 3;
+    double rows = (double)(instr->batch * instr->heads * instr->seq), bytes = 0;
+    double element = parameter_weight_bytes(context->precision);
+    double kernels = op->alibi > 0 ? calls : 0;
+    if (has_sinks) kernels += is_forward ? 1 : 2;
+    if (has_sinks && !is_forward) bytes += 2 * rows * (double)instr->value_dim * element;
+    if (!is_forward) kernels += calls, bytes += 8 * rows * calls;
+    if (!is_forward && is_ring) {
+        double keys = (double)(instr->batch * instr->kv_heads * instr->kv_seq);
+        kernels += 3 * calls - 1;
+        bytes += 3 * keys * (double)(instr->head_dim + instr->value_dim) * element;
+    }
+    cost->s += stream_s(context, bytes) + kernels * context->device->launch_latency_s;
+    cost->kernel_count += kernels;
+    cost->beside_count += kernels;
 }
 
 struct compute_cost attention_price(const struct compute_context *context,
@@ -158,6 +185,8 @@ struct compute_cost attention_price(const struct compute_context *context,
 {
     const struct stack *stack = context->stack;
     bool is_forward = instr->kind == OP_ATTENTION;
+    if (attention_unfused(stack, context->precision, program, instr) != UNFUSED_COUNT)
+        return unfused_price(context, program, instr);
     bool is_narrow = compute_has_narrow_attention(context, program->block);
     double scale = is_forward ? stack->attention_forward_scale : stack->attention_backward_scale;
     double one_s = flop_s(context, instr, is_forward, is_narrow);
@@ -179,6 +208,7 @@ struct compute_cost attention_price(const struct compute_context *context,
         .kernel_count = 2 * rounds.count - 1,
     };
     if (is_narrow) add_casts(context, instr, is_forward, &cost);
+    if (stack->unfused_attention) add_own(context, program, instr, rounds.count, &cost);
     return cost;
 }
 

@@ -41,7 +41,8 @@ struct compute_cost {
     double s;
     enum bound bound;
     double kernel_count;            // that the host launches; 0 for views and inside a fused kernel
-    double cast_count;              // of them, that quantise operands of the GEMM
+    double beside_count;            // of them, beside its own: that quantise operands of a GEMM, or
+                                    // bring attention what it reads
     double host_s;                  // of the host beside launching
     const struct kernel *measured;  // the row of the device's table that says so; NULL: the formula
 };

@@ -170,7 +170,7 @@ static void add_cast(const struct compute_context *context, double elements, int
     cost->s += stream_s(context, elements * context->stack->cast_bytes) +
                kernels * context->device->launch_latency_s;
     cost->kernel_count += kernels;
-    cost->cast_count += kernels;
+    cost->beside_count += kernels;
 }
 
 static bool is_grouped(const struct tensor *parameter)

@@ -124,7 +124,7 @@ void ledger_add_operator(struct ledger *ledger, const struct block_program *prog
         .phase = instr->phase,
         .recompute = instr->recompute,
         .count = 1,
-        .cast_count = cost->cast_count,
+        .beside_count = cost->beside_count,
         .s = cost->s,
         .exposed_s = cost->s,
         .instr = instr,

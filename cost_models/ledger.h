@@ -56,11 +56,11 @@ struct ledger_line {
                        // updated
     enum phase phase;
     bool recompute;
-    double count;       // kernels or messages alike that make up `s`
-    double cast_count;  // for each of them, kernels that quantise what it reads
-    double s;           // alone
-    double exposed_s;   // what of it nothing hides; of ENTRY_REDUCE, _GATHER and _HOP all of it,
-                        // because the schedule decides that
+    double count;         // kernels or messages alike that make up `s`
+    double beside_count;  // for each of them, kernels beside its own (struct compute_cost)
+    double s;             // alone
+    double exposed_s;     // what of it nothing hides; of ENTRY_REDUCE, _GATHER and _HOP all of it,
+                          // because the schedule decides that
     // operators
     const struct instr *instr;  // the first of those that run as one; NULL: no operator
     int joined;                 // instructions that run as one

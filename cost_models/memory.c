@@ -1,4 +1,5 @@
 #include "cost_models/memory.h"
+#include "cost_models/attention_unfused.h"
 #include "cost_models/parameters.h"
 #include "plan/passes.h"
 
@@ -29,7 +30,7 @@ struct holding {
     struct shapes shapes;
     double gathered_bytes;   // of the widest block's weights, those that are stored in shards
     double scattered_bytes;  // and of its gradients
-    double score_bytes;      // of unfused attention
+    double score_bytes;      // of attention, that the stack keeps
     double boundary_bytes;   // what a neighbouring stage sends
     double moved_bytes;      // saved ones that are elsewhere, of all micro-batches in flight
     double transit_bytes;    // of the largest layer that anything is moved of
@@ -189,10 +190,10 @@ static void hold_block(const struct program *program, const struct stack *stack,
 {
     const struct block_program *block = program->blocks[use->block_program];
     bool parted = !schedule_row(program->parallel.schedule)->backward_fused;
-    double weight_bytes = parameter_weight_bytes(program->workload.precision);
-    hold_shards(program, block, weight_bytes, holding);
+    enum precision precision = program->workload.precision;
+    hold_shards(program, block, parameter_weight_bytes(precision), holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
-    holding->score_bytes = larger(holding->score_bytes, (double)block->score_bytes);
+    holding->score_bytes = larger(holding->score_bytes, score_bytes(stack, precision, block));
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
         return hold_head(program, stack, block, bytes, holding);
@@ -358,11 +359,10 @@ void memory_of_chunks(const struct program *whole, const struct stack *stack, in
 // Transformer Engine keeps one placeholder for the gradients of all weights of a shape for good
 // (get_dummy_wgrad of its module/base.py), Megatron-LM the operand that its GEMM of queries and
 // keys does not add (matmul_input_buffer of its attention).
-static double standing_bytes(const struct program *program, const struct stack *stack,
-                             const struct holding *holding)
+static double standing_bytes(const struct program *program, const struct holding *holding)
 {
-    double bytes = stack->score_buffer ? holding->score_bytes : 0;
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
+    double bytes = holding->score_bytes;
     for (int i = 0; i < holding->shapes.count; i++)
         bytes += (double)holding->shapes.list[i].elements * weight_bytes;
     return bytes;
@@ -386,7 +386,7 @@ static double buffer_bytes(const struct program *program, const struct stack *st
     const struct mesh *mesh = &program->mesh;
     bool reduces = (mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP)) != 0;
     if (reduces) bytes += holding->gradient_elements * stack->reduce_buffer_bytes;
-    return bytes + standing_bytes(program, stack, holding);
+    return bytes + standing_bytes(program, holding);
 }
 
 // Weights that are quantised once a step are kept so, and transposed as well where the gradient of
@@ -486,7 +486,7 @@ struct memory_parts memory_of_stage(const struct program *whole, const struct st
         .transient_bytes = (int64_t)larger(transient, 0),
         .logits_bytes = (int64_t)holding.logits_bytes,
         .buffers_bytes = (int64_t)buffer_bytes(program, stack, &holding),
-        .standing_bytes = (int64_t)standing_bytes(program, stack, &holding),
+        .standing_bytes = (int64_t)standing_bytes(program, &holding),
     };
     offload_parts(program, stack, &holding, stage, &parts);
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;

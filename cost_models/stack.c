@@ -1,4 +1,5 @@
 #include "cost_models/stack.h"
+#include "plan/unfused.h"
 #include "topologies/provenance.h"
 
 #include <assert.h>
@@ -26,6 +27,7 @@ static const struct json_field FIELDS[] = {
     {JSON_ANY("recompute_classes")},
     {JSON_OPT_ANY("expert_recompute_classes")},
     {JSON_ANY("attention")},
+    {JSON_OPT_ANY("unfused_attention")},
     {JSON_OPT_ANY("fp16_attention")},
     {JSON_ANY("axes")},
     {JSON_OPT_BOOL(struct stack, experts_only_when_named)},
@@ -151,6 +153,11 @@ static const char *attention_text(int bit)
     return attention_name((enum attention)bit);
 }
 
+static const char *unfused_bit(int bit)
+{
+    return unfused_name((enum unfused)bit);
+}
+
 static const char *class_text(int bit)
 {
     return op_class_name((enum op_class)bit);
@@ -240,6 +247,8 @@ static const struct mask_field {
      OP_CLASS_NONE + 1, OP_CLASS_COUNT, class_text, true, "recompute"},
     {"attention", offsetof(struct stack, attention), 0, ATTENTION_COUNT, attention_text, false,
      "attention"},
+    {"unfused_attention", offsetof(struct stack, unfused_attention), 0, UNFUSED_COUNT, unfused_bit,
+     true, NULL},
     {"fp16_attention", offsetof(struct stack, fp16_attention), 0, ATTENTION_COUNT, attention_text,
      true, NULL},
     {"axes", offsetof(struct stack, axes), 0, AXIS_COUNT, axis_text, true, ""},

@@ -93,6 +93,8 @@ struct stack {
     unsigned expert_recompute_classes;  // and in experts alone, so that only a model that has some
                                         // is offered them: stack_for_model
     unsigned attention;                 // bit per enum attention
+    unsigned unfused_attention;         // bit per enum unfused (plan/unfused.h): what it has no
+                                        // fused kernel for, though asked; of our own alone
     unsigned fp16_attention;  // those that a described run in fp16 has which does not say; none:
                               // as any run. Scripts that still train in fp16 are older than
                               // the kernels, or leave them to a flag

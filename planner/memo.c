@@ -299,21 +299,31 @@ static bool is_loss(const struct instr *instr)
     return instr->kind == OP_LOSS || instr->kind == OP_LOSS_BACKWARD;
 }
 
+// Attention, and what brings its keys in blocks: some stacks keep scores for it.
+static bool is_attention(const struct instr *instr)
+{
+    if (instr->collective != COLLECTIVE_NONE) return instr->streamed;
+    return instr->kind == OP_ATTENTION || instr->kind == OP_ATTENTION_BACKWARD;
+}
+
 // The loss is found by its instructions, which name its buffers.
-static void keep_loss(struct arena *arena, const struct block_program *program,
+static void keep_read(const struct memo *memo, const struct block_program *program,
                       struct block_program *light)
 {
+    struct arena *arena = memo->arena;
+    bool keeps_attention = memo->request->stack->unfused_attention != 0;
     light->instrs = NULL;
     light->buffers = NULL;
     light->instr_count = light->buffer_count = 0;
+    struct instr *kept = ARENA_NEW(memo->scratch, struct instr, program->instr_count + 1);
     for (int i = 0; i < program->instr_count; i++) {
-        light->instr_count += is_loss(&program->instrs[i]);
+        const struct instr *instr = &program->instrs[i];
+        if (is_loss(instr) || (keeps_attention && is_attention(instr)))
+            kept[light->instr_count++] = *instr;
     }
     if (light->instr_count == 0) return;
     light->instrs = ARENA_NEW(arena, struct instr, light->instr_count);
-    for (int i = 0, kept = 0; i < program->instr_count; i++) {
-        if (is_loss(&program->instrs[i])) light->instrs[kept++] = program->instrs[i];
-    }
+    memcpy(light->instrs, kept, (size_t)light->instr_count * sizeof *kept);
     light->buffer_count = program->buffer_count;
     light->buffers = ARENA_NEW(arena, struct buffer, program->buffer_count);
     memcpy(light->buffers, program->buffers,
@@ -326,7 +336,7 @@ static struct block_program *lighten(struct memo *memo, const struct block_progr
     struct block_program *light = ARENA_NEW(arena, struct block_program, 1);
     *light = *program;
     sum_parameters(memo, program, light);
-    keep_loss(arena, program, light);
+    keep_read(memo, program, light);
     light->weights = ARENA_NEW(arena, struct weight, program->weight_count);
     for (int i = 0; i < program->weight_count; i++)
         light->weights[i] = program->weights[i];

@@ -22,7 +22,7 @@ static void add_kernel(const struct price_context *context, const struct block_p
         .price = line,
         .flop = line->flop,
         .bytes = line->bytes,
-        .launch_count = line->count * (1 + line->cast_count),
+        .launch_count = line->count * (1 + line->beside_count),
         .roof_s = fmax(line->flop / peak_of(context, block, line->instr), bytes_s),
     };
     layer->kernels[layer->kernel_count++] = kernel;

@@ -21,6 +21,9 @@ my %model = (
     llama => { model_type => 'llama', vocab_size => 128, hidden_size => 64, head_dim => 16,
                intermediate_size => 96, num_attention_heads => 4, num_key_value_heads => 2,
                max_position_embeddings => 64, tie_word_embeddings => JSON::PP::false },
+    mpt   => { model_type => 'mpt', d_model => 64, n_heads => 4, expansion_ratio => 4,
+               max_seq_len => 32, vocab_size => 128, no_bias => JSON::PP::true,
+               attn_config => { alibi => JSON::PP::true } },
     gpt2  => { model_type => 'gpt2', n_embd => 64, n_head => 4, n_positions => 32,
                vocab_size => 128 },
 );
@@ -28,7 +31,7 @@ my %model = (
 # By name, of a run of so many layers and micro-batches, a step.
 sub launches {
     my ($name, $precision, $choices, $layers, $micro_batches) = @_;
-    my $key = $name eq 'gpt2' ? 'n_layer' : 'num_hidden_layers';
+    my $key = $name eq 'gpt2' ? 'n_layer' : $name eq 'mpt' ? 'n_layers' : 'num_hidden_layers';
     write_text("$folder/model.json", $json->encode({ %{ $model{$name} }, $key => $layers }));
     unlink "$folder/launches";
     my ($status, undef, $errors) = answer_of($binary, "plan $folder/model.json dgx-h100 --gpus 1",
@@ -62,7 +65,9 @@ sub account_of {
     return $layer;
 }
 
-for my $case (['llama', 'bf16', '--recompute none'], ['llama', 'fp8', '--recompute none'],
+# Attention in fp32 has its scores in memory; that of mpt has slopes.
+for my $case (['llama', 'bf16', '--recompute none'], ['llama', 'fp32', '--recompute none'],
+              ['mpt', 'bf16', '--recompute none'], ['llama', 'fp8', '--recompute none'],
               ['gpt2',  'fp8', '--recompute none']) {
     my %counts;
     for my $layers (2, 3) {

@@ -1,4 +1,5 @@
 #include "cost_models/attention.h"
+#include "cost_models/attention_unfused.h"
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -246,6 +247,107 @@ static void the_choice_of_keys_reads_a_sum_over_heads(void **state)
     check_near(cost.s, 1.75e12 * 10e-15 + 2e-6);
 }
 
+// Two heads share keys: 4 calls. Of 8e6 pairs a product in 16 bits writes 4 bytes and not 2, of
+// which 4 are read and 2 written; backward twice, for gradients as well.
+static struct priced_attention *own_bench(struct arena *arena, enum op_kind kind)
+{
+    struct priced_attention *bench = bench_new(arena, kind);
+    struct block *block = ARENA_NEW(arena, struct block, 1);
+    *block = (struct block){.ops = ARENA_NEW(arena, struct op, 1), .op_count = 1};
+    bench->program.block = block;
+    bench->program.instr_count = 2;
+    bench->instrs[0].collective = COLLECTIVE_ALL_GATHER;
+    bench->device.efficiency.gemm_ratio[PRECISION_BF16] = 0.5;
+    bench->device.efficiency.gemm_memory_ratio = 0.5;
+    bench->stack.gemm_scale = bench->stack.unaligned_gemm_ratio = 1;
+    bench->stack.unfused_attention = (1u << UNFUSED_COUNT) - 1;
+    bench->attention->kv_heads = 2;
+    return bench;
+}
+
+static double product_s(const struct priced_attention *bench, int64_t m, int64_t n, int64_t k)
+{
+    enum bound bound;
+    const struct gemm gemm = {8, m, n, k};
+    return gemm_s(&bench->context, &gemm, 0, &bound) - 1e-6;
+}
+
+static void what_has_no_fused_kernel_is_products_with_scores_in_memory(void **state)
+{
+    struct priced_attention *bench = own_bench(*state, OP_ATTENTION);
+    bench->attention->head_dim = 512;
+    bench->attention->value_dim = 32;
+    // Forward has one, whatever the width; backward copies a number of 4 bytes a row besides.
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 20e-15 * 1.3);
+    bench->program.block->ops->prefix = 7;
+    double forward_s = product_s(bench, 1000, 1000, 512) + product_s(bench, 1000, 32, 1000);
+    check_price(bench, BOUND_MEMORY, 12, forward_s + 8e6 * 8 / 0.5e12);
+    bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    check_price(bench, BOUND_COMPUTE, 2, 1.8e12 * 40e-15 * 1.3 + 8 * 8000 / 0.5e12);
+    bench->attention->head_dim = 512;
+    double backward_s = product_s(bench, 1000, 1000, 512) + product_s(bench, 1000, 1000, 32) +
+                        2 * product_s(bench, 1000, 512, 1000) + product_s(bench, 1000, 32, 1000);
+    check_price(bench, BOUND_MEMORY, 4 * 4 + 2 * 8 + 2, backward_s + 8e6 * 16 / 0.5e12);
+    bench->stack.unfused_attention = 0;
+    check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 50e-15 * 1.3);
+}
+
+static void check_rule(const struct priced_attention *bench, enum unfused wanted)
+{
+    enum unfused found = attention_unfused(&bench->stack, bench->context.precision, &bench->program,
+                                           bench->attention);
+    assert_int_equal(found, wanted);
+}
+
+static void rules_say_what_has_no_fused_kernel(void **state)
+{
+    struct priced_attention *bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    struct instr *attention = bench->attention, before = *attention;
+    check_rule(bench, UNFUSED_COUNT);
+    bench->context.precision = PRECISION_FP32;
+    check_rule(bench, UNFUSED_FP32);
+    bench->stack.unfused_attention ^= 1u << UNFUSED_FP32;
+    check_rule(bench, UNFUSED_COUNT);
+    attention->value_dim = 257;
+    check_rule(bench, UNFUSED_WIDE_BACKWARD);
+    attention->value_dim = 12;
+    check_rule(bench, UNFUSED_WIDTH);
+    *attention = before;
+    attention->kv_heads = 3;
+    check_rule(bench, UNFUSED_UNEVEN_HEADS);
+    *attention = before;
+    attention->window = 300;
+    check_rule(bench, UNFUSED_COUNT);
+    attention->chunked = true;
+    check_rule(bench, UNFUSED_CUT_CHUNK);
+    attention->window = 500;
+    check_rule(bench, UNFUSED_COUNT);
+    attention->seq = 250;
+    check_rule(bench, UNFUSED_CUT_CHUNK);
+    attention->window = 1000;
+    check_rule(bench, UNFUSED_COUNT);
+    attention->chunked = false;
+    bench->instrs[0] = (struct instr){.streamed = true, .stream_steps = 3};
+    bench->instrs[0].outputs[0] = attention->inputs[0] = 1;
+    attention->input_count = 1;
+    check_rule(bench, UNFUSED_RING_WINDOW);
+}
+
+// Scores of two heads in fp32 and their weights in 16 bits, twice in backward, and the gradients of
+// 2000 rows of keys and values of 2 heads in fp32.
+static void scores_of_some_heads_are_kept(void **state)
+{
+    struct priced_attention *bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    const struct stack *stack = &bench->stack;
+    assert_true(score_bytes(stack, PRECISION_BF16, &bench->program) == 0);
+    bench->attention->head_dim = 512;
+    assert_true(score_bytes(stack, PRECISION_BF16, &bench->program) ==
+                2 * 2e6 * 6 + 2 * 2000.0 * 544 * 4);
+    bench->attention->seq = bench->attention->kv_seq = 16384;  // of which two heads are too many
+    assert_true(score_bytes(stack, PRECISION_BF16, &bench->program) ==
+                2 * 268435456.0 * 6 + 2 * 32768.0 * 544 * 4);
+}
+
 static void products_take_the_longer_of_flops_and_bytes(void **state)
 {
     struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
@@ -280,6 +382,9 @@ int main(void)
         cmocka_unit_test(the_last_rank_has_most_keys),
         cmocka_unit_test(blocks_come_round_a_ring),
         cmocka_unit_test(the_choice_of_keys_reads_a_sum_over_heads),
+        cmocka_unit_test(what_has_no_fused_kernel_is_products_with_scores_in_memory),
+        cmocka_unit_test(rules_say_what_has_no_fused_kernel),
+        cmocka_unit_test(scores_of_some_heads_are_kept),
         cmocka_unit_test(products_take_the_longer_of_flops_and_bytes),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
