@@ -155,9 +155,8 @@ static void add_casts(const struct compute_context *context, const struct instr 
     cost->beside_count += kernels;
 }
 
-// What our back end's fused attention runs beside cuDNN's kernels: a copy of the log-sum-exp, by
-// head and then by query, for each backward; the gradients of a ring's blocks, which are added up;
-// slopes and sinks by head, and the gradient of these.
+// What our back end's fused attention runs beside cuDNN's kernels: slopes and sinks by head, and
+// the gradient of these; the gradients of a ring's blocks, which are added up.
 static void add_own(const struct compute_context *context, const struct block_program *program,
                     const struct instr *instr, double calls, struct compute_cost *cost)
 {
@@ -169,7 +168,6 @@ static void add_own(const struct compute_context *context, const struct block_pr
     double kernels = op->alibi > 0 ? calls : 0;
     if (has_sinks) kernels += is_forward ? 1 : 2;
     if (has_sinks && !is_forward) bytes += 2 * rows * (double)instr->value_dim * element;
-    if (!is_forward) kernels += calls, bytes += 8 * rows * calls;
     if (!is_forward && is_ring) {
         double keys = (double)(instr->batch * instr->kv_heads * instr->kv_seq);
         kernels += 3 * calls - 1;

@@ -47,6 +47,7 @@ static struct sdpa_shape shape_of(const struct cuda_attend *a, bool is_backward)
                                .number = a->number,
                                .is_causal = a->op->causal,
                                .is_backward = is_backward,
+                               .turns_lse = is_backward && !sdpa_reads_strides(),
                                .has_sinks = a->has_sink && !a->run->call->merges,
                                .has_slopes = a->op->alibi > 0,
                                .batch = a->batch_count,
@@ -178,10 +179,12 @@ const char *cuda_attend_fused(const struct cuda_attend *a, bool *is_done)
     return *is_done ? run_forward(a, &shape, out, lse) : NULL;
 }
 
-// The log-sum-exp by head and then by query, as cuDNN reads it.
+// The log-sum-exp by head and then by query, where that is how cuDNN reads it.
 static const char *turn_lse(const struct cuda_attend *a, const struct sdpa_shape *s,
                             struct reals lse, float **turned)
 {
+    *turned = lse.data;
+    if (!s->turns_lse) return NULL;
     *turned = run_scratch(a->run, SCRATCH_SCORES, a->batch_count * a->queries * a->heads * 4);
     if (!*turned) return CUDA_NO_MEMORY;
     struct terms_args args = {.rank = 3,

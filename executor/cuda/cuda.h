@@ -173,6 +173,7 @@ struct sdpa_shape {
     int number;  // NUMBER_BF16 or NUMBER_FP16
     bool is_backward, has_end, has_start, has_sinks, has_slopes;
     bool is_causal;  // the operator, as the report says it
+    bool turns_lse;  // backward: the log-sum-exp is (batch, head, seq), see SDPA_STRIDED
     int64_t batch, heads, kv_heads, queries, keys, width, value_width;
     int64_t strides[3], gradient_strides[3];  // of positions: of q, k and v; backward of theirs
     int64_t ahead, back;
@@ -181,7 +182,7 @@ struct sdpa_shape {
 };
 struct sdpa_tensors {
     struct reals q, k, v, out, d, d_q, d_k, d_v;  // (batch, seq, head, width)
-    float *lse;                   // (batch, seq, head); backward reads (batch, head, seq)
+    float *lse;                                   // (batch, seq, head), but for turns_lse
     const float *slopes, *sinks;  // (head): of what is added by the key's place; of each sum a part
 };
 const char *sdpa_open(struct cuda_device *device);
@@ -193,6 +194,8 @@ const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *sh
 const char *sdpa_run(struct cuda_device *device, enum stream stream, const struct sdpa_shape *shape,
                      const struct sdpa_tensors *tensors);
 int64_t sdpa_library_version(void);
+// Whether backward reads a log-sum-exp as forward writes it.
+bool sdpa_reads_strides(void);
 
 // One call of an operator: NULL, or a text that says what is wrong.
 struct run {

@@ -31,6 +31,11 @@ int64_t sdpa_library_version(void)
     return cudnn_open() ? 0 : (int64_t)cudnn()->GetVersion();
 }
 
+bool sdpa_reads_strides(void)
+{
+    return sdpa_library_version() >= SDPA_STRIDED;
+}
+
 const char *sdpa_open(struct cuda_device *device)
 {
     if (cudnn_open()) return NULL;  // a machine without it: sdpa_missing says so
@@ -60,11 +65,11 @@ static bool is_same(const struct sdpa_shape *a, const struct sdpa_shape *b)
 {
     return a->number == b->number && a->is_backward == b->is_backward && a->has_end == b->has_end &&
            a->has_start == b->has_start && a->has_sinks == b->has_sinks &&
-           a->has_slopes == b->has_slopes && (a->ahead != 0) == (b->ahead != 0) &&
-           (a->first_key != 0) == (b->first_key != 0) && (a->softcap > 0) == (b->softcap > 0) &&
-           a->batch == b->batch && a->heads == b->heads && a->kv_heads == b->kv_heads &&
-           a->queries == b->queries && a->keys == b->keys && a->width == b->width &&
-           a->value_width == b->value_width &&
+           a->has_slopes == b->has_slopes && a->turns_lse == b->turns_lse &&
+           (a->ahead != 0) == (b->ahead != 0) && (a->first_key != 0) == (b->first_key != 0) &&
+           (a->softcap > 0) == (b->softcap > 0) && a->batch == b->batch && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->queries == b->queries && a->keys == b->keys &&
+           a->width == b->width && a->value_width == b->value_width &&
            memcmp(a->strides, b->strides, sizeof a->strides) == 0 &&
            memcmp(a->gradient_strides, b->gradient_strides, sizeof a->gradient_strides) == 0;
 }

@@ -195,9 +195,8 @@ static struct parts parts_of(struct sdpa_graph *g)
     p.q = tensor(g, SDPA_Q, p.type, p.by_query);
     p.k_turned = tensor(g, SDPA_K, p.type, turned(p.by_key));
     p.scale = tensor(g, SDPA_SCALE, CUDNN_DATA_FLOAT, packed(1, 1, 1, 1));
-    // Before 9.26 backward reads it right in this order alone.
     p.lse = tensor(g, SDPA_LSE, CUDNN_DATA_FLOAT,
-                   s->is_backward ? p.rows : by_token(s->batch, s->heads, s->queries, 1));
+                   s->turns_lse ? p.rows : by_token(s->batch, s->heads, s->queries, 1));
     return p;
 }
 

@@ -36,6 +36,10 @@ enum sdpa_tensor {
 #define SDPA_GRAPH_HANDLE ((cudnnBackendAttributeName_t)800)
 #define SDPA_PLAN_HANDLE ((cudnnBackendAttributeName_t)400)
 
+// The first version of cuDNN whose backward reads a log-sum-exp that is not dense by head and then
+// by query: before, NVIDIA's cudnn-frontend (1.32) refuses it as read wrong.
+enum { SDPA_STRIDED = 92600 };
+
 enum { SDPA_DESCRIPTORS = 192, SDPA_OPERATIONS = 64 };
 struct sdpa_graph {
     const struct sdpa_shape *shape;

@@ -20,6 +20,10 @@ int64_t sdpa_library_version(void)
 {
     return 0;
 }
+bool sdpa_reads_strides(void)
+{
+    return true;
+}
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape)
 {
     (void)device, (void)shape;

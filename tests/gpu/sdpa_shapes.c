@@ -118,13 +118,14 @@ int main(void)
     while (memset(&shape, 0, sizeof shape), read_shape(name, &shape)) {
         faults += !check(properties, name, &shape);
         shape.is_backward = true;
+        shape.turns_lse = cudnn()->GetVersion() < SDPA_STRIDED;
         faults += !check(properties, name, &shape);
         // All three, and their gradients, in rows of one packed array.
         for (int i = 0; i < 3; i++)
             shape.strides[i] = shape.gradient_strides[i] =
                 shape.heads * shape.width + shape.kv_heads * (shape.width + shape.value_width);
         faults += !check(properties, name, &shape);
-        shape.is_backward = false;
+        shape.is_backward = shape.turns_lse = false;
         faults += !check(properties, name, &shape);
     }
     cudnn()->BackendDestroyDescriptor(properties);
