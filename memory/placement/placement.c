@@ -208,8 +208,8 @@ bool placement_solve(struct arena *arena, const struct placement_problem *proble
         .column_most = options->column_most ? options->column_most : COLUMN_MOST,
         .exact_most = options->exact_most ? options->exact_most : EXACT_MOST,
     };
-    weigh_policy(arena, &placing, PLACEMENT_STATIC, solution);
-    weigh_policy(arena, &placing, PLACEMENT_LRU, solution);
+    for (int p = 0; p < PLACEMENT_PLANNED && !options->planned_alone; p++)
+        weigh_policy(arena, &placing, (enum placement_policy)p, solution);
     struct placed_result *planned = &solution->policies[PLACEMENT_PLANNED], near = {0};
     bool near_is_optimal = false;
     for (int ahead = 0; ahead <= options->ahead_most; ahead++) {

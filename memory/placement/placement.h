@@ -94,8 +94,7 @@ struct placed_result {
     int64_t peak_bytes;
     double step_s;     // in the long run, one step behind the other
     double compute_s;  // of the device alone
-    double link_s;     // no order of these copies takes less: the busiest lane, or updates behind
-                       // all compute where they wait for it
+    double link_s;     // no order of these copies takes less (memory/placement/placement_bound.c)
 };
 
 struct placement_solution {
@@ -108,11 +107,12 @@ struct placement_solution {
 };
 
 struct placement_options {
-    int ahead_most;   // prefetch distances that are tried: 0 .. this
-    int node_cap;     // of the integer program's tree; 0 = the default, as below
-    int column_most;  // intervals up to which the relaxation is solved; beyond them the bound is
-                      // what cannot be kept
-    int exact_most;   // and the integer program
+    int ahead_most;      // prefetch distances that are tried: 0 .. this
+    int node_cap;        // of the integer program's tree; 0 = the default, as below
+    int column_most;     // intervals up to which the relaxation is solved; beyond them the bound is
+                         // what cannot be kept
+    int exact_most;      // and the integer program
+    bool planned_alone;  // of the policies
 };
 
 // False where a moment alone needs more than the device has.

@@ -11,8 +11,10 @@ struct demand {
     const struct placed_search *placing;
     enum placed_rule rule;
     int *current;  // [chunk] the interval that it is in; -1: none
-    bool *here;    // [chunk]
-    int *used;     // [chunk] when last, in moments since the start
+    int *present;  // the chunks that are here, `present_count` of them
+    int present_count;
+    int *place;  // [chunk] in `present`, and one more; 0: not here
+    int *used;   // [chunk] when last, in moments since the start
     int64_t room_bytes;
     bool *keep;
 };
@@ -34,10 +36,19 @@ static double worth_of(const struct demand *demand, int chunk, int now)
     return left / (at->write < 0 ? 1 : 2);
 }
 
-static void let_go(struct demand *demand, int chunk)
+static void come(struct demand *demand, int chunk)
 {
-    demand->here[chunk] = false;
-    demand->keep[demand->current[chunk]] = false;
+    demand->present[demand->present_count++] = chunk;
+    demand->place[chunk] = demand->present_count;
+    demand->room_bytes -= bytes_of(demand, chunk);
+}
+
+static void go(struct demand *demand, int chunk)
+{
+    int last = demand->present[--demand->present_count];
+    demand->present[demand->place[chunk] - 1] = last;
+    demand->place[last] = demand->place[chunk];
+    demand->place[chunk] = 0;
     demand->room_bytes += bytes_of(demand, chunk);
 }
 
@@ -54,15 +65,17 @@ static void make_room(struct demand *demand, const struct placed_moment *moment,
     while (demand->room_bytes < 0) {
         int victim = -1;
         double worst = -INFINITY;
-        for (int c = 0; c < demand->placing->problem->chunk_count; c++) {
-            if (!demand->here[c] || is_accessed(moment, c)) continue;
+        for (int i = 0; i < demand->present_count; i++) {
+            int c = demand->present[i];
+            if (is_accessed(moment, c)) continue;
             double worth = worth_of(demand, c, now);
-            if (worth <= worst) continue;
+            if (worth < worst || (worth == worst && c > victim)) continue;
             worst = worth;
             victim = c;
         }
         assert(victim >= 0 && "a moment fits alone");
-        let_go(demand, victim);
+        demand->keep[demand->current[victim]] = false;
+        go(demand, victim);
     }
 }
 
@@ -87,9 +100,7 @@ static void leave(struct demand *demand, const struct placed_moment *moment, con
         bool stays = next >= 0 && placing->intervals.items[next].may_keep;
         demand->used[chunk] = now;
         if (stays) demand->current[chunk] = next;
-        if (stays || !demand->here[chunk]) continue;
-        demand->here[chunk] = false;
-        demand->room_bytes += bytes_of(demand, chunk);
+        if (!stays && demand->place[chunk]) go(demand, chunk);
     }
 }
 
@@ -102,9 +113,8 @@ static void go_round(struct demand *demand, const int *first, int round)
         demand->room_bytes -= moment->work_bytes;
         for (int i = 0; i < moment->access_count && !moment->on_host; i++) {
             int chunk = moment->accesses[i].chunk;
-            if (demand->here[chunk]) demand->keep[demand->current[chunk]] = true;
-            if (!demand->here[chunk]) demand->room_bytes -= bytes_of(demand, chunk);
-            demand->here[chunk] = true;
+            if (demand->place[chunk]) demand->keep[demand->current[chunk]] = true;
+            if (!demand->place[chunk]) come(demand, chunk);
         }
         make_room(demand, moment, now);
         leave(demand, moment, first, now);
@@ -156,7 +166,8 @@ void placed_on_demand(struct arena *arena, const struct placed_search *placing,
         .placing = placing,
         .rule = rule,
         .current = ARENA_NEW(arena, int, problem->chunk_count),
-        .here = ARENA_NEW(arena, bool, problem->chunk_count),
+        .present = ARENA_NEW(arena, int, problem->chunk_count),
+        .place = ARENA_NEW(arena, int, problem->chunk_count),
         .used = ARENA_NEW(arena, int, problem->chunk_count),
         .room_bytes = problem->device_bytes,
         .keep = keep,

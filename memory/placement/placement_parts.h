@@ -48,6 +48,16 @@ struct placed_moved {
 struct placed_moved placed_moved(struct arena *arena, const struct placed_search *placing,
                                  const bool *keep);
 
+// What a moment moves: the device's between it and the homes of what it accesses (of NVMe, read and
+// written there), the host's on NVMe alone.
+struct placed_traffic {
+    int64_t up_bytes, down_bytes, nvme_read_bytes, nvme_written_bytes;
+};
+// No order of these copies takes less, `room` bytes by moment beside what works and is kept. The
+// host holds, of what it works at on NVMe, one moment's reads ahead and two moments' writes behind.
+double placed_least_s(struct arena *arena, const struct placed_search *placing,
+                      const struct placed_traffic *traffic, const int64_t *room);
+
 // The relaxation and what is made of it. `shares` [interval], rounded by whoever asked; NULL where
 // it was not solved.
 struct placed_relaxed {

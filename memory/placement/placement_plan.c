@@ -170,13 +170,15 @@ static void cut_pieces(struct making *making)
     // Asked for so many, all numbers up to CUT_AS have the same chunks.
     int asked = making->question->micro_batches, micro_batches = making->plan->micro_batches;
     if (asked > 0 && asked <= CUT_AS) micro_batches = CUT_AS;
+    int interval_most =
+        making->question->interval_most ? making->question->interval_most : INTERVALS_MOST;
     while (true) {
         int pieces = 0;
         for (int i = 0; i < making->holding_count; i++) {
             making->holdings[i].pieces = pieces_of(making->holdings[i].elements, elements);
             pieces += making->holdings[i].pieces;
         }
-        bool is_few = 5 * pieces * micro_batches <= INTERVALS_MOST;
+        bool is_few = 5 * pieces * micro_batches <= interval_most;
         if (is_few || pieces == making->holding_count) break;
         elements *= 2;
     }

@@ -26,6 +26,7 @@ struct placement_question {
     bool updates_on_host;  // where the states then stay
     int micro_batches;  // of the step, no more than this where the schedule runs so few; of up to
                         // 3 the chunks are the same. 0: as many as few moments allow
+    int interval_most;  // chunks are larger than is best where there were more intervals; 0: 2500
 };
 
 struct placed_plan {

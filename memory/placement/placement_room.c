@@ -32,10 +32,11 @@ bool placed_room(const struct placed_search *placing, int64_t *room)
     for (int i = 0; i < placing->intervals.count; i++) {
         const struct placed_interval *interval = &placing->intervals.items[i];
         int first = placed_first(placing, interval), last = placed_last(placing, interval);
-        for (int t = interval->start + 1; t < interval->end; t++) {
-            if (t < first || t >= last)
-                room[at_moment(placing, t)] -= problem->chunks[interval->chunk].bytes;
-        }
+        int64_t bytes = problem->chunks[interval->chunk].bytes;
+        for (int t = interval->start + 1; t < first; t++)
+            room[at_moment(placing, t)] -= bytes;
+        for (int t = last; t < interval->end; t++)
+            room[at_moment(placing, t)] -= bytes;
     }
     for (int t = 0; t < problem->moment_count; t++)
         fits &= room[t] >= 0;

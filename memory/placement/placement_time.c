@@ -6,13 +6,26 @@
 #include <string.h>
 
 // Lanes: the device's compute, a copy engine each way, NVMe, the host's processors. Room is given
-// out in the order of moments, to the copies as well, so that none waits for one behind it.
+// out in the order of moments, to the copies as well, so that none waits for one behind it; what
+// one moment works in the next one works in.
 
-enum { ROUNDS_BEFORE = 2, ROUNDS_AFTER = 2, ROUNDS = ROUNDS_BEFORE + ROUNDS_AFTER };
+// Steps behind each other until every lane goes on by as much as compute does.
+enum { ROUNDS_LEAST = 4, ROUNDS_MOST = 24 };
+static const double STEADY_RATIO = 1e-9;
 
 struct freed {
     double s;
     int64_t bytes;
+};
+
+// A lane serves pieces: those of earlier moments go first, later ones fill what these leave idle.
+enum { GAPS_MOST = 64 };
+struct lane {
+    double end_s;
+    struct gap {
+        double from_s, to_s;
+    } gaps[GAPS_MOST];  // idle before it, in their order; of more the oldest are forgotten
+    int gap_count;
 };
 
 struct placed_lanes {
@@ -20,15 +33,19 @@ struct placed_lanes {
     const struct placed_intervals *intervals;
     const bool *keep;
     bool waits;
-    double compute_s, up_s, down_s, nvme_s, host_s;  // free from then on
-    double given_s;                                  // the last room was given out
-    int64_t room_bytes;
+    double compute_s, host_s;  // free from then on
+    struct lane up, down, nvme;
+    double worked_s;      // when the host began to work last
+    double written_s[2];  // when what hosts wrote last, and before it, is on NVMe
+    double given_s;       // the last room was given out
+    int64_t room_bytes;   // left
+    int64_t work_bytes;   // held for what works
     struct freed *freed;  // a heap by time
     int freed_count;
-    double *home_s;  // [chunk] when its home has it
-    bool *dirty;     // [chunk]
-    int *first;      // [chunk] of its intervals
-    int64_t nvme_bytes;
+    double *home_s;                  // [chunk] when its home has it
+    bool *dirty;                     // [chunk]
+    int *first;                      // [chunk] of its intervals
+    struct placed_traffic *traffic;  // [moment] of this round
 };
 
 static void push(struct placed_lanes *lanes, double s, int64_t bytes)
@@ -67,27 +84,62 @@ static double take_room(struct placed_lanes *lanes, int64_t bytes, double from_s
     return lanes->given_s;
 }
 
+static void add_gap(struct lane *lane, double from_s, double to_s)
+{
+    if (to_s <= from_s) return;
+    if (lane->gap_count == GAPS_MOST)
+        memmove(lane->gaps, lane->gaps + 1, (size_t)--lane->gap_count * sizeof *lane->gaps);
+    lane->gaps[lane->gap_count++] = (struct gap){from_s, to_s};
+}
+
+// Serves so many seconds from then on; returns the end.
+static double serve(struct lane *lane, double ready_s, double s)
+{
+    struct gap old[GAPS_MOST];
+    int count = lane->gap_count;
+    double end_s = ready_s;
+    memcpy(old, lane->gaps, (size_t)count * sizeof *old);
+    lane->gap_count = 0;
+    for (int i = 0; i < count; i++) {
+        double from_s = fmax(old[i].from_s, ready_s);
+        double taken_s = fmin(fmax(0, old[i].to_s - from_s), s);
+        if (taken_s <= 0) {
+            add_gap(lane, old[i].from_s, old[i].to_s);
+            continue;
+        }
+        s -= taken_s;
+        end_s = from_s + taken_s;
+        add_gap(lane, old[i].from_s, from_s);
+        add_gap(lane, end_s, old[i].to_s);
+    }
+    if (s <= 0) return end_s;
+    add_gap(lane, lane->end_s, ready_s);
+    return lane->end_s = fmax(lane->end_s, ready_s) + s;
+}
+
+static double nvme_s(const struct placed_lanes *lanes, int64_t bytes)
+{
+    return bytes > 0 ? (double)bytes / lanes->problem->nvme_bytes_per_s : 0;
+}
+
 // A copy between the device and a chunk's home; returns its end. What it takes from the chunk's
 // link it takes from NVMe's lane beside it.
-static double copy(struct placed_lanes *lanes, int chunk, double ready_s, bool is_up)
+static double copy(struct placed_lanes *lanes, int t, int chunk, double ready_s, bool is_up)
 {
     const struct placement_problem *problem = lanes->problem;
     const struct placed_chunk *of = &problem->chunks[chunk];
-    double *lane = is_up ? &lanes->up_s : &lanes->down_s;
+    struct lane *lane = is_up ? &lanes->up : &lanes->down;
     double rate = is_up ? problem->up_bytes_per_s : problem->down_bytes_per_s;
     double bytes = (double)of->bytes;
     double took_s = bytes / rate;
     if (problem->piece_bytes > 0)
         took_s += problem->start_s * ceil(bytes / (double)problem->piece_bytes);
-    double start_s = fmax(*lane, ready_s), nvme_s = 0;
-    if (of->home == TIER_NVME) {
-        start_s = fmax(start_s, lanes->nvme_s);
-        nvme_s = bytes / problem->nvme_bytes_per_s;
-        lanes->nvme_s = start_s + nvme_s;
-        lanes->nvme_bytes += of->bytes;
-    }
-    *lane = start_s + took_s;
-    return start_s + fmax(took_s, nvme_s);
+    double end_s = serve(lane, ready_s, took_s);
+    struct placed_traffic *traffic = &lanes->traffic[t];
+    *(is_up ? &traffic->up_bytes : &traffic->down_bytes) += of->bytes;
+    if (of->home != TIER_NVME) return end_s;
+    *(is_up ? &traffic->nvme_read_bytes : &traffic->nvme_written_bytes) += of->bytes;
+    return fmax(end_s, serve(&lanes->nvme, ready_s, nvme_s(lanes, of->bytes)));
 }
 
 static const struct placed_interval *interval_at(const struct placed_lanes *lanes, int chunk,
@@ -104,33 +156,36 @@ static const struct placed_interval *interval_at(const struct placed_lanes *lane
     return NULL;
 }
 
-// Reads what it needs from NVMe just before it works, and writes it behind.
+// Reads what it needs from NVMe while the one before works, and writes it while the next ones do,
+// for which there is room when the one before is written.
 static void work_on_host(struct placed_lanes *lanes, int t)
 {
     const struct placed_moment *moment = &lanes->problem->moments[t];
-    double ready_s = lanes->host_s, read_s = 0, write_s = 0;
+    struct placed_traffic *traffic = &lanes->traffic[t];
+    double ready_s = fmax(lanes->host_s, lanes->written_s[1]), there_s = 0;
     if (moment->after_all) ready_s = fmax(ready_s, lanes->compute_s);
     for (int i = 0; i < moment->access_count; i++) {
         const struct placed_access *access = &moment->accesses[i];
         const struct placed_chunk *chunk = &lanes->problem->chunks[access->chunk];
         if (access->reads) ready_s = fmax(ready_s, lanes->home_s[access->chunk]);
         if (chunk->home != TIER_NVME) continue;
-        double took_s = (double)chunk->bytes / lanes->problem->nvme_bytes_per_s;
-        lanes->nvme_bytes += chunk->bytes * (access->reads + access->writes);
-        if (access->reads) read_s += took_s;
-        if (access->writes) write_s += took_s;
+        if (access->reads) there_s = fmax(there_s, lanes->home_s[access->chunk]);
+        traffic->nvme_read_bytes += access->reads ? chunk->bytes : 0;
+        traffic->nvme_written_bytes += access->writes ? chunk->bytes : 0;
     }
-    if (read_s + write_s > 0) {
-        double start_s = fmax(lanes->nvme_s, ready_s - read_s);
-        ready_s = fmax(ready_s, start_s + read_s);
-        lanes->nvme_s = start_s + read_s + write_s;
-    }
+    double read_s = nvme_s(lanes, traffic->nvme_read_bytes);
+    if (read_s > 0)
+        ready_s = fmax(ready_s, serve(&lanes->nvme, fmax(there_s, lanes->worked_s), read_s));
+    lanes->worked_s = ready_s;
     lanes->host_s = ready_s + moment->seconds;
+    double write_s = nvme_s(lanes, traffic->nvme_written_bytes);
+    double written_s = serve(&lanes->nvme, lanes->host_s, write_s);
+    lanes->written_s[1] = lanes->written_s[0];
+    lanes->written_s[0] = written_s;
     for (int i = 0; i < moment->access_count; i++) {
         const struct placed_access *access = &moment->accesses[i];
         bool on_nvme = lanes->problem->chunks[access->chunk].home == TIER_NVME;
-        if (!access->writes) continue;
-        lanes->home_s[access->chunk] = on_nvme ? lanes->host_s + write_s : lanes->host_s;
+        if (access->writes) lanes->home_s[access->chunk] = on_nvme ? written_s : lanes->host_s;
     }
 }
 
@@ -143,16 +198,29 @@ static void leave(struct placed_lanes *lanes, int t, const struct placed_access 
     if (access->writes) lanes->dirty[chunk] = true;
     if (next && is_kept) return;
     double s = lanes->compute_s;
-    if (next && lanes->dirty[chunk]) s = lanes->home_s[chunk] = copy(lanes, chunk, s, false);
+    if (next && lanes->dirty[chunk]) s = lanes->home_s[chunk] = copy(lanes, t, chunk, s, false);
     lanes->dirty[chunk] = false;
     push(lanes, s, lanes->problem->chunks[chunk].bytes);
 }
 
+static int64_t next_work_bytes(const struct placement_problem *problem, int t)
+{
+    do
+        t = (t + 1) % problem->moment_count;
+    while (problem->moments[t].on_host);
+    return problem->moments[t].work_bytes;
+}
+
+// What it works in it leaves to the next moment.
 static void work_on_device(struct placed_lanes *lanes, int t)
 {
     const struct placed_moment *moment = &lanes->problem->moments[t];
     double from_s = lanes->waits ? lanes->compute_s : 0;
-    double ready_s = take_room(lanes, moment->work_bytes, from_s);
+    double ready_s = from_s;
+    if (moment->work_bytes > lanes->work_bytes) {
+        ready_s = take_room(lanes, moment->work_bytes - lanes->work_bytes, from_s);
+        lanes->work_bytes = moment->work_bytes;
+    }
     for (int i = 0; i < moment->access_count; i++) {
         const struct placed_access *access = &moment->accesses[i];
         bool is_kept = false;
@@ -160,14 +228,18 @@ static void work_on_device(struct placed_lanes *lanes, int t)
         if (last && is_kept && access->reads) continue;
         double room_s = take_room(lanes, lanes->problem->chunks[access->chunk].bytes, from_s);
         if (access->reads) {
-            room_s = copy(lanes, access->chunk, fmax(room_s, lanes->home_s[access->chunk]), true);
+            room_s =
+                copy(lanes, t, access->chunk, fmax(room_s, lanes->home_s[access->chunk]), true);
         }
         ready_s = fmax(ready_s, room_s);
     }
     lanes->compute_s = fmax(lanes->compute_s, ready_s) + moment->seconds;
     for (int i = 0; i < moment->access_count; i++)
         leave(lanes, t, &moment->accesses[i]);
-    push(lanes, lanes->compute_s, moment->work_bytes);
+    int64_t next_bytes = next_work_bytes(lanes->problem, t);
+    if (next_bytes >= lanes->work_bytes) return;
+    push(lanes, lanes->compute_s, lanes->work_bytes - next_bytes);
+    lanes->work_bytes = next_bytes;
 }
 
 // The device holds at the start what is kept across it, clean or not as the last round left it.
@@ -177,7 +249,7 @@ static void start(struct arena *arena, struct placed_lanes *lanes)
     int chunk_count = problem->chunk_count, accesses = 0;
     for (int t = 0; t < problem->moment_count; t++)
         accesses += problem->moments[t].access_count + 1;
-    lanes->freed = ARENA_NEW(arena, struct freed, ROUNDS * accesses + 1);
+    lanes->freed = ARENA_NEW(arena, struct freed, ROUNDS_MOST * accesses + 1);
     lanes->home_s = ARENA_NEW(arena, double, chunk_count);
     lanes->dirty = ARENA_NEW(arena, bool, chunk_count);
     lanes->first = ARENA_NEW(arena, int, chunk_count);
@@ -194,11 +266,12 @@ static void start(struct arena *arena, struct placed_lanes *lanes)
     }
 }
 
-static int64_t peak_bytes(struct arena *arena, const struct placement_problem *problem,
-                          const struct placed_intervals *intervals, const bool *keep)
+// Room by moment beside what works and is kept; returns the peak.
+static int64_t leave_room(const struct placement_problem *problem,
+                          const struct placed_intervals *intervals, const bool *keep, int64_t *room)
 {
     struct placed_search placing = {.problem = problem, .intervals = *intervals};
-    int64_t *room = ARENA_NEW(arena, int64_t, problem->moment_count), peak = 0;
+    int64_t peak = 0;
     bool fits = placed_room(&placing, room);
     for (int i = 0; i < intervals->count; i++) {
         if (keep[i]) placed_take(&placing, &intervals->items[i], 1, room);
@@ -212,59 +285,67 @@ static int64_t peak_bytes(struct arena *arena, const struct placement_problem *p
     return peak;
 }
 
-// What no order of the copies goes below: the busiest lane, and where updates wait for a norm, that
-// all of them follow all that the device computes.
-static double least_s(const struct placement_problem *problem, const struct placed_moved *moved,
-                      int64_t nvme_bytes)
+static double ends_of(const struct placed_lanes *lanes, double ends_s[])
 {
-    double compute_s = 0, host_s = 0, tail_s = 0, tail_bytes = 0;
+    ends_s[0] = lanes->compute_s, ends_s[1] = lanes->host_s, ends_s[2] = lanes->up.end_s;
+    ends_s[3] = lanes->down.end_s, ends_s[4] = lanes->nvme.end_s;
+    return fmax(lanes->compute_s, lanes->host_s);
+}
+
+static void go_once(struct placed_lanes *lanes)
+{
+    const struct placement_problem *problem = lanes->problem;
+    memset(lanes->traffic, 0, (size_t)problem->moment_count * sizeof *lanes->traffic);
     for (int t = 0; t < problem->moment_count; t++) {
-        const struct placed_moment *moment = &problem->moments[t];
-        *(moment->on_host ? &host_s : &compute_s) += moment->seconds;
-        if (!moment->after_all) continue;
-        tail_s += moment->seconds;
-        for (int i = 0; i < moment->access_count; i++) {
-            const struct placed_access *access = &moment->accesses[i];
-            const struct placed_chunk *chunk = &problem->chunks[access->chunk];
-            if (chunk->home == TIER_NVME)
-                tail_bytes += (double)chunk->bytes * (access->reads + access->writes);
+        if (problem->moments[t].on_host) work_on_host(lanes, t);
+        if (!problem->moments[t].on_host) work_on_device(lanes, t);
+    }
+}
+
+// Seconds of a step in the long run; where that never comes, of the later half of all.
+static double go_round(struct placed_lanes *lanes)
+{
+    enum { LANES = 5 };
+    double before_s[LANES], after_s[LANES], half_s = 0, s = 0;
+    for (int round = 0; round < ROUNDS_MOST; round++) {
+        double last_s = ends_of(lanes, before_s);
+        if (round == ROUNDS_MOST / 2) half_s = last_s;
+        go_once(lanes);
+        s = ends_of(lanes, after_s);
+        bool is_steady = round + 1 >= ROUNDS_LEAST;
+        for (int i = 0; i < LANES; i++) {
+            bool is_idle = after_s[i] <= 0;
+            double more_s = after_s[i] - before_s[i] - (s - last_s);
+            is_steady &= is_idle || fabs(more_s) <= STEADY_RATIO * s;
         }
+        if (is_steady) return s - last_s;
     }
-    double up_s = (double)moved->up_bytes / problem->up_bytes_per_s;
-    double down_s = (double)moved->down_bytes / problem->down_bytes_per_s, nvme_s = 0;
-    if (problem->nvme_bytes_per_s > 0) {
-        nvme_s = (double)nvme_bytes / problem->nvme_bytes_per_s;
-        tail_s = fmax(tail_s, tail_bytes / problem->nvme_bytes_per_s);
-    }
-    return fmax(fmax(fmax(up_s, down_s), fmax(host_s, nvme_s)), compute_s + tail_s);
+    return (s - half_s) / (ROUNDS_MOST - ROUNDS_MOST / 2);
 }
 
 void placement_weigh(struct arena *arena, const struct placement_problem *problem,
                      const struct placed_intervals *intervals, bool waits,
                      struct placed_result *placement)
 {
-    struct placed_lanes lanes = {
-        .problem = problem, .intervals = intervals, .keep = placement->keep, .waits = waits};
+    size_t count = (size_t)problem->moment_count;
+    struct placed_lanes lanes = {.problem = problem,
+                                 .intervals = intervals,
+                                 .keep = placement->keep,
+                                 .waits = waits,
+                                 .traffic = ARENA_NEW(arena, struct placed_traffic, count)};
+    start(arena, &lanes);
+    placement->step_s = go_round(&lanes);
+    for (size_t t = 0; t < count; t++) {
+        const struct placed_traffic *of = &lanes.traffic[t];
+        if (!problem->moments[t].on_host) placement->compute_s += problem->moments[t].seconds;
+        placement->up_bytes += of->up_bytes, placement->down_bytes += of->down_bytes;
+        placement->nvme_bytes += of->nvme_read_bytes + of->nvme_written_bytes;
+    }
     struct placed_search placing = {.problem = problem, .intervals = *intervals};
     struct placed_moved moved = placed_moved(arena, &placing, placement->keep);
-    double half_s = 0;
-    start(arena, &lanes);
-    for (int t = 0; t < problem->moment_count; t++) {
-        if (!problem->moments[t].on_host) placement->compute_s += problem->moments[t].seconds;
-    }
-    for (int round = 0; round < ROUNDS; round++) {
-        if (round == ROUNDS_BEFORE) half_s = fmax(lanes.compute_s, lanes.host_s);
-        lanes.nvme_bytes = 0;
-        for (int t = 0; t < problem->moment_count; t++) {
-            if (problem->moments[t].on_host) work_on_host(&lanes, t);
-            if (!problem->moments[t].on_host) work_on_device(&lanes, t);
-        }
-    }
-    placement->up_bytes = moved.up_bytes;
-    placement->down_bytes = moved.down_bytes;
-    placement->nvme_bytes = lanes.nvme_bytes;
-    placement->peak_bytes = peak_bytes(arena, problem, intervals, placement->keep);
-    double rounds_s = fmax(lanes.compute_s, lanes.host_s) - half_s;
-    placement->step_s = fmax(rounds_s / ROUNDS_AFTER, placement->compute_s);
-    placement->link_s = least_s(problem, &moved, lanes.nvme_bytes);
+    assert(placement->up_bytes == moved.up_bytes && placement->down_bytes == moved.down_bytes);
+    (void)moved;
+    int64_t *room = ARENA_NEW(arena, int64_t, count);
+    placement->peak_bytes = leave_room(problem, intervals, placement->keep, room);
+    placement->link_s = placed_least_s(arena, &placing, lanes.traffic, room);
 }

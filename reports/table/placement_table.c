@@ -66,9 +66,11 @@ static const char *proof_text(struct arena *arena, const struct placement_report
         : gap < 5e-5    ? "no placement moves less"
                         : arena_print(arena, "%.1f %% over the bound%s", 100 * gap,
                                    solution->is_optimal ? ", the least of whole chunks" : "");
-    const char *ratio = least_recent > 0 ? arena_print(arena, ", %.0f %% of least recently used",
-                                                       100 * planned / least_recent)
-                                         : "";
+    const char *ratio = "";
+    if (least_recent > 0)
+        ratio = arena_print(arena, ", %.0f %% of least recently used (nothing less than %.0f %%)",
+                            100 * planned / least_recent,
+                            floor(100 * solution->bound_bytes / least_recent + 1e-6));
     return arena_print(arena, "Updates on the %s: planned moves %s%s; %s\n", PLACES[place],
                        units_bytes(arena, planned), ratio, gap_words);
 }

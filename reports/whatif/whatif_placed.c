@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const double SENSIBLE_RATIO = 0.5;
-enum { AHEAD_MOST = 1 };
+enum { AHEAD_MOST = 1, INTERVALS_MOST = 10000 };
 
 struct asking {
     struct arena *arena;
@@ -86,6 +86,7 @@ static bool place(struct arena *arena, struct placed_one *one, int micro_batches
         .device_bytes = cluster_device_bytes(one->request.cluster),
         .updates_on_host = true,
         .micro_batches = micro_batches,
+        .interval_most = INTERVALS_MOST,
     };
     one->fits = placed_plan_make(arena, &question, &one->plan, err);
     if (!one->fits && err->kind == ERR_USAGE) {
@@ -165,7 +166,8 @@ static bool find_largest(const struct asking *asking, enum capacity tier, int64_
 static bool weigh(struct arena *arena, struct placed_one *one, struct placed_size *size,
                   struct err *err)
 {
-    const struct placement_options options = {.ahead_most = AHEAD_MOST, .column_most = 1};
+    const struct placement_options options = {
+        .ahead_most = AHEAD_MOST, .column_most = 1, .planned_alone = true};
     struct placed_result of[2];
     int count[2] = {2, 3}, all = one->evaluation->program->shape.micro_batch_count;
     int last = all > 2 ? 1 : 0;

@@ -1,0 +1,258 @@
+#include "memory/placement/placement.h"
+#include "tests/support/draw.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <string.h>
+
+// What a step of a placement takes, and what no order of its copies goes below.
+
+// A model of layers whose parameters, gradients and states lie on NVMe or on the host: forward and
+// backward through all of them for each micro-batch, and updates.
+enum { LAYERS_MOST = 12, PASSES_MOST = 3, LONG = LAYERS_MOST * (2 * PASSES_MOST + 1) };
+struct long_one {
+    struct placed_chunk chunks[3 * LAYERS_MOST];
+    struct placed_access accesses[LONG][3];
+    struct placed_moment moments[LONG];
+    struct placement_problem problem;
+};
+
+static void add_long(struct long_one *of, double seconds, int count,
+                     const struct placed_access *accesses)
+{
+    int t = of->problem.moment_count++;
+    memcpy(of->accesses[t], accesses, (size_t)count * sizeof *accesses);
+    of->moments[t] = (struct placed_moment){
+        .accesses = of->accesses[t], .access_count = count, .work_bytes = 3, .seconds = seconds};
+}
+
+static void draw_long(struct draw *draw, struct long_one *of)
+{
+    int layers = draw_int(draw, 3, LAYERS_MOST), passes = draw_int(draw, 1, PASSES_MOST);
+    double forward_s = draw_int(draw, 0, 6), backward_s = draw_int(draw, 0, 9);
+    bool is_behind = draw_int(draw, 0, 1);
+    of->problem = (struct placement_problem){
+        .chunks = of->chunks,
+        .chunk_count = 3 * layers,
+        .moments = of->moments,
+        .up_bytes_per_s = draw_int(draw, 1, 9),
+        .down_bytes_per_s = draw_int(draw, 1, 9),
+        .nvme_bytes_per_s = draw_int(draw, 1, 9),
+    };
+    for (int c = 0; c < 3 * layers; c++)
+        of->chunks[c] = (struct placed_chunk){.kind = (enum placed_kind)(c % 3),
+                                              .bytes = draw_int(draw, 1, 4),
+                                              .home = (enum tier)draw_int(draw, 1, 2)};
+    for (int i = 0; i < 2 * passes * layers; i++) {
+        int pass = i / layers, layer = pass % 2 ? layers - 1 - i % layers : i % layers;
+        const struct placed_access of_layer[] = {{3 * layer, true, false},
+                                                 {3 * layer + 1, pass > 1, true}};
+        add_long(of, pass % 2 ? backward_s : forward_s, 1 + pass % 2, of_layer);
+    }
+    for (int layer = layers - 1; layer >= 0; layer--) {
+        const struct placed_access of_layer[] = {
+            {3 * layer, false, true}, {3 * layer + 1, true, false}, {3 * layer + 2, true, true}};
+        add_long(of, draw_int(draw, 0, 3), 3, of_layer);
+        struct placed_moment *update = &of->moments[of->problem.moment_count - 1];
+        update->on_host = true;
+        update->after_all = is_behind;
+        update->work_bytes = 0;
+    }
+    of->problem.device_bytes = placement_least_bytes(&of->problem) + draw_int(draw, 0, 9);
+}
+
+// Lanes alone, whatever waits for what.
+static double lanes_s(const struct placement_problem *problem, const struct placed_result *at)
+{
+    double host_s = 0;
+    for (int t = 0; t < problem->moment_count; t++)
+        host_s += problem->moments[t].on_host ? problem->moments[t].seconds : 0;
+    double s = fmax(at->compute_s, (double)at->up_bytes / problem->up_bytes_per_s);
+    s = fmax(s, (double)at->down_bytes / problem->down_bytes_per_s);
+    return fmax(fmax(s, host_s), (double)at->nvme_bytes / problem->nvme_bytes_per_s);
+}
+
+// Steps are no shorter than what is said that no order goes below, which is no less than any lane;
+// often it is more, and often the step is near it.
+static void no_order_is_faster_than_its_windows_and_what_follows_them(void **state)
+{
+    struct arena *arena = *state;
+    struct draw draw = draw_start("placement long", 11);
+    int more = 0, near = 0, all = 0;
+    for (int i = 0; i < 100; i++) {
+        struct long_one of;
+        draw_long(&draw, &of);
+        struct arena_mark mark = arena_mark(arena);
+        struct placement_solution solution;
+        const struct placement_options options = {.ahead_most = i % 3, .column_most = 1};
+        assert_true(placement_solve(arena, &of.problem, &options, &solution));
+        for (int p = 0; p < PLACEMENT_POLICY_COUNT; p++) {
+            const struct placed_result *at = &solution.policies[p];
+            double alone_s = lanes_s(&of.problem, at);
+            assert_true(at->step_s >= at->link_s * (1 - 1e-9));
+            assert_true(at->link_s >= alone_s * (1 - 1e-9));
+            more += at->link_s > 1.02 * alone_s;
+            near += at->step_s <= 1.15 * at->link_s;
+            all++;
+        }
+        arena_reset(arena, mark);
+    }
+    printf("# %d: %d above every lane, %d steps near it\n", all, more, near);
+    assert_true(4 * more > all && 3 * near > all);
+}
+
+static const struct placed_result *solved(struct arena *arena,
+                                          const struct placement_problem *problem)
+{
+    struct placement_solution *solution = ARENA_NEW(arena, struct placement_solution, 1);
+    const struct placement_options options = {.ahead_most = 0};
+    assert_true(placement_solve(arena, problem, &options, solution));
+    return &solution->policies[PLACEMENT_PLANNED];
+}
+
+// Layer 1 is fetched from NVMe, 1 s, and written there by the update of layer 0's gradient, which
+// is written there and read again: 4 s of NVMe beside 4 s of compute. The fetch is there before the
+// gradient has been made, and does not wait for its writing.
+static void a_drive_does_what_is_ready_while_it_is_idle(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 4, TIER_NVME},
+                                                 {PLACED_GRADIENTS, 4, TIER_NVME}};
+    static const struct placed_access gradient[] = {{1, false, true}}, layer[] = {{0, true, false}};
+    static const struct placed_access update[] = {{0, false, true}, {1, true, false}};
+    static const struct placed_moment moments[] = {{gradient, 1, 0, 2.0, false, false},
+                                                   {layer, 1, 0, 2.0, false, false},
+                                                   {update, 2, 0, 0.0, true, false}};
+    const struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 2,
+        .moments = moments,
+        .moment_count = 3,
+        .device_bytes = 100,
+        .up_bytes_per_s = 400,
+        .down_bytes_per_s = 400,
+        .nvme_bytes_per_s = 4,
+    };
+    const struct placed_result *planned = solved(*state, &problem);
+    assert_int_equal(planned->nvme_bytes, 16);
+    assert_true(fabs(planned->step_s - 4) < 1e-9 && fabs(planned->link_s - 4) < 1e-9);
+}
+
+// Three updates behind 10 s of work, at once but for what they write to NVMe, 2 s each: the third,
+// which the next step waits for, has room when the first is written.
+static void hosts_hold_what_two_updates_write(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 1, TIER_HOST},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME},
+                                                 {PLACED_OPTIMIZER, 8, TIER_NVME}};
+    static const struct placed_access work[] = {{0, true, false}};
+    static const struct placed_access updates[][2] = {
+        {{1, false, true}}, {{2, false, true}}, {{3, false, true}, {0, false, true}}};
+    static const struct placed_moment moments[] = {{work, 1, 0, 10.0, false, false},
+                                                   {updates[0], 1, 0, 0.0, true, true},
+                                                   {updates[1], 1, 0, 0.0, true, true},
+                                                   {updates[2], 2, 0, 0.0, true, true}};
+    const struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 4,
+        .moments = moments,
+        .moment_count = 4,
+        .device_bytes = 10,
+        .up_bytes_per_s = 1,
+        .down_bytes_per_s = 1,
+        .nvme_bytes_per_s = 4,
+    };
+    const struct placed_result *planned = solved(*state, &problem);
+    // 2 s until the first is written, and 1 s up.
+    assert_true(fabs(planned->step_s - 13) < 1e-9 && fabs(planned->link_s - 12) < 1e-9);
+}
+
+static const struct placed_access LAYERS[2] = {{0, true, false}, {1, true, false}};
+
+// Two layers that hosts write come up in 1 s each. There is room for both beside what the device
+// works in, which one moment leaves to the next: either comes while the other is worked on.
+static void moments_work_in_the_same_room(void **state)
+{
+    static const struct placed_access write[] = {{0, false, true}, {1, false, true}};
+    static const struct placed_moment moments[] = {{&LAYERS[0], 1, 5, 2.0, false, false},
+                                                   {&LAYERS[1], 1, 5, 2.0, false, false},
+                                                   {write, 2, 0, 0.0, true, false}};
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 4, TIER_HOST},
+                                                 {PLACED_PARAMETERS, 4, TIER_HOST}};
+    struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 2,
+        .moments = moments,
+        .moment_count = 3,
+        .device_bytes = 13,
+        .up_bytes_per_s = 4,
+        .down_bytes_per_s = 4,
+    };
+    const struct placed_result *planned = solved(*state, &problem);
+    assert_int_equal(planned->up_bytes, 8);
+    assert_true(fabs(planned->step_s - 4) < 1e-9);
+    // Without room for both each waits for the other, and then 1 s.
+    problem.device_bytes = 12;
+    assert_true(fabs(solved(*state, &problem)->step_s - 6) < 1e-9);
+    // Nor has the second moment any where it works in all that the first leaves.
+    static const struct placed_moment more[] = {{&LAYERS[0], 1, 5, 2.0, false, false},
+                                                {&LAYERS[1], 1, 9, 2.0, false, false},
+                                                {write, 2, 0, 0.0, true, false}};
+    problem.device_bytes = 13;
+    problem.moments = more;
+    assert_true(fabs(solved(*state, &problem)->step_s - 6) < 1e-9);
+}
+
+// 10 s of work in all of the device, then 40 bytes come up in 10 s, of which none can be there
+// before, and 1 s of work on them: no lane has more than 11 s to do, but 20 s are what it takes,
+// and one more as it is done. An update of 3 s behind that, whose writing the first moment reads,
+// adds 3.
+static void what_has_no_room_before_is_bounded_behind(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 40, TIER_HOST},
+                                                 {PLACED_PARAMETERS, 4, TIER_HOST}};
+    static const struct placed_access first[] = {{1, true, false}}, layer[] = {{0, true, false}};
+    static const struct placed_access update[] = {{0, false, true}, {1, false, true}};
+    struct placed_moment moments[] = {{NULL, 0, 44, 10.0, false, false},
+                                      {layer, 1, 0, 1.0, false, false},
+                                      {update, 1, 0, 3.0, true, false}};
+    const struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 2,
+        .moments = moments,
+        .moment_count = 3,
+        .device_bytes = 44,
+        .up_bytes_per_s = 4,
+        .down_bytes_per_s = 4,
+    };
+    const struct placed_result *planned = solved(*state, &problem);
+    assert_true(fabs(planned->link_s - 20) < 1e-9 && fabs(planned->step_s - 21) < 1e-9);
+    moments[0].accesses = first, moments[0].access_count = 1, moments[0].work_bytes = 40;
+    moments[2].access_count = 2, moments[2].after_all = true;
+    planned = solved(*state, &problem);
+    // And 1 s for what the first moment reads, which may be there early.
+    assert_true(fabs(planned->link_s - 23) < 1e-9 && fabs(planned->step_s - 25) < 1e-9);
+    // Room for 12 of the 40 bytes beside the first moment saves 3 s of the bound.
+    const struct placement_problem roomy = {
+        .chunks = chunks,
+        .chunk_count = 2,
+        .moments = moments,
+        .moment_count = 3,
+        .device_bytes = 56,
+        .up_bytes_per_s = 4,
+        .down_bytes_per_s = 4,
+    };
+    assert_true(fabs(solved(*state, &roomy)->link_s - 20) < 1e-9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_order_is_faster_than_its_windows_and_what_follows_them),
+        cmocka_unit_test(a_drive_does_what_is_ready_while_it_is_idle),
+        cmocka_unit_test(hosts_hold_what_two_updates_write),
+        cmocka_unit_test(moments_work_in_the_same_room),
+        cmocka_unit_test(what_has_no_room_before_is_bounded_behind),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
