@@ -10,7 +10,7 @@
 // one moment works in the next one works in.
 
 // Steps behind each other until every lane goes on by as much as compute does.
-enum { ROUNDS_LEAST = 4, ROUNDS_MOST = 24 };
+enum { ROUNDS_LEAST = 4, ROUNDS_HALF = 12, ROUNDS_MOST = 2 * ROUNDS_HALF };
 static const double STEADY_RATIO = 1e-9;
 
 struct freed {
@@ -309,7 +309,7 @@ static double go_round(struct placed_lanes *lanes)
     double before_s[LANES], after_s[LANES], half_s = 0, s = 0;
     for (int round = 0; round < ROUNDS_MOST; round++) {
         double last_s = ends_of(lanes, before_s);
-        if (round == ROUNDS_MOST / 2) half_s = last_s;
+        if (round == ROUNDS_HALF) half_s = last_s;
         go_once(lanes);
         s = ends_of(lanes, after_s);
         bool is_steady = round + 1 >= ROUNDS_LEAST;
@@ -320,7 +320,7 @@ static double go_round(struct placed_lanes *lanes)
         }
         if (is_steady) return s - last_s;
     }
-    return (s - half_s) / (ROUNDS_MOST - ROUNDS_MOST / 2);
+    return (s - half_s) / ROUNDS_HALF;
 }
 
 void placement_weigh(struct arena *arena, const struct placement_problem *problem,
@@ -334,13 +334,14 @@ void placement_weigh(struct arena *arena, const struct placement_problem *proble
                                  .waits = waits,
                                  .traffic = ARENA_NEW(arena, struct placed_traffic, count)};
     start(arena, &lanes);
-    placement->step_s = go_round(&lanes);
+    double step_s = go_round(&lanes);
     for (size_t t = 0; t < count; t++) {
         const struct placed_traffic *of = &lanes.traffic[t];
         if (!problem->moments[t].on_host) placement->compute_s += problem->moments[t].seconds;
         placement->up_bytes += of->up_bytes, placement->down_bytes += of->down_bytes;
         placement->nvme_bytes += of->nvme_read_bytes + of->nvme_written_bytes;
     }
+    placement->step_s = fmax(step_s, placement->compute_s);  // but for what is rounded
     struct placed_search placing = {.problem = problem, .intervals = *intervals};
     struct placed_moved moved = placed_moved(arena, &placing, placement->keep);
     assert(placement->up_bytes == moved.up_bytes && placement->down_bytes == moved.down_bytes);
