@@ -223,6 +223,8 @@ bool placement_solve(struct arena *arena, const struct placement_problem *proble
         if (ahead == 0) near = found, near_is_optimal = proof.is_optimal;
         if (ahead == 0 || is_better(&found, planned)) *planned = found;
     }
+    const struct placed_result *fixed = &solution->policies[PLACEMENT_STATIC];
+    if (fixed->keep && options->ahead_most > 0 && is_better(fixed, planned)) *planned = *fixed;
     double moved = (double)(planned->up_bytes + planned->down_bytes);
     solution->is_optimal = near_is_optimal && planned->up_bytes + planned->down_bytes ==
                                                   near.up_bytes + near.down_bytes;

@@ -122,8 +122,8 @@ struct placement_options {
 // their steps is such a share); rounded by filling up in the order of the shares; beside it
 // Belady's rule (farthest next access goes first), by distance alone and by bytes saved a byte and
 // moment; then the integer program by GLPK from the best of them. This with room for fetching
-// ahead by 0, 1, .. moments; of these the fastest is taken, of equally fast ones the one that moves
-// least.
+// ahead by 0, 1, .. moments; of these, and of what is static where more than one is tried, the
+// fastest is taken, of equally fast ones the one that moves least.
 bool placement_solve(struct arena *arena, const struct placement_problem *problem,
                      const struct placement_options *options, struct placement_solution *solution);
 
