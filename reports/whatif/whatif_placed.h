@@ -19,7 +19,7 @@ struct placed_size {
     const char *layout;
     int64_t home_bytes[TIER_COUNT];  // of one rank
     double step_s, compute_s;
-    double busiest_s;  // of the busiest lane
+    double busiest_s;  // no order of the copies takes less
     double tokens_per_s, flop_per_s_per_gpu;
 };
 

@@ -2,6 +2,8 @@
 #include "core/units.h"
 #include "reports/whatif/whatif_placed.h"
 
+#include <math.h>
+
 static const char *home_text(struct arena *arena, const struct placed_size *size)
 {
     const char *host = units_bytes(arena, (double)size->home_bytes[TIER_HOST]);
@@ -31,12 +33,13 @@ static const char *tier_text(struct arena *arena, const struct placed_sizes *fou
 
 char *placed_sizes_text(struct arena *arena, const struct placed_sizes *found, double device_count)
 {
-    static const char *const HEADS[] = {"parameters", "times",    "host + NVMe a rank", "step s",
-                                        "waits",      "tokens/s", "FLOP/s a device",    "layout"};
+    static const char *const HEADS[] = {"parameters", "times",           "host + NVMe a rank",
+                                        "step s",     "waits",           "over bound",
+                                        "tokens/s",   "FLOP/s a device", "layout"};
     if (found->is_piped)
         return arena_print(arena,
                            "With all training state off the device: not asked of pipelines\n");
-    struct table table = table_new(arena, "rrrrrrrl");
+    struct table table = table_new(arena, "rrrrrrrrl");
     table_row(&table, HEADS);
     for (int i = 0; i < found->count; i++) {
         const struct placed_size *size = &found->sizes[i];
@@ -46,6 +49,7 @@ char *placed_sizes_text(struct arena *arena, const struct placed_sizes *found, d
             home_text(arena, size),
             arena_print(arena, "%.4g", size->step_s),
             units_percent(arena, 1 - size->compute_s / size->step_s),
+            units_percent(arena, fmax(0, size->step_s / size->busiest_s - 1)),
             arena_print(arena, "%.4g", size->tokens_per_s),
             units_flop_per_s(arena, size->flop_per_s_per_gpu),
             size->layout,
@@ -63,7 +67,8 @@ char *placed_sizes_text(struct arena *arena, const struct placed_sizes *found, d
         arena,
         "With all training state off the device, chunk by chunk, and updates on the host (priced "
         "as\n"
-        "memory --policies places it; run moves no more than the plans above):\n%s%s%s%s",
+        "memory --policies places it; over bound: what no order of these copies goes below; run\n"
+        "moves no more than the plans above):\n%s%s%s%s",
         found->count > 0 ? table_text(&table) : "",
         tier_text(arena, found, CAPACITY_HOST, "the hosts' memory", device_count),
         tier_text(arena, found, CAPACITY_NVME, "NVMe as well", device_count), sensible);
