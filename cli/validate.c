@@ -107,6 +107,8 @@ static const struct bands *bands_of(struct arena *arena, const struct arguments 
         *out = *shipped;
         const char *source = arena_print(arena, "validation of tier %s", arguments->tiers);
         out->unfitted = band_unfitted_make(arena, trials, arguments->tiers, source);
+        struct memory_band memory = band_unfitted_memory(arena, trials, arguments->tiers, source);
+        bands_put_memory_of_any(arena, out, &memory);
         return out;
     }
     if (!left_out) {
@@ -117,6 +119,9 @@ static const struct bands *bands_of(struct arena *arena, const struct arguments 
     if (!made) return NULL;
     *out = *made;
     out->unfitted = shipped->unfitted;
+    bool is_own;
+    const struct memory_band *of_any = bands_memory(shipped, MEMORY_OF_ANY, &is_own);
+    if (is_own) bands_put_memory_of_any(arena, out, of_any);
     return out;
 }
 

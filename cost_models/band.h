@@ -48,6 +48,7 @@ struct band_pairs {
 // How far measured peaks of allocated memory lay from predicted ones, by the stack that ran: the
 // ends of measured / predicted between which 90 % of its runs fell. No published run says what the
 // allocator had reserved beyond that.
+#define MEMORY_OF_ANY "*"  // stack of the band of software that no constant had seen
 struct memory_band {
     const char *stack;
     double low_ratio, high_ratio;
@@ -112,9 +113,13 @@ const char *band_kind(int64_t expert_count, bool narrow);
 // Of the pairs predicted this far apart; NULL where bands hold no pairs.
 const struct band_pairs *bands_pairs(const struct bands *bands, double difference_ratio);
 
-// The band of this stack's memory; where it was never measured, the widest of all
-// (`is_own` false). NULL where bands hold none.
+// The band of this stack's memory; where it was never measured, that of software that no constant
+// had seen, or without one the widest of all (`is_own` false). NULL where bands hold none.
 const struct memory_band *bands_memory(const struct bands *bands, const char *stack, bool *is_own);
+// `bands` have this one of software that no constant had seen, in place of another; row_count 0:
+// none.
+void bands_put_memory_of_any(struct arena *arena, struct bands *bands,
+                             const struct memory_band *band);
 
 // These bands for a stack whose constants no run was fitted to: no row of it is narrower than
 // `unfitted`. The same where that is not known. Lives in `arena`.

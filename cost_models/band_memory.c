@@ -98,17 +98,36 @@ void bands_write_others(struct json_writer *writer, const struct bands *bands)
     json_close(writer, '}');
 }
 
+static bool is_of_any(const struct memory_band *band)
+{
+    return strcmp(band->stack, MEMORY_OF_ANY) == 0;
+}
+
 const struct memory_band *bands_memory(const struct bands *bands, const char *stack, bool *is_own)
 {
-    const struct memory_band *widest = NULL;
+    const struct memory_band *widest = NULL, *of_any = NULL;
     for (int i = 0; i < bands->memory_count; i++) {
         const struct memory_band *band = &bands->memory[i];
         *is_own = strcmp(band->stack, stack) == 0;
         if (*is_own) return band;
+        if (is_of_any(band)) of_any = band;
         if (!widest || band->high_ratio > widest->high_ratio) widest = band;
     }
     *is_own = false;
-    return widest;
+    return of_any ? of_any : widest;
+}
+
+void bands_put_memory_of_any(struct arena *arena, struct bands *bands,
+                             const struct memory_band *band)
+{
+    struct memory_band *memory = ARENA_NEW(arena, struct memory_band, bands->memory_count + 1);
+    int count = 0;
+    if (band->row_count > 0) memory[count++] = *band;
+    for (int i = 0; i < bands->memory_count; i++) {
+        if (!is_of_any(&bands->memory[i])) memory[count++] = bands->memory[i];
+    }
+    bands->memory = memory;
+    bands->memory_count = count;
 }
 
 const struct band *bands_selected(const struct bands *bands, const struct band *band)

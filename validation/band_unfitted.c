@@ -51,21 +51,37 @@ static double quantile(const struct ratio *ratios, int count, double weight)
     return ratios[count - 1].value;
 }
 
-struct anchored_band band_unfitted_make(struct arena *arena, const struct trials *trials,
-                                        const char *tiers, const char *source)
+// Of software that is asked of another stack than its own.
+static struct ratio *find_ratios(struct arena *arena, const struct trials *trials,
+                                 const char *tiers, double (*ratio_of)(const struct trial *trial),
+                                 int *count)
 {
     struct ratio *ratios = ARENA_NEW(arena, struct ratio, trials->count + 1);
-    int count = 0;
+    *count = 0;
     for (int i = 0; i < trials->count; i++) {
         const struct trial *trial = &trials->items[i];
         const struct row *row = trial->row;
-        bool is_other = row->stack_then && trial->answered && row->step_s > 0;
-        if (!is_other || !strchr(tiers, row->tier)) continue;
-        ratios[count++] = (struct ratio){
-            .value = row->step_s / trial->prediction.step_s,
-            .software = software_of(row),
-        };
+        bool is_other = row->stack_then && trial->answered && strchr(tiers, row->tier);
+        double value = is_other ? ratio_of(trial) : 0;
+        if (value > 0) ratios[(*count)++] = (struct ratio){value, 0, software_of(row)};
     }
+    return ratios;
+}
+
+static double time_ratio(const struct trial *trial)
+{
+    return trial->row->step_s / trial->prediction.step_s;
+}
+
+static double memory_ratio(const struct trial *trial)
+{
+    bool is_known = trial->row->allocated && trial->row->peak_bytes > 0;
+    return is_known ? trial->row->peak_bytes / (double)trial->prediction.peak_bytes : 0;
+}
+
+static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, int count,
+                                    const char *source)
+{
     if (count == 0) return (struct anchored_band){0};
     int softwares = weigh(ratios, count);
     qsort(ratios, (size_t)count, sizeof *ratios, by_value);
@@ -80,5 +96,29 @@ struct anchored_band band_unfitted_make(struct arena *arena, const struct trials
                               "5th to 95th percentile of measured / predicted of software that no "
                               "constant had seen, softwares weighing alike: %s",
                               source),
+    };
+}
+
+struct anchored_band band_unfitted_make(struct arena *arena, const struct trials *trials,
+                                        const char *tiers, const char *source)
+{
+    int count = 0;
+    struct ratio *ratios = find_ratios(arena, trials, tiers, time_ratio, &count);
+    return band_of(arena, ratios, count, source);
+}
+
+struct memory_band band_unfitted_memory(struct arena *arena, const struct trials *trials,
+                                        const char *tiers, const char *source)
+{
+    int count = 0;
+    struct ratio *ratios = find_ratios(arena, trials, tiers, memory_ratio, &count);
+    struct anchored_band band = band_of(arena, ratios, count, source);
+    return (struct memory_band){
+        .stack = MEMORY_OF_ANY,
+        .low_ratio = band.low_ratio,
+        .high_ratio = band.high_ratio,
+        .row_count = band.row_count,
+        .family_count = band.family_count,
+        .source = band.source,
     };
 }

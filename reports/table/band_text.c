@@ -79,10 +79,13 @@ const char *memory_band_text(struct arena *arena, const struct prediction *predi
     if (!band || fit == MEMORY_LACKS) return "";
     double left_bytes = (double)(prediction->device_bytes - prediction->reserved_bytes);
     double left = left_bytes / (double)prediction->device_bytes;
+    bool is_of_any = strcmp(band->stack, MEMORY_OF_ANY) == 0;
+    const char *whose =
+        is_of_any ? "unseen software" : arena_print(arena, "%s, the widest", band->stack);
     const char *of = prediction->is_own_memory_band
                          ? arena_print(arena, "%d runs of %s", band->row_count, stack)
-                         : arena_print(arena, "%d runs of %s, the widest: %s was never measured",
-                                       band->row_count, band->stack, stack);
+                         : arena_print(arena, "%d runs of %s: %s was never measured",
+                                       band->row_count, whose, stack);
     if (model_has_samples(graph))
         of = arena_print(arena, "%s; of transformers, none of such a model", of);
     return arena_print(arena,
@@ -97,8 +100,10 @@ const char *bands_text(struct arena *arena, const struct bands *bands)
     const char *text = "";
     for (int i = 0; i < bands->memory_count; i++) {
         const struct memory_band *band = &bands->memory[i];
+        bool is_of_any = strcmp(band->stack, MEMORY_OF_ANY) == 0;
         text = arena_print(arena, "%sMemory of %s: measured / predicted %.3f to %.3f (%d runs)\n",
-                           text, band->stack, band->low_ratio, band->high_ratio, band->row_count);
+                           text, is_of_any ? "others" : band->stack, band->low_ratio,
+                           band->high_ratio, band->row_count);
     }
     const struct selection_band *selection = &bands->selection;
     if (selection->sweep_count == 0) return text;

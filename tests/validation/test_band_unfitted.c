@@ -54,6 +54,28 @@ static void softwares_weigh_alike(void **state)
     assert_float_equal(band.high_ratio, 1, 1e-9);
 }
 
+// Two softwares of ten runs each, and one that publishes what was reserved.
+static void memory_of_unseen_software_has_its_band(void **state)
+{
+    struct case_rows all = {0};
+    for (int i = 0; i < 20; i++) {
+        add(&all, i % 2 ? "one" : "two", 1);
+        all.rows[i].allocated = true;
+        all.rows[i].peak_bytes = 0.9e9 + 0.01e9 * i;
+        all.trials[i].prediction.peak_bytes = 1000000000;
+    }
+    add(&all, "three", 1);
+    all.rows[20].peak_bytes = 5e9;
+    all.trials[20].prediction.peak_bytes = 1000000000;
+    struct trials trials = {.items = all.trials, .count = all.count};
+    struct memory_band band = band_unfitted_memory(*state, &trials, "A", "a test");
+    assert_string_equal(band.stack, MEMORY_OF_ANY);
+    assert_int_equal(band.row_count, 20);
+    assert_int_equal(band.family_count, 2);
+    assert_float_equal(band.low_ratio, 0.9, 2e-3);
+    assert_float_equal(band.high_ratio, 1.08, 2e-3);
+}
+
 static void runs_of_stacks_that_are_their_own_say_nothing(void **state)
 {
     struct case_rows all = {0};
@@ -108,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_software_gives_its_percentiles),
         cmocka_unit_test(softwares_weigh_alike),
+        cmocka_unit_test(memory_of_unseen_software_has_its_band),
         cmocka_unit_test(runs_of_stacks_that_are_their_own_say_nothing),
         cmocka_unit_test(bands_of_unfitted_software_are_no_narrower),
         cmocka_unit_test(stacks_say_whether_a_run_was_fitted),

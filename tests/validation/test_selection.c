@@ -118,16 +118,26 @@ static void a_selected_plan_has_the_wider_band_of_its_row(void **state)
     assert_ptr_equal(bands_selected(&bare, &row), &row);
 }
 
-static void a_stack_never_measured_takes_the_widest_band_of_memory(void **state)
+static void a_stack_never_measured_takes_the_band_of_unseen_software(void **state)
 {
     const struct bands *bands = shipped(*state);
     bool is_own = true;
     const struct memory_band *found = bands_memory(bands, "no-such-stack", &is_own);
     assert_non_null(found);
     assert_false(is_own);
+    assert_string_equal(found->stack, MEMORY_OF_ANY);
+    struct bands without = *bands;
+    bands_put_memory_of_any(*state, &without, &(struct memory_band){0});
+    assert_int_equal(without.memory_count, bands->memory_count - 1);
+    const struct memory_band *widest = bands_memory(&without, "no-such-stack", &is_own);
+    for (int i = 0; i < without.memory_count; i++)
+        assert_true(without.memory[i].high_ratio <= widest->high_ratio);
+    bands_put_memory_of_any(*state, &without, found);
+    assert_int_equal(without.memory_count, bands->memory_count);
+    assert_float_equal(bands_memory(&without, "no-such-stack", &is_own)->high_ratio,
+                       found->high_ratio, 0);
     for (int i = 0; i < bands->memory_count; i++) {
         bool is_mine = false;
-        assert_true(bands->memory[i].high_ratio <= found->high_ratio);
         assert_ptr_equal(bands_memory(bands, bands->memory[i].stack, &is_mine), &bands->memory[i]);
         assert_true(is_mine);
     }
@@ -162,7 +172,7 @@ int main(void)
         cmocka_unit_test(one_family_says_nothing),
         cmocka_unit_test(memory_bands_reach_to_the_ends_and_one_family_is_no_narrower_than_several),
         cmocka_unit_test(a_selected_plan_has_the_wider_band_of_its_row),
-        cmocka_unit_test(a_stack_never_measured_takes_the_widest_band_of_memory),
+        cmocka_unit_test(a_stack_never_measured_takes_the_band_of_unseen_software),
         cmocka_unit_test(what_has_less_to_spare_than_memory_errs_fits_narrowly),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
