@@ -1,5 +1,7 @@
 #include "validation/trial.h"
 
+#include "plan/layout/rules.h"
+
 #include <string.h>
 
 // Stacks are read once each; their rows share them.
@@ -25,6 +27,21 @@ static bool parse(struct arena *arena, const char *path, const char *text,
                   struct json_document *document, struct err *err)
 {
     return json_parse(arena, path, text, strlen(text), document, err);
+}
+
+// Operators that the row says are laid out otherwise than the table does.
+static bool pin_layouts(struct arena *arena, const struct row *row, enum question_detail detail,
+                        struct pins *pins, struct err *err)
+{
+    if (detail == QUESTION_COARSE || !row->document) return true;
+    struct json root = json_root(row->document);
+    if (!json_has(&root, "layouts")) return true;
+    struct json list = json_get(&root, "layouts", err);
+    struct parallel given = {0};
+    if (!layout_rules_read(arena, &list, &given, err)) return false;
+    pins->layouts = given.layouts;
+    pins->layout_count = given.layout_count;
+    return true;
 }
 
 static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
@@ -61,11 +78,11 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->workload = question_workload(row);
     trial->pins = question_pins(row, trial->stack, detail);
     const struct stack *fork = stack_for_schedule(arena, trial->stack, trial->pins.schedule, err);
-    if (fork == trial->stack) return true;
+    if (fork == trial->stack) return pin_layouts(arena, row, detail, &trial->pins, err);
     if (!fork) return false;
     trial->stack = stack_for_model(arena, fork, trial->has_experts);
     trial->pins = question_pins(row, trial->stack, detail);
-    return true;
+    return pin_layouts(arena, row, detail, &trial->pins, err);
 }
 
 void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,

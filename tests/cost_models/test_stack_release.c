@@ -50,7 +50,9 @@ static void unknown_releases_are_refused_with_those_that_are_there(void **state)
                         "stack internevo: its releases are not told apart, \"2.9\" is none");
     err = (struct err){0};
     assert_null(stack_load(*state, "fsdp2@2.9", &err));
-    assert_string_equal(err.text, "stack fsdp2 has no release \"2.9\". There are: eager");
+    assert_string_equal(err.text,
+                        "stack fsdp2 has no release \"2.9\". There are: eager, kempnerforge, "
+                        "kempnerforge-eager");
 }
 
 static void a_plan_file_holds_its_release_alone(void **state)

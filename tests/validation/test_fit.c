@@ -165,12 +165,12 @@ static void silicon_of_other_devices_moves_along(void **state)
 
 static void a_network_that_was_assumed_teaches_nothing(void **state)
 {
-    struct rows rows = rows_of(*state, "kempner");
+    struct rows rows = rows_of(*state, "zero-bubble-14.6b");
     struct fit_result result = run(*state, &rows, 0);
     assert_false(rows.items[0].network_stated);
-    assert_null(find(&result, "fsdp2", "network_scale"));
+    assert_null(find(&result, "megatron-zero-bubble", "network_scale"));
     assert_null(find(&result, "infiniband", "efficiency_ratio"));
-    assert_non_null(find(&result, "fsdp2", "gemm_scale"));
+    assert_non_null(find(&result, "megatron-zero-bubble", "gemm_scale"));
 }
 
 static void rows_of_no_wanted_tier_are_an_error(void **state)

@@ -1,13 +1,14 @@
+#include "plan/layout/rules.h"
 #include "tests/support/test.h"
 #include "validation/trial.h"
 
 #include <math.h>
 
 // A few rows of tests/validation: pipelined, sharded, zero bubble, with experts.
-static const char *const IDS[] = {"seqsel-22B-seqsel", "fms-fsdp-llama2_7b-a100-eager",
-                                  "internlm-7b-tp2-z4-16", "zb-1.5B-zb-2p-m24",
-                                  "moezoo-h100-235b-tp2ep32pp8"};
-enum { WANTED_COUNT = 5 };
+static const char *const IDS[] = {"seqsel-22B-seqsel",           "fms-fsdp-llama2_7b-a100-eager",
+                                  "internlm-7b-tp2-z4-16",       "zb-1.5B-zb-2p-m24",
+                                  "moezoo-h100-235b-tp2ep32pp8", "kempner-mfu-07-7b-tp4-fsdp2"};
+enum { WANTED_COUNT = 6 };
 
 static struct rows read_rows(struct arena *arena)
 {
@@ -68,6 +69,27 @@ static void a_row_may_name_a_build(void **state)
     assert_null(trials.items[at].stack);
     assert_string_equal(trials.items[at].why_not,
                         "build: stack megatron-core has no build \"fp7-head\"");
+}
+
+// Operators that the row says are laid out otherwise, on a stack that lays single ones out.
+static void a_row_may_say_how_operators_are_laid_out(void **state)
+{
+    struct rows rows = read_rows(*state);
+    int at = 0;
+    while (strcmp(rows.items[at].id, "kempner-mfu-07-7b-tp4-fsdp2") != 0)
+        at++;
+    struct trials trials = run(*state, &rows);
+    const struct trial *trial = &trials.items[at];
+    assert_true(trial->stack->gathers_each && stack_lays_out(trial->stack));
+    assert_int_equal(trial->parallel.layout_count, 2);
+    assert_string_equal(trial->parallel.layouts[1].operator, "head.loss");
+    double peak_bytes = (double)trial->prediction.peak_bytes;
+    assert_true(peak_bytes > 35.1e9 && peak_bytes < 1.1 * 35.1e9);  // published
+    rows.items[at].facts.build = NULL;
+    trials = run(*state, &rows);
+    assert_false(trials.items[at].answered);
+    assert_string_equal(trials.items[at].why_not,
+                        "no plan is left: stack fsdp2 lays no operator out by itself");
 }
 
 static void a_program_priced_again_takes_as_long(void **state)
@@ -147,9 +169,10 @@ static void coarse_questions_leave_details_to_the_stack(void **state)
     for (int i = 0; i < rows.count; i++) {
         assert_false(coarse.items[i].pins.zero_group.set);
         assert_int_equal(coarse.items[i].pins.overlap, -1);
+        assert_int_equal(coarse.items[i].pins.layout_count, 0);
         grouped += stated.items[i].pins.zero_group.set;
     }
-    assert_int_equal(grouped, 2);  // InternEvo, and sharding inside a node
+    assert_int_equal(grouped, 3);  // InternEvo, sharding inside a node, and over all ranks
 }
 
 int main(void)
@@ -157,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_are_kept),
         cmocka_unit_test(a_row_may_name_a_build),
+        cmocka_unit_test(a_row_may_say_how_operators_are_laid_out),
         cmocka_unit_test(a_program_priced_again_takes_as_long),
         cmocka_unit_test(an_answer_may_be_asked_for_again),
         cmocka_unit_test(what_cannot_be_asked_says_why),
