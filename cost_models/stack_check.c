@@ -216,7 +216,7 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
     if (parallel->sp && !stack->sequence_parallel) {
         return refusal(arena, "stack %s has no sequence parallelism", stack->name);
     }
-    if (parallel->tp_relay && !stack_is_executed(stack)) {
+    if (parallel->tp_relay > 1 && !stack_is_executed(stack)) {
         return refusal(arena,
                        "stack %s hands nothing on rank by rank; meshwright does (--tp-relay)",
                        stack->name);

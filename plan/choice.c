@@ -295,7 +295,8 @@ void choices_write(struct json_writer *writer, const struct parallel *parallel)
         const struct choice_row *row = &ROWS[choice];
         int64_t value = choice_value(parallel, choice);
         if (row->kind == CHOICE_KIND_DEGREE) continue;
-        if (choice == CHOICE_LORA && value == 0) continue;  // as plans have it that train all
+        bool is_rare = choice == CHOICE_LORA || choice == CHOICE_TP_RELAY;
+        if (is_rare && value == 0) continue;  // as plans have it that are older
         if (row->kind == CHOICE_KIND_SWITCH) {
             json_put_bool(writer, row->name, value);
         } else if (choice_is_number(choice)) {

@@ -147,8 +147,8 @@ MUST_CHECK bool program_check_seq_len(const struct graph *graph, const struct wo
 MUST_CHECK bool program_check_lora(const struct graph *graph, struct adapters lora,
                                    struct err *err);
 // Gathers that are handed on rank by rank. ERR_USAGE.
-MUST_CHECK bool program_check_relay(const struct workload *workload,
-                                    const struct parallel *parallel, struct err *err);
+MUST_CHECK bool relay_check(const struct graph *graph, const struct workload *workload,
+                            const struct parallel *parallel, struct err *err);
 // Choices that go with micro-batches of another number for each replica. ERR_USAGE.
 MUST_CHECK bool program_check_replicas(const struct parallel *parallel, struct err *err);
 // What is moved to NVMe needs some, and parameters and gradients the optimizer states beside them;

@@ -33,14 +33,26 @@ bool program_check_lora(const struct graph *graph, struct adapters lora, struct 
     return err_set(err, ERR_USAGE, "--lora: %s has none of the projections named", graph->name);
 }
 
-// A product in 8 bits has one factor for all rows that it reads.
-bool program_check_relay(const struct workload *workload, const struct parallel *parallel,
-                         struct err *err)
+// A product in 8 bits has one factor for all rows that it reads. Ranks that share a kv head are
+// neighbours, and so are those that have one part.
+bool relay_check(const struct graph *graph, const struct workload *workload,
+                 const struct parallel *parallel, struct err *err)
 {
-    if (!parallel->tp_relay || precision_bytes(workload->precision) >= 2) return true;
-    return err_set(err, ERR_USAGE,
-                   "--tp-relay: not with --precision fp8 and fp4, whose casts are of all that tp "
-                   "gathers");
+    int parts = parallel->tp_relay, tp = parallel->degree[AXIS_TP];
+    if (parts < 2) return true;
+    if (precision_bytes(workload->precision) < 2)
+        return err_set(err, ERR_USAGE,
+                       "--tp-relay: not with --precision fp8 and fp4, whose casts are of all that "
+                       "tp gathers");
+    if (parallel_has_meshes(parallel))
+        return err_set(err, ERR_USAGE, "--tp-relay: not with stages of unlike meshes");
+    if (parts >= tp || parallel->tp_kind != TP_1D) return true;
+    int each = tp / parts, sharing = 1;
+    while (graph->kv_head_count > 0 && graph->kv_head_count % (tp / sharing) != 0)
+        sharing++;
+    if (tp % parts == 0 && (each % sharing == 0 || sharing % each == 0)) return true;
+    return err_set(err, ERR_USAGE, "--tp-relay %d: tp %d is not cut in so many parts; all of it is",
+                   parts, tp);
 }
 
 // What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks

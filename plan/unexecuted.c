@@ -22,7 +22,7 @@ static bool overlaps(const struct parallel *parallel, enum axis axis, unsigned o
 static bool overlaps_tensor(const struct workload *workload, const struct parallel *parallel)
 {
     (void)workload;
-    return overlaps(parallel, AXIS_TP, OVERLAP_TP) && !parallel->tp_relay;
+    return overlaps(parallel, AXIS_TP, OVERLAP_TP) && parallel->tp_relay < 2;
 }
 
 static bool overlaps_experts(const struct workload *workload, const struct parallel *parallel)
@@ -44,7 +44,7 @@ static const struct unexecuted ROWS[] = {
      true},
     {"--overlap tp with --tp above 1",
      "what tensor parallel ranks exchange is waited for where it stands, but for what is handed on "
-     "rank by rank (--tp-relay on)",
+     "rank by rank (--tp-relay)",
      overlaps_tensor, true},
     {"--overlap ep with --ep or --etp above 1",
      "what ranks exchange of experts is waited for where it stands", overlaps_experts, true},

@@ -13,6 +13,7 @@ static const struct {
     [CUT_ETP] = {"etp", "etp between 1 and tp"},
     [CUT_SP] = {"sp", "sp off beside experts"},
     [CUT_IMAGES] = {"sp_h", "parts of images"},
+    [CUT_RELAY] = {"tp_relay", "gathers of tp in parts"},
     [CUT_STAGES] = {"stages", "other splits over stages"},
     [CUT_RECOMPUTE] = {"recompute", "other sets of classes to recompute"},
     [CUT_IN_FLIGHT] = {"in_flight", "other caps on micro-batches in flight"},
@@ -46,6 +47,13 @@ static bool has_pipeline(const struct space *space)
 {
     for (int i = 0; i < space->mesh_count; i++)
         if (space->meshes[i].degree[AXIS_PP] > 1) return true;
+    return false;
+}
+
+static bool has_tensor(const struct space *space)
+{
+    for (int i = 0; i < space->mesh_count; i++)
+        if (space->meshes[i].degree[AXIS_TP] > 1) return true;
     return false;
 }
 
@@ -122,6 +130,9 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
     if (space->fixed.passes >> PASS_ATTENTION & 1)
         fewer_s = fmin(fewer_s, scanned->other_attention_s);
     const struct question all[] = {
+        {CUT_RELAY,
+         is_open(space, CHOICE_TP_RELAY) && has_tensor(space) && stack_is_executed(stack),
+         scanned->silent_s},
         {CUT_STAGES, pipelined && !fixed, scanned->piped_s},
         // What is recomputed need not be written in forward: a step is longer for it, but in a
         // pipeline what waits for the forwards may be shorter.

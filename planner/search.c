@@ -91,7 +91,7 @@ bool search_check_request(const struct search_request *request, struct err *err)
                                 .lora = adapters_of_value(lora.set ? lora.low : 0),
                                 .overlap = pins->overlap < 0 ? 0 : (unsigned)pins->overlap,
                                 .passes = request->stack->passes,
-                                .tp_relay = relay.set && relay.low};
+                                .tp_relay = relay.set ? (int)relay.low : 0};
     // Of a range the least: what that is refused for, all are.
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         parallel.degree[axis] = pins->degree[axis].set ? (int)pins->degree[axis].low : 1;

@@ -143,7 +143,7 @@ static struct parallel fixed_choices(const struct pins *pins, const struct stack
         if (pin.set && !choice_is_searched(choice)) choice_put(&fixed, choice, pin.low);
     }
     // What a relay is for, where nothing else is asked.
-    if (fixed.tp_relay && !pins_get(pins, CHOICE_OVERLAP).set)
+    if (fixed.tp_relay > 1 && !pins_get(pins, CHOICE_OVERLAP).set)
         fixed.overlap |= stack->overlap & OVERLAP_TP;
     fixed.layouts = pins->layouts;
     fixed.layout_count = pins->layout_count;

@@ -51,7 +51,7 @@ my %values = (
     '--budget' => ['100', price => 1], '--min-gpus' => '',
     '--largest-model' => ['', more => $small],
     '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
-    '--tp-relay' => ['on', more => '--tp 4 --sp on'],
+    '--tp-relay' => ['2', more => '--tp 4 --sp on'],
     '--device-memory' => '2e9', '--replica-batches' => undef,
     '--stage-tp' => undef, '--stage-ranks' => undef, '--branches' => undef,
     '--scaling' => '', '--calibrate' => '8=100000', '--measured' => "$folder/measured.csv",

@@ -95,6 +95,14 @@ static bool add_cut(int *cuts, int *count, int cut)
     return true;
 }
 
+// Ranks of tp that have one part of what is handed on; 1: each has its own, or nothing is.
+static int relay_ranks(const struct parallel *parallel, const struct mesh_axis *piece)
+{
+    int degree = parallel->degree[AXIS_TP], parts = parallel->tp_relay;
+    bool is_cut = piece->parent == AXIS_TP && piece->grid == GRID_LINE && parts > 1;
+    return is_cut && parts < degree ? degree / parts : 1;
+}
+
 // An axis, or one of a grid of tp, cut where its factors end in each of the stages.
 static bool add_line(struct mesh *mesh, const struct parallel *parallel, const struct cuts *cuts,
                      struct mesh_axis piece, int64_t kv_head_count, int64_t *stage_ranks)
@@ -106,7 +114,8 @@ static bool add_line(struct mesh *mesh, const struct parallel *parallel, const s
         own.degree[AXIS_TP] = parallel_stage_tp(parallel, s);
         struct factors factors = factors_of(&own, &piece, kv_head_count);
         bool has_room = add_cut(ends, &count, factors.inner) &&
-                        add_cut(ends, &count, factors.inner * factors.outer);
+                        add_cut(ends, &count, factors.inner * factors.outer) &&
+                        add_cut(ends, &count, relay_ranks(&own, &piece));
         if (!has_room) return false;
     }
     for (int i = 1; i < count; i++) {

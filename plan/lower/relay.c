@@ -10,7 +10,8 @@ struct relay {
     int *rows;          // of each: which operand that is, as struct instr counts them
     int sum;            // of a scatter: instruction that adds up what the products make; -1: none
     int place;          // where it is put: the first product behind a gather, or the scatter
-    int members;        // ranks
+    unsigned axes;      // that it goes round; the others of the change are inside of a part
+    int members;        // ranks that it goes round: parts
 };
 
 static bool reads(const struct instr *instr, int buffer)
@@ -50,6 +51,19 @@ static bool is_even(const struct lowering *low, const struct tensor *tensor, enu
     return size % mesh_size(low->mesh, layout_axes_on(layout, dim)) == 0;
 }
 
+// Of the axes of a change the outer ones, as far as there are parts; 0: the outermost has more.
+static unsigned relay_axes(const struct lowering *low, const struct instr *change)
+{
+    unsigned axes = 0;
+    for (int a = low->mesh->axis_count - 1; a >= 0; a--) {
+        if (!(change->axes >> a & 1)) continue;
+        int size = mesh_size(low->mesh, axes | 1u << a);
+        if (size > low->request->parallel->tp_relay) break;
+        axes |= 1u << a;
+    }
+    return axes;
+}
+
 // A gather of tp, or a sum that is scattered, of which `parts` has the parts.
 static bool may_relay(const struct lowering *low, const struct instr *change,
                       enum collective collective, int parts)
@@ -59,7 +73,7 @@ static bool may_relay(const struct lowering *low, const struct instr *change,
         return false;
     const struct tensor *tensor = tensor_at(low, parts);
     bool is_of_tokens = change->dim == DIM_BATCH || change->dim == DIM_SEQ;
-    return has_rows(tensor) && is_of_tokens && mesh_size(low->mesh, change->axes) > 1 &&
+    return has_rows(tensor) && is_of_tokens && relay_axes(low, change) &&
            is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
 }
 
@@ -228,7 +242,8 @@ static bool find(struct lowering *low, int index, const int *relay_of, struct re
     *relay = (struct relay){.change = index, .sum = -1};
     relay->works = ARENA_NEW(low->arena, int, low->program->instr_count);
     relay->rows = ARENA_NEW(low->arena, int, low->program->instr_count);
-    relay->members = mesh_size(low->mesh, change->axes);
+    relay->axes = relay_axes(low, change);
+    relay->members = mesh_size(low->mesh, relay->axes);
     return gathers ? find_readers(low, index, relay_of, relay)
                    : find_makers(low, index, relay_of, relay);
 }
@@ -252,9 +267,11 @@ static int new_part(struct lowering *low, int tensor, const struct layout *like,
     return made;
 }
 
-static void hand_on(struct lowering *low, const struct instr *like, int from, int to, int number)
+static void hand_on(struct lowering *low, const struct instr *like, unsigned axes, int from, int to,
+                    int number)
 {
     struct instr *instr = put(low, like);
+    instr->axes = axes;
     instr->collective = COLLECTIVE_SEND_RECV;
     instr->bytes = low->backing[from].whole_bytes;
     instr->inputs[0] = from;
@@ -264,10 +281,11 @@ static void hand_on(struct lowering *low, const struct instr *like, int from, in
 }
 
 // Adds what came to the own part of a sum, in its place.
-static void add_up(struct lowering *low, const struct instr *scatter, int came, int part,
-                   int number)
+static void add_up(struct lowering *low, const struct instr *scatter, unsigned axes, int came,
+                   int part, int number)
 {
     struct instr *instr = put(low, scatter);
+    instr->axes = axes;
     instr->collective = COLLECTIVE_SLICE;
     instr->bytes = low->backing[part].whole_bytes;
     instr->inputs[0] = came;
@@ -292,16 +310,41 @@ static void work(struct lowering *low, const struct instr *change, const struct 
     instr->merge = 0;
 }
 
+// What ranks gather of one part in front of a relay, or scatter of it behind one: `inner` of the
+// axes of a change. Returns what there is then.
+static int change_part(struct lowering *low, const struct instr *change, unsigned inner, int from,
+                       int to)
+{
+    bool gathers = change->collective == COLLECTIVE_ALL_GATHER;
+    struct instr *instr = put(low, change);
+    instr->axes = inner;
+    instr->inputs[0] = from;
+    instr->outputs[0] = to;
+    instr->bytes = low->backing[gathers ? to : from].whole_bytes;
+    return to;
+}
+
+// The layout of a part that ranks have of what is split over all axes of a change.
+static struct layout part_layout(const struct lowering *low, int split, unsigned inner, int8_t as)
+{
+    struct layout layout = low->program->buffers[split].layout;
+    for (int a = 0; a < low->mesh->axis_count; a++)
+        if (inner >> a & 1) layout.of[a] = as;
+    return layout;
+}
+
 static void emit_gather(struct lowering *low, const struct instr *before, const struct relay *relay,
                         int number)
 {
     const struct instr *gather = &before[relay->change];
-    int part = gather->inputs[0], next = -1;
+    unsigned inner = gather->axes & ~relay->axes;
+    int part = gather->inputs[0], next = -1, tensor = low->program->buffers[part].tensor;
+    const struct layout layout = part_layout(low, part, inner, LAYOUT_WHOLE);
+    if (inner) part = change_part(low, gather, inner, part, lowering_buffer(low, tensor, &layout));
     for (int behind = 0; behind < relay->members; behind++) {
         if (behind + 1 < relay->members) {
-            const struct buffer own = low->program->buffers[gather->inputs[0]];
-            next = new_part(low, own.tensor, &own.layout, gather->axes, behind + 1);
-            hand_on(low, gather, part, next, number);
+            next = new_part(low, tensor, &layout, relay->axes, behind + 1);
+            hand_on(low, gather, relay->axes, part, next, number);
         }
         for (int r = 0; r < relay->count; r++)
             work(low, gather, &before[relay->works[r]], relay->rows[r], part, number);
@@ -325,13 +368,12 @@ static void put_sum(struct lowering *low, const struct instr *sum, int part, int
 static void make_part(struct lowering *low, const struct instr *before, const struct relay *relay,
                       int part, struct instr *sum, int number)
 {
-    const struct instr *scatter = &before[relay->change];
     const struct buffer to = low->program->buffers[part];
     for (int w = 0; w < relay->count; w++) {
         const struct instr *maker = &before[relay->works[w]];
         int tensor = low->program->buffers[maker->outputs[0]].tensor, made = part;
-        if (sum) made = new_part(low, tensor, &to.layout, scatter->axes, to.behind);
-        work(low, scatter, maker, relay->rows[w], made, number);
+        if (sum) made = new_part(low, tensor, &to.layout, relay->axes, to.behind);
+        work(low, &before[relay->change], maker, relay->rows[w], made, number);
         for (int k = 0; sum && k < sum->input_count; k++)
             if (sum->inputs[k] == maker->outputs[0]) sum->inputs[k] = made;
     }
@@ -344,27 +386,30 @@ static void emit_scatter(struct lowering *low, const struct instr *before,
                          const struct relay *relay, int number)
 {
     const struct instr *scatter = &before[relay->change];
-    const struct buffer own = low->program->buffers[scatter->outputs[0]];
-    int previous = -1;
+    unsigned inner = scatter->axes & ~relay->axes;
+    int own = scatter->outputs[0], tensor = low->program->buffers[own].tensor, previous = -1;
+    const struct layout layout = part_layout(low, own, inner, LAYOUT_SUM);
+    if (inner) own = lowering_buffer(low, tensor, &layout);
     for (int step = 1; step <= relay->members; step++) {
-        int part = scatter->outputs[0], behind = step % relay->members, came = -1;
+        int part = own, behind = step % relay->members, came = -1;
         struct instr sum = before[relay->sum < 0 ? relay->change : relay->sum];
-        if (behind) part = new_part(low, own.tensor, &own.layout, scatter->axes, behind);
+        if (behind) part = new_part(low, tensor, &layout, relay->axes, behind);
         make_part(low, before, relay, part, relay->sum < 0 ? NULL : &sum, number);
         if (step > 1) {
-            came = new_part(low, own.tensor, &own.layout, scatter->axes, behind);
-            hand_on(low, scatter, previous, came, number);
+            came = new_part(low, tensor, &layout, relay->axes, behind);
+            hand_on(low, scatter, relay->axes, previous, came, number);
         }
         if (relay->sum >= 0) put_sum(low, &sum, part, relay->members, number);
-        if (step > 1) add_up(low, scatter, came, part, number);
+        if (step > 1) add_up(low, scatter, relay->axes, came, part, number);
         previous = part;
     }
+    if (inner) change_part(low, scatter, inner, own, scatter->outputs[0]);
 }
 
 void lowering_relay(struct lowering *low)
 {
     struct block_program *program = low->program;
-    if (!low->request->parallel->tp_relay) return;
+    if (low->request->parallel->tp_relay < 2) return;
     int count = program->instr_count, phase = 0, number = 0;
     struct instr *before = ARENA_COPY(low->arena, struct instr, program->instrs, count);
     struct relay *relays = ARENA_NEW(low->arena, struct relay, count);

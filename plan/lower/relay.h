@@ -11,10 +11,11 @@
 //      GEMMs         GEMMs         GEMMs            on the stream of compute, one part later
 //
 // In as many parts as there are ranks, since a rank has its own at once: in smaller ones nothing
-// would begin earlier. The gathered tensor is never whole: two parts are alive at a time, the one
-// that is multiplied and the one that comes. Of a sum each rank begins with the part of the rank 1
-// behind, and what has come from the rank before is added to what it made meanwhile of the same
-// part; its own part comes last:
+// would begin earlier. In fewer, ranks next to each other have one together: they gather it first,
+// or scatter the sum of it at the end (mesh_make cuts tp there). The gathered tensor is never
+// whole: two parts are alive at a time, the one that is multiplied and the one that comes. Of a sum
+// each rank begins with the part of the rank 1 behind, and what has come from the rank before is
+// added to what it made meanwhile of the same part; its own part comes last:
 //
 //      GEMMs         GEMMs         GEMMs
 //     1 behind  ->  2 behind  ->  3 behind  ...  ->  own part

@@ -159,7 +159,7 @@ static unsigned overlaps(void)
     const struct workload any = {0};
     unsigned found = 0, split = axes();
     for (unsigned overlap = 1; overlap < OVERLAP_END; overlap <<= 1) {
-        struct parallel parallel = {.overlap = overlap, .passes = PASS_ALL, .tp_relay = true};
+        struct parallel parallel = {.overlap = overlap, .passes = PASS_ALL, .tp_relay = 2};
         for (int axis = 0; axis < AXIS_COUNT; axis++)
             parallel.degree[axis] = split >> axis & 1 ? 2 : 1;
         if (!unexecuted_of(&any, &parallel)) found |= overlap;

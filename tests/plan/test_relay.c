@@ -12,12 +12,12 @@
 
 enum { RANKS = 4, SEQ = 32, HIDDEN = 768, PART_BYTES = SEQ / RANKS * HIDDEN * 4 };
 
-static struct priced gpt2(struct arena *arena, bool relays)
+static struct priced gpt2(struct arena *arena, int parts)
 {
     struct priced priced = priced_start(arena, "gpt2", "dgx-a100-80g", "meshwright");
     priced.parallel.degree[AXIS_TP] = RANKS;
     priced.parallel.sp = true;
-    priced.parallel.tp_relay = relays;
+    priced.parallel.tp_relay = parts;
     priced.workload =
         (struct workload){.seq_len = SEQ, .precision = PRECISION_FP32, .global_batch = 2};
     priced_finish(&priced);
@@ -52,7 +52,7 @@ static double flop(const struct block_program *block)
 // backward gathers two products read, in B and in W.
 static void a_gather_or_a_sum_is_three_messages_of_four_ranks(void **state)
 {
-    struct priced on = gpt2(*state, true), off = gpt2(*state, false);
+    struct priced on = gpt2(*state, RANKS), off = gpt2(*state, 0);
     const struct block_program *with = layer(&on), *without = layer(&off);
     static const struct {
         enum phase phase;
@@ -77,11 +77,69 @@ static void a_gather_or_a_sum_is_three_messages_of_four_ranks(void **state)
     assert_true(flop(with) == flop(without));
 }
 
+// In two parts pairs of ranks gather one in front of a relay, or scatter it behind one; one message
+// hands on half of what was handed on in four parts of a quarter each.
+static void two_parts_of_four_ranks_are_of_pairs(void **state)
+{
+    struct priced of = gpt2(*state, 2);
+    const struct block_program *block = layer(&of);
+    const struct mesh *mesh = &of.program->mesh;
+    assert_int_equal(count(block, COLLECTIVE_SEND_RECV, PHASE_FORWARD), 4);
+    assert_int_equal(count(block, COLLECTIVE_ALL_GATHER, PHASE_FORWARD), 2);
+    assert_int_equal(count(block, COLLECTIVE_REDUCE_SCATTER, PHASE_FORWARD), 2);
+    for (int i = 0; i < block->phase_first[PHASE_BACKWARD]; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (!instr->collective) continue;
+        assert_int_equal(instr->bytes, 2 * PART_BYTES);
+        assert_int_equal(mesh_size(mesh, instr->axes), 2);
+        int next = held_rank_before(mesh, instr->axes, -1, 0);
+        assert_int_equal(next, instr->relay ? 2 : 1);
+    }
+    for (int i = 0; i < block->instr_count; i++)
+        if (block->instrs[i].rows == 1 && block->instrs[i].phase == PHASE_FORWARD)
+            assert_int_equal(block->instrs[i].gemm.m, SEQ / 2);
+}
+
+static const char *refusal(struct priced *of, enum precision precision)
+{
+    static struct err err;
+    err = (struct err){0};
+    of->workload.precision = precision;
+    of->workload.seq_len = 48;
+    of->cluster->rank_count = (int)parallel_rank_count(&of->parallel);
+    bool is_right = program_check(of->graph, of->cluster, &of->workload, &of->parallel, &err);
+    assert_int_equal(is_right, err.kind == ERR_NONE);
+    return err.text;
+}
+
+static void parts_that_there_are_not_are_refused(void **state)
+{
+    struct priced of = gpt2(*state, RANKS);
+    of.parallel.degree[AXIS_DP] = 1;
+    assert_string_equal(refusal(&of, PRECISION_BF16), "");
+    of.parallel.degree[AXIS_TP] = 6;
+    assert_string_equal(refusal(&of, PRECISION_BF16),
+                        "--tp-relay 4: tp 6 is not cut in so many parts; all of it is");
+    of.parallel.tp_relay = 3;
+    assert_string_equal(refusal(&of, PRECISION_BF16), "");
+    of.parallel.tp_relay = 8;
+    assert_string_equal(refusal(&of, PRECISION_BF16), "");
+    assert_string_equal(
+        refusal(&of, PRECISION_FP8),
+        "--tp-relay: not with --precision fp8 and fp4, whose casts are of all that tp gathers");
+    // Threes share a head, and parts are of pairs.
+    of.graph->kv_head_count = 4;
+    of.parallel.degree[AXIS_TP] = 12;
+    of.parallel.tp_relay = 6;
+    assert_string_equal(refusal(&of, PRECISION_BF16),
+                        "--tp-relay 6: tp 12 is not cut in so many parts; all of it is");
+}
+
 // Of the first relay: the own part is multiplied beside the first message, and so on.
 static void parts_are_worked_on_one_message_later(void **state)
 {
     static const char *const READERS[] = {"q", "k", "v"};
-    struct priced of = gpt2(*state, true);
+    struct priced of = gpt2(*state, RANKS);
     const struct block_program *block = layer(&of);
     int at = 0, behind = 0;
     while (block->instrs[at].relay == 0)
@@ -116,7 +174,7 @@ static void parts_are_worked_on_one_message_later(void **state)
 // the rank in front of it has made last, and its own at the end, in the place of the sum.
 static void a_sum_comes_round_to_its_rank_last(void **state)
 {
-    struct priced of = gpt2(*state, true);
+    struct priced of = gpt2(*state, RANKS);
     const struct block_program *block = layer(&of);
     int at = 0, made = -1, came = -1;
     while (block->instrs[at].relay != 2)
@@ -151,7 +209,7 @@ static void a_sum_comes_round_to_its_rank_last(void **state)
 static void two_or_three_parts_are_in_memory_at_a_time(void **state)
 {
     static const int MOST[] = {2, 3, 2, 3};
-    struct priced of = gpt2(*state, true);
+    struct priced of = gpt2(*state, RANKS);
     const struct block_program *block = layer(&of);
     int most[5] = {0};
     for (int i = 0; i < block->phase_first[PHASE_BACKWARD]; i++) {
@@ -192,7 +250,7 @@ static void members_stand_in_the_order_of_the_axes(void **state)
 // What is hidden of forward is of each message what the work behind it takes, or all of it.
 static void a_message_costs_what_its_work_does_not_cover(void **state)
 {
-    struct priced of = gpt2(*state, true);
+    struct priced of = gpt2(*state, RANKS);
     const struct block_program *block = layer(&of);
     double hidden_s = 0;
     for (int i = 0; i < block->phase_first[PHASE_BACKWARD]; i++) {
@@ -292,7 +350,7 @@ static void wrong_parts_are_found(void **state)
     };
     for (int fault = -1; fault < FAULT_COUNT; fault++) {
         struct script_case of = {.arena = *state, .model = -1};
-        struct priced priced = gpt2(*state, true);
+        struct priced priced = gpt2(*state, RANKS);
         of.program = priced.program;
         script_case_keep(&priced, &of);
         script_case_write(&of);
@@ -308,6 +366,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gather_or_a_sum_is_three_messages_of_four_ranks),
+        cmocka_unit_test(two_parts_of_four_ranks_are_of_pairs),
+        cmocka_unit_test(parts_that_there_are_not_are_refused),
         cmocka_unit_test(parts_are_worked_on_one_message_later),
         cmocka_unit_test(a_sum_comes_round_to_its_rank_last),
         cmocka_unit_test(two_or_three_parts_are_in_memory_at_a_time),

@@ -129,8 +129,9 @@ struct run_case run_draw(struct draw *draw, struct arena *arena, int *model)
     parallel->overlap =
         (unsigned)draw_int(draw, 0, OVERLAP_END - 1) & ~(unsigned)(OVERLAP_TP | OVERLAP_EP);
     // Of half of what is split along the sequence, without another draw.
-    parallel->tp_relay = parallel->sp && parallel->overlap & OVERLAP_CP;
-    if (parallel->tp_relay && parallel->overlap & OVERLAP_PP) parallel->overlap |= OVERLAP_TP;
+    bool relays = parallel->sp && parallel->overlap & OVERLAP_CP;
+    parallel->tp_relay = relays ? parallel->overlap & OVERLAP_GRAD_REDUCE ? 2 : 4 : 0;
+    if (relays && parallel->overlap & OVERLAP_PP) parallel->overlap |= OVERLAP_TP;
     if (draw_int(draw, 0, 1)) parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
     of.poison = draw_int(draw, 0, 3) > 0;
