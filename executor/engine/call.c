@@ -47,8 +47,8 @@ static void show_cast(struct engine *engine, const struct script_task *task, int
     array->data = (char *)array->data + CAST_HEAD_BYTES + first;
 }
 
-// Elements of one row of (batch, seq), and of those that stand in front of a part of them, of its
-// first sequence.
+// Elements of one row of (batch, seq), and of what stands in front of a part, of its first sequence
+// and row.
 static int64_t row_of(const struct held *held)
 {
     int64_t elements = 1;
@@ -56,11 +56,13 @@ static int64_t row_of(const struct held *held)
         elements *= held->count[i];
     return elements;
 }
-static int64_t rows_before(const struct held *held, const struct held *part)
+static int64_t before(const struct held *held, const struct held *part)
 {
-    int64_t rows = part->first[0] - held->first[0];
+    int64_t rows = part->first[0] - held->first[0], columns = 0, row = row_of(held);
     if (held->rank > 1) rows = rows * held->count[1] + part->first[1] - held->first[1];
-    return rows * row_of(held);
+    if (held->rank > 2 && row > 0)
+        columns = (part->first[2] - held->first[2]) * (row / held->count[2]);
+    return rows * row + columns;
 }
 
 // The array of an operand, of what `buffer` has, or the view of a packed one (0: none), seen as
@@ -86,8 +88,10 @@ static struct kernel_array array_of(struct engine *engine, const struct script_t
     const struct instr *instr = &block->instrs[task->instr];
     struct held part = held_of_operand(engine->program, block, instr, buffer, engine->rank);
     if (array.data)
-        array.data = (char *)array.data +
-                     rows_before(&held, &part) * engine_element_bytes(engine, array.element);
+        array.data =
+            (char *)array.data + before(&held, &part) * engine_element_bytes(engine, array.element);
+    bool has_columns = held.rank > 2 && part.count[2] != held.count[2];
+    if (has_columns) array.row_stride = row_of(&held);
     for (int i = 0; i < tensor->rank; i++) {
         array.dims[i] = tensor->extents[i].dim;
         array.sizes[i] = part.count[i];
@@ -212,6 +216,16 @@ static void show_sequence(struct engine *engine, const struct script_task *of,
     array->first[0] += sequence;
 }
 
+// Whether a result is summed over parts, of which this is not the first. Gradients that the state
+// has, or a room, are told by their operands.
+static bool adds_parts(const struct block_program *block, const struct instr *instr)
+{
+    const struct buffer *result = &block->buffers[instr->outputs[0]];
+    const struct tensor *tensor = &block->block->tensors[result->tensor];
+    return !result->external && tensor_find_dim(tensor, instr->dim) < 0 &&
+           block->buffers[instr_part(instr)].behind > 0;
+}
+
 // Work on a part of a relay: rows of one sequence stand behind one another, those of the next
 // apart.
 static bool run_part(struct engine *engine, int task, const struct kernel_call *call)
@@ -223,8 +237,10 @@ static bool run_part(struct engine *engine, int task, const struct kernel_call *
                                           : &call->inputs[instr->rows - 1];
     int64_t sequences = instr->dim == DIM_SEQ ? part->sizes[0] : 1;
     bool is_summed = !array_has_rows(&call->outputs[0]);
+    struct kernel_call whole = *call;
+    if (adds_parts(engine_block(engine, of), instr)) whole.adds |= 1u;
     for (int64_t s = 0; s < sequences; s++) {
-        struct kernel_call one = *call;
+        struct kernel_call one = whole;
         for (int i = 0; i < one.input_count && sequences > 1; i++)
             show_sequence(engine, of, &of->inputs[i], s, &one.inputs[i]);
         for (int i = 0; i < one.output_count && sequences > 1; i++)

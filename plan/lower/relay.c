@@ -42,6 +42,13 @@ static bool has_rows(const struct tensor *tensor)
            tensor->element == ELEMENT_COMPUTE && tensor_find_dim(tensor, DIM_EXPERT) < 0;
 }
 
+// A weight that a grid of tp keeps split, but of experts.
+static bool is_matrix(const struct tensor *tensor)
+{
+    return tensor && tensor->role == TENSOR_PARAMETER && tensor->rank > 1 &&
+           tensor_find_dim(tensor, DIM_EXPERT) < 0;
+}
+
 // Whether all ranks have as much of a dim.
 static bool is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
                     const struct layout *layout)
@@ -73,7 +80,8 @@ static bool may_relay(const struct lowering *low, const struct instr *change,
         return false;
     const struct tensor *tensor = tensor_at(low, parts);
     bool is_of_tokens = change->dim == DIM_BATCH || change->dim == DIM_SEQ;
-    return has_rows(tensor) && is_of_tokens && relay_axes(low, change) &&
+    bool has_parts = has_rows(tensor) ? is_of_tokens : is_matrix(tensor);
+    return has_parts && relay_axes(low, change) &&
            is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
 }
 
@@ -83,6 +91,14 @@ static bool has_whole_rows(const struct lowering *low, int buffer, const struct 
     const struct layout *layout = &low->program->buffers[buffer].layout;
     return has_rows(tensor_at(low, buffer)) &&
            (layout_axes_on(layout, change->dim) & change->axes) == 0;
+}
+
+// Whether a buffer has rows that begin with the dim of a change, all of it: a part of each is some
+// of its columns.
+static bool has_whole_columns(const struct lowering *low, int buffer, const struct instr *change)
+{
+    return has_whole_rows(low, buffer, change) &&
+           tensor_at(low, buffer)->extents[2].dim == change->dim;
 }
 
 // A product of two, which reads its operator's inputs as they are.
@@ -108,13 +124,19 @@ static int input_with(const struct lowering *low, const struct instr *instr, enu
     return first == second ? -1 : second;
 }
 
-// Its result has the rows of what was gathered, or it is a weight's gradient, summed over them.
+// Its result has the rows of what was gathered, or it is a weight's gradient, summed over them. Of
+// a weight it has its columns, or is summed over those of what it multiplies.
 static bool may_read_parts(const struct lowering *low, const struct instr *gather,
                            const struct instr *reader)
 {
     if (!is_product(low, gather, reader)) return false;
     int result = reader->outputs[0];
     int other = reader->inputs[reader->inputs[0] == gather->outputs[0]];
+    if (!has_rows(tensor_at(low, gather->inputs[0])))
+        return input_with(low, reader, gather->dim) < 0
+                   ? has_whole_columns(low, other, gather) &&
+                         !low->program->buffers[result].external
+                   : has_whole_columns(low, result, gather);
     if (tensor_find_dim(tensor_at(low, result), gather->dim) >= 0)
         return input_with(low, reader, gather->dim) >= 0 && has_whole_rows(low, result, gather);
     return low->program->buffers[result].external && has_whole_rows(low, other, gather);
@@ -263,6 +285,7 @@ static int new_part(struct lowering *low, int tensor, const struct layout *like,
 {
     int made = lowering_buffer(low, tensor, like);
     low->program->buffers[made].behind = behind;
+    low->program->buffers[made].external = false;  // of a weight beside the state's own part
     low->program->buffers[made].relay_axes = axes;
     return made;
 }

@@ -30,6 +30,9 @@
 //   indices: rows of a result, which becomes whole part by part in its place; rows of what a sum is
 //   made of; or of what a weight's gradient is summed over, where the parts add up in the gradient.
 //
+// So is a matrix handed on that a grid of tp keeps split: a product reads the columns that go with
+// a part, and adds to its result, or makes those columns of it.
+//
 // It is done where the parts are equal and no other operator needs the tensor whole: in forward, in
 // forward work that is recomputed, for the gradients of what was gathered in forward, and for the
 // weight gradients of that. A gradient that both an input's and a weight's gradient read is

@@ -30,6 +30,9 @@ static const struct relay_case CASES[] = {
     {TP_1D, 2, 2, 1, 2, 1, 0, 2, RECOMPUTE_NONE, SCHEDULE_ZB_H1},
     {TP_1D, 4, 2, 1, 2, 1, 0, 2, RECOMPUTE_NONE, SCHEDULE_GPIPE},
     {TP_3D, 8, 2, 1, 1, 1, 0, 4, RECOMPUTE_NONE, SCHEDULE_1F1B},
+    {TP_2D, 4, 2, 2, 1, 1, 3, 2, RECOMPUTE_NONE, SCHEDULE_1F1B},
+    {TP_2D_SUMMA, 4, 2, 1, 2, 1, 0, 4, RECOMPUTE_SELECTIVE, SCHEDULE_ZB_H1},
+    {TP_2_5D, 8, 4, 1, 1, 1, 0, 8, RECOMPUTE_FULL, SCHEDULE_1F1B},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
