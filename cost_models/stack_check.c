@@ -217,8 +217,7 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
         return refusal(arena, "stack %s has no sequence parallelism", stack->name);
     }
     if (parallel->tp_relay > 1 && !stack_is_executed(stack)) {
-        return refusal(arena,
-                       "stack %s hands nothing on rank by rank; meshwright does (--tp-relay)",
+        return refusal(arena, "stack %s hands nothing on in parts; meshwright does (--tp-relay)",
                        stack->name);
     }
     if (parallel->lora.rank > 0 && !stack->adapters) {

@@ -199,6 +199,9 @@ static bool can_train(struct arena *arena, const struct stack *stack,
     if (question->is_video && !stack_has_videos(stack)) return false;
     *why = "lays no operator out by itself";
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;
+    *why = "hands nothing on in parts";
+    struct int_range relay = pins_get(question->pins, CHOICE_TP_RELAY);
+    if (relay.set && relay.low > 1 && !stack_is_executed(stack)) return false;
     *why = "gives all stages one mesh";
     if (meshes_are_asked(question->pins) && !stack_is_executed(stack)) return false;
     *why = "has every stage hand on to the next";

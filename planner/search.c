@@ -95,6 +95,10 @@ bool search_check_request(const struct search_request *request, struct err *err)
     // Of a range the least: what that is refused for, all are.
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         parallel.degree[axis] = pins->degree[axis].set ? (int)pins->degree[axis].low : 1;
+    if (parallel.tp_relay > 1 && !stack_is_executed(request->stack))
+        return err_set(err, ERR_USAGE,
+                       "stack %s hands nothing on in parts; meshwright does (--tp-relay)",
+                       request->stack->name);
     return cluster_check_precision(request->cluster, precision, err) &&
            stack_check_precision(request->stack, precision, err) &&
            stack_check_executed(request->stack, &request->workload, &parallel, err) &&
