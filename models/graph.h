@@ -18,7 +18,8 @@
 // table has other rows: layer_token_ids (batch, seq), 0 for what it does not have. Multi-token
 // prediction looks one token further: next_token_ids and, in the head, mtp.labels (batch, seq).
 // Pictures come as reals: pixels (batch, seq, channel), where seq is as long as a picture has
-// places, place_kinds (seq), what the head's sum takes of each place (seq), and labels (batch).
+// places, place_kinds (seq), what the head's sum takes of each place, first_place (seq) or, of the
+// class and of the patches' mean, place_means (seq, table), and labels (batch).
 // Decoders beside an encoder read decoder_token_ids (batch, seq), which are of the same sequence;
 // relative_buckets (seq, kv_seq) are the rows of a table that scores take something from, distances
 // (seq, kv_seq) those that queries and keys say something of.

@@ -227,6 +227,7 @@ enum given {
     GIVEN_KIND,
     GIVEN_PIXEL,
     GIVEN_FIRST,
+    GIVEN_MEAN,
     GIVEN_BUCKET,
     GIVEN_DISTANCE,
     GIVEN_WAVE,
@@ -255,6 +256,7 @@ static const struct given_row {
     {"place_kinds", GIVEN_KIND, 0},
     {"pixels", GIVEN_PIXEL, 0},
     {"first_place", GIVEN_FIRST, 0},
+    {"place_means", GIVEN_MEAN, 0},
     {"frames_before", GIVEN_FRAME, -1},
     {"frames_even", GIVEN_FRAME, 0},
     {"frames_odd", GIVEN_FRAME, 1},
@@ -346,6 +348,9 @@ static double given_at(struct engine *engine, const struct block *block,
         return (double)index[by_batch];
     case GIVEN_ONE:
         return 1;
+    case GIVEN_MEAN:
+        if (index[1] == 1) return place > 0 ? 1 / (double)(tensor->extents[0].size - 1) : 0;
+        break;
     case GIVEN_FIRST:
         break;
     }

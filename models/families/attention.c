@@ -264,12 +264,14 @@ int layers_attend(struct layers *layers, struct heads heads, int64_t window)
     int context = is_fused ? fused(layers, heads, window) : unfused(layers, heads, window);
     if (heads.gate)
         context = layers_gate(layers, "attention.gated", *heads.gate, context, FUNCTION_SIGMOID, 1);
+    if (d->inner_norms)
+        context = layers_context_norm(layers, named(layers, heads, "inner_norm"), context);
     struct extent width = last_extent(layers, context);
     struct projection out = {
         .name = named(layers, heads, "out"),
         .weight = SHAPE({DIM_HEAD, d->head_count}, width, {DIM_HIDDEN, d->hidden}),
         .output = layers_tokens(DIM_HIDDEN, d->hidden),
-        .bias = d->out_bias,
+        .bias = d->out_bias || layers->out_bias,
     };
     return layers_project(layers, context, out);
 }

@@ -22,6 +22,7 @@ struct bart_kind {
     bool norms_before, embedding_norm;
     int64_t position_offset;   // rows of a table of positions that are never looked up
     enum sinusoids sinusoids;  // in its place
+    bool decoder_norm_first;   // the decoder norms its tokens, unscaled, before they get positions
 };
 
 static const struct json_field FIELDS[] = {
@@ -57,6 +58,7 @@ static struct decoder describe(const struct bart_kind *kind, const struct bart *
                                bool is_encoder)
 {
     int64_t positions = record->max_position_embeddings + kind->position_offset;
+    bool is_scaled = record->scale_embedding && (is_encoder || !kind->decoder_norm_first);
     return (struct decoder){
         .model_type = kind->model_type,
         .vocab = record->vocab_size,
@@ -68,8 +70,9 @@ static struct decoder describe(const struct bart_kind *kind, const struct bart *
         .seq_len_max = record->max_position_embeddings,
         .position_count = kind->sinusoids ? 0 : positions,
         .sinusoids = kind->sinusoids,
-        .embedding_scale = record->scale_embedding ? sqrt((double)record->d_model) : 0,
+        .embedding_scale = is_scaled ? sqrt((double)record->d_model) : 0,
         .embedding_norm = kind->embedding_norm,
+        .embedding_norm_first = kind->decoder_norm_first && !is_encoder,
         .norm_place = kind->norms_before ? NORM_BEFORE : NORM_AFTER,
         .norm = FUNCTION_LAYER_NORM,
         .norm_epsilon = 1e-5,
@@ -115,52 +118,59 @@ static const void *read_kind(struct family_reader *reader, const struct bart_kin
 
 static const void *read_bart(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"bart", false, true, 2, SINUSOIDS_NONE};
+    const struct bart_kind kind = {"bart", false, true, 2, SINUSOIDS_NONE, false};
     return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 static const void *read_mbart(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"mbart", true, true, 2, SINUSOIDS_NONE};
+    const struct bart_kind kind = {"mbart", true, true, 2, SINUSOIDS_NONE, false};
     return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 // Bart's shapes, pretrained on other tasks.
 static const void *read_mvp(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"mvp", false, true, 2, SINUSOIDS_NONE};
+    const struct bart_kind kind = {"mvp", false, true, 2, SINUSOIDS_NONE, false};
     return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 static const void *read_plbart(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"plbart", false, true, 2, SINUSOIDS_NONE};
+    const struct bart_kind kind = {"plbart", false, true, 2, SINUSOIDS_NONE, false};
     struct bart record = {BART_DEFAULTS, .attention_dropout = 0.1, .scale_embedding = true};
     return read_kind(reader, &kind, record);
 }
 
 static const void *read_blenderbot(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"blenderbot", true, false, 0, SINUSOIDS_NONE};
+    const struct bart_kind kind = {"blenderbot", true, false, 0, SINUSOIDS_NONE, false};
+    return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
+}
+
+static const void *read_blenderbot_small(struct family_reader *reader)
+{
+    const struct bart_kind kind = {
+        .model_type = "blenderbot-small", .embedding_norm = true, .decoder_norm_first = true};
     return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 static const void *read_marian(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"marian", false, false, 0, SINUSOIDS_OF_PLACE};
+    const struct bart_kind kind = {"marian", false, false, 0, SINUSOIDS_OF_PLACE, false};
     return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 static const void *read_pegasus(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"pegasus", true, false, 0, SINUSOIDS_OF_PLACE};
+    const struct bart_kind kind = {"pegasus", true, false, 0, SINUSOIDS_OF_PLACE, false};
     return read_kind(reader, &kind, (struct bart){BART_DEFAULTS});
 }
 
 // NLLB as well.
 static const void *read_m2m_100(struct family_reader *reader)
 {
-    const struct bart_kind kind = {"m2m_100", true, false, 0, SINUSOIDS_SHIFTED};
+    const struct bart_kind kind = {"m2m_100", true, false, 0, SINUSOIDS_SHIFTED, false};
     struct bart record = {BART_DEFAULTS, .attention_dropout = 0.1, .scale_embedding = true};
     record.activation_function = "relu";
     reader->ledger->remark = "encoder_layerdrop and decoder_layerdrop are 0 where they are absent: "
@@ -174,6 +184,8 @@ const struct model_family FAMILY_BART = {"bart", read_bart, decoder_graph, "Bart
 const struct model_family FAMILY_PLBART = {"plbart", read_plbart, decoder_graph, "PLBartConfig"};
 const struct model_family FAMILY_BLENDERBOT = {"blenderbot", read_blenderbot, decoder_graph,
                                                "BlenderbotConfig"};
+const struct model_family FAMILY_BLENDERBOT_SMALL = {"blenderbot-small", read_blenderbot_small,
+                                                     decoder_graph, "BlenderbotSmallConfig"};
 const struct model_family FAMILY_MARIAN = {"marian", read_marian, decoder_graph, "MarianConfig"};
 const struct model_family FAMILY_PEGASUS = {"pegasus", read_pegasus, decoder_graph,
                                             "PegasusConfig"};

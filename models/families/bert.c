@@ -144,8 +144,7 @@ static const void *read_ernie(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-// Norms in front of what they were behind: nothing norms the embedding, and one norm is last.
-static void norm_before(struct decoder *decoder)
+void bert_norm_before(struct decoder *decoder)
 {
     decoder->embedding_norm = decoder->no_final_norm = false;
     decoder->norm_place = NORM_BEFORE;
@@ -154,14 +153,14 @@ static void norm_before(struct decoder *decoder)
 static const void *read_megatron_bert(struct family_reader *reader)
 {
     struct decoder decoder = read_as(reader, "megatron-bert");
-    norm_before(&decoder);
+    bert_norm_before(&decoder);
     return family_decoder(reader, &decoder);
 }
 
 static const void *read_xlm_roberta_xl(struct family_reader *reader)
 {
     struct decoder decoder = read_roberta_decoder(reader, "xlm-roberta-xl");
-    norm_before(&decoder);
+    bert_norm_before(&decoder);
     return family_decoder(reader, &decoder);
 }
 
@@ -169,7 +168,7 @@ static const void *read_xlm_roberta_xl(struct family_reader *reader)
 static const void *read_roberta_prelayernorm(struct family_reader *reader)
 {
     struct decoder decoder = read_roberta_decoder(reader, "roberta-prelayernorm");
-    norm_before(&decoder);
+    bert_norm_before(&decoder);
     decoder.embedding_norm = true;
     return family_decoder(reader, &decoder);
 }

@@ -24,4 +24,6 @@ struct decoder bert_read(struct family_reader *reader, const char *model_type, s
 // Roberta numbers its tokens from 2 on, behind the padding's number: that many rows of its table
 // are for no token. Its head has gelu whatever the layers have.
 void bert_start_behind_padding(struct family_reader *reader, struct decoder *decoder);
+// Norms in front of what they were behind: nothing norms the embedding, and one norm is last.
+void bert_norm_before(struct decoder *decoder);
 void bert_want_gelu(struct family_reader *reader, const struct decoder *decoder);

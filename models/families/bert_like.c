@@ -1,5 +1,7 @@
 #include "models/families/bert.h"
 
+#include <string.h>
+
 // Relatives of bert, all as masked language models: mpnet adds t5's numbers by distance to scores;
 // electra (its generator) and albert have tables of their own width, and albert's layers are one;
 // nomic_bert, jina_embeddings_v3 and gte rotate in place of a table of positions.
@@ -148,6 +150,50 @@ static const void *read_gte(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+struct esm {
+    const char *position_embedding_type;
+    bool emb_layer_norm_before, token_dropout;
+    double rope_theta;
+};
+static const struct json_field ESM_FIELDS[] = {
+    {JSON_OPT_TEXT(struct esm, position_embedding_type)},
+    {JSON_OPT_BOOL(struct esm, emb_layer_norm_before)},
+    {JSON_OPT_BOOL(struct esm, token_dropout)},
+    {JSON_OPT_F64(struct esm, rope_theta, 1, 1e15)},
+    {0},
+};
+
+// Proteins as texts (ESM-2, Lin et al. 2023): norms in front, rotated or with a table. Where masked
+// tokens are zeros, others are scaled by the share of them that training has; what is predicted of
+// contacts is no part of the loss, and its parameters are not counted.
+static const void *read_esm(struct family_reader *reader)
+{
+    static const double UNMASKED = 1 - 0.15 * 0.8;
+    const struct family_keys keys = {
+        .optional = "position_embedding_type emb_layer_norm_before token_dropout rope_theta"};
+    struct esm own = {.position_embedding_type = "absolute", .rope_theta = 10000};
+    struct bert record = {BERT_DEFAULTS, .lacks_types = true};
+    record.max_position_embeddings = 1026;
+    family_read(reader, ESM_FIELDS, &own);
+    family_absent(reader, ESM_FIELDS, &own, &keys);
+    bool is_rotated = strcmp(own.position_embedding_type, "rotary") == 0;
+    record.lacks_positions = is_rotated;
+    struct decoder decoder = bert_read(reader, "esm", &record);
+    if (reader->err->kind) return NULL;
+    if (!is_rotated && strcmp(own.position_embedding_type, "absolute") != 0)
+        family_fail(reader, "position_embedding_type", "must be \"rotary\" or \"absolute\"");
+    if (!is_rotated) bert_start_behind_padding(reader, &decoder);
+    bert_want_gelu(reader, &decoder);
+    bert_norm_before(&decoder);
+    decoder.embedding_norm = own.emb_layer_norm_before;
+    decoder.embedding_dropout = 0;
+    if (own.token_dropout) decoder.embedding_scale = UNMASKED;
+    if (is_rotated) decoder.rope_theta = own.rope_theta;
+    if (is_rotated) decoder.rotary_dims = decoder.head_dim;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_ESM = {"esm", read_esm, decoder_graph, "EsmConfig"};
 const struct model_family FAMILY_GTE = {"gte", read_gte, decoder_graph, "GteConfig"};
 const struct model_family FAMILY_MPNET = {"mpnet", read_mpnet, decoder_graph, "MPNetConfig"};
 const struct model_family FAMILY_ELECTRA = {"electra", read_electra, decoder_graph,

@@ -87,6 +87,8 @@ static int embed(struct layers *layers, const char *ids_name)
     int x = d->picture.patch_count > 0 ? layers_picture(layers)
             : d->sound.place_count > 0 ? layers_sound(layers)
                                        : embed_tokens(layers, ids_name);
+    if (d->embedding_norm && d->embedding_norm_first)
+        x = layers_norm(layers, "embedding.norm", x, d->norm);
     if (d->position_count) {
         struct extent positions = {DIM_POSITION, d->position_count};
         int position_ids = ids(layers, "position_ids", SHAPE({DIM_SEQ, 0}));
@@ -101,7 +103,8 @@ static int embed(struct layers *layers, const char *ids_name)
         int type = layers_gather(layers, "embedding.type", type_ids, types, hidden, NULL);
         x = layers_add(layers, "embedding.typed", x, type);
     }
-    if (d->embedding_norm) x = layers_norm(layers, "embedding.norm", x, d->norm);
+    if (d->embedding_norm && !d->embedding_norm_first)
+        x = layers_norm(layers, "embedding.norm", x, d->norm);
     x = layers_dropout(layers, "embedding.dropout", x, d->embedding_dropout);
     if (!d->embedding_is_narrow) return x;
     struct projection wide = {.name = "embedding.project",
@@ -179,6 +182,12 @@ static int residual(struct layers *layers, const char *name, int x, int branch)
     if (d->residual_scale > 0) {
         const char *scaled = arena_print(layers->builder.arena, "%s.scaled", name);
         branch = layers_function(layers, scaled, branch, FUNCTION_SCALE, d->residual_scale);
+    }
+    if (d->branch_factors) {
+        const char *factored = arena_print(layers->builder.arena, "%s.factors", name);
+        struct shape hidden = SHAPE({DIM_HIDDEN, d->hidden});
+        int factors = layers_parameter(layers, factored, "weight", hidden, NULL);
+        branch = layers_gate(layers, factored, factors, branch, FUNCTION_MODULATE, 0);
     }
     return layers_add(layers, arena_print(layers->builder.arena, "%s.residual", name), x, branch);
 }
@@ -333,9 +342,10 @@ static struct block head_block(struct layers layers)
     if (d->masked_head) x = layers_masked_transform(&layers, x);
     if (d->picture.patch_count > 0) x = layers_pool(&layers, x);
     // The table's own order of dims, also where it is not tied: one kernel serves both.
-    int weight = layers_parameter(&layers, "head.lm", "weight",
-                                  SHAPE({DIM_VOCAB, layers.vocab_padded}, table_width(d)),
-                                  d->tied ? TOKEN_TIE : NULL);
+    struct extent rows = {DIM_VOCAB, layers.vocab_padded};
+    struct shape table = SHAPE(rows, table_width(d));
+    if (d->picture.reads_mean) table = SHAPE(rows, {DIM_TABLE, 2}, table_width(d));
+    int weight = layers_parameter(&layers, "head.lm", "weight", table, d->tied ? TOKEN_TIE : NULL);
     struct block block = finish(&layers, layers_score(&layers, "", x, weight));
     if (predicted < 0) return block;
     return finish(&layers, layers_score(&layers, "mtp.", predicted, weight));
@@ -362,6 +372,7 @@ static void build_layers(struct graph *graph, struct layers start_layers)
             layers.is_unrotated = kind.is_unrotated;
             layers.is_unnormed = kind.is_first;
             layers.is_sparse = kind.is_sparse;
+            layers.out_bias = kind.is_last && d->last_out_bias;
             layers.parts = kind.parts;
             layers.takes_keys = kind.takes_keys;
             layers.decoder = handed_make(arena, d, kind.is_local, kind.takes_keys);

@@ -55,6 +55,7 @@ struct picture {
     bool patch_is_biased;  // for vit the table of kinds of places has the bias
     bool has_plain_class;  // patches have no bias: the class token is all of that table (clip)
     bool is_pooled;        // no class token: what is said of a picture is pooled (siglip)
+    bool reads_mean;       // the head reads the mean of the patches beside the class (dinov2)
     // Of one that stands in the text (gemma3): the places that it takes there, 0 = it does not,
     // each the mean of as many patches, whether that is normed, and whether its projection has a
     // bias.
@@ -159,6 +160,7 @@ struct decoder {
                                // is last, and the head begins with one back
     enum sinusoids sinusoids;
     bool embedding_norm;
+    bool embedding_norm_first;  // in front of positions, not behind them (blenderbot-small)
 
     enum norm_place norm_place;
     enum function norm;
@@ -170,6 +172,7 @@ struct decoder {
     bool residual_after_norm;  // the residual is taken after the first norm (bloom's option)
 
     bool qkv_bias, out_bias, mlp_bias;
+    bool last_out_bias;    // as out_bias, of the last layer alone (gpt_neox_japanese)
     bool down_bias;        // of the mlp's last product alone (gte)
     bool key_is_unbiased;  // whatever qkv_bias says of the others (whisper)
     bool gated;
@@ -177,13 +180,15 @@ struct decoder {
     double activation_scalar;  // its constant; 0 = 1
     bool head_norms;           // rms norm of each head of q and k, before rope
     bool head_norms_plain;     // without a weight
-    bool head_norms_rotated;   // behind rope instead (hunyuan)
-    bool value_norms;          // of values, without a weight
-    bool head_norms_whole;     // of all heads of a token together, with a weight for each (olmo2)
-    double rope_theta;         // 0 = no rope
-    double rope_theta_local;   // of layers with a window, where it is another; 0 = the same
-    int64_t rotary_dims;       // of head_dim
-    double alibi;              // factor on slopes by distance; 0 = none
+    bool head_norms_layer;     // layer norms (persimmon)
+    bool inner_norms;         // of what the last product of attention and of the mlp reads (bitnet)
+    bool head_norms_rotated;  // behind rope instead (hunyuan)
+    bool value_norms;         // of values, without a weight
+    bool head_norms_whole;    // of all heads of a token together, with a weight for each (olmo2)
+    double rope_theta;        // 0 = no rope
+    double rope_theta_local;  // of layers with a window, where it is another; 0 = the same
+    int64_t rotary_dims;      // of head_dim
+    double alibi;             // factor on slopes by distance; 0 = none
     bool bidirectional;
     int64_t window;                       // 0 = none
     const bool *has_window;               // by layer; NULL = every layer when window > 0
@@ -195,6 +200,7 @@ struct decoder {
     double score_softcap, logit_softcap;  // 0 = none
     double logit_scale;                   // factor on the logits; 0 = 1
     double residual_scale;                // factor on what is added to the residual; 0 = 1
+    bool branch_factors;                  // trained, by channel, on the same (dinov2)
 
     struct global_heads global;
     bool key_is_value;        // of a make of layers (models/families/handed.h)

@@ -1,6 +1,8 @@
 #include "models/families/expert_keys.h"
 #include "models/families/llama_like.h"
 
+#include <math.h>
+
 // GLM-4.5: ordinary attention, the first layers dense, experts chosen by sigmoid scores beside
 // shared ones, and a multi-token prediction module. dots.llm1, Solar Open, Sarvam and Hunyuan 3
 // have such experts and no module.
@@ -8,8 +10,9 @@
 struct glm_moe {
     int64_t n_routed_experts, num_experts_per_tok, n_shared_experts, moe_intermediate_size;
     int64_t first_k_dense_replace, num_nextn_predict_layers;
+    int64_t global_attn_every_n_layers;
     double routed_scaling_factor;
-    bool norm_topk_prob, use_qk_norm;
+    bool norm_topk_prob, use_qk_norm, mup_enabled;
     bool has_types;  // mlp_layer_types says which layers are dense
 };
 
@@ -53,6 +56,20 @@ static const struct json_field OTHER_FIELDS[] = {
     {JSON_OPT_ANY("n_group")},
     {JSON_OPT_ANY("topk_group")},
     {JSON_OPT_ANY("mlp_layer_types")},
+    {0},
+};
+
+// And AFMoE for more.
+static const struct json_field AFMOE_FIELDS[] = {
+    {ALSO("num_experts", n_routed_experts, EXPERTS_MAX)},
+    {ALSO("num_shared_experts", n_shared_experts, EXPERTS_MAX)},
+    {ALSO("num_dense_layers", first_k_dense_replace, LAYERS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, num_experts_per_tok, 1, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct glm_moe, moe_intermediate_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct glm_moe, global_attn_every_n_layers, 1, LAYERS_MAX)},
+    {"route_scale", JSON_TYPE_F64, offsetof(struct glm_moe, routed_scaling_factor), 1e-6, 1e6,
+     true},
+    {JSON_OPT_BOOL(struct glm_moe, mup_enabled)},
     {0},
 };
 
@@ -233,6 +250,35 @@ static const void *read_sarvam_moe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Attention has a gate and norms of heads, and rotates where it has a window; norms are in front of
+// each part and behind it; what the table says is scaled where mup_enabled says so.
+static const void *read_afmoe(struct family_reader *reader)
+{
+    static const struct family_keys keys = {
+        .dimensions = "num_experts num_experts_per_tok num_shared_experts moe_intermediate_size "
+                      "num_dense_layers",
+        .optional = "route_scale mup_enabled"};
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 16384,
+                                .dimensions = "head_dim",
+                                .dimensions_or_null = "num_key_value_heads sliding_window",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
+    struct glm_moe experts = {
+        .routed_scaling_factor = 1, .norm_topk_prob = true, .global_attn_every_n_layers = 4};
+    record.rms_norm_eps = 1e-5;
+    struct decoder decoder = read_plain(reader, "afmoe", &record, &experts, AFMOE_FIELDS, &keys);
+    if (reader->err->kind) return NULL;
+    decoder.norm_place = NORM_BOTH;
+    decoder.head_norms = decoder.attention_gate = true;
+    decoder.window = record.sliding_window;
+    decoder.has_window = llama_like_pattern(reader, &record, experts.global_attn_every_n_layers);
+    decoder.is_unrotated = llama_like_others(reader, decoder.has_window, decoder.layer_count);
+    if (experts.mup_enabled) decoder.embedding_scale = sqrt((double)decoder.hidden);
+    if (decoder.qkv_bias)
+        family_fail(reader, "attention_bias", "biases beside a gate without one are not supported");
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_AFMOE = {"afmoe", read_afmoe, decoder_graph, "AfmoeConfig"};
 const struct model_family FAMILY_HY_V3 = {"hy_v3", read_hy_v3, decoder_graph, "HYV3Config"};
 const struct model_family FAMILY_SARVAM_MOE = {"sarvam_moe", read_sarvam_moe, decoder_graph,
                                                "SarvamMoEConfig"};

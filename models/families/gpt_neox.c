@@ -2,7 +2,7 @@
 
 struct gpt_neox {
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings;
+    int64_t max_position_embeddings, intermediate_multiple_size;
     const char *hidden_act;
     double rotary_pct, rotary_emb_base, layer_norm_eps, attention_dropout, hidden_dropout;
     bool tie_word_embeddings, use_parallel_residual, attention_bias;
@@ -18,6 +18,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct gpt_neox, num_attention_heads, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct gpt_neox, intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct gpt_neox, max_position_embeddings, 1, POSITIONS_MAX)},
+    {JSON_OPT_I64(struct gpt_neox, intermediate_multiple_size, 1, 1000)},
     {JSON_OPT_TEXT(struct gpt_neox, hidden_act)},
     {JSON_OPT_F64(struct gpt_neox, rotary_pct, 0, 1)},
     {JSON_OPT_F64(struct gpt_neox, rotary_emb_base, 1, 1e15)},
@@ -54,21 +55,24 @@ static void read_rope(struct family_reader *reader, struct gpt_neox *record)
     json_read_lenient(&rope, ROPE_FIELDS, record, NULL, NULL, reader->err);
 }
 
-static const void *read_gpt_neox(struct family_reader *reader)
+static const struct family_keys JAPANESE_KEYS = {
+    .dimensions = "vocab_size hidden_size num_hidden_layers num_attention_heads",
+    .optional = "max_position_embeddings hidden_act rotary_pct rotary_emb_base layer_norm_eps "
+                "attention_dropout hidden_dropout tie_word_embeddings intermediate_multiple_size"};
+
+static struct decoder read_as(struct family_reader *reader, const char *model_type,
+                              struct gpt_neox record, const struct family_keys *keys)
 {
-    struct gpt_neox record = {.max_position_embeddings = 2048,
-                              .hidden_act = "gelu",
-                              .rotary_pct = 0.25,
-                              .rotary_emb_base = 10000,
-                              .layer_norm_eps = 1e-5,
-                              .use_parallel_residual = true,
-                              .attention_bias = true};
     family_read(reader, FIELDS, &record);
     read_rope(reader, &record);
-    family_absent(reader, FIELDS, &record, &KEYS);
-    if (!family_complete(reader)) return NULL;
+    family_absent(reader, FIELDS, &record, keys);
+    if (!family_complete(reader)) return (struct decoder){0};
+    if (keys == &JAPANESE_KEYS) {
+        record.use_parallel_residual = record.attention_bias = false;
+        record.intermediate_size = record.hidden_size * record.intermediate_multiple_size;
+    }
     struct decoder decoder = {
-        .model_type = "gpt_neox",
+        .model_type = model_type,
         .vocab = record.vocab_size,
         .hidden = record.hidden_size,
         .layer_count = record.num_hidden_layers,
@@ -88,11 +92,44 @@ static const void *read_gpt_neox(struct family_reader *reader)
         .embedding_dropout = record.hidden_dropout,
     };
     family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
-    if (reader->err->kind) return NULL;
+    if (reader->err->kind) return decoder;
     decoder.rotary_dims = (int64_t)((double)decoder.head_dim * record.rotary_pct) / 2 * 2;
     decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    return decoder;
+}
+
+static const void *read_gpt_neox(struct family_reader *reader)
+{
+    const struct gpt_neox record = {.max_position_embeddings = 2048,
+                                    .hidden_act = "gelu",
+                                    .rotary_pct = 0.25,
+                                    .rotary_emb_base = 10000,
+                                    .layer_norm_eps = 1e-5,
+                                    .use_parallel_residual = true,
+                                    .attention_bias = true};
+    struct decoder decoder = read_as(reader, "gpt_neox", record, &KEYS);
+    return family_decoder(reader, &decoder);
+}
+
+// No bias but one of what attention makes in the last layer.
+static const void *read_gpt_neox_japanese(struct family_reader *reader)
+{
+    const struct gpt_neox record = {.max_position_embeddings = 2048,
+                                    .intermediate_multiple_size = 4,
+                                    .hidden_act = "gelu",
+                                    .rotary_pct = 1,
+                                    .rotary_emb_base = 10000,
+                                    .layer_norm_eps = 1e-5,
+                                    .attention_dropout = 0.1,
+                                    .tie_word_embeddings = true};
+    struct decoder decoder = read_as(reader, "gpt_neox_japanese", record, &JAPANESE_KEYS);
+    decoder.mlp_bias = false;
+    decoder.last_out_bias = true;
+    decoder.embedding_dropout = 0;
     return family_decoder(reader, &decoder);
 }
 
 const struct model_family FAMILY_GPT_NEOX = {"gpt_neox", read_gpt_neox, decoder_graph,
                                              "GPTNeoXConfig"};
+const struct model_family FAMILY_GPT_NEOX_JAPANESE = {"gpt_neox_japanese", read_gpt_neox_japanese,
+                                                      decoder_graph, "GPTNeoXJapaneseConfig"};

@@ -187,7 +187,18 @@ int layers_head_norm(struct layers *layers, const char *name, int input)
     struct shape width = SHAPE(tensor->extents[3]);
     if (d->head_norms_whole) width = SHAPE(tensor->extents[2], tensor->extents[3]);
     assert(tensor->rank == 4 && !(d->head_norms_whole && is_plain));
-    return norm(layers, name, input, FUNCTION_RMS_NORM, is_plain, width);
+    enum function function = d->head_norms_layer ? FUNCTION_LAYER_NORM : FUNCTION_RMS_NORM;
+    return norm(layers, name, input, function, is_plain, width);
+}
+
+int layers_context_norm(struct layers *layers, const char *name, int input)
+{
+    const struct tensor *tensor = &layers->builder.block->tensors[input];
+    struct shape width = SHAPE(tensor->extents[2], tensor->extents[3]);
+    int output = norm(layers, name, input, FUNCTION_RMS_NORM, false, width);
+    struct block *block = layers->builder.block;
+    block->ops[block->op_count - 1].groups = 1;
+    return output;
 }
 
 int layers_norm_over(struct layers *layers, const char *name, int input, struct shape last)
@@ -334,6 +345,8 @@ int layers_named_mlp(struct layers *layers, const char *name, int input, int64_t
     int active = layers_activate(layers, activation_name, gated, raised);
     const char *dropout = arena_print(arena, "%s.activation_dropout", name);
     active = layers_dropout(layers, dropout, active, d->ffn_dropout);
+    if (d->inner_norms)
+        active = layers_norm(layers, arena_print(arena, "%s.inner_norm", name), active, d->norm);
     return layers_project(layers, active, down);
 }
 

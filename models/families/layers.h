@@ -23,6 +23,7 @@ struct layers {
     int keys[2], values[2], embedded, chosen;
     int streams;     // states of tokens beside their own (decoder.altup)
     bool is_sparse;  // the mlp's gate
+    bool out_bias;   // as decoder.out_bias, of this layer
 };
 
 // (batch, seq, size of `dim`).
@@ -57,6 +58,8 @@ int layers_norm(struct layers *layers, const char *name, int input, enum functio
 // The rms norm of the heads of q or k, each alone or all together; it may lack a weight where
 // others have one.
 int layers_head_norm(struct layers *layers, const char *name, int input);
+// The rms norm of all that heads make of a token together, in parts where ranks share the heads.
+int layers_context_norm(struct layers *layers, const char *name, int input);
 int layers_gather(struct layers *layers, const char *name, int ids, struct extent rows,
                   struct extent width, const char *tie);
 int layers_add(struct layers *layers, const char *name, int a, int b);

@@ -11,6 +11,25 @@ static const void *read_llama(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Norms in front of the last products of attention and mlp. What its releases round weights to is
+// not trained so: products are in the precision of the run.
+static const void *read_bitnet(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
+    record.hidden_act = "relu2";
+    record.rms_norm_eps = 1e-5;
+    record.rope_theta = 500000;
+    llama_like_read(reader, &record);
+    record.head_dim = 0;
+    struct decoder decoder = llama_like_decoder(reader, "bitnet", &record);
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.inner_norms = true;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_BITNET = {"bitnet", read_bitnet, decoder_graph, "BitNetConfig"};
 const struct model_family FAMILY_LLAMA = {"llama", read_llama, decoder_graph, "LlamaConfig"};
 
 // An mlp of relu squared and without a gate.

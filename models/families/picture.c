@@ -37,12 +37,19 @@ int layers_picture(struct layers *layers)
 
 // The class token is taken by a sum over the places with factors that come with the data: one for
 // the first, zeros. A rank with some of the places has a part of it.
+// Where the head reads the mean of the patches as well, these factors are two.
 int layers_pool(struct layers *layers, int input)
 {
     const struct decoder *d = layers->decoder;
+    struct extent two = {DIM_TABLE, 2}, hidden = {DIM_HIDDEN, d->hidden};
+    if (d->picture.reads_mean) {
+        int parts = layers_data(layers, "place_means", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}, two));
+        struct projection both = {.name = "head.pool",
+                                  .output = SHAPE({DIM_BATCH, 0}, two, hidden)};
+        return layers_product(layers, input, parts, both);
+    }
     int first = layers_data(layers, "first_place", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}));
-    struct projection pool = {.name = "head.pool",
-                              .output = SHAPE({DIM_BATCH, 0}, {DIM_HIDDEN, d->hidden})};
+    struct projection pool = {.name = "head.pool", .output = SHAPE({DIM_BATCH, 0}, hidden)};
     return layers_product(layers, input, first, pool);
 }
 

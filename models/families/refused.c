@@ -14,8 +14,8 @@ enum unless {
 
 // Those that are read as what they are; of others the key says that they are something else.
 static const char *const WITH_ENCODER[] = {
-    "bart",   "blenderbot",          "m2m_100", "marian", "mbart",  "mt5", "mvp", "pegasus",
-    "plbart", "switch_transformers", "t5",      "umt5",   "whisper"};
+    "bart",    "blenderbot", "blenderbot-small",    "m2m_100", "marian", "mbart",  "mt5", "mvp",
+    "pegasus", "plbart",     "switch_transformers", "t5",      "umt5",   "whisper"};
 
 static bool has_encoder(const char *model_type)
 {
@@ -57,6 +57,8 @@ static const struct {
     {"roberta-prelayernorm", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"camembert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"data2vec-text", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"esm", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {"esm", "is_folding_model", UNLESS_FALSE, NULL, "what folds proteins is not supported"},
     {"ernie", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"megatron-bert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"xlm-roberta-xl", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},

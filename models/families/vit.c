@@ -8,6 +8,10 @@ struct vit {
     const char *hidden_act;
     double layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob;
     bool qkv_bias;
+    // Of dinov2:
+    int64_t mlp_ratio;
+    double drop_path_rate;
+    bool use_swiglu_ffn;
 };
 
 static const struct json_field FIELDS[] = {
@@ -24,6 +28,9 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_F64(struct vit, hidden_dropout_prob, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct vit, attention_probs_dropout_prob, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct vit, qkv_bias)},
+    {JSON_OPT_I64(struct vit, mlp_ratio, 1, 1000)},
+    {JSON_OPT_F64(struct vit, drop_path_rate, 0, 1)},
+    {JSON_OPT_BOOL(struct vit, use_swiglu_ffn)},
     {JSON_OPT_ANY("id2label")},
     {JSON_OPT_ANY("label2id")},
     {JSON_OPT_ANY("model_type")},
@@ -93,17 +100,34 @@ static struct decoder describe(const char *model_type, const struct vit *record)
     };
 }
 
+static struct vit read_record(struct family_reader *reader, double epsilon,
+                              const struct family_keys *keys)
+{
+    struct vit record = {.num_channels = 3,
+                         .hidden_act = "gelu",
+                         .layer_norm_eps = epsilon,
+                         .qkv_bias = true,
+                         .mlp_ratio = 4};
+    family_read(reader, FIELDS, &record);
+    family_absent(reader, FIELDS, &record, keys);
+    read_labels(reader, &record);
+    return record;
+}
+
+static struct decoder read_decoder(struct family_reader *reader, const char *model_type,
+                                   const struct vit *record)
+{
+    if (!family_complete(reader) || !check_patches(reader, record)) return (struct decoder){0};
+    struct decoder decoder = describe(model_type, record);
+    family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
+    decoder.activation = family_activation(reader, "hidden_act", record->hidden_act);
+    return decoder;
+}
+
 static const void *read_as(struct family_reader *reader, const char *model_type, double epsilon)
 {
-    struct vit record = {
-        .num_channels = 3, .hidden_act = "gelu", .layer_norm_eps = epsilon, .qkv_bias = true};
-    family_read(reader, FIELDS, &record);
-    family_absent(reader, FIELDS, &record, &KEYS);
-    read_labels(reader, &record);
-    if (!family_complete(reader) || !check_patches(reader, &record)) return NULL;
-    struct decoder decoder = describe(model_type, &record);
-    family_check_heads(reader, &decoder, "num_attention_heads", "num_attention_heads");
-    decoder.activation = family_activation(reader, "hidden_act", record.hidden_act);
+    struct vit record = read_record(reader, epsilon, &KEYS);
+    struct decoder decoder = read_decoder(reader, model_type, &record);
     return family_decoder(reader, &decoder);
 }
 
@@ -118,5 +142,28 @@ static const void *read_vit_msn(struct family_reader *reader)
     return read_as(reader, "vit_msn", 1e-6);
 }
 
+// What layers add is scaled by channel; the head reads class and mean. Its largest has a gate, in
+// which case the width of mlps is two thirds of what it says, a multiple of 8.
+static const void *read_dinov2(struct family_reader *reader)
+{
+    static const struct family_keys keys = {
+        .dimensions = "image_size patch_size hidden_size num_hidden_layers num_attention_heads",
+        .optional = "num_channels hidden_act layer_norm_eps hidden_dropout_prob "
+                    "attention_probs_dropout_prob qkv_bias mlp_ratio use_swiglu_ffn"};
+    struct vit record = read_record(reader, 1e-6, &keys);
+    record.intermediate_size = record.hidden_size * record.mlp_ratio;
+    if (record.use_swiglu_ffn) {
+        record.intermediate_size = (record.intermediate_size * 2 / 3 + 7) / 8 * 8;
+        record.hidden_act = "silu";
+    }
+    struct decoder decoder = read_decoder(reader, "dinov2", &record);
+    decoder.gated = record.use_swiglu_ffn;
+    decoder.branch_factors = decoder.picture.reads_mean = true;
+    if (!reader->err->kind && record.drop_path_rate > 0)
+        family_fail(reader, "drop_path_rate", "dropping whole branches is not supported");
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_DINOV2 = {"dinov2", read_dinov2, decoder_graph, "Dinov2Config"};
 const struct model_family FAMILY_VIT = {"vit", read_vit, decoder_graph, "ViTConfig"};
 const struct model_family FAMILY_VIT_MSN = {"vit_msn", read_vit_msn, decoder_graph, "ViTMSNConfig"};

@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include "tests/support/family_models.h"
 #include "tests/support/run_case.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/whole_model.h"
@@ -15,135 +16,29 @@ static const double TOLERANCE = 1e-12;
 
 enum { SEQ = 8, BATCH = 4 };
 
-#define LLAMA_LIKE                                                       \
-    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, "           \
-    "\"intermediate_size\": 6, \"tie_word_embeddings\": false"
-#define GPT_LIKE                                                                 \
-    "\"vocab_size\": 40, \"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, "         \
-    "\"n_positions\": 8, \"n_inner\": 6, \"attn_pdrop\": 0, \"embd_pdrop\": 0, " \
-    "\"resid_pdrop\": 0"
-#define BERT_LIKE                                                        \
-    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
-    "\"num_attention_heads\": 2, \"intermediate_size\": 6, "             \
-    "\"max_position_embeddings\": 10, \"type_vocab_size\": 1"
-#define LATENT                                                           \
-    "\"vocab_size\": 40, \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
-    "\"num_attention_heads\": 2, \"intermediate_size\": 6, "             \
-    "\"q_lora_rank\": 6, \"kv_lora_rank\": 4, \"qk_nope_head_dim\": 4, " \
-    "\"qk_rope_head_dim\": 2, \"v_head_dim\": 3"
-#define EXPERTS "\"num_experts\": 4, \"num_experts_per_tok\": 2"
-#define SIGMOID_EXPERTS                                                              \
-    "\"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"n_shared_experts\": 1, " \
-    "\"moe_intermediate_size\": 4"
-#define FACTORS                                                    \
-    "\"embedding_multiplier\": 3, \"attention_multiplier\": 0.4, " \
-    "\"residual_multiplier\": 0.5, \"logits_scaling\": 2"
-
-static const char *const MODELS[] = {
-    "{\"model_type\": \"olmo\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"olmo2\", " LLAMA_LIKE ", \"attention_bias\": true}",
-    "{\"model_type\": \"olmo3\", " LLAMA_LIKE ", \"sliding_window\": 3, \"layer_types\": "
-    "[\"sliding_attention\", \"full_attention\"]}",
-    "{\"model_type\": \"olmoe\", " LLAMA_LIKE ", " EXPERTS "}",
-    "{\"model_type\": \"baichuan\", " LLAMA_LIKE ", \"max_position_embeddings\": 8}",
-    "{\"model_type\": \"baichuan\", " LLAMA_LIKE ", \"model_max_length\": 8}",
-    "{\"model_type\": \"cohere\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"cohere2\", " LLAMA_LIKE
-    ", \"sliding_window\": 3, \"sliding_window_pattern\": 2}",
-    "{\"model_type\": \"granite\", " LLAMA_LIKE ", " FACTORS "}",
-    "{\"model_type\": \"granitemoe\", " LLAMA_LIKE ", " EXPERTS ", " FACTORS "}",
-    "{\"model_type\": \"granitemoeshared\", " LLAMA_LIKE ", " EXPERTS
-    ", \"shared_intermediate_size\": 4}",
-    "{\"model_type\": \"phi\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1}",
-    "{\"model_type\": \"modernbert\", " BERT_LIKE
-    ", \"local_attention\": 4, \"global_attn_every_n_layers\": 2, \"local_rope_theta\": 100}",
-    "{\"model_type\": \"smollm3\", " LLAMA_LIKE ", \"no_rope_layer_interval\": 2}",
-    "{\"model_type\": \"glm\", " LLAMA_LIKE ", \"head_dim\": 4}",
-    "{\"model_type\": \"glm4\", " LLAMA_LIKE ", \"head_dim\": 4}",
-    "{\"model_type\": \"gptj\", " GPT_LIKE ", \"rotary_dim\": 2}",
-    "{\"model_type\": \"gpt_bigcode\", " GPT_LIKE "}",
-    "{\"model_type\": \"mpt\", \"vocab_size\": 40, \"d_model\": 8, \"n_heads\": 2, \"n_layers\": "
-    "2, \"attn_config\": {\"softmax_scale\": 0.4}}",
-    "{\"model_type\": \"falcon\", \"alibi\": true, \"multi_query\": false, \"vocab_size\": 40, "
-    "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2}",
-    "{\"model_type\": \"ernie4_5\", " LLAMA_LIKE ", \"head_dim\": 4, \"use_bias\": true}",
-    "{\"model_type\": \"ernie4_5_moe\", " LLAMA_LIKE ", \"moe_num_experts\": 4, \"moe_k\": 2, "
-    "\"moe_num_shared_experts\": 1, \"moe_intermediate_size\": 4, \"use_bias\": true}",
-    "{\"model_type\": \"exaone4\", " LLAMA_LIKE
-    ", \"sliding_window\": 3, \"sliding_window_pattern\": \"LG\"}",
-    "{\"model_type\": \"hunyuan_v1_dense\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"hunyuan_v1_moe\", " LLAMA_LIKE ", \"num_experts\": 4, \"moe_topk\": 2}",
-    "{\"model_type\": \"minimax_m2\", " LLAMA_LIKE ", " EXPERTS
-    ", \"head_dim\": 4, \"rotary_dim\": 2}",
-    "{\"model_type\": \"arcee\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"seed_oss\", " LLAMA_LIKE ", \"head_dim\": 4, \"attention_dropout\": 0, "
-    "\"residual_dropout\": 0}",
-    "{\"model_type\": \"internlm2\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"ministral3\", " LLAMA_LIKE ", \"head_dim\": 4}",
-    "{\"model_type\": \"dots1\", " LLAMA_LIKE ", " SIGMOID_EXPERTS ", \"head_dim\": 4, "
-    "\"first_k_dense_replace\": 1, \"sliding_window\": 3, \"max_window_layers\": 1}",
-    "{\"model_type\": \"hy_v3\", " LLAMA_LIKE ", \"head_dim\": 4, \"num_experts\": 4, "
-    "\"num_experts_per_tok\": 2, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4}",
-    "{\"model_type\": \"sarvam_moe\", " LLAMA_LIKE ", " SIGMOID_EXPERTS
-    ", \"head_dim\": 4, \"first_k_dense_replace\": 1}",
-    "{\"model_type\": \"mellum\", " LLAMA_LIKE ", " EXPERTS
-    ", \"moe_intermediate_size\": 4, \"head_dim\": 4, \"sliding_window\": 3, \"layer_types\": "
-    "[\"sliding_attention\", \"full_attention\"], \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
-    "{\"model_type\": \"internlm3\", " LLAMA_LIKE ", \"head_dim\": 4}",
-    "{\"model_type\": \"solar_open\", " LLAMA_LIKE ", " SIGMOID_EXPERTS ", \"head_dim\": 4}",
-    "{\"model_type\": \"cwm\", " LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3}",
-    "{\"model_type\": \"roberta\", " BERT_LIKE "}",
-    "{\"model_type\": \"distilbert\", " BERT_LIKE ", \"hidden_dim\": 6}",
-    "{\"model_type\": \"megatron-bert\", " BERT_LIKE "}",
-    "{\"model_type\": \"xlm-roberta-xl\", " BERT_LIKE "}",
-    "{\"model_type\": \"roberta-prelayernorm\", " BERT_LIKE "}",
-    "{\"model_type\": \"mpnet\", " BERT_LIKE "}",
-    "{\"model_type\": \"electra\", " BERT_LIKE ", \"embedding_size\": 6}",
-    "{\"model_type\": \"nomic_bert\", " BERT_LIKE "}",
-    "{\"model_type\": \"jina_embeddings_v3\", " BERT_LIKE "}",
-    "{\"model_type\": \"gte\", " BERT_LIKE "}",
-    "{\"model_type\": \"xglm\", \"vocab_size\": 40, \"d_model\": 8, \"ffn_dim\": 6, "
-    "\"num_layers\": 2, \"attention_heads\": 2, \"max_position_embeddings\": 8}",
-    "{\"model_type\": \"biogpt\", " BERT_LIKE "}",
-    "{\"model_type\": \"openai-gpt\", " GPT_LIKE "}",
-    "{\"model_type\": \"gpt_neo\", \"vocab_size\": 40, \"hidden_size\": 8, \"num_layers\": 2, "
-    "\"num_heads\": 2, \"max_position_embeddings\": 8, \"window_size\": 3}",
-    "{\"model_type\": \"stablelm\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1, "
-    "\"use_qkv_bias\": true, \"use_parallel_residual\": true}",
-    "{\"model_type\": \"vaultgemma\", " LLAMA_LIKE ", \"head_dim\": 4, \"sliding_window\": 3}",
-    "{\"model_type\": \"flex_olmo\", " LLAMA_LIKE ", " EXPERTS "}",
-    "{\"model_type\": \"granite_swa\", " LLAMA_LIKE ", \"sliding_window\": 3, "
-    "\"layer_rope_theta\": [0, 100], " FACTORS "}",
-    "{\"model_type\": \"minicpm3\", " LATENT "}",
-    "{\"model_type\": \"eurobert\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"jais2\", " LLAMA_LIKE ", \"head_dim\": 4}",
-    "{\"model_type\": \"nanochat\", " LLAMA_LIKE "}",
-    "{\"model_type\": \"exaone_moe\", " LLAMA_LIKE ", " EXPERTS
-    ", \"sliding_window\": 3, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4, "
-    "\"first_k_dense_replace\": 1, \"sliding_window_pattern\": 2}",
-    "{\"model_type\": \"glm4_moe_lite\", " LATENT ", " SIGMOID_EXPERTS
-    ", \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
-};
-enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
+enum { MODEL_COUNT = sizeof FAMILY_MODELS / sizeof *FAMILY_MODELS };
 
 // Pictures of 4 patches and a class token: samples, which are sequences of one.
-static const char VIT[] =
-    "{\"model_type\": \"vit\", \"image_size\": 4, \"patch_size\": 2, \"num_channels\": 3, "
-    "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
-    "\"intermediate_size\": 6, \"num_labels\": 40}";
+#define PICTURE                                                                       \
+    "\"image_size\": 4, \"patch_size\": 2, \"num_channels\": 3, \"num_labels\": 40, " \
+    "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2"
+static const char *const WITH_CLASSES[] = {
+    "{\"model_type\": \"vit\", " PICTURE ", \"intermediate_size\": 6}",
+    "{\"model_type\": \"dinov2\", " PICTURE ", \"mlp_ratio\": 1}",
+    "{\"model_type\": \"dinov2\", " PICTURE ", \"mlp_ratio\": 2, \"use_swiglu_ffn\": true}",
+};
 
 // The first step alone, before anything is learned, is what plain loops are asked for.
 static void one_rank_computes_what_plain_loops_do(void **state)
 {
     for (int m = 0; m < MODEL_COUNT; m++) {
         struct arena_mark mark = arena_mark(*state);
-        struct run_case of = run_case_new(MODELS[m], SEQ, BATCH);
+        struct run_case of = run_case_new(FAMILY_MODELS[m], SEQ, BATCH);
         of.steps = 1;
         of.clip_norm = of.learning_rate = 0;
         struct run_outcome *found = run_case_done(*state, &of);
         const char *difference = whole_model_difference(*state, &of, found, TOLERANCE);
-        if (difference) fail_msg("%s: %s", MODELS[m], difference);
+        if (difference) fail_msg("%s: %s", FAMILY_MODELS[m], difference);
         arena_reset(*state, mark);
     }
 }
@@ -166,10 +61,10 @@ static void two_ranks_compute_what_one_does(void **state)
     enum { WAYS = 4, WAYS_EACH = 2 };
     for (int m = 0; m < MODEL_COUNT; m++) {
         struct arena_mark mark = arena_mark(*state);
-        struct run_case alone = run_case_new(MODELS[m], SEQ, BATCH);
+        struct run_case alone = run_case_new(FAMILY_MODELS[m], SEQ, BATCH);
         struct run_outcome *expected = run_case_done(*state, &alone);
         for (int w = 0; w < WAYS_EACH; w++) {
-            struct run_case of = shared(MODELS[m], (2 * (m % 2) + w) % WAYS);
+            struct run_case of = shared(FAMILY_MODELS[m], (2 * (m % 2) + w) % WAYS);
             struct err why = {0};
             struct run_outcome *found = run_case_run(*state, &of, &why);
             if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
@@ -219,6 +114,7 @@ static const char *const WITH_ENCODER[] = {
     BETWEEN_BARTS("marian"),
     BETWEEN_BARTS("m2m_100"),
     BETWEEN_BARTS("blenderbot"),
+    BETWEEN_BARTS("blenderbot-small"),
     "{\"model_type\": \"umt5\", \"vocab_size\": 40, \"d_model\": 8, \"d_kv\": 6, \"d_ff\": 6, "
     "\"num_layers\": 2, \"num_decoder_layers\": 3, \"num_heads\": 2, "
     "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 6}",
@@ -249,18 +145,18 @@ static void by_heads_unfused(struct parallel *parallel)
 static void (*const PICTURE_WAYS[])(struct parallel *parallel) = {by_heads, by_samples, by_stages,
                                                                   by_heads_unfused};
 
-static void pictures_are_computed_alike_on_one_rank_and_two(void **state)
+static void compare_pictures(void **state, const char *config)
 {
-    struct run_case alone = run_case_new(VIT, 1, BATCH);
+    struct run_case alone = run_case_new(config, 1, BATCH);
     alone.steps = 1;
     alone.clip_norm = alone.learning_rate = 0;
     struct run_outcome *found = run_case_done(*state, &alone);
     const char *difference = whole_model_difference(*state, &alone, found, TOLERANCE);
-    if (difference) fail_msg("%s", difference);
-    alone = run_case_new(VIT, 1, BATCH);
+    if (difference) fail_msg("%s: %s", config, difference);
+    alone = run_case_new(config, 1, BATCH);
     struct run_outcome *expected = run_case_done(*state, &alone);
     for (size_t w = 0; w < sizeof PICTURE_WAYS / sizeof *PICTURE_WAYS; w++) {
-        struct run_case of = run_case_new(VIT, 1, BATCH);
+        struct run_case of = run_case_new(config, 1, BATCH);
         struct err why = {0};
         PICTURE_WAYS[w](&of.parallel);
         found = run_case_run(*state, &of, &why);
@@ -268,6 +164,12 @@ static void pictures_are_computed_alike_on_one_rank_and_two(void **state)
         difference = run_outcome_difference(*state, expected, found, TOLERANCE);
         if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
     }
+}
+
+static void pictures_are_computed_alike_on_one_rank_and_two(void **state)
+{
+    for (size_t m = 0; m < sizeof WITH_CLASSES / sizeof *WITH_CLASSES; m++)
+        compare_pictures(state, WITH_CLASSES[m]);
 }
 
 static void by_sequence(struct parallel *parallel)
@@ -449,9 +351,9 @@ static void cuda_kernels_compute_them_too(void **state)
         enum precision precision;
         double loss, gradient;
     } TRIED[] = {{PRECISION_FP32, 1e-6, 1e-5}, {PRECISION_BF16, 1e-3, 2e-2}};
-    const char *const configs[] = {
-        VIT,         WITH_ENCODER[0], WITH_ENCODER[2], WITH_ENCODER[3], WITH_ENCODER[6],
-        PICTURED[0], PICTURED[1],     COMPARED[0],     COMPARED[1]};
+    const char *const configs[] = {WITH_CLASSES[0], WITH_ENCODER[0], WITH_ENCODER[2],
+                                   WITH_ENCODER[3], WITH_ENCODER[6], PICTURED[0],
+                                   PICTURED[1],     COMPARED[0],     COMPARED[1]};
     for (int m = 0; m < 9; m++) {
         // Samples that are compared differ in digits that bf16 has not, before they are trained,
         // and so do what a tower learns by way of a text's layers.

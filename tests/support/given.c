@@ -69,6 +69,18 @@ void given_places(struct interpreter *in, int tensor, bool is_first)
         values[i] = (i == 0) == is_first;
 }
 
+// The class at the first place, and the mean of all others.
+bool given_means(struct interpreter *in, int tensor)
+{
+    if (strcmp(in->block->tensors[tensor].name, "place_means") != 0) return false;
+    int64_t places = in->sizes[tensor][0];
+    double *values = interpreter_array(in, tensor);
+    values[0] = 1;
+    for (int64_t place = 1; place < places; place++)
+        values[2 * place + 1] = 1 / (double)(places - 1);
+    return true;
+}
+
 bool given_in_text(struct interpreter *in, int tensor)
 {
     const char *name = in->block->tensors[tensor].name;

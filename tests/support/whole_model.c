@@ -103,6 +103,7 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
 {
     const char *name = in->block->tensors[tensor].name;
     if (give_picture(model, in, tensor) || give_frames(in, tensor)) return;
+    if (given_means(in, tensor)) return;
     if (given_pairs(in, tensor) || given_in_text(in, tensor) || given_waves(in, tensor)) return;
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     if (strcmp(name, "distances") == 0) return given_distances(in, tensor);
