@@ -252,16 +252,17 @@ struct storage program_stores(const struct program *program, const struct block_
 struct storage program_storage(const struct mesh *mesh, const struct parallel *parallel,
                                enum parameter_kind kind)
 {
-    unsigned axes[STORED_COUNT];
     bool is_trained = parameter_kind_is_trained(kind);
-    bool scatters = parallel->zero >= 2 && !parallel->accumulates;
+    bool is_split[STORED_COUNT] = {[STORED_WEIGHTS] = parallel->zero >= 3,
+                                   [STORED_GRADIENTS] =
+                                       parallel->zero >= 2 && !parallel->accumulates && is_trained,
+                                   [STORED_STATES] = parallel->zero >= 1 && is_trained};
+    unsigned axes[STORED_COUNT];
     for (int i = 0; i < STORED_COUNT; i++)
-        axes[i] = mesh_shard_axes(mesh, parallel, kind, (enum stored)i);
-    return (struct storage){
-        .weight_axes = parallel->zero >= 3 ? axes[STORED_WEIGHTS] : 0,
-        .gradient_axes = scatters && is_trained ? axes[STORED_GRADIENTS] : 0,
-        .optimizer_axes = parallel->zero >= 1 && is_trained ? axes[STORED_STATES] : 0,
-    };
+        axes[i] = is_split[i] ? mesh_shard_axes(mesh, parallel, kind, (enum stored)i) : 0;
+    return (struct storage){.weight_axes = axes[STORED_WEIGHTS],
+                            .gradient_axes = axes[STORED_GRADIENTS],
+                            .optimizer_axes = axes[STORED_STATES]};
 }
 
 struct program *program_lower(struct arena *arena, const struct graph *graph,

@@ -444,21 +444,32 @@ static double host_update_s(struct composer *composer, const struct parallel *pa
     return most_s;
 }
 
-// A stage does its tasks one after the other.
+static double chunk_s(const struct chunk_price *class)
+{
+    double sum_s = 0;
+    for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++)
+        sum_s += (&class->phase_s[0][0])[part];
+    return sum_s;
+}
+
+// A stage does its tasks one after the other, between the first forward that comes down to it and
+// the last gradient that goes up.
 double composer_busiest(struct composer *composer, const struct parallel *parallel)
 {
     struct step_price price = steady_price(composer, parallel);
-    double most_s = 0;
+    double most_s = 0, before_s = 0;
+    bool waits = composing_waits(composer, parallel);
     for (int i = 0; i < price.runs->run_count; i++) {
-        int first = price.runs->runs[i].first * price.shape.chunk_count;
-        double work_s = 0;
+        struct stage_run run = price.runs->runs[i];
+        const int *class_of = &price.class_of[run.first * price.shape.chunk_count];
+        double work_s = 0, first_s = waits ? chunk_s(&price.classes[class_of[0]]) : 0;
         for (int chunk = 0; chunk < price.shape.chunk_count; chunk++)
-            for (int part = 0; part < PHASE_COUNT * PART_COUNT; part++)
-                work_s += (&price.classes[price.class_of[first + chunk]].phase_s[0][0])[part];
-        most_s = fmax(most_s, work_s);
+            work_s += chunk_s(&price.classes[class_of[chunk]]);
+        before_s += run.count * first_s;
+        most_s = fmax(most_s, work_s * price.shape.micro_batch_count + before_s - first_s);
     }
     double once_s = price.overhead_s + host_update_s(composer, parallel, &price);
-    return (most_s * price.shape.micro_batch_count + once_s) * (1 - 1e-9);
+    return (most_s + once_s) * (1 - 1e-9);
 }
 
 const int *composer_balance(struct composer *composer, const struct parallel *parallel)

@@ -24,6 +24,7 @@ struct pressed {
     struct spared *steps;        // along the hulls of all of them
     int layers_count, step_count;
     double stage_s, saved_bytes;  // of a micro-batch; but for the head's
+    double before_s;              // the stages before it, of their first chunk
 };
 
 static int compare_rates(const void *a, const void *b)
@@ -197,6 +198,33 @@ static void find_stage(struct pressed *pressed, int stage)
     qsort(pressed->steps, (size_t)pressed->step_count, sizeof *pressed->steps, compare_rates);
 }
 
+// What a stage's first chunk takes of a micro-batch, each layer treated the fastest way.
+static double first_chunk_s(struct pressed *pressed, int stage)
+{
+    const struct division *division = pressed->division;
+    int class = division->class_of[stage * division->chunk_count];
+    const struct program_chunk *chunk = &division->chunks[class];
+    double sum_s = 0;
+    for (int u = 0; u < chunk->use_count; u++) {
+        int of = plain_of(chunk->uses[u].block_program);
+        const struct memo_block *block = plain_block(pressed, of);
+        bool is_layer = block->light->block->role == BLOCK_LAYER;
+        double each_s = block_s(block) + (is_layer ? hull_of(pressed, of)->points[0].seconds : 0);
+        sum_s += chunk->uses[u].count * each_s;
+    }
+    return sum_s;
+}
+
+bool composing_waits(const struct composer *composer, const struct parallel *parallel)
+{
+    const struct schedule_row *row = schedule_row(parallel->schedule);
+    struct schedule_shape shape = {.stage_count = parallel->degree[AXIS_PP],
+                                   .chunk_count = parallel->vpp};
+    bool runs_on = step_post_validated(composer->request->stack, parallel);
+    return row->backward_fused && !runs_on &&
+           row->stage_of(&shape, shape.stage_count - 1) == shape.stage_count - 1;
+}
+
 // Seconds of a micro-batch on the stage; INFINITY where nothing makes room.
 static double stage_s(struct pressed *pressed, int stage, int64_t limit_bytes)
 {
@@ -235,13 +263,19 @@ double composer_pressed(struct composer *composer, const struct candidate *kept,
         .layers = ARENA_NEW(composer->scratch, struct alike, most),
     };
     double most_s = 0, once_s = kept->cost.overhead_s;
-    for (int i = 0; i < division->head_count && !isinf(most_s); i++)
-        most_s = fmax(most_s, stage_s(&pressed, division->heads[i], limit_bytes));
+    int before = composing_waits(composer, parallel) ? 0 : division->stage_count;
+    for (int i = 0; i < division->head_count && !isinf(most_s); i++) {
+        int stage = division->heads[i];
+        while (before < stage)
+            pressed.before_s += first_chunk_s(&pressed, before++);
+        double each_s = stage_s(&pressed, stage, limit_bytes);
+        most_s = fmax(most_s, each_s * program.shape.micro_batch_count + pressed.before_s);
+    }
     arena_reset(composer->scratch, mark);
     // Where steps run into each other the update is beside other stages' work.
     bool is_apart = !step_post_validated(composer->request->stack, parallel);
     if (is_apart && !composing_once_hangs(composer, parallel)) once_s += kept->cost.update_s;
-    return (most_s * program.shape.micro_batch_count + once_s) * (1 - 1e-9);
+    return (most_s + once_s) * (1 - 1e-9);
 }
 
 static double phase_s(const struct block_price *price, enum phase phase)

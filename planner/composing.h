@@ -91,6 +91,10 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
                       struct block_program **blocks);
 struct program composing_program(struct composer *composer, const struct parallel *parallel,
                                  const struct division *division, struct block_program **blocks);
+// planner/compose_pressed.c: whether backward is one task and chunks go down the stages in order:
+// then a stage waits for the first forward to pass the stages before it, and they for the last of
+// its gradients.
+bool composing_waits(const struct composer *composer, const struct parallel *parallel);
 // Whether what happens once a step hangs on what is recomputed.
 bool composing_once_hangs(const struct composer *composer, const struct parallel *parallel);
 // What the stage holds whatever it recomputes or moves of activations, and the stack's reserve.

@@ -14,8 +14,13 @@ struct placement placement_of(const struct mesh *mesh, const struct parallel *pa
         axes[AXIS_COUNT + 1 + STORED_COUNT + i] =
             mesh_shard_axes(mesh, parallel, PARAMETER_EXPERT, stored);
     }
-    for (int i = 0; i < PLACEMENT_SHAPES; i++)
-        placement.shapes[i] = mesh_group(mesh, cluster, axes[i]);
+    for (int i = 0; i < PLACEMENT_SHAPES; i++) {
+        int first = 0;
+        while (axes[first] != axes[i])
+            first++;
+        placement.shapes[i] =
+            first < i ? placement.shapes[first] : mesh_group(mesh, cluster, axes[i]);
+    }
     return placement;
 }
 

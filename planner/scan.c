@@ -207,17 +207,6 @@ static bool is_left(struct scan_walk *walk, const struct scan_group *group)
     return scan_is_behind(walk, group);
 }
 
-static void find_facts(struct scan_walk *walk, const struct scan_group *group)
-{
-    const struct space *space = walk->scan.space;
-    walk->scan.saturated = scan_saturated(walk, group->group);
-    walk->scan.probe_kind = scan_facts(walk, group->group)->probe_kind;
-    for (int shards = 0; shards < 2; shards++)
-        walk->scan.host_update_s[shards] = bound_host_update_s(
-            memo_context(walk->scan.request->memo), space->request, scan_facts(walk, group->group),
-            &space->meshes[group->group->mesh], shards);
-}
-
 // Prices the commonest layer of the group. What is left out for its update, or to make room, is
 // asked once more where somebody asks what it would take without.
 static void look_at_graph(struct scan_walk *walk, int index)
@@ -257,6 +246,26 @@ static bool passes_over(struct scan_walk *walk, struct scan_entry entry)
     return true;
 }
 
+// What has no room costs time: no plan that fits is faster than the bound that this gives.
+static void look_at_room(struct scan_walk *walk, struct scan_entry entry)
+{
+    struct scan_group *group = &walk->groups[entry.group];
+    bool lowers = entry.level == LEVEL_ROOM;
+    // Where a number of looks ends the walk any order of them is as good.
+    if (walk->scan.request->looks_most > 0) {
+        push(walk, entry.group, LEVEL_FITTED);
+        return;
+    }
+    group_enter(&walk->scan, group);
+    scan_find_facts(walk, group);
+    group->bound_s = fmax(group->bound_s, group_room_bound(&walk->scan, group, lowers));
+    if (isinf(group->bound_s)) {
+        drop_family(walk, entry.group);
+        return;
+    }
+    push(walk, entry.group, lowers ? LEVEL_FITTED : LEVEL_ROOM);
+}
+
 // Looks one step closer at a group.
 static void look(struct scan_walk *walk, struct scan_entry entry)
 {
@@ -279,6 +288,10 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
         push(walk, entry.group, LEVEL_BLOCKS);
         return;
     case LEVEL_BLOCKS:
+    case LEVEL_ROOM:
+        look_at_room(walk, entry);
+        return;
+    case LEVEL_FITTED:
         if (!enter(walk, group)) {
             drop_family(walk, entry.group);
             return;
@@ -290,7 +303,7 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
             return;
         }
         walk->scan.any = false;
-        find_facts(walk, group);
+        scan_find_facts(walk, group);
         group_scan(&walk->scan, group);
         walk->looks += walk->scan.result.ranking.count > 0;
         if (!walk->scan.any) drop_family(walk, next_of(walk, entry.group));

@@ -44,6 +44,17 @@ const struct saturated **scan_saturated(struct scan_walk *walk, const struct spa
     return known->layers;
 }
 
+void scan_find_facts(struct scan_walk *walk, const struct scan_group *group)
+{
+    const struct space *space = walk->scan.space;
+    walk->scan.saturated = scan_saturated(walk, group->group);
+    walk->scan.probe_kind = scan_facts(walk, group->group)->probe_kind;
+    for (int shards = 0; shards < 2; shards++)
+        walk->scan.host_update_s[shards] = bound_host_update_s(
+            memo_context(walk->scan.request->memo), space->request, scan_facts(walk, group->group),
+            &space->meshes[group->group->mesh], shards);
+}
+
 double scan_graph_bound(struct scan_walk *walk, int index)
 {
     const struct scan_group *group = &walk->groups[index];

@@ -45,18 +45,25 @@ static void scan_tail(struct scan *scan, const struct scan_group *group,
     tail_scan(scan, tail, &even, has_balance ? &balanced : NULL, work_s);
 }
 
-// The plan whose blocks every plan of the group is at least as slow as: of ZeRO what communicates
-// least, and nothing recomputed unless all that the group has is one way to recompute.
+// The plan whose blocks every plan of the tail is at least as slow as: nothing is recomputed unless
+// all that the group has is one way to recompute.
+static struct parallel lightest_of(const struct scan *scan, const struct scan_group *group,
+                                   const struct space_tail *tail)
+{
+    static const struct space_recompute NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
+    const struct space_recompute *recompute = &tail->recomputes[0];
+    bool forced = group->tails->recomputes && scan->space->recomputes.count == 1;
+    if (!forced) recompute = &NONE;
+    return space_parallel(scan->space, group->group, tail, recompute, recompute->layers_low);
+}
+
+// Of every plan of the group: of ZeRO what communicates least.
 static struct parallel lightest(const struct scan *scan, const struct scan_group *group,
                                 const struct space_tail *like)
 {
-    static const struct space_recompute NONE = {RECOMPUTE_NONE, 0, -1, -1, 0};
-    const struct space_recompute *recompute = &like->recomputes[0];
     struct space_tail tail = *like;
     tail.zero = group->tails->zero_least;
-    bool forced = group->tails->recomputes && scan->space->recomputes.count == 1;
-    if (!forced) recompute = &NONE;
-    return space_parallel(scan->space, group->group, &tail, recompute, recompute->layers_low);
+    return lightest_of(scan, group, &tail);
 }
 
 static bool same_pipeline(const struct space_tail *a, const struct space_tail *b)
@@ -129,6 +136,60 @@ double group_bound(struct scan *scan, const struct scan_group *group)
         bound_s = fmin(bound_s, pipeline_bound(scan, group, &tails[i]));
     }
     return bound_s;
+}
+
+// What the plans of a group that have room take, as far as it is known.
+struct room {
+    struct scan *scan;
+    double least_s;
+    bool lowers, pressed;
+};
+
+// No plan of the tail that divides its stages so and has room is faster. `light` is one at the
+// stage of ZeRO that communicates least. Where more is communicated what is recomputed may hide it:
+// of several ways to treat layers the fastest counts.
+static void take_room(struct room *room, const struct space_tail *tail,
+                      const struct parallel *light, const struct parallel *own)
+{
+    struct scan *scan = room->scan;
+    double bound_s = light->vpp > 1 ? composer_busiest(scan->composer, light)
+                                    : composer_bound(scan->composer, light);
+    if (bound_s >= room->least_s) return;
+    bool keeps_all = tail->recomputes[0].recompute == RECOMPUTE_NONE;
+    if (keeps_all && scan_may_take(scan, bound_s, 0)) {
+        struct candidate kept = {.parallel = *own};
+        bool has_room = scan_meets(scan, own, scan->limit_bytes);
+        room->pressed |= !has_room;
+        if (!has_room || memo_sharding(own) != SHARDING_STATES)
+            bound_s = fmax(bound_s, tail_pressed_s(scan, tail, &kept, room->lowers));
+    }
+    room->least_s = fmin(room->least_s, bound_s);
+}
+
+// Whether the next tail differs in nothing but that it stores less.
+static bool is_leaner(const struct space_tails *tails, int next)
+{
+    if (next == tails->count) return false;
+    const struct space_tail *tail = &tails->tails[next];
+    return same_pipeline(tail, tail - 1) && tail->zero == 1;
+}
+
+double group_room_bound(struct scan *scan, struct scan_group *group, bool lowers)
+{
+    const struct space_tails *tails = group->tails;
+    struct room room = {scan, INFINITY, lowers, false};
+    if (tails->state_tiers != 1u << TIER_DEVICE || tails->moves_activations) return 0;
+    for (int i = 0; i < tails->count && room.least_s > group->bound_s; i++) {
+        const struct space_tail *tail = &tails->tails[i];
+        struct parallel light = lightest(scan, group, tail), own = lightest_of(scan, group, tail);
+        if (own.recompute != RECOMPUTE_NONE) return 0;
+        if (is_leaner(tails, i + 1)) continue;
+        take_room(&room, tail, &light, &own);
+        if (take_balance(&light, group->balance) && take_balance(&own, group->balance))
+            take_room(&room, tail, &light, &own);
+    }
+    group->pressed |= room.pressed;
+    return room.least_s;
 }
 
 void group_scan(struct scan *scan, struct scan_group *group)

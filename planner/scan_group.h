@@ -76,5 +76,9 @@ bool group_has_room(struct scan *scan, const struct scan_group *group);
 // The fastest pipeline of the group, with even or balanced stages, its lightest blocks, and nothing
 // once a step.
 double group_bound(struct scan *scan, const struct scan_group *group);
+// The fastest of its plans that have room, none of which is below: as far as what is recomputed for
+// it is known without lowering it, or (`lowers`) with. INFINITY: none has room. Notes whether one
+// that keeps everything has none.
+double group_room_bound(struct scan *scan, struct scan_group *group, bool lowers);
 // Offers the best plan of every tail to the ranking.
 void group_scan(struct scan *scan, struct scan_group *group);

@@ -6,6 +6,8 @@ enum scan_level {
     LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
     LEVEL_PROBE,   // that of its own is
     LEVEL_BLOCKS,  // all blocks are, with nothing recomputed or sharded
+    LEVEL_ROOM,    // what has no room is recomputed, as large kernels are
+    LEVEL_FITTED,  // as its own are
 };
 
 struct scan_entry {

@@ -33,6 +33,8 @@ struct scan_walk {
 const struct bound_facts *scan_facts(struct scan_walk *walk, const struct space_group *group);
 // [kind of block] Of its layers; of what is none NULL.
 const struct saturated **scan_saturated(struct scan_walk *walk, const struct space_group *group);
+// What the scan asks of the group at hand beside its plans.
+void scan_find_facts(struct scan_walk *walk, const struct scan_group *group);
 // One micro-batch of a group, `ratio` of it; of the rest of the model only the flops are known.
 struct probe scan_probe(struct scan_walk *walk, const struct scan_group *group, int micro_batch,
                         double ratio);
