@@ -4,9 +4,10 @@
 
 // Walks a space and keeps the best plans that fit. Pruned: groups wait in a queue by a lower bound
 // on their time, at first one that needs no lowering; the best is looked at more closely, which
-// raises its bound (what making room takes comes last), and is priced in the end; when the lowest bound passes the worst plan kept, all
-// is done. Exhaustive: every plan is priced. Both keep the same plans. Of the plans of one tail
-// (ways to recompute, even or balanced stages) only the best is kept.
+// raises its bound (what making room takes comes last), and is priced in the end; when the lowest
+// bound passes the worst plan kept, all is done. Exhaustive: every plan is priced. Both keep the
+// same plans. Of the plans of one tail (ways to recompute, even or balanced stages) only the best
+// is kept.
 
 // A larger micro-batch takes no more time a sequence than a smaller one, but for the last wave of
 // its kernels, which may be emptier: no less than this share of it bounds the others of a family,
