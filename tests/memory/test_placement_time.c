@@ -145,6 +145,60 @@ static void a_drive_does_what_is_ready_while_it_is_idle(void **state)
     assert_true(fabs(planned->step_s - 4) < 1e-9 && fabs(planned->link_s - 4) < 1e-9);
 }
 
+// A gradient is on its drive 1 s behind the 2 s that it is made in, read there in one more, and
+// then the next step's layer comes up in 1 s.
+static void what_is_read_has_been_written(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_PARAMETERS, 4, TIER_HOST},
+                                                 {PLACED_GRADIENTS, 4, TIER_NVME}};
+    static const struct placed_access work[] = {{0, true, false}, {1, false, true}};
+    static const struct placed_access update[] = {{0, false, true}, {1, true, false}};
+    static const struct placed_moment moments[] = {{work, 2, 0, 2.0, false, false},
+                                                   {update, 2, 0, 0.0, true, true}};
+    const struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 2,
+        .moments = moments,
+        .moment_count = 2,
+        .device_bytes = 10,
+        .up_bytes_per_s = 4,
+        .down_bytes_per_s = 4,
+        .nvme_bytes_per_s = 4,
+    };
+    assert_true(fabs(solved(*state, &problem)->step_s - 5) < 1e-9);
+}
+
+// A drive that writes a gradient behind 10 s of work, reads it for an update, and has what that
+// writes there before the work of the next step ends: both layers come before that, one behind the
+// other, so that a step is its compute, 11 s.
+static void what_a_drive_leaves_idle_is_used_twice(void **state)
+{
+    static const struct placed_chunk chunks[] = {{PLACED_GRADIENTS, 4, TIER_NVME},
+                                                 {PLACED_PARAMETERS, 4, TIER_NVME},
+                                                 {PLACED_PARAMETERS, 4, TIER_NVME}};
+    static const struct placed_access gradient[] = {{0, false, true}};
+    static const struct placed_access layers[] = {{1, true, false}, {2, true, false}};
+    static const struct placed_access update[] = {
+        {0, true, false}, {1, false, true}, {2, false, true}};
+    static const struct placed_moment moments[] = {{gradient, 1, 0, 10.0, false, false},
+                                                   {&layers[0], 1, 0, 0.5, false, false},
+                                                   {&layers[1], 1, 0, 0.5, false, false},
+                                                   {update, 3, 0, 0.0, true, false}};
+    const struct placement_problem problem = {
+        .chunks = chunks,
+        .chunk_count = 3,
+        .moments = moments,
+        .moment_count = 4,
+        .device_bytes = 100,
+        .up_bytes_per_s = 400,
+        .down_bytes_per_s = 400,
+        .nvme_bytes_per_s = 4,
+    };
+    const struct placed_result *planned = solved(*state, &problem);
+    assert_int_equal(planned->nvme_bytes, 24);
+    assert_true(fabs(planned->step_s - 11) < 1e-9 && fabs(planned->link_s - 11) < 1e-9);
+}
+
 // Three updates behind 10 s of work, at once but for what they write to NVMe, 2 s each: the third,
 // which the next step waits for, has room when the first is written.
 static void hosts_hold_what_two_updates_write(void **state)
@@ -258,6 +312,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_order_is_faster_than_its_windows_and_what_follows_them),
         cmocka_unit_test(a_drive_does_what_is_ready_while_it_is_idle),
+        cmocka_unit_test(what_is_read_has_been_written),
+        cmocka_unit_test(what_a_drive_leaves_idle_is_used_twice),
         cmocka_unit_test(hosts_hold_what_two_updates_write),
         cmocka_unit_test(moments_work_in_the_same_room),
         cmocka_unit_test(what_has_no_room_before_is_bounded_behind),
