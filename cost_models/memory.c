@@ -36,35 +36,9 @@ struct holding {
     double transit_bytes;    // of the largest layer that anything is moved of
 };
 
-struct logits {
-    double bytes;  // in the run's precision
-    double gradient_bytes;
-    bool saved;
-};
-
 static double larger(double a, double b)
 {
     return a > b ? a : b;
-}
-
-// The scores over the vocabulary, which the loss reads; several copies of them live at once. With
-// multi-token prediction there are two of each until backward has done with the first.
-static struct logits logits_of(const struct block_program *block)
-{
-    struct logits logits = {0};
-    for (int i = 0; i < block->instr_count; i++) {
-        const struct instr *instr = &block->instrs[i];
-        if (instr->collective != COLLECTIVE_NONE) continue;
-        if (instr->kind == OP_LOSS && !instr->recompute) {
-            const struct buffer *scores = &block->buffers[instr->inputs[0]];
-            logits.bytes += (double)scores->bytes;
-            logits.saved = scores->saved;
-        } else if (instr->kind == OP_LOSS_BACKWARD) {
-            double bytes = (double)block->buffers[instr->outputs[0]].bytes;
-            logits.gradient_bytes = larger(logits.gradient_bytes, bytes);
-        }
-    }
-    return logits;
 }
 
 // What one micro-batch of a chunk holds: between F and B, between B and W.
@@ -133,12 +107,17 @@ static void hold_head(const struct program *program, const struct stack *stack,
                       const struct block_program *block, struct chunk_bytes *bytes,
                       struct holding *holding)
 {
-    struct logits logits = logits_of(block);
-    double kept = logits.saved ? logits.bytes : 0;
+    struct memory_logits logits = memory_logits_of(block);
+    double kept = logits.saved ? logits.bytes : 0, counted = kept;
+    // Autograd keeps what the loss read; our engine keeps what the product made, and gathers again.
+    if (logits.made_bytes > 0 && !stack_is_executed(stack)) {
+        kept = logits.bytes;
+        counted += logits.made_bytes;
+    }
     double elements = logits.bytes / parameter_weight_bytes(program->workload.precision);
     double loss = elements * stack->logits_bytes_per_element;
     double left = program->shape.micro_batch_count > 1 ? elements * stack->left_logits_bytes : 0;
-    bytes->saved += (double)block->saved_bytes - kept;
+    bytes->saved += (double)block->saved_bytes - counted;
     bytes->logits += kept;
     bytes->waiting += (double)block->held_bytes;
     holding->logits_bytes += loss + left;

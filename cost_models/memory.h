@@ -38,6 +38,15 @@ double memory_least_kept_bytes(const struct stack *stack, enum precision precisi
                                const struct block_program *block);
 double memory_class_bytes(const struct stack *stack, enum precision precision,
                           const struct block_program *block, unsigned classes);
+// The scores over the vocabulary, which the loss reads; several copies of them live at once. With
+// multi-token prediction there are two of each until backward has done with the first.
+struct memory_logits {
+    double bytes;  // in the run's precision
+    double gradient_bytes;
+    bool saved;         // what the loss reads is kept for backward
+    double made_bytes;  // and what is kept of them in another layout, as the product made them
+};
+struct memory_logits memory_logits_of(const struct block_program *block);
 // Of the gradients that go to a host together.
 double memory_bucket_bytes(const struct program *program, const struct stack *stack);
 // Fills the moments of a stage at which it can hold most, room for SCHEDULE_IN_FLIGHT_MAX of them;

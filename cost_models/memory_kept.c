@@ -64,3 +64,34 @@ double memory_bucket_bytes(const struct program *program, const struct stack *st
     unsigned axes = mesh_axes_of(mesh, AXIS_DP) | mesh_axes_of(mesh, AXIS_CP);
     return stack_bucket_bytes(stack, &program->parallel, mesh_size(mesh, axes));
 }
+
+// Of the tensor that the loss reads, in another layout.
+static double made_bytes(const struct block_program *block, const struct buffer *read)
+{
+    double bytes = 0;
+    for (int b = 0; b < block->buffer_count; b++) {
+        const struct buffer *other = &block->buffers[b];
+        bool is_made = other != read && other->tensor == read->tensor && other->saved;
+        if (is_made) bytes += (double)other->bytes;
+    }
+    return bytes;
+}
+
+struct memory_logits memory_logits_of(const struct block_program *block)
+{
+    struct memory_logits logits = {0};
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (instr->collective != COLLECTIVE_NONE) continue;
+        if (instr->kind == OP_LOSS && !instr->recompute) {
+            const struct buffer *scores = &block->buffers[instr->inputs[0]];
+            logits.bytes += (double)scores->bytes;
+            logits.saved = scores->saved;
+            logits.made_bytes += made_bytes(block, scores);
+        } else if (instr->kind == OP_LOSS_BACKWARD) {
+            double bytes = (double)block->buffers[instr->outputs[0]].bytes;
+            if (bytes > logits.gradient_bytes) logits.gradient_bytes = bytes;
+        }
+    }
+    return logits;
+}
