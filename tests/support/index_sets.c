@@ -105,6 +105,7 @@ static void compute(struct index_machine *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
     if (!matches(m, instr)) return;
+    if (instr->rows) return sets_work_on_part(m, instr);
     for (int i = 0; i < instr->output_count; i++) {
         sets_make_room(m, instr->outputs[i]);
         set_term(m, instr->outputs[i], op->kind == OP_ADD ? 0 : op->outputs[i]);
@@ -113,7 +114,8 @@ static void compute(struct index_machine *m, const struct instr *instr)
     if (m->waiting) sets_violate(m->result, "%s runs before exchanges of another", op->name);
     bool is_norm = splits_rows(m, instr);
     if (!is_norm) sets_carry_out(m, instr, 0);
-    if (m->result->violation_count) return;
+    // Parts of a sum are not all there until it has come round.
+    if (m->result->violation_count || instr->relay) return;
     bool is_loss = op->kind == OP_LOSS && splits_vocabulary(m, instr);
     if (is_norm || is_loss) {
         m->waiting = instr;

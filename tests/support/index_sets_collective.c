@@ -299,6 +299,7 @@ static void note_flat(struct index_machine *m, const struct instr *instr)
 
 void sets_communicate(struct index_machine *m, const struct instr *instr)
 {
+    if (instr->relay) return sets_hand_on(m, instr);
     if (instr->input_count != 1 || instr->output_count != 1) {
         sets_violate(m->result, "a collective of several buffers");
         return;

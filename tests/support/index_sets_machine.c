@@ -122,7 +122,7 @@ static struct layout claim_now(const struct index_machine *m, int buffer)
         bool writes = false;
         for (int o = 0; o < instr->output_count; o++)
             writes = writes || instr->outputs[o] == buffer;
-        if (!writes) continue;
+        if (!writes || instr->relay) continue;  // parts of it are written one by one
         if (instr->collective != COLLECTIVE_ALL_REDUCE) break;
         for (int a = 0; a < m->mesh->axis_count; a++) {
             if (instr->axes >> a & 1) claim.of[a] = LAYOUT_SUM;
@@ -140,7 +140,9 @@ void sets_make_room(struct index_machine *m, int buffer)
     held->boxes = ARENA_NEW(m->arena, struct index_box, m->mesh->rank_count);
     held->values = ARENA_NEW(m->arena, uint64_t *, m->mesh->rank_count);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        held->boxes[rank] = sets_claimed_box(m, tensor, &held->claim, rank);
+        const struct buffer *of = &m->program->buffers[buffer];
+        int whose = of->behind ? sets_behind(m, of->relay_axes, rank, of->behind) : rank;
+        held->boxes[rank] = sets_claimed_box(m, tensor, &held->claim, whose);
         held->values[rank] = ARENA_NEW(m->arena, uint64_t, held->boxes[rank].elements);
     }
 }

@@ -63,3 +63,9 @@ void sets_check_claim(struct index_machine *m, int buffer);
 void sets_carry_out(struct index_machine *m, const struct instr *instr, unsigned axes);
 
 void sets_communicate(struct index_machine *m, const struct instr *instr);
+
+// tests/support/index_sets_relay.c: the rank so many before another in the order of a group, round
+// and round; an operator that works on a part; and a part that is handed on, or added.
+int sets_behind(const struct index_machine *m, unsigned axes, int rank, int behind);
+void sets_work_on_part(struct index_machine *m, const struct instr *instr);
+void sets_hand_on(struct index_machine *m, const struct instr *instr);

@@ -50,6 +50,8 @@ static struct parallel draw_parallel(struct draw *draw)
     parallel.recompute = (enum recompute)DRAW_ONE(draw, RECOMPUTE);
     parallel.recompute_classes = (unsigned)draw_int(draw, 0, (1 << OP_CLASS_COUNT) - 1) & ~1u;
     parallel.passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
+    // As many parts as ranks, without another draw.
+    if (parallel.passes >> PASS_BUCKETS & 1) parallel.tp_relay = RANK_MAX;
     shuffle_order(draw, &parallel);
     bool has_replicas = draw_int(draw, 0, 2) == 0 && parallel.degree[AXIS_DP] % 2 == 0;
     if (has_replicas) {

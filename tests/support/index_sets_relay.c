@@ -1,0 +1,150 @@
+#include "tests/support/index_sets_machine.h"
+
+#include <string.h>
+
+// Parts that ranks hand on. Whose part a buffer is follows from the order of the ranks of a group;
+// work on one sees of its other operands what has the part's indices; a message is a copy, and what
+// came is added to what was made.
+
+int sets_behind(const struct index_machine *m, unsigned axes, int rank, int behind)
+{
+    int *ranks = ARENA_NEW(m->arena, int, m->mesh->rank_count), count = 0, own = 0;
+    for (int other = 0; other < m->mesh->rank_count; other++) {
+        if (!sets_same_group(m->mesh, axes, rank, other)) continue;
+        if (other == rank) own = count;
+        ranks[count++] = other;
+    }
+    return ranks[((own - behind) % count + count) % count];
+}
+
+static bool is_alike(const struct instr *a, const struct instr *b)
+{
+    return !a->collective && a->rows && a->relay == b->relay && a->op == b->op;
+}
+
+static int part_of(const struct instr *instr)
+{
+    int at = instr->rows - 1;
+    return at < instr->input_count ? instr->inputs[at] : instr->outputs[at - instr->input_count];
+}
+
+// What a rank has of a buffer at the indices that the part has of one dim.
+static struct view cut(struct index_machine *m, const struct instr *instr, int buffer, int rank)
+{
+    const struct index_held *held = &m->held[buffer], *part = &m->held[part_of(instr)];
+    int t = m->program->buffers[buffer].tensor, p = m->program->buffers[part_of(instr)].tensor;
+    struct view view = {.tensor = &m->block->tensors[t],
+                        .box = held->boxes[rank],
+                        .whole = m->whole[t],
+                        .truth = m->truth[t]};
+    int at = tensor_find_dim(view.tensor, instr->dim);
+    int from = tensor_find_dim(&m->block->tensors[p], instr->dim);
+    if (at >= 0) {
+        int64_t first = part->boxes[rank].first[from], count = part->boxes[rank].count[from];
+        if (first < view.box.first[at] || first + count > view.box.first[at] + view.box.count[at])
+            sets_complain(m, buffer, "lacks what its part has");
+        view.box.elements = view.box.elements / view.box.count[at] * count;
+        view.box.first[at] = first;
+        view.box.count[at] = count;
+    }
+    view.values = ARENA_NEW(m->arena, uint64_t, view.box.elements);
+    return view;
+}
+
+static void fill(const struct index_held *held, int rank, struct view *view)
+{
+    for (int64_t i = 0; i < view->box.elements; i++) {
+        int64_t index[VIEW_RANK_MAX];
+        box_index(&view->box, i, index);
+        view->values[i] = held->values[rank][box_place(&held->boxes[rank], index)];
+    }
+}
+
+static void add(const struct view *view, int rank, struct index_held *held)
+{
+    for (int64_t i = 0; i < view->box.elements; i++) {
+        int64_t index[VIEW_RANK_MAX];
+        box_index(&view->box, i, index);
+        uint64_t *at = &held->values[rank][box_place(&held->boxes[rank], index)];
+        *at = field_add(*at, view->values[i]);
+    }
+}
+
+static int count_alike(const struct index_machine *m, const struct instr *instr, int from, int to)
+{
+    int count = 0;
+    for (int i = from; i < to; i++)
+        count += is_alike(&m->program->instrs[i], instr);
+    return count;
+}
+
+void sets_work_on_part(struct index_machine *m, const struct instr *instr)
+{
+    const struct op *op = &m->block->ops[instr->op];
+    int result = instr->outputs[0];
+    bool makes_part = part_of(instr) == result;
+    if (makes_part || count_alike(m, instr, 0, m->at) == 0) {
+        sets_make_room(m, result);
+        m->held[result].terms[0] = op->outputs[0];
+        m->held[result].term_count = 1;
+    }
+    for (int rank = 0; rank < m->mesh->rank_count && !m->result->violation_count; rank++) {
+        struct index_work work = {.op = op,
+                                  .op_index = instr->op,
+                                  .rank = rank,
+                                  .input_count = instr->input_count,
+                                  .output_count = 1,
+                                  .result = m->result};
+        for (int i = 0; i < instr->input_count; i++) {
+            work.inputs[i] = cut(m, instr, instr->inputs[i], rank);
+            if (m->result->violation_count) return;
+            fill(&m->held[instr->inputs[i]], rank, &work.inputs[i]);
+        }
+        work.outputs[0] = cut(m, instr, result, rank);
+        if (m->result->violation_count) return;
+        sets_compute(&work);
+        add(&work.outputs[0], rank, &m->held[result]);
+    }
+    bool is_last = count_alike(m, instr, m->at + 1, m->program->instr_count) == 0;
+    if (is_last && !makes_part && !m->result->violation_count) sets_check_claim(m, result);
+}
+
+static bool sums(const struct index_machine *m, const struct instr *instr)
+{
+    for (int i = 0; i < m->program->instr_count; i++) {
+        const struct instr *other = &m->program->instrs[i];
+        if (other->relay == instr->relay && other->collective == COLLECTIVE_SLICE) return true;
+    }
+    return false;
+}
+
+void sets_hand_on(struct index_machine *m, const struct instr *instr)
+{
+    int from = instr->inputs[0], to = instr->outputs[0];
+    bool is_message = instr->collective == COLLECTIVE_SEND_RECV;
+    int64_t bytes = sets_bytes(m, m->program->buffers[to].tensor, &m->program->buffers[to].layout);
+    if (instr->bytes != bytes) sets_complain(m, from, "a part of the wrong size");
+    for (int a = 0; a < m->mesh->axis_count; a++) {
+        bool is_split = m->program->buffers[to].layout.of[a] == (int8_t)instr->dim;
+        if (instr->axes >> a & 1 && !is_split)
+            sets_complain(m, to, "is handed on along another dim");
+    }
+    if (is_message) sets_make_room(m, to);
+    for (int rank = 0; rank < m->mesh->rank_count; rank++) {
+        int sender = is_message ? sets_behind(m, instr->axes, rank, 1) : rank;
+        const struct index_box *sent = &m->held[from].boxes[sender];
+        if (memcmp(sent, &m->held[to].boxes[rank], sizeof *sent) != 0)
+            return sets_complain(m, to, "a part of another rank comes");
+        for (int64_t i = 0; i < sent->elements; i++) {
+            uint64_t *at = &m->held[to].values[rank][i], value = m->held[from].values[sender][i];
+            *at = is_message ? value : field_add(*at, value);
+        }
+    }
+    if (is_message) {
+        memcpy(m->held[to].terms, m->held[from].terms, sizeof m->held[to].terms);
+        m->held[to].term_count = m->held[from].term_count;
+    }
+    // A sum is there when it has come round.
+    bool is_there = is_message ? !sums(m, instr) : m->program->buffers[to].behind == 0;
+    if (is_there) sets_check_claim(m, to);
+}
