@@ -146,7 +146,7 @@ MUST_CHECK bool program_check_seq_len(const struct graph *graph, const struct wo
 // Adapters beside nothing that the model has would leave nothing to train. ERR_USAGE.
 MUST_CHECK bool program_check_lora(const struct graph *graph, struct adapters lora,
                                    struct err *err);
-// Gathers that are handed on rank by rank. ERR_USAGE.
+// Gathers and sums that are handed on in parts. ERR_USAGE.
 MUST_CHECK bool relay_check(const struct graph *graph, const struct workload *workload,
                             const struct parallel *parallel, struct err *err);
 // Choices that go with micro-batches of another number for each replica. ERR_USAGE.

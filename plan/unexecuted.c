@@ -43,8 +43,8 @@ static const struct unexecuted ROWS[] = {
      "the norms of parameters and steps are taken where the device has them", moves_layer_norms,
      true},
     {"--overlap tp with --tp above 1",
-     "what tensor parallel ranks exchange is waited for where it stands, but for what is handed on "
-     "rank by rank (--tp-relay)",
+     "what tensor parallel ranks exchange is waited for where it stands, but for what is handed "
+     "on in parts (--tp-relay)",
      overlaps_tensor, true},
     {"--overlap ep with --ep or --etp above 1",
      "what ranks exchange of experts is waited for where it stands", overlaps_experts, true},
