@@ -51,8 +51,9 @@ bool relay_check(const struct graph *graph, const struct workload *workload,
     while (graph->kv_head_count > 0 && graph->kv_head_count % (tp / sharing) != 0)
         sharing++;
     if (tp % parts == 0 && (each % sharing == 0 || sharing % each == 0)) return true;
-    return err_set(err, ERR_USAGE, "--tp-relay %d: tp %d is not cut in so many parts; all of it is",
-                   parts, tp);
+    return err_set(err, ERR_USAGE,
+                   "--tp-relay %d: tp %d is not cut in so many parts; %d always work", parts, tp,
+                   tp);
 }
 
 // What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks

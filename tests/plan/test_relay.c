@@ -119,7 +119,7 @@ static void parts_that_there_are_not_are_refused(void **state)
     assert_string_equal(refusal(&of, PRECISION_BF16), "");
     of.parallel.degree[AXIS_TP] = 6;
     assert_string_equal(refusal(&of, PRECISION_BF16),
-                        "--tp-relay 4: tp 6 is not cut in so many parts; all of it is");
+                        "--tp-relay 4: tp 6 is not cut in so many parts; 6 always work");
     of.parallel.tp_relay = 3;
     assert_string_equal(refusal(&of, PRECISION_BF16), "");
     of.parallel.tp_relay = 8;
@@ -132,7 +132,7 @@ static void parts_that_there_are_not_are_refused(void **state)
     of.parallel.degree[AXIS_TP] = 12;
     of.parallel.tp_relay = 6;
     assert_string_equal(refusal(&of, PRECISION_BF16),
-                        "--tp-relay 6: tp 12 is not cut in so many parts; all of it is");
+                        "--tp-relay 6: tp 12 is not cut in so many parts; 12 always work");
 }
 
 // Of the first relay: the own part is multiplied beside the first message, and so on.
