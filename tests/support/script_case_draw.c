@@ -91,6 +91,8 @@ bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case
     parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     if (draw_int(draw, 0, 1)) parallel->passes = (1 << PASS_COUNT) - 1;
     parallel->overlap = (unsigned)draw_int(draw, 0, 63);
+    // Of half of them, as many parts as ranks, without another draw.
+    parallel->tp_relay = parallel->overlap & OVERLAP_TP ? 1 << 10 : 0;
     parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
     draw_pipeline(draw, parallel, &micro_batches);
     draw_memory(draw, parallel);
