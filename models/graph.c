@@ -237,7 +237,12 @@ int64_t graph_block_matmul_count(const struct graph *graph, const struct block *
     return met.by_token + met.by_place;
 }
 
-// One video: every dim but the batch has its size in the graph.
+// Of videos, and of pictures that noise is added to, every dim but the batch has its size.
+static bool is_sized(const struct graph *graph)
+{
+    return graph->frames > 0 || graph->channels > 0;
+}
+
 static void video_sizes(const struct block *block, const struct op *op, int64_t size[DIM_COUNT])
 {
     memset(size, 0, DIM_COUNT * sizeof *size);
@@ -278,7 +283,7 @@ static double video_products_flop(const struct graph *graph)
 static double attention_flop(const struct graph *graph, const struct block *block,
                              const struct op *op, int64_t seq)
 {
-    if (graph->frames == 0) return attended_flop(block, op, seq);
+    if (!is_sized(graph)) return attended_flop(block, op, seq);
     return op->kind == OP_ATTENTION ? video_attention_flop(block, op) : 0;
 }
 
@@ -308,7 +313,7 @@ double graph_model_flop(const struct graph *graph, int64_t seq)
         all.by_token += count_repeats(graph, b) * met.by_token;
         all.by_place += count_repeats(graph, b) * met.by_place;
     }
-    double flop = graph->frames > 0
+    double flop = is_sized(graph)
                       ? video_products_flop(graph)
                       : 2.0 * ((double)all.by_token * (double)seq + (double)all.by_place);
     for (int b = 0; b < graph->block_count; b++) {

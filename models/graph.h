@@ -75,9 +75,10 @@ enum dim {
 const char *dim_name(enum dim dim);
 
 enum { TENSOR_RANK_MAX = 6, OP_INPUT_MAX = 8, OP_OUTPUT_MAX = 6 };
-// Activations that a block hands to the next: hidden states, and what conditions all blocks alike
-// (models/families/stdit.c: text, step of the diffusion, and six numbers by hidden).
-enum { BLOCK_EDGES = 9 };
+// Activations that a block hands to the next: hidden states, what conditions all blocks alike
+// (models/families/stdit.c: text, step of the diffusion, and six numbers by hidden), and what later
+// blocks are joined with (models/families/unet.c).
+enum { BLOCK_EDGES = 16 };
 // Parameters of a model that several blocks share: those of a layer, where layers are one, and
 // more.
 enum { TIE_MAX = 24 };
@@ -144,6 +145,8 @@ enum op_kind {
                    // the output has `joint`, text and seq become that; a text that is left out,
                    // in the backward of OP_PART, is zeros
     OP_PART,       // x -> (what of its joint is text,) what is seq
+    OP_FLATTEN,   // the same numbers in the same order: height and width as seq, or several dims as
+                  // one, and back
     OP_ROUTE,     // logits (batch, seq, gate)(, bias (gate)) -> weights of the logits' shape, fp32,
                   // zero but for the top_k chosen; `function` says how scores become weights. The
                   // bias is added to the scores to choose by, and to nothing else

@@ -51,6 +51,8 @@ static const struct {
     {"google-bert/bert-base-uncased", "bert-base"},
     {"openai-community/openai-gpt", "openai-gpt"},
     {"openbmb/MiniCPM3-4B", "minicpm3-4b"},
+    {"stable-diffusion-v1-5/stable-diffusion-v1-5", "stable-diffusion-v1-5"},
+    {"stabilityai/stable-diffusion-xl-base-1.0", "stable-diffusion-xl"},
     {"stabilityai/stablelm-3b-4e1t", "stablelm-3b-4e1t"},
     {"zai-org/GLM-4.7-Flash", "glm-4.7-flash"},
     {"zai-org/GLM-5", "glm-5"},

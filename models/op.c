@@ -100,6 +100,13 @@ static enum split split_renamed(const struct block *block, const struct op *op, 
     return output->extents[position].dim == dim ? SPLIT_FREE : SPLIT_NO;
 }
 
+// Dims that become others are whole.
+static enum split split_flattened(const struct block *block, const struct op *op, enum dim dim)
+{
+    bool stays = has_dim(input_of(block, op, 0), dim) && has_dim(output_of(block, op, 0), dim);
+    return stays ? SPLIT_FREE : SPLIT_NO;
+}
+
 int op_norm_rank(const struct block *block, const struct op *op)
 {
     assert(op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD);
@@ -305,6 +312,7 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_GATHER] = {"gather", split_einsum, flop_none, saves_ids, false},
     [OP_CONCAT] = {"concat", op_concat_split, flop_none, saves_none, false},
     [OP_PART] = {"part", op_concat_split, flop_none, saves_none, false},
+    [OP_FLATTEN] = {"flatten", split_flattened, flop_none, saves_none, false},
     [OP_ROUTE] = {"route", split_rows, flop_stream, saves_route, false},
     [OP_DISPATCH] = {"dispatch", split_routed, flop_none, saves_dispatch, false},
     [OP_COMBINE] = {"combine", split_routed, flop_combine, saves_inputs, false},

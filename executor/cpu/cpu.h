@@ -84,6 +84,7 @@ const char *cpu_contract(struct cpu_device *device, const struct kernel_call *ca
 const char *cpu_add(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_expand(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_reduce(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_flatten(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_concat(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_concat_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call *call);

@@ -24,6 +24,7 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_GATHER] = {cpu_gather, 0, false},
     [OP_CONCAT] = {cpu_concat, 0, false},
     [OP_PART] = {cpu_concat_backward, 3, false},
+    [OP_FLATTEN] = {cpu_flatten, 0, false},
     [OP_ROUTE] = {cpu_route, 0, false},
     [OP_DISPATCH] = {cpu_dispatch, 0, false},
     [OP_COMBINE] = {cpu_combine, 1, false},

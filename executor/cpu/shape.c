@@ -271,6 +271,16 @@ static void join(const struct kernel_array *joined, const struct kernel_array *p
     } while (walk_next(&walk));
 }
 
+const char *cpu_flatten(struct cpu_device *device, const struct kernel_call *call)
+{
+    (void)device;
+    const struct kernel_array *in = &call->inputs[0], *out = &call->outputs[0];
+    int64_t elements = array_elements(in);
+    if (elements != array_elements(out)) return "what is flattened has another size";
+    if (elements > 0) memcpy(out->data, in->data, (size_t)elements * sizeof(REAL));
+    return NULL;
+}
+
 const char *cpu_concat(struct cpu_device *device, const struct kernel_call *call)
 {
     (void)device;

@@ -84,8 +84,14 @@ static int64_t index_of(const struct tensor *tensor, enum dim dim, const int64_t
 static double latent(const struct graph *graph, enum kind kind, uint64_t key, double step,
                      const struct tensor *tensor, const int64_t *index)
 {
-    int64_t channel = index[tensor->rank - 1];
+    // Of images channels stand in front of the places.
+    bool is_image = tensor_find_dim(tensor, DIM_HEIGHT) >= 0;
+    int64_t channel = is_image ? index_of(tensor, DIM_CHANNEL, index) : index[tensor->rank - 1];
     int64_t frame = index_of(tensor, DIM_TIME, index), place = index_of(tensor, DIM_SEQ, index);
+    if (is_image) {
+        int at = tensor_find_dim(tensor, DIM_WIDTH);
+        place = index_of(tensor, DIM_HEIGHT, index) * tensor->extents[at].size + index[at];
+    }
     int64_t token = frame * graph->places + place;
     if (kind == TARGET && channel >= graph->channels) return 0;
     double phase = 6.283185307179586 * draw(key, (uint64_t)channel);

@@ -230,9 +230,8 @@ int diffusion_attend(struct diffusion *d, const char *prefix, int query, int key
     return diffusion_append(d, op, shape);
 }
 
-void diffusion_end(struct diffusion *d, int x, struct shape rows)
+void diffusion_end(struct diffusion *d, int x, int target, struct shape rows)
 {
-    int target = diffusion_data(d, "target", builder_shape(&d->builder, x));
     struct op op = {.name = "loss",
                     .kind = OP_LOSS,
                     .function = FUNCTION_SQUARED_ERROR,

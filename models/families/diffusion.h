@@ -52,5 +52,6 @@ int diffusion_rotate(struct diffusion *d, const char *name, int x, struct op rot
 int diffusion_feed_forward(struct diffusion *d, const char *prefix, int x, int64_t ffn);
 // From queries, keys and values to what heads make of them.
 int diffusion_attend(struct diffusion *d, const char *prefix, int query, int key, int value);
-// What a head ends in; `rows` are those that have a loss each.
-void diffusion_end(struct diffusion *d, int x, struct shape rows);
+// What a head ends in; `rows` are those that have a loss each. Of the data "target", of the same
+// shape.
+void diffusion_end(struct diffusion *d, int x, int target, struct shape rows);

@@ -2,6 +2,8 @@
 
 // The config of FLUX.1's transformer, as diffusers writes it.
 
+enum { SIDE_MAX = 65536 };
+
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct flux, num_layers, 1, LAYERS_MAX)},
     {JSON_OPT_I64(struct flux, num_single_layers, 1, LAYERS_MAX)},
@@ -12,7 +14,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct flux, joint_attention_dim, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct flux, pooled_projection_dim, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct flux, patch_size, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct flux, sample_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct flux, sample_size, 1, SIDE_MAX)},
     {JSON_OPT_I64(struct flux, max_sequence_length, 1, POSITIONS_MAX)},
     {JSON_OPT_BOOL(struct flux, guidance_embeds)},
     {JSON_OPT_ANY("axes_dims_rope")},

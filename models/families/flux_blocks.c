@@ -288,7 +288,8 @@ static struct block head_block(struct arena *arena, const struct flux *model)
                                       .bias = SHAPE(out),
                                       .output = rows_by(&b, DIM_SEQ, out)};
     x = diffusion_project(&b.of, diffusion_adapt(&b.of, "head", x, m[1], m[0]), linear);
-    diffusion_end(&b.of, x, SHAPE({DIM_BATCH, 0}, tokens_of(model, DIM_SEQ)));
+    int target = diffusion_data(&b.of, "target", builder_shape(&b.of.builder, x));
+    diffusion_end(&b.of, x, target, SHAPE({DIM_BATCH, 0}, tokens_of(model, DIM_SEQ)));
     return *b.of.builder.block;
 }
 

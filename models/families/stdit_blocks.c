@@ -6,14 +6,14 @@
 // What is handed on besides the hidden states, by place among a block's inputs and outputs.
 enum { STATE, STEP, TEXT, MODULATIONS };
 enum { MODULATION_COUNT = 6 };
-_Static_assert(MODULATIONS + MODULATION_COUNT == BLOCK_EDGES, "every edge is used");
+enum { EDGES = MODULATIONS + MODULATION_COUNT };
 static const char *const MODULATION_NAMES[MODULATION_COUNT] = {
     "attention.shift", "attention.scale", "attention.gate", "mlp.shift", "mlp.scale", "mlp.gate"};
 
 struct building {
     struct diffusion of;
     const struct stdit *model;
-    int edges[BLOCK_EDGES];
+    int edges[EDGES];
 };
 
 static struct extent hidden_of(const struct building *b)
@@ -88,7 +88,7 @@ static struct block embedding_block(struct arena *arena, const struct stdit *mod
     struct shape inner = text_by(&b, (struct extent){DIM_RANK, model->hidden_size});
     b.edges[TEXT] = diffusion_embed(&b.of, "embedding.text", text, inner, text_by(&b, hidden),
                                     FUNCTION_GELU_TANH);
-    hand_on(&b, BLOCK_EDGES);
+    hand_on(&b, EDGES);
     return *b.of.builder.block;
 }
 
@@ -152,7 +152,7 @@ struct layer {
 
 static void take_edges(struct building *b, const char *name, int count)
 {
-    static const char *const EDGES[MODULATIONS] = {"input", "step", "text"};
+    static const char *const NAMES[MODULATIONS] = {"input", "step", "text"};
     struct arena *arena = b->of.builder.arena;
     struct block *block = b->of.builder.block;
     struct extent hidden = hidden_of(b);
@@ -160,7 +160,7 @@ static void take_edges(struct building *b, const char *name, int count)
         struct shape shape = i == STATE  ? tokens_by(b, hidden)
                              : i == TEXT ? text_by(b, hidden)
                                          : SHAPE({DIM_BATCH, 0}, hidden);
-        const char *edge = i < MODULATIONS ? EDGES[i] : MODULATION_NAMES[i - MODULATIONS];
+        const char *edge = i < MODULATIONS ? NAMES[i] : MODULATION_NAMES[i - MODULATIONS];
         b->edges[i] =
             diffusion_activation(&b->of, arena_print(arena, "%s.given.%s", name, edge), shape);
         block->inputs[block->input_count++] = b->edges[i];
@@ -171,7 +171,7 @@ static struct block layer_block(struct arena *arena, const struct stdit *model, 
                                 struct layer layer)
 {
     struct building b = building_of(arena, name, BLOCK_LAYER, model);
-    take_edges(&b, "layer", BLOCK_EDGES);
+    take_edges(&b, "layer", EDGES);
     int m[MODULATION_COUNT], x = b.edges[STATE];
     for (int i = 0; i < MODULATION_COUNT; i++) {
         int table = diffusion_parameter(&b.of, MODULATION_NAMES[i], "table", SHAPE(hidden_of(&b)));
@@ -198,7 +198,7 @@ static struct block layer_block(struct arena *arena, const struct stdit *model, 
                                     ffn_of(model));
     b.edges[STATE] = diffusion_add(&b.of, "mlp.residual", x,
                                    diffusion_modulate(&b.of, "mlp.gated", m[5], branch, 0));
-    hand_on(&b, layer.is_last ? TEXT : BLOCK_EDGES);
+    hand_on(&b, layer.is_last ? TEXT : EDGES);
     return *b.of.builder.block;
 }
 
@@ -220,7 +220,8 @@ static struct block head_block(struct arena *arena, const struct stdit *model)
                                       .output = tokens_by(&b, out)};
     int x = diffusion_project(&b.of, diffusion_adapt(&b.of, "head", b.edges[STATE], shift, scale),
                               linear);
-    diffusion_end(&b.of, x, SHAPE({DIM_BATCH, 0}, frames_of(&b), places_of(&b)));
+    int target = diffusion_data(&b.of, "target", builder_shape(&b.of.builder, x));
+    diffusion_end(&b.of, x, target, SHAPE({DIM_BATCH, 0}, frames_of(&b), places_of(&b)));
     return *b.of.builder.block;
 }
 

@@ -139,7 +139,8 @@ static void count_traffic(const struct lowering *low, struct instr *instr)
         if (!again) read += bytes;
     }
     // A renaming is a view, and so is its undoing; but for our engine, which copies.
-    bool renames = instr->kind == OP_EXPAND || instr->kind == OP_REDUCE;
+    bool renames =
+        instr->kind == OP_EXPAND || instr->kind == OP_REDUCE || instr->kind == OP_FLATTEN;
     if (renames && !joins_are_executed(low->request->joins) && read == written) {
         instr->flop = 0;
         return;

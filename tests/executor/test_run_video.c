@@ -30,6 +30,15 @@ static const char JOINED[] =
     "\"num_layers\": 2, \"num_single_layers\": 2, \"pooled_projection_dim\": 7, "
     "\"sample_size\": 8}";
 
+static const char UNET[] =
+    "{\"_class_name\": \"UNet2DConditionModel\", \"attention_head_dim\": [2, 4], "
+    "\"block_out_channels\": [8, 16], \"cross_attention_dim\": 5, \"in_channels\": 3, "
+    "\"out_channels\": 3, \"down_block_types\": [\"CrossAttnDownBlock2D\", \"DownBlock2D\"], "
+    "\"up_block_types\": [\"UpBlock2D\", \"CrossAttnUpBlock2D\"], \"layers_per_block\": 2, "
+    "\"norm_num_groups\": 4, \"sample_size\": 8, \"max_sequence_length\": 3, "
+    "\"transformer_layers_per_block\": [1, 2], \"addition_embed_type\": \"text_time\", "
+    "\"projection_class_embeddings_input_dim\": 17}";
+
 static bool is_picture(const char *config)
 {
     return config == PICTURE || config == JOINED;
@@ -49,16 +58,20 @@ struct layout_case {
     enum recompute recompute;
 };
 
-static void equals_one_rank(void **state, const char *config, const struct layout_case *layout)
+static void equals_in_parts(void **state, const char *config, const struct layout_case *layout,
+                            int rows, int columns)
 {
     struct err why = {0};
     struct run_case one = video_case(config), many = one;
     if (is_picture(config)) one.seq_len = many.seq_len = PICTURE_PLACES;
+    if (config == UNET) one.seq_len = many.seq_len = 1;
     struct parallel *parallel = &many.parallel;
     parallel->degree[AXIS_TP] = layout->tp;
     parallel->degree[AXIS_CP] = layout->cp;
     parallel->degree[AXIS_DP] = layout->dp;
     parallel->degree[AXIS_PP] = layout->pp;
+    parallel->degree[AXIS_SP_H] = rows;
+    parallel->degree[AXIS_SP_W] = columns;
     parallel->cp_kind = layout->cp_kind;
     parallel->zero = layout->zero;
     parallel->sp = layout->sp;
@@ -71,11 +84,18 @@ static void equals_one_rank(void **state, const char *config, const struct layou
         return;
     }
     const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
-    if (!difference) difference = run_outcome_traffic(*state, found);
+    // A convolution that halves reads beyond one side of a part alone, and scripts speak of the
+    // rank that reads most.
+    if (!difference && rows * columns == 1) difference = run_outcome_traffic(*state, found);
     double planned = (double)run_outcome_planned_bytes(found);
     if (!difference && fabs((double)found->peak_bytes - planned) > 0.01 * planned)
         difference = "held bytes are not those planned";
     if (difference) fail_msg("%s: %s", run_case_text(*state, &many), difference);
+}
+
+static void equals_one_rank(void **state, const char *config, const struct layout_case *layout)
+{
+    equals_in_parts(state, config, layout, 1, 1);
 }
 
 static const struct layout_case PLANS[] = {
@@ -137,6 +157,56 @@ static void blocks_of_text_and_places_equal_one_rank(void **state)
     of.parallel.degree[AXIS_CP] = 2;
     assert_null(run_case_run(*state, &of, &why));
     assert_non_null(strstr(why.text, "--cp 2: text and places of"));
+}
+
+// What goes down is kept for the way up, over stages as well; heads and MLPs are split by tp.
+static void a_unet_equals_one_rank(void **state)
+{
+    static const struct layout_case layouts[] = {
+        {2, 1, 1, 1, 0, CP_RING, false, RECOMPUTE_NONE},
+        {2, 1, 2, 1, 1, CP_RING, false, RECOMPUTE_FULL},
+        {1, 1, 4, 1, 3, CP_RING, false, RECOMPUTE_NONE},
+        {1, 1, 1, 4, 0, CP_RING, false, RECOMPUTE_NONE},
+        {1, 1, 2, 2, 2, CP_RING, false, RECOMPUTE_SELECTIVE},
+        {2, 1, 1, 2, 0, CP_RING, false, RECOMPUTE_FULL},
+    };
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        equals_one_rank(state, UNET, &layouts[i]);
+    // Transformers are over all places, which ranks with parts of the rows and columns gather.
+    equals_in_parts(state, UNET, &layouts[0], 2, 1);
+    static const struct layout_case one = {1, 1, 1, 1, 0, CP_RING, false, RECOMPUTE_NONE};
+    equals_in_parts(state, UNET, &one, 2, 2);
+}
+
+// What diffusers' classes make of the same weights and data (tests/judges/diffusers_judge.py).
+static void the_first_step_is_that_of_diffusers(void **state)
+{
+    static const struct {
+        const char *config;
+        int64_t seq_len;
+        double loss, norm;
+    } STEPS[] = {{JOINED, PICTURE_PLACES, 1.52891563390999, 2.06676770961251},
+                 {UNET, 1, 2.07552771392053, 2.39312817831529}};
+    for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
+        struct run_case of = video_case(STEPS[i].config);
+        of.seq_len = STEPS[i].seq_len;
+        of.steps = 1;
+        of.clip_norm = 1e9;
+        const struct run_outcome *found = run_case_done(*state, &of);
+        double squares = 0;
+        for (int t = 0; t < found->tensor_count; t++) {
+            const struct run_tensor *tensor = &found->tensors[t];
+            int64_t count = strncmp(tensor->key, "gradient ", 9) == 0;
+            for (int d = 0; d < tensor->rank; d++)
+                count *= tensor->sizes[d];
+            for (int64_t e = 0; e < count; e++)
+                squares += tensor->values[e] * tensor->values[e];
+        }
+        if (fabs(found->loss[0] / STEPS[i].loss - 1) > 1e-12 ||
+            fabs(sqrt(squares) / STEPS[i].norm - 1) > 1e-12)
+            fail_msg("loss %.15g, norm %.15g; %.15g and %.15g by diffusers", found->loss[0],
+                     sqrt(squares), STEPS[i].loss, STEPS[i].norm);
+    }
 }
 
 static const char PROTEIN[] =
@@ -202,6 +272,8 @@ int main(void)
         cmocka_unit_test(cuda_kernels_compute_them_too),
         cmocka_unit_test(blocks_of_a_picture_equal_one_rank),
         cmocka_unit_test(blocks_of_text_and_places_equal_one_rank),
+        cmocka_unit_test(a_unet_equals_one_rank),
+        cmocka_unit_test(the_first_step_is_that_of_diffusers),
         cmocka_unit_test(blocks_of_places_and_blocks_of_frames_equal_one_rank),
         cmocka_unit_test(blocks_of_both_equal_one_rank),
         cmocka_unit_test(blocks_of_aligned_sequences_and_pairs_equal_one_rank),

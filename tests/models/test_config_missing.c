@@ -171,6 +171,12 @@ static void a_shipped_model_needs_no_note(void **state)
     "\"attention_bias\": false, \"mlp_bias\": false"
 #define AFTER_MISSING "; the dimensions of a model must be given, as whole numbers"
 
+#define UNET_LEVELS(SIZE, TYPES)                                              \
+    "{\"_class_name\": \"UNet2DConditionModel\", \"sample_size\": " SIZE ", " \
+    "\"cross_attention_dim\": 8, \"block_out_channels\": [32, 64], "          \
+    "\"up_block_types\": [\"UpBlock2D\", \"CrossAttnUpBlock2D\"], "           \
+    "\"down_block_types\": [\"CrossAttnDownBlock2D\", \"" TYPES "\"]"
+#define UNET UNET_LEVELS("8", "DownBlock2D")
 #define FLUX                                                                     \
     "{\"_class_name\": \"FluxTransformer2DModel\", \"num_attention_heads\": 2, " \
     "\"attention_head_dim\": 16"
@@ -208,6 +214,25 @@ static const struct {
      "$.layerdrop: dropping whole layers is not supported"},
     {"{\"model_type\": \"mllama\", \"text_config\": {\"model_type\": \"mllama_text_model\"}}",
      "$.text_config.model_type: unknown \"mllama_text_model\"; known: FluxTransformer2DModel, "},
+    {UNET_LEVELS("7", "DownBlock2D") "}", "$.sample_size: a side of 7 is not halved 1 times"},
+    {UNET_LEVELS("8", "AttnDownBlock2D") "}",
+     "$.down_block_types[1]: it must be CrossAttnDownBlock2D or DownBlock2D"},
+    {UNET ", \"transformer_layers_per_block\": [1, 2, 3]}",
+     "$.transformer_layers_per_block: one for each of 2 levels is wanted"},
+    {UNET ", \"attention_head_dim\": 5}",
+     "$.attention_head_dim: 5 heads (which this key counts) do not divide 32 channels"},
+    {UNET ", \"norm_num_groups\": 24}", "$.norm_num_groups: 24 groups do not divide 32 channels"},
+    {UNET ", \"layers_per_block\": 7}",
+     "$.layers_per_block: 16 states are kept for the way up; 14 can be"},
+    {UNET ", \"class_embed_type\": \"timestep\"}",
+     "$.class_embed_type: not supported; it must be absent"},
+    {UNET ", \"only_cross_attention\": true}",
+     "$.only_cross_attention: not supported; it must be false"},
+    {UNET ", \"conv_in_kernel\": 1}", "$.conv_in_kernel: not supported; it must be 3"},
+    {UNET ", \"addition_embed_type\": \"text\"}",
+     "$.addition_embed_type: it must be absent or \"text_time\""},
+    {UNET ", \"addition_embed_type\": \"text_time\"}",
+     "$: projection_class_embeddings_input_dim: the width of what is added must be given"},
     {FLUX ", \"num_layers\": 1}", "$: missing \"num_single_layers\"" AFTER_MISSING},
     {FLUX LAYERS ", \"axes_dims_rope\": [4, 8]}", "$.axes_dims_rope: three axes are wanted"},
     {FLUX LAYERS ", \"axes_dims_rope\": [4, 4, 4]}",

@@ -126,7 +126,7 @@ static const struct {
     {"missing_type", "1:1: $: missing \"model_type\""},
     {"model_type",
      "3:17: $.model_type: unknown \"foo\"; known: FluxTransformer2DModel, "
-     "PixArtTransformer2DModel, STDiT, STDiT3, "
+     "PixArtTransformer2DModel, STDiT, STDiT3, UNet2DConditionModel, "
      "afmoe, albert, arcee, baichuan, bamba, bart, bert, biogpt, bitnet, blenderbot, "
      "blenderbot-small, bloom, camembert, clip, codegen, cohere, cohere2, cwm, data2vec-text, "
      "dbrx, deberta, deberta-v2, deepseek_v2, deepseek_v3, deepseek_v32, dinov2, distilbert, "

@@ -66,17 +66,17 @@ static void a_picture_has_blocks_over_places_alone(void **state)
 // its vector. The count is that of diffusers' class.
 enum { FLUX_PLACES = 64 * 64, FLUX_TEXT = 512, FLUX = 3072, FLUX_DOUBLE = 19, FLUX_SINGLE = 38 };
 
-static struct graph *flux(struct arena *arena)
+static struct graph *shipped(struct arena *arena, const char *name)
 {
     struct err err = {0};
-    const struct model_config *config = model_load(arena, "flux.1-dev", NULL, NULL, &err);
+    const struct model_config *config = model_load(arena, name, NULL, NULL, &err);
     assert_string_equal(err.text, "");
     return model_graph(arena, config, &(struct import_options){.flash = true});
 }
 
 static void text_and_places_are_one_sequence(void **state)
 {
-    const struct graph *graph = flux(*state);
+    const struct graph *graph = shipped(*state, "flux.1-dev");
     assert_int_equal(graph->parameter_count, 11901408320);
     assert_int_equal(graph->layer_count, FLUX_DOUBLE + FLUX_SINGLE);
     double width = FLUX, square = width * width, text = FLUX_TEXT, places = FLUX_PLACES;
@@ -87,6 +87,29 @@ static void text_and_places_are_one_sequence(void **state)
     double ends = vectors + 2 * text * 4096 * width + 2 * places * width * (64 + 64);
     double found = graph_model_flop(graph, FLUX_PLACES);
     assert_true(fabs(found - 3 * (FLUX_DOUBLE * two + FLUX_SINGLE * one + ends)) < 1e-12 * found);
+}
+
+// Parameters are those that diffusers counts, and the work of a sample, forward, what PyTorch
+// counts of its classes: torch.utils.flop_counter of convolutions, products and attention.
+static void a_unet_has_the_work_that_pytorch_counts(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+        int layers;
+        double flop;
+    } UNETS[] = {{"stable-diffusion-v1-5", 859520964, 27, 803273441280},
+                 {"stable-diffusion-xl", 2567463684, 20, 6761236398080}};
+    for (size_t i = 0; i < sizeof UNETS / sizeof *UNETS; i++) {
+        const struct graph *graph = shipped(*state, UNETS[i].name);
+        assert_int_equal(graph->parameter_count, UNETS[i].parameters);
+        assert_int_equal(graph->layer_count, UNETS[i].layers);
+        double found = graph_model_flop(graph, 1);
+        if (fabs(found - 3 * UNETS[i].flop) > 1e-12 * found)
+            fail_msg("%s: %.17g, not %.17g", UNETS[i].name, found / 3, UNETS[i].flop);
+    }
+    double flux = graph_model_flop(shipped(*state, "flux.1-dev"), FLUX_PLACES);
+    assert_true(fabs(flux - 3 * 74384653418496) < 1e-12 * flux);
 }
 
 // A multiplication and an addition for each weight and row: of a block 4 C^2 in attention, 2 and 2
@@ -165,7 +188,7 @@ static void a_pair_of_blocks_exchanges_what_is_computed_by_hand(void **state)
 // from the same place, and with each of these the sum of its rows that is the shift's gradient.
 static void blocks_of_text_and_places_add_up_what_is_computed_by_hand(void **state)
 {
-    const struct graph *graph = flux(*state);
+    const struct graph *graph = shipped(*state, "flux.1-dev");
     double rows = 2.0 * (FLUX_TEXT + FLUX_PLACES) * FLUX;
     for (int position = 1; position < graph->sequence_count - 1; position++) {
         bool is_one = position > FLUX_DOUBLE;
@@ -377,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_picture_has_blocks_over_places_alone),
         cmocka_unit_test(text_and_places_are_one_sequence),
+        cmocka_unit_test(a_unet_has_the_work_that_pytorch_counts),
         cmocka_unit_test(blocks_of_text_and_places_add_up_what_is_computed_by_hand),
         cmocka_unit_test(parameters_are_those_of_the_releases),
         cmocka_unit_test(work_is_that_of_all_products),
