@@ -62,12 +62,26 @@ static double keys_of(const struct block_program *program, const struct instr *i
     return (double)(streamed_input(program, instr) ? instr->seq : instr->kv_seq);
 }
 
-// Heads that share keys and have room for their scores: what is worked on at a time.
+// Heads that share keys, or all where each has its own.
+static double heads_alike(const struct instr *instr)
+{
+    bool shares = instr->heads > instr->kv_heads;
+    return (double)instr->heads / (shares ? (double)instr->kv_heads : 1);
+}
+
+// As many of them as have room for their scores: what is worked on at a time.
 static double heads_at_once(const struct block_program *program, const struct instr *instr)
 {
     double scores = (double)instr->seq * keys_of(program, instr);
-    double group = fmax(1, (double)instr->heads / (double)instr->kv_heads);
-    return fmax(1, fmin(group, floor(SCORES_MOST / scores)));
+    return fmax(1, fmin(heads_alike(instr), floor(SCORES_MOST / scores)));
+}
+
+// In all sequences, and blocks of a ring.
+static double calls_of(const struct block_program *program, const struct instr *instr)
+{
+    double alike = heads_alike(instr), blocks = (double)instr->kv_seq / keys_of(program, instr);
+    return (double)(instr->batch * instr->heads) / alike * blocks *
+           ceil(alike / heads_at_once(program, instr));
 }
 
 // All scores of a rectangle, whatever is seen of them: forward two products, backward five. Scores
@@ -91,11 +105,11 @@ struct compute_cost unfused_price(const struct compute_context *context,
         cost.s += gemm_s(&own, &products[i], 0, &bound) - kernel;
     }
     double pairs = (double)batch * (double)q * (double)k, sides = is_backward(instr) ? 2 : 1;
-    double calls =
-        (double)batch / heads_at_once(program, instr) * (double)k / keys_of(program, instr);
     cost.s += stream_s(context, pairs * sides * (4 - element + 4 + element));
-    // Of keys' gradients a head's product is by itself; both begin at zero and end narrow.
-    cost.kernel_count = is_backward(instr) ? 4 * calls + 2 * (double)batch + 2 : 3 * calls;
+    // Of gradients of shared keys a head's product is by itself; both begin at zero and end narrow.
+    double calls = calls_of(program, instr), blocks = (double)k / keys_of(program, instr);
+    double key_products = instr->heads > instr->kv_heads ? (double)batch * blocks : calls;
+    cost.kernel_count = is_backward(instr) ? 4 * calls + 2 * key_products + 2 : 3 * calls;
     cost.beside_count = cost.kernel_count - 1;
     cost.s += kernel * cost.kernel_count;
     return cost;

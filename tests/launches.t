@@ -67,7 +67,8 @@ sub account_of {
 
 # Attention in fp32 has its scores in memory; that of mpt has slopes.
 for my $case (['llama', 'bf16', '--recompute none'], ['llama', 'fp32', '--recompute none'],
-              ['mpt', 'bf16', '--recompute none'], ['llama', 'fp8', '--recompute none'],
+              ['mpt', 'bf16', '--recompute none'], ['mpt', 'fp32', '--recompute none'],
+              ['llama', 'fp8', '--recompute none'],
               ['gpt2',  'fp8', '--recompute none']) {
     my %counts;
     for my $layers (2, 3) {

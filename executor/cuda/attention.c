@@ -43,7 +43,8 @@ static struct cuda_attend attend_read(const struct run *run, int first_input)
     return attend;
 }
 
-// Neighbouring heads of one sequence that share a key head, as many as have room for scores.
+// Neighbouring heads of one sequence that share a key head, or of which each has its own, as many
+// as have room for scores.
 struct cuda_heads {
     int64_t sequence, first, count, kv_head;
 };
@@ -58,7 +59,8 @@ static bool next_heads(const struct cuda_attend *a, struct cuda_heads *at)
     }
     if (at->sequence == a->batch_count) return false;
     int64_t whole = a->first_head + at->first, room = SCORES_MAX / (a->queries * a->keys);
-    int64_t left = a->group - whole % a->group, here = a->heads - at->first;
+    int64_t here = a->heads - at->first;
+    int64_t left = a->group == 1 ? here : a->group - whole % a->group;
     at->kv_head = whole / a->group - a->first_kv_head;
     at->count = left < here ? left : here;
     if (room < 1) room = 1;
@@ -77,7 +79,7 @@ static struct matrix by_key(const struct cuda_attend *a, const struct cuda_heads
                             struct reals reals, int64_t width, int64_t stride)
 {
     return (struct matrix){reals_at(reals, at->sequence * a->keys * stride + at->kv_head * width),
-                           stride, 1, 0};
+                           stride, 1, a->group == 1 ? width : 0};
 }
 static struct matrix by_result(const struct cuda_attend *a, const struct cuda_heads *at,
                                struct reals reals)
@@ -202,19 +204,20 @@ static const char *attend(const struct run *run)
     return fault;
 }
 
-// Keys are shared by heads: one head after another adds to their gradients.
+// Where heads share keys one after another adds to their gradients.
 static const char *add_keys(const struct cuda_attend *a, const struct cuda_heads *at,
                             struct reals weights, struct matrix rows, struct reals sum,
                             int64_t width)
 {
     const char *fault = NULL;
-    for (int64_t head = 0; head < at->count && !fault; head++) {
+    int64_t at_once = a->group == 1 ? at->count : 1;
+    for (int64_t head = 0; head < at->count && !fault; head += at_once) {
         struct matrix scores =
             score_matrix(a, reals_at(weights, head * a->queries * a->keys).data, weights.number);
         struct cuda_matmul product = {.rows = a->keys,
                                       .columns = width,
                                       .inner = a->queries,
-                                      .batch = 1,
+                                      .batch = at_once,
                                       .alpha = 1,
                                       .beta = 1,
                                       .a = turned(scores),

@@ -288,6 +288,9 @@ static void what_has_no_fused_kernel_is_products_with_scores_in_memory(void **st
     double backward_s = product_s(bench, 1000, 1000, 512) + product_s(bench, 1000, 1000, 32) +
                         2 * product_s(bench, 1000, 512, 1000) + product_s(bench, 1000, 32, 1000);
     check_price(bench, BOUND_MEMORY, 4 * 4 + 2 * 8 + 2, backward_s + 8e6 * 16 / 0.5e12);
+    // Each with keys of its own all heads are one call.
+    bench->attention->kv_heads = 4;
+    check_price(bench, BOUND_MEMORY, 4 * 2 + 2 * 2 + 2, backward_s + 8e6 * 16 / 0.5e12);
     bench->stack.unfused_attention = 0;
     check_price(bench, BOUND_COMPUTE, 1, 1.8e12 * 50e-15 * 1.3);
 }
