@@ -148,16 +148,15 @@ void kernel_sinks_backward(struct CUstream_st *stream, const struct sink_args *a
     LAUNCH(sinks_back, *args, blocks_for(args->rows, THREADS / 32), THREADS, stream);
 }
 
-// A warp a row, bound by memory: all its lanes have read the log-sum-exp when they know the larger
-// of the two.
+// A warp a row, bound by memory. Its first lane reads the log-sum-exp, for all, and writes it.
 BLOCK_KERNEL(attend_join, struct join_args, a)
 {
     int64_t warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int64_t begin = blockIdx.x * warps; begin < a.rows; begin += gridDim.x * warps) {
         bool is_row = begin + warp < a.rows;
         int64_t row = is_row ? begin + warp : a.rows - 1;
-        float before = load(a.lse, row), fresh = load(a.fresh_lse, row);
-        float most = warp_max(fmaxf(before, fresh));
+        float before = warp_max(lane > 0 || !is_row ? -INFINITY : load(a.lse, row));
+        float fresh = load(a.fresh_lse, row), most = fmaxf(before, fresh);
         if (!is_row || fresh == -INFINITY) continue;
         float lse = most + logf(expf(before - most) + expf(fresh - most));
         float left = expf(before - lse), added = expf(fresh - lse);
