@@ -68,6 +68,12 @@ check('a usual shape that the library refuses is a failure', $status == 1
     && $errors =~ /^meshwright run: attention forward of 1 x 8 [^\n]* unfused[^\n]*no engine for/m,
     "$status $errors");
 
+($status, $out, $errors, $refused) = run(91400, 'llama', 'bf16', '--dp 2');
+check('so are gradients that an older library gets wrong', $status == 1
+    && ways_of($refused) eq 'backward unfused 2, forward cudnn 2'
+    && $errors =~ /backward of 1 x 8 [^\n]* unfused[^\n]*cuDNN up to 9.15 gets gradients of keys/m,
+    "$status $errors");
+
 # What both ways give is the same, with windows, caps, slopes, sinks and chunks, in one go, block by
 # block round a ring, with an older library, and of queries that are a part of the places of keys.
 my %heads = (vocab_size => 128, hidden_size => 64, intermediate_size => 96, num_hidden_layers => 2,
@@ -92,7 +98,7 @@ for my $case (['mistral', '--dp 2'], ['gemma2', '--dp 2'], ['gpt_oss', '--tp 2']
               ['bloom', '--cp 2 --cp-kind ring'], ['gpt_oss', '--cp 2 --cp-kind allgather'],
               ['gemma2', '--cp 2 --cp-kind allgather']) {
     my ($model, $words) = @$case;
-    my $library = $words =~ /cp/ ? 'older' : 'runs';
+    my $library = $words =~ /cp/ ? 91900 : 'runs';
     ($status, $out, $errors, my $of) = run($library, $model, 'bf16', $words);
     my ($plain_status, undef, undef, $plain) = run('none', $model, 'bf16', $words);
     my @unfused = grep { $_->{path} ne 'cudnn' } @{ $of->{attention} };

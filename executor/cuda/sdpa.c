@@ -82,6 +82,21 @@ static struct sdpa_plan *find(struct sdpa_cache *cache, const struct sdpa_shape 
     return NULL;
 }
 
+// What NVIDIA's cudnn-frontend (1.32) keeps from versions that get it wrong, or gives them
+// otherwise.
+static const char *known_fault(const struct sdpa_shape *shape)
+{
+    int64_t version = sdpa_library_version();
+    bool is_causal = shape->has_end && shape->ahead == 0;
+    if (version == 91400 && shape->has_start && !is_causal && shape->keys > 1024)
+        return "cuDNN 9.14.0 gets windows both ways wrong";
+    if (!shape->is_backward) return NULL;
+    if (version == 91000 || version == 91001) return "cuDNN 9.10.0 and 9.10.1 get gradients wrong";
+    if (version <= 91500 && shape->keys % 128 != 0)
+        return "cuDNN up to 9.15 gets gradients of keys that 128 does not divide wrong";
+    return NULL;
+}
+
 const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *shape)
 {
     struct sdpa_cache *cache = device->sdpa;
@@ -90,7 +105,8 @@ const char *sdpa_prepare(struct cuda_device *device, const struct sdpa_shape *sh
     if (cache->count == PLANS) return "too many shapes of attention";
     plan = &cache->plans[cache->count++];
     plan->shape = *shape;
-    plan->fault = sdpa_plan_make(shape, cache->handle, NULL, &plan->made);
+    plan->fault = known_fault(shape);
+    if (!plan->fault) plan->fault = sdpa_plan_make(shape, cache->handle, NULL, &plan->made);
     return plan->fault;
 }
 

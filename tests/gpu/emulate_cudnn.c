@@ -8,8 +8,8 @@
 
 // The backend interface of cuDNN for the emulation: descriptors with attributes, which are copied
 // when they are finalized. MESHWRIGHT_EMULATED_SDPA says what there is of the library: nothing, as
-// on a machine without it; "runs"; "older", the same before 9.26; or "refuses", one without an
-// engine for any graph.
+// on a machine without it; "runs"; the number of a version before 9.26; or "refuses", one without
+// an engine for any graph.
 
 enum { ATTRIBUTES = 12, WORDS = EMULATED_OPERATIONS, WORKSPACE = 256 };
 static const uint64_t MAGIC = 0x656D75636C6E6E;
@@ -39,9 +39,16 @@ static bool is_mode(const char *mode)
     return wanted && strcmp(wanted, mode) == 0;
 }
 
+// 0: no older one.
+static int older_version(void)
+{
+    const char *wanted = getenv("MESHWRIGHT_EMULATED_SDPA");
+    return wanted ? atoi(wanted) : 0;
+}
+
 const char *cudnn_open(void)
 {
-    return is_mode("runs") || is_mode("older") || is_mode("refuses")
+    return is_mode("runs") || older_version() || is_mode("refuses")
                ? NULL
                : "the emulation is without cuDNN";
 }
@@ -68,7 +75,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 }
 size_t cudnnGetVersion(void)
 {
-    return is_mode("older") ? 91900 : 92600;
+    return older_version() ? (size_t)older_version() : 92600;
 }
 const char *cudnnGetErrorString(cudnnStatus_t status)
 {
@@ -292,8 +299,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
     }
     if (name != CUDNN_ATTR_ENGINEHEUR_RESULTS || type != CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return CUDNN_STATUS_BAD_PARAM;
-    bool is_older = is_mode("older");
-    *count = is_older ? emulate_reads_dense_rows(&own->graph) : is_mode("runs");
+    *count = older_version() ? emulate_reads_dense_rows(&own->graph) : is_mode("runs");
     if (*count == 0) return CUDNN_STATUS_SUCCESS;
     struct descriptor *config = known(*(cudnnBackendDescriptor_t *)values);
     config->graph = own->graph;
