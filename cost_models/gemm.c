@@ -247,13 +247,14 @@ struct compute_cost gemm_price(const struct compute_context *context,
     struct gemm_use use;
     if (!find_gemm(context, program, instr, &use)) return (struct compute_cost){0};
     const struct gemm *gemm = &use.gemm;
-    double calls = (double)calls_of(program, instr, &use.gemm);
+    struct gemm one = use.gemm;
+    double calls = (double)calls_of(program, instr, &one);
     bool is_split = use.traits & GEMM_GROUPED && !context->stack->grouped_gemm_fused;
     struct compute_cost cost = {.kernel_count = is_split ? (double)gemm->batch : calls};
-    cost.s = gemm_s(&use.own, gemm, use.traits, &cost.bound);
+    cost.s = calls * gemm_s(&use.own, &one, use.traits, &cost.bound);
+    // All calls of a plan's instruction were measured together.
     cost.measured = measured_gemm(&use.own, gemm, use.traits, use.phase);
     if (cost.measured) cost.s = measured_s(&use.own, gemm, cost.measured);
-    cost.s *= calls;
     if (precision_bytes(use.own.precision) < 2) {
         int operand_count;
         double elements = fresh_elements(context, program, instr, gemm, &operand_count);

@@ -1,3 +1,4 @@
+#include "executor/array.h"
 #include "executor/calibrate/calibrate.h"
 
 #include "plan/lower/groups.h"
@@ -121,6 +122,24 @@ void calibrate_kernels_free(struct calibrate_kernels *kernels)
     calibrate_pattern_free(side, &kernels->pattern);
 }
 
+// Work on a part of a relay is a call for each sequence, as the engine runs it.
+static const char *run_part(const struct calibrate_side *side, const struct instr *instr,
+                            struct kernel_call *call)
+{
+    int64_t sequences = 1;
+    const char *fault = NULL;
+    for (int i = 0; i < call->input_count + call->output_count && instr->dim == DIM_SEQ; i++) {
+        struct kernel_array *array =
+            i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
+        if (!array_has_rows(array)) continue;
+        sequences = array->sizes[0];
+        array->sizes[0] = 1;
+    }
+    for (int64_t s = 0; s < sequences && !fault; s++)
+        fault = side->backend->run(side->device, STREAM_COMPUTE, call);
+    return fault;
+}
+
 static const char *run_row(const struct calibrate_kernels *kernels,
                            const struct measured_block *block, int row, const char **what)
 {
@@ -129,6 +148,7 @@ static const char *run_row(const struct calibrate_kernels *kernels,
     struct kernel_call calls[GROUP_MEMBERS_MAX];
     calls[0] = calibrate_call(&block->of, block->arrays, instr);
     *what = calls[0].op->name;
+    if (instr->rows) return run_part(side, instr, calls);
     if (!instr->joined) return side->backend->run(side->device, STREAM_COMPUTE, calls);
     for (int i = 1; i < instr->joined; i++)
         calls[i] = calibrate_call(&block->of, block->arrays, instr + i);

@@ -80,7 +80,11 @@ static double expected_s(const struct instr *instr, bool is_host)
     if (instr->kind == OP_CONTRACT) {
         const struct gemm *gemm = &instr->gemm;
         double outer = (double)gemm->batch * (double)gemm->m * (double)gemm->n;
-        return fake->call_s + 2 * outer * ((double)gemm->k + fake->gemm_k_ramp) / rate;
+        // Of a part that is handed on a call for each sequence, of its rows or summed over them.
+        double calls = instr->rows && instr->dim == DIM_SEQ ? (double)instr->batch : 1;
+        double ramps = instr->phase == PHASE_WEIGHT ? calls : 1;
+        return calls * fake->call_s +
+               2 * outer * ((double)gemm->k + ramps * fake->gemm_k_ramp) / rate;
     }
     double pairs = (double)instr->batch * (double)instr->heads * (double)instr->seq *
                    (double)instr->seq * (double)instr->head_dim;
