@@ -6,7 +6,8 @@
 #include "planner/meshes_giving.h"
 #include "planner/scan.h"
 
-// Plans of the search that are given other meshes, and of these the ones that are changed further.
+// Plans of the search that are given other meshes, of these the ones that are changed further, and
+// those that are kept beside as many as are wanted.
 enum { SEEDS = 8, CLIMBERS = 3, KEPT = 24 };
 
 bool meshes_are_asked(const struct pins *pins)
@@ -176,7 +177,7 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
     struct giving giving = {.arena = arena,
                             .split = {arena, &own, 0},
                             .asked = &request->pins,
-                            .ranking = ranking_new(arena, request->objective, KEPT),
+                            .ranking = ranking_new(arena, request->objective, KEPT + request->top),
                             .answer = answer};
     if (!seek_asked(&giving, result, err)) return false;
     climb(&giving);

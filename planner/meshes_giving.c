@@ -4,6 +4,10 @@
 #include "planner/meshes_check.h"
 #include "planner/uneven.h"
 
+// Plans with one mesh for all stages, as many however few are wanted: which others are changed
+// further hangs on them.
+enum { ALIKE = 8 };
+
 static void keep_alike(struct giving *giving, const struct candidate *played)
 {
     struct meshes_answer *answer = giving->answer;
@@ -90,6 +94,7 @@ bool giving_seek_alike(struct giving *giving, struct search_result *result, stru
     struct uneven_answer answer;
     request.pins = giving_seed_pins(giving->asked);
     request.nothing = SEARCH_FITS_ONLY;
+    if (request.top < ALIKE) request.top = ALIKE;
     *result = (struct search_result){0};
     if (!uneven_search(giving->arena, &request, result, &answer, err)) return false;
     for (int i = 0; i < result->best_count; i++)

@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <string.h>
 
-// Plans of a search that become seeds, plans that are changed step by step, and how far below the
-// micro-batch of a seed smaller ones are tried.
-enum { SEEDS_EACH = 2, CLIMBERS = 3, HALVINGS = 2, KEPT = 24 };
+// Plans of a search that become seeds, as many whatever is wanted, plans that are changed step by
+// step, and how far below the micro-batch of a seed smaller ones are tried.
+enum { SEEDS = 8, SEEDS_EACH = 2, CLIMBERS = 3, HALVINGS = 2, KEPT = 24 };
 
 struct seeking {
     struct arena *arena;
@@ -178,10 +178,15 @@ static void find_alone(struct arena *arena, const struct search_request *request
     }
 }
 
+static int wanted_of(const struct search_request *request)
+{
+    return request->top > 0 ? request->top : 1;
+}
+
 static void take_best(struct arena *arena, const struct search_request *request,
                       const struct ranking *ranking, double played, struct search_result *result)
 {
-    int wanted = request->top > 0 ? request->top : 1;
+    int wanted = wanted_of(request);
     result->best_count = wanted < ranking->count ? wanted : ranking->count;
     result->best = ARENA_NEW(arena, struct candidate, result->best_count);
     for (int i = 0; i < result->best_count; i++)
@@ -225,6 +230,7 @@ static bool search_even(struct arena *arena, const struct search_request *reques
     struct search_request even = *request;
     if (!is_uneven) return search_plans(arena, &even, result, err);
     even.pins.replica_count = 0;
+    if (even.top < SEEDS) even.top = SEEDS;
     if (request->pins.replica_count > 0) even.nothing = SEARCH_FITS_ONLY;
     if (search_plans(arena, &even, result, refused)) return true;
     *result = (struct search_result){.status = SEARCH_NOTHING_FITS};
@@ -272,12 +278,13 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
     if (result->status == SEARCH_STOPPED || own.objective == OBJECTIVE_MEMORY) {
         // Of even plans, which are not what pinned micro-batches ask for.
         if (own.pins.replica_count > 0) result->best_count = 0;
+        if (result->best_count > wanted_of(&own)) result->best_count = wanted_of(&own);
         return !refused.kind || err_set(err, refused.kind, "%s", refused.text);
     }
     answer->is_asked = true;
     struct seeking seeking = {
         arena, {arena, &own, 0}, ranking_new(arena, OBJECTIVE_TIME, KEPT), answer};
-    for (int i = 0; i < result->best_count; i++)
+    for (int i = 0; i < result->best_count && i < SEEDS; i++)
         try_seed(&seeking, &result->best[i].parallel);
     seek_all(&seeking);
     for (int i = 0; i < CLIMBERS && i < seeking.ranking.count; i++)
