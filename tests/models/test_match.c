@@ -149,7 +149,7 @@ static int check_folder(struct arena *arena, const char *folder)
         // Attention over one of several dims, or to chosen keys, is built fused alone.
         const struct import_options options = {.flash = false};
         const struct graph *graph = model_graph(arena, config, &options);
-        bool has_chains = graph->frames == 0 && !graph->has_indexer;
+        bool has_chains = graph->frames == 0 && graph->channels == 0 && !graph->has_indexer;
         bool attends = !strstr(config->model_type, "mamba") && !adds_by_distance(graph);
         if (check_model(arena, config) < (has_chains && attends ? 2 : 0))
             fail_msg("%s has no chain", path);
