@@ -109,6 +109,7 @@ static const struct {
     {"ai21labs/Jamba-v0.1", "jamba-v0.1"},
     {"microsoft/phi-2", "phi-2"},
     {"microsoft/bitnet-b1.58-2B-4T-bf16", "bitnet-b1.58-2b"},
+    {"XiaomiMiMo/MiMo-V2-Flash", "mimo-v2-flash"},
     {"adept/persimmon-8b-base", "persimmon-8b"},
     {"adept/persimmon-8b-chat", "persimmon-8b"},
     {"mosaicml/mpt-30b", "mpt-30b"},

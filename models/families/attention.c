@@ -16,19 +16,36 @@ static int64_t places_of(const struct layers *layers, int input)
     return tensor->extents[tensor_find_dim(tensor, DIM_SEQ)].size;
 }
 
-static int project_heads(struct layers *layers, int input, const char *name, enum dim dim,
-                         int64_t count, int merge)
+// `width`: of each head.
+static int project_wide(struct layers *layers, int input, const char *name, struct extent heads,
+                        struct extent width, int merge)
 {
     const struct decoder *d = layers->decoder;
     struct projection projection = {
         .name = name,
-        .weight = SHAPE({DIM_HIDDEN, d->hidden}, {dim, count}, {DIM_HEAD_DIM, d->head_dim}),
-        .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, places_of(layers, input)}, {dim, count},
-                        {DIM_HEAD_DIM, d->head_dim}),
+        .weight = SHAPE({DIM_HIDDEN, d->hidden}, heads, width),
+        .output = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, places_of(layers, input)}, heads, width),
         .merge = merge,
         .bias = d->qkv_bias && !(d->key_is_unbiased && name[strlen(name) - 1] == 'k'),
     };
     return layers_project(layers, input, projection);
+}
+
+static int project_heads(struct layers *layers, int input, const char *name, enum dim dim,
+                         int64_t count, int merge)
+{
+    struct extent heads = {dim, count}, width = {DIM_HEAD_DIM, layers->decoder->head_dim};
+    return project_wide(layers, input, name, heads, width, merge);
+}
+
+static int project_values(struct layers *layers, int input)
+{
+    const struct decoder *d = layers->decoder;
+    struct extent heads = {DIM_KV_HEAD, d->kv_head_count}, width = {DIM_HEAD_DIM, d->head_dim};
+    if (d->value_dim > 0) width = (struct extent){DIM_VALUE_DIM, d->value_dim};
+    int values = project_wide(layers, input, "attention.v", heads, width, 1);
+    if (d->value_factor <= 0) return values;
+    return layers_function(layers, "attention.v_scaled", values, FUNCTION_SCALE, d->value_factor);
 }
 
 static int rotate(struct layers *layers, const char *name, int input, int64_t window)
@@ -62,9 +79,7 @@ static void project_keys(struct layers *layers, int input, struct heads *heads)
 {
     const struct decoder *d = layers->decoder;
     heads->key = project_heads(layers, input, "attention.k", DIM_KV_HEAD, d->kv_head_count, 1);
-    heads->value = d->key_is_value ? heads->key
-                                   : project_heads(layers, input, "attention.v", DIM_KV_HEAD,
-                                                   d->kv_head_count, 1);
+    heads->value = d->key_is_value ? heads->key : project_values(layers, input);
 }
 
 static struct heads make_heads(struct layers *layers, int input, int64_t window)
@@ -139,8 +154,11 @@ static int repeat_heads(struct layers *layers, const char *name, int input)
     return layers_rename(layers, name, input, shape);
 }
 
-static int sink(struct layers *layers)
+// Negative where there is none.
+static int sink(struct layers *layers, int64_t window)
 {
+    const struct decoder *d = layers->decoder;
+    if (!d->attention_sink || (d->sink_is_local && window == 0)) return -1;
     return layers_parameter(layers, "attention", "sink",
                             SHAPE({DIM_HEAD, layers->decoder->head_count}), NULL);
 }
@@ -149,7 +167,7 @@ static int fused(struct layers *layers, struct heads heads, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     struct builder *builder = &layers->builder;
-    int sinks = d->attention_sink ? sink(layers) : -1;
+    int sinks = sink(layers, window);
     int out = builder_tensor(builder, named(layers, heads, "context"), TENSOR_ACTIVATION,
                              ELEMENT_COMPUTE, context_shape(layers, heads));
     struct shape rows = SHAPE({DIM_BATCH, 0}, {DIM_SEQ, 0}, {DIM_HEAD, d->head_count});
@@ -236,7 +254,7 @@ static int score(struct layers *layers, struct heads heads, struct distances apa
     scores = layers_add_distances(layers, scores, apart, heads.query, key);
     struct op softmax = core_op(layers, heads, "softmax", OP_SOFTMAX, window);
     softmax.flop_per_element = SOFTMAX_FLOP;
-    return append_core(layers, softmax, scores, d->attention_sink ? sink(layers) : -1, square);
+    return append_core(layers, softmax, scores, sink(layers, window), square);
 }
 
 static int unfused(struct layers *layers, struct heads heads, int64_t window)

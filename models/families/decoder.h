@@ -18,10 +18,11 @@ enum norm_place {
 struct experts {
     int64_t count, top_k;
     int64_t group_count,
-        open_groups;     // a token's experts lie in so many of the groups; 0 = anywhere
-    int64_t ffn;         // of one expert
-    int64_t shared_ffn;  // of all shared experts together, which run as one mlp; 0 = none
-    bool shared_gate;    // times sigmoid of a projection to one number (qwen2_moe)
+        open_groups;          // a token's experts lie in so many of the groups; 0 = anywhere
+    int64_t ffn;              // of one expert
+    int64_t shared_ffn;       // of all shared experts together, which run as one mlp; 0 = none
+    bool shared_is_averaged;  // with what the chosen make, in place of a sum (cohere2_moe)
+    bool shared_gate;         // times sigmoid of a projection to one number (qwen2_moe)
     enum function route;
     double route_scale;
     bool route_bias;       // the router has a trained bias (gpt-oss)
@@ -229,6 +230,9 @@ struct decoder {
     int64_t mtp_count;    // multi-token prediction modules behind the last layer, at most MTP_MAX
     bool attention_gate;  // what attention makes, times sigmoid of a projection (qwen3_next)
     bool attention_sink;  // a trained number a head joins the softmax (gpt-oss)
+    bool sink_is_local;   // of layers with a window alone (mimo_v2_flash)
+    int64_t value_dim;    // width of values; 0 = head_dim
+    double value_factor;  // on values; 0 = 1
 
     bool tied;
     bool masked_head;  // dense, activation and norm before the lm head, whose vocabulary has a bias

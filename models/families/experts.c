@@ -128,7 +128,9 @@ int layers_experts(struct layers *layers, int input)
 {
     int output = chosen(layers, input, route(layers, input));
     if (layers->decoder->experts.shared_ffn == 0) return output;
-    return layers_add(layers, "experts.sum", output, shared(layers, input));
+    output = layers_add(layers, "experts.sum", output, shared(layers, input));
+    if (!layers->decoder->experts.shared_is_averaged) return output;
+    return layers_function(layers, "experts.mean", output, FUNCTION_SCALE, 0.5);
 }
 
 // What the router reads is normed with a weight, and divided by the root of its width.

@@ -254,10 +254,12 @@ static const void *read_sarvam_moe(struct family_reader *reader)
 // each part and behind it; what the table says is scaled where mup_enabled says so.
 static const void *read_afmoe(struct family_reader *reader)
 {
-    static const struct family_keys keys = {
+    const struct family_keys keys = {
         .dimensions = "num_experts num_experts_per_tok num_shared_experts moe_intermediate_size "
                       "num_dense_layers",
-        .optional = "route_scale mup_enabled"};
+        .optional = json_has(reader->object, "layer_types")
+                        ? "route_scale mup_enabled"
+                        : "route_scale mup_enabled global_attn_every_n_layers"};
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 16384,
                                 .dimensions = "head_dim",
                                 .dimensions_or_null = "num_key_value_heads sliding_window",

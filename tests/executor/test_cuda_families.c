@@ -42,6 +42,9 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 4, "                   \
     "\"hidden_size_per_layer_input\": 6, \"laurel_rank\": 3, \"num_kv_shared_layers\": 0, "       \
     "\"sliding_window\": 3, \"activation_sparsity_pattern\": [0.7, 0]}"
+#define NARROW                                                            \
+    "\"vocab_size\": 40, \"hidden_size\": 16, \"intermediate_size\": 8, " \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2"
 static const char *const MODELS[] = {
     "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " VIDEO "}",
     "{\"model_type\": \"STDiT\", \"qk_norm\": false, " VIDEO "}",
@@ -65,6 +68,15 @@ static const char *const MODELS[] = {
     SLOPES,
     HANDED,
     STREAMS,
+    "{\"model_type\": \"bitnet\", " NARROW "}",
+    "{\"model_type\": \"persimmon\", " NARROW "}",
+    "{\"model_type\": \"mimo_v2_flash\", " NARROW ", \"head_dim\": 4, \"v_head_dim\": 8, "
+    "\"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8, "
+    "\"sliding_window\": 3, \"partial_rotary_factor\": 0.5, \"layer_types\": "
+    "[\"full_attention\", \"sliding_attention\"], \"mlp_layer_types\": [\"dense\", "
+    "\"dense\"]}",
+    "{\"model_type\": \"dinov2\", \"image_size\": 4, \"patch_size\": 2, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"mlp_ratio\": 1, \"num_labels\": 40}",
 };
 
 struct pair {

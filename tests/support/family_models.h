@@ -117,6 +117,13 @@ static const char *const FAMILY_MODELS[] = {
     "\"num_dense_layers\": 1, \"sliding_window\": 3, \"global_attn_every_n_layers\": 2, "
     "\"mup_enabled\": true}",
     "{\"model_type\": \"bitnet\", " LLAMA_LIKE "}",
+    "{\"model_type\": \"mimo_v2_flash\", " LLAMA_LIKE ", \"n_routed_experts\": 4, "
+    "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 4, \"head_dim\": 4, \"v_head_dim\": 3, "
+    "\"sliding_window\": 3, \"partial_rotary_factor\": 0.5, \"layer_types\": "
+    "[\"full_attention\", \"sliding_attention\"]}",
+    "{\"model_type\": \"cohere2_moe\", " LLAMA_LIKE ", " EXPERTS
+    ", \"head_dim\": 4, \"num_shared_experts\": 1, \"prefix_dense_intermediate_size\": 10, "
+    "\"first_k_dense_replace\": 1, \"sliding_window\": 3, \"sliding_window_pattern\": 2}",
     "{\"model_type\": \"persimmon\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1}",
     "{\"model_type\": \"gpt_neox_japanese\", " LLAMA_LIKE ", \"intermediate_multiple_size\": 1, "
     "\"attention_dropout\": 0}",
