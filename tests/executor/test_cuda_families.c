@@ -45,6 +45,9 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
 #define NARROW                                                            \
     "\"vocab_size\": 40, \"hidden_size\": 16, \"intermediate_size\": 8, " \
     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2"
+#define FACTORED                                                                              \
+    "{\"model_type\": \"dinov2\", \"image_size\": 4, \"patch_size\": 2, \"hidden_size\": 8, " \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"mlp_ratio\": 1, \"num_labels\": 40}"
 static const char *const MODELS[] = {
     "{\"model_type\": \"STDiT3\", \"qk_norm\": true, " VIDEO "}",
     "{\"model_type\": \"STDiT\", \"qk_norm\": false, " VIDEO "}",
@@ -75,8 +78,7 @@ static const char *const MODELS[] = {
     "\"sliding_window\": 3, \"partial_rotary_factor\": 0.5, \"layer_types\": "
     "[\"full_attention\", \"sliding_attention\"], \"mlp_layer_types\": [\"dense\", "
     "\"dense\"]}",
-    "{\"model_type\": \"dinov2\", \"image_size\": 4, \"patch_size\": 2, \"hidden_size\": 8, "
-    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"mlp_ratio\": 1, \"num_labels\": 40}",
+    FACTORED,
 };
 
 struct pair {
