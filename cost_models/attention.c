@@ -178,13 +178,26 @@ static void add_own(const struct compute_context *context, const struct block_pr
     cost->beside_count += kernels;
 }
 
+static struct compute_cost price_unfused(const struct compute_context *context,
+                                         const struct block_program *program,
+                                         const struct instr *instr)
+{
+    struct compute_cost cost = unfused_price(context, program, instr);
+    cost.measured = measured_attention(context, program, instr);
+    if (cost.measured) {
+        cost.s = fmax(cost.measured->s, instr->flop / peak_flop_per_s(context, false)) +
+                 context->device->launch_latency_s;
+    }
+    return cost;
+}
+
 struct compute_cost attention_price(const struct compute_context *context,
                                     const struct block_program *program, const struct instr *instr)
 {
     const struct stack *stack = context->stack;
     bool is_forward = instr->kind == OP_ATTENTION;
     if (attention_unfused(stack, context->precision, program, instr) != UNFUSED_COUNT)
-        return unfused_price(context, program, instr);
+        return price_unfused(context, program, instr);
     bool is_narrow = compute_has_narrow_attention(context, program->block);
     double scale = is_forward ? stack->attention_forward_scale : stack->attention_backward_scale;
     double one_s = flop_s(context, instr, is_forward, is_narrow);
@@ -197,7 +210,7 @@ struct compute_cost attention_price(const struct compute_context *context,
     // A kernel a block, and behind all but the first one that merges its result.
     double gap_s = context->device->launch_latency_s * (2 * rounds.count - 1);
     double busy_s = fmax(compute_s, memory_s) + stream_s(context, rounds.merge_bytes);
-    const struct kernel *measured = is_narrow ? NULL : measured_attention(context, instr);
+    const struct kernel *measured = is_narrow ? NULL : measured_attention(context, program, instr);
     if (measured) busy_s = fmax(measured->s / scale, instr->flop / peak_flop_per_s(context, false));
     struct compute_cost cost = {
         .s = busy_s + gap_s,

@@ -1,5 +1,6 @@
 #include "cost_models/measured.h"
 
+#include "cost_models/attention_unfused.h"
 #include "cost_models/gemm.h"
 
 static const enum kernel_phase PHASES[PHASE_COUNT] = {
@@ -38,9 +39,16 @@ const struct kernel *measured_gemm(const struct compute_context *context, const 
     return kernels_find(context->device->kernels, &wanted);
 }
 
-static bool attention_shape(const struct compute_context *context, const struct instr *instr,
+// Of a shape that has no fused kernel a row is one of products; of others, whose dropout or whose
+// prefix keeps them from it, the shape does not say which of the two a row is.
+static bool attention_shape(const struct compute_context *context,
+                            const struct block_program *program, const struct instr *instr,
                             struct kernel *shape)
 {
+    enum unfused rule = attention_unfused(context->stack, context->precision, program, instr);
+    bool is_told = rule == UNFUSED_COUNT || rule == UNFUSED_FP32 || rule == UNFUSED_WIDE_BACKWARD ||
+                   rule == UNFUSED_WIDTH || rule == UNFUSED_UNEVEN_HEADS;
+    if (!is_told) return false;
     bool is_windowed = instr->window > 0 && instr->window < instr->kv_seq;
     if (instr->seq != instr->kv_seq || is_windowed) return false;
     *shape = (struct kernel){
@@ -59,11 +67,12 @@ static bool attention_shape(const struct compute_context *context, const struct 
 }
 
 const struct kernel *measured_attention(const struct compute_context *context,
+                                        const struct block_program *program,
                                         const struct instr *instr)
 {
     struct kernel wanted;
     const struct kernel_table *table = context->device->kernels;
-    if (!table || !attention_shape(context, instr, &wanted)) return NULL;
+    if (!table || !attention_shape(context, program, instr, &wanted)) return NULL;
     return kernels_find(table, &wanted);
 }
 
@@ -72,7 +81,7 @@ bool measured_shape(const struct compute_context *context, const struct block_pr
 {
     if (!is_kernel(instr)) return false;
     return instr->kind == OP_CONTRACT ? contraction_shape(context, program, instr, shape)
-                                      : attention_shape(context, instr, shape);
+                                      : attention_shape(context, program, instr, shape);
 }
 
 struct measured_use measured_use_of(struct arena *arena, const struct compute_context *context,

@@ -16,6 +16,7 @@ const struct kernel *measured_gemm(const struct compute_context *context, const 
                                    unsigned traits, enum phase phase);
 // Only attention of a whole sequence to itself without a window is measured.
 const struct kernel *measured_attention(const struct compute_context *context,
+                                        const struct block_program *program,
                                         const struct instr *instr);
 
 struct measured_use {

@@ -105,8 +105,10 @@ ok($status eq '130' && ($count{stopped} // 0) > 0 && ($count{fits} // 0) > 0
        && $err =~ /^note: stopped by SIGINT: the best of the scenarios searched so far$/m,
    'whatif answers of the scenarios that were searched', "$status: $err$out");
 system 'rm', '-rf', $plan;
-for my $after_s (0.2, 0.1, 0.05, 0.4) {
-    ($status, $out, $err) = interrupted($sweep, $after_s);
+my $slow = 'whatif deepseek-v3 dgx-h100 --nodes 256..257 --seq-len 4096 --global-batch 15360 '
+         . '--workers 1';
+for my $after_s (0.4, 0.2, 0.1, 0.8) {
+    ($status, $out, $err) = interrupted($slow, $after_s);
     last if $status eq '130' && !-e $plan;
 }
 ok($status eq '130' && $out eq '' && !-e $plan

@@ -72,7 +72,7 @@ static bool is_added(const struct block_program *block, const struct instr *inst
 static bool is_of_group(const struct buffer *buffer, const struct instr *instr)
 {
     bool is_split = (layout_axes_on(&buffer->layout, instr->dim) & instr->axes) == instr->axes;
-    return is_split && (!buffer->behind || buffer->relay_axes == instr->axes);
+    return is_split && (!buffer->relay_axes || buffer->relay_axes == instr->axes);
 }
 
 bool check_relays(const struct program *program, const struct block_program *block,

@@ -260,8 +260,10 @@ static void reduce_inner(struct index_machine *m, const struct instr *instr)
     }
     const struct op *op = &m->block->ops[m->waiting->op];
     const struct index_held *split = &m->held[m->waiting->inputs[0]];
+    const struct tensor *tensor = &m->block->tensors[op->inputs[0]];
+    enum dim dim = op->kind == OP_LOSS ? DIM_VOCAB : tensor->extents[tensor->rank - 1].dim;
     for (int a = 0; a < m->mesh->axis_count; a++) {
-        if (split->claim.of[a] == (op->kind == OP_LOSS ? DIM_VOCAB : DIM_HIDDEN)) axes |= 1u << a;
+        if (split->claim.of[a] == (int8_t)dim) axes |= 1u << a;
     }
     int8_t combine = m->inner_done == 0 && op->kind == OP_LOSS ? LAYOUT_MAX : LAYOUT_SUM;
     bool right = instr->collective == COLLECTIVE_ALL_REDUCE && instr->axes == axes &&

@@ -124,6 +124,8 @@ void sets_hand_on(struct index_machine *m, const struct instr *instr)
     bool is_message = instr->collective == COLLECTIVE_SEND_RECV;
     int64_t bytes = sets_bytes(m, m->program->buffers[to].tensor, &m->program->buffers[to].layout);
     if (instr->bytes != bytes) sets_complain(m, from, "a part of the wrong size");
+    unsigned axes = m->program->buffers[from].relay_axes;
+    if (axes && axes != instr->axes) sets_complain(m, from, "a part of another group");
     for (int a = 0; a < m->mesh->axis_count; a++) {
         bool is_split = m->program->buffers[to].layout.of[a] == (int8_t)instr->dim;
         if (instr->axes >> a & 1 && !is_split)
