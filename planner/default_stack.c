@@ -195,7 +195,7 @@ static bool can_train(struct arena *arena, const struct stack *stack,
                            tp_kind_name((enum tp_kind)kind.low));
         return false;
     }
-    *why = "has no model of videos";
+    *why = "has no diffusion transformers";
     if (question->is_video && !stack_has_videos(stack)) return false;
     *why = "lays no operator out by itself";
     if (asks_layouts(question->pins) && !stack_lays_out(stack)) return false;

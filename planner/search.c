@@ -61,7 +61,7 @@ static bool check_model(const struct search_request *request, struct adapters lo
                       unexecuted_check_positions(graph, request->workload.seq_len, err)));
     is_right = is_right && check_turns(&request->pins, graph, err);
     if (is_right && graph->frames > 0 && !stack_has_videos(request->stack))
-        is_right = err_set(err, ERR_USAGE, "stack %s has no model of videos, as %s is",
+        is_right = err_set(err, ERR_USAGE, "stack %s has no diffusion transformers, as %s is one",
                            request->stack->name, graph->name);
     arena_free(&arena);
     return is_right;
