@@ -145,7 +145,7 @@ static void a_pin_never_changes_the_stack(void **state)
 }
 
 // Every pin of one value, on every kind of cluster: the stack of the question without it, or none.
-// A grid of tp, which no search tries by itself, asks for a stack that has one.
+// A grid of tp and a relay, which no search tries by itself, ask for a stack that has them.
 static void of_every_pin_the_stack_is_that_of_no_pin(void **state)
 {
     static const char *const CLUSTERS[] = {"dgx-a100-80g", "dgx-h200"};
@@ -163,8 +163,10 @@ static void of_every_pin_the_stack_is_that_of_no_pin(void **state)
                 bool ok = default_stack_find(*state, &question, &found, &err);
                 refused += !ok;
                 bool is_grid = choice == CHOICE_TP_KIND && value != TP_1D;
+                bool is_relay = choice == CHOICE_TP_RELAY && value > 1;
                 if (ok && is_grid) assert_true(found.stack->tp_kinds >> value & 1);
-                if (ok && !is_grid) assert_string_equal(found.stack->name, own);
+                if (ok && is_relay) assert_true(stack_is_executed(found.stack));
+                if (ok && !is_grid && !is_relay) assert_string_equal(found.stack->name, own);
             }
         }
     }
