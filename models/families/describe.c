@@ -59,7 +59,8 @@ struct graph *decoder_describe(struct arena *arena, const struct decoder *d,
             fmax(d->hidden_dropout, fmax(d->attention_dropout, d->embedding_dropout));
     }
     describe_scan(graph, d);
-    if (graph->contrasts || d->prefix > 0)
+    // Those with two towers or pictures in the text have an encoder.
+    if (d->encoder && (graph->contrasts || d->prefix > 0))
         graph->head_count = common_divisor(d->head_count, d->encoder->head_count);
     if (graph->contrasts) graph->kv_head_count = graph->head_count;
     return graph;

@@ -142,7 +142,7 @@ static bool read_levels(struct family_reader *reader, struct unet *record)
     if (reader->err->kind) return false;
     if (!json_is_array(&list) || levels < 1 || levels > UNET_LEVELS_MAX)
         return family_fail(reader, CHANNELS, "1 to %d levels are wanted", UNET_LEVELS_MAX);
-    bool up[UNET_LEVELS_MAX];
+    bool up[UNET_LEVELS_MAX] = {0};
     if (!read_numbers(reader, CHANNELS, 0, levels, record->channels) ||
         !read_numbers(reader, "attention_head_dim", 8, levels, record->heads) ||
         !read_numbers(reader, "transformer_layers_per_block", 1, levels, record->depth) ||

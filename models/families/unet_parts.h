@@ -27,7 +27,7 @@ struct unet_building {
 
 int64_t unet_side(const struct unet *model, int level);
 struct shape unet_image(const struct unet *model, int level, int64_t channels);
-double unet_elements(struct shape image);
+double unet_elements(struct shape shape);
 // A convolution with a bias, of square taps, padded so that the stride alone makes it smaller.
 int unet_convolve(struct unet_building *b, const char *name, int x, int64_t channels, int64_t out,
                   int64_t taps, int64_t stride);
