@@ -390,7 +390,7 @@ static void add_backward(struct sdpa_graph *g)
     struct extents by_key = turned(p.scores);
     cudnnBackendDescriptor_t d = tensor(g, SDPA_D, p.type, p.out);
     cudnnBackendDescriptor_t v = tensor(g, SDPA_V, p.type, turned(p.by_value));
-    cudnnBackendDescriptor_t means = add_means(g, &p, d), d_weights, before_cap;
+    cudnnBackendDescriptor_t means = add_means(g, &p, d), d_weights, before_cap = NULL;
     cudnnBackendDescriptor_t scores = whole_scores(g, &p, &before_cap);
     scores = combine(g, CUDNN_POINTWISE_SUB, scores, p.lse, wide, p.scores);
     scores = mask(g, &p, scores);
