@@ -37,7 +37,7 @@ static const struct json_field NODE_FIELDS[] = {
 
 static const struct json_field INTRA_FIELDS[] = {
     {JSON_TEXT(struct intra_fabric, kind)},
-    {JSON_F64(struct intra_fabric, bandwidth_bytes_per_s, LINK_RATE_LOW, 1e15)},
+    {JSON_F64(struct intra_fabric, bandwidth_bytes_per_s, 1, 1e15)},
     {JSON_OPT_F64(struct intra_fabric, latency_s, 0, 1)},
     {JSON_OPT_BOOL(struct intra_fabric, in_network_reduction)},
     {JSON_OPT_ANY("torus")},
@@ -209,6 +209,13 @@ static void read_torus(const struct json *at, struct node_group *group, struct e
                   group->gpus, gpus);
 }
 
+// Of links that ranks use; a machine of one GPU says 1 of those that it has not.
+static void check_rate(const struct json *node, const char *links, struct err *err)
+{
+    struct json at = json_get(node, links, err), rate = json_get(&at, "bandwidth_bytes_per_s", err);
+    json_f64(&rate, LINK_RATE_LOW, 1e15, err);
+}
+
 static void read_node_group(struct arena *arena, const struct json *at, struct node_group *group,
                             struct err *err)
 {
@@ -217,6 +224,7 @@ static void read_node_group(struct arena *arena, const struct json *at, struct n
     read_part(at, "host", HOST_FIELDS, &group->host, err);
     read_part(at, "nics", NIC_FIELDS, group, err);
     read_torus(at, group, err);
+    if (!err->kind && group->gpus > 1 && json_has(at, "intra")) check_rate(at, "intra", err);
     if (err->kind) return;
     if (!json_has(at, "count")) group->count = 1;
     if (!json_has(at, "gpus_per_host")) group->gpus_per_host = group->gpus;
@@ -234,14 +242,13 @@ static void check_nics(const struct cluster *cluster, const struct json *list, s
 {
     for (int i = 0; cluster->node_count > 1 && i < cluster->node_group_count; i++) {
         struct json at = json_item(list, i);
-        struct json nics = json_get(&at, "nics", err);
-        if (!cluster_can_reach(&cluster->nodes[i])) {
-            json_fail(&nics, err, "%d nodes need a network, but these nodes have no NIC",
-                      cluster->node_count);
-        } else {
-            struct json rate = json_get(&nics, "bandwidth_bytes_per_s", err);
-            json_f64(&rate, LINK_RATE_LOW, 1e15, err);
+        if (cluster_can_reach(&cluster->nodes[i])) {
+            check_rate(&at, "nics", err);
+            continue;
         }
+        struct json nics = json_get(&at, "nics", err);
+        json_fail(&nics, err, "%d nodes need a network, but these nodes have no NIC",
+                  cluster->node_count);
     }
 }
 

@@ -79,9 +79,8 @@ static const struct {
      "6:31: $.nodes[0].host.memory_bytes: must be between 1 and 1000000000000000, found "
      "1e+300"},
     {"missing_key", "10:14: $.network: missing \"kind\""},
-    {"negative_bandwidth",
-     "5:61: $.nodes[0].intra.bandwidth_bytes_per_s: must be between 100000 and "
-     "1000000000000000, found -300000000000"},
+    {"negative_bandwidth", "5:61: $.nodes[0].intra.bandwidth_bytes_per_s: must be between 1 and "
+                           "1000000000000000, found -300000000000"},
     {"no_gpus", "4:26: $.nodes[0].gpus: must be between 1 and 100000, found 0"},
     {"no_nics", "8:14: $.nodes[0].nics: 2 nodes need a network, but these nodes have no NIC"},
     {"no_nodes", "3:12: $.nodes: a cluster needs a GPU"},
@@ -117,6 +116,8 @@ static const struct {
     {"tiers_between", "14:14: $.between: expected one network whose switches have \"tiers\""},
     {"loss_alone",
      "9:14: $.network: expected both of \"loss_ratio\" and \"loss_stall_s\", found one"},
+    {"slow_links", "5:61: $.nodes[0].intra.bandwidth_bytes_per_s: must be between 100000 and "
+                   "1000000000000000, found 30"},
     {"slow_nics", "8:52: $.nodes[0].nics.bandwidth_bytes_per_s: must be between 100000 and "
                   "1000000000000000, found 0.001"},
 };
