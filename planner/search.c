@@ -47,14 +47,16 @@ static bool check_turns(const struct pins *pins, const struct graph *graph, stru
 }
 
 // What our executor has no kernels for is nothing to plan for it.
-static bool check_model(const struct search_request *request, struct adapters lora, struct err *err)
+static bool check_model(const struct search_request *request, const struct parallel *pinned,
+                        struct err *err)
 {
     struct arena arena = {0};
     const struct import_options options = {0};
     const struct graph *graph = model_graph(&arena, request->model, &options);
     const char *device = request->cluster->nodes[0].device->kind;
     bool is_right = program_check_seq_len(graph, &request->workload, err) &&
-                    program_check_lora(graph, lora, err) &&
+                    program_check_lora(graph, pinned->lora, err) &&
+                    relay_check(graph, &request->workload, pinned, err) &&
                     evaluate_check_pace(graph, request->cluster, &request->workload, err) &&
                     (!stack_is_executed(request->stack) ||
                      (unexecuted_check_graph(graph, device, err) &&
@@ -95,14 +97,20 @@ bool search_check_request(const struct search_request *request, struct err *err)
     // Of a range the least: what that is refused for, all are.
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         parallel.degree[axis] = pins->degree[axis].set ? (int)pins->degree[axis].low : 1;
+    // Into how many parts hangs on tp: of a range some may be.
+    struct int_range tp = pins->degree[AXIS_TP];
+    bool is_one = tp.set && tp.low == tp.high && relay.low == relay.high &&
+                  !pins_get(pins, CHOICE_TP_KIND).set;
     if (parallel.tp_relay > 1 && !stack_is_executed(request->stack))
         return err_set(err, ERR_USAGE,
                        "stack %s hands nothing on in parts; meshwright does (--tp-relay)",
                        request->stack->name);
-    return cluster_check_precision(request->cluster, precision, err) &&
-           stack_check_precision(request->stack, precision, err) &&
-           stack_check_executed(request->stack, &request->workload, &parallel, err) &&
-           check_model(request, parallel.lora, err);
+    if (!cluster_check_precision(request->cluster, precision, err) ||
+        !stack_check_precision(request->stack, precision, err) ||
+        !stack_check_executed(request->stack, &request->workload, &parallel, err))
+        return false;
+    if (!is_one) parallel.tp_relay = 0;
+    return check_model(request, &parallel, err);
 }
 
 // The search asks for most bytes, the answer for the least that is left, which is another stage's
