@@ -58,6 +58,15 @@ static int layers_of_ends(int layers)
     return layers >= PROBES ? 1 : 0;
 }
 
+void mesh_shapes_join(struct cluster *cluster, struct node_group *nodes)
+{
+    const struct intra_fabric *intra = &nodes->intra;
+    cluster->network = (struct network){
+        .kind = intra->kind, .latency_s = intra->latency_s, .oversubscription_ratio = 1};
+    nodes->nics.count = nodes->gpus;
+    nodes->nics.bandwidth_bytes_per_s = intra->bandwidth_bytes_per_s;
+}
+
 static struct cluster cluster_of(const struct cluster *cluster, const struct mesh_shape *shape,
                                  struct node_group *nodes)
 {
@@ -71,6 +80,7 @@ static struct cluster cluster_of(const struct cluster *cluster, const struct mes
     own.node_count = nodes->count;
     own.rank_count = PROBES * shape->ranks;
     own.idle_gpus = 0;
+    if (cluster->node_count == 1) mesh_shapes_join(&own, nodes);
     return own;
 }
 

@@ -2,6 +2,7 @@
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/meshes_giving.h"
+#include "planner/meshes_prices.h"
 
 // Plans of like stages that are given the numbers of ranks.
 enum { RANKS_SEEDS = 4 };
@@ -118,6 +119,7 @@ static const struct cluster *cluster_of_ranks(struct arena *arena, const struct 
         own->node_group_count = i + 1;
         if (all >= ranks) break;
     }
+    if (cluster->node_count == 1) mesh_shapes_join(own, own->nodes);
     own->rank_count = ranks;
     own->idle_gpus = 0;
     return own;

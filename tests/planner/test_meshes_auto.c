@@ -228,6 +228,23 @@ static void it_is_never_worse_than_one_mesh(void **state)
     assert_true(found.best[0].cost.step_s <= without.best[0].cost.step_s * (1 + 1e-9));
 }
 
+// A machine of its own has no network: its file says none, and a plan is the same whatever it says.
+static void a_single_node_needs_no_network(void **state)
+{
+    struct search_request request = request_of(*state, "llama-2-7b", "dgx-h100", 64);
+    struct cluster *cluster = cluster_copy_nodes(*state, request.cluster);
+    struct uneven_answer answer;
+    request.pins.search_stage_ranks = true;
+    pins_set(&request.pins, CHOICE_PP, 3, 3);
+    struct search_result found = search(*state, &request, &answer);
+    cluster->network = (struct network){.kind = "none", .oversubscription_ratio = 1};
+    cluster->nodes[0].nics.count = 0;
+    request.cluster = cluster;
+    struct search_result alone = search(*state, &request, &answer);
+    assert_true(found.best[0].parallel.stage_ranks_count == 3);
+    assert_true(alone.best[0].cost.step_s == found.best[0].cost.step_s);
+}
+
 // What is found without the search hangs on how many plans are wanted.
 static void as_many_plans_stand_beside_it_as_are_wanted(void **state)
 {
@@ -336,6 +353,7 @@ int main(void)
         cmocka_unit_test(a_stage_over_two_kinds_is_the_worse_of_both),
         cmocka_unit_test(unlike_devices_get_stages_of_unlike_numbers),
         cmocka_unit_test(it_is_never_worse_than_one_mesh),
+        cmocka_unit_test(a_single_node_needs_no_network),
         cmocka_unit_test(as_many_plans_stand_beside_it_as_are_wanted),
         cmocka_unit_test(free_gpus_are_shared_out),
         cmocka_unit_test(pins_hold_of_every_stage),
