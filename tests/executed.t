@@ -127,7 +127,9 @@ my %KEYS = (
         passes => [map { {value => $_, '--dp' => 2} } qw(none all attention fusion buckets
                    combine latency-hiding streams early-stop)],
         order => [{patch => ['dp', 'cp', 'tp', 'pp'], '--tp' => 2, '--dp' => 2, '--gpus' => 4}],
-        stages => [{@PIPE, value => '3,1'}],
+        # The embedding alone has no B of its own.
+        stages => [{@PIPE, value => '3,1'},
+                   map { {@PIPE, value => '0,4', '--schedule' => $_} } qw(1f1b zb-h1)],
         replica_batches => [{value => '5,3', '--dp' => 2}],
         stage_tp => [(map { {value => $_, '--gpus' => 6, '--micro-batch' => 2} } '2,1,2', '1,2,1'),
                      {value => '2,4', '--gpus' => 8, '--tp-kind' => '2d', '--micro-batch' => 4},

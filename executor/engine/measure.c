@@ -198,6 +198,8 @@ static struct task_id slot_id(const struct engine *engine, int task)
         if (is_work(engine, t) && (int)tasks[t].slot_kind < (int)id.kind)
             id.kind = tasks[t].slot_kind;
     }
+    bool is_fused = schedule_row(engine->program->parallel.schedule)->backward_fused;
+    if (is_fused && id.kind == TASK_WEIGHT) id.kind = TASK_BACKWARD;
     return id;
 }
 

@@ -38,19 +38,41 @@ static void add_measured(struct run_compare *compare)
     }
 }
 
+// [(stage * chunks + chunk) * PHASE_COUNT + phase]: whether anything runs then. A chunk that is the
+// embedding alone has no gradient to pass on, and nothing to do in B.
+static bool *works_of(struct arena *arena, const struct run_compare *compare)
+{
+    const struct program *program = compare->evaluation->program;
+    int chunks = program->shape.chunk_count, places = program->shape.stage_count * chunks;
+    bool *works = ARENA_NEW(arena, bool, places *PHASE_COUNT);
+    bool is_fused = schedule_row(program->parallel.schedule)->backward_fused;
+    for (int i = 0; i < compare->join.row_count; i++) {
+        const struct run_joined *row = &compare->join.rows[i];
+        if (row->task->kind != TASK_INSTR || row->predicted_count <= 0) continue;
+        bool *work = &works[(row->stage * chunks + row->chunk) * PHASE_COUNT];
+        enum phase phase = program->blocks[row->task->block]->instrs[row->task->instr].phase;
+        work[phase] = true;
+        if (is_fused && phase == PHASE_WEIGHT) work[PHASE_BACKWARD] = true;
+    }
+    return works;
+}
+
 // One rank of each stage is simulated; the others do the same.
-static void add_predicted_slots(struct run_compare *compare)
+static void add_predicted_slots(struct arena *arena, struct run_compare *compare)
 {
     const struct trace *trace = &compare->evaluation->simulation->trace;
     const struct program *program = compare->evaluation->program;
+    const bool *works = works_of(arena, compare);
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->spans[i];
-        int kind = task_id_of(&program->shape, span->task).kind;
+        struct task_id id = task_id_of(&program->shape, span->task);
+        int kind = id.kind;
         if (kind >= SLOT_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
         double ranks = mesh_stage_ranks(&program->mesh, span->rank) * run_replica_share(program);
         struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
-        row->predicted_count += ranks;
+        int place = span->rank * program->shape.chunk_count + id.chunk;
+        if (works[place * PHASE_COUNT + kind]) row->predicted_count += ranks;
     }
 }
 
@@ -140,7 +162,7 @@ struct run_compare run_compare_make(struct arena *arena, const struct evaluation
                                   .rows = ARENA_NEW(arena, struct run_row, rows_max)};
     compare.join = run_join_make(arena, request, evaluation, ledger, widths, result);
     add_measured(&compare);
-    add_predicted_slots(&compare);
+    add_predicted_slots(arena, &compare);
     join_backward(&compare);
     for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
         add_joined(arena, &compare, (enum task_kind)kind);
