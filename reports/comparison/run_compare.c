@@ -43,8 +43,9 @@ static void add_measured(struct run_compare *compare)
 static bool *works_of(struct arena *arena, const struct run_compare *compare)
 {
     const struct program *program = compare->evaluation->program;
-    int chunks = program->shape.chunk_count, places = program->shape.stage_count * chunks;
-    bool *works = ARENA_NEW(arena, bool, places *PHASE_COUNT);
+    int chunks = program->shape.chunk_count;
+    int works_count = program->shape.stage_count * chunks * PHASE_COUNT;
+    bool *works = ARENA_NEW(arena, bool, works_count);
     bool is_fused = schedule_row(program->parallel.schedule)->backward_fused;
     for (int i = 0; i < compare->join.row_count; i++) {
         const struct run_joined *row = &compare->join.rows[i];
