@@ -2,6 +2,7 @@
 #include "memory/milp.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double REFUSED = REDUCED_FORBIDDEN / 2;
 
@@ -19,12 +20,64 @@ static double scale_of(const struct choice_model *model)
     for (int i = 0; i < model->node_count; i++) {
         for (int a = model->arc_starts[i]; a < model->arc_starts[i + 1]; a++) {
             const struct model_arc *arc = &model->arcs[a];
-            int count = model_choices(model, i) * model_choices(model, arc->node);
+            int count =
+                arc->side == 0 ? model_choices(model, i) * model_choices(model, arc->node) : 0;
             for (int k = 0; k < count; k++)
                 if (arc->cost[k] < REFUSED) most = fmax(most, fabs(arc->cost[k]));
         }
     }
     return 100 / most;
+}
+
+static double cost_of(const struct choice_model *model, const int *choice)
+{
+    double sum = 0;
+    for (int i = 0; i < model->node_count; i++) {
+        sum += model->cost[model->starts[i] + choice[i]];
+        for (int a = model->arc_starts[i]; a < model->arc_starts[i + 1]; a++) {
+            const struct model_arc *arc = &model->arcs[a];
+            int columns = model_choices(model, arc->node);
+            if (arc->side == 0) sum += arc->cost[choice[i] * columns + choice[arc->node]];
+        }
+    }
+    return sum;
+}
+
+// Takes the least off costs, which every answer pays; forbids what takes more than `room` over it.
+static const double *over_least(struct arena *arena, const double *cost, int count, double room,
+                                double *floor)
+{
+    double *over = ARENA_NEW(arena, double, count), least = INFINITY;
+    for (int i = 0; i < count; i++)
+        least = fmin(least, cost[i]);
+    for (int i = 0; i < count; i++)
+        over[i] =
+            cost[i] < REFUSED && cost[i] - least <= room ? cost[i] - least : REDUCED_FORBIDDEN;
+    *floor += least;
+    return over;
+}
+
+// A copy without what every answer pays (`floor`) and without what takes more than `room` on top of
+// that: costs that decide are not drowned by such as nobody has a choice of or would choose.
+static struct choice_model over_floor(struct arena *arena, const struct choice_model *model,
+                                      double room, double *floor)
+{
+    struct choice_model over = *model;
+    int arc_count = model->arc_starts[model->node_count];
+    over.cost = ARENA_NEW(arena, double, model->choice_count);
+    over.arcs = ARENA_COPY(arena, struct model_arc, model->arcs, arc_count);
+    *floor = 0;
+    for (int i = 0; i < model->node_count; i++) {
+        int first = model->starts[i], choices = model_choices(model, i);
+        const double *cost = over_least(arena, model->cost + first, choices, room, floor);
+        memcpy(over.cost + first, cost, (size_t)choices * sizeof *cost);
+        for (int a = model->arc_starts[i]; a < model->arc_starts[i + 1]; a++) {
+            struct model_arc *arc = &over.arcs[a];
+            int count = choices * model_choices(model, arc->node);
+            if (arc->side == 0) arc->cost = over_least(arena, arc->cost, count, room, floor);
+        }
+    }
+    return over;
 }
 
 static void put_choices(struct milp *milp, const struct choice_model *model, double scale)
@@ -77,12 +130,12 @@ static void put_points(struct milp *milp, const struct choice_model *model)
     }
 }
 
-struct exact exact_solve(struct arena *arena, const struct choice_model *model)
+static struct exact solve_once(struct arena *arena, const struct choice_model *model, double scale,
+                               double floor)
 {
-    static const double TRUSTED = 1 - 1e-6;
+    static const double TRUSTED = 1 - 1e-6, RESOLVED = 1e-6;
     enum { TREE_NODES = 20000 };
     struct milp *milp = milp_new(arena, "strategy");
-    double scale = scale_of(model);
     put_choices(milp, model, scale);
     for (int i = 0; i < model->node_count; i++)
         for (int a = model->arc_starts[i]; a < model->arc_starts[i + 1]; a++)
@@ -97,9 +150,28 @@ struct exact exact_solve(struct arena *arena, const struct choice_model *model)
         for (int x = model->starts[i]; x < model->starts[i + 1]; x++)
             if (result.values[x] > 0.5) choice[i] = x - model->starts[i];
     double bound = result.status == MILP_OPTIMAL ? result.objective : result.bound;
-    bound /= scale;
+    bound = (fmin(bound * TRUSTED, bound / TRUSTED) - RESOLVED) / scale;
     exact.choice = choice;
     exact.is_optimal = result.status == MILP_OPTIMAL;
-    exact.bound = isfinite(bound) ? (int64_t)ceil(fmin(bound * TRUSTED, bound / TRUSTED) - 0.5) : 0;
+    exact.bound = isfinite(bound) ? (int64_t)ceil(floor + bound - 0.5) : 0;
     return exact;
+}
+
+struct exact exact_solve(struct arena *arena, const struct choice_model *model)
+{
+    static const double FINER = 2;
+    double floor, best_cost = INFINITY, scale = 0;
+    struct choice_model over = over_floor(arena, model, INFINITY, &floor);
+    struct exact best = {0};
+    for (double next = scale_of(&over); next > FINER * scale; next = scale_of(&over)) {
+        scale = next;
+        struct exact found = solve_once(arena, &over, scale, floor);
+        if (!found.choice) return best.choice ? best : found;
+        double cost = cost_of(model, found.choice);
+        if (cost > best_cost) found.choice = best.choice;
+        best_cost = fmin(best_cost, cost);
+        best = found;
+        over = over_floor(arena, model, best_cost - floor, &floor);
+    }
+    return best;
 }
