@@ -194,7 +194,6 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
         .request = &question,
         .evaluation = &evaluation,
         .search = &answer.result,
-        .device_bytes = cluster_device_bytes(question.cluster),
         .version = MESHWRIGHT_VERSION,
     };
     request.plan_text = plan_document_text(arena, &document);

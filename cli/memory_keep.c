@@ -23,7 +23,6 @@ char *memory_kept_document(struct arena *arena, const struct plan_kept *kept)
         .request = &kept->request,
         .evaluation = kept->evaluation,
         .search = &search,
-        .device_bytes = cluster_device_bytes(kept->request.cluster),
         .version = MESHWRIGHT_VERSION,
     };
     return plan_document_text(arena, &document);

@@ -4,6 +4,7 @@
 #include "core/console.h"
 #include "core/plain.h"
 #include "reports/table/placement_table.h"
+#include "simulator/unlike.h"
 
 #include <stdio.h>
 
@@ -59,9 +60,11 @@ int memory_policies(struct arena *arena, const struct memory_arguments *argument
         .stage = arguments->stage < 0 ? evaluation->worst_stage : arguments->stage,
         .stage_count = stage_count,
         .micro_batch_count = evaluation->program->shape.micro_batch_count,
-        .device_bytes = arguments->device_bytes ? arguments->device_bytes
-                                                : cluster_device_bytes(request.cluster),
+        .device_bytes = arguments->device_bytes,
     };
+    if (report.device_bytes == 0)
+        report.device_bytes =
+            unlike_stage_bytes(request.cluster, &evaluation->program->mesh, report.stage);
     if (!solve(arena, &request, evaluation, &report, err)) return exit_status(err);
     if (arguments->json) {
         struct json_writer writer = {.arena = arena};

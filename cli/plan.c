@@ -75,7 +75,7 @@ static bool answer_ablation(struct arena *arena, const struct evaluation_request
     struct ablation ablation;
     bool done = ablate(arena, &scratch, request, &ablation, err);
     arena_free(&scratch);
-    if (done) console_print(stdout, ablation_text(arena, request->cluster, &ablation));
+    if (done) console_print(stdout, ablation_text(arena, &ablation));
     return done;
 }
 

@@ -186,8 +186,7 @@ static void print(struct arena *arena, const struct arguments *arguments,
     console_print(stdout, step_table_text(arena, request, evaluation));
     if (arguments->readers) console_print(stdout, input_text(arena, &extras->input));
     console_print(stdout, extras->verified);
-    if (arguments->ablation)
-        console_print(stdout, ablation_text(arena, request->cluster, &extras->ablation));
+    if (arguments->ablation) console_print(stdout, ablation_text(arena, &extras->ablation));
     if (arguments->explain) console_print(stdout, explain_text(arena, &extras->explain));
     if (arguments->kernels_account)
         console_print(stdout, kernels_account_text(arena, &extras->kernels));

@@ -3,6 +3,7 @@
 #include "planner/choice.h"
 #include "planner/keep_plan.h"
 #include "planner/space.h"
+#include "simulator/unlike.h"
 
 #include <string.h>
 
@@ -86,10 +87,11 @@ static void judge(struct keeping *keeping, struct plan_kept *kept)
 {
     const struct evaluation *evaluation = kept->evaluation;
     int64_t capacity = keeping->request->options->capacity;
-    int64_t device_bytes = cluster_device_bytes(kept->request.cluster);
     kept->lack_bytes = hosts_shortfall(&evaluation->hosts);
     for (int s = 0; s < evaluation->program->shape.stage_count; s++) {
         const struct memory_parts *parts = &evaluation->stage_memory[s];
+        int64_t device_bytes =
+            unlike_stage_bytes(kept->request.cluster, &evaluation->program->mesh, s);
         int64_t lack =
             capacity > 0 ? parts->planned_bytes - capacity : parts->reserved_bytes - device_bytes;
         int64_t limit = keeping->plan->limit_bytes[s];

@@ -253,8 +253,12 @@ static void answer_closest(struct search *search, const struct scan_result *scan
     struct scan_result found = scan_space(&search->work, &search->scratch, &scan);
     if (found.stopped) return answer_stopped(search);
     assert(found.ranking.count == 1);
-    simulate(search, &found.ranking.items[0]);
-    result->closest = candidate_copy(search->arena, &found.ranking.items[0]);
+    // Of unlike devices the smallest is the limit here, whichever stage is on it.
+    struct candidate *closest = &found.ranking.items[0], before = *closest;
+    simulate(search, closest);
+    closest->memory = before.memory;
+    closest->worst_stage = before.worst_stage;
+    result->closest = candidate_copy(search->arena, closest);
     result->shortfall_bytes =
         result->closest.memory.reserved_bytes - cluster_device_bytes(search->request->cluster);
     result->limit = largest_part(&result->closest.memory);

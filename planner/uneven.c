@@ -17,6 +17,7 @@ struct seeking {
     struct uneven_split split;
     struct ranking ranking;
     struct uneven_answer *answer;
+    const struct cluster *roomy;  // where seeds are sought
 };
 
 static int64_t batch_for(const struct search_request *request, int dp)
@@ -39,7 +40,7 @@ static void keep_even(struct seeking *seeking, const struct candidate *played)
 static void offer(struct seeking *seeking, const struct parallel *parallel)
 {
     struct candidate played;
-    if (!uneven_play(&seeking->split, parallel, &played)) return;
+    if (!uneven_fit(&seeking->split, parallel, &played)) return;
     keep_even(seeking, &played);
     for (int i = 0; i < seeking->ranking.count; i++) {
         const struct candidate *known = &seeking->ranking.items[i];
@@ -88,6 +89,20 @@ static void try_seed(struct seeking *seeking, const struct parallel *parallel)
     }
 }
 
+// Each device with as much memory as the largest: what stages hold on their own is asked of each
+// split.
+static const struct cluster *roomy_cluster(struct arena *arena, const struct cluster *cluster)
+{
+    struct cluster *roomy = cluster_copy_nodes(arena, cluster);
+    int64_t most_bytes = 0;
+    for (int i = 0; i < cluster->node_group_count; i++) {
+        int64_t bytes = cluster->nodes[i].device->memory_bytes;
+        if (bytes > most_bytes) most_bytes = bytes;
+    }
+    cluster_set_memory(arena, roomy, most_bytes);
+    return roomy;
+}
+
 // The best plans of these degrees, which the even split of a batch that divides them finds.
 static void seek(struct seeking *seeking, int dp, int pp)
 {
@@ -108,6 +123,7 @@ static void seek(struct seeking *seeking, int dp, int pp)
     pins->replica_count = 0;
     request.workload.global_batch = batch_for(&request, dp);
     request.top = SEEDS_EACH;
+    request.cluster = seeking->roomy;
     request.nothing = SEARCH_FITS_ONLY;
     request.progress = NULL;
     if (search_plans(&mine, &request, &result, &none)) {
@@ -282,8 +298,11 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
         return !refused.kind || err_set(err, refused.kind, "%s", refused.text);
     }
     answer->is_asked = true;
-    struct seeking seeking = {
-        arena, {arena, &own, 0}, ranking_new(arena, OBJECTIVE_TIME, KEPT), answer};
+    struct seeking seeking = {arena,
+                              {arena, &own, 0},
+                              ranking_new(arena, OBJECTIVE_TIME, KEPT),
+                              answer,
+                              roomy_cluster(arena, own.cluster)};
     for (int i = 0; i < result->best_count && i < SEEDS; i++)
         try_seed(&seeking, &result->best[i].parallel);
     seek_all(&seeking);

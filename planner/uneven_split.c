@@ -8,8 +8,37 @@
 #include <math.h>
 #include <string.h>
 
-bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
-                 struct candidate *played)
+static void count_layers(const struct program *program, const struct graph *graph, int *layers)
+{
+    int chunks = program->shape.chunk_count;
+    memset(layers, 0, (size_t)program->shape.stage_count * sizeof *layers);
+    for (int c = 0; c < program->shape.stage_count * chunks; c++) {
+        const struct chunk_span *span = &program->spans[c];
+        for (int b = span->first; b < span->first + span->count; b++)
+            layers[c / chunks] += graph->blocks[graph->sequence[b]].role == BLOCK_LAYER;
+    }
+}
+
+// What each stage has and what it holds.
+struct stage_room {
+    int layers[STAGE_MAX];
+    int64_t held_bytes[STAGE_MAX], left_bytes[STAGE_MAX];
+};
+
+static void find_room(const struct search_request *request, const struct evaluation *evaluation,
+                      struct stage_room *room)
+{
+    const struct program *program = evaluation->program;
+    count_layers(program, evaluation->graph, room->layers);
+    for (int stage = 0; stage < program->shape.stage_count; stage++) {
+        room->held_bytes[stage] = evaluation->stage_memory[stage].reserved_bytes;
+        room->left_bytes[stage] =
+            unlike_stage_bytes(request->cluster, &program->mesh, stage) - room->held_bytes[stage];
+    }
+}
+
+static bool play(struct uneven_split *split, const struct parallel *parallel,
+                 struct candidate *played, struct stage_room *room)
 {
     const struct evaluation_request question = search_question(split->request, parallel);
     struct arena work = {0}, scratch = {0};
@@ -31,11 +60,57 @@ bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
             .simulated = true,
         };
         fits = lacks <= 0 && host_lacks <= 0;
+        if (room) find_room(split->request, &evaluation, room);
     }
     split->played_count++;
     arena_free(&scratch);
     arena_free(&work);
     return fits;
+}
+
+bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
+                 struct candidate *played)
+{
+    return play(split, parallel, played, NULL);
+}
+
+// Layers from the stage that lacks most to the one with most left, as many as one lacks or the
+// other has room for. False: none has.
+static bool shift(struct arena *arena, const struct stage_room *room, struct parallel *parallel)
+{
+    int stages = parallel->degree[AXIS_PP], from = 0, to = 0;
+    for (int stage = 1; stage < stages; stage++) {
+        if (room->left_bytes[stage] < room->left_bytes[from]) from = stage;
+        if (room->left_bytes[stage] > room->left_bytes[to]) to = stage;
+    }
+    if (room->layers[from] < 2 || room->left_bytes[from] >= 0) return false;
+    int64_t each_bytes = room->held_bytes[from] / room->layers[from];
+    int64_t lacks = -room->left_bytes[from] / each_bytes + 1;
+    int64_t takes = room->left_bytes[to] / each_bytes;
+    int count = (int)(lacks < takes ? lacks : takes);
+    if (count >= room->layers[from]) count = room->layers[from] - 1;
+    if (count < 1) return false;
+    int *layers = ARENA_COPY(arena, int, room->layers, stages);
+    layers[from] -= count;
+    layers[to] += count;
+    parallel->stage_layers = layers;
+    parallel->stage_layers_count = stages;
+    return true;
+}
+
+bool uneven_fit(struct uneven_split *split, const struct parallel *parallel,
+                struct candidate *played)
+{
+    enum { ROUNDS_MOST = 16 };
+    struct parallel shifted = *parallel;
+    bool may_shift = parallel->degree[AXIS_PP] > 1 && parallel->vpp == 1 &&
+                     split->request->pins.stage_layers_count == 0;
+    for (int i = 0; i < ROUNDS_MOST; i++) {
+        struct stage_room room = {0};
+        if (play(split, &shifted, played, &room)) return true;
+        if (!may_shift || !shift(split->arena, &room, &shifted)) return false;
+    }
+    return false;
 }
 
 // What the stages of each replica take for a micro-batch, and the layers of each stage; NULL where
@@ -55,13 +130,7 @@ static double *replica_s(struct uneven_split *split, const struct parallel *para
                           stack_joins(request->stack));
         const struct step_price *price = step_price(&work, &context, program);
         s = unlike_replica_s(split->arena, &scratch, &question, program, price);
-        int chunks = program->shape.chunk_count;
-        memset(layers, 0, (size_t)program->shape.stage_count * sizeof *layers);
-        for (int c = 0; c < program->shape.stage_count * chunks; c++) {
-            const struct chunk_span *span = &program->spans[c];
-            for (int b = span->first; b < span->first + span->count; b++)
-                layers[c / chunks] += graph->blocks[graph->sequence[b]].role == BLOCK_LAYER;
-        }
+        count_layers(program, graph, layers);
     }
     arena_free(&scratch);
     arena_free(&work);

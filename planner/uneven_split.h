@@ -15,6 +15,10 @@ struct uneven_split {
 bool uneven_play(struct uneven_split *split, const struct parallel *parallel,
                  struct candidate *played);
 
+// The same; what does not fit gives layers to stages with room left until it does.
+bool uneven_fit(struct uneven_split *split, const struct parallel *parallel,
+                struct candidate *played);
+
 // Gives each replica micro-batches, each stage layers, by how fast the devices are; what is pinned
 // stays. False where they cannot differ, or only come out as they were.
 bool uneven_batches(struct uneven_split *split, struct parallel *parallel);

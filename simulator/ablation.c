@@ -39,6 +39,7 @@ static bool measure(struct arena *arena, struct arena *scratch,
     if (done) {
         row->step_s = evaluation.prediction.step_s;
         row->reserved_bytes = evaluation.prediction.reserved_bytes;
+        row->fits = row->reserved_bytes <= evaluation.prediction.device_bytes;
         if (fusion) *fusion = count_fusion(evaluation.program);
     }
     if (done) arena_reset(arena, mark);  // an error's text may live there
@@ -54,6 +55,7 @@ bool ablate(struct arena *arena, struct arena *scratch, const struct evaluation_
     if (!measure(arena, scratch, request, &plan, &ablation->fusion, err)) return false;
     ablation->step_s = plan.step_s;
     ablation->reserved_bytes = plan.reserved_bytes;
+    ablation->fits = plan.fits;
 
     struct ablation_row *none = &ablation->waterfall[ablation->waterfall_count++];
     if (!measure(arena, scratch, request, none, NULL, err)) return false;

@@ -14,11 +14,13 @@ struct ablation_row {
     double step_s;
     double gained_s;         // by `pass`: against the plan, or against the row before; may be < 0
     int64_t reserved_bytes;  // worst rank
+    bool fits;
 };
 
 struct ablation {
     double step_s;  // of the plan as it is
     int64_t reserved_bytes;
+    bool fits;
     struct ablation_row without[PASS_COUNT];  // each pass of the plan
     int without_count;
     // none, then with one more at a time in the order of ablation.c

@@ -227,22 +227,14 @@ static double peak_flop_per_s(const struct device *device, enum precision precis
                 device->peak_flop_per_s[wide_precision(device, precision)]);
 }
 
-// Of the smallest device that a rank of the stage is on.
-static int64_t stage_bytes(const struct evaluation_request *request,
-                           const struct evaluation *evaluation, int stage)
-{
-    const struct cluster *cluster = request->cluster;
-    if (cluster_has_one_device(cluster)) return cluster_device_bytes(cluster);
-    return unlike_stage_bytes(cluster, &evaluation->program->mesh, stage);
-}
-
 // Of unlike devices the stage that leaves least of its own.
 static void find_worst(const struct evaluation_request *request, struct evaluation *evaluation)
 {
     int stages = evaluation->program->shape.stage_count;
     int64_t least = INT64_MAX;
     for (int stage = 0; stage < stages && !cluster_has_one_device(request->cluster); stage++) {
-        int64_t left = stage_bytes(request, evaluation, stage) -
+        const struct mesh *mesh = &evaluation->program->mesh;
+        int64_t left = unlike_stage_bytes(request->cluster, mesh, stage) -
                        evaluation->stage_memory[stage].reserved_bytes;
         if (left >= least) continue;
         least = left;
@@ -286,7 +278,8 @@ static struct prediction predict(struct arena *arena, const struct evaluation_re
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     out.peak_bytes = worst->peak_bytes;
     out.reserved_bytes = worst->reserved_bytes;
-    out.device_bytes = stage_bytes(request, evaluation, evaluation->worst_stage);
+    out.device_bytes =
+        unlike_stage_bytes(request->cluster, &evaluation->program->mesh, evaluation->worst_stage);
     if (request->bands) add_band(arena, request, evaluation, device, &out);
     return out;
 }

@@ -34,7 +34,8 @@ struct prediction {
     const struct bands *bands;  // that it was taken from
     double selected_count;      // the band is widened for a selection among so many; else 0 or 1
     const struct memory_band *memory_band;  // of peak_bytes; NULL: not known
-    int64_t device_bytes;     // of the smallest device: what reserved_bytes has to fit in
+    // Of the smallest device of the stage with least room: what reserved_bytes has to fit in.
+    int64_t device_bytes;
     bool is_own_memory_band;  // of this stack; else the widest of those that were measured
     double tokens_per_s, tokens_per_s_per_gpu;
     double model_flop_per_s_per_gpu;     // graph_model_flop: recompute never counted

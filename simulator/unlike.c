@@ -186,6 +186,7 @@ int64_t unlike_stage_bytes(const struct cluster *cluster, const struct mesh *mes
 {
     int64_t least = INT64_MAX;
     int end = 0, rank = 0;
+    if (cluster_has_one_device(cluster)) return cluster_device_bytes(cluster);
     for (int g = 0; g < cluster->node_group_count; g++) {
         const struct node_group *nodes = &cluster->nodes[g];
         end += nodes->count * nodes->gpus;

@@ -69,11 +69,16 @@ static void add_predicted_slots(struct arena *arena, struct run_compare *compare
         struct task_id id = task_id_of(&program->shape, span->task);
         int kind = id.kind;
         if (kind >= SLOT_KIND_COUNT || span->stream != STREAM_COMPUTE) continue;
-        double ranks = mesh_stage_ranks(&program->mesh, span->rank) * run_replica_share(program);
+        double ranks = mesh_stage_ranks(&program->mesh, span->rank);
         struct run_row *row = find_row(compare, RUN_TASK, task_kind_name((enum task_kind)kind));
         row->predicted_s += ranks * (double)(span->end_ns - span->start_ns) * 1e-9;
         int place = span->rank * program->shape.chunk_count + id.chunk;
         if (works[place * PHASE_COUNT + kind]) row->predicted_count += ranks;
+    }
+    for (int i = 0; i < compare->row_count; i++) {
+        struct run_row *row = &compare->rows[i];
+        row->predicted_s = run_replica_count(program, row->predicted_s);
+        row->predicted_count = run_replica_count(program, row->predicted_count);
     }
 }
 

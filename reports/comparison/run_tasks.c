@@ -42,12 +42,13 @@ static bool is_routed(const struct program *program, const struct graph_task *ta
     return task->is_ragged && !(is_kernel && keeps_all);
 }
 
-double run_replica_share(const struct program *program)
+double run_replica_count(const struct program *program, double count)
 {
     const struct parallel *parallel = &program->parallel;
-    if (parallel->replica_count == 0) return 1;
+    if (parallel->replica_count == 0) return count;
     int64_t all = program->workload.global_batch / parallel->micro_batch;
-    return (double)all / ((double)parallel->degree[AXIS_DP] * program->shape.micro_batch_count);
+    int64_t most = (int64_t)parallel->degree[AXIS_DP] * program->shape.micro_batch_count;
+    return count * (double)all / (double)most;
 }
 
 static void join_task(struct joining *joining, struct run_join *join, int place, int task,
@@ -69,7 +70,8 @@ static void join_task(struct joining *joining, struct run_join *join, int place,
         .is_routed = is_routed(program, of),
         .predicted_count = ranks * step_graph_count(joining->graph, place, task),
     };
-    if (is_chunk && of->is_repeated) row->predicted_count *= run_replica_share(program);
+    if (is_chunk && of->is_repeated)
+        row->predicted_count = run_replica_count(program, row->predicted_count);
 
     row->predicted_bytes = row->predicted_count * bytes_of(joining, &of->bytes);
     row->predicted_s = row->predicted_count * joining->prices->s[task];

@@ -30,9 +30,9 @@ struct run_widths {
     int real_bytes, compute_bytes;
 };
 
-// Micro-batches that replicas take, of as many as each would if it took those of the one with most,
-// which the step graph and the simulation count; 1: all take the same.
-double run_replica_share(const struct program *program);
+// Where replicas take unlike numbers of micro-batches the step graph and the simulation count those
+// of the one with most for each: what of such a count, or time, is there. Whole numbers stay whole.
+double run_replica_count(const struct program *program, double count);
 
 // `ledger` is that of the price of the evaluation's program.
 struct run_join run_join_make(struct arena *arena, const struct evaluation_request *request,

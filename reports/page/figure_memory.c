@@ -1,6 +1,7 @@
 #include "core/units.h"
 #include "reports/page/figure.h"
 #include "reports/table/plan_table.h"
+#include "simulator/unlike.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,23 +40,31 @@ static double bytes_of(const struct memory_parts *memory, const struct class_row
     return (double)bytes;
 }
 
-static double device_bytes(const struct report_facts *facts)
+// Of the stage's smallest device.
+static double limit_of(const struct report_facts *facts, int stage)
 {
-    return (double)cluster_device_bytes(facts->report->request->cluster);
+    const struct mesh *mesh = &facts->report->evaluation->program->mesh;
+    return (double)unlike_stage_bytes(facts->report->request->cluster, mesh, stage) / GIB;
 }
 
-static void add_limit(struct chart *chart, const char *name, bool is_vertical, double limit,
-                      double from, double to)
+static void mark(struct chart *chart, struct chart_series *series, double x, double y)
+{
+    struct chart_mark at = {.x0 = x, .y0 = y};
+    chart_mark(chart, series, &at);
+}
+
+// A line down the rows, at what the devices of each have.
+static void add_limits(struct chart *chart, const char *name, const double *limits, int rows)
 {
     struct chart_series *series = chart_add(chart, CHART_LINE, CHART_LIMIT, name);
-    struct chart_mark a = {.x0 = from, .y0 = limit}, b = {.x0 = to, .y0 = limit};
-    if (is_vertical) {
-        a = (struct chart_mark){.x0 = limit, .y0 = from};
-        b = (struct chart_mark){.x0 = limit, .y0 = to};
-    }
     series->dashed = true;
-    chart_mark(chart, series, &a);
-    chart_mark(chart, series, &b);
+    mark(chart, series, limits[0], -0.5);
+    for (int row = 1; row < rows; row++) {
+        if (limits[row] == limits[row - 1]) continue;
+        mark(chart, series, limits[row - 1], row - 0.5);
+        mark(chart, series, limits[row], row - 0.5);
+    }
+    mark(chart, series, limits[rows - 1], rows - 0.5);
 }
 
 static void add_classes(const struct report_facts *facts, struct chart *chart, const int *stages,
@@ -94,23 +103,25 @@ bool figure_memory(const struct report_facts *facts, struct chart *chart)
     struct arena *arena = chart->arena;
     const char **names = ARENA_NEW(arena, const char *, rows);
     int *stages = ARENA_NEW(arena, int, rows);
+    double *limits = ARENA_NEW(arena, double, rows);
+    double most = (double)evaluation->prediction.reserved_bytes / GIB;
     for (int row = 0; row < rows; row++) {
         stages[row] = rows == 1 ? 0 : (int)((int64_t)row * (stage_count - 1) / (rows - 1));
+        limits[row] = limit_of(facts, stages[row]);
+        most = fmax(most, limits[row]);
         names[row] = arena_print(arena, stage_count > 1 ? "stage %d" : "a rank", stages[row]);
     }
-    double limit = device_bytes(facts) / GIB;
-    double most = (double)evaluation->prediction.reserved_bytes / GIB;
     chart->name = "memory";
     const char *noun = cluster_device_noun(facts->report->request->cluster);
     chart->title = stage_count > 1
                        ? arena_print(arena, "What a %s of each stage holds at its fullest", noun)
                        : arena_print(arena, "What a %s holds at its fullest", noun);
     chart->how = "A bar that ends left of the dashed line fits; the gap between them is spare.";
-    chart->x = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.04 * fmax(limit, most)};
+    chart->x = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.04 * most};
     chart->y =
         (struct chart_axis){.scale = CHART_ROWS, .low = -0.5, .high = rows - 0.5, .names = names};
     chart->height = rows < 3 ? 44 * rows : chart_rows_height(&chart->y, rows);
     add_classes(facts, chart, stages, rows);
-    add_limit(chart, arena_print(arena, "what a %s has", noun), true, limit, -0.5, rows - 0.5);
+    add_limits(chart, arena_print(arena, "what a %s has", noun), limits, rows);
     return true;
 }

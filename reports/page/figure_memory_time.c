@@ -52,7 +52,7 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
     const struct evaluation *evaluation = report->evaluation;
     struct arena *arena = chart->arena;
     double end_s = evaluation->prediction.step_s;
-    double limit = (double)cluster_device_bytes(report->request->cluster), highest = limit;
+    double limit = (double)evaluation->prediction.device_bytes, highest = limit;
     chart->name = "memory-time";
     chart->title = "Memory alive over one step";
     chart->x = (struct chart_axis){
@@ -78,7 +78,11 @@ bool figure_memory_time(const struct report_facts *facts, struct chart *chart)
         figure_level(chart, CHART_PLAIN, "allocated by the memory schedule",
                      (double)evaluation->prediction.peak_bytes / GIB);
     const char *noun = cluster_device_noun(report->request->cluster);
-    figure_level(chart, CHART_LIMIT, arena_print(arena, "what a %s has", noun), limit / GIB);
+    const char *whose = cluster_has_one_device(report->request->cluster)
+                            ? ""
+                            : arena_print(arena, " of stage %d", evaluation->worst_stage);
+    figure_level(chart, CHART_LIMIT, arena_print(arena, "what a %s%s has", noun, whose),
+                 limit / GIB);
     chart->y = (struct chart_axis){.label = "GiB", .low = 0, .high = 1.05 * highest / GIB};
     return true;
 }

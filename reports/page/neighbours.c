@@ -38,8 +38,8 @@ static void price(const struct finding *finding, const struct parallel *parallel
         return;
     }
     neighbour->prediction = evaluation.prediction;
-    int64_t limit_bytes = cluster_device_bytes(request.cluster);
-    neighbour->lack_bytes = evaluation.prediction.reserved_bytes - limit_bytes;
+    neighbour->lack_bytes =
+        evaluation.prediction.reserved_bytes - evaluation.prediction.device_bytes;
     if (neighbour->lack_bytes < 0) neighbour->lack_bytes = 0;
     bool fits = neighbour->lack_bytes == 0 && hosts_shortfall(&evaluation.hosts) == 0;
     neighbour->status = fits ? NEIGHBOUR_FITS : NEIGHBOUR_LACKS_MEMORY;

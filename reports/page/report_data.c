@@ -13,7 +13,7 @@ enum { DATA_VERSION = 1 };
 static void write_memory(struct json_writer *writer, const struct report *report)
 {
     const struct evaluation *evaluation = report->evaluation;
-    int64_t device_bytes = cluster_device_bytes(report->request->cluster);
+    int64_t device_bytes = evaluation->prediction.device_bytes;
     int64_t headroom_bytes = device_bytes - evaluation->prediction.reserved_bytes;
     bool fits = headroom_bytes >= 0 && hosts_shortfall(&evaluation->hosts) == 0;
     json_open(writer, "memory", '{');

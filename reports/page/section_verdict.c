@@ -13,8 +13,7 @@
 static bool plan_fits(const struct report *report)
 {
     const struct evaluation *evaluation = report->evaluation;
-    return evaluation->prediction.reserved_bytes <=
-               cluster_device_bytes(report->request->cluster) &&
+    return evaluation->prediction.reserved_bytes <= evaluation->prediction.device_bytes &&
            hosts_shortfall(&evaluation->hosts) == 0;
 }
 
@@ -76,8 +75,8 @@ static void put_chips(struct markup *page, const struct report *report)
 static void put_lack(struct markup *page, const struct report *report)
 {
     const struct evaluation *evaluation = report->evaluation;
-    int64_t limit = cluster_device_bytes(report->request->cluster);
-    int64_t lack = evaluation->prediction.reserved_bytes - limit;
+    const struct prediction *prediction = &evaluation->prediction;
+    int64_t lack = prediction->reserved_bytes - prediction->device_bytes;
     const char *who =
         arena_print(page->arena, "a %s is", cluster_device_noun(report->request->cluster));
     const char *what = "memory";
@@ -243,7 +242,7 @@ static void put_memory_tile(struct markup *page, const struct report *report)
     struct arena *arena = page->arena;
     const struct evaluation *evaluation = report->evaluation;
     const struct prediction *prediction = &evaluation->prediction;
-    double limit = (double)cluster_device_bytes(report->request->cluster);
+    double limit = (double)prediction->device_bytes;
     double peak = (double)prediction->peak_bytes, reserved = (double)prediction->reserved_bytes;
     double scale = 100 / fmax(limit, reserved);
     bool fits = reserved <= limit;

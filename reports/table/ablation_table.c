@@ -12,37 +12,35 @@ static const char *gain_text(struct arena *arena, double gained_s, double step_s
                        100 * gained_s / step_s);
 }
 
-static void add_row(struct table *table, const struct cluster *cluster, const char *name,
-                    const struct ablation_row *row, double step_s)
+static void add_row(struct table *table, const char *name, const struct ablation_row *row,
+                    double step_s)
 {
     struct arena *arena = table->arena;
-    bool fits = row->reserved_bytes <= cluster_device_bytes(cluster);
     const char *cells[] = {
         name, units_seconds(arena, row->step_s), gain_text(arena, row->gained_s, step_s),
         arena_print(arena, "%s%s", units_bytes(arena, (double)row->reserved_bytes),
-                    fits ? "" : ", does not fit")};
+                    row->fits ? "" : ", does not fit")};
     table_row(table, cells);
 }
 
-static char *without_text(struct arena *arena, const struct cluster *cluster,
-                          const struct ablation *ablation)
+static char *without_text(struct arena *arena, const struct ablation *ablation)
 {
     struct table table = table_new(arena, "lrrr");
     static const char *const HEADER[] = {"one pass off", "step", "it gains", "reserved"};
     struct ablation_row plan = {.step_s = ablation->step_s,
-                                .reserved_bytes = ablation->reserved_bytes};
+                                .reserved_bytes = ablation->reserved_bytes,
+                                .fits = ablation->fits};
     table_row(&table, HEADER);
-    add_row(&table, cluster, "the plan", &plan, ablation->step_s);
+    add_row(&table, "the plan", &plan, ablation->step_s);
     for (int i = 0; i < ablation->without_count; i++) {
         const struct ablation_row *row = &ablation->without[i];
         const char *name = arena_print(arena, "without %s", pass_name(row->pass));
-        add_row(&table, cluster, name, row, row->step_s);
+        add_row(&table, name, row, row->step_s);
     }
     return table_text(&table);
 }
 
-static char *waterfall_text(struct arena *arena, const struct cluster *cluster,
-                            const struct ablation *ablation)
+static char *waterfall_text(struct arena *arena, const struct ablation *ablation)
 {
     struct table table = table_new(arena, "lrrr");
     static const char *const HEADER[] = {"one pass more", "step", "it gains", "reserved"};
@@ -50,7 +48,7 @@ static char *waterfall_text(struct arena *arena, const struct cluster *cluster,
     for (int i = 0; i < ablation->waterfall_count; i++) {
         const struct ablation_row *row = &ablation->waterfall[i];
         const char *name = i ? arena_print(arena, "+ %s", pass_name(row->pass)) : "none";
-        add_row(&table, cluster, name, row, row->step_s + row->gained_s);
+        add_row(&table, name, row, row->step_s + row->gained_s);
     }
     return table_text(&table);
 }
@@ -66,11 +64,10 @@ static const char *fusion_text(struct arena *arena, const struct fusion_counts *
                        units_bytes(arena, fusion->bytes_before));
 }
 
-char *ablation_text(struct arena *arena, const struct cluster *cluster,
-                    const struct ablation *ablation)
+char *ablation_text(struct arena *arena, const struct ablation *ablation)
 {
-    const char *without = without_text(arena, cluster, ablation);
-    const char *waterfall = waterfall_text(arena, cluster, ablation);
+    const char *without = without_text(arena, ablation);
+    const char *waterfall = waterfall_text(arena, ablation);
     return arena_print(arena, "\n%s\n%s%s", without, waterfall,
                        fusion_text(arena, &ablation->fusion));
 }

@@ -180,8 +180,9 @@ static void write_memory(struct json_writer *writer, const struct plan_document 
     const struct memory_parts *worst = &evaluation->stage_memory[evaluation->worst_stage];
     json_open(writer, "memory", '{');
     bool has_room = hosts_shortfall(&evaluation->hosts) == 0;
-    json_put_bool(writer, "fits", worst->reserved_bytes <= document->device_bytes && has_room);
-    json_put_i64(writer, "device_bytes", document->device_bytes);
+    int64_t device_bytes = evaluation->prediction.device_bytes;
+    json_put_bool(writer, "fits", worst->reserved_bytes <= device_bytes && has_room);
+    json_put_i64(writer, "device_bytes", device_bytes);
     json_put_i64(writer, "worst_stage", evaluation->worst_stage);
     memory_write(writer, worst);
     json_close(writer, '}');
@@ -402,7 +403,6 @@ char *plan_found_document(struct arena *arena, const struct search_result *resul
         .request = evaluated,
         .evaluation = evaluation,
         .search = result,
-        .device_bytes = cluster_device_bytes(evaluated->cluster),
         .version = MESHWRIGHT_VERSION,
     };
     return plan_document_text(arena, &document);

@@ -17,7 +17,6 @@ struct plan_document {
     const struct evaluation_request *request;
     const struct evaluation *evaluation;
     const struct search_result *search;  // alternatives and what is proven
-    int64_t device_bytes;                // of the smallest device in use
     const char *version;                 // of meshwright
 };
 

@@ -9,6 +9,7 @@
 #include "reports/table/model_text.h"
 #include "reports/table/money_text.h"
 #include "reports/table/reliability_text.h"
+#include "simulator/unlike.h"
 
 #include <assert.h>
 #include <string.h>
@@ -192,14 +193,16 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
                  (double)parallel_rank_count(&candidate->parallel);
     double more_ratio = candidate->cost.step_s / winner->cost.step_s - 1;
     const char *more = i == 0 ? "-" : units_signed_percent(arena, more_ratio);
+    struct mesh mesh = mesh_make(&candidate->parallel, best->graph->kv_head_count);
     const char *cells[] = {
         arena_print(arena, "%d", i + 1),
         parallel_text(arena, &candidate->parallel),
         arena_print(arena, "%.4g", candidate->cost.step_s),
         units_percent(arena, mfu),
         gib_text(arena, candidate->memory.peak_bytes),
-        arena_print(arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
-                    gib_text(arena, cluster_device_bytes(request->cluster))),
+        arena_print(
+            arena, "%s/%s", gib_text(arena, candidate->memory.reserved_bytes),
+            gib_text(arena, unlike_stage_bytes(request->cluster, &mesh, candidate->worst_stage))),
         i == 0 ? "-" : lost_to_text(arena, &candidate->cost, &winner->cost),
         more,
     };

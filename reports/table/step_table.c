@@ -120,7 +120,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         units_bytes(arena, (double)worst->peak_bytes), worst->planned_bytes > 0 ? " (planned)" : "",
         units_bytes(arena, (double)worst->reserve_bytes),
         units_bytes(arena, (double)worst->reserved_bytes),
-        units_bytes(arena, (double)cluster_device_bytes(request->cluster)), *fit ? "Memory " : "",
-        fit, *fit ? "\n" : "",
+        units_bytes(arena, (double)prediction->device_bytes), *fit ? "Memory " : "", fit,
+        *fit ? "\n" : "",
         reliability_text(arena, request->cluster, request->workload.tokens, prediction));
 }

@@ -83,7 +83,7 @@ static bool place(struct arena *arena, struct placed_one *one, int micro_batches
         .program = one->evaluation->program,
         .context = &one->context,
         .stage = one->evaluation->worst_stage,
-        .device_bytes = cluster_device_bytes(one->request.cluster),
+        .device_bytes = one->evaluation->prediction.device_bytes,
         .updates_on_host = true,
         .micro_batches = micro_batches,
         .interval_most = INTERVALS_MOST,

@@ -46,11 +46,8 @@ static void check_plan(struct arena *arena, const struct search_request *request
     arena_free(&scratch);
     assert_string_equal(err.text, "");
     assert_true(ok);
-    struct plan_document document = {.request = &question,
-                                     .evaluation = &evaluation,
-                                     .search = result,
-                                     .version = "test",
-                                     .device_bytes = cluster_device_bytes(request->cluster)};
+    struct plan_document document = {
+        .request = &question, .evaluation = &evaluation, .search = result, .version = "test"};
     struct checker_result judged = checker_check(plan_document_text(arena, &document));
     assert_string_equal(judged.text, "");
     assert_int_equal(judged.violation_count, 0);

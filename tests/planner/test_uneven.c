@@ -3,8 +3,10 @@
 
 #include "planner/choice.h"
 #include "planner/uneven_split.h"
+#include "reports/table/plan_json.h"
 
 #include <math.h>
+#include <string.h>
 
 // The split of the planner against all splits played one by one.
 
@@ -170,6 +172,70 @@ static void the_stage_with_least_left_may_need_less_than_another(void **state)
     assert_true(result.best[0].worst_stage < 4);
 }
 
+// What fits is asked of the devices that a stage is on: its file says so, however little others
+// have.
+static void a_stage_has_the_memory_of_its_own_devices(void **state)
+{
+    struct search_request request = request_of(*state, 2, 2, 24);
+    struct cluster *cluster = cluster_copy_nodes(*state, request.cluster);
+    struct device *small = ARENA_NEW(*state, struct device, 1);
+    *small = *cluster->nodes[1].device;
+    small->memory_bytes = 10000000000;
+    cluster->nodes[1].device = small;
+    request.cluster = cluster;
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    request.pins.stage_layers = (const int[]){34, 2};
+    request.pins.stage_layers_count = 2;
+    struct uneven_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    struct err err = {0};
+    const struct candidate *best = &result.best[0];
+    assert_int_equal(best->worst_stage, 1);
+    assert_true(best->memory.reserved_bytes < small->memory_bytes);
+    struct evaluation_request question;
+    struct evaluation evaluation;
+    assert_true(plan_found_evaluate(*state, &request, &result, &best->parallel, NULL, &question,
+                                    &evaluation, &err));
+    assert_true(evaluation.stage_memory[0].reserved_bytes > small->memory_bytes);
+    const char *text = plan_found_document(*state, &result, &question, &evaluation);
+    assert_non_null(strstr(text, "\"fits\": true"));
+    assert_non_null(strstr(text, "\"device_bytes\": 10000000000"));
+}
+
+// Half of the layers are more than the small devices hold: what they lack room for goes to the
+// large ones, and no stage is left with more than its devices have.
+static void layers_go_where_there_is_room(void **state)
+{
+    struct search_request request = request_of(*state, 2, 2, 24);
+    struct cluster *cluster = cluster_copy_nodes(*state, request.cluster);
+    struct device *small = ARENA_NEW(*state, struct device, 1);
+    *small = *cluster->nodes[1].device;
+    small->memory_bytes = 6000000000;
+    cluster->nodes[1].device = small;
+    request.cluster = cluster;
+    pins_set(&request.pins, CHOICE_PP, 2, 2);
+    pins_set(&request.pins, CHOICE_VPP, 1, 1);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    struct uneven_answer answer;
+    struct search_result result = search(*state, &request, &answer);
+    assert_false(answer.has_even);
+    for (int i = 0; i < result.best_count; i++) {
+        const struct candidate *found = &result.best[i];
+        assert_int_equal(found->parallel.stage_layers_count, 2);
+        assert_true(found->parallel.stage_layers[0] > found->parallel.stage_layers[1]);
+        assert_true(found->memory.reserved_bytes <=
+                    cluster->nodes[found->worst_stage].device->memory_bytes);
+        struct uneven_split split = {*state, &request, 0};
+        struct candidate even;
+        struct parallel parallel = found->parallel;
+        parallel.stage_layers_count = 0;
+        parallel.stage_layers = NULL;
+        assert_false(uneven_play(&split, &parallel, &even));
+        assert_true(uneven_fit(&split, &parallel, &even));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +245,8 @@ int main(void)
         cmocka_unit_test(what_is_pinned_is_kept_and_alike_devices_are_left_to_the_search),
         cmocka_unit_test(the_best_is_one_however_many_are_wanted),
         cmocka_unit_test(the_stage_with_least_left_may_need_less_than_another),
+        cmocka_unit_test(a_stage_has_the_memory_of_its_own_devices),
+        cmocka_unit_test(layers_go_where_there_is_room),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

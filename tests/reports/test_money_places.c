@@ -79,7 +79,6 @@ static void ask(struct arena *arena, const struct money_places_question *questio
         .request = &asked->request,
         .evaluation = &asked->evaluation,
         .search = &asked->result,
-        .device_bytes = cluster_device_bytes(cluster),
         .version = "test",
     };
     asked->plan = plan_document_text(arena, &document);

@@ -156,7 +156,7 @@ static void only_passes_of_the_plan_are_switched(void **state)
     assert_int_equal(ablation.waterfall[1].pass, PASS_COMBINE);
     assert_int_equal(ablation.waterfall[2].pass, PASS_STREAMS);
     assert_true(ablation.fusion.kernels_before == ablation.fusion.kernels_after);
-    char *text = ablation_text(arena, request.cluster, &ablation);
+    char *text = ablation_text(arena, &ablation);
     assert_non_null(strstr(text, "without combine"));
     assert_null(strstr(text, "without fusion"));
     assert_null(strstr(text, "Fusion:"));

@@ -166,11 +166,8 @@ static const char *shipped_plan(struct arena *arena)
     assert_string_equal(err.text, "");
     assert_true(ok);
     struct search_result result = {0};
-    struct plan_document document = {.request = &request,
-                                     .evaluation = evaluation,
-                                     .search = &result,
-                                     .version = "test",
-                                     .device_bytes = cluster_device_bytes(request.cluster)};
+    struct plan_document document = {
+        .request = &request, .evaluation = evaluation, .search = &result, .version = "test"};
     return plan_document_text(arena, &document);
 }
 
