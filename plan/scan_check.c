@@ -27,6 +27,21 @@ static bool has_table_of_heads(const struct graph *graph)
     return false;
 }
 
+// A number a head that attention adds to its scores: exchanged for heads, it is split.
+static bool has_sinks(const struct graph *graph)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int o = 0; o < block->op_count; o++) {
+            const struct op *op = &block->ops[o];
+            if (op->kind != OP_ATTENTION && op->kind != OP_SOFTMAX) continue;
+            for (int i = 0; i < op->input_count; i++)
+                if (block->tensors[op->inputs[i]].role == TENSOR_PARAMETER) return true;
+        }
+    }
+    return false;
+}
+
 // Rows of a table that every head makes something of (models/families/disentangled.c).
 static bool has_distances(const struct graph *graph)
 {
@@ -63,7 +78,7 @@ bool scan_leaves_shards(const struct graph *graph, const struct parallel *parall
 {
     if (parallel->degree[AXIS_CP] == 1 || parallel->zero < 2) return true;
     if (graph->scan_head_count > 0) return false;
-    return parallel->cp_kind != CP_ULYSSES || !has_table_of_heads(graph);
+    return parallel->cp_kind != CP_ULYSSES || !(has_table_of_heads(graph) || has_sinks(graph));
 }
 
 // The state behind a part of a sequence would have to pass from rank to rank.
@@ -78,9 +93,10 @@ bool scan_check_cp(const struct graph *graph, const struct parallel *parallel, s
                        "heads; only ulysses works",
                        cp_kind_name(parallel->cp_kind));
     if (scan_leaves_shards(graph, parallel)) return true;
+    const char *what = scans ? "scans" : has_sinks(graph) ? "sinks" : "distances";
     // Refused in these words where it would run, too (memory/plan_script_make.c).
     return err_set(err, ERR_USAGE,
                    "--zero %d: the weights of %s are split over cp, over which zero %d shards as "
                    "well; zero 0 or 1 would run",
-                   parallel->zero, scans ? "scans" : "distances", parallel->zero);
+                   parallel->zero, what, parallel->zero);
 }

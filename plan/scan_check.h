@@ -9,8 +9,8 @@ bool kv_heads_share(int64_t kv_heads, int64_t ranks);
 // Whether they share the heads of scans and their groups; a group whose norm is its own is whole on
 // a rank.
 bool scan_shares(const struct graph *graph, int64_t ranks);
-// Whether context parallel ranks leave weights to the stage of ZeRO: they split those of scans, and
-// tables of heads, with the heads, where stages above 1 would shard them, too.
+// Whether context parallel ranks leave weights to the stage of ZeRO: they split those of scans,
+// tables of heads and sinks with the heads, where stages above 1 would shard them, too.
 bool scan_leaves_shards(const struct graph *graph, const struct parallel *parallel);
 // Sequences are split for scans only where ranks exchange them for heads, and of models with keys
 // of distances only where they do not.

@@ -319,10 +319,12 @@ static void the_schedule_has_its_say(void **state)
     assert_true(program->chunks[program->class_of[3 * 2 + 1]].last);
 }
 
-// t5's table of distances is split with the heads, over ranks that ZeRO 2 would shard it over.
-static void tables_of_heads_leave_no_shards_to_ulysses(void **state)
+// t5's table of distances and gpt-oss's sinks are split with the heads, over ranks that ZeRO 2
+// would shard them over.
+static void tables_of_heads_leave_no_shards(struct arena *arena, const char *model,
+                                            const char *what)
 {
-    struct plan_case plan = base(*state, "t5-base");
+    struct plan_case plan = base(arena, model);
     plan.workload.seq_len = 512;
     plan.parallel.degree[AXIS_TP] = plan.parallel.degree[AXIS_PP] = 1;
     plan.parallel.degree[AXIS_CP] = 4;
@@ -336,9 +338,16 @@ static void tables_of_heads_leave_no_shards_to_ulysses(void **state)
                 program_check(plan.graph, plan.cluster, &plan.workload, &plan.parallel, &err);
             assert_int_equal(is_legal, kind == 0 || zero < 2);
             if (!is_legal)
-                assert_non_null(strstr(err.text, "the weights of distances are split over cp"));
+                assert_non_null(strstr(
+                    err.text, arena_print(arena, "the weights of %s are split over cp", what)));
         }
     }
+}
+
+static void tables_of_heads_leave_no_shards_to_ulysses(void **state)
+{
+    tables_of_heads_leave_no_shards(*state, "t5-base", "distances");
+    tables_of_heads_leave_no_shards(*state, "gpt-oss-20b", "sinks");
 }
 
 // Sequences may be as long as a table of positions that they are looked up in.
