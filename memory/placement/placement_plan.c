@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOMENTS_MOST = 1000, INTERVALS_MOST = 2500, TIES_MOST = 4, CUT_AS = 3 };
+enum { MOMENTS_MOST = 1000, INTERVALS_MOST = 2500, CUT_AS = 3 };
 
 // Parameters that are used and updated together: those of one block, or what blocks tie together.
 struct holding {
@@ -27,8 +27,8 @@ struct holding {
 // A block of the stage.
 struct position {
     const struct block_program *block;
-    int index;  // of the block program
-    int holdings[TIES_MOST + 1];
+    int index;      // of the block program
+    int *holdings;  // one a tie, and one of all that is not tied
     int holding_count;
 };
 
@@ -63,7 +63,6 @@ static int holding_of(struct making *making, struct position *position, const ch
     for (int k = 0; k < position->holding_count && !tie; k++) {
         if (!making->holdings[position->holdings[k]].tie) return position->holdings[k];
     }
-    assert(position->holding_count <= TIES_MOST);
     making->holdings[making->holding_count] = (struct holding){.tie = tie};
     position->holdings[position->holding_count++] = making->holding_count;
     return making->holding_count++;
@@ -72,6 +71,7 @@ static int holding_of(struct making *making, struct position *position, const ch
 static void hold_parameters(struct making *making, struct position *position)
 {
     const struct program *program = making->question->program;
+    position->holdings = ARENA_NEW(making->arena, int, position->block->parameter_count + 1);
     for (int i = 0; i < position->block->parameter_count; i++) {
         const struct parameter *parameter = &position->block->parameters[i];
         int before = making->holding_count;
@@ -90,12 +90,15 @@ static void hold_parameters(struct making *making, struct position *position)
 static void list_positions(struct making *making)
 {
     const struct program *program = making->question->program;
-    int chunk_count = program->shape.chunk_count, count = 0;
+    int chunk_count = program->shape.chunk_count, count = 0, tie_count = 0;
     for (int c = 0; c < chunk_count; c++)
         count += program->spans[making->question->stage * chunk_count + c].count;
+    for (int b = 0; b < program->block_count; b++)
+        for (int p = 0; p < program->blocks[b]->parameter_count; p++)
+            tie_count += program->blocks[b]->parameters[p].tie != NULL;
     making->positions = ARENA_NEW(making->arena, struct position, count);
     making->first_position = ARENA_NEW(making->arena, int, chunk_count + 1);
-    making->holdings = ARENA_NEW(making->arena, struct holding, count * (TIES_MOST + 1));
+    making->holdings = ARENA_NEW(making->arena, struct holding, count + tie_count);
     for (int c = 0; c < chunk_count; c++) {
         int class = program->class_of[making->question->stage * chunk_count + c];
         const struct program_chunk *chunk = &program->chunks[class];
