@@ -56,6 +56,15 @@ bool relay_check(const struct graph *graph, const struct workload *workload,
                    tp);
 }
 
+// Whether the ranks that share an expert's weights are of more than one replica.
+static bool experts_span_replicas(const struct parallel *parallel)
+{
+    int64_t inside = 1;
+    for (int i = 0; i < parallel->order_count && parallel->order[i] != AXIS_DP; i++)
+        if (parallel->order[i] != AXIS_PP) inside *= parallel->degree[parallel->order[i]];
+    return parallel->degree[AXIS_ETP] > inside;
+}
+
 // What every micro-batch exchanges between replicas needs as many of them everywhere, and chunks
 // of a stage end their gradients at places of the schedule that depend on their number.
 bool program_check_replicas(const struct parallel *parallel, struct err *err)
@@ -63,6 +72,8 @@ bool program_check_replicas(const struct parallel *parallel, struct err *err)
     const char *why = NULL;
     if (parallel->zero > 1) why = "--zero 2 and 3, which gather or scatter in every micro-batch";
     if (parallel->degree[AXIS_EP] > 1) why = "--ep above 1, which exchanges in every micro-batch";
+    if (experts_span_replicas(parallel))
+        why = "an --etp that takes ranks of dp, which exchange in every micro-batch";
     if (parallel->vpp > 1) why = "--vpp above 1";
     if (!why) return true;
     return err_set(err, ERR_USAGE, "--replica-batches: not with %s", why);

@@ -179,8 +179,8 @@ static int *share_batches(struct arena *arena, const double *s, int replicas, in
 
 static bool may_differ(const struct search_request *request, const struct parallel *parallel)
 {
-    bool exchanges = parallel->zero > 1 || parallel->degree[AXIS_EP] > 1;
-    return parallel->degree[AXIS_DP] > 1 && parallel->vpp == 1 && !exchanges &&
+    struct err refused = {0};
+    return parallel->degree[AXIS_DP] > 1 && program_check_replicas(parallel, &refused) &&
            stack_is_executed(request->stack) &&
            request->workload.global_batch % parallel->micro_batch == 0 &&
            request->workload.global_batch / parallel->micro_batch >= parallel->degree[AXIS_DP];

@@ -446,6 +446,16 @@ static void replicas_of_their_own_numbers_are_checked(void **state)
     plan.parallel.micro_batch = 2;
     plan.parallel.replica_micro_batches = (int[]){10, 10, 10, 2};
     assert_true(is_legal(&plan));
+    // The ranks of an expert are of one replica, or exchange in every micro-batch of two.
+    plan = base(*state, "mixtral-8x7b");
+    plan.parallel.replica_micro_batches = (int[]){20, 20, 20, 4};
+    plan.parallel.replica_count = 4;
+    int tp = plan.parallel.degree[AXIS_TP];
+    plan.parallel.degree[AXIS_ETP] = tp;
+    assert_true(is_legal(&plan));
+    plan.parallel.degree[AXIS_ETP] = 2 * tp;
+    check_error(&plan, "--replica-batches: not with an --etp that takes ranks of dp, which "
+                       "exchange in every micro-batch");
 }
 
 int main(void)
