@@ -246,8 +246,12 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
         b->logits = op->inputs[0];
         b->scores = node->inputs[0];
     }
-    bool has_batch = op->kind == BLOCKS_LOSS || blocks_batch_dim(b, node->outputs[0]) >= 0;
-    return has_batch || blocks_fail(b, node, "its result has no dimension of the samples");
+    if (op->kind == BLOCKS_LOSS || blocks_batch_dim(b, node->outputs[0]) >= 0) return true;
+    bool is_mean = strcmp(node->type, "mean") == 0;
+    return blocks_fail(b, node,
+                       is_mean ? "the loss of several outputs, or of one number a sample; a plan "
+                                 "takes one output of several numbers a sample"
+                               : "its result has no dimension of the samples");
 }
 
 // Of each forward operator the flops of its backward, and what that reads of it.
