@@ -4,8 +4,9 @@
 // The plans of one tail: ways to recompute beside what is moved off the device. Families of them
 // are bounded before their members are priced:
 //
-// - Beside states in one place nothing is faster than keeping all else on the device. Where that
-//   has room, or is too slow already, nothing else with the states there or behind it is asked.
+// - Beside states in one place nothing is faster than keeping all else on the device, but for ways
+//   to recompute that are so by a little. Where that has room, or is too slow already, nothing else
+//   with the states there or behind it is asked; but those ways, where it comes near to winning.
 // - NVMe is no faster than the host, and spares the device no more: it is asked of only where the
 //   host lacks room for the most that a place behind it could take.
 // - Where that has no room, what it takes to make room is bounded (composer_pressed): nothing else
