@@ -3,6 +3,7 @@
 #include "core/units.h"
 #include "planner/explain.h"
 #include "planner/ranking.h"
+#include "reports/table/attention_text.h"
 #include "reports/table/band_text.h"
 #include "reports/table/cuts_text.h"
 #include "reports/table/layout_legend.h"
@@ -298,6 +299,13 @@ static const char *memory_sentence(struct arena *arena, const struct search_requ
     return *text ? arena_print(arena, "      Memory %s\n", text) : "";
 }
 
+static const char *attention_sentence(struct arena *arena, const struct search_request *request,
+                                      const struct evaluation *best)
+{
+    const char *text = attention_text(arena, request->stack, best);
+    return *text ? arena_print(arena, "      %s\n", text) : "";
+}
+
 // "stack fsdp2 (25 measured runs on h200-sxm5-141g)", "stack fsdp2@eager (no measured run on ...)"
 static const char *stack_text(struct arena *arena, const struct search_request *request,
                               const struct prediction *prediction)
@@ -331,7 +339,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, %s: %s plans\n%s%s%s%sBest: %s: %s a step\n%s"
-        "      %s %s, %s %s per %s, %s per %s, MFU %s\n%s%s%s%s\n",
+        "      %s %s, %s %s per %s, %s per %s, MFU %s\n%s%s%s%s%s\n",
         model_text(arena, request->model->name, best->graph), cluster_text(arena, request->cluster),
         (long long)request->workload.seq_len, (long long)request->workload.global_batch,
         precision_name(request->workload.precision), stack_text(arena, request, prediction),
@@ -343,6 +351,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         rate, units_count(arena, prediction->tokens_per_s_per_gpu), rate, device,
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu), device,
         units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, best),
+        attention_sentence(arena, request, best),
         money_text(arena, request->workload.tokens, prediction, device),
         reliability_sentence(arena, request->cluster, request->workload.tokens, prediction),
         certainty(arena, result, prediction));
