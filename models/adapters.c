@@ -215,8 +215,7 @@ static int activation(struct adapting *adapting, const char *name, struct shape 
 
 static int parameter(struct adapting *adapting, const char *name, struct shape shape)
 {
-    const char *full = arena_print(adapting->builder.arena, "%s.weight", name);
-    return builder_tensor(&adapting->builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
+    return builder_parameter(&adapting->builder, name, "weight", shape);
 }
 
 static void append(struct adapting *adapting, struct op op, int a, int b, int output)

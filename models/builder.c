@@ -63,6 +63,21 @@ int builder_op(struct builder *builder, struct op op)
     return index;
 }
 
+int builder_parameter(struct builder *builder, const char *name, const char *suffix,
+                      struct shape shape)
+{
+    const char *full = arena_print(builder->arena, "%s.%s", name, suffix);
+    return builder_tensor(builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
+}
+
+int builder_result(struct builder *builder, struct op op, struct shape shape)
+{
+    op.output_count = op.output_count ? op.output_count : 1;
+    op.outputs[0] = builder_tensor(builder, op.name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
+    builder_op(builder, op);
+    return op.outputs[0];
+}
+
 struct shape builder_shape(const struct builder *builder, int tensor)
 {
     struct shape shape = {0};

@@ -27,5 +27,10 @@ int builder_tensor(struct builder *builder, const char *name, enum tensor_role r
 // Appends the op and makes it the producer of its outputs. Returns its index; an op of
 // PHASE_FORWARD gets it as `forward_op`.
 int builder_op(struct builder *builder, struct op op);
+// A new parameter called name.suffix, and an op whose first output is a new activation of its name,
+// which is returned.
+int builder_parameter(struct builder *builder, const char *name, const char *suffix,
+                      struct shape shape);
+int builder_result(struct builder *builder, struct op op, struct shape shape);
 
 struct shape builder_shape(const struct builder *builder, int tensor);

@@ -1,4 +1,4 @@
-#include "models/families/family.h"
+#include "models/families/bart.h"
 
 #include <math.h>
 
@@ -6,16 +6,6 @@
 // table of tokens for both and the head. What is added to the logits is not trained: a buffer.
 // MBartForConditionalGeneration has its norms in front of each part, and one behind the last layer.
 // Those of machine translation and dialogue differ in norms and positions: struct bart_kind.
-
-struct bart {
-    int64_t vocab_size, d_model, max_position_embeddings;
-    int64_t encoder_layers, encoder_attention_heads, encoder_ffn_dim;
-    int64_t decoder_layers, decoder_attention_heads, decoder_ffn_dim;
-    const char *activation_function;
-    double dropout, attention_dropout, activation_dropout;
-    double encoder_layerdrop, decoder_layerdrop;
-    bool scale_embedding, tie_word_embeddings;
-};
 
 struct bart_kind {
     const char *model_type;
@@ -26,24 +16,10 @@ struct bart_kind {
 };
 
 static const struct json_field FIELDS[] = {
-    {JSON_OPT_I64(struct bart, vocab_size, 1, VOCAB_MAX)},
-    {JSON_OPT_I64(struct bart, d_model, 1, WIDTH_MAX)},
+    BART_FIELDS,
     {JSON_OPT_I64(struct bart, max_position_embeddings, 1, POSITIONS_MAX)},
-    {JSON_OPT_I64(struct bart, encoder_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct bart, encoder_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct bart, encoder_ffn_dim, 1, WIDTH_MAX)},
-    {JSON_OPT_I64(struct bart, decoder_layers, 1, LAYERS_MAX)},
-    {JSON_OPT_I64(struct bart, decoder_attention_heads, 1, HEADS_MAX)},
-    {JSON_OPT_I64(struct bart, decoder_ffn_dim, 1, WIDTH_MAX)},
-    {JSON_OPT_TEXT(struct bart, activation_function)},
-    {JSON_OPT_F64(struct bart, dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct bart, attention_dropout, 0, DROPOUT_MAX)},
-    {JSON_OPT_F64(struct bart, activation_dropout, 0, DROPOUT_MAX)},
     {JSON_OPT_F64(struct bart, encoder_layerdrop, 0, 1)},
     {JSON_OPT_F64(struct bart, decoder_layerdrop, 0, 1)},
-    {JSON_OPT_BOOL(struct bart, scale_embedding)},
-    {JSON_OPT_BOOL(struct bart, tie_word_embeddings)},
-    {JSON_OPT_ANY("model_type")},
     {0},
 };
 
@@ -51,32 +27,22 @@ static const struct family_keys KEYS = {
     .dimensions = "vocab_size d_model max_position_embeddings encoder_layers "
                   "encoder_attention_heads encoder_ffn_dim decoder_layers decoder_attention_heads "
                   "decoder_ffn_dim",
-    .optional = "activation_function dropout attention_dropout activation_dropout scale_embedding "
-                "tie_word_embeddings"};
+    .optional = BART_OPTIONAL};
 
-static struct decoder describe(const struct bart_kind *kind, const struct bart *record,
-                               bool is_encoder)
+struct decoder bart_side(const char *model_type, const struct bart *record, bool is_encoder)
 {
-    int64_t positions = record->max_position_embeddings + kind->position_offset;
-    bool is_scaled = record->scale_embedding && (is_encoder || !kind->decoder_norm_first);
     return (struct decoder){
-        .model_type = kind->model_type,
+        .model_type = model_type,
         .vocab = record->vocab_size,
         .hidden = record->d_model,
         .layer_count = is_encoder ? record->encoder_layers : record->decoder_layers,
         .head_count =
             is_encoder ? record->encoder_attention_heads : record->decoder_attention_heads,
         .ffn = is_encoder ? record->encoder_ffn_dim : record->decoder_ffn_dim,
-        .seq_len_max = record->max_position_embeddings,
-        .position_count = kind->sinusoids ? 0 : positions,
-        .sinusoids = kind->sinusoids,
-        .embedding_scale = is_scaled ? sqrt((double)record->d_model) : 0,
-        .embedding_norm = kind->embedding_norm,
-        .embedding_norm_first = kind->decoder_norm_first && !is_encoder,
-        .norm_place = kind->norms_before ? NORM_BEFORE : NORM_AFTER,
+        .embedding_scale = record->scale_embedding ? sqrt((double)record->d_model) : 0,
+        .norm_place = NORM_BEFORE,
         .norm = FUNCTION_LAYER_NORM,
         .norm_epsilon = 1e-5,
-        .no_final_norm = !kind->norms_before,
         .qkv_bias = true,
         .out_bias = true,
         .mlp_bias = true,
@@ -87,6 +53,42 @@ static struct decoder describe(const struct bart_kind *kind, const struct bart *
         .embedding_dropout = record->dropout,
         .ffn_dropout = record->activation_dropout,
     };
+}
+
+bool bart_join(struct family_reader *reader, const struct bart *record, struct decoder *decoder,
+               struct decoder *encoder)
+{
+    decoder->encoder = encoder;
+    family_check_heads(reader, decoder, "decoder_attention_heads", "decoder_attention_heads");
+    family_check_heads(reader, encoder, "encoder_attention_heads", "encoder_attention_heads");
+    if (!reader->err->kind && encoder->head_count != decoder->head_count)
+        family_fail(reader, "encoder_attention_heads",
+                    "must be as many as decoder_attention_heads: other heads are not supported");
+    if (!reader->err->kind && !record->tie_word_embeddings)
+        family_fail(reader, "tie_word_embeddings",
+                    encoder->sound.place_count > 0
+                        ? "must be true for %s"
+                        : "must be true for %s: else its class has a table that nothing reads",
+                    decoder->model_type);
+    if (reader->err->kind) return false;
+    decoder->activation = encoder->activation =
+        family_activation(reader, "activation_function", record->activation_function);
+    return true;
+}
+
+static struct decoder describe(const struct bart_kind *kind, const struct bart *record,
+                               bool is_encoder)
+{
+    struct decoder side = bart_side(kind->model_type, record, is_encoder);
+    side.seq_len_max = record->max_position_embeddings;
+    side.position_count = kind->sinusoids ? 0 : side.seq_len_max + kind->position_offset;
+    side.sinusoids = kind->sinusoids;
+    if (!is_encoder && kind->decoder_norm_first) side.embedding_scale = 0;
+    side.embedding_norm = kind->embedding_norm;
+    side.embedding_norm_first = kind->decoder_norm_first && !is_encoder;
+    if (!kind->norms_before) side.norm_place = NORM_AFTER;
+    side.no_final_norm = !kind->norms_before;
+    return side;
 }
 
 #define BART_DEFAULTS .activation_function = "gelu", .dropout = 0.1, .tie_word_embeddings = true
@@ -100,19 +102,7 @@ static const void *read_kind(struct family_reader *reader, const struct bart_kin
     struct decoder decoder = describe(kind, &record, false);
     struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
     *encoder = describe(kind, &record, true);
-    decoder.encoder = encoder;
-    family_check_heads(reader, &decoder, "decoder_attention_heads", "decoder_attention_heads");
-    family_check_heads(reader, encoder, "encoder_attention_heads", "encoder_attention_heads");
-    if (!reader->err->kind && encoder->head_count != decoder.head_count)
-        family_fail(reader, "encoder_attention_heads",
-                    "must be as many as decoder_attention_heads: other heads are not supported");
-    if (!reader->err->kind && !record.tie_word_embeddings)
-        family_fail(reader, "tie_word_embeddings",
-                    "must be true for %s: else its class has a table that nothing reads",
-                    decoder.model_type);
-    if (reader->err->kind) return NULL;
-    decoder.activation = encoder->activation =
-        family_activation(reader, "activation_function", record.activation_function);
+    if (!bart_join(reader, &record, &decoder, encoder)) return NULL;
     return family_decoder(reader, &decoder);
 }
 

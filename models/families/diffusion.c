@@ -22,20 +22,10 @@ int diffusion_data(struct diffusion *d, const char *name, struct shape shape)
     return builder_tensor(&d->builder, name, TENSOR_IDS, ELEMENT_COMPUTE, shape);
 }
 
-int diffusion_parameter(struct diffusion *d, const char *name, const char *suffix,
-                        struct shape shape)
-{
-    const char *full = arena_print(d->builder.arena, "%s.%s", name, suffix);
-    return builder_tensor(&d->builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
-}
-
 int diffusion_append(struct diffusion *d, struct op op, struct shape shape)
 {
-    op.output_count = op.output_count ? op.output_count : 1;
     if (op.scalar == 0 && op.function != FUNCTION_MODULATE) op.scalar = 1;
-    op.outputs[0] = diffusion_activation(d, op.name, shape);
-    builder_op(&d->builder, op);
-    return op.outputs[0];
+    return builder_result(&d->builder, op, shape);
 }
 
 int diffusion_add(struct diffusion *d, const char *name, int x, int y)
@@ -46,8 +36,8 @@ int diffusion_add(struct diffusion *d, const char *name, int x, int y)
 
 int diffusion_project(struct diffusion *d, int x, struct diffusion_linear linear)
 {
-    int weight = diffusion_parameter(d, linear.name, "weight", linear.weight);
-    int bias = diffusion_parameter(d, linear.name, "bias", linear.bias);
+    int weight = builder_parameter(&d->builder, linear.name, "weight", linear.weight);
+    int bias = builder_parameter(&d->builder, linear.name, "bias", linear.bias);
     struct op op = {.name = linear.name,
                     .kind = OP_CONTRACT,
                     .class = linear.class,
@@ -165,7 +155,8 @@ int diffusion_from_heads(struct diffusion *d, const char *name, int x, struct sh
 int diffusion_head_norm(struct diffusion *d, const char *name, int x)
 {
     const char *normed = arena_print(d->builder.arena, "%s.norm", name);
-    int weight = diffusion_parameter(d, normed, "weight", SHAPE({DIM_HEAD_DIM, d->head_dim}));
+    int weight =
+        builder_parameter(&d->builder, normed, "weight", SHAPE({DIM_HEAD_DIM, d->head_dim}));
     struct op op = {.name = normed,
                     .kind = OP_NORM,
                     .function = FUNCTION_RMS_NORM,

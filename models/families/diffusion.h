@@ -16,8 +16,6 @@ enum { DIFFUSION_WAVES = 256 };
 
 int diffusion_activation(struct diffusion *d, const char *name, struct shape shape);
 int diffusion_data(struct diffusion *d, const char *name, struct shape shape);
-int diffusion_parameter(struct diffusion *d, const char *name, const char *suffix,
-                        struct shape shape);
 // Appends an op whose output has this shape and the op's name.
 int diffusion_append(struct diffusion *d, struct op op, struct shape shape);
 int diffusion_add(struct diffusion *d, const char *name, int x, int y);

@@ -56,12 +56,9 @@ static struct shape with_last(struct shape shape, struct extent last)
 static int append(struct building *b, struct op op, struct shape shape)
 {
     op.name = named(b, op.name);
-    op.output_count = 1;
     op.axial = b->axial;
     if (op.scalar == 0) op.scalar = 1;
-    op.outputs[0] = builder_tensor(&b->builder, op.name, TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
-    builder_op(&b->builder, op);
-    return op.outputs[0];
+    return builder_result(&b->builder, op, shape);
 }
 
 static int data(struct building *b, const char *name, enum element element, struct shape shape)
@@ -71,8 +68,7 @@ static int data(struct building *b, const char *name, enum element element, stru
 
 static int parameter(struct building *b, const char *name, const char *suffix, struct shape shape)
 {
-    const char *full = arena_print(b->builder.arena, "%s.%s", named(b, name), suffix);
-    return builder_tensor(&b->builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
+    return builder_parameter(&b->builder, named(b, name), suffix, shape);
 }
 
 static int add(struct building *b, const char *name, int x, int y)

@@ -57,7 +57,7 @@ static const struct {
 #include "models/functions.inc"
 };
 
-static bool has_name(const char *names, const char *name)
+bool family_is_among(const char *names, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = names; *at && length > 0; at += *at == '|') {
@@ -73,7 +73,7 @@ enum function family_activation(struct family_reader *reader, const char *key, c
     char *known = arena_copy(reader->arena, "");
     for (size_t i = 0; i < sizeof ACTIVATIONS / sizeof *ACTIVATIONS; i++) {
         const char *names = ACTIVATIONS[i].names;
-        if (has_name(names, name)) return ACTIVATIONS[i].function;
+        if (family_is_among(names, name)) return ACTIVATIONS[i].function;
         if (*names) known = arena_print(reader->arena, "%s%s%s", known, *known ? "|" : "", names);
     }
     const char *list = "";

@@ -79,6 +79,8 @@ void family_read(struct family_reader *reader, const struct json_field *fields, 
 bool family_is_null(const struct family_reader *reader, const char *key);
 // The alias that the config uses: `key` unless only `alias` is there.
 const char *family_key(const struct family_reader *reader, const char *key, const char *alias);
+// Whether the name is one of "a|b|c".
+bool family_is_among(const char *names, const char *name);
 // An error at the value of `key`, or at the object when it is absent. Returns false.
 bool family_fail(struct family_reader *reader, const char *key, const char *format, ...)
     PRINTF_LIKE(3, 4);

@@ -226,9 +226,9 @@ static int project_both(struct building *b, int context, int inner)
     struct extent heads = {DIM_HEAD, b->of.head_count}, width = {DIM_HEAD_DIM, b->of.head_dim};
     struct extent ffn = {DIM_FFN, 4 * b->of.hidden}, hidden = diffusion_hidden(&b->of);
     int weight =
-        diffusion_parameter(&b->of, "out.attention", "weight", SHAPE(heads, width, hidden));
-    int other = diffusion_parameter(&b->of, "out.mlp", "weight", SHAPE(ffn, hidden));
-    int bias = diffusion_parameter(&b->of, "out", "bias", SHAPE(hidden));
+        builder_parameter(&b->of.builder, "out.attention", "weight", SHAPE(heads, width, hidden));
+    int other = builder_parameter(&b->of.builder, "out.mlp", "weight", SHAPE(ffn, hidden));
+    int bias = builder_parameter(&b->of.builder, "out", "bias", SHAPE(hidden));
     struct op of_heads = {.name = "out.attention",
                           .kind = OP_CONTRACT,
                           .input_count = 2,

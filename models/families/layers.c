@@ -36,12 +36,12 @@ void layers_set_class(struct layers *layers, enum op_class class)
 int layers_parameter(struct layers *layers, const char *name, const char *suffix,
                      struct shape shape, const char *tie)
 {
-    const char *full = arena_print(layers->builder.arena, "%s.%s", name, suffix);
-    int tensor = builder_tensor(&layers->builder, full, TENSOR_PARAMETER, ELEMENT_COMPUTE, shape);
+    int index = builder_parameter(&layers->builder, name, suffix, shape);
+    struct tensor *tensor = &layers->builder.block->tensors[index];
     bool is_of_all = layers->decoder->layers_are_one && layers->builder.block->role == BLOCK_LAYER;
-    if (is_of_all && !tie) tie = arena_print(layers->builder.arena, "layers.%s", full);
-    layers->builder.block->tensors[tensor].tie = tie;
-    return tensor;
+    if (is_of_all && !tie) tie = arena_print(layers->builder.arena, "layers.%s", tensor->name);
+    tensor->tie = tie;
+    return index;
 }
 
 int layers_add(struct layers *layers, const char *name, int a, int b)

@@ -13,22 +13,16 @@ enum unless {
 };
 
 // Those that are read as what they are; of others the key says that they are something else.
-static const char *const WITH_ENCODER[] = {
-    "bart",    "blenderbot", "blenderbot-small",    "m2m_100", "marian", "mbart",  "mt5", "mvp",
-    "pegasus", "plbart",     "switch_transformers", "t5",      "umt5",   "whisper"};
+static const char WITH_ENCODER[] =
+    "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|pegasus|plbart|"
+    "switch_transformers|t5|umt5|whisper";
 
-static bool has_encoder(const char *model_type)
-{
-    for (size_t i = 0; i < sizeof WITH_ENCODER / sizeof *WITH_ENCODER; i++)
-        if (strcmp(model_type, WITH_ENCODER[i]) == 0) return true;
-    return false;
-}
-
-static const char BERT_DECODER[] =
-    "a decoder of this kind is not supported: it is read as an encoder";
+#define BERT_LIKE                                                                        \
+    "albert|camembert|data2vec-text|deberta|deberta-v2|electra|ernie|esm|megatron-bert|" \
+    "roberta-prelayernorm|xlm-roberta-xl"
 
 static const struct {
-    const char *model_type;  // NULL = of every family
+    const char *model_types;  // "a|b"; NULL = of every family
     const char *key;
     enum unless unless;
     const char *text;
@@ -52,16 +46,9 @@ static const struct {
      "roberta as a decoder is not supported; it is read as an encoder"},
     {"xlm-roberta", "is_decoder", UNLESS_FALSE, NULL,
      "xlm-roberta as a decoder is not supported; it is read as an encoder"},
-    {"albert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"electra", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"roberta-prelayernorm", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"camembert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"data2vec-text", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"esm", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
+    {BERT_LIKE, "is_decoder", UNLESS_FALSE, NULL,
+     "a decoder of this kind is not supported: it is read as an encoder"},
     {"esm", "is_folding_model", UNLESS_FALSE, NULL, "what folds proteins is not supported"},
-    {"ernie", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"megatron-bert", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
-    {"xlm-roberta-xl", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
      "positions must be \"absolute\" for roberta"},
     {"xlm-roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
@@ -69,10 +56,8 @@ static const struct {
     {"cohere", "use_qk_norm", UNLESS_FALSE, NULL,
      "layer norms of heads with a weight for each are not supported"},
     {"deberta", "talking_head", UNLESS_FALSE, NULL, "heads that mix are not supported"},
-    {"deberta", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"deberta-v2", "conv_kernel_size", UNLESS_ZERO, NULL,
      "a convolution beside the first layer is not supported"},
-    {"deberta-v2", "is_decoder", UNLESS_FALSE, NULL, BERT_DECODER},
     {"distilbert", "sinusoidal_pos_embds", UNLESS_FALSE, NULL,
      "positions that are not trained are not supported"},
     {"ernie4_5_moe", "moe_use_hard_gate", UNLESS_FALSE, NULL, "a hard gate is not supported"},
@@ -80,16 +65,12 @@ static const struct {
      "a state other than the first is not supported as the one of layers"},
     {"gemma3n_text", "altup_correct_scale", UNLESS_TRUE, NULL,
      "what layers add to the other states is always scaled"},
-    {"granitemoe", "router_jitter_noise", UNLESS_ZERO, NULL,
+    {"granitemoe|minimax_m2", "router_jitter_noise", UNLESS_ZERO, NULL,
      "noise on what the router sees is not supported"},
-    {"hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,
-     "keys and values that layers share are not supported"},
-    {"hunyuan_v1_dense", "use_cla", UNLESS_FALSE, NULL,
+    {"hunyuan_v1_dense|hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,
      "keys and values that layers share are not supported"},
     {"hunyuan_v1_moe", "moe_layer_num_skipped", UNLESS_ZERO, NULL,
      "layers without experts are not supported here"},
-    {"minimax_m2", "router_jitter_noise", UNLESS_ZERO, NULL,
-     "noise on what the router sees is not supported"},
     {"minimax_m2", "shared_intermediate_size", UNLESS_ZERO, NULL,
      "shared experts are not supported here"},
     {"minimax_m2", "use_qk_norm", UNLESS_TRUE, NULL, "norms of queries and keys are not optional"},
@@ -106,10 +87,9 @@ static const struct {
     {"nemotron_h", "tie_word_embeddings", UNLESS_FALSE, NULL, "nemotron_h has no tied embeddings"},
     {"nemotron_h", "num_nextn_predict_layers", UNLESS_ZERO, NULL,
      "prediction modules are not supported here"},
-    {"olmo", "clip_qkv", UNLESS_ZERO, NULL, "clipped queries, keys and values are not supported"},
-    {"olmoe", "clip_qkv", UNLESS_ZERO, NULL, "clipped queries, keys and values are not supported"},
-    {"phi", "qk_layernorm", UNLESS_FALSE, NULL, "layer norms of heads are not supported"},
-    {"stablelm", "qk_layernorm", UNLESS_FALSE, NULL, "layer norms of heads are not supported"},
+    {"olmo|olmoe", "clip_qkv", UNLESS_ZERO, NULL,
+     "clipped queries, keys and values are not supported"},
+    {"phi|stablelm", "qk_layernorm", UNLESS_FALSE, NULL, "layer norms of heads are not supported"},
     {"ernie", "use_task_id", UNLESS_FALSE, NULL, "a table of tasks is not supported"},
     {"bert", "position_embedding_type", UNLESS_TEXT, "absolute",
      "positions must be \"absolute\" for bert"},
@@ -197,9 +177,10 @@ void family_tell(struct family_reader *reader, const struct decoder *decoder)
 void family_refuse(struct family_reader *reader, const char *model_type)
 {
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED && !reader->err->kind; i++) {
-        const char *key = REFUSED[i].key, *of = REFUSED[i].model_type;
-        if ((of && strcmp(of, model_type) != 0) || !json_has(reader->object, key)) continue;
-        if (strcmp(key, "is_encoder_decoder") == 0 && has_encoder(model_type)) continue;
+        const char *key = REFUSED[i].key, *of = REFUSED[i].model_types;
+        if ((of && !family_is_among(of, model_type)) || !json_has(reader->object, key)) continue;
+        if (strcmp(key, "is_encoder_decoder") == 0 && family_is_among(WITH_ENCODER, model_type))
+            continue;
         struct json value = json_get(reader->object, key, reader->err);
         if (is_refused(&value, REFUSED[i].unless, REFUSED[i].text, reader->err)) {
             json_fail(&value, reader->err, "%s", REFUSED[i].why);

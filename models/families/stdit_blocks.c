@@ -174,7 +174,8 @@ static struct block layer_block(struct arena *arena, const struct stdit *model, 
     take_edges(&b, "layer", EDGES);
     int m[MODULATION_COUNT], x = b.edges[STATE];
     for (int i = 0; i < MODULATION_COUNT; i++) {
-        int table = diffusion_parameter(&b.of, MODULATION_NAMES[i], "table", SHAPE(hidden_of(&b)));
+        int table =
+            builder_parameter(&b.of.builder, MODULATION_NAMES[i], "table", SHAPE(hidden_of(&b)));
         m[i] = diffusion_add(&b.of, MODULATION_NAMES[i], b.edges[MODULATIONS + i], table);
     }
     bool has_both = layer.over_places && layer.over_frames;
@@ -210,8 +211,8 @@ static struct block head_block(struct arena *arena, const struct stdit *model)
     take_edges(&b, "head", TEXT);
     int64_t channels = model->in_channels * (model->pred_sigma ? 2 : 1) * model->patch;
     struct extent out = {DIM_OUT_CHANNEL, channels};
-    int shift = diffusion_parameter(&b.of, "head.shift", "table", SHAPE(hidden_of(&b)));
-    int scale = diffusion_parameter(&b.of, "head.scale", "table", SHAPE(hidden_of(&b)));
+    int shift = builder_parameter(&b.of.builder, "head.shift", "table", SHAPE(hidden_of(&b)));
+    int scale = builder_parameter(&b.of.builder, "head.scale", "table", SHAPE(hidden_of(&b)));
     shift = diffusion_add(&b.of, "head.shift", b.edges[STEP], shift);
     scale = diffusion_add(&b.of, "head.scale", b.edges[STEP], scale);
     struct diffusion_linear linear = {.name = "head.patch",

@@ -21,10 +21,10 @@ int unet_convolve(struct unet_building *b, const char *name, int x, int64_t chan
     for (int i = 2; i < 4; i++)
         shape.extents[i].size /= stride;
     shape.extents[1].size = out;
-    int weight = diffusion_parameter(
-        &b->of, name, "weight",
+    int weight = builder_parameter(
+        &b->of.builder, name, "weight",
         SHAPE({DIM_OUT_CHANNEL, out}, {DIM_CHANNEL, channels}, {DIM_TAP, taps * taps}));
-    int bias = diffusion_parameter(&b->of, name, "bias", SHAPE({DIM_CHANNEL, out}));
+    int bias = builder_parameter(&b->of.builder, name, "bias", SHAPE({DIM_CHANNEL, out}));
     struct window window = {.taps = taps, .stride = stride, .dilation = 1, .pad = taps / 2};
     struct op op = {.name = name,
                     .kind = OP_PRODUCT,
@@ -63,8 +63,8 @@ static int group_norm(struct unet_building *b, const char *name, int x, double e
     struct shape shape = builder_shape(&b->of.builder, x);
     struct extent channel = shape.extents[1];
     struct shape sets = SHAPE({DIM_BATCH, 0}, {DIM_CHANNEL, b->model->norm_num_groups});
-    int scale = diffusion_parameter(&b->of, name, "weight", SHAPE(channel));
-    int bias = diffusion_parameter(&b->of, name, "bias", SHAPE(channel));
+    int scale = builder_parameter(&b->of.builder, name, "weight", SHAPE(channel));
+    int bias = builder_parameter(&b->of.builder, name, "bias", SHAPE(channel));
     int mean = builder_tensor(&b->of.builder, arena_print(arena, "%s.mean", name),
                               TENSOR_ACTIVATION, ELEMENT_FP32, sets);
     int inverse = builder_tensor(&b->of.builder, arena_print(arena, "%s.inverse", name),
@@ -137,8 +137,8 @@ struct unet_tokens {
 static int layer_norm(const struct unet_tokens *t, const char *name, int x)
 {
     struct shape width = SHAPE(diffusion_hidden(t->of));
-    int weight = diffusion_parameter(t->of, name, "weight", width);
-    int bias = diffusion_parameter(t->of, name, "bias", width);
+    int weight = builder_parameter(&t->of->builder, name, "weight", width);
+    int bias = builder_parameter(&t->of->builder, name, "bias", width);
     struct op op = {.name = name,
                     .kind = OP_NORM,
                     .function = FUNCTION_LAYER_NORM,
@@ -155,8 +155,8 @@ static int heads_of(const struct unet_tokens *t, const char *name, int x, struct
 {
     const struct tensor *read = &t->of->builder.block->tensors[x];
     struct extent from = read->extents[read->rank - 1];
-    int weight = diffusion_parameter(
-        t->of, name, "weight",
+    int weight = builder_parameter(
+        &t->of->builder, name, "weight",
         SHAPE(from, {DIM_HEAD, t->of->head_count}, {DIM_HEAD_DIM, t->of->head_dim}));
     struct op op = {.name = name, .kind = OP_CONTRACT, .input_count = 2, .inputs = {x, weight}};
     return diffusion_append(t->of, op, shape);
