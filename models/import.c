@@ -338,6 +338,34 @@ static struct model_config *load_onnx(struct arena *arena, const char *path, war
     return config;
 }
 
+// What has no bound Python writes as Infinity, which is no JSON (time_step_limit of mamba2): read
+// as 1e300. Inside texts it is a word.
+static void bound_numbers(char *text)
+{
+    static const char INFINITE[] = "Infinity", BOUND[] = "1e300   ";
+    bool is_text = false;
+    for (char *at = text; *at; at++) {
+        if (is_text && *at == '\\' && at[1]) {
+            at++;
+        } else if (*at == '"') {
+            is_text = !is_text;
+        } else if (!is_text && strncmp(at, INFINITE, sizeof INFINITE - 1) == 0) {
+            memcpy(at, BOUND, sizeof BOUND - 1);
+        }
+    }
+}
+
+static bool load_config(struct arena *arena, const char *path, struct json_document *document,
+                        struct err *err)
+{
+    static const size_t BYTES_MOST = (size_t)64 << 20;
+    size_t bytes = 0;
+    char *text = file_read(arena, path, BYTES_MOST, &bytes, err);
+    if (!text) return false;
+    bound_numbers(text);
+    return json_parse(arena, path, text, bytes, document, err);
+}
+
 struct model_config *model_load(struct arena *arena, const char *name, warn_function *warn,
                                 void *context, struct err *err)
 {
@@ -346,7 +374,7 @@ struct model_config *model_load(struct arena *arena, const char *name, warn_func
     const char *path = wanted ? file_find_data(arena, "models/zoo", wanted, "model", err) : NULL;
     if (!path) return NULL;
     struct json_document document = {0};
-    if (!json_load(arena, path, &document, err)) return NULL;
+    if (!load_config(arena, path, &document, err)) return NULL;
     struct json root = json_root(&document);
     struct model_config *config =
         model_read(arena, base_name(arena, path), &root, warn, context, err);

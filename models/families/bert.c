@@ -138,6 +138,12 @@ static const void *read_data2vec_text(struct family_reader *reader)
     return read_roberta_as(reader, "data2vec-text");
 }
 
+// Roberta, whose class can compute in whole numbers behind its training.
+static const void *read_ibert(struct family_reader *reader)
+{
+    return read_roberta_as(reader, "ibert");
+}
+
 static const void *read_ernie(struct family_reader *reader)
 {
     struct decoder decoder = read_as(reader, "ernie");
@@ -182,6 +188,7 @@ const struct model_family FAMILY_CAMEMBERT = {"camembert", read_camembert, decod
                                               "CamembertConfig"};
 const struct model_family FAMILY_DATA2VEC_TEXT = {"data2vec-text", read_data2vec_text,
                                                   decoder_graph, "Data2VecTextConfig"};
+const struct model_family FAMILY_IBERT = {"ibert", read_ibert, decoder_graph, "IBertConfig"};
 const struct model_family FAMILY_ERNIE = {"ernie", read_ernie, decoder_graph, "ErnieConfig"};
 const struct model_family FAMILY_MEGATRON_BERT = {"megatron-bert", read_megatron_bert,
                                                   decoder_graph, "MegatronBertConfig"};

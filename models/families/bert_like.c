@@ -4,7 +4,7 @@
 
 // Relatives of bert, all as masked language models: mpnet adds t5's numbers by distance to scores;
 // electra (its generator) and albert have tables of their own width, and albert's layers are one;
-// nomic_bert, jina_embeddings_v3 and gte rotate in place of a table of positions.
+// nomic_bert, jina_embeddings_v3, gte and roformer rotate in place of a table of positions.
 
 static const void *read_mpnet(struct family_reader *reader)
 {
@@ -150,6 +150,62 @@ static const void *read_gte(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Rotates by a base of its own, in pairs of neighbours (another order of the weights' columns).
+static const void *read_roformer(struct family_reader *reader)
+{
+    struct {
+        int64_t embedding_size;
+        bool rotary_value;
+    } own = {0};
+    const struct json_field fields[] = {
+        {"embedding_size", JSON_TYPE_I64, 0, 1, WIDTH_MAX, true},
+        {"rotary_value", JSON_TYPE_BOOL, sizeof own.embedding_size, 0, 0, true},
+        {0}};
+    const struct family_keys keys = {.optional = "rotary_value"};
+    struct bert record = {BERT_DEFAULTS, .lacks_positions = true};
+    record.max_position_embeddings = 1536;
+    family_read(reader, fields, &own);
+    family_absent(reader, fields, &own, &keys);
+    struct decoder decoder = bert_read(reader, "roformer", &record);
+    if (!reader->err->kind && own.rotary_value)
+        family_fail(reader, "rotary_value", "values that rotate are not supported");
+    if (!reader->err->kind && own.embedding_size == 0)
+        family_taken(reader, "embedding_size", "%lld (hidden_size)", (long long)decoder.hidden);
+    decoder.rope_theta = 10000;
+    decoder.rotary_dims = decoder.head_dim;
+    decoder.embedding_is_narrow = own.embedding_size > 0 && own.embedding_size != decoder.hidden;
+    decoder.embedding_size = decoder.embedding_is_narrow ? own.embedding_size : 0;
+    return family_decoder(reader, &decoder);
+}
+
+struct rembert {
+    int64_t input_embedding_size, output_embedding_size;
+};
+static const struct json_field REMBERT_FIELDS[] = {
+    {JSON_OPT_I64(struct rembert, input_embedding_size, 1, WIDTH_MAX)},
+    {JSON_OPT_I64(struct rembert, output_embedding_size, 1, WIDTH_MAX)},
+    {0},
+};
+
+// Two tables of tokens: a narrow one to embed by, a wide one to score by.
+static const void *read_rembert(struct family_reader *reader)
+{
+    const struct family_keys keys = {.dimensions = "input_embedding_size output_embedding_size"};
+    struct rembert own = {0};
+    struct bert record = {BERT_DEFAULTS};
+    record.hidden_dropout_prob = record.attention_probs_dropout_prob = 0;
+    record.tie_word_embeddings = false;
+    family_read(reader, REMBERT_FIELDS, &own);
+    family_absent(reader, REMBERT_FIELDS, &own, &keys);
+    struct decoder decoder = bert_read(reader, "rembert", &record);
+    decoder.embedding_is_narrow = true;
+    decoder.embedding_size = own.input_embedding_size;
+    decoder.head_size = own.output_embedding_size;
+    if (!reader->err->kind && decoder.tied)
+        family_fail(reader, "tie_word_embeddings", "must be false: the tables differ in width");
+    return family_decoder(reader, &decoder);
+}
+
 struct esm {
     const char *position_embedding_type;
     bool emb_layer_norm_before, token_dropout;
@@ -193,6 +249,10 @@ static const void *read_esm(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+const struct model_family FAMILY_REMBERT = {"rembert", read_rembert, decoder_graph,
+                                            "RemBertConfig"};
+const struct model_family FAMILY_ROFORMER = {"roformer", read_roformer, decoder_graph,
+                                             "RoFormerConfig"};
 const struct model_family FAMILY_ESM = {"esm", read_esm, decoder_graph, "EsmConfig"};
 const struct model_family FAMILY_GTE = {"gte", read_gte, decoder_graph, "GteConfig"};
 const struct model_family FAMILY_MPNET = {"mpnet", read_mpnet, decoder_graph, "MPNetConfig"};

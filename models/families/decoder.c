@@ -52,6 +52,11 @@ static struct extent table_width(const struct decoder *d)
     return (struct extent){DIM_HIDDEN, d->hidden};
 }
 
+static struct extent head_width(const struct decoder *d)
+{
+    return d->head_size ? (struct extent){DIM_RANK, d->head_size} : table_width(d);
+}
+
 static const char TOKEN_TIE[] = "embedding.token.weight";
 
 // The rows of the token table. Head and prediction module share it where the model says so.
@@ -241,7 +246,8 @@ static int sequential_layer(struct layers *layers, int x, int memory, int64_t wi
     normed = before ? layers_norm(layers, "mlp.norm", x, d->norm) : x;
     branch = d->experts.is_beside_mlp ? layers_mlp_and_experts(layers, normed, x)
                                       : mlp_or_experts(layers, normed);
-    if (behind) branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
+    if (behind || (layers->is_mixture && d->experts.result_norm))
+        branch = layers_norm(layers, "mlp.post_norm", branch, d->norm);
     x = residual(layers, "mlp", d->residual_after_norm ? normed : x, branch);
     if (after) x = layers_norm(layers, "mlp.norm", x, d->norm);
     return d->per_layer_width > 0 ? layers_per_layer(layers, x) : x;
@@ -343,7 +349,7 @@ static struct block head_block(struct layers layers)
     if (d->picture.patch_count > 0) x = layers_pool(&layers, x);
     // The table's own order of dims, also where it is not tied: one kernel serves both.
     struct extent rows = {DIM_VOCAB, layers.vocab_padded};
-    struct shape table = SHAPE(rows, table_width(d));
+    struct shape table = SHAPE(rows, head_width(d));
     if (d->picture.reads_mean) table = SHAPE(rows, {DIM_TABLE, 2}, table_width(d));
     int weight = layers_parameter(&layers, "head.lm", "weight", table, d->tied ? TOKEN_TIE : NULL);
     struct block block = finish(&layers, layers_score(&layers, "", x, weight));

@@ -28,6 +28,7 @@ struct experts {
     bool route_bias;       // the router has a trained bias (gpt-oss)
     bool choice_bias;      // a bias that balances loads, for the choice alone (deepseek_v3)
     bool expert_bias;      // products inside experts have biases (gpt-oss)
+    bool result_norm;      // what experts and shared ones make together is normed (axk1)
     bool is_beside_mlp;    // they are added to the mlp, read the residual by norms of their own,
                            // and what one makes is multiplied with a number of its own (gemma4)
     const bool *is_dense;  // by layer: an ordinary mlp of `ffn`; NULL = none is
@@ -156,6 +157,7 @@ struct decoder {
     int64_t position_count;  // rows of the learned position table, 0 = none
     int64_t type_count;      // rows of the token type table, 0 = none
     int64_t embedding_size;  // width of the token table when it is projected to hidden; 0 = hidden
+    int64_t head_size;       // width of the head's table, where it is another (rembert); 0 = that
     double embedding_scale;  // factor after the lookup; 0 = none
     bool embedding_is_narrow;  // all tables have that width, and the norm; a projection with a bias
                                // is last, and the head begins with one back

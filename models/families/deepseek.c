@@ -36,6 +36,8 @@ static const struct json_field FIELDS[] = {
      true},
     {JSON_OPT_I64(struct deepseek, num_experts_per_tok, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct deepseek, n_shared_experts, 0, EXPERTS_MAX)},
+    {"num_shared_experts", JSON_TYPE_I64, offsetof(struct deepseek, n_shared_experts), 0,
+     EXPERTS_MAX, true},
     {JSON_OPT_I64(struct deepseek, moe_intermediate_size, 1, WIDTH_MAX)},
     {JSON_OPT_I64(struct deepseek, n_group, 1, EXPERTS_MAX)},
     {JSON_OPT_I64(struct deepseek, topk_group, 1, EXPERTS_MAX)},
@@ -294,35 +296,32 @@ static const void *read_v2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
-static const void *read_v3_as(struct family_reader *reader, const char *model_type)
+// Every published V3 has the ranks and widths of its class (DeepseekV3Config), and files that
+// describe one leave them out.
+#define V3_DEFAULTS                                                                          \
+    .kv_lora_rank = 512, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64, .v_head_dim = 128, \
+    .moe_layer_freq = 1, .hidden_act = "silu", .norm_topk_prob = true, .rms_norm_eps = 1e-6, \
+    .rope_theta = 10000, .routed_scaling_factor = 2.5
+
+// Experts by sigmoid scores. The bias that balances their loads (DeepSeek-V3, section 2.1.2)
+// follows a rule and no gradient, but the published count has it among the parameters.
+static struct decoder read_sigmoid(struct family_reader *reader, const char *model_type,
+                                   struct deepseek *record, const char *own)
 {
-    // Every published V3 has the ranks and widths of its class (DeepseekV3Config), and files that
-    // describe one leave them out.
-    struct deepseek record = {
-        .q_lora_rank = 1536,
-        .kv_lora_rank = 512,
-        .qk_nope_head_dim = 128,
-        .qk_rope_head_dim = 64,
-        .v_head_dim = 128,
-        .n_group = 8,
-        .topk_group = 4,
-        .moe_layer_freq = 1,
-        .num_nextn_predict_layers = 1,
-        .max_position_embeddings = 4096,
-        .hidden_act = "silu",
-        .norm_topk_prob = true,
-        .routed_scaling_factor = 2.5,
-        .rms_norm_eps = 1e-6,
-        .rope_theta = 10000,
-    };
-    struct decoder decoder =
-        deepseek_decoder(reader, model_type, &record, "num_nextn_predict_layers");
+    struct decoder decoder = deepseek_decoder(reader, model_type, record, own);
     decoder.mlp_bias = false;  // not among V3's keys
     decoder.experts.route =
-        record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
-    // The bias that balances the experts' loads (DeepSeek-V3, section 2.1.2) follows a rule and no
-    // gradient, but the published count has it among the parameters.
+        record->norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
     decoder.experts.choice_bias = decoder.experts.count > 0;
+    return decoder;
+}
+
+static const void *read_v3_as(struct family_reader *reader, const char *model_type)
+{
+    struct deepseek record = {
+        V3_DEFAULTS,     .q_lora_rank = 1536,           .n_group = 8,
+        .topk_group = 4, .num_nextn_predict_layers = 1, .max_position_embeddings = 4096};
+    struct decoder decoder = read_sigmoid(reader, model_type, &record, "num_nextn_predict_layers");
     return family_decoder(reader, &decoder);
 }
 
@@ -334,6 +333,33 @@ static const void *read_v3(struct family_reader *reader)
 static const void *read_kimi(struct family_reader *reader)
 {
     return read_v3_as(reader, "kimi_k2");
+}
+
+// Whose published sizes are another's than those of its class.
+static const void *read_sarvam_mla(struct family_reader *reader)
+{
+    struct deepseek record = {V3_DEFAULTS, .n_group = 1, .topk_group = 1,
+                              .max_position_embeddings = 4096};
+    struct decoder decoder =
+        read_sigmoid(reader, "sarvam_mla", &record, "num_nextn_predict_layers");
+    return family_decoder(reader, &decoder);
+}
+
+// A.X K1: what experts and the shared ones make together is normed.
+static const void *read_axk1(struct family_reader *reader)
+{
+    struct deepseek record = {V3_DEFAULTS, .n_group = 8, .topk_group = 4,
+                              .max_position_embeddings = 32768};
+    // Those of the first releases say how many layers are dense, others which.
+    record.has_types = !json_has(reader->object, "first_k_dense_replace");
+    struct decoder decoder = read_sigmoid(reader, "axk1", &record, "");
+    if (!reader->err->kind && record.has_types && !json_has(reader->object, "mlp_layer_types"))
+        family_taken(reader, "first_k_dense_replace", "1");
+    decoder.mtp_count = 0;
+    decoder.experts.result_norm = decoder.experts.count > 0;
+    if (!reader->err->kind && decoder.latent.q_rank == 0)
+        family_fail(reader, "q_lora_rank", "must be given: axk1 has no queries without a low rank");
+    return family_decoder(reader, &decoder);
 }
 
 // GLM-4.7-Flash: the same parts in a small model.
@@ -350,11 +376,32 @@ static const void *read_glm4_moe_lite(struct family_reader *reader)
         .rope_theta = 10000,
     };
     struct decoder decoder =
-        deepseek_decoder(reader, "glm4_moe_lite", &record, "num_nextn_predict_layers");
+        read_sigmoid(reader, "glm4_moe_lite", &record, "num_nextn_predict_layers");
+    return family_decoder(reader, &decoder);
+}
+
+// Mistral Small 4: experts by softmax, of all that there are.
+static const void *read_mistral4(struct family_reader *reader)
+{
+    struct deepseek record = {
+        .n_group = 1,
+        .topk_group = 1,
+        .moe_layer_freq = 1,
+        .max_position_embeddings = 1048576,
+        .hidden_act = "silu",
+        .norm_topk_prob = true,
+        .routed_scaling_factor = 1,
+        .rms_norm_eps = 1e-6,
+        .rope_theta = 10000,
+    };
+    struct decoder decoder = deepseek_decoder(reader, "mistral4", &record, "");
     decoder.mlp_bias = false;
-    decoder.experts.choice_bias = decoder.experts.count > 0;
+    decoder.mtp_count = 0;
     decoder.experts.route =
-        record.norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID;
+        record.norm_topk_prob ? FUNCTION_ROUTE_SOFTMAX_TOP_K : FUNCTION_ROUTE_SOFTMAX;
+    if (!reader->err->kind && decoder.experts.group_count > 1)
+        family_fail(reader, "n_group", "groups of experts are not supported in mistral4");
+    reader->ledger->remark = family_no_temperature;
     return family_decoder(reader, &decoder);
 }
 
@@ -409,6 +456,11 @@ static const void *read_minicpm3(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+const struct model_family FAMILY_AXK1 = {"axk1", read_axk1, decoder_graph, "AXK1Config"};
+const struct model_family FAMILY_MISTRAL4 = {"mistral4", read_mistral4, decoder_graph,
+                                             "Mistral4Config"};
+const struct model_family FAMILY_SARVAM_MLA = {"sarvam_mla", read_sarvam_mla, decoder_graph,
+                                               "SarvamMLAConfig"};
 const struct model_family FAMILY_GLM4_MOE_LITE = {"glm4_moe_lite", read_glm4_moe_lite,
                                                   decoder_graph, "Glm4MoeLiteConfig"};
 const struct model_family FAMILY_YOUTU = {"youtu", read_youtu, decoder_graph, "YoutuConfig"};

@@ -24,6 +24,15 @@ static const void *read_dense(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// The text of PaddleOCR-VL.
+static const void *read_paddleocr(struct family_reader *reader)
+{
+    struct llama_like record;
+    struct decoder decoder =
+        read_common(reader, "paddleocr_vl_text", "num_key_value_heads head_dim", &record);
+    return family_decoder(reader, &decoder);
+}
+
 struct ernie_moe {
     int64_t moe_num_experts, moe_k, moe_num_shared_experts, moe_intermediate_size;
     int64_t moe_layer_start_index, moe_layer_end_index;  // the last layer is -1 too
@@ -91,5 +100,7 @@ static const void *read_moe(struct family_reader *reader)
 
 const struct model_family FAMILY_ERNIE4_5 = {"ernie4_5", read_dense, decoder_graph,
                                              "Ernie4_5Config"};
+const struct model_family FAMILY_PADDLEOCR_VL_TEXT = {"paddleocr_vl_text", read_paddleocr,
+                                                      decoder_graph, "PaddleOCRTextConfig"};
 const struct model_family FAMILY_ERNIE4_5_MOE = {"ernie4_5_moe", read_moe, decoder_graph,
                                                  "Ernie4_5_MoeConfig"};

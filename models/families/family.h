@@ -26,6 +26,9 @@ struct family_reader {
     struct err *err;
 };
 
+// What is said of temperatures of attention (models/families/mistral.c).
+extern const char family_no_temperature[];
+
 struct model_family {
     const char *model_type;
     const void *(*read)(struct family_reader *reader);

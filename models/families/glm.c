@@ -29,5 +29,23 @@ static const void *read_glm4(struct family_reader *reader)
     return read_glm_as(reader, "glm4", NORM_BOTH);
 }
 
+// The text of GLM-4.1V, whose queries, keys and values always have biases. How positions of three
+// axes rotate is the same work; of a head as much as the file says, or all.
+static const void *read_glm4v(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 32768,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps partial_rotary_factor"};
+    record.rms_norm_eps = 1e-5;
+    llama_like_read(reader, &record);
+    record.head_dim = 0;  // not among its keys
+    struct decoder decoder = llama_like_decoder(reader, "glm4v_text", &record);
+    decoder.qkv_bias = true;
+    decoder.norm_place = NORM_BOTH;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_GLM4V_TEXT = {"glm4v_text", read_glm4v, decoder_graph,
+                                               "Glm4vTextConfig"};
 const struct model_family FAMILY_GLM = {"glm", read_glm, decoder_graph, "GlmConfig"};
 const struct model_family FAMILY_GLM4 = {"glm4", read_glm4, decoder_graph, "Glm4Config"};

@@ -78,6 +78,11 @@ static const struct family_keys KEYS = {
                   "first_k_dense_replace",
     .optional = "num_nextn_predict_layers routed_scaling_factor norm_topk_prob use_qk_norm"};
 
+static const struct family_keys DOTS1_KEYS = {
+    .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size "
+                  "first_k_dense_replace",
+    .optional = "routed_scaling_factor norm_topk_prob"};
+
 static const bool *dense_layers(struct family_reader *reader, const struct glm_moe *record,
                                 int64_t layer_count)
 {
@@ -112,19 +117,21 @@ static void set_experts(struct family_reader *reader, const struct glm_moe *reco
     family_check_experts(reader, decoder, count_key, "num_experts_per_tok");
 }
 
-static const void *read_glm4_moe(struct family_reader *reader)
+// The text of GLM-4.5V has no module, biases if nothing is said, and no norms of heads.
+static const void *read_as(struct family_reader *reader, bool is_text)
 {
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
-                                .dimensions_or_null = "num_key_value_heads",
-                                .optional =
-                                    "hidden_act rms_norm_eps partial_rotary_factor attention_bias"};
-    struct glm_moe experts = {
-        .num_nextn_predict_layers = 1, .routed_scaling_factor = 1, .norm_topk_prob = true};
+    struct llama_like record = {
+        LLAMA_LIKE_DEFAULTS, .max_position_embeddings = is_text ? 65536 : 131072,
+        .attention_bias = is_text, .dimensions_or_null = "num_key_value_heads",
+        .optional = "hidden_act rms_norm_eps partial_rotary_factor attention_bias"};
+    struct glm_moe experts = {.num_nextn_predict_layers = is_text ? 0 : 1,
+                              .routed_scaling_factor = 1,
+                              .norm_topk_prob = true};
     record.rms_norm_eps = 1e-5;
     record.partial_rotary_factor = 0.5;
     llama_like_read(reader, &record);
     if (!reader->err->kind) family_read(reader, FIELDS, &experts);
-    family_absent(reader, FIELDS, &experts, &KEYS);
+    family_absent(reader, FIELDS, &experts, is_text ? &DOTS1_KEYS : &KEYS);
     if (!family_complete(reader)) return NULL;
     // Heads need not divide hidden: the rest is cut off.
     if (record.head_dim == 0) {
@@ -132,18 +139,26 @@ static const void *read_glm4_moe(struct family_reader *reader)
         family_taken(reader, "head_dim", "%lld (hidden_size / num_attention_heads)",
                      (long long)record.head_dim);
     }
-    struct decoder decoder = llama_like_decoder(reader, "glm4_moe", &record);
+    struct decoder decoder =
+        llama_like_decoder(reader, is_text ? "glm4v_moe_text" : "glm4_moe", &record);
     decoder.qkv_bias = record.attention_bias;
-    decoder.head_norms = experts.use_qk_norm;
-    decoder.mtp_count = experts.num_nextn_predict_layers;
+    decoder.head_norms = experts.use_qk_norm && !is_text;
+    decoder.mtp_count = is_text ? 0 : experts.num_nextn_predict_layers;
     set_experts(reader, &experts, &decoder);
+    decoder.experts.choice_bias = is_text;
     return family_decoder(reader, &decoder);
 }
 
-static const struct family_keys DOTS1_KEYS = {
-    .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size "
-                  "first_k_dense_replace",
-    .optional = "routed_scaling_factor norm_topk_prob"};
+static const void *read_glm4_moe(struct family_reader *reader)
+{
+    return read_as(reader, false);
+}
+
+static const void *read_glm4v_moe(struct family_reader *reader)
+{
+    return read_as(reader, true);
+}
+
 static const struct family_keys SOLAR_KEYS = {
     .dimensions = "n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size",
     .optional = "routed_scaling_factor norm_topk_prob"};
@@ -287,5 +302,7 @@ const struct model_family FAMILY_SARVAM_MOE = {"sarvam_moe", read_sarvam_moe, de
 const struct model_family FAMILY_DOTS1 = {"dots1", read_dots1, decoder_graph, "Dots1Config"};
 const struct model_family FAMILY_SOLAR_OPEN = {"solar_open", read_solar_open, decoder_graph,
                                                "SolarOpenConfig"};
+const struct model_family FAMILY_GLM4V_MOE_TEXT = {"glm4v_moe_text", read_glm4v_moe, decoder_graph,
+                                                   "Glm4vMoeTextConfig"};
 const struct model_family FAMILY_GLM4_MOE = {"glm4_moe", read_glm4_moe, decoder_graph,
                                              "Glm4MoeConfig"};

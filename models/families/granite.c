@@ -8,15 +8,17 @@ static double other_than_one(double factor)
 }
 
 // Llama with four factors: on embeddings, scores, what layers add, and (divided by) on logits.
+// `own_heads`: they may have a width of their own, and scores no factor where none is given;
 // `keys`: of experts, or NULL.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
-                                  const char *own, const char *dimensions,
+                                  const char *own, const char *dimensions, bool own_heads,
                                   struct llama_like *record, struct expert_keys *keys)
 {
     *record = (struct llama_like){LLAMA_LIKE_DEFAULTS,       .max_position_embeddings = 2048,
                                   .embedding_multiplier = 1, .attention_multiplier = 1,
                                   .residual_multiplier = 1,  .logits_scaling = 1};
-    record->dimensions_or_null = "num_key_value_heads";
+    record->dimensions_or_null = own_heads ? "num_key_value_heads head_dim" : "num_key_value_heads";
+    if (own_heads) record->attention_multiplier = 0;
     record->dimensions = dimensions;
     record->optional = arena_print(reader->arena,
                                    "hidden_act rms_norm_eps attention_bias embedding_multiplier "
@@ -24,7 +26,7 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
                                    own);
     llama_like_read(reader, record);
     if (keys) expert_keys_read(reader, keys, record->num_hidden_layers);
-    record->head_dim = 0;  // not among its keys
+    if (!own_heads) record->head_dim = 0;  // not among its keys
     struct decoder decoder = llama_like_decoder(reader, model_type, record);
     decoder.qkv_bias = decoder.out_bias = record->attention_bias;
     decoder.embedding_scale = other_than_one(record->embedding_multiplier);
@@ -37,8 +39,34 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
 static const void *read_granite(struct family_reader *reader)
 {
     struct llama_like record;
-    struct decoder decoder = read_common(reader, "granite", " mlp_bias", NULL, &record, NULL);
+    struct decoder decoder =
+        read_common(reader, "granite", " mlp_bias", NULL, false, &record, NULL);
     decoder.mlp_bias = record.mlp_bias;
+    return family_decoder(reader, &decoder);
+}
+
+struct hyperclovax {
+    bool use_post_norm;
+};
+static const struct json_field HYPERCLOVAX_FIELDS[] = {
+    {JSON_OPT_BOOL(struct hyperclovax, use_post_norm)},
+    {0},
+};
+
+// Norms behind attention and mlps as well; logits are multiplied by their factor.
+static const void *read_hyperclovax(struct family_reader *reader)
+{
+    struct hyperclovax own = {.use_post_norm = true};
+    struct llama_like record;
+    family_read(reader, HYPERCLOVAX_FIELDS, &own);
+    family_absent(reader, HYPERCLOVAX_FIELDS, &own,
+                  &(struct family_keys){.optional = "use_post_norm"});
+    struct decoder decoder =
+        read_common(reader, "hyperclovax", " mlp_bias", NULL, true, &record, NULL);
+    if (reader->err->kind) return NULL;
+    decoder.mlp_bias = record.mlp_bias;
+    decoder.logit_scale = record.logits_scaling;
+    if (own.use_post_norm) decoder.norm_place = NORM_BOTH;
     return family_decoder(reader, &decoder);
 }
 
@@ -47,7 +75,7 @@ static struct decoder read_experts(struct family_reader *reader, const char *mod
 {
     struct expert_keys keys = {.has_local_name = true,
                                .dimensions = "num_local_experts num_experts_per_tok"};
-    struct decoder decoder = read_common(reader, model_type, "", dimensions, record, &keys);
+    struct decoder decoder = read_common(reader, model_type, "", dimensions, false, record, &keys);
     expert_keys_everywhere(reader, &keys, record->intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     decoder.experts.route = FUNCTION_ROUTE_TOP_K_SOFTMAX;
@@ -128,7 +156,7 @@ static const void *read_granite_swa(struct family_reader *reader)
 {
     struct llama_like record;
     struct decoder decoder =
-        read_common(reader, "granite_swa", " mlp_bias", "sliding_window", &record, NULL);
+        read_common(reader, "granite_swa", " mlp_bias", "sliding_window", false, &record, NULL);
     if (reader->err->kind) return NULL;
     decoder.mlp_bias = record.mlp_bias;
     set_windows(reader, &record, &decoder);
@@ -149,6 +177,8 @@ static const void *read_granitemoe_swa(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+const struct model_family FAMILY_HYPERCLOVAX = {"hyperclovax", read_hyperclovax, decoder_graph,
+                                                "HyperCLOVAXConfig"};
 const struct model_family FAMILY_GRANITE = {"granite", read_granite, decoder_graph,
                                             "GraniteConfig"};
 const struct model_family FAMILY_GRANITEMOE = {"granitemoe", read_granitemoe, decoder_graph,

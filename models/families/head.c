@@ -15,8 +15,9 @@ int layers_masked_transform(struct layers *layers, int x)
                                .output = layers_tokens(DIM_HIDDEN, d->hidden),
                                .bias = !d->masked_head_is_unbiased};
     if (d->embedding_is_narrow) {
-        dense.weight = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_RANK, d->embedding_size});
-        dense.output = layers_tokens(DIM_RANK, d->embedding_size);
+        int64_t width = d->head_size ? d->head_size : d->embedding_size;
+        dense.weight = SHAPE({DIM_HIDDEN, d->hidden}, {DIM_RANK, width});
+        dense.output = layers_tokens(DIM_RANK, width);
     } else {
         x = layers_rename(layers, "head.renamed", x, renamed);
     }

@@ -16,6 +16,10 @@ const struct model_family FAMILY_MISTRAL = {"mistral", read_mistral, decoder_gra
 
 // Late positions have a temperature of attention (llama_4_scaling_beta), which is left out and
 // said.
+const char family_no_temperature[] =
+    "attention has no temperature that grows with the position: the same shapes and work, another "
+    "loss past the original positions";
+
 static const void *read_ministral3(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 262144,
@@ -27,8 +31,7 @@ static const void *read_ministral3(struct family_reader *reader)
     llama_like_read(reader, &record);
     struct decoder decoder = llama_like_decoder(reader, "ministral3", &record);
     decoder.window = record.sliding_window;
-    reader->ledger->remark = "attention has no temperature that grows with the position: the same "
-                             "shapes and work, another loss past the original positions";
+    reader->ledger->remark = family_no_temperature;
     return family_decoder(reader, &decoder);
 }
 

@@ -49,13 +49,13 @@ static const bool *local_layers(struct family_reader *reader, const struct llama
     return is_local;
 }
 
+// A decoder's window is half, its own token among it.
 static void set_attention(struct family_reader *reader, const struct llama_like *record,
                           const struct modernbert *own, struct decoder *decoder)
 {
     bool has_rope = json_has(reader->object, "rope_parameters");
     decoder->qkv_bias = decoder->out_bias = record->attention_bias;
-    decoder->bidirectional = true;
-    decoder->window = own->local_attention / 2 + 1;  // its own token among them
+    decoder->window = own->local_attention / 2 + (decoder->bidirectional ? 1 : 0);
     decoder->has_window = local_layers(reader, record, own->global_attn_every_n_layers);
     decoder->rope_theta = has_rope ? record->rope_theta : own->global_rope_theta;
     decoder->rope_theta_local = has_rope ? record->rope_local_base_freq : own->local_rope_theta;
@@ -75,7 +75,7 @@ static void set_head(struct family_reader *reader, const struct modernbert *own,
     }
 }
 
-static const void *read_modernbert(struct family_reader *reader)
+static const void *read_as(struct family_reader *reader, const char *model_type, bool is_encoder)
 {
     struct modernbert own = {.global_attn_every_n_layers = 3,
                              .global_rope_theta = 160000,
@@ -92,7 +92,7 @@ static const void *read_modernbert(struct family_reader *reader)
     llama_like_read(reader, &record);
     family_read(reader, FIELDS, &own);
     note_absent(reader, &own);
-    struct decoder decoder = llama_like_decoder(reader, "modernbert", &record);
+    struct decoder decoder = llama_like_decoder(reader, model_type, &record);
     if (reader->err->kind) return NULL;
     decoder.activation = family_activation(reader, "hidden_activation", record.hidden_activation);
     decoder.norm = FUNCTION_LAYER_NORM;
@@ -103,10 +103,24 @@ static const void *read_modernbert(struct family_reader *reader)
     decoder.embedding_dropout = own.embedding_dropout;
     decoder.hidden_dropout = 0;
     decoder.ffn_dropout = own.mlp_dropout;
+    decoder.bidirectional = is_encoder;
     set_attention(reader, &record, &own, &decoder);
     set_head(reader, &own, &decoder);
     return family_decoder(reader, &decoder);
 }
 
+static const void *read_modernbert(struct family_reader *reader)
+{
+    return read_as(reader, "modernbert", true);
+}
+
+// The same layers, each token looking at those in front of it.
+static const void *read_modernbert_decoder(struct family_reader *reader)
+{
+    return read_as(reader, "modernbert-decoder", false);
+}
+
+const struct model_family FAMILY_MODERNBERT_DECODER = {
+    "modernbert-decoder", read_modernbert_decoder, decoder_graph, "ModernBertDecoderConfig"};
 const struct model_family FAMILY_MODERNBERT = {"modernbert", read_modernbert, decoder_graph,
                                                "ModernBertConfig"};

@@ -17,9 +17,9 @@ static const char WITH_ENCODER[] =
     "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|pegasus|plbart|"
     "switch_transformers|t5|umt5|whisper";
 
-#define BERT_LIKE                                                                        \
-    "albert|camembert|data2vec-text|deberta|deberta-v2|electra|ernie|esm|megatron-bert|" \
-    "roberta-prelayernorm|xlm-roberta-xl"
+#define BERT_LIKE                                                                              \
+    "albert|camembert|data2vec-text|deberta|deberta-v2|electra|ernie|esm|ibert|megatron-bert|" \
+    "rembert|roberta-prelayernorm|roformer|xlm-roberta-xl"
 
 static const struct {
     const char *model_types;  // "a|b"; NULL = of every family
@@ -49,6 +49,10 @@ static const struct {
     {BERT_LIKE, "is_decoder", UNLESS_FALSE, NULL,
      "a decoder of this kind is not supported: it is read as an encoder"},
     {"esm", "is_folding_model", UNLESS_FALSE, NULL, "what folds proteins is not supported"},
+    {"ibert", "position_embedding_type", UNLESS_TEXT, "absolute",
+     "positions must be \"absolute\" for ibert"},
+    {"ibert", "quant_mode", UNLESS_FALSE, NULL,
+     "whole numbers in place of reals are not supported"},
     {"roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
      "positions must be \"absolute\" for roberta"},
     {"xlm-roberta", "position_embedding_type", UNLESS_TEXT, "absolute",
@@ -74,7 +78,7 @@ static const struct {
     {"minimax_m2", "shared_intermediate_size", UNLESS_ZERO, NULL,
      "shared experts are not supported here"},
     {"minimax_m2", "use_qk_norm", UNLESS_TRUE, NULL, "norms of queries and keys are not optional"},
-    {"modernbert", "decoder_bias", UNLESS_TRUE, NULL,
+    {"modernbert|modernbert-decoder", "decoder_bias", UNLESS_TRUE, NULL,
      "a head without a bias is not supported in modernbert"},
     {"internlm3", "bias", UNLESS_FALSE, NULL, "biases are not supported here"},
     {"internlm3", "qkv_bias", UNLESS_FALSE, NULL, "biases are not supported here"},

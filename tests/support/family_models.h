@@ -127,6 +127,16 @@ static const char *const FAMILY_MODELS[] = {
     "{\"model_type\": \"persimmon\", " LLAMA_LIKE ", \"partial_rotary_factor\": 1}",
     "{\"model_type\": \"gpt_neox_japanese\", " LLAMA_LIKE ", \"intermediate_multiple_size\": 1, "
     "\"attention_dropout\": 0}",
+    "{\"model_type\": \"axk1\", " LATENT ", " SIGMOID_EXPERTS
+    ", \"mlp_layer_types\": [\"dense\", \"sparse\"], \"n_group\": 2, \"topk_group\": 1}",
+    "{\"model_type\": \"mistral4\", " LATENT ", " SIGMOID_EXPERTS ", \"first_k_dense_replace\": 1}",
+    "{\"model_type\": \"hyperclovax\", " LLAMA_LIKE ", " FACTORS ", \"head_dim\": 4}",
+    "{\"model_type\": \"modernbert-decoder\", " BERT_LIKE
+    ", \"local_attention\": 4, \"global_attn_every_n_layers\": 2, \"local_rope_theta\": 100}",
+    "{\"model_type\": \"roformer\", " BERT_LIKE ", \"embedding_size\": 6}",
+    "{\"model_type\": \"rembert\", " BERT_LIKE
+    ", \"input_embedding_size\": 4, \"output_embedding_size\": 10}",
+    "{\"model_type\": \"glm4v_text\", " LLAMA_LIKE "}",
     "{\"model_type\": \"glm4_moe_lite\", " LATENT ", " SIGMOID_EXPERTS
     ", \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
 };
