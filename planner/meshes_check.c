@@ -18,6 +18,11 @@ int meshes_largest(const int *numbers, int count)
     return most;
 }
 
+bool meshes_have_network(const struct search_request *request)
+{
+    return fabrics_find(request->fabrics, request->cluster->network.kind, 0) != NULL;
+}
+
 bool meshes_search_numbers(const struct pins *pins)
 {
     return pins->search_stage_ranks || (pins->stage_ranks_count > 0 && pins->search_stage_tp);

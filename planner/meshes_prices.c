@@ -3,6 +3,7 @@
 #include "core/divisor.h"
 #include "cost_models/stack.h"
 #include "planner/choice.h"
+#include "planner/meshes_check.h"
 #include "planner/question.h"
 
 #include <assert.h>
@@ -58,29 +59,20 @@ static int layers_of_ends(int layers)
     return layers >= PROBES ? 1 : 0;
 }
 
-void mesh_shapes_join(struct cluster *cluster, struct node_group *nodes)
+static struct cluster cluster_of(const struct search_request *request,
+                                 const struct mesh_shape *shape, struct node_group *nodes)
 {
-    const struct intra_fabric *intra = &nodes->intra;
-    cluster->network = (struct network){
-        .kind = intra->kind, .latency_s = intra->latency_s, .oversubscription_ratio = 1};
-    nodes->nics.count = nodes->gpus;
-    nodes->nics.bandwidth_bytes_per_s = intra->bandwidth_bytes_per_s;
-}
-
-static struct cluster cluster_of(const struct cluster *cluster, const struct mesh_shape *shape,
-                                 struct node_group *nodes)
-{
+    const struct cluster *cluster = request->cluster;
     struct cluster own = *cluster;
     *nodes = cluster->nodes[shape->group];
-    nodes->gpus = shape->node_gpus;
+    nodes->gpus = meshes_have_network(request) ? shape->node_gpus : PROBES * shape->ranks;
     if (nodes->gpus_per_host > nodes->gpus) nodes->gpus_per_host = nodes->gpus;
-    nodes->count = PROBES * shape->ranks / shape->node_gpus;
+    nodes->count = PROBES * shape->ranks / nodes->gpus;
     own.nodes = nodes;
     own.node_group_count = 1;
     own.node_count = nodes->count;
     own.rank_count = PROBES * shape->ranks;
     own.idle_gpus = 0;
-    if (cluster->node_count == 1) mesh_shapes_join(&own, nodes);
     return own;
 }
 
@@ -144,7 +136,7 @@ static void price_shape(const struct mesh_shapes *shapes, struct mesh_shape *sha
     const struct search_request *request = shapes->request;
     struct arena work = {0};
     struct node_group nodes;
-    struct cluster cluster = cluster_of(request->cluster, shape, &nodes);
+    struct cluster cluster = cluster_of(request, shape, &nodes);
     struct parallel parallel = shapes->way;
     int layers = shapes->graph->layer_count, ends = layers_of_ends(layers);
     int inside = layers - 2 * ends, dp = shape->ranks / shape->tp;

@@ -21,6 +21,3 @@ const struct rank_places *mesh_shapes_places(struct arena *arena, struct mesh_sh
 int mesh_shapes_layers(const struct mesh_shapes *shapes);
 // Whether the first and the last stage have to be alike, which share a table.
 bool mesh_shapes_are_tied(const struct mesh_shapes *shapes);
-// A cluster of parts or copies of a single node, which itself needs no network: what joins the GPUs
-// of one joins them all.
-void mesh_shapes_join(struct cluster *cluster, struct node_group *nodes);

@@ -2,7 +2,6 @@
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/meshes_giving.h"
-#include "planner/meshes_prices.h"
 
 // Plans of like stages that are given the numbers of ranks.
 enum { RANKS_SEEDS = 4 };
@@ -100,10 +99,11 @@ static void try_ways(struct giving *giving, const struct parallel *seed)
 }
 
 // A cluster like this one with so many ranks in each of the stages: of its first nodes, or of more
-// than there are.
-static const struct cluster *cluster_of_ranks(struct arena *arena, const struct cluster *cluster,
-                                              int ranks)
+// than there are; where nothing joins nodes, of one that has them all.
+static const struct cluster *cluster_of_ranks(struct arena *arena,
+                                              const struct search_request *request, int ranks)
 {
+    const struct cluster *cluster = request->cluster;
     struct cluster *own = ARENA_NEW(arena, struct cluster, 1);
     *own = *cluster;
     own->nodes = ARENA_NEW(arena, struct node_group, cluster->node_group_count);
@@ -112,6 +112,7 @@ static const struct cluster *cluster_of_ranks(struct arena *arena, const struct 
         struct node_group *group = &own->nodes[i];
         bool is_last = i == cluster->node_group_count - 1;
         *group = cluster->nodes[i];
+        if (!meshes_have_network(request) && ranks > group->gpus) group->gpus = ranks;
         int wanted = (ranks - all + group->gpus - 1) / group->gpus;
         if (is_last || wanted < group->count) group->count = wanted;
         all += group->count * group->gpus;
@@ -119,7 +120,6 @@ static const struct cluster *cluster_of_ranks(struct arena *arena, const struct 
         own->node_group_count = i + 1;
         if (all >= ranks) break;
     }
-    if (cluster->node_count == 1) mesh_shapes_join(own, own->nodes);
     own->rank_count = ranks;
     own->idle_gpus = 0;
     return own;
@@ -146,7 +146,7 @@ static bool seek_alike(struct giving *giving, int ranks, struct err *err)
     struct search_result found = {0};
     int count = giving->asked->stage_ranks_count;
     like.pins = pins_of_seeds(giving->asked);
-    like.cluster = cluster_of_ranks(giving->arena, like.cluster, ranks * count);
+    like.cluster = cluster_of_ranks(giving->arena, &like, ranks * count);
     like.top = RANKS_SEEDS;
     like.nothing = SEARCH_CLOSEST;
     if (!search_plans(giving->arena, &like, &found, err)) return false;

@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include "planner/choice.h"
+#include "planner/ranking.h"
 #include "planner/uneven_split.h"
 #include "topologies/cluster.h"
 
@@ -222,6 +223,31 @@ static void pinned_ranks_are_kept(void **state)
     assert_int_equal(best->zero, 1);
 }
 
+// Nothing joins nodes of this kind: what is made up to compare with is one larger node, and the
+// plan that is found the one that is found where there is a network that nobody uses.
+static void ranks_of_one_machine_need_no_network(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "llama-2-7b"), alone = request;
+    struct cluster *machine = cluster_load(*state, "dgx-h100", &err);
+    machine->network.kind = "none";
+    machine->nodes[0].nics.count = 0;
+    alone.cluster = machine;
+    request.cluster = cluster_load(*state, "dgx-h100", &err);
+    for (int is_searched = 0; is_searched < 2; is_searched++) {
+        struct meshes_answer answer;
+        request.pins.stage_ranks = alone.pins.stage_ranks = (const int[]){6, 2};
+        request.pins.stage_ranks_count = alone.pins.stage_ranks_count = is_searched ? 0 : 2;
+        request.pins.search_stage_ranks = alone.pins.search_stage_ranks = is_searched;
+        request.workload.global_batch = alone.workload.global_batch = 48;
+        pins_set(&request.pins, CHOICE_PP, 2, 2);
+        pins_set(&alone.pins, CHOICE_PP, 2, 2);
+        struct search_result found = search(*state, &request, &answer);
+        struct search_result same = search(*state, &alone, &answer);
+        assert_int_equal(candidate_compare(OBJECTIVE_TIME, &found.best[0], &same.best[0]), 0);
+    }
+}
+
 static void refuse_ranks(struct arena *arena, const struct search_request *request,
                          const char *text)
 {
@@ -272,6 +298,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(one_gpu_has_one_mesh),
         cmocka_unit_test(pinned_ranks_are_kept),
+        cmocka_unit_test(ranks_of_one_machine_need_no_network),
         cmocka_unit_test(ranks_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
