@@ -12,7 +12,6 @@ static const char *ranks_hindrance(const struct parallel *parallel)
     if (parallel->degree[AXIS_SP_H] > 1 || parallel->degree[AXIS_SP_W] > 1)
         return "--sp-h or --sp-w above 1";
     if (parallel->replica_count > 0) return "--replica-batches";
-    if (parallel->branches) return "--branches on";
     bool is_last =
         parallel->order_count == 0 || parallel->order[parallel->order_count - 1] == AXIS_PP;
     return is_last ? NULL : "an order in which pp is not last";

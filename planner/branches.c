@@ -53,19 +53,27 @@ static void offer(struct splitting *splitting, const struct parallel *parallel)
         (void)ranking_offer(&splitting->ranking, &played);
 }
 
-// So many of the stages for what stands in front of the first branch, the others for the rest.
-static const int *layers_of(const struct splitting *splitting, int stages, int in_front)
+static int sum_of(const int *ranks, int first, int end)
 {
-    const struct graph *graph = splitting->graph;
-    int *layers = ARENA_NEW(splitting->arena, int, stages), begin = 0, before = 0;
+    int sum = 0;
+    for (int s = first; s < end; s++)
+        sum += ranks ? ranks[s] : 1;
+    return sum;
+}
+
+const int *branches_layers(struct arena *arena, const struct graph *graph, int stages, int in_front,
+                           const int *ranks)
+{
+    int *layers = ARENA_NEW(arena, int, stages), begin = 0, before = 0;
     (void)branches_begin(graph, &begin, 1);
     for (int i = 0; i < begin; i++)
         before += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
     for (int s = 0; s < stages; s++) {
         bool is_front = s < in_front;
         int own = is_front ? before : graph->layer_count - before;
-        int at = is_front ? s : s - in_front, count = is_front ? in_front : stages - in_front;
-        layers[s] = own * (at + 1) / count - own * at / count;
+        int first = is_front ? 0 : in_front, end = is_front ? in_front : stages;
+        int all = sum_of(ranks, first, end), at = sum_of(ranks, first, s);
+        layers[s] = own * (at + sum_of(ranks, s, s + 1)) / all - own * at / all;
     }
     return layers;
 }
@@ -95,7 +103,8 @@ static void try_seed(struct splitting *splitting, const struct parallel *seed)
     offer(splitting, &parallel);
     if (pins->stage_layers_count > 0 || !splitting->graph->alone) return;
     for (int in_front = 1; in_front < stages; in_front++) {
-        parallel.stage_layers = layers_of(splitting, stages, in_front);
+        parallel.stage_layers =
+            branches_layers(splitting->arena, splitting->graph, stages, in_front, NULL);
         parallel.stage_layers_count = stages;
         offer(splitting, &parallel);
     }
@@ -150,18 +159,21 @@ static void take_best(struct splitting *splitting, const struct search_request *
     if (result->status != SEARCH_STOPPED) result->status = SEARCH_FEASIBLE;
 }
 
-static bool check_pinned(const struct search_request *request, const struct graph *graph,
-                         struct err *err)
+bool branches_check_pinned(const struct search_request *request, struct err *err)
 {
     if (request->pins.branches != BRANCHES_ON) return true;
+    struct arena scratch = {0};
+    const struct graph *graph = graph_of(&scratch, request);
+    bool has_branches = graph->alone != NULL;
+    arena_free(&scratch);
     if (!stack_is_executed(request->stack))
         return err_set(err, ERR_USAGE,
                        "--branches: stack %s has every stage hand on to the next; --stack "
                        "meshwright runs branches side by side",
                        request->stack->name);
-    return graph->alone ||
+    return has_branches ||
            err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
-                   graph->name);
+                   request->model->name);
 }
 
 bool branches_search(struct arena *arena, const struct search_request *request,
@@ -170,8 +182,8 @@ bool branches_search(struct arena *arena, const struct search_request *request,
     bool is_wanted = request->pins.branches == BRANCHES_ON;
     struct search_request own = *request;
     *answer = (struct branches_answer){.is_asked = true};
+    if (!branches_check_pinned(request, err)) return false;
     const struct graph *graph = graph_of(arena, request);
-    if (!check_pinned(request, graph, err)) return false;
     own.pins.branches = BRANCHES_OFF;
     if (is_wanted) own.nothing = SEARCH_FITS_ONLY;
     if (!search_plans(arena, &own, result, err)) return false;

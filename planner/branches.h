@@ -18,6 +18,12 @@ struct branches_answer {
 // Makes a chain of stages one of branches, in a schedule that runs them and with layers that nobody
 // pinned left open. False: pins allow none.
 MUST_CHECK bool branches_put(const struct pins *pins, struct parallel *parallel);
+// Layers for so many of the stages in front of the first branch and the others behind, by the ranks
+// that each has; NULL: as many. In `arena`.
+const int *branches_layers(struct arena *arena, const struct graph *graph, int stages, int in_front,
+                           const int *ranks);
+// Whether branches that are asked for can be: the stack runs them, the model has some.
+MUST_CHECK bool branches_check_pinned(const struct search_request *request, struct err *err);
 // Whether the model has branches that the search may split by.
 bool branches_are_asked(const struct search_request *request);
 // As search_plans. Lives in `arena`.

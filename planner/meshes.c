@@ -85,10 +85,10 @@ static bool seek(struct giving *giving, const struct pins *pins, struct search_r
     *result = (struct search_result){0};
     if (!search_plans(giving->arena, &request, result, err)) return false;
     for (int i = 0; i < result->best_count; i++) {
-        struct parallel seed = result->best[i].parallel;
-        bool is_branched = giving->asked->branches == BRANCHES_ON;
-        if (!is_branched || branches_put(giving->asked, &seed))
-            try_seed(giving, &seed, !giving->answer->has_alike);
+        struct parallel forms[2];
+        int count = giving_forms(giving, &result->best[i].parallel, forms);
+        for (int f = 0; f < count; f++)
+            try_seed(giving, &forms[f], !giving->answer->has_alike);
     }
     return true;
 }
@@ -178,13 +178,16 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
                             .split = {arena, &own, 0},
                             .asked = &request->pins,
                             .ranking = ranking_new(arena, request->objective, KEPT + request->top),
-                            .answer = answer};
+                            .answer = answer,
+                            .may_branch = branches_are_asked(request)};
     if (!seek_asked(&giving, result, err)) return false;
     climb(&giving);
     if (giving.ranking.count > 0 && meshes_search_numbers(giving.asked)) {
         giving_seek_found(&giving);
         climb(&giving);
     }
+    bool is_free = request->pins.search_stage_ranks && request->pins.stage_tp_count == 0;
+    if (is_free) giving_make_plain(&giving);
     answer->played_count = giving.split.played_count;
     if (giving.ranking.count > 0) {
         take_best(&giving, request, result);

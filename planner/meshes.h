@@ -13,6 +13,9 @@
 // Or stages have pinned numbers of ranks, unlike ones (struct parallel, stage_ranks). Seeds are
 // then plans of as many stages that have as many ranks as the largest and as the smallest of them
 // all.
+//
+// Where branches side by side are asked for or may be better (planner/branches.h) each seed is
+// tried with them as well.
 
 struct meshes_answer {
     bool is_asked;

@@ -1,3 +1,5 @@
+#include "plan/branches.h"
+#include "planner/branches.h"
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/meshes_giving.h"
@@ -6,6 +8,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Numbers of ranks for each stage, searched. The best plans with one mesh for all say how stages
 // train: sp, ZeRO, what is recomputed (a way). For each way, each number of sequences that stages
@@ -13,7 +16,17 @@
 // that the busiest stage is as little busy as can be (planner/rank_split.h). No plan of so many
 // micro-batches is shorter than these times its busiest stage, so that what cannot be shorter than
 // the best plan played so far is passed by. The others are played whole, the most promising first.
-enum { SEEDS = 8, WAYS_MAX = 12, STAGES_MOST = 16, SIZES_MOST = 12, PLAYED_EACH = 12 };
+//
+// Stages of branches side by side have layers of the branches: those of the best plans with one
+// mesh, for which only the ranks are shared out.
+enum {
+    SEEDS = 8,
+    BRANCHED = 4,
+    WAYS_MAX = 12,
+    STAGES_MOST = 16,
+    SIZES_MOST = 12,
+    PLAYED_EACH = 12
+};
 
 // Plans this much slower than the best are played as well: they may become better ones, and show
 // what divisions are worth.
@@ -32,6 +45,8 @@ struct dividing {
     int way_count;
     struct ranked_split *divisions;  // of one way
     int division_count, capacity;
+    const struct parallel *branched;  // whose stages are asked about, with its layers; NULL: chains
+    const double *stage_ratio;        // of its layers
 };
 
 static double best_s(const struct giving *giving)
@@ -107,14 +122,21 @@ static void seek_ways(struct dividing *dividing, const struct pins *pins, enum s
         add_ways(dividing, &found.closest.parallel);
 }
 
+static struct pins seed_pins(const struct giving *giving)
+{
+    struct pins pins = giving_seed_pins(giving->asked);
+    pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
+    return pins;
+}
+
 // Of plans in a pipeline, and of any.
 static void find_ways(struct dividing *dividing)
 {
     const struct giving *giving = dividing->giving;
-    struct pins pins = giving_seed_pins(giving->asked), piped;
-    pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
+    struct pins pins = seed_pins(giving), piped;
     pins_clear(&pins, CHOICE_PP);
     pins.stage_layers_count = 0;
+    pins.branches = BRANCHES_OFF;
     piped = pins;
     int ranks = giving->split.request->cluster->rank_count;
     if (ranks > 1) pins_set(&piped, CHOICE_PP, 2, ranks);
@@ -150,10 +172,12 @@ static void divide_tied(struct dividing *dividing, struct rank_question *questio
     if (is_found) keep(dividing, question, sequences, &best);
 }
 
-static int stages_most(const struct giving *giving, int layers)
+static int stages_most(const struct dividing *dividing, int layers)
 {
+    const struct giving *giving = dividing->giving;
     const struct pins *asked = giving->asked;
     int pinned = asked->stage_ranks_count > 0 ? asked->stage_ranks_count : asked->stage_tp_count;
+    if (dividing->branched) return dividing->branched->degree[AXIS_PP];
     int most = giving->split.request->cluster->rank_count;
     struct int_range pp = pins_get(asked, CHOICE_PP);
     if (layers + 2 < most) most = layers + 2;
@@ -168,14 +192,20 @@ static void divide(struct dividing *dividing, struct mesh_shapes *shapes, int64_
     struct giving *giving = dividing->giving;
     const struct pins *asked = giving->asked;
     struct arena work = {0};
-    int layers = mesh_shapes_layers(shapes), most = stages_most(giving, layers);
-    int least = asked->stage_ranks_count > 0 || asked->stage_tp_count > 0 ? most : 2;
+    const struct parallel *branched = dividing->branched;
+    int layers = mesh_shapes_layers(shapes), most = stages_most(dividing, layers);
+    bool has_count = branched || asked->stage_ranks_count > 0 || asked->stage_tp_count > 0;
+    int least = has_count ? most : 2;
     struct rank_question question = {
         .places = mesh_shapes_places(&work, shapes, sequences),
         .layers = layers,
         .micro_batches = (int)(giving->split.request->workload.global_batch / sequences),
         .ranks = asked->stage_ranks_count > 0 ? asked->stage_ranks : NULL,
         .tp = asked->stage_tp_count > 0 ? asked->stage_tp : NULL,
+        .stage_layers = branched                        ? branched->stage_layers
+                        : asked->stage_layers_count > 0 ? asked->stage_layers
+                                                        : NULL,
+        .stage_ratio = dividing->stage_ratio,
     };
     double limit_s = MORE_RATIO * best_s(giving) / question.micro_batches;
     for (int stages = least; question.places && stages <= most; stages++) {
@@ -184,7 +214,6 @@ static void divide(struct dividing *dividing, struct mesh_shapes *shapes, int64_
         struct rank_split split;
         if (!is_asked || search_should_stop(giving->split.request)) continue;
         question.stages = stages;
-        question.stage_layers = asked->stage_layers_count > 0 ? asked->stage_layers : NULL;
         question.ends_ranks = question.ends_tp = 0;
         if (mesh_shapes_are_tied(shapes))
             divide_tied(dividing, &question, sequences, limit_s);
@@ -226,6 +255,7 @@ static void play(struct dividing *dividing, const struct parallel *way)
           compare_divisions);
     for (int i = 0; i < dividing->division_count && played < PLAYED_EACH; i++) {
         struct parallel parallel = plan_of(way, &dividing->divisions[i]);
+        parallel.branches = dividing->branched != NULL;
         bool may_win = dividing->divisions[i].step_s < MORE_RATIO * best_s(giving);
         if (!may_win || !giving_is_asked(giving, &parallel)) continue;
         giving_find_reason(giving, &parallel);
@@ -245,11 +275,98 @@ static int sizes_of(const struct giving *giving, int64_t sizes[SIZES_MOST])
     return count;
 }
 
+static void divide_ways(struct dividing *dividing)
+{
+    struct giving *giving = dividing->giving;
+    const struct search_request *request = giving->split.request;
+    int64_t sizes[SIZES_MOST];
+    int size_count = sizes_of(giving, sizes);
+    for (int i = 0; i < dividing->way_count; i++) {
+        struct mesh_shapes *shapes =
+            mesh_shapes_new(giving->arena, request, giving->asked, &dividing->ways[i]);
+        dividing->division_count = 0;
+        if (mesh_shapes_layers(shapes) < 2) continue;
+        for (int k = 0; k < size_count && !search_should_stop(request); k++)
+            divide(dividing, shapes, sizes[k]);
+        play(dividing, &dividing->ways[i]);
+    }
+}
+
+// Multiplications of a layer of each stage over those of the mean one.
+static const double *ratios_of(struct arena *arena, const struct graph *graph, int stages,
+                               const int *layers)
+{
+    double *ratios = ARENA_NEW(arena, double, stages), all = 0;
+    int stage = 0, left = layers[0];
+    for (int i = 0; i < graph->sequence_count; i++) {
+        const struct block *block = &graph->blocks[graph->sequence[i]];
+        if (block->role != BLOCK_LAYER) continue;
+        while (left == 0)
+            left = layers[++stage];
+        double work = (double)graph_block_matmul_count(graph, block);
+        ratios[stage] += work / layers[stage];
+        all += work / graph->layer_count;
+        left--;
+    }
+    for (int s = 0; s < stages; s++)
+        ratios[s] = ratios[s] > 0 && all > 0 ? ratios[s] / all : 1;
+    return ratios;
+}
+
+// The stages of a plan with branches and one mesh.
+static void divide_branched(struct dividing *dividing, const struct parallel *found)
+{
+    const struct giving *giving = dividing->giving;
+    const struct search_request *request = giving->split.request;
+    struct parallel branched = parallel_copy(giving->arena, found);
+    const struct graph *graph =
+        evaluation_graph(giving->arena, request->model, request->stack, found);
+    int *layers = ARENA_NEW(giving->arena, int, found->degree[AXIS_PP]);
+    if (found->stage_layers_count == 0) {
+        if (!branches_split(graph, found->degree[AXIS_PP], layers)) return;
+        branched.stage_layers = layers;
+        branched.stage_layers_count = found->degree[AXIS_PP];
+    }
+    dividing->branched = &branched;
+    dividing->stage_ratio =
+        ratios_of(giving->arena, graph, branched.stage_layers_count, branched.stage_layers);
+    dividing->way_count = 0;
+    add_ways(dividing, &branched);
+    divide_ways(dividing);
+    dividing->branched = NULL;
+    dividing->stage_ratio = NULL;
+}
+
+static bool has_stages_of(const struct parallel *a, const struct parallel *b)
+{
+    int stages = a->degree[AXIS_PP];
+    bool is_like = b->degree[AXIS_PP] == stages && a->stage_layers_count == b->stage_layers_count;
+    return is_like && memcmp(a->stage_layers, b->stage_layers,
+                             (size_t)a->stage_layers_count * sizeof *a->stage_layers) == 0;
+}
+
+static void divide_branches(struct dividing *dividing)
+{
+    struct giving *giving = dividing->giving;
+    struct search_request request = *giving->split.request;
+    struct search_result found = {0};
+    struct branches_answer answer;
+    struct err none = {0};
+    request.pins = seed_pins(giving);
+    request.pins.branches = BRANCHES_ON;
+    request.top = SEEDS;
+    if (!branches_search(giving->arena, &request, &found, &answer, &none)) return;
+    for (int i = 0, count = 0; i < found.best_count && count < BRANCHED; i++) {
+        bool is_new = true;
+        for (int k = 0; k < i; k++)
+            is_new &= !has_stages_of(&found.best[k].parallel, &found.best[i].parallel);
+        if (is_new) divide_branched(dividing, &found.best[i].parallel), count++;
+    }
+}
+
 bool giving_seek_divisions(struct giving *giving, struct search_result *result, struct err *err)
 {
     struct dividing dividing = {.giving = giving, .capacity = SIZES_MOST * STAGES_MOST};
-    int64_t sizes[SIZES_MOST];
-    int size_count = sizes_of(giving, sizes);
     struct err why = {0};
     // One mesh for all may not fit, or not be legal for so many ranks.
     if (!giving_seek_alike(giving, result, &why)) {
@@ -259,16 +376,8 @@ bool giving_seek_divisions(struct giving *giving, struct search_result *result, 
     find_ways(&dividing);
     if (dividing.way_count == 0 && why.kind) return err_set(err, why.kind, "%s", why.text);
     dividing.divisions = ARENA_NEW(giving->arena, struct ranked_split, dividing.capacity);
-    for (int i = 0; i < dividing.way_count; i++) {
-        const struct search_request *request = giving->split.request;
-        struct mesh_shapes *shapes =
-            mesh_shapes_new(giving->arena, request, giving->asked, &dividing.ways[i]);
-        dividing.division_count = 0;
-        if (mesh_shapes_layers(shapes) < 2) continue;
-        for (int k = 0; k < size_count && !search_should_stop(request); k++)
-            divide(&dividing, shapes, sizes[k]);
-        play(&dividing, &dividing.ways[i]);
-    }
+    if (giving->asked->branches != BRANCHES_ON) divide_ways(&dividing);
+    if (giving->may_branch) divide_branches(&dividing);
     return true;
 }
 

@@ -56,7 +56,8 @@ static bool try_plan(struct giving *giving, struct candidate *best, const struct
     for (int i = 0; i < 2; i++) {
         struct parallel own = *parallel;
         struct candidate played;
-        if (i == 1 && !uneven_layers(&giving->split, &own)) continue;
+        bool is_open = i == 0 || !own.branches;  // layers of branches stay with theirs
+        if (!is_open || (i == 1 && !uneven_layers(&giving->split, &own))) continue;
         bool is_found = giving_is_asked(giving, &own) && uneven_play(&giving->split, &own, &played);
         if (!is_found || candidate_compare(giving->ranking.objective, &played, best) >= 0) continue;
         *best = played;

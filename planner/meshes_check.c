@@ -1,5 +1,6 @@
 #include "planner/meshes_check.h"
 
+#include "planner/branches.h"
 #include "planner/choice.h"
 
 int meshes_smallest(const int *numbers, int count)
@@ -97,10 +98,7 @@ bool meshes_check_pinned(const struct search_request *request, struct err *err)
                        option, request->stack->name);
     if (pins->replica_count > 0)
         return err_set(err, ERR_USAGE, "%s: not with --replica-batches", option);
-    bool has_ranks = pins->stage_ranks_count > 0 || pins->search_stage_ranks;
-    if (pins->branches == BRANCHES_ON && has_ranks)
-        return err_set(err, ERR_USAGE, "--stage-ranks: not with --branches on");
-    if (!check_ranks(request, err)) return false;
+    if (!branches_check_pinned(request, err) || !check_ranks(request, err)) return false;
     if (pins->stage_tp_count == 0) return true;
     int most = meshes_largest(pins->stage_tp, pins->stage_tp_count);
     for (int s = 0; s < pins->stage_tp_count; s++)

@@ -1,5 +1,6 @@
 #include "planner/meshes_giving.h"
 
+#include "planner/branches.h"
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
 #include "planner/uneven.h"
@@ -26,6 +27,14 @@ bool giving_is_asked(const struct giving *giving, const struct parallel *paralle
     for (int s = 0; s < parallel->degree[AXIS_PP] && asked->stage_tp_count == 0; s++)
         is_asked = is_asked && pins_allow(asked, CHOICE_TP, parallel_stage_tp(parallel, s));
     return is_asked;
+}
+
+int giving_forms(const struct giving *giving, const struct parallel *plan, struct parallel forms[2])
+{
+    int count = 0;
+    if (giving->asked->branches != BRANCHES_ON) forms[count++] = *plan;
+    forms[count] = *plan;
+    return count + (giving->may_branch && branches_put(giving->asked, &forms[count]));
 }
 
 void giving_offer(struct giving *giving, const struct parallel *parallel)
@@ -62,12 +71,53 @@ void giving_find_reason(struct giving *giving, const struct parallel *parallel)
     arena_free(&work);
 }
 
-// With the layers as they are, and as the stages are fast.
+static void try_fronts(struct giving *giving, const struct parallel *branched)
+{
+    const struct search_request *request = giving->split.request;
+    struct arena work = {0};
+    struct parallel parallel = *branched;
+    int stages = branched->degree[AXIS_PP];
+    const struct graph *graph = evaluation_graph(&work, request->model, request->stack, branched);
+    const int *ranks = branched->stage_ranks_count > 0 ? branched->stage_ranks : NULL;
+    parallel.stage_layers_count = stages;
+    for (int front = 1; front < stages; front++) {
+        parallel.stage_layers = branches_layers(giving->arena, graph, stages, front, ranks);
+        giving_offer(giving, &parallel);
+    }
+    arena_free(&work);
+}
+
 void giving_try_layers(struct giving *giving, const struct parallel *parallel)
 {
     struct parallel layers = *parallel;
+    bool is_open = giving->asked->stage_layers_count == 0;
     giving_offer(giving, parallel);
-    if (uneven_layers(&giving->split, &layers)) giving_offer(giving, &layers);
+    if (parallel->branches && is_open) try_fronts(giving, parallel);
+    if (!parallel->branches && uneven_layers(&giving->split, &layers))
+        giving_offer(giving, &layers);
+}
+
+static bool is_even(const struct parallel *parallel)
+{
+    bool is_alike = parallel->stage_ranks_count > 0;
+    for (int s = 1; s < parallel->stage_ranks_count; s++)
+        is_alike &= parallel->stage_ranks[s] == parallel->stage_ranks[0] &&
+                    parallel_stage_tp(parallel, s) == parallel_stage_tp(parallel, 0);
+    return is_alike;
+}
+
+void giving_make_plain(struct giving *giving)
+{
+    for (int i = 0; i < giving->ranking.count; i++) {
+        struct candidate *plan = &giving->ranking.items[i], played;
+        struct parallel plain = plan->parallel;
+        if (!is_even(&plain)) continue;
+        plain.stage_ranks_count = plain.stage_tp_count = 0;
+        if (!uneven_play(&giving->split, &plain, &played)) continue;
+        keep_alike(giving, &played);
+        *plan = played;
+    }
+    ranking_sort(&giving->ranking);
 }
 
 // Of the search that finds the seeds.

@@ -76,7 +76,7 @@ static void try_ranks(struct giving *giving, const struct parallel *seed)
 
 // Other numbers of micro-batches may not interleave, and stages with fewer ranks lack room that the
 // seed's have.
-static void try_ways(struct giving *giving, const struct parallel *seed)
+static void try_form(struct giving *giving, const struct parallel *seed)
 {
     const struct pins *asked = giving->asked;
     struct parallel plain = *seed;
@@ -96,6 +96,14 @@ static void try_ways(struct giving *giving, const struct parallel *seed)
     plain.recompute_classes = 0;
     plain.recompute_layers = -1;
     try_ranks(giving, &plain);
+}
+
+static void try_ways(struct giving *giving, const struct parallel *seed)
+{
+    struct parallel forms[2];
+    int count = giving_forms(giving, seed, forms);
+    for (int f = 0; f < count; f++)
+        try_form(giving, &forms[f]);
 }
 
 // A cluster like this one with so many ranks in each of the stages: of its first nodes, or of more
@@ -136,6 +144,7 @@ static struct pins pins_of_seeds(const struct pins *asked)
     }
     pins_set(&pins, CHOICE_PP, count, count);
     pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
+    pins.branches = BRANCHES_OFF;
     return pins;
 }
 

@@ -20,10 +20,17 @@ static bool is_allowed(const struct rank_question *question, const struct rank_o
     return option->ranks == question->ends_ranks && option->tp == question->ends_tp;
 }
 
+static double layer_s_at(const struct rank_question *question, const struct rank_option *option,
+                         int stage)
+{
+    return option->layer_s * (question->stage_ratio ? question->stage_ratio[stage] : 1);
+}
+
 double rank_option_s(const struct rank_question *question, const struct rank_option *option,
                      int stage, int layers)
 {
-    return option->base_s + layers * option->layer_s + (stage == 0 ? option->first_s : 0) +
+    return option->base_s + layers * layer_s_at(question, option, stage) +
+           (stage == 0 ? option->first_s : 0) +
            (stage == question->stages - 1 ? option->last_s : 0);
 }
 
@@ -39,7 +46,8 @@ int rank_option_layers(const struct rank_question *question, const struct rank_o
     double each_bytes = option->layer_bytes + flying * option->flight_bytes;
     if (left_s < 0 || left_bytes < 0 || !is_allowed(question, option, stage)) return -1;
     // Rounding takes no layer from a stage that is as busy as the limit says.
-    if (left_s < most * option->layer_s) most = (int)(left_s / option->layer_s * (1 + 1e-12));
+    double layer_s = layer_s_at(question, option, stage);
+    if (left_s < most * layer_s) most = (int)(left_s / layer_s * (1 + 1e-12));
     if (left_bytes < most * each_bytes) most = (int)(left_bytes / each_bytes);
     int least = is_first || is_last ? 0 : 1;
     if (question->stage_layers) {

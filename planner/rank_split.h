@@ -5,9 +5,9 @@
 
 // The ranks of a cluster shared out between the stages of a pipeline, which follow each other, and
 // the layers between them: of all ways to do so out of a list of what a stage may be one whose
-// busiest stage is as little busy as can be. Each layer is like each other here, and each stage is
-// as busy and as full as its option says; plans are priced as a whole behind it
-// (planner/meshes_auto.c).
+// busiest stage is as little busy as can be. Each layer is like each other here, but where stages
+// have pinned ones of other lengths, and each stage is as busy and as full as its option says;
+// plans are priced as a whole behind it (planner/meshes_auto.c).
 
 // What a stage from a place on may be. Seconds are of a micro-batch, bytes of the fullest rank.
 struct rank_option {
@@ -31,6 +31,7 @@ struct rank_question {
     const struct rank_places *places;
     int stages, layers, micro_batches;
     const int *ranks, *tp, *stage_layers;  // of each stage, where they are pinned; NULL: any
+    const double *stage_ratio;             // of a layer of each stage over the mean one; NULL: 1
     int ends_ranks, ends_tp;               // of the first and the last stage; 0: any
 };
 

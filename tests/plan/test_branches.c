@@ -74,10 +74,6 @@ static void what_cannot_be_is_said(void **state)
     plan.parallel.schedule = SCHEDULE_ZB_V;
     plan.parallel.vpp = 2;
     check_error(&plan, "--branches: not with schedules of several chunks a stage");
-    plan = base(*state, "two-towers-2b", 4);
-    plan.parallel.stage_ranks = (const int[]){2, 2, 2, 2};
-    plan.parallel.stage_ranks_count = 4;
-    check_error(&plan, "--stage-ranks: not with --branches on");
 }
 
 static struct program *lower(struct arena *arena, const struct plan_case *plan)
@@ -145,12 +141,52 @@ static void a_stage_runs_as_far_ahead_as_its_way_is_long(void **state)
     assert_int_equal(message.to_stage, 3);
 }
 
+// Whether the sender's rank sends each of these receivers, and nobody else, as many elements of
+// input `edge` of theirs.
+static void check_pieces(struct arena *arena, const struct program *program, int stage, int rank,
+                         int first_peer, int peers, int64_t elements_each)
+{
+    struct boundary_message message;
+    struct boundary boundary;
+    struct boundary_piece *pieces;
+    assert_true(boundary_message(program, stage, 0, true, false, 0, &message));
+    assert_true(boundary_of(program, &message, 0, &boundary));
+    assert_int_equal(boundary_pieces(arena, &boundary, rank, true, &pieces), peers);
+    for (int i = 0; i < peers; i++) {
+        assert_int_equal(pieces[i].peer, first_peer + i);
+        assert_int_equal(pieces[i].part.elements, elements_each);
+    }
+}
+
+// Two stages of the picture, one of the text and one of both: what it says goes past the stage of
+// the text to ranks that lie behind it, each of which takes one of four sequences.
+static void branches_have_as_many_ranks_as_they_are_given(void **state)
+{
+    enum { PLACES = 257, TOKENS = 256, WIDTH = 1408 };
+    struct plan_case plan = base(*state, "two-towers-2b", 4);
+    plan.workload.seq_len = TOKENS;
+    plan.parallel.degree[AXIS_DP] = 2;
+    plan.parallel.micro_batch = 2;
+    plan.parallel.stage_ranks = (const int[]){2, 1, 1, 4};
+    plan.parallel.stage_ranks_count = 4;
+    const struct program *program = lower(*state, &plan);
+    const int next[] = {1, 3, 3, -1};
+    assert_non_null(program->shape.tree);
+    for (int s = 0; s < 4; s++)
+        assert_int_equal(program->shape.tree->next[s], next[s]);
+    check_pieces(*state, program, 0, 0, 2, 1, 2 * PLACES * WIDTH);
+    check_pieces(*state, program, 0, 1, 2, 1, 2 * PLACES * WIDTH);
+    check_pieces(*state, program, 1, 2, 4, 4, PLACES * WIDTH);
+    check_pieces(*state, program, 2, 3, 4, 4, TOKENS * WIDTH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(layers_are_shared_out_branch_by_branch),
         cmocka_unit_test(a_stage_runs_as_far_ahead_as_its_way_is_long),
+        cmocka_unit_test(branches_have_as_many_ranks_as_they_are_given),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

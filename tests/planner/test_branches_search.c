@@ -2,7 +2,10 @@
 #include "tests/support/test.h"
 
 #include "planner/choice.h"
+#include "planner/meshes_check.h"
 #include "planner/uneven_split.h"
+
+#include <math.h>
 
 // Branches side by side: taken where a step is shorter for it, left where it is not, and refused
 // with the reason where there is none.
@@ -116,10 +119,90 @@ static void stages_of_branches_have_meshes_of_their_own(void **state)
     assert_true(found.best[0].cost.step_s <= alike.best[0].cost.step_s * (1 + 1e-9));
 }
 
+static void has_ranks(const struct parallel *plan, const int *ranks, int count)
+{
+    assert_int_equal(plan->stage_ranks_count, count);
+    assert_memory_equal(plan->stage_ranks, ranks, (size_t)count * sizeof *ranks);
+}
+
+// Stages of branches have numbers of ranks of their own: what is pinned, with branches, without
+// them, or as is faster.
+static void stages_of_branches_have_ranks_of_their_own(void **state)
+{
+    static const int RANKS[] = {2, 1, 1, 2};
+    struct err err = {0};
+    struct search_request request = request_of(*state, "two-towers-2b", "rtx4090-pcie8", 8);
+    struct cluster *six = cluster_load(*state, "rtx4090-pcie8", &err);
+    assert_true(cluster_take_gpus(six, 6, &err));
+    request.cluster = six;
+    struct uneven_answer answer;
+    request.pins.stage_ranks = RANKS;
+    request.pins.stage_ranks_count = 4;
+    struct search_result chain = search(*state, request, BRANCHES_OFF, &answer);
+    struct search_result tree = search(*state, request, BRANCHES_ON, &answer);
+    assert_true(answer.meshes.has_alike && answer.meshes.alike.branches);
+    struct search_result any = search(*state, request, BRANCHES_FREE, &answer);
+    for (int i = 0; i < chain.best_count; i++)
+        assert_false(chain.best[i].parallel.branches);
+    for (int i = 0; i < tree.best_count; i++) {
+        assert_true(tree.best[i].parallel.branches);
+        has_ranks(&tree.best[i].parallel, RANKS, 4);
+    }
+    has_ranks(&any.best[0].parallel, RANKS, 4);
+    double least_s = fmin(chain.best[0].cost.step_s, tree.best[0].cost.step_s);
+    assert_true(any.best[0].cost.step_s <= least_s * (1 + 1e-9));
+}
+
+// Two sequences a step: the picture takes four ranks of tp, the text alone one. What was found is
+// what its pin finds, and no worse than one mesh for all.
+static void ranks_of_branches_are_searched(void **state)
+{
+    struct search_request request = request_of(*state, "two-towers-2b", "dgx-a100-80g", 2);
+    struct uneven_answer answer;
+    struct search_result alike = search(*state, request, BRANCHES_FREE, &answer);
+    request.pins.search_stage_ranks = true;
+    struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
+    const struct parallel *best = &found.best[0].parallel;
+    assert_true(found.best[0].cost.step_s < alike.best[0].cost.step_s);
+    assert_true(best->branches && best->stage_ranks_count == best->degree[AXIS_PP]);
+    assert_true(meshes_largest(best->stage_ranks, best->stage_ranks_count) >
+                meshes_smallest(best->stage_ranks, best->stage_ranks_count));
+    assert_int_equal(parallel_rank_count(best), 8);
+    struct search_result wanted = search(*state, request, BRANCHES_ON, &answer);
+    assert_true(wanted.best[0].parallel.branches);
+    assert_true(wanted.best[0].cost.step_s >= found.best[0].cost.step_s * (1 - 1e-9));
+    request.pins.search_stage_ranks = false;
+    request.pins.stage_ranks = best->stage_ranks;
+    request.pins.stage_tp = best->stage_tp;
+    request.pins.stage_ranks_count = request.pins.stage_tp_count = best->stage_ranks_count;
+    struct search_result again = search(*state, request, BRANCHES_FREE, &answer);
+    assert_true(found.best[0].cost.step_s <= again.best[0].cost.step_s * (1 + 1e-9));
+}
+
+// A rank a stage: better layers than the search of one mesh has found, and no numbers to be told.
+static void numbers_that_are_alike_are_one_mesh(void **state)
+{
+    struct err err = {0};
+    struct search_request request = request_of(*state, "two-towers-2b", "rtx4090-pcie8", 1);
+    struct cluster *six = cluster_load(*state, "rtx4090-pcie8", &err);
+    assert_true(cluster_take_gpus(six, 6, &err));
+    request.cluster = six;
+    struct uneven_answer answer;
+    struct search_result alike = search(*state, request, BRANCHES_FREE, &answer);
+    request.pins.search_stage_ranks = true;
+    struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
+    const struct candidate *best = &found.best[0];
+    assert_true(best->cost.step_s < 0.99 * alike.best[0].cost.step_s);
+    assert_true(best->parallel.branches && !parallel_has_meshes(&best->parallel));
+    assert_true(answer.meshes.alike_s == best->cost.step_s);
+}
+
 static void what_cannot_be_is_said(void **state)
 {
     struct err err = {0};
     struct search_request request = request_of(*state, "llama-3-8b", "dgx-h100", 8);
+    check_error(*state, request, "--branches: llama-3-8b is a chain of blocks, without branches");
+    request.pins.search_stage_ranks = true;
     check_error(*state, request, "--branches: llama-3-8b is a chain of blocks, without branches");
     request = request_of(*state, "two-towers-2b", "dgx-h100", 8);
     request.stack = stack_load(*state, "megatron-core", &err);
@@ -143,6 +226,9 @@ int main(void)
         cmocka_unit_test(branches_are_taken_where_the_way_is_what_counts),
         cmocka_unit_test(branches_are_left_where_they_do_not_pay),
         cmocka_unit_test(stages_of_branches_have_meshes_of_their_own),
+        cmocka_unit_test(stages_of_branches_have_ranks_of_their_own),
+        cmocka_unit_test(ranks_of_branches_are_searched),
+        cmocka_unit_test(numbers_that_are_alike_are_one_mesh),
         cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -14,6 +14,7 @@ struct drawn {
     struct rank_places places;
     struct rank_question question;
     int ranks[STAGES_MAX], tp[STAGES_MAX], layers[STAGES_MAX];
+    double ratio[STAGES_MAX];
 };
 
 static int between(uint64_t *seed, int low, int high)
@@ -69,6 +70,11 @@ static void draw(struct drawn *drawn, uint64_t *seed)
             drawn->layers[s] = s == stages - 1 ? left : between(seed, 0, left);
         drawn->question.stage_layers = drawn->layers;
     }
+    if (between(seed, 0, 3) == 0) {
+        for (int s = 0; s < stages; s++)
+            drawn->ratio[s] = between(seed, 1, 6) / 3.0;
+        drawn->question.stage_ratio = drawn->ratio;
+    }
     if (between(seed, 0, 4) == 0) {
         drawn->question.ends_ranks = between(seed, 1, 2);
         drawn->question.ends_tp = between(seed, 1, 2);
@@ -84,7 +90,8 @@ static double stage_s(const struct rank_question *question, const struct rank_op
     if (flying > question->micro_batches) flying = question->micro_batches;
     double bytes =
         option->base_bytes + layers * (option->layer_bytes + flying * option->flight_bytes);
-    double s = option->base_s + layers * option->layer_s;
+    double ratio = question->stage_ratio ? question->stage_ratio[stage] : 1;
+    double s = option->base_s + layers * ratio * option->layer_s;
     if (is_first) bytes += option->first_bytes, s += option->first_s;
     if (is_last) bytes += option->last_bytes, s += option->last_s;
     if (bytes > option->room_bytes) return INFINITY;
@@ -192,6 +199,14 @@ static void worked_by_hand(void **state)
     assert_int_equal(split.layers[0], 9);
     assert_true(fabs(split.worst_s - 4.5) < 1e-12 && fabs(split.sum_s - 8) < 1e-12);
     assert_false(rank_split_best(*state, &question, 4.4, &split));
+    // 6 layers each, those of the second stage a third as long: 3 + 1 is 2.4 s beside 4, 2 + 2 is 3
+    // beside 2.5, and 1 + 3 is 6 beside 1.8.
+    question.ends_ranks = question.ends_tp = 0;
+    question.stage_layers = (const int[]){6, 6};
+    question.stage_ratio = (const double[]){1, 1.0 / 3};
+    assert_true(rank_split_best(*state, &question, INFINITY, &split));
+    assert_int_equal(split.ranks[0], 2);
+    assert_true(fabs(split.worst_s - 3) < 1e-12 && fabs(split.sum_s - 5.5) < 1e-12);
 }
 
 int main(void)

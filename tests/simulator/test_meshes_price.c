@@ -134,6 +134,32 @@ static void as_many_ranks_in_all_are_one_mesh(void **state)
     is_near(step_of(*state, told.price), step_of(*state, plain.price));
 }
 
+// The same of stages that are a tree, of which one hands on past another. A hop is that of the
+// picture, 257 places; where meshes are alike it is taken for as long as if a stage ended where
+// picture and text are handed on together.
+static void as_many_ranks_in_all_branches_are_one_mesh(void **state)
+{
+    static const int EIGHT[] = {2, 2, 2, 2};
+    struct priced of[2];
+    for (int told = 0; told < 2; told++) {
+        of[told] = priced_start(*state, "two-towers-2b", "dgx-a100-80g", "meshwright");
+        struct parallel *parallel = &of[told].parallel;
+        parallel->degree[AXIS_TP] = 2;
+        parallel->degree[AXIS_PP] = 4;
+        parallel->branches = true;
+        parallel->stage_ranks = EIGHT;
+        parallel->stage_ranks_count = told ? 4 : 0;
+        of[told].workload.seq_len = 256;
+        of[told].workload.global_batch = 6;
+        priced_finish(&of[told]);
+        assert_non_null(of[told].program->shape.tree);
+    }
+    is_near(of[1].price->hop_s, pieces_s(&of[0], 1, 2.0 * 257 * 1408));
+    assert_true(of[1].price->hop_s < of[0].price->hop_s);
+    of[1].price->hop_s = of[0].price->hop_s;
+    is_near(step_of(*state, of[1].price), step_of(*state, of[0].price));
+}
+
 // 12 sequences on 4 ranks of tp, of which the 12 ranks behind have one each. A gradient goes back
 // from each of these to all four, who get 12 one after another.
 static void a_hop_between_unlike_ranks_is_that_of_the_busiest(void **state)
@@ -171,6 +197,7 @@ int main(void)
         cmocka_unit_test(each_stage_reduces_over_its_own_ranks),
         cmocka_unit_test(the_closed_form_agrees_with_the_events),
         cmocka_unit_test(as_many_ranks_in_all_are_one_mesh),
+        cmocka_unit_test(as_many_ranks_in_all_branches_are_one_mesh),
         cmocka_unit_test(a_hop_between_unlike_ranks_is_that_of_the_busiest),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
