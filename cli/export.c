@@ -35,8 +35,8 @@ static const char *priced_text(struct arena *arena, const struct evaluation_requ
 {
     const struct prediction *prediction = &evaluation->prediction;
     return arena_print(arena, "%s (%.4g s a step, %.1f GiB)",
-                       parallel_text(arena, &question->parallel), prediction->step_s,
-                       (double)prediction->peak_bytes / (1 << 30));
+                       parallel_text(arena, &question->parallel, question->stack),
+                       prediction->step_s, (double)prediction->peak_bytes / (1 << 30));
 }
 
 static bool find_nearest(struct arena *arena, const struct exchange_target *target,
@@ -58,7 +58,8 @@ static bool find_nearest(struct arena *arena, const struct exchange_target *targ
 }
 
 // What misses by least, where nothing fits, and what it lacks.
-static const char *closest_text(struct arena *arena, const struct nearest_answer *answer)
+static const char *closest_text(struct arena *arena, const struct nearest_answer *answer,
+                                const struct stack *stack)
 {
     const struct candidate *closest = answer->closest;
     const struct search_result *result = &answer->result;
@@ -67,7 +68,7 @@ static const char *closest_text(struct arena *arena, const struct nearest_answer
         arena,
         "no plan that it can run fits: the closest is %s (%.4g s a step, %.1f GiB), %s too "
         "much",
-        parallel_text(arena, &closest->parallel), closest->cost.step_s,
+        parallel_text(arena, &closest->parallel, stack), closest->cost.step_s,
         (double)closest->memory.peak_bytes / (1 << 30),
         units_bytes(arena, (double)result->shortfall_bytes));
     for (int i = 0; i < result->remedy_count; i++)
@@ -94,7 +95,7 @@ static void refuse(struct arena *arena, const struct exchange_target *target,
         answer->best
             ? arena_print(arena, "the nearest plan that it can run is %s: --nearest exports that",
                           priced_text(arena, &other, &found))
-            : closest_text(arena, answer));
+            : closest_text(arena, answer, stack));
 }
 
 static bool write_files(struct arena *arena, const struct arguments *arguments,
@@ -110,8 +111,9 @@ static bool write_files(struct arena *arena, const struct arguments *arguments,
     const char *told = arena_print(
         arena, "%s %s, %s: %s\n      %.4g s a step, %.1f GiB of memory on a GPU\nWrote %s: %s.\n",
         request->target->program, request->target->version, request->launcher->name,
-        parallel_text(arena, &request->question->parallel), prediction->step_s,
-        (double)prediction->peak_bytes / (1 << 30), plain_copy(arena, arguments->folder), names);
+        parallel_text(arena, &request->question->parallel, request->question->stack),
+        prediction->step_s, (double)prediction->peak_bytes / (1 << 30),
+        plain_copy(arena, arguments->folder), names);
     if (!file_write_all(files, count, err)) return false;
     console_print(stdout, told);
     return true;

@@ -50,9 +50,10 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
         arena,
         "Was    %s\nChosen %s\n"
         "       %s, %s: %s a step, %s %s than with everything kept (%s, %s reserved); %d %s\n",
-        parallel_text(arena, &plan->parallel), parallel_text(arena, chosen),
-        recomputed_text(arena, chosen), moved, units_seconds(arena, step_s),
-        units_seconds(arena, fabs(more_s)), more_s < 0 ? "less" : "more",
-        units_seconds(arena, kept->kept_s), units_bytes(arena, (double)kept->reserved_bytes),
-        kept->round_count, kept->round_count == 1 ? "round" : "rounds");
+        parallel_text(arena, &plan->parallel, kept->request.stack),
+        parallel_text(arena, chosen, kept->request.stack), recomputed_text(arena, chosen), moved,
+        units_seconds(arena, step_s), units_seconds(arena, fabs(more_s)),
+        more_s < 0 ? "less" : "more", units_seconds(arena, kept->kept_s),
+        units_bytes(arena, (double)kept->reserved_bytes), kept->round_count,
+        kept->round_count == 1 ? "round" : "rounds");
 }

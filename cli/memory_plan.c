@@ -65,7 +65,7 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
     made->program = kept.evaluation->program;
     made->stack = kept.request.stack;
     made->chosen = kept.fits ? memory_kept_text(arena, made->plan, &kept)
-                             : parallel_text(arena, &kept.request.parallel);
+                             : parallel_text(arena, &kept.request.parallel, kept.request.stack);
     made->lack_bytes = kept.fits ? 0 : kept.lack_bytes;
     return !err->kind;
 }

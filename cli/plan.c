@@ -181,7 +181,7 @@ static bool print_why(struct arena *arena, const struct search_request *request,
 {
     struct explanation explanation = {0};
     if (!answer_explain(arena, request, result, "--why: ", why, &explanation, err)) return false;
-    console_printf(stdout, "\n%s", explanation_text(arena, why, &explanation));
+    console_printf(stdout, "\n%s", explanation_text(arena, why, &explanation, request->stack));
     return true;
 }
 

@@ -117,7 +117,7 @@ const char *plan_from_head(struct arena *arena, const struct plan_from *from)
         text = arena_print(arena, "%scannot run on this cluster: %s\n", text, from->why);
     } else {
         text = arena_print(arena, "%s%s: %.4g s a step, %.1f GiB%s\n", text,
-                           parallel_text(arena, &from->candidate->parallel),
+                           parallel_text(arena, &from->candidate->parallel, imported->stack),
                            from->candidate->cost.step_s,
                            (double)from->candidate->memory.peak_bytes / (1 << 30),
                            from->fits ? "" : ", which does not fit");

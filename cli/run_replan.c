@@ -56,8 +56,9 @@ char *run_plan_fewer(struct arena *arena, const char *path, const char *folder, 
     console_printf(stderr,
                    "meshwright run: planned anew for %d of %d ranks: %s in place of %s; kept: %s; "
                    "the plan is %s\n",
-                   count, was.cluster->rank_count, parallel_text(arena, found),
-                   parallel_text(arena, &was.parallel), fewer_kept_text(answer.kept), written);
+                   count, was.cluster->rank_count, parallel_text(arena, found, was.stack),
+                   parallel_text(arena, &was.parallel, was.stack), fewer_kept_text(answer.kept),
+                   written);
     return written;
 }
 
@@ -134,9 +135,10 @@ static bool decide(struct arena *arena, struct run_replan *replan, const struct 
         stderr,
         "meshwright run: %s, %s in place of %s: %lld steps left take %s instead of %s, going over "
         "%s: %s%s\n",
-        who, parallel_text(arena, &answer.parallel), parallel_text(arena, &was.parallel),
-        (long long)stakes.steps, units_duration(arena, stakes.other_s),
-        units_duration(arena, stakes.stay_s), units_duration(arena, stakes.move_s),
+        who, parallel_text(arena, &answer.parallel, was.stack),
+        parallel_text(arena, &was.parallel, was.stack), (long long)stakes.steps,
+        units_duration(arena, stakes.other_s), units_duration(arena, stakes.stay_s),
+        units_duration(arena, stakes.move_s),
         is_worth_it ? "goes over; the plan is " : "stays as it is", is_worth_it ? written : "");
     replan->plan = written;
     replan->left_out = answer.keeps ? -1 : slow->rank;

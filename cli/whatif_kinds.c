@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 static void put_row(struct table *table, struct layout_legend *legend,
-                    const struct tensor_kinds *found, int kind)
+                    const struct tensor_kinds *found, int kind, const struct stack *stack)
 {
     struct arena *arena = table->arena;
     const struct tensor_kind *row = &found->kinds[kind];
@@ -26,8 +26,8 @@ static void put_row(struct table *table, struct layout_legend *legend,
         cells[3] = units_bytes(arena, (double)prediction->reserved_bytes);
         cells[4] = units_bytes(arena, row->inside_bytes);
         cells[5] = units_bytes(arena, row->between_bytes);
-        cells[6] = parallel_text(arena, &row->outcome.best.parallel);
-        layout_legend_meet(legend, &row->outcome.best.parallel);
+        cells[6] = parallel_text(arena, &row->outcome.best.parallel, stack);
+        layout_legend_meet(legend, &row->outcome.best.parallel, stack);
     }
     table_row(table, cells);
 }
@@ -42,7 +42,7 @@ static void print_kinds(struct arena *arena, const struct whatif_job *job,
     struct layout_legend legend = {0};
     table_row(&table, HEADS);
     for (int k = 0; k < TP_KIND_COUNT; k++)
-        put_row(&table, &legend, found, k);
+        put_row(&table, &legend, found, k, job->request.stack);
     const char *why = tensor_kinds_why(arena, found);
     console_printf(stdout,
                    "%s on %s, seq %lld, batch %lld, %s, tensor parallel ranks in a line and as "
@@ -55,8 +55,8 @@ static void print_kinds(struct arena *arena, const struct whatif_job *job,
                    layout_legend_text(arena, &legend), why ? why : "", why ? "\n" : "");
 }
 
-static void write_kinds(struct json_writer *writer, const struct sweep_point *point,
-                        const struct tensor_kinds *found)
+static void write_kinds(struct json_writer *writer, const struct stack *stack,
+                        const struct sweep_point *point, const struct tensor_kinds *found)
 {
     json_open(writer, NULL, '{');
     json_put_text(writer, "cluster", point->name);
@@ -71,7 +71,8 @@ static void write_kinds(struct json_writer *writer, const struct sweep_point *po
         json_open(writer, NULL, '{');
         json_put_text(writer, "tp_kind", tp_kind_name((enum tp_kind)k));
         if (outcome->status == SCENARIO_FITS) {
-            json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+            json_put_text(writer, "layout",
+                          parallel_text(writer->arena, &outcome->best.parallel, stack));
             json_put_f64(writer, "step_s", outcome->prediction.step_s);
             json_put_f64(writer, "wait_s", outcome->prediction.cost.exposed_s[PART_TP]);
             json_put_i64(writer, "reserved_bytes", outcome->prediction.reserved_bytes);
@@ -107,7 +108,7 @@ int whatif_kinds(struct arena *arena, const struct whatif_job *job, struct err *
             return exit_status(err);
         any = any || found.best >= 0;
         if (job->arguments->json) {
-            write_kinds(&writer, &points.items[i], &found);
+            write_kinds(&writer, job->request.stack, &points.items[i], &found);
         } else {
             print_kinds(arena, job, &points.items[i], &found);
         }

@@ -84,7 +84,7 @@ int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err)
     return 0;
 }
 
-static void write_least(struct json_writer *writer, const char *name,
+static void write_least(struct json_writer *writer, const struct stack *stack, const char *name,
                         const struct least_gpus *found)
 {
     json_open(writer, NULL, '{');
@@ -93,16 +93,17 @@ static void write_least(struct json_writer *writer, const char *name,
     if (found->cluster) {
         const struct scenario_outcome *outcome = &found->outcome;
         json_put_i64(writer, "least_gpus", found->cluster->rank_count);
-        json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+        json_put_text(writer, "layout",
+                      parallel_text(writer->arena, &outcome->best.parallel, stack));
         json_put_i64(writer, "reserved_bytes", outcome->prediction.reserved_bytes);
         json_put_f64(writer, "step_s", outcome->prediction.step_s);
     }
     json_close(writer, '}');
 }
 
-static void print_least(struct arena *arena, struct table *table, struct layout_legend *legend,
-                        const char *name, const struct cluster *cluster,
-                        const struct least_gpus *found)
+static void print_least(struct arena *arena, const struct stack *stack, struct table *table,
+                        struct layout_legend *legend, const char *name,
+                        const struct cluster *cluster, const struct least_gpus *found)
 {
     const struct scenario_outcome *outcome = &found->outcome;
     bool fits = found->cluster != NULL;
@@ -114,8 +115,8 @@ static void print_least(struct arena *arena, struct table *table, struct layout_
         fits ? units_bytes(arena, (double)outcome->prediction.reserved_bytes) : "-",
         units_bytes(arena, (double)cluster_device_bytes(cluster)),
         fits ? arena_print(arena, "%.4g", outcome->prediction.step_s) : "-",
-        fits ? parallel_text(arena, &outcome->best.parallel) : least_gpus_none(found)};
-    if (fits) layout_legend_meet(legend, &outcome->best.parallel);
+        fits ? parallel_text(arena, &outcome->best.parallel, stack) : least_gpus_none(found)};
+    if (fits) layout_legend_meet(legend, &outcome->best.parallel, stack);
     table_row(table, cells);
 }
 
@@ -143,8 +144,8 @@ int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *
         any = any || found.cluster;
         if (found.batch > batch) batch = found.batch;
         const char *name = sweep_cluster_name(arena, sweep, i);
-        print_least(arena, &table, &legend, name, cluster, &found);
-        write_least(&writer, name, &found);
+        print_least(arena, job->request.stack, &table, &legend, name, cluster, &found);
+        write_least(&writer, job->request.stack, name, &found);
     }
     json_close(&writer, ']');
     json_close(&writer, '}');
@@ -184,8 +185,10 @@ static void print_largest(struct arena *arena, const struct sweep_point *point,
             cells[5] = least > 0
                            ? arena_print(arena, "%.1fx", found->tiers[tier].parameter_count / least)
                            : "-";
-            cells[6] = parallel_text(arena, &found->tiers[tier].outcome.best.parallel);
-            layout_legend_meet(&legend, &found->tiers[tier].outcome.best.parallel);
+            cells[6] =
+                parallel_text(arena, &found->tiers[tier].outcome.best.parallel, job->request.stack);
+            layout_legend_meet(&legend, &found->tiers[tier].outcome.best.parallel,
+                               job->request.stack);
         }
         table_row(&table, cells);
     }

@@ -342,6 +342,10 @@ double stack_host_state_bytes(const struct stack *stack, enum optimizer optimize
 // Allocator slack over activations in a pipeline of so many stages.
 double stack_reserve_ratio(const struct stack *stack, int stage_count);
 
+// What runs beside compute where nobody chooses (enum overlap): with what tp gathers handed on in
+// so many parts that as well, since it is what they are for.
+unsigned stack_overlap_default(const struct stack *stack, int tp_relay);
+
 // The bytes in which gradients are reduced, and moved, piece by piece over so many ranks.
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
                           int rank_count);

@@ -29,6 +29,11 @@ double stack_reserve_ratio(const struct stack *stack, int stage_count)
     return is_own ? stack->pipeline_reserve_ratio : stack->reserve_ratio;
 }
 
+unsigned stack_overlap_default(const struct stack *stack, int tp_relay)
+{
+    return stack->overlap_default | (tp_relay > 1 ? stack->overlap & OVERLAP_TP : 0);
+}
+
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
                           int rank_count)
 {

@@ -137,14 +137,13 @@ static bool leaves_fixed(const struct space *space)
 
 static struct parallel fixed_choices(const struct pins *pins, const struct stack *stack)
 {
-    struct parallel fixed = {.overlap = stack->overlap_default, .passes = stack->passes};
+    struct parallel fixed = {.passes = stack->passes};
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
         struct int_range pin = pins_get(pins, choice);
         if (pin.set && !choice_is_searched(choice)) choice_put(&fixed, choice, pin.low);
     }
-    // What a relay is for, where nothing else is asked.
-    if (fixed.tp_relay > 1 && !pins_get(pins, CHOICE_OVERLAP).set)
-        fixed.overlap |= stack->overlap & OVERLAP_TP;
+    if (!pins_get(pins, CHOICE_OVERLAP).set)
+        fixed.overlap = stack_overlap_default(stack, fixed.tp_relay);
     fixed.layouts = pins->layouts;
     fixed.layout_count = pins->layout_count;
     return fixed;

@@ -231,6 +231,7 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
     }
     double room_s = 0.12 * (high_s - low_s) + 1e-3 * high_s;
     const char *noun = cluster_device_noun(facts->report->request->cluster);
+    const struct stack *stack = facts->report->request->stack;
     chart->name = "choice";
     chart->title = "Step time and memory of the best plans";
     chart->how = arena_print(arena,
@@ -256,7 +257,7 @@ bool figure_choice(const struct report_facts *facts, struct chart *chart)
                                   .size = 6,
                                   .title =
                                       arena_print(arena, "%d, %s: %s, %.1f GiB", i + 1,
-                                                  parallel_text(arena, &candidate->parallel),
+                                                  parallel_text(arena, &candidate->parallel, stack),
                                                   units_seconds(arena, candidate->cost.step_s),
                                                   (double)candidate->memory.reserved_bytes / GIB)};
         chart_mark(chart, i ? others : own, &mark);

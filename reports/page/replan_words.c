@@ -75,9 +75,10 @@ static const char *layout_of(struct arena *arena, const struct json *plan)
 {
     struct err err = {0};
     struct parallel parallel = {0};
-    struct json object = member(plan, "parallel");
-    bool known = object.value && parallel_read(arena, &object, &parallel, &err);
-    return known ? parallel_text(arena, &parallel) : "";
+    struct json object = member(plan, "parallel"), named = member(plan, "stack");
+    const struct stack *stack = named.value ? stack_read(arena, &named, &err) : NULL;
+    bool known = stack && object.value && parallel_read(arena, &object, &parallel, &err);
+    return known ? parallel_text(arena, &parallel, stack) : "";
 }
 
 static const char *text_of(struct arena *arena, const struct json *plan,

@@ -39,7 +39,8 @@ static void write_alternatives(struct json_writer *writer, const struct report *
     for (int i = 0; i < kept->best_count; i++) {
         const struct candidate *candidate = &kept->best[i];
         json_open_flat(writer, NULL, '{');
-        json_put_text(writer, "layout", parallel_text(writer->arena, &candidate->parallel));
+        json_put_text(writer, "layout",
+                      parallel_text(writer->arena, &candidate->parallel, report->request->stack));
         json_put_f64(writer, "step_s", candidate->cost.step_s);
         json_put_f64(writer, "mfu_ratio", own->mfu_ratio * own->step_s / candidate->cost.step_s);
         json_put_i64(writer, "peak_bytes", candidate->memory.peak_bytes);
@@ -131,7 +132,9 @@ static void write_scaling(struct json_writer *writer, const struct report *repor
         json_put_i64(writer, "gpus", report->scaling[i].cluster->rank_count);
         json_put_bool(writer, "fits", fits);
         if (fits) {
-            json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+            json_put_text(
+                writer, "layout",
+                parallel_text(writer->arena, &outcome->best.parallel, report->request->stack));
             json_put_f64(writer, "step_s", prediction->step_s);
             json_put_f64(writer, "tokens_per_s", prediction->tokens_per_s);
             json_put_f64(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);

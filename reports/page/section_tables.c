@@ -42,7 +42,7 @@ bool section_alternatives(struct markup *page, const struct report_facts *facts)
         double ratio = candidate->cost.step_s / winner->cost.step_s;
         const char *cells[] = {
             arena_print(arena, "%d", i + 1),
-            parallel_text(arena, &candidate->parallel),
+            parallel_text(arena, &candidate->parallel, facts->report->request->stack),
             arena_print(arena, "%.4g", candidate->cost.step_s),
             units_ratio(arena, own_mfu / ratio),
             gib_text(arena, candidate->memory.peak_bytes),
@@ -77,7 +77,7 @@ static void put_scaled(const struct page_table *table, const struct report *repo
     bool has_run = fits && money->train_s > 0 && isfinite(money->train_s);
     const char *cells[] = {
         units_count(arena, gpus),
-        fits              ? parallel_text(arena, &outcome->best.parallel)
+        fits              ? parallel_text(arena, &outcome->best.parallel, report->request->stack)
         : outcome->reason ? outcome->reason
                           : "nothing fits",
         fits ? arena_print(arena, "%.4g", prediction->step_s) : "-",

@@ -136,7 +136,7 @@ static void put_lead(struct markup *page, const struct report *report)
     markup_put(page, "<p class=\"lead\">");
     if (!fits) put_lack(page, report);
     markup_put(page, fits ? "With the layout <code>" : "<code>");
-    markup_text(page, parallel_text(arena, &report->request->parallel));
+    markup_text(page, parallel_text(arena, &report->request->parallel, report->request->stack));
     markup_put(page, "</code>, ");
     if (report->request->workload.tokens > 0 && isfinite(prediction->money.train_s))
         put_run(page, report);

@@ -16,7 +16,7 @@ static void put_search(struct markup *page, const struct report *report)
     struct arena *arena = page->arena;
     const struct search_result *kept = &report->kept;
     markup_put(page, "<p>The layout is <code>");
-    markup_text(page, parallel_text(arena, &report->request->parallel));
+    markup_text(page, parallel_text(arena, &report->request->parallel, report->request->stack));
     markup_put(page, "</code>.");
     if (kept->considered_count > 0 && kept->status == SEARCH_NOTHING_FITS) {
         markup_print(page, " None of the %s possible plans fits; this one comes closest.",
@@ -162,14 +162,15 @@ static void put_lines(struct markup *page, const char *text)
 }
 
 // The runner-up, and where it is slower.
-static void put_second(struct markup *page, const struct search_result *kept)
+static void put_second(struct markup *page, const struct report *report)
 {
+    const struct search_result *kept = &report->kept;
     struct arena *arena = page->arena;
     const struct candidate *first = &kept->best[0], *second = &kept->best[1];
     double ratio = second->cost.step_s / first->cost.step_s - 1, share_ratio = 0;
     const char *part = lost_to(&second->cost, &first->cost, &share_ratio);
     markup_put(page, "<p>The runner-up, <code>");
-    markup_text(page, parallel_text(arena, &second->parallel));
+    markup_text(page, parallel_text(arena, &second->parallel, report->request->stack));
     markup_print(page, "</code>, takes %s (", units_seconds(arena, second->cost.step_s));
     markup_prose(page, page_signed_percent(arena, ratio));
     markup_put(page, ")");
@@ -189,7 +190,7 @@ bool section_why(struct markup *page, const struct report_facts *facts)
     const struct search_result *kept = &report->kept;
     put_search(page, report);
     bool is_there = memory_fit(&report->evaluation->prediction) != MEMORY_LACKS;
-    if (kept->best_count > 1 && is_there) put_second(page, kept);
+    if (kept->best_count > 1 && is_there) put_second(page, report);
     put_terms(page, kept);
     put_lines(page, band_overlap_text(page->arena, kept, &report->evaluation->prediction));
     put_rivals(page, &report->explain.rivals);

@@ -62,7 +62,7 @@ static void put_fits(struct json_writer *writer, const struct accuracy_fits *fit
 static void put_prediction(struct json_writer *writer, const struct trial *trial)
 {
     const struct prediction *prediction = &trial->prediction;
-    json_put_text(writer, "plan", parallel_text(writer->arena, &trial->parallel));
+    json_put_text(writer, "plan", parallel_text(writer->arena, &trial->parallel, trial->stack));
     json_put_f64(writer, "step_s", prediction->step_s);
     json_put_f64(writer, "step_s_low", prediction->step_s_low);
     json_put_f64(writer, "step_s_high", prediction->step_s_high);

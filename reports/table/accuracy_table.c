@@ -231,7 +231,7 @@ char *accuracy_worst_text(struct arena *arena, const struct accuracy *accuracy, 
         table_row(&table, (const char *[]){units_signed_percent(arena, error_of(trial)),
                                            units_seconds(arena, trial->prediction.step_s),
                                            units_seconds(arena, trial->row->step_s), trial->row->id,
-                                           parallel_text(arena, &trial->parallel)});
+                                           parallel_text(arena, &trial->parallel, trial->stack)});
     }
     return table_text(&table);
 }

@@ -24,7 +24,8 @@ static bool is_default_order(const struct parallel *parallel)
     return true;
 }
 
-void layout_legend_meet(struct layout_legend *legend, const struct parallel *parallel)
+void layout_legend_meet(struct layout_legend *legend, const struct parallel *parallel,
+                        const struct stack *stack)
 {
     for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
         bool always = axis == AXIS_TP || axis == AXIS_PP || axis == AXIS_DP;
@@ -43,6 +44,9 @@ void layout_legend_meet(struct layout_legend *legend, const struct parallel *par
     legend->recompute_layers |=
         parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
     legend->offload |= !offload_is_none(&parallel->offload);
+    legend->relay |= parallel->tp_relay > 1;
+    legend->overlap |= parallel->overlap != stack_overlap_default(stack, parallel->tp_relay);
+    legend->bucket |= parallel->bucket_bytes > 0;
     legend->uneven |= parallel->stage_layers_count > 0;
     legend->batches |= parallel->replica_count > 0;
     legend->meshes |= parallel_has_meshes(parallel);
@@ -76,6 +80,9 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         {legend->per_op, "per-op all but attention and every second product recomputed"},
         {legend->recompute_layers, ":1 in so many layers of each stage"},
         {legend->offload, "offload kept off the device"},
+        {legend->relay, "relay parts in which what tp gathers is handed on"},
+        {legend->overlap, "overlap all that runs beside compute"},
+        {legend->bucket, "bucket bytes that are reduced in one message"},
         {legend->uneven, "uneven stages of unlike length"},
         {legend->batches, "batches 8x5+8x3 replicas and the micro-batches of each"},
         {legend->meshes, "stage-tp, stage-ranks tp and ranks of each stage"},

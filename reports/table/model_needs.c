@@ -132,6 +132,7 @@ static const char *years_text(struct arena *arena, double years)
 // Columns that nothing was asked for are left out.
 struct columns {
     struct arena *arena;
+    const struct stack *stack;
     bool has_run, has_price;
     const char *cells[8];
     char aligns[9];
@@ -173,7 +174,7 @@ static void put_device(struct columns *columns, const struct device_needs *devic
         put(columns, 'r', found ? units_count(arena, money) : "-");
     }
     put(columns, 'l',
-        found ? parallel_text(arena, &device->least.outcome.best.parallel)
+        found ? parallel_text(arena, &device->least.outcome.best.parallel, columns->stack)
               : least_gpus_none(&device->least));
 }
 
@@ -210,8 +211,10 @@ char *model_needs_text(struct arena *arena, const struct model_needs *needs,
     bool has_run = needs->workload.tokens > 0;
     char number[UNITS_NUMBER_BYTES];
     const char *currency = shared_currency(devices, device_count);
-    const struct columns none = {
-        .arena = arena, .has_run = has_run, .has_price = has_run && currency};
+    const struct columns none = {.arena = arena,
+                                 .stack = needs->stack,
+                                 .has_run = has_run,
+                                 .has_price = has_run && currency};
     struct columns columns = none;
     put_head(&columns, currency);
     struct table table = table_new(arena, arena_copy(arena, columns.aligns));
@@ -242,7 +245,8 @@ char *model_needs_text(struct arena *arena, const struct model_needs *needs,
         price_option(arena, devices, device_count));
 }
 
-static void write_device(struct json_writer *writer, const struct device_needs *device)
+static void write_device(struct json_writer *writer, const struct stack *stack,
+                         const struct device_needs *device)
 {
     json_open(writer, NULL, '{');
     json_put_text(writer, "device", device->device->name);
@@ -253,7 +257,8 @@ static void write_device(struct json_writer *writer, const struct device_needs *
     if (found) {
         const struct scenario_outcome *outcome = &device->least.outcome;
         json_put_i64(writer, "least_gpus", found->rank_count);
-        json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+        json_put_text(writer, "layout",
+                      parallel_text(writer->arena, &outcome->best.parallel, stack));
         json_put_f64(writer, "tokens_per_s_per_gpu", outcome->prediction.tokens_per_s_per_gpu);
         json_put_f64(writer, "mfu_ratio", outcome->prediction.mfu_ratio);
     }
@@ -298,7 +303,7 @@ char *model_needs_json(struct arena *arena, const struct model_needs *needs,
     json_close(&writer, '}');
     json_open(&writer, "devices", '[');
     for (int i = 0; i < device_count; i++) {
-        write_device(&writer, &devices[i]);
+        write_device(&writer, needs->stack, &devices[i]);
     }
     json_close(&writer, ']');
     json_close(&writer, '}');

@@ -79,7 +79,22 @@ static const char *meshes(struct arena *arena, const char *what, const int *numb
     return text;
 }
 
-const char *parallel_text(struct arena *arena, const struct parallel *parallel)
+// " relay4 overlap none bucket16384": how messages are cut and what runs beside them, where that is
+// not what the stack does by itself.
+static const char *messages_text(struct arena *arena, const struct parallel *parallel,
+                                 const struct stack *stack)
+{
+    const char *text = "";
+    if (parallel->tp_relay > 1) text = arena_print(arena, " relay%d", parallel->tp_relay);
+    if (parallel->overlap != stack_overlap_default(stack, parallel->tp_relay))
+        text = arena_print(arena, "%s overlap %s", text, overlap_text(arena, parallel->overlap));
+    if (parallel->bucket_bytes > 0)
+        text = arena_print(arena, "%s bucket%d", text, parallel->bucket_bytes);
+    return text;
+}
+
+const char *parallel_text(struct arena *arena, const struct parallel *parallel,
+                          const struct stack *stack)
 {
     const char *text = arena_print(arena, "%smb%d z%d", degrees_text(arena, parallel),
                                    parallel->micro_batch, parallel->zero);
@@ -107,6 +122,7 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel)
     if (!offload_is_none(&parallel->offload)) {
         text = arena_print(arena, "%s offload %s", text, offload_words(arena, &parallel->offload));
     }
+    text = arena_print(arena, "%s%s", text, messages_text(arena, parallel, stack));
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
     text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
     if (parallel_has_meshes(parallel))
@@ -197,7 +213,7 @@ static void add_row(struct table *table, struct arena *arena, const struct searc
     struct mesh mesh = mesh_make(&candidate->parallel, best->graph->kv_head_count);
     const char *cells[] = {
         arena_print(arena, "%d", i + 1),
-        parallel_text(arena, &candidate->parallel),
+        parallel_text(arena, &candidate->parallel, request->stack),
         arena_print(arena, "%.4g", candidate->cost.step_s),
         units_percent(arena, mfu),
         gib_text(arena, candidate->memory.peak_bytes),
@@ -331,7 +347,7 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
     table_row(&table, HEADER);
     for (int i = 0; i < result->best_count; i++) {
         add_row(&table, arena, request, result, best, i);
-        layout_legend_meet(&legend, &result->best[i].parallel);
+        layout_legend_meet(&legend, &result->best[i].parallel, request->stack);
     }
     const struct prediction *prediction = &best->prediction;
     const char *device = cluster_device_noun(request->cluster);
@@ -346,9 +362,10 @@ char *plan_table_text(struct arena *arena, const struct search_request *request,
         units_count(arena, result->considered_count), table_text(&table),
         layout_legend_text(arena, &legend), rejected(arena, request, result),
         band_overlap_text(arena, result, prediction),
-        parallel_text(arena, &result->best[0].parallel), units_seconds(arena, prediction->step_s),
-        band_sentence(arena, prediction, best->graph), units_count(arena, prediction->tokens_per_s),
-        rate, units_count(arena, prediction->tokens_per_s_per_gpu), rate, device,
+        parallel_text(arena, &result->best[0].parallel, request->stack),
+        units_seconds(arena, prediction->step_s), band_sentence(arena, prediction, best->graph),
+        units_count(arena, prediction->tokens_per_s), rate,
+        units_count(arena, prediction->tokens_per_s_per_gpu), rate, device,
         units_flop_per_s(arena, prediction->model_flop_per_s_per_gpu), device,
         units_ratio(arena, prediction->mfu_ratio), memory_sentence(arena, request, best),
         attention_sentence(arena, request, best),
@@ -366,7 +383,7 @@ char *plan_nothing_text(struct arena *arena, const struct search_request *reques
         "nothing fits: the closest plan (%s) needs %s allocated, %s reserved of %s, %s "
         "too much on stage %d "
         "(weights %s, gradients %s, optimizer %s, activations %s)",
-        parallel_text(arena, &result->closest.parallel),
+        parallel_text(arena, &result->closest.parallel, request->stack),
         units_bytes(arena, (double)memory->peak_bytes),
         units_bytes(arena, (double)memory->reserved_bytes),
         units_bytes(arena, (double)cluster_device_bytes(request->cluster)),

@@ -5,8 +5,10 @@
 // What `plan` prints for people: the ranked table, what was rejected and why, how sure the answer
 // is.
 
-// "tp8 sp pp4 dp4 z1 mb2 v2 full": only what differs from 1, off and none is named.
-const char *parallel_text(struct arena *arena, const struct parallel *parallel);
+// "tp8 sp pp4 dp4 z1 mb2 v2 full": only what differs from 1, off and none is named, and of what
+// runs beside compute only what differs from the stack's.
+const char *parallel_text(struct arena *arena, const struct parallel *parallel,
+                          const struct stack *stack);
 // "16 x 8 a100-sxm4-80g"
 const char *cluster_text(struct arena *arena, const struct cluster *cluster);
 // What the cluster's devices are called, one of them: "GPU", "NPU", "CPU rank".

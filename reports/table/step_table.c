@@ -99,7 +99,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
     const char *fit = memory_band_text(arena, prediction, evaluation->graph, request->stack->name);
     const char *device = cluster_device_noun(request->cluster);
     struct layout_legend legend = {0};
-    layout_legend_meet(&legend, &request->parallel);
+    layout_legend_meet(&legend, &request->parallel, request->stack);
     return arena_print(
         arena,
         "%s on %s, seq %lld, batch %lld, %s, stack %s\n%s: %s a step, %s %s per %s, "
@@ -109,7 +109,7 @@ char *step_table_text(struct arena *arena, const struct evaluation_request *requ
         model_text(arena, request->model->name, evaluation->graph),
         cluster_text(arena, request->cluster), (long long)request->workload.seq_len,
         (long long)request->workload.global_batch, precision_name(request->workload.precision),
-        request->stack->name, parallel_text(arena, &request->parallel),
+        request->stack->name, parallel_text(arena, &request->parallel, request->stack),
         units_seconds(arena, prediction->step_s),
         units_count(arena, prediction->tokens_per_s_per_gpu), model_rate_text(evaluation->graph),
         device, units_ratio(arena, prediction->mfu_ratio),

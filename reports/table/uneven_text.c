@@ -88,23 +88,23 @@ static const char *against(struct arena *arena, double step_s, double best_s)
 
 // What one mesh for all stages would take.
 static const char *meshes_text(struct arena *arena, const struct meshes_answer *answer,
-                               double best_s)
+                               const struct stack *stack, double best_s)
 {
     if (!answer->has_alike) return "Instead: one mesh for all stages: no plan fits\n";
     return arena_print(arena, "Instead: one mesh for all stages: %s, %s\n",
                        against(arena, answer->alike_s, best_s),
-                       parallel_text(arena, &answer->alike));
+                       parallel_text(arena, &answer->alike, stack));
 }
 
 // What plans of the other kind would take.
 static const char *branches_text(struct arena *arena, const struct branches_answer *answer,
-                                 bool is_branched, double best_s)
+                                 const struct stack *stack, bool is_branched, double best_s)
 {
     const char *what = is_branched ? "one stage behind the other" : "branches side by side";
     if (!answer->has_other) return arena_print(arena, "Instead: %s: no plan fits\n", what);
     return arena_print(arena, "Instead: %s: %s, %s\n", what,
                        against(arena, answer->other_s, best_s),
-                       parallel_text(arena, &answer->other));
+                       parallel_text(arena, &answer->other, stack));
 }
 
 const char *uneven_text(struct arena *arena, const struct search_request *request,
@@ -115,9 +115,10 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     const struct cluster *cluster = program->cluster;
     double best_s = best->prediction.step_s;
     const char *text = "", *gap = "Devices: ";
-    if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, best_s);
+    if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, request->stack, best_s);
     if (answer->branches.is_asked && result->best_count > 0)
-        return branches_text(arena, &answer->branches, program->shape.tree != NULL, best_s);
+        return branches_text(arena, &answer->branches, request->stack, program->shape.tree != NULL,
+                             best_s);
     if (!answer->is_asked || result->best_count == 0) return text;
     for (int g = 0; g < cluster->node_group_count; g++) {
         const char *held =
@@ -130,7 +131,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     if (answer->has_even) {
         text = arena_print(arena, "%s%san even split: %s, %s\n", text, gap,
                            against(arena, answer->even_s, best_s),
-                           parallel_text(arena, &answer->even));
+                           parallel_text(arena, &answer->even, request->stack));
         gap = "         ";
     }
     for (int i = 0; i < answer->alone_count; i++) {
@@ -139,7 +140,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
                                        alone->cluster->nodes[0].device->name);
         const char *how = alone->is_found
                               ? arena_print(arena, "%s, %s", against(arena, alone->step_s, best_s),
-                                            parallel_text(arena, &alone->parallel))
+                                            parallel_text(arena, &alone->parallel, request->stack))
                               : "no plan fits";
         text = arena_print(arena, "%s%s%s: %s\n", text, gap, what, how);
         gap = "         ";

@@ -35,7 +35,7 @@ static char *terms_text(struct arena *arena, const struct explanation *explanati
 }
 
 char *explanation_text(struct arena *arena, const char *asked,
-                       const struct explanation *explanation)
+                       const struct explanation *explanation, const struct stack *stack)
 {
     if (explanation->is_winner) return arena_print(arena, "%s: the best plan has it.\n", asked);
     if (!explanation->possible) {
@@ -43,6 +43,6 @@ char *explanation_text(struct arena *arena, const char *asked,
     }
     return arena_print(arena, "%s: %s\nbest plan with it: %s\n%s", asked,
                        explanation->fits ? explanation->text : explanation->reason,
-                       parallel_text(arena, &explanation->other.parallel),
+                       parallel_text(arena, &explanation->other.parallel, stack),
                        terms_text(arena, explanation));
 }

@@ -97,7 +97,8 @@ static struct cells cells_of(struct arena *arena, const struct scaling *scaling,
     put_run(&cells);
     bool fits = row && row->fits;
     put(&cells, 'l', "layout",
-        fits ? parallel_text(arena, &row->outcome->best.parallel) : "does not fit");
+        fits ? parallel_text(arena, &row->outcome->best.parallel, scaling->whatif->request->stack)
+             : "does not fit");
     return cells;
 }
 
@@ -147,7 +148,9 @@ static const char *rows_text(struct arena *arena, const struct scaling *scaling,
         struct cells cells = cells_of(arena, scaling, &whatif->rows[i], first);
         table_row(&table, cells.texts);
         const struct whatif_row *row = &whatif->rows[i];
-        if (row->fits) layout_legend_meet(&legend, &row->outcome->best.parallel);
+        if (row->fits)
+            layout_legend_meet(&legend, &row->outcome->best.parallel,
+                               scaling->whatif->request->stack);
     }
     return arena_print(arena, "%s%s", table_text(&table), layout_legend_text(arena, &legend));
 }

@@ -71,10 +71,10 @@ static void add_row(const struct pareto *pareto, const struct whatif_row *row, b
     struct arena *arena = pareto->chart->arena;
     struct chart_mark mark = {.x0 = row->time_s / pareto->unit.unit_s, .y0 = row->cost};
     mark.size = row->is_on_front ? 6 : 4;
-    mark.title = arena_print(arena, "%s, %s: %s, %s %s", row->point->scenario.label,
-                             parallel_text(arena, &row->outcome->best.parallel),
-                             units_duration(arena, row->time_s), units_count(arena, row->cost),
-                             pareto->chart->y.label);
+    mark.title = arena_print(
+        arena, "%s, %s: %s, %s %s", row->point->scenario.label,
+        parallel_text(arena, &row->outcome->best.parallel, pareto->whatif->request->stack),
+        units_duration(arena, row->time_s), units_count(arena, row->cost), pareto->chart->y.label);
     chart_mark(pareto->chart, pareto->points[cluster_place(pareto, row->point->name)], &mark);
     if (!has_label) return;
     // The colour says the cluster.
@@ -174,14 +174,14 @@ bool whatif_pareto_chart(const struct whatif *whatif, struct chart *chart)
 }
 
 static void add_point(struct chart *chart, struct chart_series *series, double x, double y,
-                      const struct whatif_row *row, const char *rate)
+                      const struct whatif_row *row, const char *rate, const struct stack *stack)
 {
     const struct chart_mark mark = {
         .x0 = x,
         .y0 = y,
         .size = 4,
         .title = arena_print(chart->arena, "%s, %s: %s %s a GPU", row->point->scenario.label,
-                             parallel_text(chart->arena, &row->outcome->best.parallel),
+                             parallel_text(chart->arena, &row->outcome->best.parallel, stack),
                              units_count(chart->arena, y), rate)};
     chart_mark(chart, series, &mark);
 }
@@ -210,8 +210,8 @@ bool whatif_scaling_chart(const struct scaling *scaling, struct chart *chart)
         double found = scaling_measured_at(&scaling->measured, (int64_t)gpus);
         const struct chart_mark mark = {.x0 = gpus, .y0 = speed};
         chart_mark(chart, line, &mark);
-        add_point(chart, points, gpus, speed, row, rate);
-        if (found > 0) add_point(chart, measured, gpus, found, row, rate);
+        add_point(chart, points, gpus, speed, row, rate, whatif->request->stack);
+        if (found > 0) add_point(chart, measured, gpus, found, row, rate, whatif->request->stack);
         low_gpus = fmin(low_gpus, gpus);
         high_gpus = fmax(high_gpus, gpus);
         high = fmax(high, fmax(speed, found));

@@ -24,10 +24,12 @@ static void write_point(struct json_writer *writer, const struct sweep_point *po
     }
 }
 
-static void write_prediction(struct json_writer *writer, const struct scenario_outcome *outcome)
+static void write_prediction(struct json_writer *writer, const struct whatif *whatif,
+                             const struct scenario_outcome *outcome)
 {
     const struct prediction *prediction = &outcome->prediction;
-    json_put_text(writer, "layout", parallel_text(writer->arena, &outcome->best.parallel));
+    json_put_text(writer, "layout",
+                  parallel_text(writer->arena, &outcome->best.parallel, whatif->request->stack));
     json_put_f64(writer, "step_s", prediction->step_s);
     if (prediction->band) {
         json_put_f64(writer, "step_s_low", prediction->step_s_low);
@@ -49,7 +51,7 @@ static void write_row(struct json_writer *writer, const struct whatif *whatif,
     if (whatif->request->may_idle) json_put_i64(writer, "idle_gpus", outcome->idle_gpus);
     if (outcome->reason) json_put_text(writer, "reason", outcome->reason);
     if (row->fits) {
-        write_prediction(writer, outcome);
+        write_prediction(writer, whatif, outcome);
         json_put_f64(writer, "goodput_ratio", row->goodput_ratio);
         json_put_f64(writer, "tokens", row->tokens);
         json_put_f64(writer, "time_s", row->time_s);
@@ -162,7 +164,8 @@ static void put_figures(struct lines *lines, const struct whatif *whatif,
                         const struct whatif_row *row)
 {
     const struct prediction *prediction = &row->outcome->prediction;
-    cell_text(lines, parallel_text(lines->out.arena, &row->outcome->best.parallel));
+    cell_text(lines, parallel_text(lines->out.arena, &row->outcome->best.parallel,
+                                   whatif->request->stack));
     const double figures[] = {prediction->step_s,
                               prediction->step_s_low,
                               prediction->step_s_high,

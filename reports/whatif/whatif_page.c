@@ -80,7 +80,8 @@ static struct cells cells_of(struct arena *arena, const struct whatif *whatif, i
                  'l', row->makes_it ? "yes" : "no", 0);
     if (whatif->goal == WHATIF_MOST_TOKENS)
         add_cell(&cells, "tokens", 'n', units_count(arena, row->tokens), row->tokens);
-    add_cell(&cells, "layout", 'c', parallel_text(arena, &row->outcome->best.parallel), 0);
+    add_cell(&cells, "layout", 'c',
+             parallel_text(arena, &row->outcome->best.parallel, whatif->request->stack), 0);
     add_cell(&cells, "step", 'n', units_seconds(arena, prediction->step_s), prediction->step_s);
     const char *rate = model_config_rate_text(arena, whatif->request->model);
     add_cell(&cells, arena_print(arena, "%s each", rate), 'n',

@@ -203,7 +203,8 @@ static bool weigh_size(const struct asking *asking, enum capacity tier, int64_t 
         const struct prediction *prediction = &one.evaluation->prediction;
         memcpy(size->home_bytes, one.plan.home_bytes, sizeof size->home_bytes);
         size->parameter_count = (double)one.evaluation->graph->parameter_count;
-        size->layout = arena_copy(asking->arena, parallel_text(&arena, &one.request.parallel));
+        size->layout = arena_copy(asking->arena,
+                                  parallel_text(&arena, &one.request.parallel, one.request.stack));
         size->tokens_per_s =
             (double)workload->global_batch * (double)workload->seq_len / size->step_s;
         size->flop_per_s_per_gpu =

@@ -89,7 +89,8 @@ static void put_answer(struct cells *cells)
     if (whatif->goal == WHATIF_CHEAPEST || whatif->goal == WHATIF_FASTEST) {
         put(cells, 'l', "ok", row ? row->makes_it ? "yes" : "no" : "");
     }
-    put(cells, 'l', "layout", row ? parallel_text(arena, &row->outcome->best.parallel) : "");
+    put(cells, 'l', "layout",
+        row ? parallel_text(arena, &row->outcome->best.parallel, whatif->request->stack) : "");
 }
 
 static struct cells cells_of(struct arena *arena, const struct whatif *whatif,
@@ -114,7 +115,7 @@ static const char *rows_text(struct arena *arena, const struct whatif *whatif, i
         const struct whatif_row *row = &whatif->rows[whatif->order[i]];
         struct cells cells = cells_of(arena, whatif, row, i + 1);
         table_row(&table, cells.texts);
-        layout_legend_meet(&legend, &row->outcome->best.parallel);
+        layout_legend_meet(&legend, &row->outcome->best.parallel, whatif->request->stack);
     }
     const char *text =
         arena_print(arena, "%s%s", table_text(&table), layout_legend_text(arena, &legend));

@@ -115,9 +115,11 @@ static const char *limits_text(struct arena *arena, const struct whatif *whatif)
 }
 
 // Layouts may be long: they stand on a line of their own.
-static const char *layout_line(struct arena *arena, const struct whatif_row *row)
+static const char *layout_line(struct arena *arena, const struct whatif *whatif,
+                               const struct whatif_row *row)
 {
-    return arena_print(arena, "      %s\n", parallel_text(arena, &row->outcome->best.parallel));
+    return arena_print(arena, "      %s\n",
+                       parallel_text(arena, &row->outcome->best.parallel, whatif->request->stack));
 }
 
 static const struct whatif_row *extreme(const struct whatif *whatif, bool by_cost)
@@ -153,13 +155,13 @@ static const char *compare_text(struct arena *arena, const struct whatif *whatif
     const char *first =
         arena_print(arena, "Fastest: %s: %s, %s\n%s%s", fast->point->scenario.label,
                     units_duration(arena, fast->time_s), cost_text(arena, whatif, fast),
-                    layout_line(arena, fast), band_text_of(arena, whatif, fast));
+                    layout_line(arena, whatif, fast), band_text_of(arena, whatif, fast));
     if (fast == cheap) return first;
     return arena_print(arena,
                        "%sCheapest: %s: %s, %s (%.2f times as long for %.2f times the cost)\n%s",
                        first, cheap->point->scenario.label, units_duration(arena, cheap->time_s),
                        cost_text(arena, whatif, cheap), cheap->time_s / fast->time_s,
-                       cheap->cost / fast->cost, layout_line(arena, cheap));
+                       cheap->cost / fast->cost, layout_line(arena, whatif, cheap));
 }
 
 static const char *missed_text(struct arena *arena, const struct whatif *whatif)
@@ -168,7 +170,7 @@ static const char *missed_text(struct arena *arena, const struct whatif *whatif)
     return arena_print(arena, "No: none of them can train on %s tokens %s\nNearest: %s: %s, %s\n%s",
                        units_count(arena, whatif->question.tokens), limits_text(arena, whatif),
                        near->point->scenario.label, units_duration(arena, near->time_s),
-                       cost_text(arena, whatif, near), layout_line(arena, near));
+                       cost_text(arena, whatif, near), layout_line(arena, whatif, near));
 }
 
 // Sizes that were listed are all that was asked; those of a range stand for what lies between, and
@@ -224,13 +226,13 @@ const char *whatif_answer_text(struct arena *arena, const struct whatif *whatif)
         return arena_print(arena, "Most tokens %s%s: %s by %s: %s, %s\n%s", of_these(whatif),
                            limits_text(arena, whatif), units_count(arena, best->tokens),
                            best->point->scenario.label, units_duration(arena, best->time_s),
-                           cost_text(arena, whatif, best), layout_line(arena, best));
+                           cost_text(arena, whatif, best), layout_line(arena, whatif, best));
     }
     return arena_print(arena, "%s %s%s: %s: %s, %s, goodput %s\n%s%s",
                        whatif->goal == WHATIF_CHEAPEST ? "Cheapest" : "Fastest", of_these(whatif),
                        limits_text(arena, whatif), best->point->scenario.label,
                        units_duration(arena, best->time_s), cost_text(arena, whatif, best),
-                       units_ratio(arena, best->goodput_ratio), layout_line(arena, best),
+                       units_ratio(arena, best->goodput_ratio), layout_line(arena, whatif, best),
                        band_text_of(arena, whatif, best));
 }
 
