@@ -60,9 +60,8 @@ static int holding_of(struct making *making, struct position *position, const ch
             return i;
         }
     }
-    for (int k = 0; k < position->holding_count && !tie; k++) {
+    for (int k = 0; k < position->holding_count && !tie; k++)
         if (!making->holdings[position->holdings[k]].tie) return position->holdings[k];
-    }
     making->holdings[making->holding_count] = (struct holding){.tie = tie};
     position->holdings[position->holding_count++] = making->holding_count;
     return making->holding_count++;

@@ -79,15 +79,35 @@ static const char *meshes(struct arena *arena, const char *what, const int *numb
     return text;
 }
 
+// What a plan has to lay beside something else: no more than this can its overlaps differ in.
+static unsigned overlaps_of(const struct parallel *parallel)
+{
+    static const struct {
+        enum axis axis;
+        unsigned overlaps;
+    } OF[] = {
+        {AXIS_DP, OVERLAP_GRAD_REDUCE | OVERLAP_PARAM_GATHER},
+        {AXIS_TP, OVERLAP_TP},
+        {AXIS_PP, OVERLAP_PP},
+        {AXIS_CP, OVERLAP_CP},
+        {AXIS_EP, OVERLAP_EP},
+    };
+    unsigned overlaps = 0;
+    for (size_t i = 0; i < sizeof OF / sizeof *OF; i++)
+        if (parallel->degree[OF[i].axis] > 1) overlaps |= OF[i].overlaps;
+    return overlaps;
+}
+
 // " relay4 overlap none bucket16384": how messages are cut and what runs beside them, where that is
-// not what the stack does by itself.
+// not what the stack does by itself; what a row without its stack does is not known.
 static const char *messages_text(struct arena *arena, const struct parallel *parallel,
                                  const struct stack *stack)
 {
     const char *text = "";
     if (parallel->tp_relay > 1) text = arena_print(arena, " relay%d", parallel->tp_relay);
-    if (parallel->overlap != stack_overlap_default(stack, parallel->tp_relay))
-        text = arena_print(arena, "%s overlap %s", text, overlap_text(arena, parallel->overlap));
+    unsigned has = overlaps_of(parallel), all = parallel->overlap;
+    if (stack && (all ^ stack_overlap_default(stack, parallel->tp_relay)) & has)
+        text = arena_print(arena, "%s overlap %s", text, overlap_text(arena, all & has));
     if (parallel->bucket_bytes > 0)
         text = arena_print(arena, "%s bucket%d", text, parallel->bucket_bytes);
     return text;

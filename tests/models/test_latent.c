@@ -284,7 +284,8 @@ static const struct {
      "\"num_hidden_layers\", \"num_attention_heads\", \"kv_lora_rank\", \"qk_nope_head_dim\", "
      "\"qk_rope_head_dim\", \"v_head_dim\", \"q_lora_rank\", \"n_routed_experts\" or "
      "\"num_local_experts\" or \"num_experts\", "
-     "\"num_experts_per_tok\", \"moe_intermediate_size\", \"n_shared_experts\", "
+     "\"num_experts_per_tok\", \"moe_intermediate_size\", \"n_shared_experts\" or "
+     "\"num_shared_experts\", "
      "\"first_k_dense_replace\"; the dimensions of a model must be given, as whole numbers"},
     {"top_k_many", "1:50: $.num_experts_per_tok: a token cannot go to 300 of 256 "
                    "experts"},
