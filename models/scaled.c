@@ -67,7 +67,7 @@ static int64_t find(const struct json *object, enum role role)
 
 int64_t model_scale_step(const struct model_config *config, struct err *err)
 {
-    static const int64_t SPLIT = 8;
+    enum { SPLIT_MOST = 8 };
     int64_t heads = find(&config->config, ROLE_HEADS);
     int64_t kv_heads = find(&config->config, ROLE_KV_HEADS);
     if (heads == 0 || find(&config->config, ROLE_WIDTH) == 0 ||
@@ -78,7 +78,11 @@ int64_t model_scale_step(const struct model_config *config, struct err *err)
         return 0;
     }
     int64_t group = kv_heads > 1 && heads % kv_heads == 0 ? heads / kv_heads : 1;
-    return group * (SPLIT / common_divisor(group, SPLIT));
+    // No first size is larger than the model itself.
+    int64_t split = SPLIT_MOST;
+    while (split > 1 && common_multiple(group, split) > heads)
+        split /= 2;
+    return common_multiple(group, split);
 }
 
 static double scaled(enum role role, double value, double ratio)

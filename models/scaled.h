@@ -6,8 +6,9 @@
 // the experts and what else the config says stay. Parameters then grow with the third power, as
 // from GPT-3 6.7B (32 layers, 4096 wide) to GPT-3 175B (96 layers, 12288 wide).
 
-// Heads are a multiple of this, so that key-value heads stay whole and tensor parallelism of 8 has
-// something to split. 0 and ERR_USAGE where the config does not say heads, width and depth.
+// Heads are a multiple of this, so that key-value heads stay whole and tensor parallelism of 8, or
+// of what the model's own heads allow, has something to split. 0 and ERR_USAGE where the config
+// does not say heads, width and depth.
 int64_t model_scale_step(const struct model_config *config, struct err *err);
 // The config of `steps` times model_scale_step heads. NULL and ERR_USAGE where that is no model of
 // the family: its widths end somewhere. Lives in `arena`.

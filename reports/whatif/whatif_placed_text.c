@@ -26,9 +26,11 @@ static const char *tier_text(struct arena *arena, const struct placed_sizes *fou
         return arena_print(arena, "With %s: not even the smallest fits\n", with);
     }
     const struct placed_size *size = &found->sizes[found->largest[tier]];
-    return arena_print(arena, "With %s: %s parameters, %s what fits on the device; %.4g tokens/s\n",
-                       with, units_count(arena, size->parameter_count),
-                       times_text(arena, size, device_count), size->tokens_per_s);
+    const char *times = device_count <= 0 ? ""
+                                          : arena_print(arena, ", %s what fits on the device",
+                                                        times_text(arena, size, device_count));
+    return arena_print(arena, "With %s: %s parameters%s; %.4g tokens/s\n", with,
+                       units_count(arena, size->parameter_count), times, size->tokens_per_s);
 }
 
 char *placed_sizes_text(struct arena *arena, const struct placed_sizes *found, double device_count)

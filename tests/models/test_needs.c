@@ -120,8 +120,11 @@ static void scaled_models_keep_their_shape(void **state)
     static const struct {
         const char *model;
         int64_t step, same_steps;
-    } CASES[] = {
-        {"gpt3-175b", 8, 12}, {"llama-2-7b", 8, 4}, {"llama-3-70b", 8, 8}, {"mixtral-8x7b", 8, 4}};
+    } CASES[] = {{"gpt3-175b", 8, 12},
+                 {"llama-2-7b", 8, 4},
+                 {"llama-3-70b", 8, 8},
+                 {"mixtral-8x7b", 8, 4},
+                 {"qwen2.5-7b", 28, 1}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct model_config *model = model_load(arena, CASES[i].model, NULL, NULL, &err);
         const struct import_options options = {.flash = true};
