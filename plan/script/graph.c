@@ -429,12 +429,11 @@ static void put_stage(struct building *building, int stage)
 {
     const struct program *program = building->program;
     const struct mesh *mesh = &program->mesh;
-    unsigned axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
     if (step_takes_norm(&program->workload))
         put(building, TASK_NORM)->bytes.reals = mesh->rank_count > 1;
     if (!step_takes_trust(&program->workload)) return;
     struct graph_task *task = put(building, TASK_TRUST);
-    task->bytes.reals = mesh_size(mesh, axes) > 1 ? trusted(program, stage) : 0;
+    task->bytes.reals = mesh_stage_ranks(mesh, stage) > 1 ? trusted(program, stage) : 0;
 }
 
 struct step_graph *step_graph_make(struct arena *arena, const struct program *program,
