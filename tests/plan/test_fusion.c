@@ -254,6 +254,56 @@ static void boundaries_are_written_and_smaller_tensors_made_apart(void **state)
     check_program(*state, &program);
 }
 
+// Two GEMMs (0, 1 -> 2, 3), the sum of what they made (-> 4), and a function of it (-> 5).
+static void sums_of_merged_input_gradients_are_done_by_their_gemm(void **state)
+{
+    enum { WHOLE = 4096 };
+    static const struct {
+        enum op_kind kind;
+        enum phase phase;
+        bool recompute;
+        int merge[2];
+        bool is_done;
+    } CASES[] = {
+        {OP_ADD, PHASE_BACKWARD, false, {1, 1}, true},
+        {OP_ADD, PHASE_FORWARD, false, {1, 1}, false},
+        {OP_ADD, PHASE_BACKWARD, true, {1, 1}, false},
+        {OP_ELEMENTWISE, PHASE_BACKWARD, false, {1, 1}, false},
+        {OP_ADD, PHASE_BACKWARD, false, {1, 2}, false},
+        {OP_ADD, PHASE_BACKWARD, false, {0, 0}, false},
+        {OP_ADD, PHASE_BACKWARD, false, {0, 1}, false},
+    };
+    for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++) {
+        struct buffer buffers[6];
+        struct instr instrs[4] = {
+            {.kind = OP_CONTRACT, .inputs = {0}, .input_count = 1, .outputs = {2}},
+            {.kind = OP_CONTRACT, .inputs = {1}, .input_count = 1, .outputs = {3}},
+            {.kind = CASES[c].kind, .inputs = {2, 3}, .input_count = 2, .outputs = {4}},
+            {.kind = OP_ELEMENTWISE, .inputs = {4}, .input_count = 1, .outputs = {5}},
+        };
+        for (int b = 0; b < 6; b++)
+            buffers[b] = (struct buffer){.bytes = WHOLE};
+        for (int i = 0; i < 4; i++) {
+            instrs[i].phase = CASES[c].phase;
+            instrs[i].recompute = CASES[c].recompute;
+            instrs[i].merge = i < 2 ? CASES[c].merge[i] : 0;
+            instrs[i].output_count = 1;
+            instrs[i].read_bytes = instrs[i].input_count * WHOLE;
+            instrs[i].write_bytes = WHOLE;
+        }
+        struct block_program program = {.instrs = instrs,
+                                        .instr_count = 4,
+                                        .buffers = buffers,
+                                        .buffer_count = 6,
+                                        .outputs = {5, -1},
+                                        .input_gradients = {-1, -1}};
+        fusion_mark(*state, &program);
+        int kernel = CASES[c].is_done ? 0 : 2 + 1;
+        if (instrs[3].kernel != kernel)
+            fail_msg("case %zu: kernel %d for %d", c, instrs[3].kernel, kernel);
+    }
+}
+
 static void without_the_pass_nothing_is_marked(void **state)
 {
     struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100", "megatron-core");
@@ -284,6 +334,7 @@ int main(void)
         cmocka_unit_test(biases_join_what_follows_them),
         cmocka_unit_test(a_collective_parts_kernels),
         cmocka_unit_test(boundaries_are_written_and_smaller_tensors_made_apart),
+        cmocka_unit_test(sums_of_merged_input_gradients_are_done_by_their_gemm),
         cmocka_unit_test(without_the_pass_nothing_is_marked),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -385,6 +385,24 @@ static void the_groups_of_a_layer_are_these(void **state)
                         "d_attention.norm + d_layer.input (norm-sum)\n" WEIGHT_GRADIENTS);
 }
 
+// A norm of what a GEMM made reads a parameter too, as a bias does, and is no sum.
+static void only_a_sum_is_a_bias(void **state)
+{
+    const char *config = "{\"model_type\": \"qwen3\", \"hidden_size\": 16, "
+                         "\"intermediate_size\": 24, \"num_hidden_layers\": 2, "
+                         "\"num_attention_heads\": 2, \"num_key_value_heads\": 2, "
+                         "\"head_dim\": 8, \"vocab_size\": 32, \"rms_norm_eps\": 1e-6, "
+                         "\"max_position_embeddings\": 16}";
+    assert_string_equal(layer_groups(*state, config, 1u << JOIN_BIAS), "");
+    assert_string_equal(gpt2_groups(*state, 28, 1u << JOIN_BIAS),
+                        "attention.q + attention.q.biased (bias)\n"
+                        "attention.k + attention.k.biased (bias)\n"
+                        "attention.v + attention.v.biased (bias)\n"
+                        "attention.out + attention.out.biased (bias)\n"
+                        "mlp.up + mlp.up.biased (bias)\n"
+                        "mlp.down + mlp.down.biased (bias)\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +413,7 @@ int main(void)
         cmocka_unit_test(projections_that_share_their_input_are_one_gemm),
         cmocka_unit_test(one_gemm_is_priced_once),
         cmocka_unit_test(the_groups_of_a_layer_are_these),
+        cmocka_unit_test(only_a_sum_is_a_bias),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
