@@ -158,11 +158,24 @@ static void climb(struct giving *giving)
     ranking_sort(&giving->ranking);
 }
 
+// Pinned numbers of ranks: given to plans of like stages, and shared out as those are that are
+// searched, so that a pin does not lose to the search that finds it.
+static bool seek_ranks(struct giving *giving, struct search_result *result, struct err *err)
+{
+    struct search_result divided = {0};
+    struct err why = {0}, none = {0};
+    bool is_given = giving_seek_ranks(giving, result, &why);
+    bool is_divided = giving_seek_divisions(giving, &divided, &none);
+    if (!is_given && is_divided) *result = divided;
+    return is_given || is_divided || err_set(err, why.kind, "%s", why.text);
+}
+
 static bool seek_asked(struct giving *giving, struct search_result *result, struct err *err)
 {
     const struct pins *asked = giving->asked;
+    if (asked->stage_ranks_count > 0 && !asked->search_stage_tp)
+        return seek_ranks(giving, result, err);
     if (meshes_search_numbers(asked)) return giving_seek_divisions(giving, result, err);
-    if (asked->stage_ranks_count > 0) return giving_seek_ranks(giving, result, err);
     return asked->search_stage_tp ? seek_any(giving, result, err)
                                   : seek_pinned(giving, result, err);
 }

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Numbers of ranks for each stage, searched. The best plans with one mesh for all say how stages
-// train: sp, ZeRO, what is recomputed (a way). For each way, each number of sequences that stages
-// take at a time and each number of stages the ranks, their tp and the layers are shared out so
-// that the busiest stage is as little busy as can be (planner/rank_split.h). No plan of so many
+// Numbers of ranks for each stage, searched or pinned. The best plans with one mesh for all say how
+// stages train: sp, ZeRO, what is recomputed (a way). For each way, each number of sequences that
+// stages take at a time and each number of stages the ranks, their tp and the layers are shared out
+// so that the busiest stage is as little busy as can be (planner/rank_split.h). No plan of so many
 // micro-batches is shorter than these times its busiest stage, so that what cannot be shorter than
 // the best plan played so far is passed by. The others are played whole, the most promising first.
 //
@@ -368,8 +368,8 @@ bool giving_seek_divisions(struct giving *giving, struct search_result *result, 
 {
     struct dividing dividing = {.giving = giving, .capacity = SIZES_MOST * STAGES_MOST};
     struct err why = {0};
-    // One mesh for all may not fit, or not be legal for so many ranks.
-    if (!giving_seek_alike(giving, result, &why)) {
+    // One mesh for all may not fit, or not be legal for so many ranks; or it was sought before.
+    if (!giving->answer->has_alike && !giving_seek_alike(giving, result, &why)) {
         if (why.kind != ERR_USAGE) return err_set(err, why.kind, "%s", why.text);
         *result = (struct search_result){0};
     }

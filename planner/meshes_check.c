@@ -26,7 +26,7 @@ bool meshes_have_network(const struct search_request *request)
 
 bool meshes_search_numbers(const struct pins *pins)
 {
-    return pins->search_stage_ranks || (pins->stage_ranks_count > 0 && pins->search_stage_tp);
+    return pins->search_stage_ranks || pins->stage_ranks_count > 0;
 }
 
 bool meshes_put_degrees(struct parallel *parallel, int64_t sequences)

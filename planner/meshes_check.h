@@ -8,7 +8,7 @@ MUST_CHECK bool meshes_check_pinned(const struct search_request *request, struct
 int meshes_smallest(const int *numbers, int count);
 int meshes_largest(const int *numbers, int count);
 
-// Whether numbers of ranks, or of tp beside those of ranks, are searched.
+// Whether stages have numbers of ranks of their own, searched or pinned.
 bool meshes_search_numbers(const struct pins *pins);
 // The degrees of tp and dp and the micro-batch that follow from the ranks and the tp of stages
 // which take so many sequences at a time. False: they do not divide.
