@@ -127,7 +127,9 @@ static double flop_s(const struct compute_context *context, const struct instr *
     double one_s = overlapped_s(matrix_s, exponential_s) + quantise_s;
     one_s = fmax(one_s / scale, 1 / peak);
     double most = context->stack->attention_flop_per_s_most;
-    if (most <= 0) return one_s;
+    bool is_native =
+        context->stack->attention_native_with_fp4 && device->peak_flop_per_s[PRECISION_FP4] > 0;
+    if (most <= 0 || is_native) return one_s;
     return fmax(one_s, 1 / (is_forward ? most : most * BACKWARD_MOST_RATIO));
 }
 

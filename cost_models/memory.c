@@ -185,6 +185,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     bytes->waiting += (double)block->held_bytes * use->count;
     if (shares_placeholders(stack, block) && !parted) add_shapes(block, &holding->shapes);
     double backward = backward_bytes(block, parted) + made_gradient_bytes(program, stack, block);
+    if (stack->keeps_gathers) backward += (double)block->regathered_bytes;
     double transient = larger((double)block->forward_transient_bytes, backward);
     holding->layer_transient_bytes = larger(holding->layer_transient_bytes, transient);
 }

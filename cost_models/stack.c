@@ -57,6 +57,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, attention_forward_scale, 0.05, 4)},
     {JSON_F64(struct stack, attention_backward_scale, 0.05, 4)},
     {JSON_F64(struct stack, attention_flop_per_s_most, 0, 1e18)},
+    {JSON_OPT_BOOL(struct stack, attention_native_with_fp4)},
     {JSON_F64(struct stack, element_wise_scale, 0.05, 4)},
     {JSON_F64(struct stack, host_op_s, 0, 1)},
     {JSON_OPT_F64(struct stack, host_norm, 1, 64)},

@@ -130,6 +130,8 @@ struct stack {
     double attention_flop_per_s_most;  // forward kernels written for an older device gain no more
                                        // than this on a newer one, backward ones less by what such
                                        // kernels lose there (cost_models/attention.c); 0 = no limit
+    bool attention_native_with_fp4;    // devices that multiply in fp4 (Blackwell) run kernels of
+                                       // their own, without that limit
     double element_wise_scale;    // memory traffic and launches of what is bound by memory over
                                   // those of the program: each op reading its inputs and writing
                                   // its outputs once, less what the fusion pass saves where the
@@ -234,7 +236,8 @@ struct stack {
     double reduce_buffer_bytes;       // of a gradient element once more, where ranks reduce; 0
     double logits_bytes_per_element;  // alive in the loss: logits, their fp32 copy, gradient
     double left_logits_bytes;         // and of the micro-batch before, where there is one; 0
-    bool keeps_gathers;  // what tp gathers for a layer that is not recomputed stays for backward
+    bool keeps_gathers;  // what tp gathers for a layer stays for its backward, from the second
+                         // time on where the layer is recomputed
     bool regathers_between_nodes;   // but not in a pipeline whose tensor groups no node holds:
                                     // there it is gathered once more
     int64_t reserve_bytes;          // context, communicators, workspaces; not part of "allocated"

@@ -87,6 +87,10 @@ static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, i
     qsort(ratios, (size_t)count, sizeof *ratios, by_value);
     double low = quantile(ratios, count, LOW * softwares);
     double high = quantile(ratios, count, HIGH * softwares);
+    for (int i = 0; i < count; i++)
+        ratios[i].weight = 1;
+    low = fmin(low, quantile(ratios, count, LOW * count));
+    high = fmax(high, quantile(ratios, count, HIGH * count));
     return (struct anchored_band){
         .low_ratio = fmin(floor(low * ROUNDING) / ROUNDING, 1),
         .high_ratio = fmax(ceil(high * ROUNDING) / ROUNDING, 1),
@@ -94,7 +98,7 @@ static struct anchored_band band_of(struct arena *arena, struct ratio *ratios, i
         .family_count = softwares,
         .source = arena_print(arena,
                               "5th to 95th percentile of measured / predicted of software that no "
-                              "constant had seen, softwares weighing alike: %s",
+                              "constant had seen, softwares or runs weighing alike, the wider: %s",
                               source),
     };
 }

@@ -178,8 +178,9 @@ struct block_program {
     // Of those what weight gradients of the plain GEMMs read, alone and beside others: where
     // such GEMMs are narrow, that is kept as they read it.
     int64_t weight_read_bytes, shared_read_bytes;
-    int64_t gathered_bytes;  // that tp gathers of activations in forward; 0 where forward work is
-                             // recomputed that gathers
+    int64_t gathered_bytes;    // that tp gathers of activations in forward; 0 where forward work is
+                               // recomputed that gathers
+    int64_t regathered_bytes;  // the same where it is: what tp gathers once more
     int64_t forward_transient_bytes;  // peak above saved while forward runs
     int64_t
         backward_transient_bytes;  // peak above saved while backward runs (recomputed included),

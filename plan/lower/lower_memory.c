@@ -314,7 +314,7 @@ static void count_gathers(struct lowering *low)
         is_repeated |= instr->recompute;
         if (instr->phase == PHASE_FORWARD) bytes += instr->bytes;
     }
-    program->gathered_bytes = is_repeated ? 0 : bytes;
+    *(is_repeated ? &program->regathered_bytes : &program->gathered_bytes) = bytes;
 }
 
 // What a collective hands on belongs to whoever made what it was given.

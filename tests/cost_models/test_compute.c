@@ -165,6 +165,26 @@ static void the_limit_of_an_older_kernel_does_not_bind_on_its_own_device(void **
     assert_true(phase_sum(&of, BLOCK_LAYER, PHASE_FORWARD, OP_ATTENTION) == limited_s);
 }
 
+// Where the software runs kernels of the device itself the older ones do not limit it.
+static void kernels_of_the_device_itself_are_not_limited(void **state)
+{
+    static const char *const CLUSTERS[] = {"dgx-b200", "dgx-h100"};
+    for (int i = 0; i < 2; i++) {
+        struct priced of = priced_start(*state, "llama-3-8b", CLUSTERS[i], "fsdp2");
+        of.workload.seq_len = 8192;
+        priced_finish(&of);
+        struct stack unlimited = *of.stack;
+        unlimited.attention_flop_per_s_most = 0;
+        double shipped_s = phase_sum(&of, BLOCK_LAYER, PHASE_FORWARD, OP_ATTENTION);
+        of.context.compute.stack = &unlimited;
+        double unlimited_s = phase_sum(&of, BLOCK_LAYER, PHASE_FORWARD, OP_ATTENTION);
+        assert_true(i == 0 ? shipped_s == unlimited_s : shipped_s > 1.2 * unlimited_s);
+        unlimited.attention_flop_per_s_most = of.stack->attention_flop_per_s_most;
+        unlimited.attention_native_with_fp4 = false;
+        assert_true(phase_sum(&of, BLOCK_LAYER, PHASE_FORWARD, OP_ATTENTION) > 1.2 * unlimited_s);
+    }
+}
+
 // q, k, v and gate, up as one: fewer kernels, fuller waves; the sums of their input gradients go.
 static void contractions_that_share_an_input_are_one_gemm(void **state)
 {
@@ -290,6 +310,7 @@ int main(void)
         cmocka_unit_test(fp8_is_faster_than_bf16_and_less_than_twice),
         cmocka_unit_test(attention_runs_at_the_rate_of_its_library),
         cmocka_unit_test(the_limit_of_an_older_kernel_does_not_bind_on_its_own_device),
+        cmocka_unit_test(kernels_of_the_device_itself_are_not_limited),
         cmocka_unit_test(contractions_that_share_an_input_are_one_gemm),
         cmocka_unit_test(recomputed_work_costs_what_it_cost_the_first_time),
         cmocka_unit_test(element_wise_work_moves_at_memory_speed),

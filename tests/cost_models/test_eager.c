@@ -126,7 +126,17 @@ static void what_tensor_parallelism_gathers_may_stay(void **state)
     of.parallel.sp = true;
     of.parallel.recompute = RECOMPUTE_FULL;
     priced_finish(&of);
-    assert_int_equal(priced_block(&of, BLOCK_LAYER)->gathered_bytes, 0);
+    // Layers that are recomputed gather again, one after the other, when the logits are gone.
+    stack.logits_bytes_per_element = 2;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    assert_int_equal(layer->gathered_bytes, 0);
+    assert_int_equal(layer->regathered_bytes, 2 * 2048 * 4096 * 2);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        stack.keeps_gathers = keeps;
+        struct memory_parts parts = memory_of_stage(of.program, &stack, 0);
+        held[keeps] = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
+    }
+    assert_int_equal(held[1] - held[0], 2 * 2048 * 4096 * 2);
 }
 
 // Two bytes of each of GPT-2's gradients where ranks reduce, and 3 of each logit that the

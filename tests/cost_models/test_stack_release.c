@@ -51,8 +51,8 @@ static void unknown_releases_are_refused_with_those_that_are_there(void **state)
     err = (struct err){0};
     assert_null(stack_load(*state, "fsdp2@2.9", &err));
     assert_string_equal(err.text,
-                        "stack fsdp2 has no release \"2.9\". There are: eager, kempnerforge, "
-                        "kempnerforge-eager");
+                        "stack fsdp2 has no release \"2.9\". There are: eager, eager-loss, "
+                        "standard-ep, kempnerforge, kempnerforge-eager");
 }
 
 static void a_plan_file_holds_its_release_alone(void **state)
