@@ -208,16 +208,25 @@ static bool refuse_gpus(struct arena *arena, const struct search_request *reques
     return err_set(err, ERR_USAGE, "no plan uses all %d GPUs: %s", ranks, reason);
 }
 
+// Why there cannot be as many stages as --stages has numbers; NULL: there can.
+static const char *refused_stages(struct arena *arena, const struct search_request *request)
+{
+    int stages = request->pins.stage_layers_count, ranks = request->cluster->rank_count;
+    if (!pins_allow(&request->pins, CHOICE_PP, stages))
+        return arena_print(arena, "--stages: %d numbers are as many stages; --pp is %s", stages,
+                           pinned_text(arena, &request->pins, CHOICE_PP));
+    if (ranks % stages == 0) return NULL;
+    return arena_print(arena, "--stages: %d stages do not divide %d GPUs", stages, ranks);
+}
+
 bool refuse_empty(struct arena *arena, const struct search_request *request,
                   const struct space *space, struct err *err)
 {
     const char *reason = space->refused.kind ? space->refused.text : NULL;
     bool any_pin = request->pins.stage_layers_count > 0;
-    if (any_pin && !reason) {
-        reason = arena_print(arena, "--stages: %d stages do not divide %d GPUs",
-                             request->pins.stage_layers_count, request->cluster->rank_count);
-    }
-    if (any_pin && speaks_of(reason, "--stages")) return err_set(err, ERR_USAGE, "%s", reason);
+    if (any_pin && !reason) reason = refused_stages(arena, request);
+    if (any_pin && reason && speaks_of(reason, "--stages"))
+        return err_set(err, ERR_USAGE, "%s", reason);
     const char *divides_not = indivisible(arena, request);
     if (divides_not) reason = divides_not;
     for (int i = 0; i < CHOICE_COUNT; i++) {
