@@ -22,7 +22,9 @@ const char *cuts_text(struct arena *arena, const struct search_result *result)
     const char *text = "";
     if (*bounded) {
         double most_percent = 100 * (1 - least_s / result->best[0].closed_form_s);
-        text = arena_print(arena, " Left out, at most %.2g %% faster: %s.", most_percent, bounded);
+        int digits = most_percent < 99 ? 2 : 3;  // two write 99.6 as 1e+02
+        text = arena_print(arena, " Left out, at most %.*g %% faster: %s.", digits, most_percent,
+                           bounded);
     }
     if (*others) text = arena_print(arena, "%s Left out, not bounded: %s.", text, others);
     return text;
