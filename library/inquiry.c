@@ -1,6 +1,7 @@
 #include "library/inquiry.h"
 
 #include "plan/program.h"
+#include "plan/unexecuted.h"
 #include "planner/batch.h"
 #include "planner/choice.h"
 #include "planner/default_stack.h"
@@ -168,12 +169,15 @@ bool inquiry_stack(struct arena *arena, const struct inquiry *inquiry,
     if (inquiry->stack) {
         *stack = stack_load(arena, inquiry->stack, err);
     } else if (!*stack) {
+        struct err lacks = {0};
+        const char *kind = clusters[0]->nodes[0].device->kind;
         const struct default_stack_question asked = {
             .clusters = clusters,
             .cluster_count = cluster_count,
             .precision = precision,
             .has_experts = has_experts,
             .is_video = graph->frames > 0,
+            .is_unexecuted = !unexecuted_check_graph(graph, kind, &lacks),
             .pins = &inquiry->pins,
             .bands = bands_load(arena, err),
         };

@@ -195,6 +195,8 @@ static bool can_train(struct arena *arena, const struct stack *stack,
                            tp_kind_name((enum tp_kind)kind.low));
         return false;
     }
+    *why = "has no kernels for it";
+    if (question->is_unexecuted && stack_is_executed(stack)) return false;
     *why = "has no diffusion transformers";
     if (question->is_video && !stack_has_videos(stack)) return false;
     *why = "lays no operator out by itself";

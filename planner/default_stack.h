@@ -15,6 +15,7 @@ struct default_stack_question {
     enum precision precision;
     bool has_experts;         // a stack has to split over them
     bool is_video;            // or to know models of two sequence dims
+    bool is_unexecuted;       // our back ends have no kernels for it on these devices
     const struct pins *pins;  // what is pinned has to be among the abilities of the stack
     const struct bands *bands;
 };

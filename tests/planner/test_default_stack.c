@@ -173,6 +173,17 @@ static void of_every_pin_the_stack_is_that_of_no_pin(void **state)
     assert_in_range(refused, 10, 200);
 }
 
+// Height and width of pictures are split by ours, which has no kernels for them on GPUs, and by
+// xla.
+static void a_model_without_kernels_is_not_sent_to_our_stack(void **state)
+{
+    struct default_stack_question question = ask(*state, "dgx-h100", PRECISION_BF16);
+    pins_set(&PINS, CHOICE_SP_H, 2, 2);
+    assert_non_null(strstr(refusal(*state, &question), "; --stack meshwright can"));
+    question.is_unexecuted = true;
+    assert_non_null(strstr(refusal(*state, &question), "; --stack xla can"));
+}
+
 static void what_no_stack_can_run_is_left_to_the_search(void **state)
 {
     struct default_stack_question question = ask(*state, "dgx-h100", PRECISION_BF16);
@@ -204,6 +215,7 @@ int main(void)
         cmocka_unit_test(what_the_first_cannot_run_goes_to_the_next_that_can),
         cmocka_unit_test(a_pin_never_changes_the_stack),
         cmocka_unit_test(of_every_pin_the_stack_is_that_of_no_pin),
+        cmocka_unit_test(a_model_without_kernels_is_not_sent_to_our_stack),
         cmocka_unit_test(what_no_stack_can_run_is_left_to_the_search),
         cmocka_unit_test(one_stack_is_taken_for_several_clusters),
     };
