@@ -93,8 +93,7 @@ static void list_positions(struct making *making)
     for (int c = 0; c < chunk_count; c++)
         count += program->spans[making->question->stage * chunk_count + c].count;
     for (int b = 0; b < program->block_count; b++)
-        for (int p = 0; p < program->blocks[b]->parameter_count; p++)
-            tie_count += program->blocks[b]->parameters[p].tie != NULL;
+        tie_count += program->blocks[b]->parameter_count;  // at most
     making->positions = ARENA_NEW(making->arena, struct position, count);
     making->first_position = ARENA_NEW(making->arena, int, chunk_count + 1);
     making->holdings = ARENA_NEW(making->arena, struct holding, count + tie_count);

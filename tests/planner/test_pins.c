@@ -308,17 +308,10 @@ static void stages_that_do_not_add_up_are_refused(void **state)
                         "--stages: the numbers add up to 33; the model has 32 layers");
     request.pins.stage_layers_count = 3;
     assert_string_equal(refusal(arena, &request), "--stages: 3 stages do not divide 8 GPUs");
-    static const int HALVES[] = {16, 16};
-    request.pins.stage_layers = HALVES;
     request.pins.stage_layers_count = 2;
     pins_set(&request.pins, CHOICE_PP, 4, 4);
     assert_string_equal(refusal(arena, &request),
                         "--stages: 2 numbers are as many stages; --pp is 4");
-    pins_set(&request.pins, CHOICE_PP, 2, 2);
-    pins_set(&request.pins, CHOICE_DP, 3, 3);
-    assert_string_equal(refusal(arena, &request),
-                        "--dp 3: a global batch of 64 cannot be split by 3; the nearest that "
-                        "divide are 2 and 4; with all else as it is, --dp may be 1, 2, 4");
 }
 
 static void a_shard_group_that_does_not_divide_names_those_that_do(void **state)
