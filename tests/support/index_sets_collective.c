@@ -210,15 +210,18 @@ static void move(struct index_machine *m, const struct instr *instr)
     if (!m->result->violation_count && !is_cut_short(m, instr)) check_kept(m, instr, before);
 }
 
-// Without room for all, a rank must know how many rows a dispatch sends before they come; what is
-// recomputed is counted again.
+// Without room for all, a rank must know how many rows a dispatch sends before they come, from the
+// ranks that have other experts or, gathered, from those that have other parts of the same ones;
+// what is recomputed is counted again.
 static void check_counts(struct index_machine *m, const struct instr *instr)
 {
     int tensor = m->program->buffers[instr->inputs[0]].tensor;
     int producer = m->block->tensors[tensor].producer;
     bool moves = instr->phase == PHASE_FORWARD || instr->recompute;
     bool is_sent = producer >= 0 && m->block->ops[producer].kind == OP_DISPATCH;
-    if (!moves || !is_sent || !instr->ragged || instr->collective != COLLECTIVE_ALL_TO_ALL) return;
+    bool brings =
+        instr->collective == COLLECTIVE_ALL_TO_ALL || instr->collective == COLLECTIVE_ALL_GATHER;
+    if (!moves || !is_sent || !instr->ragged || !brings) return;
     unsigned counted = m->counted_axes[producer][instr->recompute];
     if (instr->axes & ~counted) sets_complain(m, instr->inputs[0], "rows come before their counts");
 }
