@@ -51,12 +51,11 @@ static void take_lower(int64_t *least, int64_t bytes)
     if (bytes >= 0 && bytes < *least) *least = bytes;
 }
 
-// The lowest limit of the control groups around us, of either version; INT64_MAX for none.
-static int64_t group_limit(void)
+int64_t launch_memory_group_limit(const char *groups_path, const char *root)
 {
-    char line[PATH_MAX], path[PATH_MAX + 128];
+    char line[PATH_MAX], path[3 * PATH_MAX];
     int64_t least = INT64_MAX;
-    FILE *file = fopen("/proc/self/cgroup", "re");
+    FILE *file = fopen(groups_path, "re");
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         char *kind = strchr(line, ':'), *group = kind ? strchr(kind + 1, ':') : NULL;
@@ -64,11 +63,11 @@ static int64_t group_limit(void)
         *group++ = '\0';
         bool is_unified = kind[1] == '\0', is_memory = strstr(kind, ":memory") != NULL;
         if (!is_unified && !is_memory) continue;
-        const char *root = is_unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+        const char *folder = is_unified ? "" : "/memory";
         // A group is held to the limits of all groups above it as well.
         const char *name = is_unified ? "memory.max" : "memory.limit_in_bytes";
         for (;;) {
-            snprintf(path, sizeof path, "%s%s/%s", root, group, name);
+            snprintf(path, sizeof path, "%s%s%s/%s", root, folder, group, name);
             take_lower(&least, read_number(path));
             char *slash = strrchr(group, '/');
             if (!slash) break;
@@ -103,7 +102,7 @@ static struct memory_state state_of(pid_t pid)
     int64_t swapped = read_line(path, "VmSwap", 1024);
     state.held_bytes = read_line(path, "VmRSS", 1024) + (swapped > 0 ? swapped : 0);
     state.limit_bytes = read_line("/proc/meminfo", "MemTotal", 1024);
-    int64_t group_bytes = group_limit();
+    int64_t group_bytes = launch_memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     if (group_bytes < state.limit_bytes) {
         state.limit_bytes = group_bytes;
         state.of = "its control group";

@@ -75,6 +75,9 @@ int64_t launch_process_ticks(pid_t pid);
 
 // Memory that ran out (launch_memory.c). How often the kernel has ended a process for want of it.
 int64_t launch_memory_kills(void);
+// The lowest limit of the control groups that a file like /proc/self/cgroup names, of either
+// version, and of those above them, whose folders stand in `root`; INT64_MAX for none.
+int64_t launch_memory_group_limit(const char *groups_path, const char *root);
 // Whether a reason is one of those below.
 bool launch_memory_is_told(const char *reason);
 // Before heartbeat_end: where memory was why the rank's process ended, the heartbeat's reason says

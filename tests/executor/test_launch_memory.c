@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,60 @@ static void a_rank_that_stands_still_with_no_room_left_is_told(void **state)
     assert_non_null(strstr(text, " of 256 MiB, its limit of address space)"));
 }
 
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+// Groups of both versions, in folders like those of the system: "a" in "" and "a/b" in it, which
+// are of version 2, "c" of version 1, and "d" of a version 1 that holds no memory.
+static void the_lowest_limit_of_all_groups_above_counts(void **state)
+{
+    static const struct {
+        const char *groups, *top, *a, *b, *c;
+        int64_t limit_bytes;
+    } CASES[] = {
+        {"0::/a/b\n", "max\n", "5000\n", "7000\n", "1\n", 5000},
+        {"0::/a/b\n", "max\n", "max\n", "7000\n", "1\n", 7000},
+        {"0::/a/b\n", "300\n", "5000\n", "max\n", "1\n", 300},
+        {"0::/a\n", "max\n", "5000\n", "1\n", "1\n", 5000},
+        {"0::/a/b\n", "max\n", "max\n", "max\n", "1\n", INT64_MAX},
+        {"4:cpuset:/d\n3:memory:/c\n", "1\n", "1\n", "1\n", "9000\n", 9000},
+        {"4:cpuset:/d\n3:memory:/c\n0::/a\n", "max\n", "8000\n", "1\n", "9000\n", 8000},
+        {"4:cpuset:/a\n", "1\n", "1\n", "1\n", "1\n", INT64_MAX},
+        {"no group\n", "1\n", "1\n", "1\n", "1\n", INT64_MAX},
+    };
+    char root[] = "/tmp/groups.XXXXXX", list[64];
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    static const char *const FOLDERS[] = {"a", "a/b", "memory", "memory/c"};
+    for (int i = 0; i < 4; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", root, FOLDERS[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    snprintf(list, sizeof list, "%s/list", root);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        write_file(root, "list", CASES[i].groups);
+        write_file(root, "memory.max", CASES[i].top);
+        write_file(root, "a/memory.max", CASES[i].a);
+        write_file(root, "a/b/memory.max", CASES[i].b);
+        write_file(root, "memory/c/memory.limit_in_bytes", CASES[i].c);
+        int64_t found_bytes = launch_memory_group_limit(list, root);
+        if (found_bytes != CASES[i].limit_bytes)
+            fail_msg("case %zu: %lld for %lld", i, (long long)found_bytes,
+                     (long long)CASES[i].limit_bytes);
+    }
+    assert_true(launch_memory_group_limit("/tmp/groups.none", root) == INT64_MAX);
+    char command[96];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +187,7 @@ int main(void)
         cmocka_unit_test(one_that_somebody_killed_is_not),
         cmocka_unit_test(a_rank_that_gave_up_in_the_middle_wanted_memory),
         cmocka_unit_test(a_rank_that_stands_still_with_no_room_left_is_told),
+        cmocka_unit_test(the_lowest_limit_of_all_groups_above_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
