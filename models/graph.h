@@ -325,6 +325,7 @@ struct graph {
                           // micro-batch, and is of a sample, not of a token
     int64_t prefix;       // places at the front of each sequence that a picture takes,
                           // where no token is; 0 = none
+    int64_t front_count;  // places of a picture in front of its patches: class token, registers
     int64_t channels;     // numbers of a place that noise is added to
     int64_t active_parameter_count;  // of parameter_count, those that one token passes through
     int64_t expert_count, top_k;     // routed, of a mixture layer; 0 = dense

@@ -97,6 +97,44 @@ static void route_token(const struct op *op, const REAL *logits, const REAL *bia
     }
 }
 
+// Of the choices of ROUTE_NEAR_BEST the one that is made now: the best of those left, by how much
+// each of them is as near it as counts, of which it returns the sum. `ranked` is -inf for those
+// taken before.
+static double near_best(const struct op *op, const double *ranked, int64_t count, int64_t *best,
+                        double *shares)
+{
+    double sum = 0;
+    *best = best_of(ranked, count);
+    for (int64_t i = 0; i < count; i++) {
+        double most = ranked[*best], apart = most - ranked[i];
+        bool is_near = ranked[i] > -HUGE_VAL && apart <= op->scalar * fmax(fabs(ranked[i]), most);
+        shares[i] = is_near ? exp(-apart) : 0;
+        sum += shares[i];
+    }
+    return sum;
+}
+
+// Two choices; backward (d not NULL) each of them adds w (d_own - d_own p_j) to those that count.
+static void route_near_best(const struct op *op, const REAL *logits, const REAL *d, int64_t count,
+                            double *ranked, REAL *weights, REAL *d_logits)
+{
+    double *shares = ranked + count;
+    for (int64_t i = 0; i < count; i++) {
+        ranked[i] = (double)logits[i];
+        (d ? d_logits : weights)[i] = 0;
+    }
+    for (int n = 0; n < op->top_k; n++) {
+        int64_t best = 0;
+        double sum = near_best(op, ranked, count, &best, shares);
+        if (!d) weights[best] = (REAL)(1 / sum);
+        for (int64_t j = 0; j < count && d; j++) {
+            double slope = (j == best) - shares[j] / sum;
+            if (shares[j] > 0) d_logits[j] += (REAL)((double)d[best] / sum * slope);
+        }
+        ranked[best] = -HUGE_VAL;
+    }
+}
+
 const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
 {
     const struct kernel_array *logits = &call->inputs[0];
@@ -106,8 +144,13 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
     if (op->group_count > 1 && count % op->group_count) return "groups of experts of unequal size";
     double *ranked = cpu_scratch(device, SCRATCH_ROWS, 2 * count * (int64_t)sizeof *ranked);
     if (!ranked) return cpu_no_memory(device);
-    for (int64_t i = 0; i < elements; i += count)
-        route_token(op, x + i, bias, count, ranked, (REAL *)call->outputs[0].data + i);
+    for (int64_t i = 0; i < elements; i += count) {
+        REAL *weights = (REAL *)call->outputs[0].data + i;
+        if (op->function == FUNCTION_ROUTE_NEAR_BEST)
+            route_near_best(op, x + i, NULL, count, ranked, weights, NULL);
+        else
+            route_token(op, x + i, bias, count, ranked, weights);
+    }
     return NULL;
 }
 
@@ -132,13 +175,18 @@ static void route_token_backward(const struct op *op, const REAL *d, const REAL 
 
 const char *cpu_route_backward(struct cpu_device *device, const struct kernel_call *call)
 {
-    (void)device;
     const struct kernel_array *d = &call->inputs[0];
     int64_t count = array_last(d), elements = array_elements(d);
     const REAL *x = call->inputs[1].data, *weights = call->inputs[2].data;
+    double *ranked = cpu_scratch(device, SCRATCH_ROWS, 2 * count * (int64_t)sizeof *ranked);
+    if (!ranked) return cpu_no_memory(device);
     for (int64_t i = 0; i < elements; i += count) {
-        route_token_backward(call->op, (const REAL *)d->data + i, x + i, weights + i, count,
-                             (REAL *)call->outputs[0].data + i);
+        const REAL *d_weights = (const REAL *)d->data + i;
+        REAL *d_logits = (REAL *)call->outputs[0].data + i;
+        if (call->op->function == FUNCTION_ROUTE_NEAR_BEST)
+            route_near_best(call->op, x + i, d_weights, count, ranked, NULL, d_logits);
+        else
+            route_token_backward(call->op, d_weights, x + i, weights + i, count, d_logits);
     }
     // The choice does not depend on the bias by a derivative.
     if (call->output_count > 1) call_begin_sum(call, 1);

@@ -11,6 +11,8 @@ static enum route_score score_of(enum function function)
         return ROUTE_SIGMOID_SHARE;
     case FUNCTION_ROUTE_SIGMOID:
         return ROUTE_SIGMOID;
+    case FUNCTION_ROUTE_NEAR_BEST:
+        return ROUTE_NEAR_BEST;
     default:
         return ROUTE_CHOSEN_SOFTMAX;
     }
@@ -36,7 +38,8 @@ const char *cuda_route(const struct run *run)
     args.logits = run_input(run, 0);
     args.bias = run_input(run, 1);
     args.weights = run_output(run, 0);
-    if (args.tokens > 0) kernel_route(run->on, &args);
+    bool is_near = args.score == ROUTE_NEAR_BEST;
+    if (args.tokens > 0) (is_near ? kernel_route_near : kernel_route)(run->on, &args);
     return NULL;
 }
 
@@ -47,7 +50,8 @@ const char *cuda_route_backward(const struct run *run)
     args.logits = run_input(run, 1);
     args.weights = run_input(run, 2);
     args.d_logits = run_output(run, 0);
-    if (args.tokens > 0) kernel_route_backward(run->on, &args);
+    bool is_near = args.score == ROUTE_NEAR_BEST;
+    if (args.tokens > 0) (is_near ? kernel_route_near : kernel_route_backward)(run->on, &args);
     // The choice does not depend on the bias by a derivative.
     if (run->call->output_count > 1) return cuda_begin_sum(run->device, run->stream, run->call, 1);
     return NULL;

@@ -310,7 +310,13 @@ struct loss_args {
 void kernel_loss(struct CUstream_st *stream, const struct loss_args *args);
 void kernel_loss_backward(struct CUstream_st *stream, const struct loss_args *args);
 
-enum route_score { ROUTE_SOFTMAX, ROUTE_CHOSEN_SOFTMAX, ROUTE_SIGMOID_SHARE, ROUTE_SIGMOID };
+enum route_score {
+    ROUTE_SOFTMAX,
+    ROUTE_CHOSEN_SOFTMAX,
+    ROUTE_SIGMOID_SHARE,
+    ROUTE_SIGMOID,
+    ROUTE_NEAR_BEST,
+};
 enum { ROUTE_EXPERT_MAX = 1024, ROUTE_GROUP_MAX = 256 };
 struct route_args {
     int64_t tokens;
@@ -323,6 +329,8 @@ struct route_args {
 };
 void kernel_route(struct CUstream_st *stream, const struct route_args *args);
 void kernel_route_backward(struct CUstream_st *stream, const struct route_args *args);
+// ROUTE_NEAR_BEST, in both directions: backward where d is given.
+void kernel_route_near(struct CUstream_st *stream, const struct route_args *args);
 
 // Rows of experts: one after another by expert and then by token, or with rows_of NULL a row for
 // every token and expert.

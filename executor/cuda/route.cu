@@ -159,3 +159,47 @@ void kernel_route_backward(struct CUstream_st *stream, const struct route_args *
 {
     LAUNCH(route_back, *args, blocks_for(args->tokens, 1), LANES, stream);
 }
+
+// Choices one behind the other, each a softmax over those left that are near the best of them;
+// backward each adds w d_own ((j is own) - p_j) to those. By tokens of a warp, in double.
+BLOCK_KERNEL(route_near, struct route_args, a)
+{
+    __shared__ double ranked[ROUTE_EXPERT_MAX], shares[ROUTE_EXPERT_MAX], sums[ROUTE_EXPERT_MAX];
+    int lane = (int)threadIdx.x;
+    for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
+        int64_t at = token * a.count;
+        for (int i = lane; i < a.count; i += LANES) {
+            ranked[i] = load(a.logits, at + i);
+            sums[i] = 0;
+        }
+        __syncthreads();
+        for (int n = 0; n < a.top_k; n++) {
+            int best = best_of(ranked, a.count, lane);
+            double most = ranked[best], sum = 0;
+            for (int i = lane; i < a.count; i += LANES) {
+                double x = ranked[i], apart = most - x;
+                bool is_near = x > -INFINITY && apart <= a.scalar * fmax(fabs(x), most);
+                shares[i] = is_near ? exp(-apart) : 0;
+                sum += shares[i];
+            }
+            sum = lanes_sum(sum);
+            double own = a.d.data ? (double)load(a.d, at + best) / sum : 1 / sum;
+            for (int i = lane; i < a.count; i += LANES) {
+                double slope = (i == best) - shares[i] / sum;
+                if (a.d.data && shares[i] > 0) sums[i] += own * slope;
+                if (!a.d.data && i == best) sums[i] = own;
+            }
+            __syncthreads();
+            if (lane == 0) ranked[best] = -INFINITY;
+            __syncthreads();
+        }
+        for (int i = lane; i < a.count; i += LANES)
+            store_sum(a.d.data ? a.d_logits : a.weights, at + i, a.adds, (float)sums[i]);
+        __syncthreads();
+    }
+}
+
+void kernel_route_near(struct CUstream_st *stream, const struct route_args *args)
+{
+    LAUNCH(route_near, *args, blocks_for(args->tokens, 1), LANES, stream);
+}

@@ -228,6 +228,7 @@ enum given {
     GIVEN_PIXEL,
     GIVEN_FIRST,
     GIVEN_MEAN,
+    GIVEN_PART,
     GIVEN_BUCKET,
     GIVEN_DISTANCE,
     GIVEN_WAVE,
@@ -257,6 +258,7 @@ static const struct given_row {
     {"pixels", GIVEN_PIXEL, 0},
     {"first_place", GIVEN_FIRST, 0},
     {"place_means", GIVEN_MEAN, 0},
+    {"place_parts", GIVEN_PART, 0},
     {"frames_before", GIVEN_FRAME, -1},
     {"frames_even", GIVEN_FRAME, 0},
     {"frames_odd", GIVEN_FRAME, 1},
@@ -277,15 +279,15 @@ static const struct given_row *given_of(const char *name)
 }
 
 // A pixel of a picture is that of its class's pattern, or of the word that its text has at that
-// place, or behind it where it stands in the text, with as much noise of its own. The place of a
-// class token has none.
+// place, or behind it where it stands in the text, with as much noise of its own. The places of
+// class token and registers have none.
 static double draw_pixel(struct engine *engine, int64_t sequence, const struct tensor *tensor,
                          bool has_class, const int64_t index[TENSOR_RANK_MAX])
 {
     int64_t batch = engine->program->workload.global_batch,
             in_text = engine->request->graph->prefix;
     uint64_t seed = engine->request->options->seed, at = (uint64_t)index[1];
-    if (has_class && index[1] == 0) return 0;
+    if (has_class && index[1] < engine->request->graph->front_count) return 0;
     at = at * (uint64_t)tensor->extents[2].size + (uint64_t)index[2];
     uint64_t noise = random_key(seed, 4), pattern = random_key(seed, 5);
     noise = random_key(noise, (uint64_t)(engine->step * batch + sequence));
@@ -317,7 +319,7 @@ static double given_at(struct engine *engine, const struct block *block,
                        const int64_t index[TENSOR_RANK_MAX])
 {
     int by_batch = tensor_find_dim(tensor, DIM_BATCH), by_seq = tensor_find_dim(tensor, DIM_SEQ);
-    int64_t place = by_seq < 0 ? 0 : index[by_seq];
+    int64_t place = by_seq < 0 ? 0 : index[by_seq], front = engine->request->graph->front_count;
     int64_t sequence = by_batch < 0 ? 0 : first + index[by_batch], token;
     switch (row->given) {
     case GIVEN_TOKEN:
@@ -331,7 +333,7 @@ static double given_at(struct engine *engine, const struct block *block,
     case GIVEN_ZERO:
         return 0;
     case GIVEN_KIND:
-        return place > 0;
+        return (double)(place < front ? place : front);
     case GIVEN_PIXEL:
         return draw_pixel(engine, sequence, tensor, row->ahead == 0, index);
     case GIVEN_FRAME:
@@ -349,7 +351,10 @@ static double given_at(struct engine *engine, const struct block *block,
     case GIVEN_ONE:
         return 1;
     case GIVEN_MEAN:
-        if (index[1] == 1) return place > 0 ? 1 / (double)(tensor->extents[0].size - 1) : 0;
+        if (index[1] == 1) return place < front ? 0 : 1 / (double)(tensor->extents[0].size - front);
+        break;
+    case GIVEN_PART:
+        if (index[1] == 1) return place >= front;
         break;
     case GIVEN_FIRST:
         break;

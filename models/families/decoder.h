@@ -52,12 +52,14 @@ struct indexer {
 // class token, which the head reads. The workload of a model of pictures alone has sequences of
 // one: a picture is a sample.
 struct picture {
-    int64_t patch_count;   // 0 = the model reads tokens
-    int64_t pixel_count;   // numbers of a patch: its sides times its channels
-    bool patch_is_biased;  // for vit the table of kinds of places has the bias
-    bool has_plain_class;  // patches have no bias: the class token is all of that table (clip)
-    bool is_pooled;        // no class token: what is said of a picture is pooled (siglip)
-    bool reads_mean;       // the head reads the mean of the patches beside the class (dinov2)
+    int64_t patch_count;        // 0 = the model reads tokens
+    int64_t pixel_count;        // numbers of a patch: its sides times its channels
+    bool patch_is_biased;       // for vit the table of kinds of places has the bias
+    bool has_plain_class;       // patches have no bias: the class token is all of that table (clip)
+    bool is_pooled;             // no class token: what is said of a picture is pooled (siglip)
+    bool reads_mean;            // the head reads the mean of the patches beside the class (dinov2)
+    int64_t register_count;     // places between the class token and the patches
+    bool registers_have_kinds;  // a row each of the table of kinds beside that of positions (deit)
     // Of one that stands in the text (gemma3): the places that it takes there, 0 = it does not,
     // each the mean of as many patches, whether that is normed, and whether its projection has a
     // bias.

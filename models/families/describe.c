@@ -39,6 +39,7 @@ struct graph *decoder_describe(struct arena *arena, const struct decoder *d,
     // Nor is the first block one that reads tokens where pictures stand in the text.
     if (d->prefix > 0 && d->tied) graph->stage_count_max = 1;
     graph->prefix = d->prefix;
+    graph->front_count = decoder_front_count(d->encoder ? d->encoder : d);
     graph->contrasts = d->contrast.width > 0;
     graph->hidden = d->hidden;
     graph->head_count = d->head_count;

@@ -153,6 +153,7 @@ int layers_sound(struct layers *layers);
 // yet get it. Nothing is done for text.
 void layers_fix_places(struct layers *layers);
 int64_t decoder_place_count(const struct decoder *decoder);  // 0 = as many as tokens
+int64_t decoder_front_count(const struct decoder *decoder);  // of a picture, before its patches
 // Whether each layer attends to what the encoder says; not where that is a tower by itself, or
 // stands in the text.
 bool decoder_asks_encoder(const struct decoder *decoder);

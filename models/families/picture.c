@@ -13,9 +13,21 @@ static int add_class(struct layers *layers, int x)
     return layers_add(layers, "embedding.classed", x, layers_project(layers, first, token));
 }
 
+// Registers that are rows of the table of positions alone take neither row of kinds.
+static int add_parts(struct layers *layers, int x)
+{
+    struct extent hidden = {DIM_HIDDEN, layers->decoder->hidden}, two = {DIM_TABLE, 2};
+    int parts = layers_data(layers, "place_parts", ELEMENT_COMPUTE, SHAPE({DIM_SEQ, 0}, two));
+    struct projection kind = {.name = "embedding.kind",
+                              .weight = SHAPE(two, hidden),
+                              .output = SHAPE({DIM_SEQ, 0}, hidden)};
+    return layers_add(layers, "embedding.classed", x, layers_project(layers, parts, kind));
+}
+
 // The class token stands at a place of its own, whose pixels are zeros. What it is made of and what
-// is added to every patch are the two rows of one table: place 0 takes the first, others the
-// second. So the sequence is whole from the start, with as many parameters.
+// is added to every patch are the first and last row of one table: place 0 takes the first, patches
+// the last, registers those between. So the sequence is whole from the start, with as many
+// parameters.
 int layers_picture(struct layers *layers)
 {
     const struct decoder *d = layers->decoder;
@@ -29,8 +41,10 @@ int layers_picture(struct layers *layers)
     int x = layers_project(layers, picture, in);
     if (d->picture.is_pooled) return x;
     if (d->picture.has_plain_class) return add_class(layers, x);
+    bool has_kinds = d->picture.registers_have_kinds;
+    if (d->picture.register_count > 0 && !has_kinds) return add_parts(layers, x);
     int kinds = layers_data(layers, "place_kinds", ELEMENT_INT64, SHAPE({DIM_SEQ, 0}));
-    struct extent rows = {DIM_TABLE, 2};
+    struct extent rows = {DIM_TABLE, 1 + decoder_front_count(d)};
     int kind = layers_gather(layers, "embedding.kind", kinds, rows, hidden, NULL);
     return layers_add(layers, "embedding.classed", x, kind);
 }
@@ -89,10 +103,16 @@ int layers_picture_placed(struct layers *layers, int tokens)
     return layers_product(layers, tokens, places, placed);
 }
 
+int64_t decoder_front_count(const struct decoder *d)
+{
+    if (d->picture.patch_count == 0 || d->picture.is_pooled) return 0;
+    return 1 + d->picture.register_count;
+}
+
 int64_t decoder_place_count(const struct decoder *d)
 {
     if (d->picture.patch_count == 0) return d->sound.place_count;
-    return d->picture.patch_count + !d->picture.is_pooled;
+    return d->picture.patch_count + decoder_front_count(d);
 }
 
 void layers_fix_places(struct layers *layers)

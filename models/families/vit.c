@@ -9,7 +9,7 @@ struct vit {
     double layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob;
     bool qkv_bias;
     // Of dinov2:
-    int64_t mlp_ratio;
+    int64_t mlp_ratio, num_register_tokens;
     double drop_path_rate;
     bool use_swiglu_ffn;
 };
@@ -29,6 +29,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_F64(struct vit, attention_probs_dropout_prob, 0, DROPOUT_MAX)},
     {JSON_OPT_BOOL(struct vit, qkv_bias)},
     {JSON_OPT_I64(struct vit, mlp_ratio, 1, 1000)},
+    {JSON_OPT_I64(struct vit, num_register_tokens, 0, WIDTH_MAX)},
     {JSON_OPT_F64(struct vit, drop_path_rate, 0, 1)},
     {JSON_OPT_BOOL(struct vit, use_swiglu_ffn)},
     {JSON_OPT_ANY("id2label")},
@@ -142,12 +143,33 @@ static const void *read_vit_msn(struct family_reader *reader)
     return read_as(reader, "vit_msn", 1e-6);
 }
 
+// Places in front of the patches beside the class token; `position_count` has those of vit.
+static void add_registers(struct decoder *decoder, int64_t count, bool have_kinds)
+{
+    decoder->picture.register_count = count;
+    decoder->picture.registers_have_kinds = have_kinds;
+    decoder->position_count += count;
+}
+
+// Vit with a token that learns from a teacher, which the class token's head does not read.
+static const void *read_deit(struct family_reader *reader)
+{
+    struct vit record = read_record(reader, 1e-12, &KEYS);
+    struct decoder decoder = read_decoder(reader, "deit", &record);
+    add_registers(&decoder, 1, true);
+    return family_decoder(reader, &decoder);
+}
+
 // What layers add is scaled by channel; the head reads class and mean. Its largest has a gate, in
 // which case the width of mlps is two thirds of what it says, a multiple of 8.
-static const void *read_dinov2(struct family_reader *reader)
+static const void *read_dinov2_as(struct family_reader *reader, const char *model_type,
+                                  bool has_registers)
 {
-    static const struct family_keys keys = {
-        .dimensions = "image_size patch_size hidden_size num_hidden_layers num_attention_heads",
+    const struct family_keys keys = {
+        .dimensions =
+            arena_print(reader->arena,
+                        "image_size patch_size hidden_size num_hidden_layers num_attention_heads%s",
+                        has_registers ? " num_register_tokens" : ""),
         .optional = "num_channels hidden_act layer_norm_eps hidden_dropout_prob "
                     "attention_probs_dropout_prob qkv_bias mlp_ratio use_swiglu_ffn"};
     struct vit record = read_record(reader, 1e-6, &keys);
@@ -156,7 +178,8 @@ static const void *read_dinov2(struct family_reader *reader)
         record.intermediate_size = (record.intermediate_size * 2 / 3 + 7) / 8 * 8;
         record.hidden_act = "silu";
     }
-    struct decoder decoder = read_decoder(reader, "dinov2", &record);
+    struct decoder decoder = read_decoder(reader, model_type, &record);
+    if (has_registers) add_registers(&decoder, record.num_register_tokens, false);
     decoder.gated = record.use_swiglu_ffn;
     decoder.branch_factors = decoder.picture.reads_mean = true;
     if (!reader->err->kind && record.drop_path_rate > 0)
@@ -164,6 +187,20 @@ static const void *read_dinov2(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+static const void *read_dinov2(struct family_reader *reader)
+{
+    return read_dinov2_as(reader, "dinov2", false);
+}
+
+static const void *read_dinov2_with_registers(struct family_reader *reader)
+{
+    return read_dinov2_as(reader, "dinov2_with_registers", true);
+}
+
+const struct model_family FAMILY_DEIT = {"deit", read_deit, decoder_graph, "DeiTConfig"};
+const struct model_family FAMILY_DINOV2_WITH_REGISTERS = {"dinov2_with_registers",
+                                                          read_dinov2_with_registers, decoder_graph,
+                                                          "Dinov2WithRegistersConfig"};
 const struct model_family FAMILY_DINOV2 = {"dinov2", read_dinov2, decoder_graph, "Dinov2Config"};
 const struct model_family FAMILY_VIT = {"vit", read_vit, decoder_graph, "ViTConfig"};
 const struct model_family FAMILY_VIT_MSN = {"vit_msn", read_vit_msn, decoder_graph, "ViTMSNConfig"};

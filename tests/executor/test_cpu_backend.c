@@ -360,6 +360,41 @@ static bool is_chosen(const double *ranked, bool has_bias, int expert)
     return better_groups < OPEN && better < TOP_K;
 }
 
+// Of 2, 1.2, 0.9 and -1 with a margin of a half: 1.2 is 0.4 of 2 away from it and counts beside it,
+// 0.9 is 0.55 away; beside 1.2, which is chosen next, 0.9 counts. Backward, with 3 and 5 behind the
+// weights, as the two softmaxes have it.
+static void what_is_near_the_best_has_a_share_of_its_choice(void **state)
+{
+    struct world world = open_world(*state, "near");
+    struct op op = {
+        .name = "route", .function = FUNCTION_ROUTE_NEAR_BEST, .kind = OP_ROUTE, .scalar = 0.5};
+    op.top_k = 2;
+    double logits[4] = {0.9, 2, -1, 1.2}, weights[4], d[4] = {7, 3, 9, 5}, slopes[4];
+    double first = 1 / (1 + exp(-0.8)), second = 1 / (1 + exp(-0.3));
+    double of_first = 3 * first * (1 - first), of_second = 5 * second * (1 - second);
+    double expected[4] = {0, first, 0, second};
+    double backward[4] = {-of_second, of_first, 0, of_second - of_first};
+    struct kernel_array row = {
+        .rank = 3, .dims = {DIM_BATCH, DIM_SEQ, DIM_GATE}, .sizes = {1, 1, 4}, .whole = {1, 1, 4}};
+    struct kernel_call call = {.op = &op, .input_count = 1, .output_count = 1};
+    call.inputs[0] = call.inputs[1] = call.inputs[2] = call.outputs[0] = row;
+    call.inputs[0].data = logits;
+    call.outputs[0].data = weights;
+    assert_null(world.backend->run(world.device, STREAM_COMPUTE, &call));
+    op.kind = OP_ROUTE_BACKWARD;
+    call.input_count = 3;
+    call.inputs[0].data = d;
+    call.inputs[1].data = logits;
+    call.inputs[2].data = weights;
+    call.outputs[0].data = slopes;
+    assert_null(world.backend->run(world.device, STREAM_COMPUTE, &call));
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(weights[i] - expected[i]) < 1e-14);
+        assert_true(fabs(slopes[i] - backward[i]) < 1e-14);
+    }
+    world.backend->close(world.device);
+}
+
 static void experts_are_chosen_from_open_groups_alone(void **state)
 {
     struct world world = open_world(*state, "groups");
@@ -413,6 +448,7 @@ int main(void)
         cmocka_unit_test(what_cannot_run_says_why),
         cmocka_unit_test(data_that_is_wrong_is_refused),
         cmocka_unit_test(experts_are_chosen_from_open_groups_alone),
+        cmocka_unit_test(what_is_near_the_best_has_a_share_of_its_choice),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -24,6 +24,9 @@ enum { MODEL_COUNT = sizeof FAMILY_MODELS / sizeof *FAMILY_MODELS };
     "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2"
 static const char *const WITH_CLASSES[] = {
     "{\"model_type\": \"vit\", " PICTURE ", \"intermediate_size\": 6}",
+    "{\"model_type\": \"deit\", " PICTURE ", \"intermediate_size\": 6}",
+    "{\"model_type\": \"dinov2_with_registers\", " PICTURE
+    ", \"mlp_ratio\": 1, \"num_register_tokens\": 2}",
     "{\"model_type\": \"dinov2\", " PICTURE ", \"mlp_ratio\": 1}",
     "{\"model_type\": \"dinov2\", " PICTURE ", \"mlp_ratio\": 2, \"use_swiglu_ffn\": true}",
 };

@@ -136,26 +136,32 @@ static void derived_gradients_equal_finite_differences_with_the_unfused_chain(vo
 // Families route in few ways; all of them, with every bias that experts can have.
 static void every_way_to_route_has_its_gradient(void **state)
 {
-    for (enum function route = FUNCTION_ROUTE_SOFTMAX; route <= FUNCTION_ROUTE_SIGMOID; route++) {
-        struct decoder decoder = {.vocab = 11,
-                                  .hidden = 8,
-                                  .layer_count = 1,
-                                  .head_count = 2,
-                                  .kv_head_count = 2,
-                                  .head_dim = 4,
-                                  .norm = FUNCTION_RMS_NORM,
-                                  .norm_epsilon = 1e-6,
-                                  .gated = route != FUNCTION_ROUTE_TOP_K_SOFTMAX,
-                                  .activation = FUNCTION_SILU,
-                                  .experts = {.count = 5,
-                                              .top_k = 2,
-                                              .ffn = 3,
-                                              .shared_ffn = 6,
-                                              .route = route,
-                                              .route_scale = 1.5,
-                                              .route_bias = true,
-                                              .choice_bias = route >= FUNCTION_ROUTE_SIGMOID_TOP_K,
-                                              .expert_bias = true}};
+    static const enum function ROUTES[] = {
+        FUNCTION_ROUTE_SOFTMAX,       FUNCTION_ROUTE_SOFTMAX_TOP_K, FUNCTION_ROUTE_TOP_K_SOFTMAX,
+        FUNCTION_ROUTE_SIGMOID_TOP_K, FUNCTION_ROUTE_SIGMOID,       FUNCTION_ROUTE_NEAR_BEST};
+    for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
+        enum function route = ROUTES[i];
+        struct decoder decoder = {
+            .vocab = 11,
+            .hidden = 8,
+            .layer_count = 1,
+            .head_count = 2,
+            .kv_head_count = 2,
+            .head_dim = 4,
+            .norm = FUNCTION_RMS_NORM,
+            .norm_epsilon = 1e-6,
+            .gated = route != FUNCTION_ROUTE_TOP_K_SOFTMAX,
+            .activation = FUNCTION_SILU,
+            .experts = {.count = 5,
+                        .top_k = 2,
+                        .ffn = 3,
+                        .shared_ffn = 6,
+                        .route = route,
+                        .route_scale = 1.5,
+                        .route_bias = true,
+                        .choice_bias = route == FUNCTION_ROUTE_SIGMOID_TOP_K ||
+                                       route == FUNCTION_ROUTE_SIGMOID,
+                        .expert_bias = true}};
         struct import_options options = {.flash = true};
         struct graph *graph = decoder_graph(*state, &decoder, &options);
         assert_int_equal(graph->blocks[1].role, BLOCK_LAYER);

@@ -62,22 +62,25 @@ bool given_pairs(struct interpreter *in, int tensor)
     return is_last || is_pair || is_one;
 }
 
-void given_places(struct interpreter *in, int tensor, bool is_first)
+void given_places(struct interpreter *in, int tensor, bool is_first, int64_t front)
 {
     double *values = interpreter_array(in, tensor);
     for (int64_t i = 0; i < interpreter_elements(in, tensor); i++)
-        values[i] = (i == 0) == is_first;
+        values[i] = is_first ? i == 0 : (double)(i < front ? i : front);
 }
 
-// The class at the first place, and the mean of all others.
-bool given_means(struct interpreter *in, int tensor)
+// The class at the first place, and the mean of all patches, or each of them.
+bool given_means(struct interpreter *in, int tensor, int64_t front)
 {
-    if (strcmp(in->block->tensors[tensor].name, "place_means") != 0) return false;
+    const char *name = in->block->tensors[tensor].name;
+    bool is_mean = strcmp(name, "place_means") == 0;
+    if (!is_mean && strcmp(name, "place_parts") != 0) return false;
     int64_t places = in->sizes[tensor][0];
     double *values = interpreter_array(in, tensor);
-    values[0] = 1;
-    for (int64_t place = 1; place < places; place++)
-        values[2 * place + 1] = 1 / (double)(places - 1);
+    for (int64_t place = 0; place < places; place++) {
+        values[2 * place] = place == 0;
+        values[2 * place + 1] = place < front ? 0 : is_mean ? 1 / (double)(places - front) : 1;
+    }
     return true;
 }
 

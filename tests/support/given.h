@@ -13,7 +13,9 @@ bool given_pairs(struct interpreter *in, int tensor);
 bool given_waves(struct interpreter *in, int tensor);
 // Of pictures that stand in the text: what each token has of each patch, and where it stands.
 bool given_in_text(struct interpreter *in, int tensor);
-// What the head reads of the class and, as a mean, of the patches. Whether the tensor is that.
-bool given_means(struct interpreter *in, int tensor);
-// One for the first place of a picture, or zero for it, and one for the others.
-void given_places(struct interpreter *in, int tensor, bool is_first);
+// What the head reads of the class and, as a mean, of the patches, or which a place is; `front`
+// places are in front of the patches. Whether the tensor is that.
+bool given_means(struct interpreter *in, int tensor, int64_t front);
+// One for the first place of a picture and zeros, or the number of each place in front, and `front`
+// for patches.
+void given_places(struct interpreter *in, int tensor, bool is_first, int64_t front);

@@ -65,9 +65,39 @@ static void close_groups(const struct op *op, double *ranked, int64_t count, boo
     }
 }
 
+// The weight of expert `own` at the nth choice, by how much of the softmax over what is near it is
+// its own; 0 for what is not chosen then. `at` >= 0: its slope by that logit.
+static double near_weight(const struct op *op, const double *logits, int64_t count, int64_t own,
+                          int64_t at)
+{
+    int64_t rank = rank_of(logits, count, own);
+    double sum = 0, other = 0;
+    if (rank >= op->top_k) return 0;
+    for (int64_t i = 0; i < count; i++) {
+        double gap = logits[own] - logits[i], unit = fmax(fabs(logits[i]), logits[own]);
+        if (rank_of(logits, count, i) < rank || gap / unit > op->scalar) continue;
+        sum += exp(logits[i] - logits[own]);
+        if (i == at) other = exp(logits[i] - logits[own]);
+    }
+    if (at < 0) return 1 / sum;
+    return ((at == own) - other / sum) / sum;
+}
+
+static void route_near_best(const struct op *op, const double *logits, const double *d,
+                            int64_t count, double *output)
+{
+    for (int64_t i = 0; i < count; i++) {
+        output[i] = d ? 0 : near_weight(op, logits, count, i, -1);
+        for (int64_t own = 0; own < count && d; own++)
+            output[i] += d[own] * near_weight(op, logits, count, own, i);
+    }
+}
+
 static void route_token(const struct op *op, const double *logits, const double *bias,
                         int64_t count, double *weights)
 {
+    if (op->function == FUNCTION_ROUTE_NEAR_BEST)
+        return route_near_best(op, logits, NULL, count, weights);
     double ranked[EXPERT_MAX], whole = 0;
     assert(count <= EXPERT_MAX);
     for (int64_t i = 0; i < count; i++)
@@ -87,6 +117,8 @@ static void route_token(const struct op *op, const double *logits, const double 
 static void route_token_backward(const struct op *op, const double *d_weights, const double *logits,
                                  const double *weights, int64_t count, double *d_logits)
 {
+    if (op->function == FUNCTION_ROUTE_NEAR_BEST)
+        return route_near_best(op, logits, d_weights, count, d_logits);
     double sum = score_sum(op, logits, weights, count), mean = 0;
     for (int64_t i = 0; i < count && op->function != FUNCTION_ROUTE_SIGMOID; i++) {
         mean += d_weights[i] * weights[i];

@@ -62,15 +62,17 @@ static bool give_picture(struct whole_model *model, struct interpreter *in, int 
     bool has_class = strcmp(of->name, "pixels") == 0;
     bool is_pixel = has_class || strcmp(of->name, "patches") == 0;
     int64_t places = of->extents[1].size, width = of->extents[2].size;
-    if (is_first || is_kind) given_places(in, tensor, is_first);
+    int64_t front = model->graph->front_count;
+    if (is_first || is_kind) given_places(in, tensor, is_first, front);
     for (int64_t i = 0; i < interpreter_elements(in, tensor) && is_pixel; i++) {
         int64_t picture = i / (places * width), at = i % (places * width);
         int64_t word = model->graph->prefix > 1 ? model->graph->prefix : 1;
         double label = model->tokens[picture * (model->of->seq_len + AHEAD) + word];
         uint64_t own = random_key(random_key(SEED, 4), (uint64_t)picture);
         uint64_t of_class = random_key(random_key(SEED, 5), (uint64_t)label);
-        values[i] =
-            has_class && at < width ? 0 : drawn_unit(own, at) + drawn_unit(of_class, at) - 1;
+        values[i] = has_class && at < front * width
+                        ? 0
+                        : drawn_unit(own, at) + drawn_unit(of_class, at) - 1;
     }
     return is_first || is_kind || is_pixel;
 }
@@ -103,7 +105,7 @@ static void give_ids(struct whole_model *model, struct interpreter *in, int tens
 {
     const char *name = in->block->tensors[tensor].name;
     if (give_picture(model, in, tensor) || give_frames(in, tensor)) return;
-    if (given_means(in, tensor)) return;
+    if (given_means(in, tensor, model->graph->front_count)) return;
     if (given_pairs(in, tensor) || given_in_text(in, tensor) || given_waves(in, tensor)) return;
     if (strcmp(name, "relative_buckets") == 0) return given_buckets(in, tensor);
     if (strcmp(name, "distances") == 0) return given_distances(in, tensor);
