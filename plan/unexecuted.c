@@ -93,7 +93,7 @@ static bool is_of_cpus(const struct block *block, const struct op *op)
     bool is_of_pairs =
         op->kind == OP_GATHER && block->tensors[op->inputs[1]].role == TENSOR_ACTIVATION;
     return is_by_state || is_of_pairs || scales_experts(block, op) || op->kind == OP_DELTA ||
-           op->kind == OP_CHOOSE || op->kind == OP_FLATTEN;
+           op->kind == OP_CHOOSE;
 }
 
 bool unexecuted_check_graph(const struct graph *graph, const char *device, struct err *err)
@@ -104,8 +104,7 @@ bool unexecuted_check_graph(const struct graph *graph, const char *device, struc
         for (int o = 0; o < block->op_count; o++) {
             const struct op *op = &block->ops[o];
             bool is_imported = op->kind == OP_PRODUCT || op->kind == OP_OPERATOR;
-            if (!is_imported && !is_of_cpus(block, op)) continue;
-            if (is_elsewhere && (!is_imported || op->work.type))
+            if (is_elsewhere && is_of_cpus(block, op))
                 return err_set(err, ERR_USAGE,
                                "%s is not executed on a %s, because CPUs alone have a kernel for "
                                "its operator %s",

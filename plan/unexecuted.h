@@ -22,8 +22,8 @@ const char *unexecuted_text(struct arena *arena, const struct unexecuted *row);
 // ERR_USAGE: "WHAT is not executed, because WHY".
 MUST_CHECK bool unexecuted_check(const struct workload *workload, const struct parallel *parallel,
                                  struct err *err);
-// The same of a model: some operators of imported graphs have kernels, and on CPUs alone. `device`
-// is the kind of device that a plan is for; NULL: a run, whose back end says what it lacks.
+// The same of a model: some operators have kernels on CPUs alone, and some of imported graphs have
+// none. `device` is the kind that a plan is for; NULL: a run, whose back end says what it lacks.
 MUST_CHECK bool unexecuted_check_graph(const struct graph *graph, const char *device,
                                        struct err *err);
 // And of the length of sequences: the table of positions of a model is as long as its file says.

@@ -265,14 +265,6 @@ static const char *run_resize(const struct kernel_call *call)
     return NULL;
 }
 
-// What has one place, or one channel, is repeated.
-static void repeat(struct planes *small, const struct planes *large)
-{
-    if (small->whole_height == 1 && large->whole_height > 1) small->row_stride = 0;
-    if (small->whole_width == 1 && large->whole_width > 1) small->column_stride = 0;
-    if (small->channels == 1 && large->channels > 1) small->channel_stride = 0;
-}
-
 // y += a b over the places of `over`; each of the three may be repeated.
 static void multiply(const struct planes *over, const struct planes *a, const struct planes *b,
                      const struct planes *y)
@@ -298,12 +290,12 @@ static const char *run_multiply(const struct kernel_call *call)
     if (!fault) fault = image_read(&call->inputs[is_backward], &a);
     if (!fault) fault = image_read(&call->inputs[1 + is_backward], &b);
     if (fault || !large->data) return fault;
-    repeat(&a, &over);
-    repeat(&b, &over);
+    image_repeat(&a, &over);
+    image_repeat(&b, &over);
     for (int i = 0; i < call->output_count && !fault; i++) {
         call_begin_sum(call, i);
         fault = image_read(&call->outputs[i], &made);
-        repeat(&made, &over);
+        image_repeat(&made, &over);
         if (!fault && !is_backward) multiply(&over, &a, &b, &made);
         if (!fault && is_backward) multiply(&over, &over, i == 0 ? &b : &a, &made);
     }

@@ -22,7 +22,7 @@ enum scratch {
     SCRATCH_PARTIAL,  // partial sums, moments, lists of tokens
     SCRATCH_ROWS,     // where experts' rows or matrices begin, as the device sees it
     SCRATCH_INDEX,
-    SCRATCH_SCORES,  // of attention
+    SCRATCH_SCORES,  // of attention; of a convolution its matrix
     SCRATCH_D_SCORES,
     SCRATCH_WEIGHTS,
     SCRATCH_D_WEIGHTS,
@@ -216,6 +216,10 @@ const char *cuda_expand(const struct run *run);
 const char *cuda_reduce(const struct run *run);
 const char *cuda_concat(const struct run *run);
 const char *cuda_concat_backward(const struct run *run);
+const char *cuda_flatten(const struct run *run);
+// Of imported graphs: executor/cuda/product.c, image.c.
+const char *cuda_product(const struct run *run);
+const char *cuda_operator(const struct run *run);
 const char *cuda_elementwise(const struct run *run);
 const char *cuda_rope(const struct run *run);
 // Both as one kernel.

@@ -113,7 +113,8 @@ const char *cuda_dropout(const struct run *run)
                                 .ratio = call->op->dropout_ratio,
                                 .mask = mask->data,
                                 .x = run_input(run, 0),
-                                .y = run_output(run, 0)};
+                                .y = run_output(run, 0),
+                                .adds = call_adds(call, 0)};
     memcpy(args.sizes, in->sizes, sizeof args.sizes);
     memcpy(args.first, in->first, sizeof args.first);
     memcpy(args.whole, in->whole, sizeof args.whole);

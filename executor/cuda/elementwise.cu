@@ -214,7 +214,7 @@ KERNEL(dropout, struct dropout_args, a)
         if (a.draws)
             a.mask[i] = (unsigned char)random_keeps(key_of(a.key, a.key_at),
                                                     (uint64_t)whole_index(&a, i), a.ratio);
-        store(a.y, i, load(a.x, i) * (factor * (float)a.mask[i]));
+        store_sum(a.y, i, a.adds, load(a.x, i) * (factor * (float)a.mask[i]));
     }
 }
 

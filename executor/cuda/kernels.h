@@ -140,6 +140,7 @@ struct dropout_args {
     double ratio;
     unsigned char *mask;
     struct reals x, y;
+    bool adds;
 };
 void kernel_dropout(struct CUstream_st *stream, const struct dropout_args *args);
 

@@ -36,6 +36,10 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_REDUCE] = {cuda_reduce, 1},
     [OP_CONV] = {cuda_conv, 0},
     [OP_CONV_BACKWARD] = {cuda_conv_backward, 6},
+    [OP_FLATTEN] = {cuda_flatten, 0},
+    [OP_PRODUCT] = {cuda_product, 1},
+    [OP_OPERATOR] = {cuda_operator, 1},
+    [OP_OPERATOR_BACKWARD] = {cuda_operator, 63},
     [OP_SCAN] = {cuda_scan, 0},
     [OP_SCAN_BACKWARD] = {cuda_scan_backward, 60},
 };
@@ -78,6 +82,10 @@ const char *cuda_can_run(const struct kernel_call *call)
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
         return cuda_check_scan(call, kind == OP_SCAN ? 0 : 1);
+    case OP_PRODUCT:
+    case OP_OPERATOR:
+    case OP_OPERATOR_BACKWARD:
+        return call->op->work.type ? NULL : "no kernel for this operator";
     case OP_SOFTMAX:
     case OP_SOFTMAX_BACKWARD:
         return call_check_softmax(call);

@@ -24,6 +24,7 @@ ranks_nccl     90  the same through NCCL
 kernel_tests   60  the tests of kernels on the device
 backend_tests  60  the tests of the back end on the device
 family_tests   60  the tests of models of videos, proteins and towers on the device
+image_tests    60  the tests of operators of imported graphs on images on the device
 engine_tests   60  the tests of plans in 16 bits on the device
 group_tests    30  the tests of grouped products on the device
 sum_tests      30  the tests of sums beside products on the device
@@ -416,6 +417,7 @@ tests_of() {
 stage_kernel_tests() { tests_of test_cpu_kernels; }
 stage_backend_tests() { tests_of test_cuda_backend; }
 stage_family_tests() { tests_of test_cuda_families; }
+stage_image_tests() { tests_of test_cuda_images; }
 stage_engine_tests() { tests_of test_run_half; }
 stage_group_tests() { tests_of test_grouped; }
 stage_sum_tests() { tests_of test_weight_sums; }

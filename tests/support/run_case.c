@@ -304,7 +304,7 @@ static struct run_tensor *find_tensor(struct arena *arena, struct run_outcome *o
     for (int i = 0; i < outcome->tensor_count; i++) {
         if (strcmp(outcome->tensors[i].key, key) == 0) return &outcome->tensors[i];
     }
-    enum { TENSORS_MAX = 1024 };
+    enum { TENSORS_MAX = 2048 };
     if (!outcome->tensors) outcome->tensors = ARENA_NEW(arena, struct run_tensor, TENSORS_MAX);
     assert_in_range(outcome->tensor_count, 0, TENSORS_MAX - 1);
     struct run_tensor *tensor = &outcome->tensors[outcome->tensor_count++];

@@ -1,0 +1,10 @@
+#pragma once
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/image_kernels.h"
+#include "executor/image_call.h"
+
+// NULL, or why the array is no image.
+const char *cuda_image_of(const struct run *run, const struct kernel_array *array,
+                          struct image_reals *image);
+// executor/cuda/statistics.c: norms over places and their backward.
+const char *cuda_statistics(const struct run *run);

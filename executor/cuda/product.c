@@ -1,0 +1,208 @@
+#include "executor/cuda/image.h"
+
+#include <limits.h>
+
+// Convolutions, and products of rows with a weight, of imported graphs (executor/cpu/product.c).
+// Where places of the narrow side are evenly apart a convolution is GEMMs of the weight and a
+// matrix with a row for each channel and tap of the wide side and a column for each place of some
+// samples, or of some rows of one; with one channel a group, and elsewhere, kernels of their own.
+
+enum makes { MAKES_NARROW, MAKES_WIDE, MAKES_WEIGHT };
+
+// Of the matrix, unless one row of places needs more; an emulation has less, to need several.
+#if defined(CUDA_EMULATED)
+enum { MATRIX_BYTES = 1 << 10 };
+#else
+enum { MATRIX_BYTES = 1 << 26 };
+#endif
+
+struct slide {
+    enum makes makes;
+    struct slide_args args;
+    int64_t groups, depth;  // depth: wide channels of a group times taps
+};
+
+static const char *read_slide(const struct run *run, const struct kernel_array *narrow,
+                              const struct kernel_array *wide, const struct kernel_array *weight,
+                              struct slide *s)
+{
+    const struct op_work *work = &run->call->op->work;
+    const char *fault = cuda_image_of(run, narrow, &s->args.narrow);
+    if (!fault) fault = cuda_image_of(run, wide, &s->args.wide);
+    if (fault) return fault;
+    const struct planes *n = &s->args.narrow.at, *w = &s->args.wide.at;
+    s->args.height = window_or_one(&work->windows[0]);
+    s->args.width = window_or_one(&work->windows[1]);
+    s->args.weight = reals_of(run->device, weight);
+    s->args.adds = call_adds(run->call, 0);
+    s->groups = work->groups;
+    s->args.narrow_channels = n->channels / s->groups;
+    s->args.wide_channels = w->channels / s->groups;
+    s->depth = s->args.wide_channels * s->args.height.taps * s->args.width.taps;
+    bool fits = array_elements(weight) == n->channels * s->depth && n->batch == w->batch;
+    return fits ? NULL : "the weight of a convolution does not fit its images";
+}
+
+// One GEMM for each group of the samples that are unfolded: of one group all of them at once, but
+// for the weight's gradient, which is a sum over them.
+static const char *multiply(const struct run *run, const struct slide *s, int64_t sample)
+{
+    const struct slide_args *a = &s->args;
+    const struct planes *n = &a->narrow.at;
+    int64_t places = a->rows * n->width, channels = a->narrow_channels;
+    bool is_of_samples = s->groups == 1 && s->makes != MAKES_WEIGHT;
+    struct matrix narrow = {
+        reals_at(a->narrow.reals, sample * n->sample_stride + a->first_row * n->row_stride),
+        n->channel_stride, n->column_stride,
+        is_of_samples ? n->sample_stride : channels * n->channel_stride};
+    struct matrix weight = {a->weight, s->depth, 1, is_of_samples ? 0 : channels * s->depth};
+    struct matrix unfolded = {
+        reals_at(a->matrix, (sample - a->first_sample) * s->groups * s->depth * places), places, 1,
+        s->depth * places};
+    struct cuda_matmul product = {.rows = channels,
+                                  .columns = places,
+                                  .inner = s->depth,
+                                  .batch = is_of_samples ? a->samples : s->groups,
+                                  .alpha = 1,
+                                  .beta = a->adds,
+                                  .a = weight,
+                                  .b = unfolded,
+                                  .c = narrow};
+    if (s->makes == MAKES_WIDE) {
+        product.rows = s->depth, product.inner = channels, product.beta = 0;
+        product.a = (struct matrix){weight.reals, 1, s->depth, weight.batch_stride};
+        product.b = narrow, product.c = unfolded;
+    } else if (s->makes == MAKES_WEIGHT) {
+        product.columns = s->depth, product.inner = places;
+        product.beta = a->adds || sample > 0 || a->first_row > 0;
+        product.a = narrow, product.c = weight;
+        product.b = (struct matrix){unfolded.reals, 1, places, unfolded.batch_stride};
+    }
+    return cuda_multiply(run->device, run->stream, &product);
+}
+
+static const char *multiply_unfolded(const struct run *run, struct slide *s)
+{
+    const char *fault = NULL;
+    int64_t first = s->args.first_sample, end = first + s->args.samples;
+    bool is_once = s->groups == 1 && s->makes != MAKES_WEIGHT;
+    if (s->makes != MAKES_WIDE) kernel_slide_unfold(run->on, &s->args);
+    for (int64_t sample = first; sample < end && !fault; sample += is_once ? end - first : 1)
+        fault = multiply(run, s, sample);
+    if (fault || s->makes != MAKES_WIDE) return fault;
+    struct slide_args fold = s->args;
+    fold.adds = fold.adds || fold.first_row > 0;
+    kernel_slide_fold(run->on, &fold);
+    return NULL;
+}
+
+// Sums of what several taps make are added up in fp32, what is read as it is.
+static const char *run_unfolded(const struct run *run, struct slide *s)
+{
+    struct slide_args *a = &s->args;
+    const struct planes *n = &a->narrow.at;
+    a->matrix.number = s->makes == MAKES_WIDE ? NUMBER_FP32 : a->wide.reals.number;
+    int64_t row_bytes = s->groups * s->depth * n->width * number_bytes(a->matrix.number);
+    int64_t most = MATRIX_BYTES / row_bytes > 1 ? MATRIX_BYTES / row_bytes : 1;
+    int64_t rows = most < n->height ? most : n->height;
+    int64_t samples = rows == n->height ? most / rows : 1;
+    if (samples > n->batch) samples = n->batch;
+    if (n->channels > INT_MAX || s->depth > INT_MAX || rows * n->width > INT_MAX)
+        return "a matrix of more than 2^31 rows";
+    a->matrix.data = run_scratch(run, SCRATCH_SCORES, samples * rows * row_bytes);
+    if (!a->matrix.data) return CUDA_NO_MEMORY;
+    const char *fault = NULL;
+    for (int64_t first = 0; first < n->batch && !fault; first += samples) {
+        for (int64_t row = 0; row < n->height && !fault; row += rows) {
+            a->first_sample = first, a->first_row = row;
+            a->samples = samples < n->batch - first ? samples : n->batch - first;
+            a->rows = rows < n->height - row ? rows : n->height - row;
+            fault = multiply_unfolded(run, s);
+        }
+    }
+    return fault;
+}
+
+static const char *run_slide(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    bool is_turned = call->op->work.type == IMPORTED_CONV_TURNED;
+    bool is_first = call->op->phase == PHASE_FORWARD;
+    // Forward x, weight -> y; backward d_y, weight -> d_x, and x, d_y -> d_weight.
+    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
+    const struct kernel_array *weight = &in[1], *read = &in[0], *result = made;
+    struct slide s = {.makes = MAKES_WEIGHT};
+    if (call->op->phase == PHASE_WEIGHT) {
+        weight = made;
+        result = &in[1];
+    } else {
+        s.makes = is_first == is_turned ? MAKES_WIDE : MAKES_NARROW;
+        read = is_first ? read : made;
+        result = is_first ? made : &in[0];
+    }
+    const char *fault =
+        read_slide(run, is_turned ? read : result, is_turned ? result : read, weight, &s);
+    const struct planes *n = &s.args.narrow.at;
+    if (fault || array_elements(made) == 0) return fault;
+    if (image_elements(n) == 0 || image_elements(&s.args.wide.at) == 0)
+        return cuda_begin_sum(run->device, run->stream, call, 0);
+    bool is_even = n->row_stride == n->width * n->column_stride || n->height == 1;
+    if (is_even && s.args.narrow_channels > 1) return run_unfolded(run, &s);
+    if (s.makes == MAKES_NARROW) kernel_slide_narrow(run->on, &s.args);
+    if (s.makes == MAKES_WIDE) kernel_slide_wide(run->on, &s.args);
+    if (s.makes == MAKES_WEIGHT) kernel_slide_weight(run->on, &s.args);
+    return NULL;
+}
+
+// Rows of what stands in front of a weight, as many numbers each as it has in depth.
+static const char *run_matrix(const struct run *run)
+{
+    const struct kernel_call *call = run->call;
+    const struct op_work *work = &call->op->work;
+    bool is_turned = work->type == IMPORTED_MATRIX_TURNED;
+    int64_t depth = work->depth, columns = work->columns;
+    enum phase phase = call->op->phase;
+    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
+    const struct kernel_array *result = phase == PHASE_FORWARD  ? made
+                                        : phase == PHASE_WEIGHT ? &in[1]
+                                                                : &in[0];
+    const struct kernel_array *x = phase == PHASE_BACKWARD ? made : &in[0];
+    const struct kernel_array *weight = phase == PHASE_WEIGHT ? made : &in[1];
+    int64_t rows = array_elements(result) / columns;
+    bool fits = array_elements(weight) == depth * columns && array_elements(x) == rows * depth;
+    if (!fits) return "the weight of a product does not fit its rows";
+    if (rows > INT_MAX || depth > INT_MAX || columns > INT_MAX)
+        return "a matrix of more than 2^31 rows";
+    if (array_elements(made) == 0) return NULL;
+    if (rows == 0) return cuda_begin_sum(run->device, run->stream, call, 0);
+    struct matrix before = {reals_of(run->device, x), depth, 1, 0};
+    struct matrix behind = {reals_of(run->device, result), columns, 1, 0};
+    struct matrix by = {reals_of(run->device, weight), is_turned ? 1 : columns,
+                        is_turned ? depth : 1, 0};  // (depth, columns)
+    struct cuda_matmul product = {.rows = rows,
+                                  .columns = columns,
+                                  .inner = depth,
+                                  .batch = 1,
+                                  .alpha = 1,
+                                  .beta = call_adds(call, 0),
+                                  .a = before,
+                                  .b = by,
+                                  .c = behind};
+    if (phase == PHASE_BACKWARD) {
+        product.columns = depth, product.inner = columns;
+        product.a = behind, product.c = before;
+        product.b = (struct matrix){by.reals, by.column_stride, by.row_stride, 0};
+    } else if (phase == PHASE_WEIGHT) {
+        product.rows = depth, product.inner = rows;
+        product.a = (struct matrix){before.reals, 1, depth, 0};
+        product.b = behind, product.c = by;
+    }
+    return cuda_multiply(run->device, run->stream, &product);
+}
+
+const char *cuda_product(const struct run *run)
+{
+    enum imported_kind type = run->call->op->work.type;
+    bool slides = type == IMPORTED_CONV || type == IMPORTED_CONV_TURNED;
+    return slides ? run_slide(run) : run_matrix(run);
+}
