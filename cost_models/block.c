@@ -48,15 +48,15 @@ struct ring {
 // Seconds of one phase by kind.
 struct tally {
     double compute_s, recompute_s;
-    double comm_s[PART_COUNT];   // activations
-    double dispatch_s;           // of them, rows of experts on their way to experts and back
-    double chunked_s;            // of it what tp gathers and scatters: sent piece by piece
-    struct ring rings[2];        // of first and of recomputed work
-    double gather_s, scatter_s;  // parameters and their gradients (ZeRO 2 and 3)
-    double fetch_s;              // parameters from the host
-    double read_s;               // of it what reading a drive takes beyond the copy
-    double hiding_s;             // of the phase that these are hidden behind
-    double hideable_s;           // that is not hidden, for want of compute to do it behind
+    double comm_s[PART_COUNT];    // activations
+    double dispatch_s;            // of them, rows of experts on their way to experts and back
+    double chunked_s;             // of it what tp gathers and scatters: sent piece by piece
+    struct ring rings[2];         // of first and of recomputed work
+    double gather_s, scatter_s;   // parameters and their gradients (ZeRO 2 and 3)
+    double fetch_s, fetch_share;  // parameters from the host; of micro-batches, that fetch them
+    double read_s;                // of it what reading a drive takes beyond the copy
+    double hiding_s;              // of the phase that these are hidden behind
+    double hideable_s;            // that is not hidden, for want of compute to do it behind
     double kernel_count;
     double host_s;  // beside launching kernels
 };
@@ -137,8 +137,9 @@ static void add_exchange(struct memo *memo, const struct exchange *exchange, str
                                       : cost_of(memo, exchange->collective, &exchange->routing,
                                                 exchange->axes, exchange->bytes);
     double s = cost.s;
-    note_exchange(memo, exchange, 1, &cost, s);
-    if (exchange->kind == EXCHANGE_FETCH && exchange->deep)
+    note_exchange(memo, exchange, exchange->share, &cost, exchange->share * s);
+    if (exchange->kind == EXCHANGE_FETCH) tally->fetch_share = exchange->share;
+    if (exchange->deep)
         tally->read_s += s - exchange->bytes / offload_bytes_per_s(memo->context, TIER_HOST);
     *(exchange->kind == EXCHANGE_GATHER    ? &tally->gather_s
       : exchange->kind == EXCHANGE_SCATTER ? &tally->scatter_s
@@ -210,9 +211,8 @@ static void overlap_parameters(const struct stack *stack, unsigned overlap, stru
     tallies[last].compute_s += slowed_s * stack->contention_ratio;
 }
 
-// Parameters come from the host ahead of their block, beside what the blocks in front of it
-// compute: as long as this one does, and behind what of that hides other parameters. Returns the
-// seconds.
+// Parameters come from the host beside what the blocks in front compute: as long as this one does,
+// and behind what of that hides other parameters. Returns the seconds.
 static double overlap_fetches(const struct stack *stack, unsigned overlap, struct tally *tallies,
                               int first, int last)
 {
@@ -229,7 +229,7 @@ static double overlap_fetches(const struct stack *stack, unsigned overlap, struc
     for (int phase = first; phase <= last; phase++) {
         struct tally *tally = &tallies[phase];
         double left_s = window_of(stack, tally) - tally->hiding_s;
-        tally->hiding_s += fmin(fetch_s, window_s) * left_s / window_s;
+        tally->hiding_s += tallies[first].fetch_share * fmin(fetch_s, window_s) * left_s / window_s;
     }
     return hide(&tallies[first].fetch_s, window_s);
 }
@@ -395,7 +395,7 @@ static void add_program(const struct price_context *context, const struct mesh *
             } else {
                 work->exchanges[work->exchange_count++] = exchange;
             }
-            tally->kernel_count++;
+            tally->kernel_count += exchange.share;
         }
     }
     add_losses(context, program, work->tallies);
@@ -450,6 +450,7 @@ static struct block_price price_of(struct memo *memo, const struct block_work *w
     if (is_apart) overlap_parameters(stack, overlap, tallies, PHASE_WEIGHT, PHASE_WEIGHT);
     struct block_price price = {0};
     overlap_fetches(stack, overlap, tallies, PHASE_FORWARD, PHASE_FORWARD);
+    tallies[PHASE_FORWARD].fetch_s *= tallies[PHASE_FORWARD].fetch_share;
     price.fetched_s = overlap_fetches(stack, overlap, tallies, PHASE_BACKWARD, last);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         struct tally *tally = &tallies[phase];

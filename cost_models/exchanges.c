@@ -77,6 +77,7 @@ struct exchange exchange_of(const struct price_context *context,
                                 .collective = instr->collective,
                                 .axes = instr->axes,
                                 .bytes = (double)instr->bytes,
+                                .share = 1,
                                 .instr = 1 + (int)(instr - program->instrs)};
     if (instr->relay) {
         exchange.is_relay = true;
@@ -95,6 +96,8 @@ struct exchange exchange_of(const struct price_context *context,
         exchange.overlap = OVERLAP_PARAM_GATHER;
         exchange.kind = EXCHANGE_FETCH;
         exchange.deep = instr->deep;
+        bool is_once = instr->phase == PHASE_FORWARD && program->weights_rounds > 0;
+        if (is_once) exchange.share = 1.0 / program->weights_rounds;
         return exchange;
     }
     // Shards of parameters are data parallel, whatever axes they span (cp beside dp, or alone).

@@ -42,7 +42,8 @@ struct exchange {
     struct routing routing;  // of a dispatch that sends a token once to a place
     unsigned axes;
     double bytes;
-    bool deep;  // of a fetch: from NVMe
+    bool deep;     // of a fetch: from NVMe
+    double share;  // of the micro-batches, that see it; 1 but of fetches
     bool is_relay;
     double beside_s;  // of a relay's: the work on the part behind it, which runs beside it
     int instr;        // 1 + number in the block

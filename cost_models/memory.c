@@ -470,6 +470,8 @@ struct memory_parts memory_of_stage(const struct program *whole, const struct st
     };
     offload_parts(program, stack, &holding, stage, &parts);
     int64_t live_bytes = parts.activations_bytes + parts.transient_bytes + parts.logits_bytes;
+    parts.buffers_bytes += (int64_t)memory_stays_bytes(
+        program, stack, holding.layer_transient_bytes, (double)live_bytes);
     parts.peak_bytes = parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
                        live_bytes + parts.buffers_bytes;
     double slack = stack_reserve_ratio(stack, program->shape.stage_count);

@@ -64,6 +64,11 @@ struct memory_in_flight {
 // in_flight[chunk_count] of one stage; not of activations that are offloaded.
 void memory_of_chunks(const struct program *whole, const struct stack *stack, int stage,
                       struct memory_in_flight *in_flight);
+// By how much weights that stay between some of their uses make a stage's heaviest moment heavier,
+// which without them has so many bytes of activations, working memory and logits; `working_bytes`
+// of a layer beside what is saved. cost_models/memory_stays.c
+double memory_stays_bytes(const struct program *program, const struct stack *stack,
+                          double working_bytes, double heaviest_bytes);
 // The stage with the largest reserved_bytes.
 struct memory_parts memory_worst(const struct program *program, const struct stack *stack,
                                  int *stage);

@@ -183,6 +183,11 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
         if (offload->parameter_layers > 0 && !stack_is_executed(stack))
             return refusal(arena, "stack %s offloads parameters of all layers or of none",
                            stack->name);
+        struct err refused = {0};
+        if (offload_keeps_some(offload) && !stack_is_executed(stack))
+            return refusal(arena, "stack %s fetches parameters for each forward and backward",
+                           stack->name);
+        if (!stays_check(parallel, &refused)) return refusal(arena, "%s", refused.text);
     }
     if (offload_moves_gradients(offload)) {
         struct err refused = {0};

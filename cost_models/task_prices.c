@@ -87,7 +87,9 @@ static bool add_instr(struct pricing *pricing, const struct ledger_line *line)
                      task->instr == line->of_instr - 1 && task->count > 0;
         if (!is_it) continue;
         found++;
-        add(pricing, t, line->s);
+        // What the first micro-batch alone does is priced as the mean of all.
+        add(pricing, t,
+            line->s * (task->is_repeated ? 1 : graph->program->shape.micro_batch_count));
     }
     return found > 0;
 }

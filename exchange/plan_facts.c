@@ -118,11 +118,14 @@ static void put_offload(struct facts *facts, const struct parallel *parallel)
     struct offload moved = parallel->offload;
     facts_put(facts, "offload.optimizer",
               tier_fact(facts->arena, moved.optimizer, moved.optimizer_layers));
-    facts_put(facts, "offload.parameters",
-              tier_fact(facts->arena, moved.parameters, moved.parameter_layers));
+    const char *away = tier_fact(facts->arena, moved.parameters, moved.parameter_layers);
+    if (offload_keeps_some(&moved))
+        away = arena_print(facts->arena, "%s, some of them between uses alone", away);
+    facts_put(facts, "offload.parameters", away);
     facts_put(facts, "offload.gradients", offload_moves_gradients(&moved) ? "host" : "none");
     moved.optimizer = moved.parameters = TIER_DEVICE;
     moved.optimizer_layers = moved.parameter_layers = 0;
+    moved.turn_blocks = moved.between_layers = 0;
     moved.gradients = false;
     facts_put(facts, "offload.activations", offload_words(facts->arena, &moved));
 }

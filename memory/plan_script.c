@@ -373,6 +373,7 @@ struct script *plan_script_stage(struct arena *arena, const struct program *whol
     int rounds = program->shape.micro_batch_count / graph->micro_batches;
     assert(rounds * graph->micro_batches == program->shape.micro_batch_count);
     assert((rounds == 1 || program->shape.stage_count == 1) && "places are held");
+    assert((rounds == 1 || program->parallel.offload.between_layers == 0) && "weights stay");
     struct arena scratch = {0};
     struct script *script = ARENA_NEW(arena, struct script, 1);
     *script = (struct script){

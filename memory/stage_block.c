@@ -18,6 +18,7 @@ struct reading {
     int *gathered;   // [parameter]: value with it whole in this half of the work, -1
     int *room;       // [parameter]: value for its gradient, -1
     int *waiting;    // [parameter]: value with its gradient until the room is made, -1
+    int *fetched;    // [gathering of forward]: value
     bool is_parted;
     int value_capacity;
 };
@@ -41,7 +42,7 @@ static int new_value(struct reading *reading, int buffer)
     struct block_steps *steps = reading->steps;
     assert(steps->value_count < reading->value_capacity);
     int value = steps->value_count++;
-    steps->values[value] = (struct block_value){buffer, -1, false};
+    steps->values[value] = (struct block_value){buffer, -1, false, -1};
     reading->maker_of[value] = -1;
     reading->value_of[buffer] = value;
     return value;
@@ -228,6 +229,17 @@ static void follow_operator(struct reading *reading, int step, const struct inst
         add_read(reading, step, around->writes[i]);
 }
 
+// The n-th fetching of forward finds what is there at the end of backward.
+static void note_left(struct reading *reading, const struct instr *instr, int whole, int n)
+{
+    const struct block_program *block = reading->block;
+    struct block_value *values = reading->steps->values;
+    if (block->weights_rounds == 0) return;
+    if (instr->phase == PHASE_FORWARD) reading->fetched[n] = whole;
+    bool is_last = instr->phase != PHASE_FORWARD || block->weights_turn;
+    if (is_last) values[reading->fetched[n]].left = whole;
+}
+
 static void gather(struct reading *reading, int step, const struct instr *instr, int n)
 {
     struct block_step *of = &reading->steps->steps[step];
@@ -236,6 +248,7 @@ static void gather(struct reading *reading, int step, const struct instr *instr,
     int whole = new_value(reading, instr->outputs[0]);
     add_write(reading, step, whole);
     of->output_values[0] = whole;
+    note_left(reading, instr, whole, n);
     mark_covered(reading, n, storage_gathers, reading->gathered, whole);
 }
 
@@ -352,7 +365,7 @@ static void read_all(struct reading *reading, unsigned moved)
         if (i == block->phase_first[PHASE_BACKWARD]) {
             for (int k = 0; k < BLOCK_EDGES; k++)
                 steps->outputs[k] = newest(reading, block->outputs[k]);
-            forget_gathered(reading);
+            if (!block->weights_turn) forget_gathered(reading);
             gather_count = 0;
             move_saved(reading, moved);
         }
@@ -416,6 +429,7 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
         .gathered = ARENA_NEW(arena, int, block->parameter_count),
         .room = ARENA_NEW(arena, int, block->parameter_count),
         .waiting = ARENA_NEW(arena, int, block->parameter_count),
+        .fetched = ARENA_NEW(arena, int, block->parameter_count),
         .is_parted = !schedule_row(program->parallel.schedule)->backward_fused,
     };
     for (int i = 0; i < program->gradients->block_count; i++) {
@@ -443,6 +457,12 @@ struct block_steps *block_steps_make(struct arena *arena, const struct program *
             order_of(arena, steps, fused, boundary, instrs, made, &steps->backward_count);
     }
     return steps;
+}
+
+bool block_step_is_left(const struct block_steps *steps, int step)
+{
+    const struct block_step *of = &steps->steps[step];
+    return of->gathers && steps->values[of->writes[0]].left >= 0;
 }
 
 const char *block_step_name(struct arena *arena, const struct block_steps *steps,

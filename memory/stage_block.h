@@ -5,7 +5,8 @@
 // values (one each time that a buffer is written), and what has to run before what. Included by
 // memory/stage_*.c alone.
 //
-// Parameters, their gradients and ids are no values. Two things that ZeRO adds are: the whole
+// Parameters, their gradients and ids are no values. Where weights stay from forward to backward
+// both read what forward has fetched. Two things that ZeRO adds are: the whole
 // parameters that a gathering makes, read by whatever reads one of them in the same half of the
 // block's work, and the whole gradients that a scattering takes, for which a step of its own makes
 // room: products write into it in any order.
@@ -17,6 +18,8 @@ struct block_value {
     int buffer;
     int older;         // value whose memory it is written over; -1
     bool is_boundary;  // comes from a neighbour: block input or output gradient
+    int left;          // of what forward fetches: value that the micro-batch before has left of it,
+                       // so that only the first fetches; -1
 };
 
 struct block_step {
@@ -50,6 +53,8 @@ struct block_steps {
 // `moved`: see struct block_use. Copying out is in no order: it ends later.
 struct block_steps *block_steps_make(struct arena *arena, const struct program *program,
                                      const struct block_program *block, unsigned moved);
+// Whether a step fetches what the micro-batch before has left.
+bool block_step_is_left(const struct block_steps *steps, int step);
 // Of a step of the block at this position, for graphs and messages. Lives in `arena`.
 const char *block_step_name(struct arena *arena, const struct block_steps *steps,
                             const struct block_step *step, int position);

@@ -144,11 +144,16 @@ static int tensor_of(struct building *building, const struct stage_slot *slot, i
     if (work->tensors[value] >= 0) return work->tensors[value];
     const struct stage_chunk *chunk = &building->chunks[slot->chunk];
     const struct block_steps *steps = chunk->blocks[position];
+    struct stage_slot from = *slot;
+    int left = steps->values[value].left;
+    if (left >= 0 && slot->micro_batch > 0) {
+        from.micro_batch--;
+        return work->tensors[value] = tensor_of(building, &from, position, left);
+    }
     assert(steps->values[value].is_boundary && "a value is read before it is made");
     bool is_forward = edge_of(steps->inputs, value) >= 0;
     int which = edge_of(is_forward ? steps->inputs : steps->output_gradients, value);
     int other = position + (is_forward ? -1 : 1);
-    struct stage_slot from = *slot;
     if (other < 0 || other == chunk->count) {
         from.chunk = (is_forward ? chunk->front : chunk->behind).chunk;
         assert(from.chunk >= 0 && "a message has not come");
@@ -235,6 +240,15 @@ static void fetch_late(struct building *building, const struct block_steps *step
     }
 }
 
+// Whether a step has an operator already, or needs none.
+static bool is_done(struct building *building, const struct stage_slot *slot, int position,
+                    int step)
+{
+    const struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
+    const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
+    return work->operators[step] >= 0 || (slot->micro_batch > 0 && block_step_is_left(steps, step));
+}
+
 // What a block waits for, if not yet written: its parameters, and what was moved. `is_ahead`: while
 // another block works. `done`: operators that there were before those of that one.
 static void emit_early(struct building *building, const struct stage_slot *slot, int position,
@@ -242,12 +256,11 @@ static void emit_early(struct building *building, const struct stage_slot *slot,
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     struct steps_order order = order_of(steps, slot);
-    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     for (int i = 0; i < order.count; i++) {
         const struct block_step *step = &steps->steps[order.steps[i]];
         bool gathers = step->gathers && (building->gathers_ahead || !is_ahead);
         bool is_early = gathers || step->kind == TASK_COPY_IN;
-        if (!is_early || work->operators[order.steps[i]] >= 0) continue;
+        if (!is_early || is_done(building, slot, position, order.steps[i])) continue;
         int operator= emit(building, slot, position, order.steps[i]);
         fetch_late(building, steps, order.steps[i], operator, done);
         pass_gates(building, operator);
@@ -274,14 +287,13 @@ static void emit_block(struct building *building, const struct stage_slot *slot,
 {
     const struct block_steps *steps = building->chunks[slot->chunk].blocks[position];
     struct steps_order order = order_of(steps, slot);
-    struct stage_work *work = work_of(building, slot->micro_batch, slot->chunk, position);
     struct index_list own = {0}, ahead = {0};
     int done = building->draft.operator_count;
     emit_early(building, slot, position, false, done, &own);
     if (next >= 0) emit_early(building, slot, next, true, done, &ahead);
     int first = building->draft.operator_count;
     for (int i = 0; i < order.count; i++) {
-        if (work->operators[order.steps[i]] >= 0) continue;
+        if (is_done(building, slot, position, order.steps[i])) continue;
         int operator= emit(building, slot, position, order.steps[i]);
         pass_gates(building, operator);
         if (has_before(building, operator, first)) continue;
@@ -387,8 +399,6 @@ static void end_slot(struct building *building, const struct stage_slot *slot, b
     if (!is_now) building->sending = own;
     ends = unfollowed(building, &end_count);
     int end = add_own(building, TASK_SLOT_END, "end", slot, -1);
-    // A slot without work (B of an embedding alone) stands where it does all the same.
-    if (end_count == 0) pass_gates(building, end);
     for (int i = 0; i < end_count; i++)
         draft_follows(&building->draft, end, ends[i]);
     // An empty slot (an embedding has no B) ends behind the slot before.

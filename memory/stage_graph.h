@@ -22,7 +22,9 @@
 // ones before. That holds because a tensor that lives while another micro-batch works has a place
 // that nothing else uses (an operator at the start holds them all): one for each micro-batch that
 // is in flight, in turn. All else lives within the work on its own micro-batch. Where the graph has
-// every micro-batch of the step, or each ends before the next begins, no place is held.
+// every micro-batch of the step, or each ends before the next begins, no place is held. Weights
+// that stay from one micro-batch to the next (plan/offload.h, between) live across them wherever
+// there is room: then the graph has every micro-batch of the step.
 struct stage_graph {
     struct memory_graph *graph;
     int micro_batches;

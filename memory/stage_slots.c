@@ -133,7 +133,8 @@ struct stage_slots stage_slots_of(struct arena *arena, const struct program *pro
 int stage_slots_cut(struct arena *arena, const struct program *program, int stage)
 {
     int all = program->shape.micro_batch_count, chunk_count = program->shape.chunk_count;
-    if (program->shape.stage_count == 1) return 1;
+    if (program->shape.stage_count == 1)
+        return program->parallel.offload.between_layers != 0 ? all : 1;
     struct chunk_weight *weights = weigh_chunks(arena, program, stage);
     struct stage_slots whole = stage_slots_of(arena, program, stage, all);
     struct reach wanted = reach_of(arena, program, weights, &whole);

@@ -16,7 +16,8 @@ struct stage_slots {
 
 // How many micro-batches it takes to have as much alive at once and as many in flight as in the
 // whole step, and the next number that the schedule runs, so that a round from its middle is among
-// the slots; one where micro-batches follow each other without a pipeline.
+// the slots; without a pipeline, where micro-batches follow each other, one, or all where weights
+// stay between them.
 int stage_slots_cut(struct arena *arena, const struct program *program, int stage);
 // With all micro-batches of the step where that are few instructions, else cut.
 struct stage_slots stage_slots_make(struct arena *arena, const struct program *program, int stage);

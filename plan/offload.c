@@ -5,19 +5,20 @@
 #include <string.h>
 
 static const char *const TIERS[TIER_COUNT] = {"device", "host", "nvme"};
-static const char OTHER[] = "other";
+static const char OTHER[] = "other", TURN[] = "turn", BETWEEN[] = "between";
 
 enum { TIER_BITS = 2, LAYER_BITS = 8, LAYERS_ALL = (1 << LAYER_BITS) - 1 };
 // Behind all the rest.
 enum { PARAMETERS_AT = 2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS };
 enum { GRADIENTS_AT = PARAMETERS_AT + TIER_BITS };
-// Where states or parameters have a count one for all classes stands in the place of the first, and
-// theirs in those of the next two; the sign says so.
-enum { STATES_CLASS = 1, PARAMETERS_CLASS = 2 };
+// Where states or parameters have a count, or some stay, one for all classes stands in the place of
+// the first, and theirs in those of the next; the sign says so.
+enum { STATES_CLASS = 1, PARAMETERS_CLASS, TURN_CLASS, BETWEEN_CLASS, COUNTED_CLASSES };
 static const uint64_t COUNTS_STATES = (uint64_t)1 << 63;
 
 // All of it fits into 63 bits and a sign, and every class has a place.
 static_assert((int)OP_CLASS_COUNT <= (int)OFFLOAD_CLASS_MAX, "each class has a count");
+static_assert((int)COUNTED_CLASSES <= (int)OP_CLASS_COUNT, "each count has a place");
 static_assert((int)GRADIENTS_AT + 1 < 64, "a choice is one number");
 static_assert((int)OFFLOAD_LAYERS_MAX < (int)LAYERS_ALL, "all layers are no count");
 
@@ -89,9 +90,15 @@ static const char *join(struct arena *arena, const char *text, const char *word,
     return arena_print(arena, "%s%s%s%s%s", text, *text ? "," : "", word, count, place);
 }
 
+bool offload_keeps_some(const struct offload *offload)
+{
+    return offload->turn_blocks != 0 || offload->between_layers != 0;
+}
+
 static bool counts_states(const struct offload *offload)
 {
-    return offload->optimizer_layers > 0 || offload->parameter_layers > 0;
+    return offload->optimizer_layers > 0 || offload->parameter_layers > 0 ||
+           offload_keeps_some(offload);
 }
 
 static bool moves_all_alike(const struct offload *offload)
@@ -117,6 +124,9 @@ const char *offload_words(struct arena *arena, const struct offload *offload)
     if (offload_moves_parameters(offload))
         text = join(arena, text, "parameters", count_or_all(offload->parameter_layers),
                     offload->parameters);
+    if (offload->turn_blocks != 0) text = join(arena, text, TURN, offload->turn_blocks, TIER_HOST);
+    if (offload->between_layers != 0)
+        text = join(arena, text, BETWEEN, offload->between_layers, TIER_HOST);
     if (offload_moves_gradients(offload)) text = join(arena, text, "gradients", -1, TIER_HOST);
     if (!offload_moves_activations(offload)) return text;
     if (moves_all_alike(offload))
@@ -134,6 +144,7 @@ struct word {
     size_t length;
     int layers;
     enum tier tier;
+    bool has_tier;
 };
 
 static bool read_count(const char *text, size_t length, int *layers)
@@ -162,6 +173,7 @@ static bool read_word(const char *text, size_t length, struct word *word)
 {
     *word = (struct word){.name = text, .length = length, .layers = -1, .tier = TIER_HOST};
     const char *at = memchr(text, '@', length);
+    word->has_tier = at != NULL;
     if (at) {
         word->length = (size_t)(at - text);
         if (!read_tier(at + 1, length - word->length - 1, &word->tier)) return false;
@@ -206,6 +218,14 @@ static bool add_gradients(const struct word *word, struct offload *offload)
     return offload->gradients = true;
 }
 
+// What stays on the device is on no tier.
+static bool add_kept(const struct word *word, int16_t *count)
+{
+    if (word->has_tier || *count != 0) return false;
+    *count = (int16_t)word->layers;
+    return true;
+}
+
 static bool add_word(const struct word *word, struct offload *offload)
 {
     if (is_word(word, "optimizer"))
@@ -213,6 +233,8 @@ static bool add_word(const struct word *word, struct offload *offload)
     if (is_word(word, "parameters"))
         return add_tier(word, &offload->parameters, &offload->parameter_layers);
     if (is_word(word, "gradients")) return add_gradients(word, offload);
+    if (is_word(word, TURN)) return add_kept(word, &offload->turn_blocks);
+    if (is_word(word, BETWEEN)) return add_kept(word, &offload->between_layers);
     if (is_word(word, "activations")) return add_classes(word, 0, OP_CLASS_COUNT - 1, offload);
     for (int class = 0; class < OP_CLASS_COUNT; class ++) {
         if (is_word(word, class_word(class))) return add_classes(word, class, class, offload);
@@ -259,7 +281,9 @@ int64_t offload_value(const struct offload *offload)
     if (parts_states)
         value |= COUNTS_STATES | count_bits(0, offload->layers[0]) |
                  count_bits(STATES_CLASS, offload->optimizer_layers) |
-                 count_bits(PARAMETERS_CLASS, offload->parameter_layers);
+                 count_bits(PARAMETERS_CLASS, offload->parameter_layers) |
+                 count_bits(TURN_CLASS, offload->turn_blocks) |
+                 count_bits(BETWEEN_CLASS, offload->between_layers);
     return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT |
                      (uint64_t)offload->gradients << GRADIENTS_AT);
 }
@@ -278,6 +302,8 @@ struct offload offload_of_value(int64_t value)
     if (parts_states) {
         offload.optimizer_layers = count_of(bits, STATES_CLASS);
         offload.parameter_layers = count_of(bits, PARAMETERS_CLASS);
+        offload.turn_blocks = count_of(bits, TURN_CLASS);
+        offload.between_layers = count_of(bits, BETWEEN_CLASS);
     }
     return offload;
 }

@@ -11,20 +11,26 @@
 // states, which they are made of: each block's are fetched into the arena before it works forward,
 // and again before it works backward, and no more of them are on the device than of the blocks
 // under way: one where nothing is gathered ahead, two with the overlap param-gather. Parameters
-// of layers that do not leave are on the device for good. Gradients may
-// live on the host beside the optimizer states, which they are for: each bucket's pass through a
-// room of the device, down when a micro-batch has added to them and up again before the next does
-// (plan/step_end.h).
+// of layers that do not leave are on the device for good. Those that leave may stay between two
+// uses: of the last blocks from forward to backward, so that backward finds what forward fetched,
+// and of the first layers from backward to the next micro-batch's forward, when no activations are
+// there. That is a placement by the moment (planner/plan_stays.h finds one), and what is fetched
+// less is all that it changes. Gradients may live on the host beside the optimizer states, which
+// they are for: each bucket's pass through a room of the device, down when a micro-batch has added
+// to them and up again before the next does (plan/step_end.h).
 //
 // As words: "none", or joined by commas: "optimizer", "optimizer:12" (states of the first 12 layers
 // of each stage leave; all others stay, and are updated on the device), "parameters",
 // "parameters:8" (of the first 8 layers of each stage, no more than leave with their states; none
-// of an embedding or a head), "gradients" (on the host alone, of what is updated there),
-// "activations", "activations:12", a class of operators with or without a count ("attention:12",
-// "mlp"), "other" for what no class made; each may end in "@nvme" ("optimizer@nvme"); default is
+// of an embedding or a head), "turn:2" (of the parameters that leave those of the last 2 blocks
+// stay from forward to backward), "between:5" (those of the first 5 layers from backward to
+// forward), both of all without a number, "gradients" (on the host alone, of what is updated
+// there), "activations", "activations:12", a class of operators with or without a count
+// ("attention:12", "mlp"), "other" for what no class made; each may end in "@nvme"
+// ("optimizer@nvme"); default is
 // "@host". All classes with one count on one tier are written "activations". All activations are on
 // one tier. An embedding or a head moves no activations, and where states have a count, none
-// either. Beside states or parameters with a count all classes have one.
+// either. Beside states or parameters with a count, or some that stay, all classes have one.
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIER_COUNT };
 const char *tier_name(enum tier tier);
@@ -38,6 +44,9 @@ struct offload {
     enum tier parameters;               // TIER_DEVICE: not moved
     int16_t optimizer_layers;           // whose states are moved; 0 = of everything
     int16_t parameter_layers;           // the same of parameters
+    int16_t turn_blocks;                // of those that are moved, from the last: stay from forward
+                                        // to backward; -1 = all, 0 = none
+    int16_t between_layers;             // from the first: from backward to forward; the same
     bool gradients;                     // moved to the host
     int16_t layers[OFFLOAD_CLASS_MAX];  // moved of the first N layers of each stage; -1 = of all, 0
                                         // = not
@@ -55,6 +64,8 @@ bool offload_parts_states(const struct offload *offload, int layer);
 // Whether the parameters of a block leave: of the n-th layer of a stage; -1: of
 // what is no layer, which leave where all do.
 bool offload_takes_parameters(const struct offload *offload, int layer);
+// Whether parameters that leave stay between some of their uses.
+bool offload_keeps_some(const struct offload *offload);
 // What is moved of the n-th layer of a stage: a mask of 1 << enum op_class.
 unsigned offload_classes(const struct offload *offload, int layer);
 

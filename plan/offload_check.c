@@ -19,6 +19,11 @@ bool program_check_offload(const struct cluster *cluster, const struct offload *
         return err_set(err, ERR_USAGE,
                        "--offload gradients: what they are for has to be off the device as well; "
                        "--offload optimizer,gradients would run");
+    if (offload_keeps_some(offload) && !offload_moves_parameters(offload))
+        return err_set(
+            err, ERR_USAGE,
+            "--offload turn and between: parameters that stay for a while have to leave; "
+            "--offload optimizer,parameters beside them would run");
     for (int i = 0; i < cluster->node_group_count && to_nvme; i++) {
         const struct host *host = &cluster->nodes[i].host;
         if (host->nvme_bytes > 0 && host->nvme_bytes_per_s > 0) continue;
@@ -28,6 +33,18 @@ bool program_check_offload(const struct cluster *cluster, const struct offload *
                        cluster->name);
     }
     return true;
+}
+
+bool stays_check(const struct parallel *parallel, struct err *err)
+{
+    const char *why = NULL;
+    if (!offload_keeps_some(&parallel->offload)) return true;
+    if (parallel->degree[AXIS_PP] > 1)
+        why = "--pp above 1, where micro-batches work beside each other";
+    if (parallel->vpp > 1) why = "--vpp above 1, whose chunks work in turn";
+    if (parallel->replica_count > 0) why = "--replica-batches, whose ranks fetch at other times";
+    if (!why) return true;
+    return err_set(err, ERR_USAGE, "--offload turn and between: not with %s", why);
 }
 
 bool program_check_gradients(const struct parallel *parallel, struct err *err)

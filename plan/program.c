@@ -5,9 +5,16 @@
 #include <assert.h>
 #include <string.h>
 
-// Of each kind of block at most four variants are lowered: with and without recompute, and with
-// parameters that leave the device and with those that stay.
-enum { VARIANT_RECOMPUTED = 1, VARIANT_STAYS = 2, VARIANT_COUNT = 4 };
+// Of each kind of block at most ten variants are lowered: with and without recompute, and with
+// parameters that stay on the device for good and with those that leave, which may stay from
+// forward to backward, and from there to forward.
+enum {
+    VARIANT_RECOMPUTED = 1,
+    VARIANT_STAYS = 2,
+    VARIANT_TURN = 4,
+    VARIANT_BETWEEN = 8,
+    VARIANT_COUNT = 16
+};
 
 struct building {
     struct arena *arena;
@@ -28,10 +35,10 @@ static int *variant_at(const struct building *building, int kind, int stage)
     return &building->variants[(mesh * program->graph->block_count + kind) * VARIANT_COUNT];
 }
 
-static int variant_of(struct building *building, int kind, bool recomputed, bool fetches, int stage)
+static int variant_of(struct building *building, int kind, int way, int stage)
 {
     struct program *program = building->program, room;
-    int way = recomputed * VARIANT_RECOMPUTED + !fetches * VARIANT_STAYS;
+    bool recomputed = way & VARIANT_RECOMPUTED, fetches = !(way & VARIANT_STAYS);
     int *variant = &variant_at(building, kind, stage)[way];
     if (*variant >= 0) return *variant;
     const struct program *seen = program_at(program, stage, &room);
@@ -48,6 +55,8 @@ static int variant_of(struct building *building, int kind, bool recomputed, bool
         .capacity_factor = program->workload.capacity_factor,
         .joins = building->joins,
         .dropout_ratio = program->graph->dropout_ratio,
+        .stays_turn = way & VARIANT_TURN,
+        .stays_rounds = way & VARIANT_BETWEEN ? program->shape.micro_batch_count : 0,
         .differentiated = &program->gradients->blocks[kind],
     };
     *variant = program->block_count++;
@@ -57,13 +66,40 @@ static int variant_of(struct building *building, int kind, bool recomputed, bool
     return *variant;
 }
 
+// Blocks of a chunk that fetch, where someone asks: there is one stage then, and one chunk.
+static int fetching_blocks(const struct program *program, struct chunk_span span)
+{
+    const struct graph *graph = program->graph;
+    const struct offload *offload = &program->parallel.offload;
+    int count = 0, layers = 0;
+    for (int i = span.first; i < span.first + span.count && offload_keeps_some(offload); i++) {
+        int kind = graph->sequence[i];
+        count += program_fetches(graph, kind, offload, layers);
+        layers += graph->blocks[kind].role == BLOCK_LAYER;
+    }
+    return count;
+}
+
+static bool is_among(int at, int count)
+{
+    return count < 0 || (count > 0 && at < count);
+}
+
+// Of a block that fetches: the n-th layer, with so many blocks behind it that fetch as well.
+static int ways_kept(const struct offload *offload, bool is_layer, int layer, int behind)
+{
+    bool turns = is_among(behind, offload->turn_blocks);
+    bool stays = is_layer && is_among(layer, offload->between_layers);
+    return turns * VARIANT_TURN + stays * VARIANT_BETWEEN;
+}
+
 // `layers_before` counts the layers of this stage's earlier chunks, and grows by those of this one.
 static struct program_chunk describe_chunk(struct building *building, int stage,
                                            struct chunk_span span, int *layers_before)
 {
     const struct program *program = building->program;
     const struct graph *graph = program->graph;
-    int limit = program->parallel.recompute_layers;
+    int limit = program->parallel.recompute_layers, fetching = fetching_blocks(program, span);
     struct program_chunk chunk = {.uses = ARENA_NEW(building->arena, struct block_use, span.count)};
     for (int i = span.first; i < span.first + span.count; i++) {
         int kind = graph->sequence[i];
@@ -76,8 +112,10 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
         unsigned moved = is_layer ? offload_classes(offload, *layers_before) : 0;
         bool states_away = is_layer && offload_parts_states(offload, *layers_before);
         bool fetches = program_fetches(graph, kind, offload, *layers_before);
+        int way = recomputed * VARIANT_RECOMPUTED + !fetches * VARIANT_STAYS;
+        if (fetches) way |= ways_kept(offload, is_layer, *layers_before, --fetching);
         *layers_before += is_layer;
-        int variant = variant_of(building, kind, recomputed, fetches, stage);
+        int variant = variant_of(building, kind, way, stage);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
         if (last && last->block_program == variant && last->moved == moved &&
             last->states_away == states_away) {

@@ -154,6 +154,7 @@ MUST_CHECK bool program_check_replicas(const struct parallel *parallel, struct e
 // What is moved to NVMe needs some, and parameters and gradients the optimizer states beside them;
 // which plans can keep gradients on the host. ERR_USAGE.
 MUST_CHECK bool program_check_gradients(const struct parallel *parallel, struct err *err);
+MUST_CHECK bool stays_check(const struct parallel *parallel, struct err *err);
 MUST_CHECK bool program_check_offload(const struct cluster *cluster, const struct offload *offload,
                                       struct err *err);
 

@@ -26,6 +26,11 @@ static bool check(const struct plan_keep_request *request, struct err *err)
         return err_set(err, ERR_USAGE,
                        "the plan recomputes %d layers of each stage: say --recompute auto as well",
                        parallel->recompute_layers);
+    if (offload_keeps_some(&parallel->offload))
+        return err_set(
+            err, ERR_USAGE,
+            "some of the plan's parameters stay between two uses: only --offload moments "
+            "chooses that again");
     if (offload_moves_activations(&parallel->offload) && !request->may_move)
         return err_set(err, ERR_USAGE, "the plan moves activations: say --offload auto as well");
     return true;

@@ -87,6 +87,11 @@ bool search_check_request(const struct search_request *request, struct err *err)
         return err_set(err, ERR_USAGE, "--branches on: only `plan` takes it, and without --idle");
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
     if (!program_check_offload(request->cluster, &moved, err)) return false;
+    if (offload_keeps_some(&moved))
+        return err_set(
+            err, ERR_USAGE,
+            "--offload turn and between: `memory PLAN --stays` finds them for a plan that "
+            "offloads parameters; no search takes them");
     const struct pins *pins = &request->pins;
     struct int_range lora = pins_get(pins, CHOICE_LORA), relay = pins_get(pins, CHOICE_TP_RELAY);
     struct parallel parallel = {.offload = moved,

@@ -328,7 +328,13 @@ static void lower_backward(struct lowering *low)
     // for nobody.
     bool moves = offload_moves_parameters(&low->request->parallel->offload);
     bool is_differentiated = block_is_differentiated(block);
-    if (is_differentiated && (!moves || reads_weights_again(low))) lowering_gather_parameters(low);
+    bool is_read = !moves || reads_weights_again(low);
+    if (moves && is_differentiated && is_read) {
+        low->program->weights_turn = low->request->stays_turn;
+        low->program->weights_rounds = low->request->stays_rounds;
+    }
+    if (is_differentiated && is_read && !low->program->weights_turn)
+        lowering_gather_parameters(low);
     if (is_differentiated) recompute_whole(low);
     bool is_selective = low->request->recompute == RECOMPUTE_SELECTIVE ||
                         low->request->recompute == RECOMPUTE_PER_OP;

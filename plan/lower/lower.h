@@ -163,6 +163,9 @@ struct block_program {
     struct parameter *parameters;
     int parameter_count;
     bool weights_away;           // on the host or below: it works on copies, which it fetches
+    bool weights_turn;           // of them: backward works on the copies of forward
+    int weights_rounds;          // of them, not 0: forward works on the copies that backward of the
+                                 // micro-batch before has left; the first of so many fetches them
     int64_t parameter_elements;  // sum over parameters
     int64_t trained_elements;    // of them, those that have gradients
     struct weight *weights;      // the matrices and tables among them, but the router's
@@ -252,6 +255,10 @@ struct lower_request {
     double expert_imbalance, capacity_factor;  // see struct workload; 0 = 1 and dropless
     unsigned joins;  // rules by which instructions become one kernel, see plan/lower/joins.h
     double dropout_ratio;
+    // Of parameters that leave (plan/offload.h): whether they stay from forward to backward, and
+    // where they do from backward to forward, micro-batches of a step.
+    bool stays_turn;
+    int stays_rounds;
     const struct differentiated *differentiated;  // of `block`; NULL: made here, at some cost
     struct op_layouts *layouts;                   // NULL: made here
 };

@@ -197,6 +197,25 @@ static bool scatter(const struct checking *checking, struct check_stage *stage, 
     return true;
 }
 
+// Whether a fetching would bring what is there: what forward fetched, or backward of the
+// micro-batch before.
+static bool is_there(const struct block_program *block, int micro_batch, int half)
+{
+    return half ? block->weights_turn : block->weights_rounds > 0 && micro_batch > 0;
+}
+
+const struct check_part *check_gathered(const struct check_stage *stage,
+                                        const struct script_task *task, int half, int index)
+{
+    const struct program *program = stage->script->program;
+    int at = task->micro_batch;
+    // Half by half back to the one that fetched it.
+    for (; is_there(program->blocks[task->block], at, half); half = !half)
+        at -= !half;
+    const struct check_work *works = stage->works[at * program->shape.chunk_count + task->chunk];
+    return &works[task->position].gathered[half][index];
+}
+
 bool check_flat_task(const struct checking *checking, struct check_stage *stage)
 {
     const struct script_task *task = check_task(stage);
@@ -210,6 +229,8 @@ bool check_flat_task(const struct checking *checking, struct check_stage *stage)
         return check_fail(checking, stage, "moves %lld bytes, but its units have %lld",
                           (long long)instr->bytes, (long long)bytes);
     if (!is_gather) return scatter(checking, stage, bytes);
+    if (is_there(block, task->micro_batch, instr->phase != PHASE_FORWARD))
+        return check_fail(checking, stage, "fetches what has stayed");
     if (task->output_count == 1 && task->outputs[0].buffer != instr->outputs[0])
         return check_fail(checking, stage, "gathers into %s",
                           check_buffer_name(block, task->outputs[0].buffer));

@@ -244,7 +244,8 @@ static bool read_external(const struct check_flow *flow, const struct instr *ins
                                        operand->parameter, false);
         return check_fail(flow->checking, flow->stage, "%s is not read from the state", name);
     }
-    const struct check_part *part = &flow->work->gathered[instr->phase != PHASE_FORWARD][index];
+    const struct check_part *part =
+        check_gathered(flow->stage, flow->task, instr->phase != PHASE_FORWARD, index);
     return check_read(flow->checking, flow->stage, operand, part->value - 1, part);
 }
 

@@ -332,15 +332,20 @@ bool check_step_task(const struct checking *checking, struct check_stage *stage)
 
 static int64_t instr_count(const struct checking *checking, const struct check_stage *stage)
 {
-    int64_t count = 0;
+    int64_t count = 0, left = 0;
     for (int c = 0; c < checking->program->shape.chunk_count; c++) {
         for (int p = 0; p < stage->block_count[c]; p++) {
             const struct block_program *block = checking->program->blocks[stage->block_at[c][p]];
             for (int i = 0; i < block->instr_count; i++)
                 count += !check_is_term_sum(block, &block->instrs[i]);
+            // Of what stays between micro-batches the first fetches, and no other.
+            for (int i = 0; i < block->phase_first[PHASE_BACKWARD] && block->weights_rounds; i++) {
+                bool is_fetch = block->instrs[i].collective == COLLECTIVE_FETCH;
+                left += is_fetch ? block->weights_rounds - 1 : 0;
+            }
         }
     }
-    return count * checking->program->shape.micro_batch_count;
+    return count * checking->program->shape.micro_batch_count - left;
 }
 
 bool check_step_end(const struct checking *checking, struct check_stage *stage)

@@ -218,7 +218,10 @@ bool check_follows(const struct checking *checking, const struct check_stage *st
 
 // plan/script/check_flow.c: the next task of a stage that is none of the step.
 bool check_flow_task(const struct checking *checking, struct check_stage *stage);
-// plan/script/check_flat.c: gathering, scattering, rooms.
+// plan/script/check_flat.c: gathering, scattering, rooms. check_gathered: where a parameter of the
+// block that a task works on is whole in forward or (`half` 1) backward.
+const struct check_part *check_gathered(const struct check_stage *stage,
+                                        const struct script_task *task, int half, int index);
 bool check_flat_task(const struct checking *checking, struct check_stage *stage);
 
 // What both use.

@@ -204,7 +204,8 @@ static void put_instr(struct building *building, const struct block_use *use, in
     task->block = use->block_program;
     task->instr = i;
     task->count = step_is_term_sum(block, instr) ? 0 : use->count;
-    task->is_repeated = true;
+    bool stays = block->weights_rounds > 0 && instr->phase == PHASE_FORWARD;
+    task->is_repeated = !(stays && instr->collective == COLLECTIVE_FETCH);
     if (instr->collective == COLLECTIVE_SLICE) return;
     if (instr->collective) return add_payload(building->program, block, instr, task);
     for (int k = 0; k < instr->input_count + instr->output_count; k++) {

@@ -20,6 +20,8 @@ static void is_same(const struct offload *expected, const struct offload *found)
     assert_int_equal(expected->gradients, found->gradients);
     assert_int_equal(expected->optimizer_layers, found->optimizer_layers);
     assert_int_equal(expected->parameter_layers, found->parameter_layers);
+    assert_int_equal(expected->turn_blocks, found->turn_blocks);
+    assert_int_equal(expected->between_layers, found->between_layers);
     for (int class = 0; class < OFFLOAD_CLASS_MAX; class ++)
         assert_int_equal(expected->layers[class], found->layers[class]);
 }
@@ -73,6 +75,10 @@ static void words_are_the_shortest(void **state)
         "optimizer:12,parameters:8",
         "optimizer,parameters:254@nvme,gradients,activations:3",
         "optimizer:7@nvme,parameters:7",
+        "optimizer,parameters,turn",
+        "optimizer,parameters,between",
+        "optimizer,parameters:254,turn:254,between:1",
+        "optimizer:9@nvme,parameters:8@nvme,turn:1,between,gradients,activations:3@nvme",
         "optimizer@nvme,parameters,gradients,activations:3@nvme",
         "activations:1@nvme",
         "activations:254",
@@ -90,6 +96,7 @@ static void words_are_the_shortest(void **state)
         {"parameters@host,activations,optimizer", "optimizer,parameters,activations"},
         {"mla-up:2,experts:2,mlp:2,activation:2,norm:2,attention:2,other:2", "activations:2"},
         {"mlp@nvme,other:3@nvme", "other:3@nvme,mlp@nvme"},
+        {"between:3,turn:2,parameters,optimizer", "optimizer,parameters,turn:2,between:3"},
         {"parameters:2,activations:1,optimizer:3", "optimizer:3,parameters:2,activations:1"},
     };
     for (size_t i = 0; i < sizeof ALSO / sizeof *ALSO; i++) {
@@ -155,6 +162,14 @@ static void what_is_no_choice_is_refused(void **state)
                                         "parameters:255",
                                         "optimizer,parameters:3,mlp",
                                         "optimizer,parameters:3,parameters",
+                                        "parameters,turn:0",
+                                        "parameters,turn:255",
+                                        "parameters,between:-1",
+                                        "parameters,turn@host",
+                                        "parameters,between:2@nvme",
+                                        "parameters,turn,turn",
+                                        "parameters,between:1,between:2",
+                                        "parameters,turn:2,mlp",
                                         "activations:0",
                                         "activations:255",
                                         "mlp,mlp",

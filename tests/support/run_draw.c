@@ -109,6 +109,11 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
         int16_t layers = (int16_t)(parallel->recompute_layers > 0 ? parallel->recompute_layers : 0);
         if (fetches) parallel->offload.parameter_layers = layers;
         if (fetches && layers % 2) parallel->offload.optimizer_layers = layers;
+        // Some stay for a while, where there is no pipeline.
+        if (fetches && parallel->degree[AXIS_PP] == 1 && parallel->vpp <= 1) {
+            parallel->offload.turn_blocks = (int16_t)((int)parallel->recompute % 3 - 1);
+            parallel->offload.between_layers = (int16_t)(1 + parallel->recompute_layers);
+        }
         return;
     }
     parallel->offload.activations = TIER_HOST;

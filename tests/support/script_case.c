@@ -3,6 +3,7 @@
 #include "cost_models/parameters.h"
 #include "memory/pack/pack.h"
 #include "memory/plan_script.h"
+#include "memory/stage_slots.h"
 #include "tests/support/priced.h"
 
 #include <assert.h>
@@ -63,10 +64,12 @@ static struct script *write_stage(const struct script_case *of, int stage)
     enum { ALIGNMENT = 64 };
     struct arena *arena = of->arena;
     struct err err = {0};
-    bool repeats = of->program->shape.stage_count == 1;
+    // Where a micro-batch repeats itself one is enough.
+    int micro_batches = of->program->shape.stage_count == 1
+                            ? stage_slots_cut(arena, of->program, stage)
+                            : of->program->shape.micro_batch_count;
     const struct stage_graph *graph =
-        stage_graph_of(arena, of->program, of->stack, stage,
-                       repeats ? 1 : of->program->shape.micro_batch_count, &err);
+        stage_graph_of(arena, of->program, of->stack, stage, micro_batches, &err);
     assert(graph && !err.kind);
     const struct memory_problem *problem = memory_problem_make(arena, graph->graph, ALIGNMENT);
     int *order = ARENA_NEW(arena, int, problem->operator_count);

@@ -69,6 +69,12 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
         } else if (layers > 0) {
             *offload = (struct offload){.optimizer = TIER_HOST, .optimizer_layers = layers};
         }
+        // Of the parameters that leave some stay for a while, where there is no pipeline.
+        bool may_stay = parallel->degree[AXIS_PP] == 1 && parallel->vpp <= 1;
+        if (may_stay && offload->parameters != TIER_DEVICE) {
+            offload->turn_blocks = (int16_t)((int)(parallel->recompute_classes >> 1) % 4 - 1);
+            offload->between_layers = (int16_t)((int)(parallel->recompute_classes >> 3) % 4 - 1);
+        }
         return;
     }
     parallel->offload.activations = TIER_HOST;
