@@ -203,6 +203,8 @@ static bool check_plan_only(const struct memory_arguments *arguments, enum input
 {
     if (arguments->policies)
         return err_set(err, ERR_USAGE, "--policies: %s is no plan", arguments->input);
+    if (memory_asks_moments(arguments))
+        return err_set(err, ERR_USAGE, "--offload moments: %s is no plan", arguments->input);
     const char *option = arguments->recompute ? "--recompute"
                          : arguments->offload ? "--offload"
                                               : NULL;
@@ -229,7 +231,9 @@ static bool check_policies(const struct memory_arguments *arguments, struct err 
 static int run(struct arena *arena, const struct memory_arguments *arguments, struct err *err)
 {
     enum input input = INPUT_PACKING;
-    if (!check_policies(arguments, err)) return exit_status(err);
+    if (arguments->recompute && memory_asks_moments(arguments))
+        err_set(err, ERR_USAGE, "--recompute has no say beside --offload moments");
+    if (err->kind || !check_policies(arguments, err)) return exit_status(err);
     if (!find_input(arguments->input, &input, err)) return exit_status(err);
     if (input != INPUT_JSON && !check_plan_only(arguments, input, err)) return exit_status(err);
     if (input == INPUT_PACKING) return packing(arena, arguments, err);
@@ -282,8 +286,9 @@ static bool take_arguments(int argc, char **argv, struct memory_arguments *taken
          "(those with seconds) that are run again, so that it fits --capacity",
          "auto", 0, 0},
         {"--offload", OPTION_CHOICE, &a.offload,
-         "so are the activations that a plan moves, and tensors of a graph that are copied out",
-         "auto", 0, 0},
+         "auto: so are the activations that a plan moves, and tensors of a graph that are copied "
+         "out; moments: of a plan that offloads parameters, which of them stay between which uses",
+         "auto|moments", 0, 0},
         {"--cluster", OPTION_TEXT, &a.cluster,
          "of a graph: whose link copies take, whose device runs an ONNX model", "CLUSTER", 0, 0},
         {"--policies", OPTION_FLAG, &a.policies,

@@ -1,10 +1,11 @@
 #include "cli/memory_run.h"
 #include "core/version.h"
-#include "planner/plan_keep.h"
+#include "planner/plan_stays.h"
 #include "reports/table/plan_json.h"
 #include "reports/table/plan_table.h"
 
 #include <math.h>
+#include <string.h>
 
 // What a plan keeps, recomputes and moves, chosen again: its file and its words.
 
@@ -55,5 +56,29 @@ const char *memory_kept_text(struct arena *arena, const struct plan *plan,
         units_seconds(arena, step_s), units_seconds(arena, fabs(more_s)),
         more_s < 0 ? "less" : "more", units_seconds(arena, kept->kept_s),
         units_bytes(arena, (double)kept->reserved_bytes), kept->round_count,
+        kept->round_count == 1 ? "round" : "rounds");
+}
+
+bool memory_asks_moments(const struct memory_arguments *arguments)
+{
+    return arguments->offload && strcmp(arguments->offload, "moments") == 0;
+}
+
+const char *memory_stays_text(struct arena *arena, const struct plan *plan,
+                              const struct plan_stays *stays)
+{
+    const struct plan_kept *kept = &stays->kept;
+    double step_s = kept->evaluation->prediction.step_s;
+    const char *least = stays->bound_bytes > 0 ? arena_print(arena, " (no placement less than %s)",
+                                                             units_bytes(arena, stays->bound_bytes))
+                                               : "";
+    return arena_print(
+        arena,
+        "Was    %s\nChosen %s\n"
+        "       fetches %s of parameters a step, not %s%s: %s a step, not %s; %d %s\n",
+        parallel_text(arena, &plan->parallel), parallel_text(arena, &kept->request.parallel),
+        units_bytes(arena, (double)stays->fetched_bytes),
+        units_bytes(arena, (double)stays->before_bytes), least, units_seconds(arena, step_s),
+        units_seconds(arena, stays->before_s), kept->round_count,
         kept->round_count == 1 ? "round" : "rounds");
 }

@@ -7,7 +7,7 @@
 #include "core/file.h"
 #include "core/plain.h"
 #include "memory/plan_chunk.h"
-#include "planner/plan_keep.h"
+#include "planner/plan_stays.h"
 #include "reports/table/plan_table.h"
 
 #include <stdio.h>
@@ -52,8 +52,12 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
         .may_recompute = arguments->recompute != NULL,
         .may_move = arguments->offload != NULL,
     };
+    bool of_moments = memory_asks_moments(arguments);
+    struct plan_stays stays = {.fetched_bytes = 0};
     struct plan_kept kept = {0};
-    bool done = plan_keep(arena, scratch, &asked, &kept, err);
+    bool done = of_moments ? plan_stays_find(arena, scratch, request, options, &stays, err)
+                           : plan_keep(arena, scratch, &asked, &kept, err);
+    if (of_moments) kept = stays.kept;
     made->stages = kept.stages;
     if (!done) return false;
     const char *text = memory_kept_document(arena, &kept);
@@ -64,8 +68,11 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
     made->memory = json_get(root, "memory", err);
     made->program = kept.evaluation->program;
     made->stack = kept.request.stack;
-    made->chosen = kept.fits ? memory_kept_text(arena, made->plan, &kept)
-                             : parallel_text(arena, &kept.request.parallel, kept.request.stack);
+    const char *text_of = of_moments ? memory_stays_text(arena, made->plan, &stays)
+                                     : memory_kept_text(arena, made->plan, &kept);
+    made->chosen = kept.fits
+                       ? text_of
+                       : parallel_text(arena, &kept.request.parallel, kept.request.stack);
     made->lack_bytes = kept.fits ? 0 : kept.lack_bytes;
     return !err->kind;
 }

@@ -47,6 +47,8 @@ int memory_policies(struct arena *arena, const struct memory_arguments *argument
     }
     struct evaluation *evaluation = ARENA_NEW(arena, struct evaluation, 1);
     struct arena scratch = {0};
+    // Which parameters stay when is what is asked.
+    request.parallel.offload.turn_blocks = request.parallel.offload.between_layers = 0;
     bool ok = evaluate(arena, &scratch, &request, evaluation, err);
     arena_free(&scratch);
     if (!ok) return plan_question_status(arguments->input, err);

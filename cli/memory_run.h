@@ -10,7 +10,7 @@ struct memory_arguments {
     const char *input;
     const char *method, *optimizer;
     const char *output, *plot;
-    const char *recompute, *offload;  // "auto"; NULL = as it is
+    const char *recompute, *offload;  // "auto", "moments"; NULL = as it is
     const char *cluster;              // of a graph, whose prices of that are; NULL = not given
     int64_t capacity, alignment;      // 0 = not given
     int64_t batch;                    // 0 = not given
@@ -85,6 +85,11 @@ struct plan;
 MUST_CHECK char *memory_kept_document(struct arena *arena, const struct plan_kept *kept);
 const char *memory_kept_text(struct arena *arena, const struct plan *plan,
                              const struct plan_kept *kept);
+// The same of parameters that stay, which --offload moments asks for.
+struct plan_stays;
+const char *memory_stays_text(struct arena *arena, const struct plan *plan,
+                              const struct plan_stays *stays);
+bool memory_asks_moments(const struct memory_arguments *arguments);
 
 // A plan: schedules all stages, prints one, and writes them into the plan.
 int memory_plan(struct arena *arena, const struct memory_arguments *arguments, struct err *err);

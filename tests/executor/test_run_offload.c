@@ -341,6 +341,68 @@ static void parameters_of_some_layers_change_nothing(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+static int fetches(const struct run_outcome *found)
+{
+    const struct script *script = found->scripts[0];
+    int count = 0;
+    for (int t = 0; t < script->task_count; t++) {
+        const struct script_task *task = &script->tasks[t];
+        if (task->kind != TASK_INSTR) continue;
+        const struct instr *instr = &script->program->blocks[task->block]->instrs[task->instr];
+        count += instr->collective == COLLECTIVE_FETCH;
+    }
+    return count;
+}
+
+// From forward to backward, and from there to the next micro-batch's forward: what is fetched less
+// is all that changes, on every back end and tier.
+static void parameters_that_stay_for_a_while_change_nothing(void **state)
+{
+    static const struct {
+        struct spread spread;
+        const char *model, *backend;
+        enum precision precision;
+        const char *words;
+    } WAYS[] = {
+        {{.clip_norm = 0.05}, GPT2, "cpu-fp64", 0, "turn:2,between:3,gradients"},
+        {{.dp = 2, .clip_norm = 0.05}, LLAMA, "cpu", 0, "turn,between"},
+        {{.tp = 2}, LLAMA, "cpu-half", PRECISION_BF16, "between:2"},
+        {{.clip_norm = 0.05}, LLAMA, "cuda", PRECISION_BF16, "turn:1,between:2"},
+        {{.dp = 2}, GPT2, "cuda", 0, "turn:3,between,activations:2"},
+    };
+    char folder[] = "/tmp/meshwright-nvme-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (size_t w = 0; w < sizeof WAYS / sizeof *WAYS; w++) {
+        struct run_case of = case_of(WAYS[w].model, &WAYS[w].spread);
+        of.backend = WAYS[w].backend;
+        if (WAYS[w].precision) of.precision = WAYS[w].precision;
+        of.nvme = folder;
+        of.steps = 2;
+        if (w % 2) of.parallel.passes &= ~(unsigned)(1 << PASS_COMBINE);
+        assert_true(of.global_batch > of.parallel.micro_batch * of.parallel.degree[AXIS_DP]);
+        const char *tier = w % 2 ? "@nvme" : "";
+        for (int ahead = 0; ahead < 2; ahead++) {
+            of.parallel.overlap &= ~(unsigned)OVERLAP_PARAM_GATHER;
+            if (ahead) of.parallel.overlap |= OVERLAP_PARAM_GATHER;
+            const char *words = arena_print(*state, "optimizer,parameters%s", tier);
+            assert_true(offload_parse(words, &of.parallel.offload));
+            const struct run_outcome *expected = run_case_done(*state, &of);
+            words = arena_print(*state, "%s,%s", words, WAYS[w].words);
+            assert_true(offload_parse(words, &of.parallel.offload));
+            const struct run_outcome *found = run_case_done(*state, &of);
+            const char *difference = run_outcome_bits(*state, expected, found);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+            check_bytes(*state, &of, found);
+            int64_t planned = run_outcome_planned_bytes(found);
+            assert_true(labs(found->peak_bytes - planned) <= planned / 50);
+            assert_true(fetches(found) < fetches(expected));
+            difference = run_outcome_traffic(*state, found);
+            if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        }
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 // On a back end whose memory the host cannot touch, with streams beside each other.
 static void parameters_are_fetched_on_a_stream_of_their_own(void **state)
 {
@@ -425,6 +487,7 @@ int main(void)
         cmocka_unit_test(activations_on_nvme_change_nothing),
         cmocka_unit_test(parameters_on_the_host_change_nothing),
         cmocka_unit_test(parameters_of_some_layers_change_nothing),
+        cmocka_unit_test(parameters_that_stay_for_a_while_change_nothing),
         cmocka_unit_test(parameters_are_fetched_on_a_stream_of_their_own),
         cmocka_unit_test(gradients_on_the_host_change_nothing),
     };

@@ -114,7 +114,8 @@ static void events_and_closed_form_agree(void **state)
                                         "optimizer:5,gradients,activations:3",
                                         "optimizer:5,parameters:3",
                                         "optimizer,parameters:5,gradients",
-                                        "optimizer@nvme,parameters:3@nvme,activations:2"};
+                                        "optimizer@nvme,parameters:3@nvme,activations:2",
+                                        "optimizer,parameters,turn:3,between:5"};
     struct arena scratch = {0};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
         struct priced of = priced_with(*state, WORDS[i], i % 2 ? 4 : 1);
