@@ -90,8 +90,8 @@ bool search_check_request(const struct search_request *request, struct err *err)
     if (offload_keeps_some(&moved))
         return err_set(
             err, ERR_USAGE,
-            "--offload turn and between: `memory PLAN --stays` finds them for a plan that "
-            "offloads parameters; no search takes them");
+            "--offload turn and between: `memory PLAN --offload moments` finds them for a "
+            "plan that offloads parameters; no search takes them");
     const struct pins *pins = &request->pins;
     struct int_range lora = pins_get(pins, CHOICE_LORA), relay = pins_get(pins, CHOICE_TP_RELAY);
     struct parallel parallel = {.offload = moved,

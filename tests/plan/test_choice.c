@@ -31,14 +31,16 @@ static const char *list_pattern(struct arena *arena, const char *words, int alon
                        rest + 1);
 }
 
-// What is moved, of how many layers, and to where.
+// What is moved, of how many layers, and to where, and what of it stays for a while.
 static const char *offload_pattern(struct arena *arena)
 {
     const char *classes = "";
     for (int i = OP_CLASS_NONE + 1; i < OP_CLASS_COUNT; i++)
         classes = arena_print(arena, "%s%s|", classes, op_class_name((enum op_class)i));
     const char *word = arena_print(
-        arena, "((optimizer|activations|(%sother))(:[1-9][0-9]*)?|parameters|gradients)(@nvme)?",
+        arena,
+        "(((optimizer|parameters|activations|(%sother))(:[1-9][0-9]*)?|gradients)(@nvme)?"
+        "|(turn|between)(:[1-9][0-9]*)?)",
         classes);
     return arena_print(arena, "^(none|%s(,%s)*)$", word, word);
 }
