@@ -240,6 +240,7 @@ struct parallel parallel_at(const struct parallel *parallel, int stage)
     at.degree[AXIS_DP] = (int)(all / (tp * others));
     assert(sequences % at.degree[AXIS_DP] == 0);
     at.micro_batch = sequences / at.degree[AXIS_DP];
+    at.layout_stage = stage + 1;
     // As many devices, of what may be itself a view, of a stage with less tp.
     int *const groups[] = {&at.zero_group, &at.zero_gradients, &at.zero_parameters};
     for (int i = 0; i < 3; i++)

@@ -152,12 +152,15 @@ struct parallel {
     const int *replica_micro_batches;
     const struct layout_rule *layouts;  // of operators that do not do what the table of techniques
     int layout_count;                   // says; plan/layout/rules.h
+    int layout_stage;                   // of the plan as the ranks of a stage see it 1 + its stage,
+                                        // whose rules hold as well; else 0
 };
 
 // With numbers of stages and replicas of its own, in `arena`; layouts of operators stay shared.
 struct parallel parallel_copy(struct arena *arena, const struct parallel *parallel);
 // Ranks of tp of a stage, the first stage with a mesh like its own, and the plan as its ranks see
-// it: tp, dp, the sequences that a rank of dp takes at a time and the groups of ZeRO are its own.
+// it: tp, dp, the sequences that a rank of dp takes at a time, the groups of ZeRO and the rules of
+// operators are its own.
 int parallel_stage_tp(const struct parallel *parallel, int stage);
 int parallel_stage_ranks(const struct parallel *parallel, int stage);
 int parallel_mesh_of(const struct parallel *parallel, int stage);

@@ -243,7 +243,9 @@ static bool read_identity(struct arena *arena, const struct json *root, struct p
 static const char *rule_fault(struct arena *arena, const struct graph *const graphs[2],
                               const struct layout_rule *rule)
 {
-    const struct parallel one = {.layouts = rule, .layout_count = 1};
+    struct layout_rule anywhere = *rule;
+    anywhere.is_of_stage = false;
+    const struct parallel one = {.layouts = &anywhere, .layout_count = 1};
     for (int g = 0; g < 2; g++) {
         for (int b = 0; b < graphs[g]->block_count; b++) {
             const struct block *block = &graphs[g]->blocks[b];

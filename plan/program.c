@@ -1,6 +1,7 @@
 #include "plan/program.h"
 
 #include "plan/branches.h"
+#include "plan/layout/rules.h"
 
 #include <assert.h>
 #include <string.h>
@@ -355,6 +356,7 @@ const struct program *program_at(const struct program *program, int stage, struc
     bool is_own = parallel->degree[AXIS_TP] == own.degree[AXIS_TP] &&
                   parallel->degree[AXIS_DP] == own.degree[AXIS_DP] &&
                   (!program->mesh.stage_ranks || program->mesh.stage == stage);
+    if (layout_rules_are_staged(parallel)) is_own &= parallel->layout_stage == stage + 1;
     if (is_own) return program;
     struct mesh mesh = mesh_at(&program->mesh, &own, stage, program->graph->kv_head_count);
     *room = *program;

@@ -19,8 +19,8 @@ struct laid {
     struct laid_key key;
     const struct layout_rule *rules;  // with those that follow; NULL: none
     int count;
-    int plan;  // that was asked last whether it can have them
-    bool holds;
+    int plan;              // that was asked last whether it can have them
+    uint64_t asked, held;  // on which of its first stages, and where it can
 };
 
 struct layout_memo {
@@ -39,6 +39,8 @@ struct layout_prices {
     struct graph *units, tied;  // each some blocks of the graph
     int unit_count, *unit_of;   // [block]
     bool *has_tie;              // [unit]
+    int stage_count;            // that may have rules of their own; 1: all have the same
+    bool *is_on;                // [stage * unit_count + unit]
     int tied_unit_count;
     const struct laid **tied_as;  // [unit] that were asked about last, and whether they can be
     bool ties_hold;
@@ -103,6 +105,26 @@ static void add_units(struct layout_prices *prices)
     }
 }
 
+static int stage_of(const struct layout_prices *prices, const struct block_origin *origin)
+{
+    return prices->stage_count > 1 ? origin->mesh : 0;
+}
+
+// The units that each stage has, where stages are told apart by their numbers of ranks.
+static void find_stages(struct layout_prices *prices)
+{
+    const struct program *program = prices->program;
+    int stages = program->parallel.stage_ranks_count;
+    prices->stage_count = stages > 1 ? stages : 1;
+    prices->is_on = ARENA_NEW(prices->memo->scratch, bool,
+                              (size_t)prices->stage_count *(size_t)prices->unit_count);
+    for (int i = 0; i < program->block_count; i++) {
+        const struct block_origin *origin = &program->origins[i];
+        int stage = stage_of(prices, origin);
+        prices->is_on[stage * prices->unit_count + prices->unit_of[origin->kind]] = true;
+    }
+}
+
 struct layout_prices *layout_prices_new(struct layout_memo *memo,
                                         const struct evaluation_request *request)
 {
@@ -129,18 +151,39 @@ struct layout_prices *layout_prices_new(struct layout_memo *memo,
     prices->runs = stage_runs_make(memo->scratch, &program->shape, program->class_of,
                                    program->chunk_class_count);
     prices->program = program;
+    find_stages(prices);
     return prices;
 }
 
-// The rules that follow from what is said of a unit.
-static void fill(struct layout_prices *prices, const struct layout_said *said, int count,
+bool layout_prices_is_on(const struct layout_prices *prices, int stage, int block)
+{
+    return prices->is_on[stage * prices->unit_count + prices->unit_of[block]];
+}
+
+bool layout_prices_is_tied(const struct layout_prices *prices, int block)
+{
+    return prices->has_tie[prices->unit_of[block]];
+}
+
+static bool is_said(const struct layout_prices *prices, const struct layout_said *said, int unit,
+                    int stage)
+{
+    bool is_here = !said->rule.is_of_stage || said->rule.stage == stage;
+    return is_here && prices->unit_of[said->block] == unit;
+}
+
+// The rules that follow from what is said of a unit on a stage.
+static void fill(struct layout_prices *prices, int stage, const struct layout_said *said, int count,
                  struct laid *laid)
 {
     struct arena *scratch = prices->memo->scratch, *arena = prices->memo->arena;
     struct layout_rule *given = ARENA_NEW(scratch, struct layout_rule, count);
     int given_count = 0;
-    for (int i = 0; i < count; i++)
-        if (prices->unit_of[said[i].block] == laid->key.unit) given[given_count++] = said[i].rule;
+    for (int i = 0; i < count; i++) {
+        if (!is_said(prices, &said[i], laid->key.unit, stage)) continue;
+        given[given_count] = said[i].rule;
+        given[given_count++].is_of_stage = false;
+    }
     const struct annotations annotations = {given, given_count};
     struct annotations filled =
         annotations_fill(scratch, &prices->units[laid->key.unit], &annotations);
@@ -153,8 +196,8 @@ static void fill(struct layout_prices *prices, const struct layout_said *said, i
     laid->count = filled.count;
 }
 
-static struct laid *laid_of(struct layout_prices *prices, int unit, const struct layout_said *said,
-                            int count)
+static struct laid *laid_of(struct layout_prices *prices, int unit, int stage,
+                            const struct layout_said *said, int count)
 {
     struct layout_memo *memo = prices->memo;
     struct laid_key key;
@@ -162,7 +205,7 @@ static struct laid *laid_of(struct layout_prices *prices, int unit, const struct
     key.graph = prices->graph;
     key.unit = unit;
     for (int i = 0; i < count; i++) {
-        if (prices->unit_of[said[i].block] != unit) continue;
+        if (!is_said(prices, &said[i], unit, stage)) continue;
         assert(key.count < LAYOUT_SITES_MAX);
         key.said[key.count].block = (uint16_t)said[i].block;
         key.said[key.count].op = (uint16_t)said[i].op;
@@ -173,30 +216,40 @@ static struct laid *laid_of(struct layout_prices *prices, int unit, const struct
     if (laid) return laid;
     laid = ARENA_NEW(memo->arena, struct laid, 1);
     memcpy(&laid->key, &key, sizeof key);
-    if (key.count > 0) fill(prices, said, count, laid);
+    if (key.count > 0) fill(prices, stage, said, count, laid);
     index_put(memo->arena, &memo->laid, laid);
     return laid;
 }
 
-static bool holds(const struct layout_prices *prices, const struct graph *part,
+// On one of the stages that are told apart; -1: on all.
+static bool holds(const struct layout_prices *prices, int stage, const struct graph *part,
                   const struct layout_rule *rules, int count, bool ties_alone)
 {
     struct parallel parallel = prices->parallel;
     struct err err = {.kind = ERR_USAGE};  // nobody reads why
     parallel.layouts = rules;
     parallel.layout_count = count;
-    return layout_rules_hold(part, &prices->request->workload, &parallel, ties_alone, &err);
+    const struct workload *workload = &prices->request->workload;
+    return stage < 0 ? layout_rules_hold(part, workload, &parallel, ties_alone, &err)
+                     : layout_rules_hold_at(part, workload, &parallel, stage, ties_alone, &err);
 }
 
-static bool unit_holds(const struct layout_prices *prices, struct laid *laid)
+static bool unit_holds(const struct layout_prices *prices, struct laid *laid, int stage)
 {
-    if (laid->plan == prices->plan) return laid->holds;
+    enum { KNOWN_MAX = 64 };
+    const struct graph *part = &prices->units[laid->key.unit];
+    int at = prices->stage_count > 1 ? stage : -1;
+    if (stage >= KNOWN_MAX) return holds(prices, at, part, laid->rules, laid->count, false);
+    if (laid->plan != prices->plan) laid->asked = laid->held = 0;
     laid->plan = prices->plan;
-    laid->holds = holds(prices, &prices->units[laid->key.unit], laid->rules, laid->count, false);
-    return laid->holds;
+    uint64_t bit = (uint64_t)1 << stage;
+    if (!(laid->asked & bit) && holds(prices, at, part, laid->rules, laid->count, false))
+        laid->held |= bit;
+    laid->asked |= bit;
+    return laid->held & bit;
 }
 
-// One parameter in two units: what of both is said of it.
+// One parameter in two units: what of both is said of it, on all stages.
 static bool ties_hold(struct layout_prices *prices, struct laid *const *laid)
 {
     bool is_known = true;
@@ -214,7 +267,7 @@ static bool ties_hold(struct layout_prices *prices, struct laid *const *laid)
     for (int u = 0; u < prices->unit_count; u++)
         for (int i = 0; prices->has_tie[u] && i < laid[u]->count; i++)
             rules[count++] = laid[u]->rules[i];
-    prices->ties_hold = holds(prices, &prices->tied, rules, count, true);
+    prices->ties_hold = holds(prices, -1, &prices->tied, rules, count, true);
     return prices->ties_hold;
 }
 
@@ -237,14 +290,15 @@ static struct program lay_out(struct layout_prices *prices, struct laid *const *
 {
     struct program program = *prices->program, room;
     bool has_rules = false;
-    for (int u = 0; u < prices->unit_count; u++)
-        has_rules |= laid[u]->count > 0;
+    for (int i = 0; i < prices->stage_count * prices->unit_count; i++)
+        has_rules |= laid[i]->count > 0;
     program.blocks = ARENA_NEW(prices->memo->scratch, struct block_program *, program.block_count);
     for (int i = 0; i < program.block_count; i++) {
         const struct block_origin *origin = &program.origins[i];
         const struct program *seen = program_of_block(prices->program, i, &room);
         struct parallel parallel = seen->parallel;
-        const struct laid *of = laid[prices->unit_of[origin->kind]];
+        const struct laid *of =
+            laid[stage_of(prices, origin) * prices->unit_count + prices->unit_of[origin->kind]];
         parallel.layouts = of->rules;
         parallel.layout_count = of->count;
         if (has_rules && of->count == 0) {
@@ -287,15 +341,17 @@ struct layout_value layout_prices_value(struct layout_prices *prices,
                                         const struct layout_said *said, int count, double below_s)
 {
     struct arena_mark mark = arena_mark(prices->memo->scratch);
-    struct laid **laid = ARENA_NEW(prices->memo->scratch, struct laid *, prices->unit_count);
+    int units = prices->unit_count, all = prices->stage_count * units;
+    struct laid **laid = ARENA_NEW(prices->memo->scratch, struct laid *, all);
     bool is_legal = true, has_rules = false;
-    for (int u = 0; u < prices->unit_count; u++) {
-        laid[u] = laid_of(prices, u, said, count);
-        has_rules |= laid[u]->count > 0;
+    for (int i = 0; i < all; i++) {
+        laid[i] = laid_of(prices, i % units, i / units, said, count);
+        has_rules |= laid[i]->count > 0;
     }
-    // The table itself is not asked, as the check of a plan does not where it has no layouts.
-    for (int u = 0; u < prices->unit_count && has_rules && is_legal; u++)
-        is_legal = unit_holds(prices, laid[u]);
+    // The table itself is not asked, as the check of a plan does not where it has no layouts. Where
+    // it has some all blocks are asked on all stages, also those that a stage does not have.
+    for (int i = 0; i < all && has_rules && is_legal; i++)
+        is_legal = unit_holds(prices, laid[i], i / units);
     if (has_rules) is_legal = is_legal && ties_hold(prices, laid);
     struct layout_value value = {0};
     if (is_legal) value = price(prices, laid, below_s);

@@ -23,7 +23,14 @@ struct layout_prices *layout_prices_new(struct layout_memo *memo,
 // The graph whose blocks and operators are ruled.
 const struct graph *layout_prices_graph(const struct layout_prices *prices);
 
-// An operator of graph->blocks[block] and the rule of it.
+// Whether a stage has blocks like this one; stages are told apart where they have numbers of ranks,
+// else 0 stands for all.
+bool layout_prices_is_on(const struct layout_prices *prices, int stage, int block);
+// Whether such blocks read parameters that another one has as well.
+bool layout_prices_is_tied(const struct layout_prices *prices, int block);
+
+// An operator of graph->blocks[block] and the rule of it, which may be one of a stage where it is
+// not tied.
 struct layout_said {
     int block, op;
     struct layout_rule rule;

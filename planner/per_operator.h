@@ -10,10 +10,13 @@
 // resharding that neighbours share is counted once; what a layout adds to the fullest stage's
 // memory is its usage, what the device has left the limit. The answer, and then every single change
 // of it, is priced as a whole plan (planner/layout_prices.h): only what is faster and fits is kept.
-// Layers of a kind share one answer.
+// Layers of a kind share one answer. Where stages have numbers of ranks of their own each has one
+// of its own as well: from what is best for all, stage by stage, a problem of what the stage has,
+// with the others as they are, as long as a step gets shorter.
 
 struct operator_change {
     const char *operator, * was, *now;  // dims, or "whole"
+    int stage;                          // -1: all
     double gain_s;                      // what the step would lose without this one
 };
 

@@ -172,8 +172,16 @@ my %KEYS = (
                           '--micro-batch' => 2, '--zero' => 1},
                          {'--pp' => 2, '--gpus' => 2, '--schedule' => 'zb-v',
                           refused => 'branches'}],
-        layouts => [map { {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => $_}],
-                           '--tp' => 2, '--micro-batch' => 2} } qw(seq batch whole)],
+        layouts => [(map { {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => $_}],
+                            '--tp' => 2, '--micro-batch' => 2} } qw(seq batch whole)),
+                    {patch => [map { {operator => "layer.mlp.$_->[0]", axis => 'tp',
+                                      dim => $_->[1], stage => $_->[2]} } ['norm', 'seq', 0],
+                               ['up', 'hidden', 1], ['down', 'whole', 1]],
+                     '--gpus' => 6, '--stage-ranks' => '2,4', '--stage-tp' => '2,2',
+                     '--micro-batch' => 2, '--sp' => 'off'},
+                    {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => 'seq',
+                                stage => 1}], '--tp' => 2, '--micro-batch' => 2,
+                     refused => 'stages have no numbers of ranks'}],
     },
 );
 

@@ -35,11 +35,21 @@ static bool is_of(const struct layout_rule *rule, const struct block *block, con
 static const struct layout_rule *find(const struct parallel *parallel, enum axis axis,
                                       const struct block *block, const struct op *op)
 {
+    const struct layout_rule *found = NULL;
     for (int i = 0; i < parallel->layout_count; i++) {
         const struct layout_rule *rule = &parallel->layouts[i];
-        if (rule->axis == axis && is_of(rule, block, op)) return rule;
+        if (rule->is_of_stage && rule->stage + 1 != parallel->layout_stage) continue;
+        if (found && !rule->is_of_stage) continue;
+        if (rule->axis == axis && is_of(rule, block, op)) found = rule;
     }
-    return NULL;
+    return found;
+}
+
+bool layout_rules_are_staged(const struct parallel *parallel)
+{
+    for (int i = 0; i < parallel->layout_count; i++)
+        if (parallel->layouts[i].is_of_stage) return true;
+    return false;
 }
 
 const struct layout_rule *layout_rule_of(const struct parallel *parallel, enum axis axis,
@@ -100,6 +110,7 @@ void layout_rules_write(struct json_writer *writer, const char *key,
         json_put_text(writer, "operator", rule->operator);
         json_put_text(writer, "axis", axis_name(rule->axis));
         json_put_text(writer, "dim", layout_rule_word(rule));
+        if (rule->is_of_stage) json_put_i64(writer, "stage", rule->stage);
         json_close(writer, '}');
     }
     json_close(writer, ']');
@@ -109,6 +120,7 @@ static const struct json_field RULE_FIELDS[] = {
     {JSON_TEXT(struct layout_rule, operator)},
     {JSON_ANY("axis")},
     {JSON_ANY("dim")},
+    {JSON_OPT_ANY("stage")},
     {0},
 };
 
@@ -120,6 +132,12 @@ static bool read_rule(struct arena *arena, const struct json *item, struct layou
     const char *axis_word = json_text(&axis, err), *dim_word = json_text(&dim, err);
     if (err->kind) return false;
     rule->operator= arena_copy(arena, rule->operator);
+    rule->is_of_stage = json_has(item, "stage");
+    if (rule->is_of_stage) {
+        struct json stage = json_get(item, "stage", err);
+        rule->stage = (int)json_i64(&stage, 0, STAGE_MAX - 1, err);
+        if (err->kind) return false;
+    }
     if (!axis_from_name(axis_word, &rule->axis))
         return json_fail(&axis, err, "\"%s\" is no axis", axis_word);
     if (layout_rule_parse(dim_word, rule)) return true;
@@ -136,8 +154,10 @@ bool layout_rules_read(struct arena *arena, const struct json *list, struct para
         struct json item = json_item(list, i);
         if (!read_rule(arena, &item, &rules[i], err)) return false;
         for (int k = 0; k < i; k++) {
-            bool is_again =
-                rules[k].axis == rules[i].axis && strcmp(rules[k].operator, rules[i].operator) == 0;
+            bool is_again = rules[k].axis == rules[i].axis &&
+                            rules[k].is_of_stage == rules[i].is_of_stage &&
+                            rules[k].stage == rules[i].stage &&
+                            strcmp(rules[k].operator, rules[i].operator) == 0;
             if (is_again)
                 return json_fail(&item, err, "%s is laid out over %s twice", rules[i].operator,
                                  axis_name(rules[i].axis));

@@ -1,5 +1,6 @@
 #include "plan/layout/rules.h"
 #include "plan/layout/strategy.h"
+#include "plan/stages.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -249,10 +250,88 @@ static bool check_at(const struct graph *graph, const struct workload *workload,
     return ok;
 }
 
+static bool is_of_block(const struct layout_rule *rule, const struct block *block)
+{
+    size_t length = strlen(block->name);
+    return strncmp(rule->operator, block->name, length) == 0 && rule->operator[length] == '.';
+}
+
+static bool is_on_stage(const struct graph *graph, const struct parallel *parallel,
+                        const struct chunk_span *spans, const struct layout_rule *rule)
+{
+    for (int c = 0; c < parallel->vpp; c++) {
+        const struct chunk_span *span = &spans[rule->stage * parallel->vpp + c];
+        for (int i = span->first; i < span->first + span->count; i++) {
+            int kind = graph->sequence[i], alone = graph->alone ? graph->alone[kind] : -1;
+            if (is_of_block(rule, &graph->blocks[kind])) return true;
+            if (alone >= 0 && is_of_block(rule, &graph->blocks[alone])) return true;
+        }
+    }
+    return false;
+}
+
+static bool has_tie(const struct graph *graph, const struct layout_rule *rule)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        const struct block *block = &graph->blocks[b];
+        for (int t = 0; t < block->tensor_count && is_of_block(rule, block); t++)
+            if (block->tensors[t].tie) return true;
+    }
+    return false;
+}
+
+static bool check_stage(const struct graph *graph, const struct parallel *parallel,
+                        const struct chunk_span *spans, const struct layout_rule *rule,
+                        struct err *err)
+{
+    if (!rule->is_of_stage) return true;
+    if (parallel->stage_ranks_count == 0)
+        return err_set(err, ERR_USAGE,
+                       "layouts: %s is said of stage %d, but stages have no numbers of ranks "
+                       "(--stage-ranks), which alone tell them apart",
+                       rule->operator, rule->stage);
+    if (rule->stage >= parallel->stage_ranks_count)
+        return err_set(err, ERR_USAGE, "layouts: %s is said of stage %d; there are %d of them",
+                       rule->operator, rule->stage, parallel->stage_ranks_count);
+    if (!is_on_stage(graph, parallel, spans, rule))
+        return err_set(err, ERR_USAGE, "layouts: %s is said of stage %d, which has none",
+                       rule->operator, rule->stage);
+    return !has_tie(graph, rule) ||
+           err_set(err, ERR_USAGE,
+                   "layouts: %s is said of stage %d, but what it shares with another stage lies in "
+                   "one layout: it can only be said of all",
+                   rule->operator, rule->stage);
+}
+
+static bool check_stages(const struct graph *graph, const struct parallel *parallel,
+                         struct err *err)
+{
+    struct arena scratch = {0};
+    struct chunk_span *spans =
+        ARENA_NEW(&scratch, struct chunk_span, parallel->degree[AXIS_PP] * parallel->vpp);
+    bool ok = stages_split(graph, parallel, spans, err);
+    for (int i = 0; i < parallel->layout_count && ok; i++)
+        ok = check_stage(graph, parallel, spans, &parallel->layouts[i], err);
+    arena_free(&scratch);
+    return ok;
+}
+
 bool layout_rules_check(const struct graph *graph, const struct workload *workload,
                         const struct parallel *parallel, struct err *err)
 {
-    return parallel->layout_count == 0 || layout_rules_hold(graph, workload, parallel, false, err);
+    if (parallel->layout_count == 0) return true;
+    if (layout_rules_are_staged(parallel) && !check_stages(graph, parallel, err)) return false;
+    return layout_rules_hold(graph, workload, parallel, false, err);
+}
+
+bool layout_rules_hold_at(const struct graph *graph, const struct workload *workload,
+                          const struct parallel *parallel, int stage, bool ties_alone,
+                          struct err *err)
+{
+    struct parallel own = parallel_at(parallel, stage);
+    struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
+    struct mesh seen = mesh_at(&mesh, &own, stage, graph->kv_head_count);
+    return check_at(graph, workload, &own, &seen, ties_alone, err);
 }
 
 bool layout_rules_hold(const struct graph *graph, const struct workload *workload,
@@ -260,13 +339,16 @@ bool layout_rules_hold(const struct graph *graph, const struct workload *workloa
 {
     bool has_ranks = parallel->stage_ranks_count > 0, ok = true;
     if (parallel->degree[AXIS_TP] == 1) return true;
+    for (int s = 0; s < parallel->stage_ranks_count && ok; s++)
+        ok = layout_rules_hold_at(graph, workload, parallel, s, ties_alone, err);
+    if (has_ranks) return ok;
     struct mesh mesh = mesh_make(parallel, graph->kv_head_count);
-    if (!has_ranks) ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
+    ok = check_at(graph, workload, parallel, &mesh, ties_alone, err);
     int stages = parallel_has_meshes(parallel) ? parallel->degree[AXIS_PP] : 0;
     for (int s = 0; s < stages && ok; s++) {
         struct parallel own = parallel_at(parallel, s);
         struct mesh seen = mesh_at(&mesh, &own, s, graph->kv_head_count);
-        bool is_known = !has_ranks && own.degree[AXIS_TP] == parallel->degree[AXIS_TP];
+        bool is_known = own.degree[AXIS_TP] == parallel->degree[AXIS_TP];
         ok = is_known || check_at(graph, workload, &own, &seen, ties_alone, err);
     }
     return ok;

@@ -13,8 +13,10 @@ static const char *changes_text(struct arena *arena, const struct per_operator *
             isnan(change->gain_s)
                 ? "only together with others"
                 : arena_print(arena, "%s a step", units_seconds(arena, change->gain_s));
-        text = arena_print(arena, "%s      %s: %s in place of %s over tp (%s)\n", text,
-                           change->operator, change->now, change->was, gain);
+        const char *where =
+            change->stage < 0 ? "" : arena_print(arena, " on stage %d", change->stage);
+        text = arena_print(arena, "%s      %s%s: %s in place of %s over tp (%s)\n", text,
+                           change->operator, where, change->now, change->was, gain);
     }
     return text;
 }

@@ -20,7 +20,7 @@ static const char EXPERTS[] =
     "\"head_dim\": 4, \"intermediate_size\": 8, \"num_local_experts\": 8, "
     "\"num_experts_per_tok\": 2}";
 
-enum { OTHERWISE_CASES = 6, RANKS_MOST = 8, STAGES_MOST = 3 };
+enum { OTHERWISE_CASES = 6, RANKS_MOST = 8, STAGES_MOST = 3, RULES_MOST = 64 };
 
 static const char *difference_of(struct arena *arena, const struct run_outcome *expected,
                                  const struct run_outcome *found)
@@ -47,14 +47,44 @@ static void add_shards(struct draw *draw, struct parallel *parallel)
     parallel->zero_parameters = is_apart && parallel->zero == 3 ? cp : 0;
 }
 
-// Layouts of single operators, which are of tp in each stage.
+// Whether each stage can split the sequences of a round: else the plan is refused.
+static bool stages_divide(const struct parallel *parallel)
+{
+    int sequences = parallel->degree[AXIS_DP] * parallel->micro_batch;
+    bool divide = true;
+    for (int s = 0; s < parallel->stage_ranks_count; s++)
+        divide &= sequences % (parallel->stage_ranks[s] / parallel->stage_tp[s] /
+                               parallel->degree[AXIS_CP]) ==
+                  0;
+    return divide;
+}
+
+// Layouts of single operators, which are of tp in each stage, or of one stage each: what of these
+// it has no operator for, or shares with others, is left out.
 static void add_rules(struct arena *arena, struct draw *draw, int model, struct run_case *of)
 {
     const struct import_options options = {.flash = of->parallel.attention == ATTENTION_FLASH};
     struct graph *graph = tiny_graph(arena, run_draw_config(model), &options);
-    struct drawn_rules drawn = layout_rules_draw(arena, draw, graph, draw_int(draw, 2, 8));
-    of->parallel.layouts = drawn.rules;
-    of->parallel.layout_count = drawn.count;
+    struct parallel *parallel = &of->parallel;
+    bool is_staged = draw_int(draw, 0, 1) && stages_divide(parallel);
+    int stages = is_staged ? parallel->stage_ranks_count : 1, count = 0;
+    struct layout_rule *rules = ARENA_NEW(arena, struct layout_rule, RULES_MOST);
+    const struct workload workload = {.seq_len = of->seq_len, .global_batch = of->global_batch};
+    for (int s = 0; s < stages; s++) {
+        struct drawn_rules drawn = layout_rules_draw(arena, draw, graph, draw_int(draw, 2, 8));
+        for (int i = 0; i < drawn.count && count < RULES_MOST; i++) {
+            struct parallel alone = *parallel;
+            struct err why = {0};
+            rules[count] = drawn.rules[i];
+            rules[count].is_of_stage = is_staged;
+            rules[count].stage = s;
+            alone.layouts = &rules[count];
+            alone.layout_count = 1;
+            count += !is_staged || layout_rules_check(graph, &workload, &alone, &why);
+        }
+    }
+    parallel->layouts = rules;
+    parallel->layout_count = count;
 }
 
 // The stages of one mesh that the draw may have become others; the rest stays as drawn. Of the
@@ -128,7 +158,7 @@ static void unlike_ranks_compute_what_one_rank_does(void **state)
     struct arena scratch = {0};
     const char *more = getenv("MESHWRIGHT_CASES");
     int wanted = more ? atoi(more) : OTHERWISE_CASES, ran = 0, failed = 0, refused = 0;
-    int kinds[3] = {0};
+    int kinds[4] = {0};
     while (ran < wanted) {
         int model;
         struct draw seed = draw;
@@ -153,6 +183,7 @@ static void unlike_ranks_compute_what_one_rank_does(void **state)
         kinds[0] += of.parallel.tp_kind != TP_1D;
         kinds[1] += parallel_groups_shards(&of.parallel);
         kinds[2] += of.parallel.layout_count > 0;
+        kinds[3] += layout_rules_are_staged(&of.parallel);
         const char *difference =
             found->done ? difference_of(&scratch, *expected, found) : found->error;
         if (difference) {
@@ -164,9 +195,9 @@ static void unlike_ranks_compute_what_one_rank_does(void **state)
         arena_free(&scratch);
     }
     print_message(
-        "# %d plans ran, %d of them on grids, %d with groups of ZeRO, %d with layouts; %d "
-        "drawn were refused or had none\n",
-        ran, kinds[0], kinds[1], kinds[2], refused);
+        "# %d plans ran, %d of them on grids, %d with groups of ZeRO, %d with layouts, of single "
+        "stages %d; %d drawn were refused or had none\n",
+        ran, kinds[0], kinds[1], kinds[2], kinds[3], refused);
     assert_int_equal(failed, 0);
 }
 
@@ -261,6 +292,64 @@ static void all_kinds_of_axes_lie_over_unlike_numbers(void **state)
     }
 }
 
+// Rules of one stage each, which differ from each other and from the table, beside one of all.
+static void each_stage_runs_layouts_of_its_own(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 40, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"head_dim\": 4, \"intermediate_size\": 8}";
+#define OF(name, split, of_stage)                                                              \
+    {                                                                                          \
+        .operator= name, .axis = AXIS_TP, .dim = split, .is_of_stage = true, .stage = of_stage \
+    }
+    static const struct layout_rule RULES[] = {
+        {.operator= "layer.mlp.norm", .axis = AXIS_TP, .dim = DIM_BATCH},
+        OF("layer.mlp.up", DIM_HIDDEN, 0),
+        OF("layer.mlp.down", DIM_NONE, 0),
+        OF("embedding.embedding.token", DIM_HIDDEN, 0),
+        OF("layer.mlp.up", DIM_SEQ, 1),
+        OF("layer.mlp.gate", DIM_SEQ, 1),
+        OF("layer.attention.out", DIM_BATCH, 1),
+        OF("layer.mlp.norm", DIM_NONE, 2),
+        OF("head.head.lm", DIM_SEQ, 2)};
+#undef OF
+    static const struct {
+        int ranks[3], tps[3], tp, dp, zero, micro_batch;
+        bool sp;
+    } CASES[] = {{{2, 4, 2}, {2, 4, 2}, 4, 1, 0, 4, false},
+                 {{2, 4, 2}, {2, 2, 2}, 2, 1, 1, 4, true},
+                 {{4, 2, 2}, {2, 2, 2}, 2, 2, 3, 2, false},
+                 {{4, 2, 1}, {4, 2, 1}, 4, 1, 1, 4, false}};
+    struct run_case one = run_case_new(CONFIG, 8, 8);
+    struct run_outcome *expected = run_case_done(*state, &one);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        int64_t sent[2];
+        for (int ruled = 0; ruled < 2; ruled++) {
+            struct run_case of = one;
+            struct parallel *parallel = &of.parallel;
+            parallel->degree[AXIS_TP] = CASES[i].tp;
+            parallel->degree[AXIS_DP] = CASES[i].dp;
+            parallel->degree[AXIS_PP] = parallel->stage_tp_count = parallel->stage_ranks_count = 3;
+            parallel->stage_tp = CASES[i].tps;
+            parallel->stage_ranks = CASES[i].ranks;
+            parallel->schedule = SCHEDULE_1F1B;
+            parallel->zero = CASES[i].zero;
+            parallel->sp = CASES[i].sp;
+            parallel->micro_batch = CASES[i].micro_batch;
+            parallel->layouts = RULES;
+            parallel->layout_count = ruled ? sizeof RULES / sizeof *RULES : 0;
+            struct run_outcome *found = run_case_done(*state, &of);
+            const char *difference = difference_of(*state, expected, found);
+            if (difference) fail_msg("case %zu: %s", i, difference);
+            sent[ruled] = 0;
+            for (int k = 0; k < found->kind_count; k++)
+                sent[ruled] += (int64_t)found->kinds[k].bytes;
+        }
+        assert_int_not_equal(sent[0], sent[1]);
+    }
+}
+
 // The same with experts over ranks, drawn.
 static void drawn_experts_lie_over_unlike_numbers(void **state)
 {
@@ -299,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_may_share_no_divisor),
         cmocka_unit_test(all_kinds_of_axes_lie_over_unlike_numbers),
+        cmocka_unit_test(each_stage_runs_layouts_of_its_own),
         cmocka_unit_test(drawn_experts_lie_over_unlike_numbers),
         cmocka_unit_test(unlike_ranks_compute_what_one_rank_does),
     };

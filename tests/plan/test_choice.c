@@ -112,6 +112,12 @@ static void put_rules(struct json_writer *writer)
     put_text_key(writer, "dim",
                  "dimension that the axis splits there; whole: none; otherwise: what the technique "
                  "falls back to, seq with sp and else none");
+    json_open(writer, "stage", '{');
+    json_put_text(writer, "description",
+                  "the stage that this is said of, where stages have stage_ranks; absent: all");
+    json_put_text(writer, "type", "integer");
+    json_put_i64(writer, "minimum", 0);
+    json_close(writer, '}');
     json_close(writer, '}');
     json_open(writer, "required", '[');
     json_put_text(writer, NULL, "operator");

@@ -89,9 +89,12 @@ static void drawn_rules_compute_what_one_rank_does(void **state)
 
 static void rules_are_read_as_they_were_written(void **state)
 {
-    struct layout_rule rules[] = {{.operator= "layer.q", .axis = AXIS_TP, .dim = DIM_HEAD},
-                                  {.operator= "layer.up", .axis = AXIS_TP, .dim = DIM_NONE},
-                                  {.operator= "layer.q", .axis = AXIS_CP, .follows = true}};
+    struct layout_rule rules[] = {
+        {.operator= "layer.q", .axis = AXIS_TP, .dim = DIM_HEAD},
+        {.operator= "layer.up", .axis = AXIS_TP, .dim = DIM_NONE},
+        {.operator= "layer.q", .axis = AXIS_CP, .follows = true},
+        {.operator= "layer.q", .axis = AXIS_TP, .dim = DIM_SEQ, .is_of_stage = true, .stage = 0},
+        {.operator= "layer.q", .axis = AXIS_TP, .is_of_stage = true, .stage = 3}};
     enum { COUNT = sizeof rules / sizeof *rules };
     struct parallel parallel = {.layouts = rules, .layout_count = COUNT}, other = {0};
     struct json_writer writer = {.arena = *state};
@@ -107,10 +110,15 @@ static void rules_are_read_as_they_were_written(void **state)
         assert_string_equal(other.layouts[i].operator, rules[i].operator);
         assert_true(other.layouts[i].axis == rules[i].axis && other.layouts[i].dim == rules[i].dim);
         assert_int_equal(other.layouts[i].follows, rules[i].follows);
+        assert_int_equal(other.layouts[i].is_of_stage, rules[i].is_of_stage);
+        assert_int_equal(other.layouts[i].stage, rules[i].stage);
     }
 }
 
 #define RULE(axis, dim) "{\"operator\": \"layer.q\", \"axis\": \"" axis "\", \"dim\": \"" dim "\"}"
+
+#define OF_STAGE(stage) \
+    "{\"operator\": \"layer.q\", \"axis\": \"tp\", \"dim\": \"head\", \"stage\": " stage "}"
 
 static void wrong_rules_are_refused(void **state)
 {
@@ -122,6 +130,10 @@ static void wrong_rules_are_refused(void **state)
         {"[" RULE("tp", "head") "," RULE("tp", "seq") "]", "layer.q is laid out over tp twice"},
         {"[{\"operator\": 1, \"axis\": \"tp\", \"dim\": \"head\"}]", "expected a string"},
         {"[" RULE("tp", "head") ",3]", "expected an object"},
+        {"[" OF_STAGE("1") "," RULE("tp", "head") "," OF_STAGE("1") "]",
+         "layer.q is laid out over tp twice"},
+        {"[" OF_STAGE("-1") "]", "stage: "},
+        {"[" OF_STAGE("\"1\"") "]", "expected a number"},
     };
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
         struct parallel parallel = {0};

@@ -1,6 +1,8 @@
 #include "tests/support/test.h"
 
 #include "models/import.h"
+#include "plan/layout/rules.h"
+#include "plan/layout/strategy.h"
 #include "tests/support/boundary_places.h"
 #include "tests/support/draw.h"
 
@@ -249,12 +251,80 @@ static void all_that_a_rank_holds_comes_once(void **state)
     (void)state;
 }
 
+static void say(struct plan_case *plan, const struct layout_rule *rule, const char *text)
+{
+    plan->parallel.layouts = rule;
+    plan->parallel.layout_count = 1;
+    check_error(plan, text);
+}
+
+// A rule of one stage is heeded there alone, and before what is said of all.
+static void a_stage_has_rules_of_its_own(void **state)
+{
+    const struct layout_rule rules[] = {
+        {.operator= "layer.mlp.up", .axis = AXIS_TP, .is_of_stage = true, .stage = 1},
+        {.operator= "layer.mlp.up", .axis = AXIS_TP, .dim = DIM_HIDDEN},
+        {.operator= "layer.mlp.gate", .axis = AXIS_TP, .is_of_stage = true, .stage = 0}};
+    struct plan_case plan = base(*state, "llama-3-8b");
+    set_ranks(&plan, 3, (const int[]){4, 2, 2}, (const int[]){2, 2, 1});
+    plan.parallel.micro_batch = 1;
+    plan.parallel.layouts = rules;
+    plan.parallel.layout_count = 3;
+    const struct program *program = lower(*state, &plan);
+    static const enum dim WANTED[][2] = {{DIM_HIDDEN, DIM_NONE}, {DIM_NONE, DIM_FFN}};
+    static const char *const NAMES[] = {"mlp.up", "mlp.gate"};
+    for (int stage = 0; stage < 2; stage++) {
+        struct program room;
+        const struct program *seen = program_at(program, stage, &room);
+        const struct block *block = &plan.graph->blocks[plan.graph->sequence[1]];
+        for (int o = 0; o < block->op_count; o++) {
+            for (int n = 0; n < 2; n++) {
+                if (strcmp(block->ops[o].name, NAMES[n]) != 0) continue;
+                struct strategy strategy =
+                    strategy_of(&seen->mesh, &seen->parallel, block, &block->ops[o]);
+                assert_int_equal(strategy.of[0], WANTED[stage][n]);
+            }
+        }
+    }
+}
+
+static void rules_of_stages_that_cannot_be_are_refused(void **state)
+{
+    struct plan_case plan = base(*state, "llama-3-8b");
+    set_ranks(&plan, 3, (const int[]){4, 2, 2}, (const int[]){2, 2, 1});
+    plan.parallel.micro_batch = 1;
+    struct layout_rule rule = {.operator= "layer.mlp.up", .axis = AXIS_TP, .is_of_stage = true};
+    rule.stage = 3;
+    say(&plan, &rule, "layouts: layer.mlp.up is said of stage 3; there are 3 of them");
+    rule.stage = 1;
+    rule.operator= "embedding.embedding.token";
+    say(&plan, &rule, "layouts: embedding.embedding.token is said of stage 1, which has none");
+    rule.operator= "layer.mlp.up";
+    plan.parallel.stage_ranks_count = 0;
+    plan.parallel.stage_tp_count = 0;
+    plan.cluster->rank_count = 12;
+    say(&plan, &rule,
+        "layouts: layer.mlp.up is said of stage 1, but stages have no numbers of ranks "
+        "(--stage-ranks), which alone tell them apart");
+    plan = base(*state, "gemma-2-9b");
+    set_ranks(&plan, 3, (const int[]){2, 4, 2}, (const int[]){2, 2, 2});
+    plan.parallel.degree[AXIS_DP] = plan.parallel.micro_batch = 1;
+    plan.parallel.micro_batch = 2;
+    rule.stage = 0;
+    rule.operator= "embedding.embedding.token";
+    say(&plan, &rule,
+        "layouts: embedding.embedding.token is said of stage 0, but what it shares with another "
+        "stage lies in one layout: it can only be said of all");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_follow_each_other),
         cmocka_unit_test(what_crosses_is_worked_out_by_hand),
         cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(a_stage_has_rules_of_its_own),
+        cmocka_unit_test(rules_of_stages_that_cannot_be_are_refused),
         cmocka_unit_test(groups_of_zero_are_as_many_devices),
         cmocka_unit_test(all_that_a_rank_holds_comes_once),
     };

@@ -9,6 +9,7 @@
 #include "topologies/cluster.h"
 
 #include <math.h>
+#include <string.h>
 
 // Layouts that a search finds for single operators, and what each costs there, against whole plans
 // with drawn ones, which the evaluator of every command prices.
@@ -130,6 +131,58 @@ static void no_drawn_layouts_are_faster_than_what_is_found(void **state)
     check_found(*state, &draw, &request, true);
 }
 
+// Stages with unlike numbers of ranks, each with layouts of its own: as the whole plan is priced,
+// and faster than what all stages can have alike. Tied embeddings, of gpt2, stay alike.
+static void each_stage_has_layouts_of_its_own(void **state)
+{
+    static const struct {
+        const char *model;
+        int ranks[3], tps[3];
+        bool sp, has_ties;
+    } CASES[] = {{"llama-2-7b", {4, 2, 2}, {4, 2, 2}, true, false},
+                 {"llama-2-7b", {4, 2, 2}, {2, 2, 1}, false, false},
+                 {"gpt2", {2, 4, 2}, {2, 4, 2}, true, true}};
+    struct draw draw = draw_start("layouts of stages", 2026);
+    int staged_count = 0;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct evaluation_request request =
+            request_of(*state, CASES[i].model, "a100-pcie8", 8, 4, CASES[i].sp);
+        struct parallel *parallel = &request.parallel;
+        int widest = CASES[i].tps[1] > CASES[i].tps[0];
+        parallel->degree[AXIS_PP] = parallel->stage_ranks_count = parallel->stage_tp_count = 3;
+        parallel->stage_ranks = CASES[i].ranks;
+        parallel->stage_tp = CASES[i].tps;
+        parallel->degree[AXIS_TP] = CASES[i].tps[widest];
+        parallel->degree[AXIS_DP] = CASES[i].ranks[widest] / CASES[i].tps[widest];
+        parallel->micro_batch = 2 / parallel->degree[AXIS_DP];
+        check_found(*state, &draw, &request, true);
+        struct per_operator found = find(*state, &request);
+        if (!layout_rules_are_staged(&found.parallel)) continue;
+        staged_count++;
+        const struct graph *graph =
+            evaluation_graph(*state, request.model, request.stack, parallel);
+        assert_int_equal(program_tied_position(graph) > 0, CASES[i].has_ties);
+        for (int r = 0; r < found.parallel.layout_count; r++) {
+            const struct layout_rule *rule = &found.parallel.layouts[r];
+            bool is_end = strncmp(rule->operator, "layer.", 6) != 0;
+            assert_int_equal(rule->is_of_stage, !(CASES[i].has_ties && is_end));
+            // Each stage's own, given to all.
+            struct parallel alike = request.parallel;
+            struct layout_rule own = *rule;
+            own.is_of_stage = false;
+            alike.layouts = &own;
+            alike.layout_count = 1;
+            double alike_s = 0;
+            int64_t bytes = 0;
+            if (price(&request, &alike, &alike_s, &bytes))
+                assert_true(step_ns(found.found_s) <= step_ns(alike_s));
+        }
+        for (int c = 0; c < found.change_count; c++)
+            assert_in_range(found.changes[c].stage + 1, 0, 3);
+    }
+    assert_true(staged_count >= 2);
+}
+
 static void one_rank_of_tp_has_one_layout(void **state)
 {
     struct draw draw = draw_start("layouts of one rank", 2026);
@@ -178,19 +231,58 @@ static int draw_said(struct arena *arena, struct draw *draw, const struct graph 
     return count;
 }
 
+enum { STAGES_MOST = 4 };
+
+// What is said of one stage, and what follows from it there.
+static int add_said(struct arena *arena, const struct graph *graph, const struct layout_said *said,
+                    int count, int stage, struct layout_rule *all)
+{
+    struct layout_rule rules[LAYOUT_SITES_MAX];
+    int own = 0;
+    for (int i = 0; i < count; i++) {
+        bool is_here = said[i].rule.is_of_stage ? said[i].rule.stage == stage : stage < 0;
+        if (!is_here) continue;
+        rules[own] = said[i].rule;
+        rules[own++].is_of_stage = false;
+    }
+    const struct annotations given = {rules, own};
+    struct annotations filled = annotations_fill(arena, graph, &given);
+    for (int i = 0; i < filled.count; i++) {
+        all[i] = filled.rules[i];
+        all[i].is_of_stage = stage >= 0;
+        all[i].stage = stage >= 0 ? stage : 0;
+    }
+    return filled.count;
+}
+
 static bool price_said(struct arena *arena, const struct evaluation_request *request,
                        const struct graph *graph, const struct layout_said *said, int count,
                        struct layout_value *value)
 {
     struct parallel parallel = request->parallel;
-    struct layout_rule rules[LAYOUT_SITES_MAX];
-    for (int i = 0; i < count; i++)
-        rules[i] = said[i].rule;
-    const struct annotations given = {rules, count};
-    struct annotations filled = annotations_fill(arena, graph, &given);
-    parallel.layouts = filled.rules;
-    parallel.layout_count = filled.count;
+    struct layout_rule rules[(STAGES_MOST + 1) * 4 * LAYOUT_SITES_MAX];
+    for (int stage = -1; stage < parallel.stage_ranks_count; stage++)
+        parallel.layout_count +=
+            add_said(arena, graph, said, count, stage, rules + parallel.layout_count);
+    parallel.layouts = rules;
     return price(request, &parallel, &value->step_s, &value->reserved_bytes);
+}
+
+// Each of a drawn stage that has it and may lay it out by itself; what none may is not said.
+static int spread_over_stages(struct draw *draw, const struct layout_prices *prices, int stages,
+                              struct layout_said *said, int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        int stage = draw_int(draw, 0, stages - 1);
+        if (!layout_prices_is_on(prices, stage, said[i].block) ||
+            layout_prices_is_tied(prices, said[i].block))
+            continue;
+        said[kept] = said[i];
+        said[kept].rule.is_of_stage = true;
+        said[kept++].rule.stage = stage;
+    }
+    return kept;
 }
 
 // Legal ones are counted.
@@ -204,6 +296,9 @@ static int check_prices(struct draw *draw, const struct evaluation_request *requ
     for (int i = 0; i < SAID_DRAWS; i++) {
         struct layout_said said[LAYOUT_SITES_MAX];
         int count = draw_said(&arena, draw, graph, said);
+        int stages = request->parallel.stage_ranks_count;
+        if (stages > 1 && draw_int(draw, 0, 2) > 0)
+            count = spread_over_stages(draw, prices, stages, said, count);
         struct layout_value whole = {0};
         struct layout_value value = layout_prices_value(prices, said, count, INFINITY);
         assert_int_equal(value.is_legal, price_said(&arena, request, graph, said, count, &whole));
@@ -226,13 +321,16 @@ static void what_a_layout_costs_is_what_the_whole_plan_costs(void **state)
         int tp, pp, ep, zero, second_tp;
         enum recompute recompute;
         bool sp;
+        int ranks[2];
     } CASES[] = {
-        {"gpt2", 4, 1, 1, 0, 0, RECOMPUTE_NONE, true},
-        {"gpt2", 2, 2, 1, 1, 0, RECOMPUTE_SELECTIVE, false},
-        {"t5-base", 2, 1, 1, 3, 0, RECOMPUTE_FULL, true},
-        {"gemma-2-9b", 2, 1, 1, 2, 0, RECOMPUTE_NONE, true},
-        {"mixtral-8x7b", 2, 1, 4, 1, 0, RECOMPUTE_NONE, true},
-        {"llama-3-8b", 4, 2, 1, 0, 2, RECOMPUTE_NONE, true},
+        {"gpt2", 4, 1, 1, 0, 0, RECOMPUTE_NONE, true, {0, 0}},
+        {"gpt2", 2, 2, 1, 1, 0, RECOMPUTE_SELECTIVE, false, {0, 0}},
+        {"t5-base", 2, 1, 1, 3, 0, RECOMPUTE_FULL, true, {0, 0}},
+        {"gemma-2-9b", 2, 1, 1, 2, 0, RECOMPUTE_NONE, true, {0, 0}},
+        {"mixtral-8x7b", 2, 1, 4, 1, 0, RECOMPUTE_NONE, true, {0, 0}},
+        {"llama-3-8b", 4, 2, 1, 0, 2, RECOMPUTE_NONE, true, {0, 0}},
+        {"llama-3-8b", 4, 2, 1, 1, 2, RECOMPUTE_NONE, true, {4, 4}},
+        {"llama-3-8b", 2, 2, 1, 0, 2, RECOMPUTE_SELECTIVE, false, {2, 6}},
     };
     struct draw draw = draw_start("costs of layouts", 20261129);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -248,11 +346,17 @@ static void what_a_layout_costs_is_what_the_whole_plan_costs(void **state)
         const int stage_tp[] = {CASES[i].tp, CASES[i].second_tp};
         parallel->stage_tp = stage_tp;
         parallel->stage_tp_count = CASES[i].second_tp ? 2 : 0;
+        parallel->stage_ranks = CASES[i].ranks;
+        parallel->stage_ranks_count = CASES[i].ranks[0] ? 2 : 0;
+        if (CASES[i].ranks[0]) {
+            parallel->degree[AXIS_DP] = CASES[i].ranks[0] / CASES[i].tp;
+            request.workload.global_batch = 48;
+        }
         struct search_request search = search_of(&request);
         struct layout_memo *memo = layout_memo_new(&known, &scratch, &search);
         // Two plans of one search, which share what they can.
         for (int plan = 0; plan < 2; plan++) {
-            parallel->micro_batch = 2 << plan;
+            parallel->micro_batch = (CASES[i].ranks[0] ? 6 : 2) << plan;
             parallel->zero = plan == 0 ? CASES[i].zero : 0;
             legal_count += check_prices(&draw, &request, memo);
         }
@@ -349,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_drawn_layouts_are_faster_than_what_is_found),
+        cmocka_unit_test(each_stage_has_layouts_of_its_own),
         cmocka_unit_test(one_rank_of_tp_has_one_layout),
         cmocka_unit_test(a_step_may_take_weeks),
         cmocka_unit_test(the_best_layouts_come_first),
