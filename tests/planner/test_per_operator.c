@@ -331,11 +331,14 @@ static void what_a_layout_costs_is_what_the_whole_plan_costs(void **state)
         {"llama-3-8b", 4, 2, 1, 0, 2, RECOMPUTE_NONE, true, {0, 0}},
         {"llama-3-8b", 4, 2, 1, 1, 2, RECOMPUTE_NONE, true, {4, 4}},
         {"llama-3-8b", 2, 2, 1, 0, 2, RECOMPUTE_SELECTIVE, false, {2, 6}},
+        // Six sequences are cut evenly in the first stage alone.
+        {"llama-3-8b", 2, 2, 1, 0, 4, RECOMPUTE_NONE, false, {2, 4}},
     };
     struct draw draw = draw_start("costs of layouts", 20261129);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct arena known = {0}, scratch = {0};
-        int stages = CASES[i].pp, gpus = 8, legal_count = 0;
+        const int *ranks = CASES[i].ranks;
+        int stages = CASES[i].pp, gpus = ranks[0] ? ranks[0] + ranks[1] : 8, legal_count = 0;
         struct evaluation_request request =
             request_of(*state, CASES[i].model, "dgx-a100-80g", gpus, CASES[i].tp, CASES[i].sp);
         struct parallel *parallel = &request.parallel;
@@ -346,17 +349,19 @@ static void what_a_layout_costs_is_what_the_whole_plan_costs(void **state)
         const int stage_tp[] = {CASES[i].tp, CASES[i].second_tp};
         parallel->stage_tp = stage_tp;
         parallel->stage_tp_count = CASES[i].second_tp ? 2 : 0;
-        parallel->stage_ranks = CASES[i].ranks;
-        parallel->stage_ranks_count = CASES[i].ranks[0] ? 2 : 0;
-        if (CASES[i].ranks[0]) {
-            parallel->degree[AXIS_DP] = CASES[i].ranks[0] / CASES[i].tp;
+        parallel->stage_ranks = ranks;
+        parallel->stage_ranks_count = ranks[0] ? 2 : 0;
+        if (ranks[0]) {
+            int widest = stage_tp[1] > stage_tp[0];
+            parallel->degree[AXIS_TP] = stage_tp[widest];
+            parallel->degree[AXIS_DP] = ranks[widest] / stage_tp[widest];
             request.workload.global_batch = 48;
         }
         struct search_request search = search_of(&request);
         struct layout_memo *memo = layout_memo_new(&known, &scratch, &search);
         // Two plans of one search, which share what they can.
         for (int plan = 0; plan < 2; plan++) {
-            parallel->micro_batch = (CASES[i].ranks[0] ? 6 : 2) << plan;
+            parallel->micro_batch = (ranks[0] ? 6 : 2) << plan;
             parallel->zero = plan == 0 ? CASES[i].zero : 0;
             legal_count += check_prices(&draw, &request, memo);
         }
