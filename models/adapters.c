@@ -145,11 +145,12 @@ bool adapters_reach(const struct graph *graph, struct adapters adapters)
     return false;
 }
 
-// Backward of an element-wise operator tells its results by their places, the first one first.
+// Backward of an element-wise operator tells its results by their places, the first one first. What
+// is of no sample is a parameter, or made of some.
 static bool begins_with_parameter(const struct block *block, const struct op *op)
 {
     return op->kind == OP_ELEMENTWISE && op->input_count > 1 &&
-           block->tensors[op->inputs[0]].role == TENSOR_PARAMETER;
+           tensor_find_dim(&block->tensors[op->inputs[0]], DIM_BATCH) < 0;
 }
 
 const char *adapters_misfit(const struct graph *graph)

@@ -142,6 +142,18 @@ INLINE REAL relu_above_slope(REAL s, REAL x)
     return x > s ? 1 : 0;
 }
 
+INLINE REAL exp_below(REAL s, REAL x)
+{
+    (void)s;
+    REAL low = x < 0 ? x : 0;
+    return real_expm1(low) - low;
+}
+INLINE REAL exp_below_slope(REAL s, REAL x)
+{
+    (void)s;
+    return real_expm1(x < 0 ? x : 0);
+}
+
 #define LOOPS(name)                                                                                \
     FAST static void name##_values(int64_t count, REAL s, const REAL *x, REAL *y)                  \
     {                                                                                              \
@@ -183,14 +195,16 @@ LOOPS(softplus)
 LOOPS(quick_gelu)
 LOOPS(exponential)
 LOOPS(relu_above)
+LOOPS(exp_below)
 
 static const struct loops LOOPS_OF[] = {
-    [FUNCTION_GELU] = ROW(gelu),         [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
-    [FUNCTION_SILU] = ROW(silu),         [FUNCTION_RELU] = ROW(relu),
-    [FUNCTION_SCALE] = ROW(scaled),      [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
-    [FUNCTION_SOFTCAP] = ROW(softcap),   [FUNCTION_SIGMOID] = ROW(sigmoid),
-    [FUNCTION_SOFTPLUS] = ROW(softplus), [FUNCTION_QUICK_GELU] = ROW(quick_gelu),
-    [FUNCTION_EXP] = ROW(exponential),   [FUNCTION_RELU_ABOVE] = ROW(relu_above),
+    [FUNCTION_GELU] = ROW(gelu),           [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
+    [FUNCTION_SILU] = ROW(silu),           [FUNCTION_RELU] = ROW(relu),
+    [FUNCTION_SCALE] = ROW(scaled),        [FUNCTION_RELU_SQUARED] = ROW(relu_squared),
+    [FUNCTION_SOFTCAP] = ROW(softcap),     [FUNCTION_SIGMOID] = ROW(sigmoid),
+    [FUNCTION_SOFTPLUS] = ROW(softplus),   [FUNCTION_QUICK_GELU] = ROW(quick_gelu),
+    [FUNCTION_EXP] = ROW(exponential),     [FUNCTION_RELU_ABOVE] = ROW(relu_above),
+    [FUNCTION_EXP_BELOW] = ROW(exp_below),
 };
 
 static const char NO_KERNEL[] = "no kernel for this element-wise function";

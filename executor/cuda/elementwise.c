@@ -12,7 +12,8 @@ _Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_
                    MAP_CLAMPED_SWIGLU == (int)FUNCTION_CLAMPED_SWIGLU &&
                    MAP_SOFTPLUS == (int)FUNCTION_SOFTPLUS &&
                    MAP_QUICK_GELU == (int)FUNCTION_QUICK_GELU && MAP_EXP == (int)FUNCTION_EXP &&
-                   MAP_RELU_ABOVE == (int)FUNCTION_RELU_ABOVE,
+                   MAP_RELU_ABOVE == (int)FUNCTION_RELU_ABOVE &&
+                   MAP_EXP_BELOW == (int)FUNCTION_EXP_BELOW,
                "device code has its own numbers for these");
 
 static bool is_known(enum function function)
@@ -31,6 +32,7 @@ static bool is_known(enum function function)
     case FUNCTION_QUICK_GELU:
     case FUNCTION_EXP:
     case FUNCTION_RELU_ABOVE:
+    case FUNCTION_EXP_BELOW:
         return true;
     default:
         return false;

@@ -38,6 +38,8 @@ DEVICE float value_of(int function, float s, float x)
         return expf(x);
     case MAP_RELU_ABOVE:
         return x > s ? x - s : 0;
+    case MAP_EXP_BELOW:
+        return x < 0 ? expm1f(x) - x : 0;
     default:
         return sigmoid_of(x);
     }
@@ -74,6 +76,8 @@ DEVICE float slope_of(int function, float s, float x)
         return expf(x);
     case MAP_RELU_ABOVE:
         return x > s ? 1 : 0;
+    case MAP_EXP_BELOW:
+        return x < 0 ? expm1f(x) : 0;
     default:
         p = sigmoid_of(x);
         return p * (1 - p);

@@ -16,4 +16,5 @@ enum map_function {
     MAP_QUICK_GELU,
     MAP_EXP,
     MAP_RELU_ABOVE,
+    MAP_EXP_BELOW = 26,
 };

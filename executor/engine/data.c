@@ -268,6 +268,7 @@ static const struct given_row {
     {"each_sample", GIVEN_ONE, 0},
     {"each_other", GIVEN_ONE, 0},
     {"each_stream", GIVEN_ONE, 0},
+    {"each_channel", GIVEN_ONE, 0},
 };
 
 static const struct given_row *given_of(const char *name)

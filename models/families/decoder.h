@@ -183,6 +183,7 @@ struct decoder {
     bool gated;
     enum function activation;
     double activation_scalar;  // its constant; 0 = 1
+    bool activation_is_xielu;  // in its place (apertus)
     bool head_norms;           // rms norm of each head of q and k, before rope
     bool head_norms_plain;     // without a weight
     bool head_norms_layer;     // layer norms (persimmon)

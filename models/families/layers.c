@@ -314,6 +314,7 @@ int layers_dropout(struct layers *layers, const char *name, int input, double ra
 int layers_activate(struct layers *layers, const char *name, int gate, int up)
 {
     const struct decoder *d = layers->decoder;
+    if (d->activation_is_xielu) return layers_xielu(layers, name, up);
     double scalar = d->activation_scalar > 0 ? d->activation_scalar : 1;
     int output = gate >= 0 ? layers_gate(layers, name, gate, up, d->activation, scalar)
                            : layers_function(layers, name, up, d->activation, scalar);

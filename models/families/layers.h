@@ -71,6 +71,8 @@ int layers_gate(struct layers *layers, const char *name, int gate, int up, enum 
                 double scalar);
 // The activation of an mlp: f(gate) * up, or f(up) when gate is negative.
 int layers_activate(struct layers *layers, const char *name, int gate, int up);
+// models/families/apertus.c: the same by xIELU.
+int layers_xielu(struct layers *layers, const char *name, int x);
 // The last dims of a and b joined under the name that `shape` gives them; see OP_CONCAT.
 int layers_concat(struct layers *layers, const char *name, int a, int b, struct shape shape);
 int layers_rename(struct layers *layers, const char *name, int input, struct shape shape);

@@ -49,6 +49,7 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
     "{\"model_type\": \"dinov2\", \"image_size\": 4, \"patch_size\": 2, \"hidden_size\": 8, " \
     "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"mlp_ratio\": 1, \"num_labels\": 40}"
 static const char *const MODELS[] = {
+    "{\"model_type\": \"apertus\", " NARROW "}",
     "{\"model_type\": \"phimoe\", " NARROW
     ", \"num_local_experts\": 6, \"num_experts_per_tok\": 2, \"router_jitter_noise\": 0.4}",
     "{\"model_type\": \"dinov2_with_registers\", \"image_size\": 4, \"patch_size\": 2, "

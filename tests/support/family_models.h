@@ -130,6 +130,7 @@ static const char *const FAMILY_MODELS[] = {
     "{\"model_type\": \"axk1\", " LATENT ", " SIGMOID_EXPERTS
     ", \"mlp_layer_types\": [\"dense\", \"sparse\"], \"n_group\": 2, \"topk_group\": 1}",
     "{\"model_type\": \"mistral4\", " LATENT ", " SIGMOID_EXPERTS ", \"first_k_dense_replace\": 1}",
+    "{\"model_type\": \"apertus\", " LLAMA_LIKE "}",
     "{\"model_type\": \"phimoe\", " LLAMA_LIKE
     ", \"num_local_experts\": 5, \"num_experts_per_tok\": 2, \"router_jitter_noise\": 0.4, "
     "\"lm_head_bias\": true}",

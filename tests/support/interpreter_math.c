@@ -34,6 +34,8 @@ static double apply(enum function function, double scalar, double x)
         return exp(x);
     case FUNCTION_RELU_ABOVE:
         return fmax(x - scalar, 0);
+    case FUNCTION_EXP_BELOW:
+        return x < 0 ? exp(x) - 1 - x : 0;
     default:
         assert(false && "no function of one element");
         return 0;
@@ -70,6 +72,8 @@ static double slope(enum function function, double scalar, double x)
         return exp(x);
     case FUNCTION_RELU_ABOVE:
         return x > scalar;
+    case FUNCTION_EXP_BELOW:
+        return fmin(exp(x) - 1, 0);
     default:
         assert(false && "no function of one element");
         return 0;
