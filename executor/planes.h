@@ -11,3 +11,6 @@ struct planes {
     int64_t whole_height, whole_width;
     int64_t sample_stride, channel_stride, row_stride, column_stride;
 };
+
+// How an image is resized, as the `scalar` of the operator says.
+enum resizing { RESIZING_NEAREST, RESIZING_LINEAR, RESIZING_CORNERS };

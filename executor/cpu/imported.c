@@ -239,7 +239,43 @@ static const char *run_mean(const struct kernel_call *call)
     return NULL;
 }
 
-// Each place again as often as the result is larger.
+// The two places that a place of the result lies between, and how much of it is the second's.
+struct between {
+    int64_t first, second;
+    REAL share;
+};
+static struct between between_of(enum resizing way, int64_t place, int64_t from, int64_t to)
+{
+    struct between b = {place * from / to, place * from / to, 0};
+    if (way == RESIZING_NEAREST) return b;
+    double at = ((double)place + 0.5) * (double)from / (double)to - 0.5;
+    if (way == RESIZING_CORNERS)
+        at = to > 1 ? (double)place * (double)(from - 1) / (double)(to - 1) : 0;
+    if (at < 0) at = 0;
+    b.first = (int64_t)at < from ? (int64_t)at : from - 1;
+    b.second = b.first + 1 < from ? b.first + 1 : b.first;
+    b.share = b.second > b.first ? (REAL)(at - (double)b.first) : 0;
+    return b;
+}
+
+// Between one place of the result and the four of its input that it is made of, some of which may
+// be the same, or count nothing.
+static void resize_place(REAL *plane, const struct planes *x, const struct between *row,
+                         const struct between *column, REAL *to, bool is_backward)
+{
+    REAL sum = 0;
+    for (int i = 0; i < 4; i++) {
+        REAL share =
+            (i & 2 ? row->share : 1 - row->share) * (i & 1 ? column->share : 1 - column->share);
+        REAL *near = plane + ((i & 2 ? row->second : row->first) - x->row) * x->row_stride +
+                     ((i & 1 ? column->second : column->first) - x->column) * x->column_stride;
+        if (share == 0) continue;
+        if (is_backward) *near += share * *to;
+        if (!is_backward) sum += share * *near;
+    }
+    if (!is_backward) *to = sum;
+}
+
 static const char *run_resize(const struct kernel_call *call)
 {
     bool is_backward = call->op->phase != PHASE_FORWARD;
@@ -247,19 +283,16 @@ static const char *run_resize(const struct kernel_call *call)
     const char *fault = image_read(is_backward ? &call->outputs[0] : &call->inputs[0], &x);
     if (!fault) fault = image_read(is_backward ? &call->inputs[0] : &call->outputs[0], &y);
     if (fault || !call->outputs[0].data) return fault;
-    int64_t rows = y.whole_height / x.whole_height, columns = y.whole_width / x.whole_width;
+    enum resizing way = (enum resizing)call->op->work.scalar;
     if (is_backward) call_begin_sum(call, 0);
     for (int64_t i = 0; i < y.batch * y.channels * y.height; i++) {
         int64_t row = i % y.height, plane = i / y.height;
         REAL *to = image_plane(&y, plane / y.channels, plane % y.channels) + row * y.row_stride;
-        REAL *from = image_plane(&x, plane / y.channels, plane % y.channels) +
-                     ((y.row + row) / rows - x.row) * x.row_stride;
+        REAL *from = image_plane(&x, plane / y.channels, plane % y.channels);
+        struct between rows = between_of(way, y.row + row, x.whole_height, y.whole_height);
         for (int64_t c = 0; c < y.width; c++) {
-            REAL *near = from + ((y.column + c) / columns - x.column) * x.column_stride;
-            if (is_backward)
-                *near += to[c * y.column_stride];
-            else
-                to[c * y.column_stride] = *near;
+            struct between columns = between_of(way, y.column + c, x.whole_width, y.whole_width);
+            resize_place(from, &x, &rows, &columns, to + c * y.column_stride, is_backward);
         }
     }
     return NULL;

@@ -97,8 +97,7 @@ static const char *run_resize(const struct run *run, const struct images *of)
 {
     const struct image_reals *large = of->is_backward ? &of->first : &of->made;
     const struct image_reals *small = of->is_backward ? &of->made : &of->first;
-    struct resize_args args = {.rows = large->at.whole_height / small->at.whole_height,
-                               .columns = large->at.whole_width / small->at.whole_width,
+    struct resize_args args = {.way = (int)run->call->op->work.scalar,
                                .adds = of->is_backward && call_adds(run->call, 0),
                                .large = *large,
                                .small = *small};

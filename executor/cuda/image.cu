@@ -135,14 +135,44 @@ void kernel_channels(struct CUstream_st *stream, const struct channels_args *arg
     LAUNCH(channels, *args, blocks_for(channels_count(args), THREADS), THREADS, stream);
 }
 
+// The two places that a place of the result lies between, and how much of it is the second's.
+struct between_two {
+    int64_t first, second;
+    float share;
+};
+DEVICE struct between_two between_of(int way, int64_t place, int64_t from, int64_t to)
+{
+    int64_t before = split_of(place * from, to).line;
+    struct between_two b = {before, before, 0};
+    if (way == RESIZING_NEAREST) return b;
+    float at = ((float)place + 0.5f) * (float)from / (float)to - 0.5f;
+    if (way == RESIZING_CORNERS)
+        at = to > 1 ? (float)place * (float)(from - 1) / (float)(to - 1) : 0;
+    at = fmaxf(at, 0);
+    b.first = (int64_t)at < from ? (int64_t)at : from - 1;
+    b.second = b.first + 1 < from ? b.first + 1 : b.first;
+    b.share = b.second > b.first ? at - (float)b.first : 0;
+    return b;
+}
+
 KERNEL(resize, struct resize_args, a)
 {
     const struct planes *large = &a.large.at, *small = &a.small.at;
     for (int64_t i = INDEX; i < planes_elements(large); i += INDICES) {
         struct image_spot s = spot_of(large, i), near = s;
-        near.row = split_of(large->row + s.row, a.rows).line - small->row;
-        near.column = split_of(large->column + s.column, a.columns).line - small->column;
-        store(a.large.reals, spot_at(large, s), image_load(&a.small, near));
+        struct between_two rows =
+            between_of(a.way, large->row + s.row, small->whole_height, large->whole_height);
+        struct between_two columns =
+            between_of(a.way, large->column + s.column, small->whole_width, large->whole_width);
+        float sum = 0;
+        for (int k = 0; k < 4; k++) {
+            float share =
+                (k & 2 ? rows.share : 1 - rows.share) * (k & 1 ? columns.share : 1 - columns.share);
+            near.row = (k & 2 ? rows.second : rows.first) - small->row;
+            near.column = (k & 1 ? columns.second : columns.first) - small->column;
+            if (share != 0) sum += share * image_load(&a.small, near);
+        }
+        store(a.large.reals, spot_at(large, s), sum);
     }
 }
 
@@ -151,19 +181,44 @@ void kernel_resize(struct CUstream_st *stream, const struct resize_args *args)
     LAUNCH(resize, *args, blocks_for(planes_elements(&args->large.at), THREADS), THREADS, stream);
 }
 
+// Places of the result that may be made of one place, from `first` to before `end`: no fewer.
+struct made_of {
+    int64_t first, end;
+};
+DEVICE struct made_of made_of(int way, int64_t place, int64_t from, int64_t to)
+{
+    bool is_by_corners = way == RESIZING_CORNERS && from > 1;
+    float step = is_by_corners ? (float)(to - 1) / (float)(from - 1) : (float)to / (float)from;
+    struct made_of made = {(int64_t)(((float)place - 1) * step) - 2,
+                           (int64_t)(((float)place + 2) * step) + 2};
+    if (place == 0 || made.first < 0) made.first = 0;
+    if (place == from - 1 || made.end > to) made.end = to;
+    return made;
+}
+DEVICE float share_of(int way, int64_t place, int64_t near, int64_t from, int64_t to)
+{
+    struct between_two b = between_of(way, place, from, to);
+    return (b.first == near ? 1 - b.share : 0) + (b.second == near ? b.share : 0);
+}
+
 KERNEL(resize_back, struct resize_args, a)
 {
     const struct planes *large = &a.large.at, *small = &a.small.at;
     for (int64_t i = INDEX; i < planes_elements(small); i += INDICES) {
         struct image_spot s = spot_of(small, i), at = s;
-        int64_t row = (small->row + s.row) * a.rows - large->row;
-        int64_t column = (small->column + s.column) * a.columns - large->column;
+        int64_t row = small->row + s.row, column = small->column + s.column;
+        struct made_of rows = made_of(a.way, row, small->whole_height, large->whole_height);
+        struct made_of columns = made_of(a.way, column, small->whole_width, large->whole_width);
         float sum = 0;
-        for (at.row = row; at.row < row + a.rows; at.row++) {
-            for (at.column = column; at.column < column + a.columns; at.column++) {
-                bool is_here = at.row >= 0 && at.row < large->height && at.column >= 0 &&
-                               at.column < large->width;
-                if (is_here) sum += image_load(&a.large, at);
+        for (int64_t r = rows.first; r < rows.end; r++) {
+            float of = share_of(a.way, r, row, small->whole_height, large->whole_height);
+            at.row = r - large->row;
+            if (of == 0 || at.row < 0 || at.row >= large->height) continue;
+            for (int64_t c = columns.first; c < columns.end; c++) {
+                at.column = c - large->column;
+                if (at.column < 0 || at.column >= large->width) continue;
+                sum += of * image_load(&a.large, at) *
+                       share_of(a.way, c, column, small->whole_width, large->whole_width);
             }
         }
         store_sum(a.small.reals, spot_at(small, s), a.adds, sum);

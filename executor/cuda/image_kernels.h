@@ -37,10 +37,10 @@ struct channels_args {
 };
 void kernel_channels(struct CUstream_st *stream, const struct channels_args *args);
 
-// large: each place of small `rows` times below and `columns` times beside each other; backward:
-// small (+)= the sums of these.
+// large: what small is resized to, in a way of enum resizing; backward: small (+)= what large is of
+// its places.
 struct resize_args {
-    int64_t rows, columns;
+    int way;
     bool adds;
     struct image_reals large, small;
 };

@@ -100,19 +100,44 @@ static double joins_channels(const struct onnx_model *model, const struct onnx_c
     return axis == 1 || (first && axis + first->rank == 1) ? 0 : (double)NAN;
 }
 
-// The nearest place in front of it, as torch.nn.Upsample has it, and whole multiples alone.
-static double takes_before(const struct onnx_model *model, const struct onnx_call *call)
+// Rows and columns alone, and where their count is given as a factor one that it is a multiple of.
+static bool keeps_channels(const struct onnx_model *model, const struct onnx_call *call,
+                           bool is_whole)
 {
     const struct onnx_value *from = call_input(model, call, 0);
     const struct onnx_value *to = &model->values[call->outputs[0]];
+    bool is_right = from && from->rank > 2;
+    for (int i = 0; is_right && i < from->rank; i++) {
+        bool is_multiple = from->dims[i] > 0 && to->dims[i] % from->dims[i] == 0;
+        is_right = i < 2 ? to->dims[i] == from->dims[i] : is_multiple || !is_whole;
+    }
+    return is_right;
+}
+
+// The nearest place in front of it, as torch.nn.Upsample has it, and whole multiples alone: 0. Of
+// the two next places on either side the mean, by how near they are: 1, or 2 where the places at
+// the corners stay there.
+static double ways_of_resizing(const struct onnx_model *model, const struct onnx_call *call)
+{
+    const char *const way = "coordinate_transformation_mode";
+    const struct onnx_value *sizes = call_input(model, call, 3);
     bool is_nearest = !attribute_has(call, "mode") || attribute_is(call, "mode", "nearest");
-    bool is_before = attribute_is(call, "coordinate_transformation_mode", "asymmetric") ||
-                     strcmp(call->type, "Upsample") == 0;
-    for (int i = 0; from && i < from->rank; i++)
-        is_before = is_before && from->dims[i] > 0 && to->dims[i] % from->dims[i] == 0;
-    bool is_floored =
-        attribute_is(call, "nearest_mode", "floor") || strcmp(call->type, "Resize") != 0;
-    return is_nearest && is_before && is_floored ? 0 : (double)NAN;
+    bool is_old = strcmp(call->type, "Resize") != 0;
+    bool is_before = attribute_is(call, way, "asymmetric") || is_old;
+    bool is_floored = attribute_is(call, "nearest_mode", "floor") || is_old;
+    if (is_nearest)
+        return is_before && is_floored && keeps_channels(model, call, true) ? 0 : (double)NAN;
+    bool is_linear =
+        attribute_is(call, "mode", "linear") && !is_old && attribute_int(call, "antialias", 0) == 0;
+    if (!is_linear || !keeps_channels(model, call, !sizes || !sizes->elements)) return (double)NAN;
+    if (attribute_is(call, way, "align_corners")) return 2;
+    // One place alone is in the middle to PyTorch, and the first to ONNX's way of this name.
+    const struct onnx_value *to = &model->values[call->outputs[0]];
+    bool is_one = attribute_is(call, way, "pytorch_half_pixel") &&
+                  (to->dims[to->rank - 1] == 1 || to->dims[to->rank - 2] == 1);
+    bool is_half = !attribute_has(call, way) || attribute_is(call, way, "half_pixel") ||
+                   (attribute_is(call, way, "pytorch_half_pixel") && !is_one);
+    return is_half ? 1 : (double)NAN;
 }
 
 static const struct scalar_row {
@@ -130,8 +155,8 @@ static const struct scalar_row {
     {"InstanceNormalization", epsilon},
     {"GroupNormalization", epsilon},
     {"Concat", joins_channels},
-    {"Resize", takes_before},
-    {"Upsample", takes_before},
+    {"Resize", ways_of_resizing},
+    {"Upsample", ways_of_resizing},
     {"Mul", none},
     {"Dropout", dropped},
     {"ReduceMean", none},

@@ -147,26 +147,50 @@ const char *pt2_text(const struct pt2_node *node, const char *name)
     return is_there ? json_text(&value, node->program->err) : NULL;
 }
 
-const int64_t *pt2_ints(const struct pt2_node *node, const char *name, int *count)
+// Number i of a list, or of one number; its length, or -1 where the file holds none.
+static int item_of(const struct pt2_node *node, const char *name, int i, struct json *number)
 {
     struct json value;
     const char *kind;
-    *count = 0;
-    if (!argument(node, name, &value, &kind)) return NULL;
+    if (!argument(node, name, &value, &kind)) return -1;
     bool is_list = json_is_array(&value);
-    int wanted = is_list ? json_count(&value, node->program->err) : 1;
+    int count = is_list ? json_count(&value, node->program->err) : 1;
+    if (i >= count) return count;
+    struct json item = is_list ? json_item(&value, i) : value;
+    *number = inside(&item);
+    if (json_is_number(number)) return count;
+    pt2_fail(node, "argument %s is no list of numbers that the file holds", name);
+    return -1;
+}
+
+const int64_t *pt2_ints(const struct pt2_node *node, const char *name, int *count)
+{
+    struct json number;
+    int wanted = item_of(node, name, 0, &number);
+    *count = 0;
+    if (wanted < 0) return NULL;
     int64_t *ints = ARENA_NEW(node->program->arena, int64_t, wanted);
     for (int i = 0; i < wanted; i++) {
-        struct json item = is_list ? json_item(&value, i) : value;
-        struct json inner = inside(&item);
-        if (!json_is_number(&inner)) {
-            pt2_fail(node, "argument %s is no list of whole numbers that the file holds", name);
-            return NULL;
-        }
-        ints[i] = whole_of(node, &inner);
+        if (item_of(node, name, i, &number) < 0) return NULL;
+        ints[i] = whole_of(node, &number);
     }
     *count = wanted;
     return ints;
+}
+
+const double *pt2_numbers(const struct pt2_node *node, const char *name, int *count)
+{
+    struct json number;
+    int wanted = item_of(node, name, 0, &number);
+    *count = 0;
+    if (wanted < 0) return NULL;
+    double *numbers = ARENA_NEW(node->program->arena, double, wanted);
+    for (int i = 0; i < wanted; i++) {
+        if (item_of(node, name, i, &number) < 0) return NULL;
+        numbers[i] = json_f64(&number, -DBL_MAX, DBL_MAX, node->program->err);
+    }
+    *count = wanted;
+    return numbers;
 }
 
 int64_t pt2_axis(const struct pt2_node *node, const char *name, int64_t fallback, int rank)

@@ -46,6 +46,7 @@ bool pt2_bool(const struct pt2_node *node, const char *name, bool fallback);
 const char *pt2_text(const struct pt2_node *node, const char *name);
 // A list of whole numbers, or one; count 0 where it is not there.
 const int64_t *pt2_ints(const struct pt2_node *node, const char *name, int *count);
+const double *pt2_numbers(const struct pt2_node *node, const char *name, int *count);
 // An axis of a tensor of this rank, counted from the front.
 int64_t pt2_axis(const struct pt2_node *node, const char *name, int64_t fallback, int rank);
 

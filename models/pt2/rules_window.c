@@ -115,6 +115,20 @@ bool pt2_adaptive_pool(struct pt2_node *node, const char *type)
     return true;
 }
 
+// Whether places are counted by how much larger the result is: a factor that is given counts them
+// even where the result has no such size, unless corners stay corners.
+static bool has_own_scale(const struct pt2_node *node, const struct draft_value *x,
+                          const struct draft_value *out)
+{
+    int count = 0;
+    const double *factors = pt2_numbers(node, "scale_factors", &count);
+    if (pt2_has(node, "scales") || pt2_has(node, "scales_h") || pt2_has(node, "scales_w"))
+        return true;
+    for (int i = 0; i < count && i + 2 < x->rank; i++)
+        if (factors[i] * (double)x->dims[i + 2] != (double)out->dims[i + 2]) return true;
+    return false;
+}
+
 bool pt2_resize(struct pt2_node *node, const char *type)
 {
     (void)type;
@@ -128,7 +142,11 @@ bool pt2_resize(struct pt2_node *node, const char *type)
                    is_nearest                        ? "nearest"
                    : strstr(node->target, "bicubic") ? "cubic"
                                                      : "linear");
-    draft_put_text(node->draft, proto, "coordinate_transformation_mode", "asymmetric");
+    bool has_corners = !is_nearest && pt2_bool(node, "align_corners", false);
+    const char *way = is_nearest ? "asymmetric" : has_corners ? "align_corners" : "half_pixel";
+    // A way that no kernel has.
+    if (!has_corners && has_own_scale(node, x, out)) way = "tf_crop_and_resize";
+    draft_put_text(node->draft, proto, "coordinate_transformation_mode", way);
     draft_put_text(node->draft, proto, "nearest_mode", "floor");
     return is_clean(node);
 }

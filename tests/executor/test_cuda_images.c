@@ -218,6 +218,26 @@ static void check_resize(struct image_pair *pair)
     }
 }
 
+// Of whole images, to more places or to fewer.
+static void check_linear_resize(struct image_pair *pair)
+{
+    struct draw *draw = &pair->draw;
+    struct sizes sizes[2];
+    double way = draw_int(draw, 1, 2);
+    for (int i = 0; i < 2; i++) {
+        int64_t height = draw_int(draw, 1, 9), width = draw_int(draw, 1, 9);
+        sizes[i] = (struct sizes){2, 2, {0, height, height}, {0, width, width}, false};
+    }
+    for (int i = 0; i < 2; i++) {
+        struct image_call tried = call_of(pair, "resize", i ? OP_OPERATOR_BACKWARD : OP_OPERATOR,
+                                          i ? PHASE_BACKWARD : PHASE_FORWARD, IMPORTED_RESIZE);
+        tried.op.work.scalar = way;
+        next_input(&tried, image_array(&sizes[i]));
+        next_output(&tried, image_array(&sizes[1 - i]));
+        image_call_check(pair, &tried, NULL);
+    }
+}
+
 static void check_product(struct image_pair *pair)
 {
     struct sizes whole = draw_sizes(&pair->draw), part[2] = {whole, whole};
@@ -359,6 +379,7 @@ static void check_all(struct arena *arena, enum precision precision, double tole
         check_functions(&pair);
         check_joined(&pair);
         check_resize(&pair);
+        check_linear_resize(&pair);
         check_product(&pair);
         check_mean(&pair);
         check_dropout(&pair);

@@ -102,29 +102,44 @@ static void segmentation_equals_one_rank(void **state)
     for (size_t i = 0; i < sizeof PLANS / sizeof *PLANS; i++)
         equals_one_rank(*state, UNET, &PLANS[i]);
     equals_one_rank(*state, UNET, &FOUR);
+    equals_one_rank(*state, "tests/data/onnx/resized.onnx", &PLANS[0]);
+    equals_one_rank(*state, "tests/data/onnx/resized.onnx", &PLANS[6]);
 }
 
-// Loss and norm of the gradients of a step as JAX computes them with the same weights and images
-// (tests/judges/programs.py).
-static void programs_of_jax_learn_as_in_jax(void **state)
+// Loss and norm of the gradients of a step as another software computes them with the same weights
+// and images, a row a file of the folder.
+static void learns_as_told(struct arena *arena, const char *folder, const char *ending, int batch,
+                           int rows)
 {
     struct err err = {0};
     size_t bytes = 0;
-    int rows = 0;
-    char *text = file_read(*state, "tests/data/stablehlo/steps.tsv", 1 << 16, &bytes, &err);
+    char *text =
+        file_read(arena, arena_print(arena, "%s/steps.tsv", folder), 1 << 16, &bytes, &err);
     assert_string_equal(err.text, "");
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), rows++) {
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), rows--) {
         char name[64];
         double loss = 0, norm = 0;
         assert_int_equal(sscanf(line, "%63s %lf %lf", name, &loss, &norm), 3);
-        struct run_case of =
-            case_of(*state, arena_print(*state, "tests/data/stablehlo/%s.mlir", name));
-        const struct run_outcome *found = run_case_done(*state, &of);
+        struct run_case of = case_of(arena, arena_print(arena, "%s/%s.%s", folder, name, ending));
+        of.global_batch = of.parallel.micro_batch = batch;
+        const struct run_outcome *found = run_case_done(arena, &of);
         bool is_right = fabs(found->loss[0] - loss) <= 1e-13 * loss &&
                         fabs(found->norm[0] - norm) <= 1e-12 * norm;
         if (!is_right) fail_msg("%s: loss %.17g, norm %.17g", name, found->loss[0], found->norm[0]);
     }
-    assert_int_equal(rows, 4);
+    assert_int_equal(rows, 0);
+}
+
+// tests/judges/programs.py
+static void programs_of_jax_learn_as_in_jax(void **state)
+{
+    learns_as_told(*state, "tests/data/stablehlo", "mlir", 8, 4);
+}
+
+// tests/judges/images.py
+static void networks_learn_as_in_pytorch(void **state)
+{
+    learns_as_told(*state, "tests/data/onnx", "onnx", 4, 3);
 }
 
 // What JAX writes as separate operators are kernels: biases, means, functions.
@@ -178,6 +193,8 @@ static void emulated_gpus_compute_what_a_cpu_does(void **state)
                 {PARTS, &PARTS_OF, PRECISION_FP32, 1e-4},
                 {PARTS, &SHARDS, PRECISION_FP32, 1e-4},
                 {UNET, &PARTS_OF, PRECISION_FP32, 1e-4},
+                {"tests/data/onnx/resized.onnx", &WHOLE, PRECISION_FP32, 1e-4},
+                {"tests/data/onnx/resized.onnx", &PARTS_OF, PRECISION_FP32, 1e-4},
                 {UNET, &SHARDS, PRECISION_FP32, 1e-4},
                 {"tests/data/stablehlo/resnet_groups.mlir", &PARTS_OF, PRECISION_FP32, 1e-4},
                 {JAX, &WHOLE, PRECISION_BF16, 6e-2}};
@@ -220,6 +237,7 @@ int main(void)
         cmocka_unit_test(classifiers_equal_one_rank),
         cmocka_unit_test(segmentation_equals_one_rank),
         cmocka_unit_test(programs_of_jax_learn_as_in_jax),
+        cmocka_unit_test(networks_learn_as_in_pytorch),
         cmocka_unit_test(programs_of_jax_equal_one_rank),
         cmocka_unit_test(strips_are_radius_times_edge_times_channels),
         cmocka_unit_test(emulated_gpus_compute_what_a_cpu_does),

@@ -295,6 +295,23 @@ def parts():
     save("parts", nodes, [("image", F, [1, 3, 24, 16])], ["classes"], weights, opset=20)
 
 
+
+def resized():
+    """A small segmentation whose images are resized in each way that has a kernel."""
+    n = h.make_node
+    weights = [("a.w", weight(6, 3, 3, 3)), ("b.w", weight(4, 6, 3, 3)), ("b.b", weight(4)), ("c.w", weight(5, 14, 1, 1)),
+               ("five", ints(1, 4, 5, 9)), ("half", ints(1, 4, 8, 6)), ("twice", np.array([1, 1, 2, 2], np.float32))]
+    nodes = [
+        n("Conv", ["image", "a.w"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]), n("Relu", ["a"], ["y"]),
+        n("Conv", ["y", "b.w", "b.b"], ["b"], pads=[1, 1, 1, 1]), n("Tanh", ["b"], ["t"]),
+        n("Resize", ["t", "", "", "five"], ["u"], mode="linear", coordinate_transformation_mode="align_corners"),
+        n("Resize", ["u", "", "", "half"], ["v"], mode="linear", coordinate_transformation_mode="pytorch_half_pixel"),
+        n("MaxPool", ["t"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        n("Resize", ["p", "", "twice"], ["q"], coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        n("Concat", ["y", "v", "q"], ["all"], axis=1), n("Conv", ["all", "c.w"], ["c"]),
+        n("Resize", ["c", "", "twice"], ["classes"], mode="linear")]
+    save("resized", nodes, [("image", F, [1, 3, 16, 12])], ["classes"], weights)
+
 def volume():
     """A class for every place of a volume of 32 layers of 48 x 64."""
     n = h.make_node
@@ -461,6 +478,7 @@ residual()
 unet()
 unet("unet_small", 16, 24)
 parts()
+resized()
 volume()
 gelus("gelus", True)
 gelus("gelus_written_out", False)
