@@ -258,7 +258,7 @@ static int take_text(void *info, const char *text)
         if (solve->options->log) solve->options->log(solve->options->log_context, solve->line);
         // The last line before GLPK gives up names its own source: the one before says why.
         if (strncmp(solve->line, "Error detected", 14) != 0)
-            memcpy(solve->previous, solve->line, (size_t)solve->line_length + 1);
+            memcpy(solve->previous, solve->line, sizeof solve->line);
         solve->line_length = 0;
     }
     return 1;
