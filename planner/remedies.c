@@ -149,8 +149,11 @@ void remedies_find(struct arena *arena, const struct search_request *request,
                    struct search_result *result)
 {
     struct remedy remedies[REMEDY_MAX];
-    int count = free_pins(arena, request, result, remedies, REMEDY_MAX - 2);
-    if (try_nodes(arena, request, &remedies[count])) count++;
+    // They stand in the order of their steps, whatever else was wanted of a plan that fits.
+    struct search_request timed = *request;
+    timed.objective = OBJECTIVE_TIME;
+    int count = free_pins(arena, &timed, result, remedies, REMEDY_MAX - 2);
+    if (try_nodes(arena, &timed, &remedies[count])) count++;
     remedies[count++].text =
         arena_print(arena, "devices with %s of memory",
                     units_bytes(arena, (double)result->closest.memory.reserved_bytes));

@@ -92,6 +92,16 @@ static void each_pin_is_given_up_alone(void **state)
     is_remedy(*state, result.remedies[2], "--recompute full", &other);
     assert_memory_equal(result.remedies[3], "--offload activations:", 22);
     assert_memory_equal(result.remedies[4], "16 GPUs (--nodes 2) need ", 25);
+    // They are the fastest, and as soon found, where the fewest bytes were wanted.
+    struct search_request small = request;
+    small.objective = OBJECTIVE_MEMORY;
+    struct search_result same = remedies_of(*state, &small);
+    assert_int_equal(same.remedy_count, result.remedy_count);
+    for (int i = 0; i < 3; i++) {
+        const char *end = strstr(result.remedies[i], " (");
+        assert_memory_equal(same.remedies[i], result.remedies[i],
+                            (size_t)(end - result.remedies[i]));
+    }
     // What --offload asks for already is no pin; a context that was pinned is among the degrees.
     request.pins.search_offload = true;
     is_pinned(&request, CHOICE_CP, 1);
