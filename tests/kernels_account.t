@@ -103,4 +103,9 @@ my ($status, $out) = answer_of("COLUMNS=80 $bin simulate $folder/p.json --kernel
 my @wide = grep { length > 80 } split /\n/, decode_utf8($out);
 check('the table fits 80 columns', $status == 0 && !@wide, @wide);
 check('and says what a roof is', $out =~ /^Roof: the longer of the FLOP/m);
+check('no kernel of one launch is above it', $out !~ /^Above 100 %/m);
+answer_of("$bin plan gemma-2-9b tpu-v5p-8 --seq-len 4096 --global-batch 8 -o $folder/x.json");
+(undef, $out) = answer_of("$bin simulate $folder/x.json --kernels-account");
+check('kernels that are joined may be, and it says why',
+      $out =~ / 1\d\d\.\d%$/m && $out =~ /^Above 100 %: /m);
 checked();

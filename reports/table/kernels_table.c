@@ -73,6 +73,16 @@ static const char *layer_text(struct arena *arena, const struct kernels_account 
         ledger_amount_text(arena, account->peak_flop_per_s, "FLOP/s"), beside_text(arena, layer));
 }
 
+static bool is_joined(const struct kernels_account *account)
+{
+    for (int i = 0; i < account->layer_count; i++)
+        for (int k = 0; k < account->layers[i].kernel_count; k++) {
+            const struct kernel_account *kernel = &account->layers[i].kernels[k];
+            if (kernel->roof_s > 1.001 * kernel->price->s) return true;
+        }
+    return false;
+}
+
 char *kernels_account_text(struct arena *arena, const struct kernels_account *account)
 {
     char *text = arena_copy(arena, "");
@@ -81,8 +91,11 @@ char *kernels_account_text(struct arena *arena, const struct kernels_account *ac
     return arena_print(
         arena,
         "%sRoof: the longer of the FLOP at the peak of their precision and the bytes "
-        "at the memory's rate, as on the device's sheet.\n",
-        text);
+        "at the memory's rate, as on the device's sheet.\n%s",
+        text,
+        is_joined(account) ? "Above 100 %: as fitted to its runs, the software joins such kernels "
+                             "with their neighbours and moves fewer bytes than these.\n"
+                           : "");
 }
 
 static void write_kernel(struct json_writer *writer, const struct kernel_account *kernel)
