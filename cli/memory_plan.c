@@ -70,9 +70,8 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
     made->stack = kept.request.stack;
     const char *text_of = of_moments ? memory_stays_text(arena, made->plan, &stays)
                                      : memory_kept_text(arena, made->plan, &kept);
-    made->chosen = kept.fits
-                       ? text_of
-                       : parallel_text(arena, &kept.request.parallel, kept.request.stack);
+    made->chosen =
+        kept.fits ? text_of : parallel_text(arena, &kept.request.parallel, kept.request.stack);
     made->lack_bytes = kept.fits ? 0 : kept.lack_bytes;
     return !err->kind;
 }

@@ -65,7 +65,7 @@ static bool may_run(const struct composer *composer, const struct parallel *para
     return stack_can_run(composer->request->stack, parallel, NULL, NULL);
 }
 
-static struct parallel recomputing(const struct keep_plan *plan, int value, int layers)
+struct parallel keep_plan_recomputing(const struct keep_plan *plan, int value, int layers)
 {
     struct parallel parallel = plan->base;
     parallel.recompute = recompute_of_value(value, &parallel.recompute_classes);
@@ -115,7 +115,7 @@ static void add_recomputes(struct arena *arena, struct composer *composer, struc
     assert(question->recompute_count == 0 || question->recomputes);
     set_saved(plan, kept, &recomputes[0]);
     for (int i = 0; i < question->recompute_count; i++) {
-        struct parallel parallel = recomputing(plan, question->recomputes[i], -1);
+        struct parallel parallel = keep_plan_recomputing(plan, question->recomputes[i], -1);
         if (parallel.recompute == RECOMPUTE_NONE || !may_run(composer, &parallel)) continue;
         struct layer recomputed = mean_layer(composer, &parallel);
         struct keep_recompute *recompute = &recomputes[count++];
@@ -197,7 +197,7 @@ static void add_transients(struct composer *composer, struct keep_plan *plan,
 {
     for (int r = 1; r < plan->problem.recompute_count; r++) {
         int value = recompute_value(recomputes[r].recompute, recomputes[r].classes);
-        struct parallel parallel = recomputing(plan, value, -1);
+        struct parallel parallel = keep_plan_recomputing(plan, value, -1);
         for (int s = 0; s < plan->problem.stage_count; s++) {
             struct memory_parts parts = composer_stage_memory(composer, &parallel, s);
             double rest = (double)(plan->stages[s].other_bytes + plan->limit_bytes[s] -
@@ -373,7 +373,7 @@ bool keep_plan_find(struct composer *composer, const struct keep_question *quest
     // The program works with mean layers: what it finds no room for may still fit with all
     // recomputed.
     for (int i = 0; i < question->recompute_count && isinf(found_s); i++) {
-        struct parallel all = recomputing(plan, question->recomputes[i], -1);
+        struct parallel all = keep_plan_recomputing(plan, question->recomputes[i], -1);
         if (!may_run(composer, &all) || !fits(composer, plan, &all, needed_bytes)) continue;
         if (composer_host_shortfall(composer, &all) > 0) continue;
         *found = all;

@@ -36,6 +36,8 @@ struct keep_plan {
 struct keep_plan *keep_plan_make(struct arena *arena, struct composer *composer,
                                  const struct keep_question *question);
 struct parallel keep_plan_chosen(const struct keep_plan *plan, const struct keep_result *result);
+// The plan with one value of CHOICE_RECOMPUTE in so many layers of each stage, -1 = all.
+struct parallel keep_plan_recomputing(const struct keep_plan *plan, int value, int layers);
 // Software that recomputes all layers or none: the program does not know that; all need less
 // memory.
 void keep_plan_round(const struct stack *stack, struct parallel *chosen);

@@ -114,6 +114,8 @@ void giving_make_plain(struct giving *giving)
         if (!is_even(&plain)) continue;
         plain.stage_ranks_count = plain.stage_tp_count = 0;
         if (!uneven_play(&giving->split, &plain, &played)) continue;
+        // One mesh over unlike devices is priced at the slowest links of any stage.
+        if (played.cost.step_s > plan->cost.step_s * (1 + 1e-9)) continue;
         keep_alike(giving, &played);
         *plan = played;
     }

@@ -138,6 +138,22 @@ static bool same_choice(const struct parallel *a, const struct parallel *b)
            choice_value(a, CHOICE_OFFLOAD) == choice_value(b, CHOICE_OFFLOAD);
 }
 
+// The program works with mean layers, and some software recomputes all or none: what it finds no
+// room for may still fit with all recomputed.
+static bool try_all_recomputed(struct keeping *keeping, struct plan_kept *best, struct err *err)
+{
+    const struct keep_problem *problem = &keeping->plan->problem;
+    for (int r = 1; r < problem->recompute_count; r++) {
+        const struct keep_recompute *recompute = &problem->recomputes[r];
+        int value = recompute_value(recompute->recompute, recompute->classes);
+        struct parallel all = keep_plan_recomputing(keeping->plan, value, -1);
+        struct plan_kept made = {.round_count = best->round_count};
+        if (!lay_out(keeping, &all, &made, err)) return false;
+        if (is_better(&made, best)) *best = made;
+    }
+    return true;
+}
+
 static bool run_rounds(struct keeping *keeping, struct plan_kept *best, struct err *err)
 {
     struct milp_options options = {.log = keeping->request->options->log,
@@ -156,7 +172,7 @@ static bool run_rounds(struct keeping *keeping, struct plan_kept *best, struct e
         before = chosen;
     }
     best->round_count = round;
-    return true;
+    return best->fits || try_all_recomputed(keeping, best, err);
 }
 
 bool plan_keep(struct arena *arena, struct arena *scratch, const struct plan_keep_request *request,
