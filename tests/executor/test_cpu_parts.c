@@ -449,6 +449,44 @@ static void a_slice_is_dropped_as_its_place_in_the_whole_says(void **state)
     close_world(&world);
 }
 
+// Four rows and six columns are two and three repeated; columns 2 to 5 are here, of 1 and 2.
+static void repeats_go_along_every_dim(void **state)
+{
+    struct world world = open_world(*state, "repeats");
+    double narrow[4] = {1, 2, 3, 4}, wide[16];
+    const struct op expand = {.kind = OP_EXPAND, .name = "expand"},
+                    reduce = {.kind = OP_REDUCE, .name = "reduce"};
+    struct kernel_array few = {.data = narrow,
+                               .rank = 2,
+                               .dims = {DIM_HEIGHT, DIM_WIDTH},
+                               .sizes = {2, 2},
+                               .first = {0, 1},
+                               .whole = {2, 3}};
+    struct kernel_array many = few;
+    many.data = wide;
+    many.sizes[0] = many.sizes[1] = 4;
+    many.first[1] = 2;
+    many.whole[0] = 4;
+    many.whole[1] = 6;
+    struct kernel_call call = {
+        .op = &expand, .inputs = {few}, .outputs = {many}, .input_count = 1, .output_count = 1};
+    run(&world, &call);
+    const double repeated[16] = {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4};
+    assert_memory_equal(wide, repeated, sizeof wide);
+    for (int i = 0; i < 16; i++)
+        wide[i] = 1 + i;
+    struct kernel_call sum = {
+        .op = &reduce, .inputs = {many}, .outputs = {few}, .input_count = 1, .output_count = 1};
+    run(&world, &sum);
+    const double once[4] = {1 + 2 + 5 + 6, 3 + 4 + 7 + 8, 9 + 10 + 13 + 14, 11 + 12 + 15 + 16};
+    assert_memory_equal(narrow, once, sizeof narrow);
+    sum.adds = 1;
+    run(&world, &sum);
+    for (int i = 0; i < 4; i++)
+        assert_true(narrow[i] == 2 * once[i]);
+    close_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +494,7 @@ int main(void)
         cmocka_unit_test(attention_gradients_are_finite_differences_with_dropout_too),
         cmocka_unit_test(the_loss_of_a_split_vocabulary_is_that_of_the_whole),
         cmocka_unit_test(a_slice_is_dropped_as_its_place_in_the_whole_says),
+        cmocka_unit_test(repeats_go_along_every_dim),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
