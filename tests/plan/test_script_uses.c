@@ -103,6 +103,11 @@ static void who_writes_makes_pieces_one(void **state)
           {5, 0, 4, false, true}, {5, 8, 16, false, true}, {5, 3, 5, false, false});
     CHECK(state, "readers are gone", {0, 0, 16, true, true}, {2, 0, 16, true, true},
           {4, 0, 16, true, true});
+    // What stands behind pieces that became one is as it was, and there once.
+    CHECK(state, "kept", {0, 0, 4, true, true}, {0, 8, 12, true, true}, {1, 16, 20, true, true},
+          {2, 2, 10, true, true}, {3, 16, 20, false, false});
+    CHECK(state, "once", {0, 0, 4, true, true}, {0, 6, 8, true, true}, {1, 16, 20, true, true},
+          {2, 10, 12, true, true}, {2, 2, 10, true, true}, {5, 16, 30, true, true});
     CHECK(state, "what follows", {0, 0, 4, true, true}, {0, 8, 12, true, true},
           {1, 16, 20, true, true}, {2, 2, 10, true, true}, {5, 16, 20, false, true},
           {5, 10, 12, true, true}, {5, 9, 10, false, false});
