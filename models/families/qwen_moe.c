@@ -115,7 +115,8 @@ static const void *read_qwen3_vl_moe(struct family_reader *reader)
                                 .tie_word_embeddings = true,
                                 .dimensions_or_null = "num_key_value_heads",
                                 .optional = "hidden_act rms_norm_eps attention_bias"};
-    struct expert_keys keys = {.decoder_sparse_step = 1,
+    struct expert_keys keys = {.has_local_name = true,
+                               .decoder_sparse_step = 1,
                                .dimensions =
                                    "num_experts num_experts_per_tok moe_intermediate_size",
                                .optional = "decoder_sparse_step mlp_only_layers"};
