@@ -49,8 +49,7 @@ static double slope(enum function function, double scalar, double x)
     case FUNCTION_GELU:
         return 0.5 * erfc(-x * sqrt(0.5)) + x * GELU_TANH / 2 * exp(-x * x / 2);
     case FUNCTION_GELU_TANH:
-        return 0.5 * (1 + inner) +
-               0.5 * x * (1 - inner * inner) * GELU_TANH * (1 + 3 * 0.044715 * x * x);
+        return 0.5 * (1 + inner + x * (1 - inner * inner) * GELU_TANH * (1 + 0.134145 * x * x));
     case FUNCTION_SILU:
         return sigmoid * (1 + x * (1 - sigmoid));
     case FUNCTION_RELU:
@@ -66,8 +65,7 @@ static double slope(enum function function, double scalar, double x)
     case FUNCTION_SOFTPLUS:
         return log(1 + exp(x)) > scalar ? sigmoid : 0;
     case FUNCTION_QUICK_GELU:
-        sigmoid = 1 / (1 + exp(-1.702 * x));
-        return sigmoid + 1.702 * x * sigmoid * (1 - sigmoid);
+        return slope(FUNCTION_SILU, scalar, 1.702 * x);
     case FUNCTION_EXP:
         return exp(x);
     case FUNCTION_RELU_ABOVE:
