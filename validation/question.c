@@ -119,8 +119,10 @@ static void put_decoder(struct json_writer *writer, const struct row *row)
         put_experts(writer, model);
         return;
     }
-    // Grouped heads without a gate: Nemotron.
-    put_type(writer, model->ffn_gated ? "llama" : "nemotron");
+    // Grouped heads without a gate: Nemotron. A window in all layers: Mistral.
+    const char *gated = model->sliding_window ? "mistral" : "llama";
+    put_type(writer, model->ffn_gated ? gated : "nemotron");
+    put_count(writer, "sliding_window", model->sliding_window);
     json_put_text(writer, "hidden_act", model->ffn_gated ? "silu" : "relu2");
     put_count(writer, "intermediate_size", first_of(model->ffn_hidden, model->moe_ffn_hidden));
 }

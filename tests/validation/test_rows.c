@@ -170,6 +170,20 @@ static void what_joins_the_gpus_and_how_blocks_stand_is_asked(void **state)
     assert_string_equal(read_one(arena, ", \"intra_kind\": \"xgmi\"").facts.intra_kind, "xgmi");
 }
 
+static void a_dense_model_with_a_window_is_asked_as_mistral(void **state)
+{
+    struct row row = read_one(*state, "");
+    row.facts.model.attention = "gqa";
+    row.facts.model.ffn_gated = true;
+    const char *whole = question_config(*state, &row);
+    assert_non_null(strstr(whole, "\"model_type\": \"llama\""));
+    assert_null(strstr(whole, "sliding_window"));
+    row.facts.model.sliding_window = 4096;
+    const char *windowed = question_config(*state, &row);
+    assert_non_null(strstr(windowed, "\"model_type\": \"mistral\""));
+    assert_non_null(strstr(windowed, "\"sliding_window\": 4096"));
+}
+
 static void what_a_source_calls_its_network_is_asked(void **state)
 {
     struct arena *arena = *state;
@@ -298,6 +312,7 @@ int main(void)
         cmocka_unit_test(errors_name_line_and_place),
         cmocka_unit_test(filters_keep_the_order),
         cmocka_unit_test(what_joins_the_gpus_and_how_blocks_stand_is_asked),
+        cmocka_unit_test(a_dense_model_with_a_window_is_asked_as_mistral),
         cmocka_unit_test(what_a_source_calls_its_network_is_asked),
         cmocka_unit_test(a_row_is_asked_as_it_came),
         cmocka_unit_test(adapters_and_failures_are_known),
