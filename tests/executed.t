@@ -177,7 +177,7 @@ my %KEYS = (
                     {patch => [map { {operator => "layer.mlp.$_->[0]", axis => 'tp',
                                       dim => $_->[1], stage => $_->[2]} } ['norm', 'seq', 0],
                                ['up', 'hidden', 1], ['down', 'whole', 1]],
-                     '--gpus' => 6, '--stage-ranks' => '2,4', '--stage-tp' => '2,2',
+                     '--gpus' => 4, '--stage-ranks' => '2,2', '--stage-tp' => '2,2',
                      '--micro-batch' => 2, '--sp' => 'off'},
                     {patch => [{operator => 'layer.mlp.norm', axis => 'tp', dim => 'seq',
                                 stage => 1}], '--tp' => 2, '--micro-batch' => 2,
