@@ -27,17 +27,23 @@ static void add_plan(struct space_list *list, const struct parallel *parallel)
         add_value(list, (enum choice)choice, choice_value(parallel, (enum choice)choice));
 }
 
+// Plans that differ in the layers that they recompute differ in nothing else.
 static void add_tail(const struct space *space, const struct space_group *group,
                      const struct space_tail *tail, struct space_list *list)
 {
     for (int r = 0; r < tail->recompute_count; r++) {
         const struct space_recompute *recompute = &tail->recomputes[r];
-        for (int layers = recompute->layers_low; layers <= recompute->layers_high; layers++) {
-            struct parallel parallel = space_parallel(space, group, tail, recompute, layers);
-            for (int m = 0; m < tail->move_count; m++) {
-                parallel.offload = space_moved(&tail->moves[m], tail->moves[m].layers_low);
-                if (recompute->moves >> m & 1) add_plan(list, &parallel);
-            }
+        int low = recompute->layers_low, high = recompute->layers_high;
+        if (recompute->moves == 0 || low > high) continue;
+        struct parallel parallel = space_parallel(space, group, tail, recompute, low);
+        for (int m = 0; m < tail->move_count; m++) {
+            parallel.offload = space_moved(&tail->moves[m], tail->moves[m].layers_low);
+            if (recompute->moves >> m & 1) add_plan(list, &parallel);
+        }
+        for (int layers = low + 1; layers <= high; layers++) {
+            parallel = space_parallel(space, group, tail, recompute, layers);
+            add_value(list, CHOICE_RECOMPUTE_LAYERS,
+                      choice_value(&parallel, CHOICE_RECOMPUTE_LAYERS));
         }
     }
 }
