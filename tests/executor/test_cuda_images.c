@@ -6,7 +6,7 @@
 // CUDA back end, its kernels on the host, against the CPU's in double precision, which
 // tests/judges/images.py holds against PyTorch.
 
-enum { TRIALS = 40 };
+enum { TRIALS = 20 };
 
 // A window, some places of its narrow side, and what these reach of the wide side.
 static void draw_window(struct draw *draw, bool is_pool, struct window *window,
