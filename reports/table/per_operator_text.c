@@ -32,7 +32,7 @@ char *per_operator_text(struct arena *arena, const struct per_operator_found *fo
     if (!found->is_better)
         return arena_print(arena, "By operator: nothing is faster than the table (%s)\n", asked);
     const char *solved =
-        best->gap_ratio > 0 ? arena_print(arena, "gap %.2g %%", 100 * best->gap_ratio) : "proven";
+        best->gap_ratio > 0 ? arena_print(arena, "gap %.1g %%", 100 * best->gap_ratio) : "proven";
     double less_ratio = 1 - best->found_s / found->was.closed_form_s;
     return arena_print(
         arena,
