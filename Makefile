@@ -156,7 +156,7 @@ $(BUILD)/%.mpi.o: %.c Makefile
 
 # CUDA, where there is an nvcc: code of Ampere, Hopper and Blackwell, and PTX for what comes after.
 # libcuda is the driver's and never linked: the libraries open it where there is a device.
-CUDA_FLAGS = -std=c++17 -O3 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+CUDA_FLAGS = -std=c++17 -O3 -I. --compress-mode=size -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
              -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
              -gencode arch=compute_100,code=sm_100 \
              -gencode arch=compute_80,code=compute_80
