@@ -88,11 +88,13 @@ static const char *against(struct arena *arena, double step_s, double best_s)
 
 // What one mesh for all stages would take.
 static const char *meshes_text(struct arena *arena, const struct meshes_answer *answer,
-                               const struct stack *stack, double best_s)
+                               const struct stack *stack, const struct evaluation *best)
 {
+    if (!parallel_has_meshes(&best->program->parallel))
+        return "Stages with ranks of their own were tried: none is faster than one mesh for all\n";
     if (!answer->has_alike) return "Instead: one mesh for all stages: no plan fits\n";
     return arena_print(arena, "Instead: one mesh for all stages: %s, %s\n",
-                       against(arena, answer->alike_s, best_s),
+                       against(arena, answer->alike_s, best->prediction.step_s),
                        parallel_text(arena, &answer->alike, stack));
 }
 
@@ -115,7 +117,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     const struct cluster *cluster = program->cluster;
     double best_s = best->prediction.step_s;
     const char *text = "", *gap = "Devices: ";
-    if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, request->stack, best_s);
+    if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, request->stack, best);
     if (answer->branches.is_asked && result->best_count > 0)
         return branches_text(arena, &answer->branches, request->stack, program->shape.tree != NULL,
                              best_s);
