@@ -89,9 +89,8 @@ my %KEYS = (
         lora => [{value => 8, refused => '--lora is not executed, because'}],
         cp_kind => [(map { {value => $_, '--cp' => 2} } qw(ring allgather ulysses)),
                     map { {value => 'axial', '--cp' => 2, model => $_} } qw(video protein)],
-        # Run by tests/executor/test_run_images.c on CPUs, which alone have kernels for images.
-        (map { $_ => [{value => 2, file => 'tests/data/onnx/unet_small.onnx', '--seq-len' => 1,
-                       refused => 'is not executed on a gpu'}] } qw(sp_h sp_w)),
+        (map { $_ => [{value => 2, file => 'tests/data/onnx/unet_small.onnx', '--seq-len' => 1}] }
+         qw(sp_h sp_w)),
         sp => [map { {value => $_, '--tp' => 2} } qw(on off)],
         vpp => [{@PIPE, value => 2, '--schedule' => 'interleaved'}],
         micro_batch => [{value => 2, '--dp' => 2}],
