@@ -121,7 +121,7 @@ if ((faulted('read', 1))[0] eq '77') {
     }
 }
 
-my $refusal = qr/rank 0, step \d+, at .*: [\d.]+ MiB more do not fit into the [\d.]+ MiB of device/;
+my $refusal = qr/rank 0, step \d+, at .*: \d+ bytes more do not fit into the \d+ bytes of device/;
 # What is quick to find does not fit where the least does: a run makes that by itself.
 my $loose = run_of('away', $plenty)->{answer}{device_memory}{peak_bytes};
 my $made  = run_of('away', '--device-memory', $loose - 1);

@@ -31,9 +31,9 @@ const char *cpu_take(struct cpu_device *device, int64_t bytes)
     int64_t taken = device->taken_bytes + bytes, limit = device->limit_bytes;
     if (bytes > 0 && limit > 0 && taken > limit) {
         snprintf(device->fault, sizeof device->fault,
-                 "%.2f MiB more do not fit into the %.2f MiB of device memory, of which %.2f MiB "
+                 "%lld bytes more do not fit into the %lld bytes of device memory, of which %lld "
                  "are taken",
-                 mib(bytes), mib(limit), mib(device->taken_bytes));
+                 (long long)bytes, (long long)limit, (long long)device->taken_bytes);
         return device->fault;
     }
     device->taken_bytes = taken;

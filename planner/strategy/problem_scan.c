@@ -41,8 +41,9 @@ static const char *found(struct strategy_scan *scan)
 static bool take(struct strategy_scan *scan, char wanted, const char *where)
 {
     if (peek(scan) != wanted) {
-        return strategy_scan_fail(scan, "%s: expected \"%c\", found %s", where, wanted,
-                                  found(scan));
+        const char *what =
+            wanted == '"' ? "a text in quotes" : arena_print(scan->arena, "\"%c\"", wanted);
+        return strategy_scan_fail(scan, "%s: expected %s, found %s", where, what, found(scan));
     }
     scan->at++;
     return true;
