@@ -87,16 +87,17 @@ static bool any_recompute_fits(struct scan *scan, struct parallel *parallel,
     return false;
 }
 
-// Of tails that differ in ZeRO alone the one that shards most needs least; where something is moved
-// off the device all are taken to have room.
+// Of tails that differ in ZeRO alone the one that shards most needs least, but for ZeRO 3, whose
+// gathered blocks may take more than it spares; where something is moved off the device all are
+// taken to have room.
 bool group_has_room(struct scan *scan, const struct scan_group *group)
 {
     const struct space_tails *tails = group->tails;
     if (tails->state_tiers != 1u << TIER_DEVICE || tails->moves_activations) return true;
     for (int i = 0; i < tails->count; i++) {
         const struct space_tail *tail = &tails->tails[i];
-        if (i + 1 < tails->count && same_pipeline(tail, tail + 1) && tail->zero < tail[1].zero)
-            continue;
+        bool has_next = i + 1 < tails->count && same_pipeline(tail, tail + 1);
+        if (has_next && tail->zero < tail[1].zero && tail[1].zero < 3) continue;
         struct parallel parallel = space_first(scan->space, group->group, tail);
         if (any_recompute_fits(scan, &parallel, tail)) return true;
         if (take_balance(&parallel, group->balance) && any_recompute_fits(scan, &parallel, tail))
