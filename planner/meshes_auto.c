@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 // Numbers of ranks for each stage, searched or pinned. The best plans with one mesh for all say how
 // stages train: sp, ZeRO, what is recomputed (a way). For each way, each number of sequences that
@@ -340,9 +339,11 @@ static void divide_branched(struct dividing *dividing, const struct parallel *fo
 static bool has_stages_of(const struct parallel *a, const struct parallel *b)
 {
     int stages = a->degree[AXIS_PP];
-    bool is_like = b->degree[AXIS_PP] == stages && a->stage_layers_count == b->stage_layers_count;
-    return is_like && memcmp(a->stage_layers, b->stage_layers,
-                             (size_t)a->stage_layers_count * sizeof *a->stage_layers) == 0;
+    if (b->degree[AXIS_PP] != stages || a->stage_layers_count != b->stage_layers_count)
+        return false;
+    for (int s = 0; s < a->stage_layers_count; s++)
+        if (a->stage_layers[s] != b->stage_layers[s]) return false;
+    return true;
 }
 
 static void divide_branches(struct dividing *dividing)

@@ -163,8 +163,8 @@ struct exact exact_solve(struct arena *arena, const struct choice_model *model)
     double floor, best_cost = INFINITY, scale = 0;
     struct choice_model over = over_floor(arena, model, INFINITY, &floor);
     struct exact best = {0};
-    for (double next = scale_of(&over); next > FINER * scale; next = scale_of(&over)) {
-        scale = next;
+    while (scale_of(&over) > FINER * scale) {
+        scale = scale_of(&over);
         struct exact found = solve_once(arena, &over, scale, floor);
         if (!found.choice) return best.choice ? best : found;
         double cost = cost_of(model, found.choice);
