@@ -97,16 +97,14 @@ static void route_token(const struct op *op, const REAL *logits, const REAL *bia
     }
 }
 
-// Of the choices of ROUTE_NEAR_BEST the one that is made now: the best of those left, by how much
-// each of them is as near it as counts, of which it returns the sum. `ranked` is -inf for those
-// taken before.
-static double near_best(const struct op *op, const double *ranked, int64_t count, int64_t *best,
+// Of a choice of ROUTE_NEAR_BEST, the best of those left: by how much each of them is as near it as
+// counts, of which it returns the sum. `ranked` is -inf for those taken before.
+static double near_best(const struct op *op, const double *ranked, int64_t count, int64_t best,
                         double *shares)
 {
     double sum = 0;
-    *best = best_of(ranked, count);
     for (int64_t i = 0; i < count; i++) {
-        double most = ranked[*best], apart = most - ranked[i];
+        double most = ranked[best], apart = most - ranked[i];
         bool is_near = ranked[i] > -HUGE_VAL && apart <= op->scalar * fmax(fabs(ranked[i]), most);
         shares[i] = is_near ? exp(-apart) : 0;
         sum += shares[i];
@@ -114,22 +112,24 @@ static double near_best(const struct op *op, const double *ranked, int64_t count
     return sum;
 }
 
-// Two choices; backward (d not NULL) each of them adds w (d_own - d_own p_j) to those that count.
+// Two choices, whose weights are made; backward (d not NULL, then the gradient of the logits is)
+// each of them adds w (d_own - d_own p_j) to those that count.
 static void route_near_best(const struct op *op, const REAL *logits, const REAL *d, int64_t count,
-                            double *ranked, REAL *weights, REAL *d_logits)
+                            double *ranked, REAL *made)
 {
     double *shares = ranked + count;
     for (int64_t i = 0; i < count; i++) {
         ranked[i] = (double)logits[i];
-        (d ? d_logits : weights)[i] = 0;
+        made[i] = 0;
     }
     for (int n = 0; n < op->top_k; n++) {
-        int64_t best = 0;
-        double sum = near_best(op, ranked, count, &best, shares);
-        if (!d) weights[best] = (REAL)(1 / sum);
+        int64_t best = best_of(ranked, count);
+        if (best < 0) break;
+        double sum = near_best(op, ranked, count, best, shares);
+        if (!d) made[best] = (REAL)(1 / sum);
         for (int64_t j = 0; j < count && d; j++) {
             double slope = (j == best) - shares[j] / sum;
-            if (shares[j] > 0) d_logits[j] += (REAL)((double)d[best] / sum * slope);
+            if (shares[j] > 0) made[j] += (REAL)((double)d[best] / sum * slope);
         }
         ranked[best] = -HUGE_VAL;
     }
@@ -147,7 +147,7 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
     for (int64_t i = 0; i < elements; i += count) {
         REAL *weights = (REAL *)call->outputs[0].data + i;
         if (op->function == FUNCTION_ROUTE_NEAR_BEST)
-            route_near_best(op, x + i, NULL, count, ranked, weights, NULL);
+            route_near_best(op, x + i, NULL, count, ranked, weights);
         else
             route_token(op, x + i, bias, count, ranked, weights);
     }
@@ -184,7 +184,7 @@ const char *cpu_route_backward(struct cpu_device *device, const struct kernel_ca
         const REAL *d_weights = (const REAL *)d->data + i;
         REAL *d_logits = (REAL *)call->outputs[0].data + i;
         if (call->op->function == FUNCTION_ROUTE_NEAR_BEST)
-            route_near_best(call->op, x + i, d_weights, count, ranked, NULL, d_logits);
+            route_near_best(call->op, x + i, d_weights, count, ranked, d_logits);
         else
             route_token_backward(call->op, d_weights, x + i, weights + i, count, d_logits);
     }
