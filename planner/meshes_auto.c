@@ -185,6 +185,16 @@ static int stages_most(const struct dividing *dividing, int layers)
     return pp.set || most < STAGES_MOST ? most : STAGES_MOST;
 }
 
+// Whether every list of stages that is pinned has so many.
+static bool is_count(const struct pins *asked, int stages)
+{
+    const int counts[] = {asked->stage_layers_count, asked->stage_ranks_count,
+                          asked->stage_tp_count};
+    for (int i = 0; i < 3; i++)
+        if (counts[i] > 0 && counts[i] != stages) return false;
+    return true;
+}
+
 // So many sequences at a time, over any number of stages.
 static void divide(struct dividing *dividing, struct mesh_shapes *shapes, int64_t sequences)
 {
@@ -208,8 +218,7 @@ static void divide(struct dividing *dividing, struct mesh_shapes *shapes, int64_
     };
     double limit_s = MORE_RATIO * best_s(giving) / question.micro_batches;
     for (int stages = least; question.places && stages <= most; stages++) {
-        bool is_asked = pins_allow(asked, CHOICE_PP, stages) &&
-                        (asked->stage_layers_count == 0 || asked->stage_layers_count == stages);
+        bool is_asked = pins_allow(asked, CHOICE_PP, stages) && is_count(asked, stages);
         struct rank_split split;
         if (!is_asked || search_should_stop(giving->split.request)) continue;
         question.stages = stages;
