@@ -138,6 +138,8 @@ static void stages_of_branches_have_ranks_of_their_own(void **state)
     struct uneven_answer answer;
     request.pins.stage_ranks = RANKS;
     request.pins.stage_ranks_count = 4;
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
     struct search_result chain = search(*state, request, BRANCHES_OFF, &answer);
     struct search_result tree = search(*state, request, BRANCHES_ON, &answer);
     assert_true(answer.meshes.has_alike && answer.meshes.alike.branches);

@@ -222,6 +222,8 @@ static void a_pin_does_not_lose_to_the_search(void **state)
 {
     static const int RANKS[] = {8, 8}, TPS[] = {1, 1};
     struct search_request request = request_of(*state, "deepseek-v2-lite", "h100-a100-mixed", 64);
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_ZERO, 1, 1);
     struct search_request pinned = request;
     struct uneven_answer answer;
     request.pins.search_stage_ranks = true;
