@@ -3,19 +3,27 @@
 
 #include <math.h>
 
-// All layers have experts, and no mlp beside them: intermediate_size is that of one expert.
-static const void *read_mixtral(struct family_reader *reader)
+// What configs of both have: of the optional keys those that are named.
+static struct llama_like read_record(struct family_reader *reader, const char *optional,
+                                     struct expert_keys *keys)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
-                                .dimensions_or_null = "num_key_value_heads",
-                                .optional = "hidden_act rms_norm_eps",
+                                .dimensions_or_null = "num_key_value_heads", .optional = optional,
                                 .optional_or_null = "sliding_window"};
-    struct expert_keys keys = {.has_local_name = true,
-                               .dimensions = "num_local_experts num_experts_per_tok"};
+    *keys = (struct expert_keys){.has_local_name = true,
+                                 .dimensions = "num_local_experts num_experts_per_tok"};
     record.rms_norm_eps = 1e-5;
     record.rope_theta = 1e6;
     llama_like_read(reader, &record);
-    expert_keys_read(reader, &keys, record.num_hidden_layers);
+    expert_keys_read(reader, keys, record.num_hidden_layers);
+    return record;
+}
+
+// All layers have experts, and no mlp beside them: intermediate_size is that of one expert.
+static const void *read_mixtral(struct family_reader *reader)
+{
+    struct expert_keys keys;
+    struct llama_like record = read_record(reader, "hidden_act rms_norm_eps", &keys);
     struct decoder decoder = llama_like_decoder(reader, "mixtral", &record);
     decoder.window = record.sliding_window;
     keys.norm_topk_prob = true;
@@ -43,16 +51,8 @@ static const struct json_field PHIMOE_FIELDS[] = {
 static const void *read_phimoe(struct family_reader *reader)
 {
     struct phimoe own = {.router_jitter_noise = 0.01};
-    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
-                                .dimensions_or_null = "num_key_value_heads",
-                                .optional = "hidden_act rms_norm_eps attention_bias",
-                                .optional_or_null = "sliding_window"};
-    struct expert_keys keys = {.has_local_name = true,
-                               .dimensions = "num_local_experts num_experts_per_tok"};
-    record.rms_norm_eps = 1e-5;
-    record.rope_theta = 1e6;
-    llama_like_read(reader, &record);
-    expert_keys_read(reader, &keys, record.num_hidden_layers);
+    struct expert_keys keys;
+    struct llama_like record = read_record(reader, "hidden_act rms_norm_eps attention_bias", &keys);
     family_read(reader, PHIMOE_FIELDS, &own);
     family_absent(reader, PHIMOE_FIELDS, &own,
                   &(struct family_keys){.optional = "router_jitter_noise lm_head_bias"});
