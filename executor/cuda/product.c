@@ -130,7 +130,7 @@ static const char *run_slide(const struct run *run)
     bool is_first = call->op->phase == PHASE_FORWARD;
     // Forward x, weight -> y; backward d_y, weight -> d_x, and x, d_y -> d_weight.
     const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
-    const struct kernel_array *weight = &in[1], *read = &in[0], *result = made;
+    const struct kernel_array *weight = &in[1], *read = &in[0], *result;
     struct slide s = {.makes = MAKES_WEIGHT};
     if (call->op->phase == PHASE_WEIGHT) {
         weight = made;
