@@ -286,6 +286,31 @@ static void operators_take_no_longer_than_their_slots(void **state)
     assert_true(operators > 0.2 * slots && operators < 3 * slots);
 }
 
+// One step runs all by itself, one is timed, two replay. Of recordings each is refused, or every
+// second breaks: those runs of operators are never replayed, the others in both steps, and what is
+// computed stays the same to the bit.
+static void what_cannot_be_recorded_runs_by_itself(void **state)
+{
+    static const struct {
+        const char *fault;
+        int each;
+    } CASES[] = {{"begin=1", 1}, {"capture=2", 2}};
+    struct run_case of = run_case_new(LLAMA, 4, 2);
+    of.steps = 4, of.poison = false;
+    of.backend = "cuda";
+    const struct run_outcome *whole = run_case_done(*state, &of);
+    int64_t runs = whole->replay_count / 2;
+    assert_true(runs > 1 && whole->replay_count == 2 * runs);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES && !getenv("MESHWRIGHT_TEST_GPU"); i++) {
+        setenv("MESHWRIGHT_EMULATED_FAULT", CASES[i].fault, 1);
+        const struct run_outcome *some = run_case_done(*state, &of);
+        unsetenv("MESHWRIGHT_EMULATED_FAULT");
+        const char *difference = run_outcome_bits(*state, whole, some);
+        if (difference) fail_msg("%s: %s", CASES[i].fault, difference);
+        assert_int_equal(some->replay_count, 2 * (runs - runs / CASES[i].each));
+    }
+}
+
 static void without_a_device_the_true_one_says_so_in_a_line(void **state)
 {
     struct err err = {0}, none = {0};
@@ -313,6 +338,7 @@ int main(void)
         // First: ranks are forked, and CUDA does not outlive the fork of who has used it.
         cmocka_unit_test(whole_runs_are_those_of_the_cpu),
         cmocka_unit_test(operators_take_no_longer_than_their_slots),
+        cmocka_unit_test(what_cannot_be_recorded_runs_by_itself),
         cmocka_unit_test(optimizers_step_as_on_the_cpu_and_round_what_they_wrote),
         cmocka_unit_test(sums_and_factors_are_those_of_the_cpu),
         cmocka_unit_test(boxes_are_those_of_the_cpu),

@@ -3,6 +3,7 @@
 #include "tests/gpu/emulate_shadow.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,13 +250,21 @@ cudaError_t cudaDeviceSynchronize(void)
     return cudaSuccess;
 }
 
-// Planted: "wait=N", every N-th wait is forgotten.
+// Planted: "NAME=N", every N-th of what is counted in `count`.
+static int is_planted(const char *name, long *count)
+{
+    const char *fault = getenv("MESHWRIGHT_EMULATED_FAULT");
+    size_t length = strlen(name);
+    bool is_it = fault && strncmp(fault, name, length) == 0 && fault[length] == '=';
+    long each = is_it ? atol(fault + length + 1) : 0;
+    return each > 0 && ++*count % each == 0;
+}
+
+// "wait=N": it is forgotten.
 static int is_forgotten(void)
 {
     static long waits;
-    const char *fault = getenv("MESHWRIGHT_EMULATED_FAULT");
-    long each = fault && strncmp(fault, "wait=", 5) == 0 ? atol(fault + 5) : 0;
-    return each > 0 && ++waits % each == 0;
+    return is_planted("wait", &waits);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
@@ -304,12 +313,17 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     return cudaSuccess;
 }
 
+// Planted: "begin=N", it is refused; "capture=N", it breaks before its end.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
+    static long begins, captures;
     (void)mode;
     assert(!stream->capture);
+    if (is_planted("begin", &begins)) return cudaErrorStreamCaptureUnsupported;
     stream->capture = calloc(1, sizeof *stream->capture);
-    return stream->capture ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (!stream->capture) return cudaErrorMemoryAllocation;
+    stream->capture->is_broken = is_planted("capture", &captures);
+    return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
