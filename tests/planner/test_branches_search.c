@@ -161,6 +161,8 @@ static void ranks_of_branches_are_searched(void **state)
 {
     struct search_request request = request_of(*state, "two-towers-2b", "dgx-a100-80g", 2);
     struct uneven_answer answer;
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+    pins_set(&request.pins, CHOICE_ZERO, 0, 0);
     struct search_result alike = search(*state, request, BRANCHES_FREE, &answer);
     request.pins.search_stage_ranks = true;
     struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
