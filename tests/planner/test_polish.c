@@ -234,31 +234,34 @@ static void as_few_layers_are_recomputed_as_leave_room(void **state)
 // Of every set of classes in every number of layers, from whole layers.
 static void sets_of_classes_are_gone_through(void **state)
 {
+    static const double ROOMS[] = {0.4, 0.97};
     static const int SIX[] = {6, 6};
     (void)state;
-    struct asked *asked = ask(2, 2);
-    asked->request.pins.stage_layers = SIX;
-    asked->request.pins.stage_layers_count = 2;
-    pins_clear(&asked->request.pins, CHOICE_RECOMPUTE);
-    struct parallel all = start(asked), none;
-    all.recompute = RECOMPUTE_FULL;
-    none = all;
-    none.recompute = RECOMPUTE_NONE;
-    struct candidate most = priced(asked, &none), least = priced(asked, &all), best = {0};
-    set_room(asked, &most, &least, 0.4);
-    const struct graph *graph = memo_graph(asked->scan.memo, ATTENTION_FLASH, 1);
-    unsigned known = space_classes(&asked->request, graph);
-    for (unsigned set = known; set; set = (set - 1) & known)
-        for (int layers = 1; layers <= LAYERS / 2; layers++) {
-            struct parallel some = all;
-            some.recompute = RECOMPUTE_SELECTIVE;
-            some.recompute_classes = set == 1u << OP_CLASS_ATTENTION ? 0 : set;
-            some.recompute_layers = layers < LAYERS / 2 ? layers : -1;
-            take(asked, &best, &some);
-        }
-    struct candidate found = polished(asked, &all);
-    same_time(&found, &best);
-    done(asked);
+    for (size_t r = 0; r < sizeof ROOMS / sizeof *ROOMS; r++) {
+        struct asked *asked = ask(2, 2);
+        asked->request.pins.stage_layers = SIX;
+        asked->request.pins.stage_layers_count = 2;
+        pins_clear(&asked->request.pins, CHOICE_RECOMPUTE);
+        struct parallel all = start(asked), none;
+        all.recompute = RECOMPUTE_FULL;
+        none = all;
+        none.recompute = RECOMPUTE_NONE;
+        struct candidate most = priced(asked, &none), least = priced(asked, &all), best = {0};
+        set_room(asked, &most, &least, ROOMS[r]);
+        const struct graph *graph = memo_graph(asked->scan.memo, ATTENTION_FLASH, 1);
+        unsigned known = space_classes(&asked->request, graph);
+        for (unsigned set = known; set; set = (set - 1) & known)
+            for (int layers = 1; layers <= LAYERS / 2; layers++) {
+                struct parallel some = all;
+                some.recompute = RECOMPUTE_SELECTIVE;
+                some.recompute_classes = set == 1u << OP_CLASS_ATTENTION ? 0 : set;
+                some.recompute_layers = layers < LAYERS / 2 ? layers : -1;
+                take(asked, &best, &some);
+            }
+        struct candidate found = polished(asked, &all);
+        same_time(&found, &best);
+        done(asked);
+    }
 }
 
 // Where memory is asked for, plans that keep everything recompute what leaves least.
@@ -289,29 +292,40 @@ static void least_memory_is_found_from_what_keeps_all(void **state)
     done(asked);
 }
 
-// Groups of every size that divides the ranks, where a stage of ZeRO has any.
+// Groups of every size that divides the ranks, where a stage of ZeRO has any: of one rank where
+// there is room, else of as many as leave it. Gradients are added up as the stack does it.
 static void shards_lie_in_the_best_groups(void **state)
 {
+    static const struct {
+        int zero, cp;
+        double room;
+    } CASES[] = {{2, 1, 2}, {3, 1, 2}, {3, 1, 0.2}, {3, 2, 0.6}};
     (void)state;
-    for (int zero = 2; zero <= 3; zero++) {
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct asked *asked = ask(8, 1);
-        pins_set(&asked->request.pins, CHOICE_ZERO, zero, zero);
-        struct parallel plan = start(asked);
+        pins_set(&asked->request.pins, CHOICE_ZERO, CASES[i].zero, CASES[i].zero);
+        pins_set(&asked->request.pins, CHOICE_CP, CASES[i].cp, CASES[i].cp);
+        struct parallel plan = start(asked), grouped;
         struct candidate best = {0};
         plan.zero_group = 0;
+        grouped = plan;
+        grouped.zero_group = CASES[i].cp;
+        struct candidate least = priced(asked, &plan), most = least;
+        if (CASES[i].zero == 3) most = priced(asked, &grouped);
+        if (CASES[i].zero == 3) set_room(asked, &most, &least, CASES[i].room);
         take(asked, &best, &plan);
-        for (int group = 1; group < 8 && zero == 3; group *= 2) {
-            struct parallel grouped = plan;
+        for (int group = CASES[i].cp; group < 8 && CASES[i].zero == 3; group *= 2) {
             grouped.zero_group = group;
             take(asked, &best, &grouped);
         }
         struct candidate found = polished(asked, &plan);
         same_time(&found, &best);
         assert_int_equal(found.parallel.zero_group, best.parallel.zero_group);
+        assert_true(found.parallel.accumulates == plan.accumulates);
         // A shorter group of the parameters leaves that of the states alone.
         plan.zero_parameters = 2;
         plan.zero_group = 4;
-        if (zero == 3) assert_int_equal(polished(asked, &plan).parallel.zero_group, 4);
+        if (i == 1) assert_int_equal(polished(asked, &plan).parallel.zero_group, 4);
         done(asked);
     }
 }
@@ -348,38 +362,47 @@ static bool is_legal(struct asked *asked, const struct parallel *plan)
 }
 
 // A plan whose stages have numbers of layers of their own: every schedule, number of chunks and
-// stage of ZeRO.
+// stage of ZeRO; the fastest of all, and of these alone the one whose caps are searched.
 static void schedules_and_shards_of_uneven_stages_are_asked(void **state)
 {
     static const int UNEVEN[] = {5, 7};
     (void)state;
-    struct asked *asked = ask(4, 2);
-    struct pins *pins = &asked->request.pins;
-    pins->stage_layers = UNEVEN;
-    pins->stage_layers_count = 2;
-    pins_clear(pins, CHOICE_VPP);
-    pins_clear(pins, CHOICE_ZERO);
-    pins_clear(pins, CHOICE_SCHEDULE);
-    struct parallel plan = start(asked);
-    struct candidate best = {0};
-    int legal = 0;
-    plan.schedule = SCHEDULE_GPIPE;
-    plan.vpp = 1;
-    plan.zero = plan.in_flight = 0;
-    for (int i = 0; i < SCHEDULE_KIND_COUNT * 7 * 2; i++) {
-        struct parallel other = plan;
-        other.schedule = (enum schedule_kind)(i / 14);
-        other.vpp = 1 + i % 7;
-        other.zero = i / 7 % 2;
-        if (other.schedule == SCHEDULE_ZB_AUTO) other.in_flight = 2;
-        if (!is_legal(asked, &other)) continue;
-        take(asked, &best, &other);
-        legal++;
+    for (int alone = 0; alone < 2; alone++) {
+        struct asked *asked = ask(4, 2);
+        struct pins *pins = &asked->request.pins;
+        pins->stage_layers = UNEVEN;
+        pins->stage_layers_count = 2;
+        pins_clear(pins, CHOICE_VPP);
+        pins_clear(pins, CHOICE_ZERO);
+        pins_clear(pins, CHOICE_SCHEDULE);
+        for (int i = SCHEDULE_GPIPE + 1; i < SCHEDULE_KIND_COUNT && alone; i++) {
+            if (i == SCHEDULE_ZB_AUTO) continue;
+            pins->forbidden[pins->forbidden_count].key = "schedule";
+            pins->forbidden[pins->forbidden_count++].value = i;
+        }
+        struct parallel plan = start(asked);
+        struct candidate best = {0};
+        int legal = 0;
+        plan.schedule = SCHEDULE_GPIPE;
+        plan.vpp = 1;
+        plan.zero = plan.in_flight = 0;
+        for (int i = 0; i < SCHEDULE_KIND_COUNT * 7 * 2 * 3; i++) {
+            struct parallel other = plan;
+            other.schedule = (enum schedule_kind)(i / 42);
+            other.vpp = 1 + i % 7;
+            other.zero = i / 7 % 2;
+            other.in_flight = other.schedule == SCHEDULE_ZB_AUTO ? 1 + i / 14 % 3 : 0;
+            if (other.schedule != SCHEDULE_ZB_AUTO && i / 14 % 3 > 0) continue;
+            if (!pins_allow(pins, CHOICE_SCHEDULE, other.schedule) || !is_legal(asked, &other))
+                continue;
+            take(asked, &best, &other);
+            legal++;
+        }
+        assert_true(legal > (alone ? 4 : 10));
+        struct candidate found = polished(asked, &plan);
+        same_time(&found, &best);
+        done(asked);
     }
-    assert_true(legal > 10);
-    struct candidate found = polished(asked, &plan);
-    same_time(&found, &best);
-    done(asked);
 }
 
 // Stages within nodes and replicas between them, or the other way round.
