@@ -288,6 +288,13 @@ static void what_has_no_fused_kernel_is_products_with_scores_in_memory(void **st
     double backward_s = product_s(bench, 1000, 1000, 512) + product_s(bench, 1000, 1000, 32) +
                         2 * product_s(bench, 1000, 512, 1000) + product_s(bench, 1000, 32, 1000);
     check_price(bench, BOUND_MEMORY, 4 * 4 + 2 * 8 + 2, backward_s + 8e6 * 16 / 0.5e12);
+    // A quarter of the queries.
+    bench->attention->seq = 250;
+    double quarter_s = product_s(bench, 250, 1000, 512) + product_s(bench, 250, 1000, 32) +
+                       product_s(bench, 250, 512, 1000) + product_s(bench, 1000, 512, 250) +
+                       product_s(bench, 1000, 32, 250);
+    check_price(bench, BOUND_MEMORY, 4 * 4 + 2 * 8 + 2, quarter_s + 2e6 * 16 / 0.5e12);
+    bench->attention->seq = 1000;
     // Each with keys of its own all heads are one call.
     bench->attention->kv_heads = 4;
     check_price(bench, BOUND_MEMORY, 4 * 2 + 2 * 2 + 2, backward_s + 8e6 * 16 / 0.5e12);
@@ -351,6 +358,40 @@ static void scores_of_some_heads_are_kept(void **state)
                 2 * 268435456.0 * 6 + 2 * 32768.0 * 544 * 4);
 }
 
+// Of our engine: slopes by head are another kernel, sinks one more, backward two that read and
+// write 8000 rows of 32 gradients. Around a ring of 4 blocks backward adds up gradients of 4000
+// rows of keys and values, 96 wide, in three kernels a block but for the first's one.
+static void our_engine_adds_its_own_kernels(void **state)
+{
+    struct priced_attention *bench = own_bench(*state, OP_ATTENTION);
+    struct op *op = bench->program.block->ops;
+    double forward_s = 1.8e12 * 20e-15 * 1.3, backward_s = 1.8e12 * 40e-15 * 1.3;
+    op->input_count = 3;
+    op->alibi = 8;
+    check_price(bench, BOUND_COMPUTE, 2, forward_s);
+    op->input_count = 4;
+    check_price(bench, BOUND_COMPUTE, 3, forward_s);
+    op->top_k = 5;
+    check_price(bench, BOUND_COMPUTE, 2, forward_s);
+    op->top_k = 0;
+    op->alibi = 0;
+    check_price(bench, BOUND_COMPUTE, 2, forward_s);
+    struct compute_cost cost = attention_price(&bench->context, &bench->program, bench->attention);
+    assert_true(cost.beside_count == 1);
+    bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    bench->program.block->ops->output_count = 4;
+    check_price(bench, BOUND_COMPUTE, 3, backward_s + 2 * 8000.0 * 32 * 2 / 0.5e12);
+    bench = own_bench(*state, OP_ATTENTION_BACKWARD);
+    bench->instrs[0] = (struct instr){.streamed = true, .stream_steps = 3};
+    bench->instrs[0].outputs[0] = bench->attention->inputs[0] = 1;
+    bench->attention->input_count = 1;
+    bench->attention->outputs[0] = 2;
+    bench->attention->seq = 250;
+    bench->attention->causal = false;
+    check_price(bench, BOUND_COMPUTE, 7 + 11,
+                2.6e12 * 40e-15 * 350 / 250 + 9e9 / 0.5e12 + 3 * 4000.0 * 96 * 2 / 0.5e12);
+}
+
 static void products_take_the_longer_of_flops_and_bytes(void **state)
 {
     struct priced_attention *bench = bench_new(*state, OP_ATTENTION);
@@ -388,6 +429,7 @@ int main(void)
         cmocka_unit_test(what_has_no_fused_kernel_is_products_with_scores_in_memory),
         cmocka_unit_test(rules_say_what_has_no_fused_kernel),
         cmocka_unit_test(scores_of_some_heads_are_kept),
+        cmocka_unit_test(our_engine_adds_its_own_kernels),
         cmocka_unit_test(products_take_the_longer_of_flops_and_bytes),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

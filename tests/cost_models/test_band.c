@@ -55,6 +55,25 @@ static void no_row_is_no_answer(void **state)
     assert_null(bands_pairs(&bands, 0.1));
 }
 
+// Anchored rows are no wider than an anchor was off, and remember what they rested on before.
+static void anchored_rows_are_narrower_and_remember(void **state)
+{
+    struct band rows[] = {ROWS[0], ROWS[5]};
+    struct bands bands = {.rows = rows, .count = 2};
+    rows[0].low_ratio = 0.5, rows[0].high_ratio = 1.2;
+    rows[1].low_ratio = 0.8, rows[1].high_ratio = 2;
+    assert_ptr_equal(bands_anchored(*state, &bands), &bands);
+    bands.anchored = (struct anchored_band){.row_count = 7, .low_ratio = 0.7, .high_ratio = 1.5};
+    const struct bands *anchored = bands_anchored(*state, &bands);
+    assert_true(anchored->rows[0].low_ratio == 0.7 && anchored->rows[0].high_ratio == 1.2);
+    assert_true(anchored->rows[1].low_ratio == 0.8 && anchored->rows[1].high_ratio == 1.5);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(anchored->rows[i].confidence, CONFIDENCE_ANCHORED);
+    assert_true(band_is_datasheet(&anchored->rows[0]));
+    assert_false(band_is_datasheet(&anchored->rows[1]));
+    assert_int_equal(rows[0].confidence, CONFIDENCE_DATASHEET);
+}
+
 static const struct bands *load(struct arena *arena)
 {
     struct err err = {0};
@@ -136,6 +155,7 @@ int main(void)
         cmocka_unit_test(an_unnamed_device_takes_the_row_of_what_is_known_of_it),
         cmocka_unit_test(a_pair_that_was_never_measured_takes_the_wider_of_its_two),
         cmocka_unit_test(no_row_is_no_answer),
+        cmocka_unit_test(anchored_rows_are_narrower_and_remember),
         cmocka_unit_test(the_shipped_bands_hold_together),
         cmocka_unit_test(the_shipped_bands_are_written_as_they_were_read),
         cmocka_unit_test(each_bad_file_gets_its_message),

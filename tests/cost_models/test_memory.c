@@ -302,6 +302,33 @@ static void the_reserve_is_told_apart_from_what_is_allocated(void **state)
     assert_int_equal(none.reserved_bytes, none.peak_bytes);
 }
 
+// Scores of 100 bytes; in another layout they are kept once more, in 40. What is not kept, or is
+// another tensor's, is none of them; of two gradients the larger one counts.
+static void logits_are_what_the_loss_reads(void **state)
+{
+    (void)state;
+    struct buffer buffers[] = {{.tensor = 5, .bytes = 100, .saved = true},
+                               {.tensor = 5, .bytes = 40, .saved = true},
+                               {.tensor = 5, .bytes = 7, .saved = false},
+                               {.tensor = 6, .bytes = 9, .saved = true},
+                               {.tensor = 7, .bytes = 60},
+                               {.tensor = 7, .bytes = 50}};
+    struct instr instrs[] = {{.kind = OP_LOSS, .collective = COLLECTIVE_ALL_REDUCE},
+                             {.kind = OP_LOSS},
+                             {.kind = OP_LOSS, .recompute = true},
+                             {.kind = OP_LOSS_BACKWARD},
+                             {.kind = OP_LOSS_BACKWARD}};
+    instrs[3].outputs[0] = 4;
+    instrs[4].outputs[0] = 5;
+    const struct block_program block = {
+        .buffers = buffers, .buffer_count = 6, .instrs = instrs, .instr_count = 5};
+    struct memory_logits logits = memory_logits_of(&block);
+    assert_true(logits.bytes == 100 && logits.saved && logits.made_bytes == 40);
+    assert_true(logits.gradient_bytes == 60);
+    buffers[0].saved = false;
+    assert_false(memory_logits_of(&block).saved);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_pipeline_holds_as_many_micro_batches_as_are_in_flight),
         cmocka_unit_test(where_w_is_apart_what_it_reads_is_held),
         cmocka_unit_test(without_a_pipeline_one_micro_batch_is_alive),
+        cmocka_unit_test(logits_are_what_the_loss_reads),
         cmocka_unit_test(logits_are_counted_in_the_copies_of_the_stack),
         cmocka_unit_test(a_stage_of_a_pipeline_has_room_for_a_message_from_each_side),
         cmocka_unit_test(logits_of_every_micro_batch_in_flight_are_kept),

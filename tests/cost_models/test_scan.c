@@ -172,6 +172,33 @@ static void a_scan_of_channels_is_one_kernel(void **state)
     assert_true(more.forward_s > 1.9 * some.forward_s && more.forward_s <= 2 * some.forward_s);
 }
 
+// Where nothing is known of what it computes, what is read and what is written at the device's
+// bandwidth, half of which kernels reach.
+static void a_scan_of_channels_moves_what_it_reads_and_writes(void **state)
+{
+    struct priced of = priced_start(*state, "mamba-2.8b", "dgx-h100", "megatron-core");
+    priced_finish(&of);
+    struct device device = *of.context.compute.device;
+    struct compute_context context = of.context.compute;
+    device.peak_flop_per_s[PRECISION_FP32] = device.exponential_per_s = 0;
+    device.memory_bandwidth_bytes_per_s = 1e12;
+    device.efficiency.memory_ratio = 0.5;
+    context.device = &device;
+    const struct block_program *layer = priced_block(&of, BLOCK_LAYER);
+    int count = 0;
+    for (int i = 0; i < layer->instr_count; i++) {
+        struct instr instr = layer->instrs[i];
+        if (instr.collective || !is_scan(instr.kind)) continue;
+        instr.read_bytes = 3000000;
+        instr.write_bytes = 1000000;
+        struct compute_cost cost = compute_price(&context, layer, &instr);
+        assert_true(fabs(cost.s - (8e-6 + device.launch_latency_s)) < 1e-15);
+        assert_int_equal(cost.bound, BOUND_MEMORY);
+        count++;
+    }
+    assert_int_equal(count, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +209,7 @@ int main(void)
         cmocka_unit_test(a_scan_costs_what_its_gemms_do),
         cmocka_unit_test(model_flops_of_states_of_channels),
         cmocka_unit_test(a_scan_of_channels_is_one_kernel),
+        cmocka_unit_test(a_scan_of_channels_moves_what_it_reads_and_writes),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
