@@ -53,6 +53,17 @@ sub run_in {
     return ($status, $after[2] + $after[3] - $before[2] - $before[3], time - $begin);
 }
 
+# A source by the path that the compiler wrote down: an object from a compiler's cache bears the
+# folder in which it was compiled first, which may have been another tree's.
+sub source_of {
+    my ($path) = @_;
+    my $source = $path =~ s{/\./}{/}gr =~ s{^(?:\.?/)+}{}r;
+    while (!-e $source && $source =~ m{/}) {
+        $source =~ s{^[^/]*/+}{};
+    }
+    return $source;
+}
+
 # The lines at which the traced modules call the tracer, by the place that the call returns to.
 sub places_of {
     my ($library) = @_;
@@ -68,10 +79,8 @@ sub places_of {
         }
     }
     close $code;
-    my $root = POSIX::getcwd();
-    for (values %line_at) {
-        $_ = [$_->[0] =~ s{^\Q$root\E/}{}r =~ s{^\./}{}r, $_->[1]];
-    }
+    my %source;
+    $_ = [$source{$_->[0]} //= source_of($_->[0]), $_->[1]] for values %line_at;
     return \%line_at;
 }
 
