@@ -145,12 +145,44 @@ static void a_node_with_slower_links_has_a_price_of_its_own(void **state)
     assert_int_equal(links->stage_price[1], 1);
 }
 
+// Links of node 1 have 0.4 of the bandwidth, those of node 0 half of theirs in the end: node 1
+// stays the slower one, as it was.
+static void the_node_behind_a_slower_one_is_as_it_was(void **state)
+{
+    const struct injection_cause cause = {
+        .kind = INJECT_LINK, .first = 0, .last = 0, .factor = 0.5};
+    struct question *question = ask(*state);
+    struct cluster apart = *question->request.cluster;
+    struct node_group nodes[] = {apart.nodes[0], apart.nodes[0]};
+    struct arena scratch = {0};
+    struct err err = {0};
+    assert_true(apart.node_group_count == 1 && nodes[0].count == 2);
+    nodes[0].count = nodes[1].count = 1;
+    nodes[1].intra.bandwidth_bytes_per_s *= 0.4;
+    apart.nodes = nodes;
+    apart.node_group_count = 2;
+    question->request.cluster = &apart;
+    assert_true(evaluate(*state, &scratch, &question->request, &question->evaluation, &err));
+    arena_free(&scratch);
+    const struct lanes *lanes =
+        lanes_make(*state, &question->request, &question->evaluation, &cause, 1, false);
+    assert_int_equal(lanes->price_count, 2);
+    assert_int_equal(lanes->stage_count, 2);
+    const struct step_price *whole = lanes->prices[0], *slow = lanes->prices[1];
+    for (int i = 0; i < 2; i++) {
+        int class = whole->class_of[i];
+        assert_true(slow->classes[class].gradient_reduce_s ==
+                    whole->classes[class].gradient_reduce_s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_has_its_place),
         cmocka_unit_test(the_pipeline_of_a_slow_rank_is_a_lane_of_its_own),
         cmocka_unit_test(a_node_with_slower_links_has_a_price_of_its_own),
+        cmocka_unit_test(the_node_behind_a_slower_one_is_as_it_was),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
