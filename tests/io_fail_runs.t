@@ -1,8 +1,10 @@
 #!/usr/bin/perl
 # Fails each read, write and fsync of the commands that run, measure and hand on what was run, one
-# at a time (tests/IoFail.pm). Writes of checkpoints are tests/checkpoint.t's.
+# at a time (tests/IoFail.pm), and of the drive that a plan keeps its state on.
+# Writes of checkpoints are tests/checkpoint.t's.
 use strict;
 use warnings;
+use File::Path 'remove_tree';
 use JSON::PP;
 use lib 'tests';
 use IoFail;
@@ -65,6 +67,64 @@ while (1) {
 }
 check('what cannot be read is not taken for damaged', $refused_count > 1 && !@taken,
       join "\n", $refused_count, @taken);
+
+# States, parameters and activations on a drive that fails, wherever it does: one line, nothing is
+# left in its folder, what was stored before stays as it was and is gone on from to the same losses.
+# On one that is slow nothing but the time changes, and the run says how slow it was.
+sub every_drive {
+    my $run = "run $tmp/below.json --backend cpu --steps 3 --nvme $tmp/drive --force";
+    my $stored = "$run --checkpoint $tmp/stored --resume -o $tmp/onward.json";
+    my $told = sub { JSON::PP->new->decode(text_of("$tmp/$_[0].json")) };
+    my $loss = sub { join ' ', @{$told->($_[0])->{loss}} };
+    mkdir "$tmp/drive";
+    my $tiers = join ',', map { "$_\@nvme" } qw(optimizer parameters activations);
+    meshwright('plan', $work =~ s/--gpus 2/--gpus 1/r =~ s/--pp 2/--pp 1/r
+                             =~ s/--global-batch 8/--global-batch 2/r,
+               "--offload $tiers -o $tmp/below.json");
+    meshwright("$run -o $tmp/unhindered.json");
+    my $wanted = $loss->('unhindered') =~ s/^\S+ //r;
+    meshwright("$run --checkpoint $tmp/before" =~ s/--steps 3/--steps 1/r);
+    local $ENV{IO_FAIL_UNDER} = "$tmp/drive/";
+    for my $call ('read', 'write', 'flush', 'fsync') {
+        my ($number, @wrong) = (0);
+        remove_tree("$tmp/stored");
+        system('cp', '-r', "$tmp/before", "$tmp/stored");
+        my @before = files_below("$tmp/stored");
+        my %late;
+        while (@wrong < 4) {
+            $number++;
+            remove_tree("$tmp/stored/step-00000003");
+            my ($is_there, $status, $errors) = failing($call, $number, split / /, $stored);
+            last if $is_there eq '';
+            my @lines = complaints($errors);
+            push @wrong, "$call $number: status $status, @lines"
+                if $status ne '4' || @lines != 1 || $lines[0] !~ m{ing a file in $tmp/drive: };
+            my @left = grep { !m{/step-00000003/} }
+                       map { files_below("$tmp/$_") } 'drive', 'stored';
+            push @wrong, "$call $number: left @left" if "@left" ne "@before";
+            # The copy that kernels read may be lost behind the states that were stored.
+            my ($stored) = glob "$tmp/stored/step-00000003/rank-*";
+            $late{text_of($stored)} = $number if $stored;
+        }
+        my ($right) = map { text_of($_) } glob "$tmp/stored/step-00000003/rank-*";
+        push @wrong, "$call $late{$_} stored another step 3" for grep { $_ ne $right } keys %late;
+        push @wrong, 'goes on to ' . $loss->('onward') . ", not $wanted"
+            if !@wrong && $loss->('onward') ne $wanted;
+        check("a run survives each failing $call of its drive, @{[$number - 1]} of them",
+              $number > 1 && !@wrong, join "\n", @wrong);
+    }
+    my %late_ms = (read => 12, write => 12, flush => 30);
+    for my $call (sort keys %late_ms) {
+        failing("slow-$call", $late_ms{$call}, split / /, "$run -o $tmp/slow.json");
+        my ($count) = text_of("$tmp/calls") =~ /^(\d+) calls/;
+        my ($rate, $fast) =
+            map { $told->($_)->{compare}{measured_nvme_bytes_per_s} } 'slow', 'unhindered';
+        check("a slow $call changes nothing but the time", $count > 9 && $rate < $fast / 2
+              && $loss->('slow') eq $loss->('unhindered'),
+              "$count calls, $rate bytes/s, not $fast");
+    }
+}
+every_drive();
 
 # What a run was is named by its time: no two are alike.
 sub every_bench {

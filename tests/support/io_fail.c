@@ -1,7 +1,9 @@
-// io_fail CALL NUMBER COMMAND...: runs a command whose NUMBER-th CALL (read, map, write, fsync or
-// rename), counted from 1 over all its processes, fails: reads, maps, fsyncs and renames with EIO,
-// writes with ENOSPC. Of kill-write, kill-fsync and kill-rename it does not fail: before it is made
-// the process that makes it is killed.
+// io_fail CALL NUMBER COMMAND...: runs a command whose NUMBER-th CALL (read, map, write, flush,
+// fsync or rename), counted from 1 over all its processes, fails: reads, maps, flushes, fsyncs and
+// renames with EIO, writes with ENOSPC. Of kill-write, kill-fsync and kill-rename it does not fail:
+// before it is made the process that makes it is killed. Of slow-read, slow-write and slow-flush
+// none fails: each begins NUMBER milliseconds late. IO_FAIL_UNDER: calls of files below that folder
+// alone count, which may have been removed.
 // Calls are caught in the kernel (seccomp's user notifications, Linux 5.5), so that those inside
 // libraries count as well. Reads and maps count where they are of plain files that are not shared
 // libraries, writes where they are of plain files but the standard error's. Ends with the command's
@@ -24,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NO_NOTIFICATIONS = 77, CALLS_MOST = 4, PATH_BYTES = 4096 };
@@ -38,10 +41,13 @@ static const struct kind KINDS[] = {
     {"read", {SYS_read, SYS_pread64, SYS_readv}, 3, EIO},
     {"map", {SYS_mmap}, 1, EIO},
     {"write", {SYS_write, SYS_pwrite64, SYS_writev}, 3, ENOSPC},
+    {"flush", {SYS_sync_file_range}, 1, EIO},
     {"fsync", {SYS_fsync, SYS_fdatasync}, 2, EIO},
     {"rename", {SYS_rename, SYS_renameat, SYS_renameat2}, 3, EIO},
 };
-static const char KILLS[] = "kill-";
+// What is done with calls in place of failing one.
+enum way { FAILS, KILLS, SLOWS, WAY_COUNT };
+static const char *const WAYS[WAY_COUNT] = {"", "kill-", "slow-"};
 
 static const struct kind *find_kind(const char *name)
 {
@@ -130,6 +136,8 @@ static bool counts(const struct kind *kind, const struct seccomp_notif *call, ch
     ssize_t length = readlink(link, path, PATH_BYTES - 1);
     if (length < 0 || stat(link, &stat_of) != 0) return false;
     path[length] = '\0';
+    const char *under = getenv("IO_FAIL_UNDER");
+    if (under && strncmp(path, under, strlen(under)) != 0) return false;
     bool is_plain = S_ISREG(stat_of.st_mode);
     if (strcmp(kind->name, "fsync") == 0) return true;
     if (strcmp(kind->name, "write") == 0) return is_plain && call->data.args[0] != STDERR_FILENO;
@@ -138,7 +146,14 @@ static bool counts(const struct kind *kind, const struct seccomp_notif *call, ch
     return is_plain && !is_system && !ends_with(path, ".so") && !strstr(path, ".so.");
 }
 
-static void answer(int listener, const struct kind *kind, bool kills, long number, long *seen)
+// The device is as slow for all: one call is begun behind the other.
+static void wait_ms(long milliseconds)
+{
+    struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+static void answer(int listener, const struct kind *kind, enum way way, long number, long *seen)
 {
     struct seccomp_notif call = {0};
     struct seccomp_notif_resp response = {0};
@@ -146,20 +161,22 @@ static void answer(int listener, const struct kind *kind, bool kills, long numbe
     response.id = call.id;
     response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     char path[PATH_BYTES];
-    if (counts(kind, &call, path) && ++*seen == number) {
-        if (kills)
+    bool counted = counts(kind, &call, path), is_it = counted && ++*seen == number;
+    if (counted && way == SLOWS) wait_ms(number);
+    if (is_it && way != SLOWS) {
+        if (way == KILLS)
             kill((pid_t)call.pid, SIGKILL);
         else
             response.flags = 0;
-        response.error = kills ? 0 : -kind->error;
-        dprintf(3, "%s: %s of %s\n", kills ? "killed" : "failed", kind->name, path);
-        if (kills) return;
+        response.error = way == KILLS ? 0 : -kind->error;
+        dprintf(3, "%s: %s of %s\n", way == KILLS ? "killed" : "failed", kind->name, path);
+        if (way == KILLS) return;
     }
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
 // Answers calls until the command has ended and nobody it started makes any.
-static int watch(pid_t child, int listener, const struct kind *kind, bool kills, long number)
+static int watch(pid_t child, int listener, const struct kind *kind, enum way way, long number)
 {
     long seen = 0;
     int status = 0;
@@ -167,20 +184,21 @@ static int watch(pid_t child, int listener, const struct kind *kind, bool kills,
         struct pollfd waiting = {listener, POLLIN, 0};
         int ready = poll(&waiting, 1, 20);
         if (ready > 0 && (waiting.revents & POLLIN))
-            answer(listener, kind, kills, number, &seen);
+            answer(listener, kind, way, number, &seen);
         else
             is_over = waitpid(child, &status, WNOHANG) == child;
     }
-    if (seen < number) dprintf(3, "%ld calls\n", seen);
+    if (seen < number || way == SLOWS) dprintf(3, "%ld calls\n", seen);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 int main(int argc, char **argv)
 {
     int channel[2];
-    size_t prefix = strlen(KILLS);
-    bool kills = argc > 3 && strncmp(argv[1], KILLS, prefix) == 0;
-    const struct kind *kind = argc > 3 ? find_kind(argv[1] + (kills ? prefix : 0)) : NULL;
+    enum way way = FAILS;
+    for (int w = 0; w < WAY_COUNT && argc > 3; w++)
+        if (strncmp(argv[1], WAYS[w], strlen(WAYS[w])) == 0) way = (enum way)w;
+    const struct kind *kind = argc > 3 ? find_kind(argv[1] + strlen(WAYS[way])) : NULL;
     if (!kind || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0) return 2;
     pid_t child = fork();
     if (child < 0) return 2;
@@ -198,5 +216,5 @@ int main(int argc, char **argv)
         waitpid(child, NULL, 0);
         return NO_NOTIFICATIONS;
     }
-    return watch(child, listener, kind, kills, strtol(argv[2], NULL, 10));
+    return watch(child, listener, kind, way, strtol(argv[2], NULL, 10));
 }
