@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/json_write.h"
 #include "core/plain.h"
+#include "core/units.h"
 #include "models/families/family.h"
 #include "models/hub.h"
 #include "models/onnx/blocks.h"
@@ -16,15 +17,19 @@ typedef void warn_function(void *context, const char *line);
 
 enum { NOTES_MAX = 5 };  // four kinds of notes, and the end
 
-// Members that describe other parts of a multimodal model: "vision_config, audio_config".
+// Members that describe other parts of a multimodal model, and of one that it is inside:
+// "vision_config, audio_config".
 static const char *parts_left_out(struct arena *arena, const struct json *whole)
 {
-    static const char *const PARTS[] = {"vision_config", "audio_config", "speech_config",
-                                        "qformer_config", "speech_encoder_config"};
+    static const char *const PARTS[] = {"vision_config",   "audio_config",          "speech_config",
+                                        "qformer_config",  "speech_encoder_config", "talker_config",
+                                        "code2wav_config", "token2wav_config"};
     const char *list = NULL;
-    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
-        if (!json_has(whole, PARTS[i])) continue;
-        list = list ? arena_print(arena, "%s, %s", list, PARTS[i]) : PARTS[i];
+    for (const struct json *at = whole; at; at = at->parent) {
+        for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
+            if (!json_is_object(at) || !json_has(at, PARTS[i])) continue;
+            list = list ? arena_print(arena, "%s, %s", list, PARTS[i]) : PARTS[i];
+        }
     }
     return list;
 }
@@ -42,23 +47,58 @@ static bool reads_parts(const struct json *object)
     return false;
 }
 
+// How many letters the name begins with: what the versions of a model have in common.
+static size_t stem_length(const char *name)
+{
+    size_t length = 0;
+    while ((name[length] | 32) >= 'a' && (name[length] | 32) <= 'z')
+        length++;
+    return length;
+}
+
+// "bart, bert*": the known names, of which those of one stem are one word.
+static const char *known_names(struct arena *arena)
+{
+    const char *known = "";
+    int count = 1;
+    for (int i = 0; MODEL_FAMILIES[i]; i += count) {
+        const char *name = MODEL_FAMILIES[i]->model_type;
+        size_t stem = stem_length(name);
+        for (count = 1; MODEL_FAMILIES[i + count]; count++) {
+            const char *next = MODEL_FAMILIES[i + count]->model_type;
+            if (stem_length(next) != stem || strncmp(next, name, stem) != 0) break;
+        }
+        const char *comma = i ? ", " : "";
+        known = count > 1 ? arena_print(arena, "%s%s%.*s*", known, comma, (int)stem, name)
+                          : arena_print(arena, "%s%s%s", known, comma, name);
+    }
+    return known;
+}
+
 static const struct model_family *find_family(struct arena *arena, const struct json *object,
                                               struct err *err)
 {
+    static const int SLIPS_MAX = 2;
     // Configs of diffusers have no model_type.
     static const char CLASS[] = "_class_name";
     bool is_class = !json_has(object, "model_type") && json_has(object, CLASS);
     struct json value = json_get(object, is_class ? CLASS : "model_type", err);
     const char *model_type = json_text(&value, err);
     if (err->kind) return NULL;
-    const char *known = "";
+    struct units_guess guess = {.text = model_type};
     for (int i = 0; MODEL_FAMILIES[i]; i++) {
         const char *name = MODEL_FAMILIES[i]->model_type;
         if (strcmp(name, model_type) == 0) return MODEL_FAMILIES[i];
-        known = arena_print(arena, "%s%s%s", known, i ? ", " : "", name);
+        units_guess_offer(&guess, name);
     }
-    const char *hint = parts_left_out(arena, object) ? " (and there is no \"text_config\")" : "";
-    json_fail(&value, err, "unknown \"%s\"%s; known: %s", model_type, hint, known);
+    const char *wanted = json_has(object, "talker_config") ? "thinker_config" : "text_config";
+    const char *hint = parts_left_out(arena, object)
+                           ? arena_print(arena, " (and there is no \"%s\")", wanted)
+                           : "";
+    if (guess.best && guess.distance <= SLIPS_MAX)
+        hint = arena_print(arena, "%s, did you mean \"%s\"?", hint, guess.best);
+    json_fail(&value, err, "unknown \"%s\"%s; known (a * is one of several): %s", model_type, hint,
+              known_names(arena));
     return NULL;
 }
 
@@ -213,10 +253,10 @@ static void *blame_assumed(const struct family_ledger *ledger, struct err *err)
     return NULL;
 }
 
-struct model_config *model_read(struct arena *arena, const char *name, const struct json *object,
-                                warn_function *warn, void *context, struct err *err)
+static struct model_config *read_config(struct arena *arena, const char *name,
+                                        const struct json *object, warn_function *warn,
+                                        void *context, struct err *err)
 {
-    if (err->kind) return NULL;
     struct waiting waiting = {.arena = arena, .last = &waiting.next};
     struct family_ledger ledger = {0};
     struct json text = *object;
@@ -253,6 +293,18 @@ struct model_config *model_read(struct arena *arena, const char *name, const str
         warn(context, at->line);
     }
     return config;
+}
+
+// Of a model that speaks what it thinks, the latter.
+struct model_config *model_read(struct arena *arena, const char *name, const struct json *object,
+                                warn_function *warn, void *context, struct err *err)
+{
+    static const char THINKER[] = "thinker_config";
+    if (err->kind) return NULL;
+    if (!json_is_object(object) || !json_has(object, THINKER))
+        return read_config(arena, name, object, warn, context, err);
+    struct json thinker = json_get(object, THINKER, err);
+    return read_config(arena, name, &thinker, warn, context, err);
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -145,7 +145,7 @@ static const void *read_as(struct family_reader *reader, bool is_text)
     decoder.head_norms = experts.use_qk_norm && !is_text;
     decoder.mtp_count = is_text ? 0 : experts.num_nextn_predict_layers;
     set_experts(reader, &experts, &decoder);
-    decoder.experts.choice_bias = is_text;
+    decoder.experts.choice_bias = true;
     return family_decoder(reader, &decoder);
 }
 

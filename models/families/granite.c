@@ -7,16 +7,17 @@ static double other_than_one(double factor)
     return factor == 1 ? 0 : factor;
 }
 
+#define GRANITE_DEFAULTS                                                             \
+    LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048, .embedding_multiplier = 1, \
+                         .attention_multiplier = 1, .residual_multiplier = 1, .logits_scaling = 1
+
 // Llama with four factors: on embeddings, scores, what layers add, and (divided by) on logits.
-// `own_heads`: they may have a width of their own, and scores no factor where none is given;
-// `keys`: of experts, or NULL.
+// `record` holds the defaults; `own_heads`: they may have a width of their own, and scores no
+// factor where none is given; `keys`: of experts, or NULL.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
                                   const char *own, const char *dimensions, bool own_heads,
                                   struct llama_like *record, struct expert_keys *keys)
 {
-    *record = (struct llama_like){LLAMA_LIKE_DEFAULTS,       .max_position_embeddings = 2048,
-                                  .embedding_multiplier = 1, .attention_multiplier = 1,
-                                  .residual_multiplier = 1,  .logits_scaling = 1};
     record->dimensions_or_null = own_heads ? "num_key_value_heads head_dim" : "num_key_value_heads";
     if (own_heads) record->attention_multiplier = 0;
     record->dimensions = dimensions;
@@ -36,13 +37,34 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
     return decoder;
 }
 
-static const void *read_granite(struct family_reader *reader)
+static const void *read_plain(struct family_reader *reader, const char *model_type,
+                              struct llama_like record)
 {
-    struct llama_like record;
     struct decoder decoder =
-        read_common(reader, "granite", " mlp_bias", NULL, false, &record, NULL);
+        read_common(reader, model_type, " mlp_bias", NULL, false, &record, NULL);
     decoder.mlp_bias = record.mlp_bias;
     return family_decoder(reader, &decoder);
+}
+
+static const void *read_granite(struct family_reader *reader)
+{
+    return read_plain(reader, "granite", (struct llama_like){GRANITE_DEFAULTS});
+}
+
+// The texts of models that read documents: what pictures add to some layers comes from outside.
+static const void *read_granite4_vision(struct family_reader *reader)
+{
+    return read_plain(reader, "granite4_vision_text", (struct llama_like){GRANITE_DEFAULTS});
+}
+
+static const void *read_granite_docling(struct family_reader *reader)
+{
+    struct llama_like record = {
+        LLAMA_LIKE_DEFAULTS,        .max_position_embeddings = 32768, .tie_word_embeddings = true,
+        .embedding_multiplier = 12, .attention_multiplier = 0.015625, .residual_multiplier = 0.263,
+        .logits_scaling = 4};
+    record.rms_norm_eps = 1e-5;
+    return read_plain(reader, "granite_docling_text", record);
 }
 
 struct hyperclovax {
@@ -57,7 +79,7 @@ static const struct json_field HYPERCLOVAX_FIELDS[] = {
 static const void *read_hyperclovax(struct family_reader *reader)
 {
     struct hyperclovax own = {.use_post_norm = true};
-    struct llama_like record;
+    struct llama_like record = {GRANITE_DEFAULTS};
     family_read(reader, HYPERCLOVAX_FIELDS, &own);
     family_absent(reader, HYPERCLOVAX_FIELDS, &own,
                   &(struct family_keys){.optional = "use_post_norm"});
@@ -84,7 +106,7 @@ static struct decoder read_experts(struct family_reader *reader, const char *mod
 
 static const void *read_granitemoe(struct family_reader *reader)
 {
-    struct llama_like record;
+    struct llama_like record = {GRANITE_DEFAULTS};
     struct decoder decoder = read_experts(reader, "granitemoe", NULL, &record);
     return family_decoder(reader, &decoder);
 }
@@ -101,7 +123,7 @@ static const struct json_field SHARED_FIELDS[] = {
 static const void *read_granitemoeshared(struct family_reader *reader)
 {
     struct shared_keys keys = {0};
-    struct llama_like record;
+    struct llama_like record = {GRANITE_DEFAULTS};
     struct decoder decoder = read_experts(reader, "granitemoeshared", NULL, &record);
     if (reader->err->kind) return NULL;
     family_read(reader, SHARED_FIELDS, &keys);
@@ -154,7 +176,7 @@ static void set_windows(struct family_reader *reader, const struct llama_like *r
 
 static const void *read_granite_swa(struct family_reader *reader)
 {
-    struct llama_like record;
+    struct llama_like record = {GRANITE_DEFAULTS};
     struct decoder decoder =
         read_common(reader, "granite_swa", " mlp_bias", "sliding_window", false, &record, NULL);
     if (reader->err->kind) return NULL;
@@ -166,7 +188,7 @@ static const void *read_granite_swa(struct family_reader *reader)
 static const void *read_granitemoe_swa(struct family_reader *reader)
 {
     struct shared_keys keys = {0};
-    struct llama_like record;
+    struct llama_like record = {GRANITE_DEFAULTS};
     struct decoder decoder = read_experts(reader, "granitemoe_swa", "sliding_window", &record);
     if (reader->err->kind) return NULL;
     family_read(reader, SHARED_FIELDS, &keys);
@@ -179,6 +201,10 @@ static const void *read_granitemoe_swa(struct family_reader *reader)
 
 const struct model_family FAMILY_HYPERCLOVAX = {"hyperclovax", read_hyperclovax, decoder_graph,
                                                 "HyperCLOVAXConfig"};
+const struct model_family FAMILY_GRANITE4_VISION_TEXT = {
+    "granite4_vision_text", read_granite4_vision, decoder_graph, "Granite4VisionTextConfig"};
+const struct model_family FAMILY_GRANITE_DOCLING_TEXT = {
+    "granite_docling_text", read_granite_docling, decoder_graph, "GraniteDoclingTextConfig"};
 const struct model_family FAMILY_GRANITE = {"granite", read_granite, decoder_graph,
                                             "GraniteConfig"};
 const struct model_family FAMILY_GRANITEMOE = {"granitemoe", read_granitemoe, decoder_graph,

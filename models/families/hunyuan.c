@@ -1,14 +1,19 @@
 #include "models/families/llama_like.h"
 
+#include <stddef.h>
+
 // Queries and keys are normed head by head behind rope. In the mixture every layer has experts
 // beside one mlp of their width that all tokens pass through.
 
+#define HUNYUAN_DEFAULTS                                  \
+    LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048, \
+                         .dimensions_or_null = "num_key_value_heads"
+
+// `record` holds the defaults.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
                                   struct llama_like *record)
 {
-    *record = (struct llama_like){LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 2048,
-                                  .dimensions_or_null = "num_key_value_heads",
-                                  .optional = "hidden_act rms_norm_eps attention_bias"};
+    record->optional = "hidden_act rms_norm_eps attention_bias";
     record->rms_norm_eps = 1e-5;
     llama_like_read(reader, record);
     struct decoder decoder = llama_like_decoder(reader, model_type, record);
@@ -19,8 +24,24 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
 
 static const void *read_dense(struct family_reader *reader)
 {
-    struct llama_like record;
+    struct llama_like record = {HUNYUAN_DEFAULTS};
     struct decoder decoder = read_common(reader, "hunyuan_v1_dense", &record);
+    return family_decoder(reader, &decoder);
+}
+
+static const struct json_field TEXT_FIELDS[] = {
+    {"attention_head_dim", JSON_TYPE_I64, offsetof(struct llama_like, head_dim), 1, HEADS_MAX,
+     true},
+    {0},
+};
+
+// The text of HunyuanOCR, whose release has another name for a key, and all of them beside
+// vision_config. Positions of several axes rotate other pairs by other angles: the same work.
+static const void *read_text(struct family_reader *reader)
+{
+    struct llama_like record = {HUNYUAN_DEFAULTS, .tie_word_embeddings = true};
+    family_read(reader, TEXT_FIELDS, &record);
+    struct decoder decoder = read_common(reader, "hunyuan_vl_text", &record);
     return family_decoder(reader, &decoder);
 }
 
@@ -52,7 +73,7 @@ static const struct json_field FIELDS[] = {
 
 static const void *read_moe(struct family_reader *reader)
 {
-    struct llama_like record;
+    struct llama_like record = {HUNYUAN_DEFAULTS};
     struct decoder decoder = read_common(reader, "hunyuan_v1_moe", &record);
     if (reader->err->kind) return NULL;
     const char *count = family_key(reader, "num_experts", "num_local_experts");
@@ -71,5 +92,9 @@ static const void *read_moe(struct family_reader *reader)
 
 const struct model_family FAMILY_HUNYUAN_V1_DENSE = {"hunyuan_v1_dense", read_dense, decoder_graph,
                                                      "HunYuanDenseV1Config"};
+const struct model_family FAMILY_HUNYUAN_VL = {"hunyuan_vl", read_text, decoder_graph,
+                                               "HunYuanVLTextConfig"};
+const struct model_family FAMILY_HUNYUAN_VL_TEXT = {"hunyuan_vl_text", read_text, decoder_graph,
+                                                    "HunYuanVLTextConfig"};
 const struct model_family FAMILY_HUNYUAN_V1_MOE = {"hunyuan_v1_moe", read_moe, decoder_graph,
                                                    "HunYuanMoEV1Config"};

@@ -10,8 +10,8 @@ static const struct json_field FIELDS[] = {
     {0},
 };
 
-// Queries and keys of all heads are normed as one row; experts are chosen by sigmoid scores. The
-// bias that balances their loads is no parameter in its class (a buffer), and is left out.
+// Queries and keys of all heads are normed as one row; experts are chosen by sigmoid scores and a
+// bias that balances their loads.
 static const void *read_minimax_m2(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 196608,
@@ -29,6 +29,7 @@ static const void *read_minimax_m2(struct family_reader *reader)
     expert_keys_everywhere(reader, &keys, record.intermediate_size);
     expert_keys_apply(reader, &keys, &decoder);
     decoder.experts.route = FUNCTION_ROUTE_SIGMOID_TOP_K;
+    decoder.experts.choice_bias = true;
     if (reader->err->kind) return NULL;
     if (own.rotary_dim == 0) {
         family_taken(reader, "rotary_dim", "%lld", (long long)decoder.rotary_dims);

@@ -63,6 +63,12 @@ static const void *read_qwen2_5_vl(struct family_reader *reader)
     return read_qwen2_as(reader, "qwen2_5_vl_text", 1e-5, 1e6);
 }
 
+// The text of the thinker of Qwen2.5-Omni.
+static const void *read_qwen2_5_omni(struct family_reader *reader)
+{
+    return read_qwen2_as(reader, "qwen2_5_omni_text", 1e-6, 1e6);
+}
+
 static const void *read_qwen3_vl(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 128000,
@@ -85,6 +91,8 @@ const struct model_family FAMILY_QWEN2_5_VL = {"qwen2_5_vl", read_qwen2_5_vl, de
                                                "Qwen2_5_VLTextConfig"};
 const struct model_family FAMILY_QWEN2_5_VL_TEXT = {"qwen2_5_vl_text", read_qwen2_5_vl,
                                                     decoder_graph, "Qwen2_5_VLTextConfig"};
+const struct model_family FAMILY_QWEN2_5_OMNI_TEXT = {"qwen2_5_omni_text", read_qwen2_5_omni,
+                                                      decoder_graph, "Qwen2_5OmniThinkerConfig"};
 const struct model_family FAMILY_QWEN3 = {"qwen3", read_qwen3, decoder_graph, "Qwen3Config"};
 const struct model_family FAMILY_QWEN3_VL_TEXT = {"qwen3_vl_text", read_qwen3_vl, decoder_graph,
                                                   "Qwen3VLTextConfig"};

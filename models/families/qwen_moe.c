@@ -40,24 +40,31 @@ static const void *read_qwen2_moe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Norms of heads, and experts in each layer or every so many.
+static struct decoder read_moe_as(struct family_reader *reader, const char *model_type,
+                                  struct llama_like *record, struct expert_keys *keys)
+{
+    keys->has_local_name = true;
+    keys->decoder_sparse_step = 1;
+    keys->dimensions = "num_experts num_experts_per_tok moe_intermediate_size";
+    if (!keys->optional) keys->optional = "decoder_sparse_step norm_topk_prob mlp_only_layers";
+    llama_like_read(reader, record);
+    expert_keys_read(reader, keys, record->num_hidden_layers);
+    struct decoder decoder = llama_like_decoder(reader, model_type, record);
+    decoder.qkv_bias = decoder.out_bias = record->attention_bias;
+    decoder.head_norms = true;
+    expert_keys_apply(reader, keys, &decoder);
+    return decoder;
+}
+
 static const void *read_qwen3_moe(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 32768,
                                 .dimensions_or_null = "num_key_value_heads",
                                 .optional =
                                     "hidden_act rms_norm_eps use_sliding_window attention_bias"};
-    struct expert_keys keys = {.has_local_name = true,
-                               .decoder_sparse_step = 1,
-                               .dimensions =
-                                   "num_experts num_experts_per_tok moe_intermediate_size",
-                               .optional = "decoder_sparse_step norm_topk_prob mlp_only_layers"};
-    llama_like_read(reader, &record);
-    expert_keys_read(reader, &keys, record.num_hidden_layers);
-    struct decoder decoder = llama_like_decoder(reader, "qwen3_moe", &record);
-    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
-    decoder.head_norms = true;
+    struct decoder decoder = read_moe_as(reader, "qwen3_moe", &record, &(struct expert_keys){0});
     if (record.use_sliding_window) decoder.window = record.sliding_window;
-    expert_keys_apply(reader, &keys, &decoder);
     return family_decoder(reader, &decoder);
 }
 
@@ -115,19 +122,22 @@ static const void *read_qwen3_vl_moe(struct family_reader *reader)
                                 .tie_word_embeddings = true,
                                 .dimensions_or_null = "num_key_value_heads",
                                 .optional = "hidden_act rms_norm_eps attention_bias"};
-    struct expert_keys keys = {.has_local_name = true,
-                               .decoder_sparse_step = 1,
-                               .dimensions =
-                                   "num_experts num_experts_per_tok moe_intermediate_size",
-                               .optional = "decoder_sparse_step mlp_only_layers"};
+    struct expert_keys keys = {.optional = "decoder_sparse_step mlp_only_layers"};
     record.rope_theta = 500000;
-    llama_like_read(reader, &record);
-    expert_keys_read(reader, &keys, record.num_hidden_layers);
-    struct decoder decoder = llama_like_decoder(reader, "qwen3_vl_moe_text", &record);
-    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
-    decoder.head_norms = true;
-    keys.norm_topk_prob = true;
-    expert_keys_apply(reader, &keys, &decoder);
+    struct decoder decoder = read_moe_as(reader, "qwen3_vl_moe_text", &record, &keys);
+    decoder.experts.route = FUNCTION_ROUTE_SOFTMAX_TOP_K;
+    return family_decoder(reader, &decoder);
+}
+
+// The text of the thinker of Qwen3-Omni.
+static const void *read_qwen3_omni_moe(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 32768,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
+    struct expert_keys keys = {.norm_topk_prob = true};
+    record.rope_theta = 1e6;
+    struct decoder decoder = read_moe_as(reader, "qwen3_omni_moe_text", &record, &keys);
     return family_decoder(reader, &decoder);
 }
 
@@ -137,4 +147,6 @@ const struct model_family FAMILY_QWEN3_MOE = {"qwen3_moe", read_qwen3_moe, decod
                                               "Qwen3MoeConfig"};
 const struct model_family FAMILY_QWEN3_VL_MOE_TEXT = {"qwen3_vl_moe_text", read_qwen3_vl_moe,
                                                       decoder_graph, "Qwen3VLMoeTextConfig"};
+const struct model_family FAMILY_QWEN3_OMNI_MOE_TEXT = {"qwen3_omni_moe_text", read_qwen3_omni_moe,
+                                                        decoder_graph, "Qwen3OmniMoeTextConfig"};
 const struct model_family FAMILY_MELLUM = {"mellum", read_mellum, decoder_graph, "MellumConfig"};

@@ -5,12 +5,14 @@
 
 // XGLMForCausalLM: norms in front, biases, positions that are not trained. BioGptForCausalLM: the
 // same with a table of positions, which starts with two rows that are never looked up, and other
-// names of keys; its class reads no epsilon of norms.
+// names of keys; its class reads no epsilon of norms. CTRLLMHeadModel: xglm's with relu, other
+// sines and a bias of the head.
 
 struct xglm {
     int64_t vocab_size, d_model, ffn_dim, num_layers, attention_heads, max_position_embeddings;
     const char *activation_function;
     double dropout, attention_dropout, activation_dropout;
+    double embd_pdrop, layer_norm_epsilon;  // of ctrl
     bool scale_embedding, tie_word_embeddings;
 };
 
@@ -52,6 +54,25 @@ static const struct json_field BIOGPT_FIELDS[] = {
     {JSON_OPT_ANY("model_type")},
     {0},
 };
+
+static const struct json_field CTRL_FIELDS[] = {
+    {JSON_OPT_I64(struct xglm, vocab_size, 1, VOCAB_MAX)},
+    {ALSO("n_embd", d_model, 1, WIDTH_MAX)},
+    {ALSO("dff", ffn_dim, 1, WIDTH_MAX)},
+    {ALSO("n_layer", num_layers, 1, LAYERS_MAX)},
+    {ALSO("n_head", attention_heads, 1, HEADS_MAX)},
+    {ALSO("n_positions", max_position_embeddings, 1, POSITIONS_MAX)},
+    {ALSO_F64("resid_pdrop", dropout, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct xglm, embd_pdrop, 0, DROPOUT_MAX)},
+    {JSON_OPT_F64(struct xglm, layer_norm_epsilon, 0, 1)},
+    {JSON_OPT_BOOL(struct xglm, tie_word_embeddings)},
+    {JSON_OPT_ANY("model_type")},
+    {0},
+};
+
+static const struct family_keys CTRL_KEYS = {
+    .dimensions = "vocab_size n_embd dff n_layer n_head n_positions",
+    .optional = "resid_pdrop embd_pdrop layer_norm_epsilon tie_word_embeddings"};
 
 static const struct family_keys XGLM_KEYS = {
     .dimensions = "vocab_size d_model ffn_dim num_layers attention_heads max_position_embeddings",
@@ -121,5 +142,27 @@ static const void *read_biogpt(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Its layers have an epsilon that no key says, the norm behind them that of the file.
+static const void *read_ctrl(struct family_reader *reader)
+{
+    static const double LAYER_EPSILON = 1e-6;
+    struct xglm record = {XGLM_DEFAULTS, .embd_pdrop = 0.1, .layer_norm_epsilon = LAYER_EPSILON};
+    record.attention_dropout = 0;
+    family_read(reader, CTRL_FIELDS, &record);
+    family_absent(reader, CTRL_FIELDS, &record, &CTRL_KEYS);
+    if (!family_complete(reader)) return NULL;
+    struct decoder decoder = describe("ctrl", &record);
+    decoder.sinusoids = SINUSOIDS_OF_PLACE;
+    decoder.activation = FUNCTION_RELU;
+    decoder.head_bias = true;
+    decoder.norm_epsilon = record.layer_norm_epsilon;
+    decoder.embedding_dropout = record.embd_pdrop;
+    family_check_heads(reader, &decoder, "n_head", "n_head");
+    if (!reader->err->kind && record.layer_norm_epsilon != LAYER_EPSILON)
+        family_fail(reader, "layer_norm_epsilon", "must be 1e-6, as layers have it");
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_CTRL = {"ctrl", read_ctrl, decoder_graph, "CTRLConfig"};
 const struct model_family FAMILY_XGLM = {"xglm", read_xglm, decoder_graph, "XGLMConfig"};
 const struct model_family FAMILY_BIOGPT = {"biogpt", read_biogpt, decoder_graph, "BioGptConfig"};

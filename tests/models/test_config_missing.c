@@ -46,6 +46,7 @@ static void write_without(struct json_writer *writer, const char *key, const str
 // The end of an outcome that says nothing of the key, or of the one that stands in it.
 static void must_name(const char *path, const char *key, const char *text)
 {
+    if (strcmp(key, "attention_head_dim") == 0 && strstr(text, "head_dim")) return;
     if (strcmp(key, "rope_parameters") == 0 && strstr(text, "rope_theta")) return;
     if (strcmp(key, "type") == 0) key = "rope_type";
     if (strcmp(key, "_class_name") == 0) key = "model_type";
@@ -213,7 +214,10 @@ static const struct {
     {"{\"model_type\": \"opt\", \"layerdrop\": 0.1}",
      "$.layerdrop: dropping whole layers is not supported"},
     {"{\"model_type\": \"mllama\", \"text_config\": {\"model_type\": \"mllama_text_model\"}}",
-     "$.text_config.model_type: unknown \"mllama_text_model\"; known: FluxTransformer2DModel, "},
+     "$.text_config.model_type: unknown \"mllama_text_model\"; known (a * is one of several): "
+     "FluxTransformer2DModel, "},
+    {"{\"model_type\": \"lama\"}",
+     "$.model_type: unknown \"lama\", did you mean \"llama\"?; known "},
     {UNET_LEVELS("7", "DownBlock2D") "}", "$.sample_size: a side of 7 is not halved 1 times"},
     {UNET_LEVELS("8", "AttnDownBlock2D") "}",
      "$.down_block_types[1]: it must be CrossAttnDownBlock2D or DownBlock2D"},

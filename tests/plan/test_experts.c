@@ -207,8 +207,8 @@ static const struct {
     {"gpt-oss-20b", 20914757184, 4187440704},
     {"gpt-oss-120b", 116829156672, 5711982912},
     // Zhipu: 106B with 12B active, 355B with 32B, without embedding or prediction module.
-    {"glm-4.5-air", 106852245504, 13424123904},
-    {"glm-4.5", 352797814784, 33632251904},
+    {"glm-4.5-air", 106852251264, 13424129664},
+    {"glm-4.5", 352797829024, 33632266144},
     {"dbrx", 131596523520, 36469708800},
     // No transformers has it; from the shapes of xai-org/grok-1, whose table is tied.
     {"grok-1",

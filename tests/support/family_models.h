@@ -143,4 +143,10 @@ static const char *const FAMILY_MODELS[] = {
     "{\"model_type\": \"glm4v_text\", " LLAMA_LIKE "}",
     "{\"model_type\": \"glm4_moe_lite\", " LATENT ", " SIGMOID_EXPERTS
     ", \"mlp_layer_types\": [\"dense\", \"sparse\"]}",
+    "{\"model_type\": \"ctrl\", \"vocab_size\": 40, \"n_embd\": 8, \"dff\": 6, \"n_layer\": 2, "
+    "\"n_head\": 2, \"n_positions\": 8}",
+    "{\"model_type\": \"flaubert\", \"vocab_size\": 40, \"emb_dim\": 8, \"n_layers\": 2, "
+    "\"n_heads\": 2, \"max_position_embeddings\": 8, \"n_langs\": 3, \"pre_norm\": true}",
+    "{\"model_type\": \"qwen3_omni_moe_text\", " LLAMA_LIKE ", " EXPERTS
+    ", \"moe_intermediate_size\": 4, \"decoder_sparse_step\": 2}",
 };
