@@ -2,6 +2,7 @@
 #include "core/hash.h"
 #include "core/real.h"
 #include "cost_models/attention.h"
+#include "cost_models/convolution.h"
 #include "cost_models/gemm.h"
 #include "cost_models/parameters.h"
 #include "cost_models/scan.h"
@@ -437,7 +438,9 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_LOSS_BACKWARD:
         return price_loss(context, program, instr);
     case OP_PRODUCT:
-        return price_product(context, instr);
+        return convolution_unfolds(context->stack, program->block, instr)
+                   ? convolution_price(context, program, instr)
+                   : price_product(context, instr);
     case OP_OPERATOR:
     case OP_OPERATOR_BACKWARD:
         return products_price(context, &program->block->ops[instr->op], instr,

@@ -1,5 +1,6 @@
 #include "cost_models/memory.h"
 #include "cost_models/attention_unfused.h"
+#include "cost_models/convolution.h"
 #include "cost_models/parameters.h"
 #include "plan/passes.h"
 
@@ -30,7 +31,7 @@ struct holding {
     struct shapes shapes;
     double gathered_bytes;   // of the widest block's weights, those that are stored in shards
     double scattered_bytes;  // and of its gradients
-    double score_bytes;      // of attention, that the stack keeps
+    double kernel_bytes;     // of scores and matrices between products, that the stack keeps
     double boundary_bytes;   // what a neighbouring stage sends
     double moved_bytes;      // saved ones that are elsewhere, of all micro-batches in flight
     double transit_bytes;    // of the largest layer that anything is moved of
@@ -172,7 +173,9 @@ static void hold_block(const struct program *program, const struct stack *stack,
     enum precision precision = program->workload.precision;
     hold_shards(program, block, parameter_weight_bytes(precision), holding);
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
-    holding->score_bytes = larger(holding->score_bytes, score_bytes(stack, precision, block));
+    double scores = score_bytes(stack, precision, block);
+    double kernel_bytes = larger(scores, convolution_bytes(stack, precision, block));
+    holding->kernel_bytes = larger(holding->kernel_bytes, kernel_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);
         return hold_head(program, stack, block, bytes, holding);
@@ -342,7 +345,7 @@ void memory_of_chunks(const struct program *whole, const struct stack *stack, in
 static double standing_bytes(const struct program *program, const struct holding *holding)
 {
     double weight_bytes = parameter_weight_bytes(program->workload.precision);
-    double bytes = holding->score_bytes;
+    double bytes = holding->kernel_bytes;
     for (int i = 0; i < holding->shapes.count; i++)
         bytes += (double)holding->shapes.list[i].elements * weight_bytes;
     return bytes;

@@ -1,5 +1,6 @@
 #include "planner/memo.h"
 
+#include "cost_models/convolution.h"
 #include "plan/layout/strategy.h"
 #include "plan/passes.h"
 #include "planner/choice.h"
@@ -311,14 +312,16 @@ static void keep_read(const struct memo *memo, const struct block_program *progr
                       struct block_program *light)
 {
     struct arena *arena = memo->arena;
-    bool keeps_attention = memo->request->stack->unfused_attention != 0;
+    const struct stack *stack = memo->request->stack;
+    bool keeps_attention = stack->unfused_attention != 0;
     light->instrs = NULL;
     light->buffers = NULL;
     light->instr_count = light->buffer_count = 0;
     struct instr *kept = ARENA_NEW(memo->scratch, struct instr, program->instr_count + 1);
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
-        if (is_loss(instr) || (keeps_attention && is_attention(instr)))
+        if (is_loss(instr) || (keeps_attention && is_attention(instr)) ||
+            convolution_unfolds(stack, program->block, instr))
             kept[light->instr_count++] = *instr;
     }
     if (light->instr_count == 0) return;

@@ -176,6 +176,25 @@ static void add_rows(const struct lowering *low, const struct op *op, struct ins
     instr->flop = gemm_flop(&instr->gemm);
 }
 
+// Of a convolution samples, and rows and columns of its narrow side as they are read or written,
+// with their halo (cost_models/convolution.h).
+static void measure_narrow(const struct lowering *low, const struct op *op, struct instr *instr)
+{
+    bool is_turned = op->work.type == IMPORTED_CONV_TURNED;
+    bool is_written = op->phase != PHASE_WEIGHT && (op->phase == PHASE_FORWARD) != is_turned;
+    bool is_second = op->phase == PHASE_WEIGHT && !is_turned;
+    int b = is_written ? instr->outputs[0] : instr->inputs[is_second];
+    const struct buffer *narrow = &low->program->buffers[b];
+    const struct tensor *tensor = &low->block->tensors[narrow->tensor];
+    instr->seq = instr->kv_seq = 1;
+    for (int e = 0; e < tensor->rank; e++) {
+        const struct extent *of = &tensor->extents[e];
+        int64_t *size = of->dim == DIM_HEIGHT ? &instr->seq : &instr->kv_seq;
+        if (of->dim != DIM_HEIGHT && of->dim != DIM_WIDTH) continue;
+        *size = layout_local_size(&narrow->layout, low->mesh, of->dim, of->size);
+    }
+}
+
 void lowering_measure(const struct lowering *low, const struct op *op, struct instr *instr)
 {
     int64_t size[DIM_COUNT];
@@ -193,6 +212,8 @@ void lowering_measure(const struct lowering *low, const struct op *op, struct in
         instr->seq = shape.queries;
         instr->kv_seq = shape.keys;
     }
+    bool slides = op->work.type == IMPORTED_CONV || op->work.type == IMPORTED_CONV_TURNED;
+    if (op->kind == OP_PRODUCT && slides) measure_narrow(low, op, instr);
     instr->window = op_seen_most(op);
     instr->causal = op->causal;
     instr->chunked = op->chunked;

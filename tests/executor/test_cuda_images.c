@@ -9,7 +9,7 @@
 enum { TRIALS = 20 };
 
 // A window, some places of its narrow side, and what these reach of the wide side.
-static void draw_window(struct draw *draw, bool is_pool, struct window *window,
+static void draw_window(struct draw *draw, bool is_pool, bool is_plain, struct window *window,
                         struct image_range *narrow, struct image_range *wide)
 {
     int64_t whole = draw_int(draw, 6, 9);
@@ -18,6 +18,7 @@ static void draw_window(struct draw *draw, bool is_pool, struct window *window,
     window->dilation = draw_int(draw, 1, 2);
     int64_t span = window->dilation * (window->taps - 1) + 1;
     window->pad = draw_int(draw, 0, (int)(is_pool ? span / 2 : span));
+    if (is_plain) *window = (struct window){1, 1, 1, 0}, span = 1;
     *narrow = draw_range(draw, (whole + 2 * window->pad - span) / window->stride + 1);
     int64_t first = narrow->first * window->stride - window->pad;
     int64_t end = first + (narrow->count - 1) * window->stride + span;
@@ -35,9 +36,10 @@ static struct sides draw_sides(struct draw *draw, bool is_pool)
 {
     struct sides s = {.wide = {.batch = draw_int(draw, 1, 3), .channels = draw_int(draw, 1, 4)}};
     s.narrow = s.wide;
+    bool is_plain = draw_int(draw, 0, 2) == 0;  // the wide side of a convolution is its matrix
     if (draw_int(draw, 0, 3))
-        draw_window(draw, is_pool, &s.windows[0], &s.narrow.height, &s.wide.height);
-    draw_window(draw, is_pool, &s.windows[1], &s.narrow.width, &s.wide.width);
+        draw_window(draw, is_pool, is_plain, &s.windows[0], &s.narrow.height, &s.wide.height);
+    draw_window(draw, is_pool, is_plain, &s.windows[1], &s.narrow.width, &s.wide.width);
     return s;
 }
 
