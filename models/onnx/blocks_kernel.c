@@ -1,5 +1,7 @@
 #include "models/onnx/blocks_graph.h"
 
+#include "models/op_image.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -74,7 +76,7 @@ static bool is_whole_input(const struct blocks_graph *b, const struct blocks_ope
     return is_all;
 }
 
-const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_operator *op)
+static const char *name_of(const struct blocks_graph *b, const struct blocks_operator *op)
 {
     const char *type = op->node->type;
     if (!isfinite(op->node->scalar) || op->is_derived) return NULL;
@@ -94,4 +96,10 @@ const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_oper
     }
     bool is_known = has_rank(b, op->node->outputs[0], 2, 4) && is_whole_input(b, op);
     return is_known ? type : NULL;
+}
+
+const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const char *name = name_of(b, op);
+    return name && imported_find(name) ? name : NULL;
 }

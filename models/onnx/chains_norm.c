@@ -1,5 +1,6 @@
 #include "models/onnx/chains_find.h"
 
+#include <math.h>
 #include <string.h>
 
 // Norms where the opset has none: d = x - mean(x), d / sqrt(variance + e), times a weight, plus a
@@ -156,7 +157,8 @@ bool chain_join_norm(const struct chain_model *c, struct onnx_call *call)
         const int inputs[] = {norm.x, norm.weight, bias};
         chain_become(c, call, kind == ROWS ? "LayerNormalization" : "BatchNormalization", inputs,
                      3);
-        if (epsilon->numbers) chain_say(c, call, "epsilon", epsilon->numbers[0]);
+        double number = epsilon->numbers ? epsilon->numbers[0] : (double)NAN;  // not known
+        chain_say(c, call, "epsilon", number);
         return true;
     }
     return false;

@@ -18,6 +18,16 @@ static double epsilon(const struct onnx_model *model, const struct onnx_call *ca
     return attribute_float(call, "epsilon", 1e-5);
 }
 
+// A number that is added, as epsilon is to the mean of squares.
+static double added(const struct onnx_model *model, const struct onnx_call *call)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct onnx_value *value = call_input(model, call, i);
+        if (value && value->numbers && value->elements == 1) return value->numbers[0];
+    }
+    return (double)NAN;
+}
+
 static double slope_below(const struct onnx_model *model, const struct onnx_call *call)
 {
     (void)model;
@@ -151,6 +161,8 @@ static const struct scalar_row {
     {"MaxPool", none},
     {"AveragePool", counts_padding},
     {"GlobalAveragePool", none},
+    {"Add", added},
+    {"LayerNormalization", epsilon},
     {"BatchNormalization", epsilon},
     {"InstanceNormalization", epsilon},
     {"GroupNormalization", epsilon},

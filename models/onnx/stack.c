@@ -3,6 +3,7 @@
 #include "core/names.h"
 #include "models/onnx/stack_family.h"
 
+#include <math.h>
 #include <string.h>
 
 // What the parts of a layer are exported to beside those that tell something.
@@ -191,10 +192,31 @@ static bool see_rows(struct stack_finder *f, const struct onnx_node *node, int64
     return true;
 }
 
+// Of a norm, or of what a sum after a mean adds to it.
+static bool see_epsilon(struct stack_finder *f, const struct onnx_node *node)
+{
+    if (!isfinite(node->scalar)) return true;
+    if (f->epsilon > 0 && f->epsilon != node->scalar)
+        return refuse(f, node, "a norm with another epsilon than the one before");
+    f->epsilon = node->scalar;
+    return true;
+}
+
+// A sum with a mean, where that of squares has its epsilon.
+static bool is_of_mean(const struct stack_finder *f, const struct onnx_node *node)
+{
+    for (int i = 0; i < node->input_count; i++) {
+        int maker = f->maker[node->inputs[i]];
+        if (maker >= 0 && strcmp(f->graph->nodes[maker].type, "ReduceMean") == 0) return true;
+    }
+    return false;
+}
+
 // A bias, the residual, positions that were folded, the mask, or a part of a function.
 static bool see_add(struct stack_finder *f, const struct onnx_node *node)
 {
     const struct onnx_tensor *output = output_of(f, node);
+    if (is_of_mean(f, node)) return see_epsilon(f, node);
     bool is_square = output->rank == 4 && output->dims[2] == f->seq_len &&
                      output->dims[3] == f->seq_len && output->dims[1] == f->head_count;
     if (is_square) f->has_mask = true;
@@ -303,7 +325,8 @@ static bool see(struct stack_finder *f, const struct onnx_node *node)
     }
     if (strcmp(type, "LayerNormalization") == 0) {
         f->norm_has_bias = node->input_count > 2;
-        return f->layer_norm_count++, true;
+        f->layer_norm_count++;
+        return see_epsilon(f, node);
     }
     if (strcmp(type, "Where") == 0) f->has_mask = true;
     if (NAME_INDEX(GLUE, type) >= 0) return no_matrix(f, node);

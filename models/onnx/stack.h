@@ -4,8 +4,8 @@
 // A stack of transformer layers in an ONNX graph, found by what its weights say: sizes of
 // dimensions come from the table of tokens and from products with weights, heads from the scores,
 // and layers are what repeats between them. What comes of it is the text of a config.json, so that
-// the model goes on as if it had been given that way; keys that a graph does not have (epsilon,
-// theta, dropout) are absent from it and get the defaults of the class, which are said. So does
+// the model goes on as if it had been given that way; keys that a graph does not have (theta,
+// dropout) are absent from it and get the defaults of the class, which are said. So does
 // whether the head is tied, unless it reads the table itself: exporters write it transposed.
 //
 // Read are the parts that gpt2, llama, qwen2, bert and vit consist of. Every operator must be one

@@ -1,10 +1,20 @@
 #include "models/onnx/stack_family.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool fail(struct stack_finder *f, const char *why)
 {
     return err_set(f->err, ERR_INPUT, "%s: %s", f->path, why);
+}
+
+void stack_put_epsilon(const struct stack_finder *f, const char *key, struct json_writer *writer)
+{
+    char text[32];
+    // What is kept in fp32 has about seven digits, and was written with fewer.
+    (void)snprintf(text, sizeof text, "%.6g", f->epsilon);
+    if (f->epsilon > 0) json_put_f64(writer, key, strtod(text, NULL));
 }
 
 static void put_gpt2(const struct stack_finder *f, const struct stack_layer *shape, bool is_tied,
@@ -19,6 +29,7 @@ static void put_gpt2(const struct stack_finder *f, const struct stack_layer *sha
     json_put_i64(writer, "n_head", f->head_count);
     json_put_i64(writer, "n_inner", shape->ffn);
     json_put_text(writer, "activation_function", is_tanh ? "gelu_new" : "gelu");
+    stack_put_epsilon(f, "layer_norm_epsilon", writer);
     if (is_tied) json_put_bool(writer, "tie_word_embeddings", true);
 }
 
@@ -33,6 +44,7 @@ static void put_llama(const struct stack_finder *f, const struct stack_layer *sh
     json_put_i64(writer, "num_attention_heads", f->head_count);
     json_put_i64(writer, "num_key_value_heads", shape->kv_head_count);
     json_put_i64(writer, "head_dim", f->head_dim);
+    stack_put_epsilon(f, "rms_norm_eps", writer);
     if (is_tied) json_put_bool(writer, "tie_word_embeddings", true);
 }
 
@@ -48,6 +60,7 @@ static void put_bert(const struct stack_finder *f, const struct stack_layer *sha
     json_put_i64(writer, "intermediate_size", shape->ffn);
     json_put_i64(writer, "max_position_embeddings", f->position_count);
     json_put_i64(writer, "type_vocab_size", f->second_count);
+    stack_put_epsilon(f, "layer_norm_eps", writer);
     for (int i = 0; i < 6; i += 2) {
         if (strcmp(f->activation, NAMES[i]) == 0) json_put_text(writer, "hidden_act", NAMES[i + 1]);
     }

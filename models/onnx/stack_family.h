@@ -23,6 +23,7 @@ struct stack_finder {
     int64_t second_count;  // rows of a second table beside that of tokens; 0: there is none
     int64_t head_count, head_dim;
     int softmax_count, layer_norm_count, rms_norm_count, rotation_count;
+    double epsilon;   // of all norms; 0: not known
     int scale_count;  // products of tokens with a vector of weights: those of rms norms
     // Of pictures: the side of one and of a patch, its channels, and whether the token of a class
     // stands in front of the patches.
@@ -39,6 +40,10 @@ struct stack_layer {
     bool is_gated, qkv_bias, out_bias, mlp_bias;
 };
 
+// Writes the epsilon of the norms, rounded as it was to fp32, unless it is not known.
+// stack_family.c
+void stack_put_epsilon(const struct stack_finder *finder, const char *key,
+                       struct json_writer *writer);
 // The initializer that a tensor is, or is another view of; -1 if it is none. stack.c
 int stack_source(const struct stack_finder *finder, int tensor);
 // What all layers of that many products each are; false and an error where they are not alike, or

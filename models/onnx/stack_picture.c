@@ -100,6 +100,7 @@ static const char *put_config(const struct stack_finder *f, const struct stack_l
     for (int i = 0; i < 6; i += 2)
         if (strcmp(f->activation, NAMES[i]) == 0)
             json_put_text(&writer, "hidden_act", NAMES[i + 1]);
+    stack_put_epsilon(f, "layer_norm_eps", &writer);
     json_put_bool(&writer, "qkv_bias", layer->qkv_bias);
     json_close(&writer, '}');
     return writer.text;

@@ -351,6 +351,7 @@ bool pt2_layer_norm(struct pt2_node *node, const char *type)
     Onnx__NodeProto *proto =
         draft_put(node->draft, "LayerNormalization", pt2_output(node, 0), bias ? 3 : 2, inputs);
     draft_put_int(node->draft, proto, "axis", x->rank - count);
+    draft_put_float(node->draft, proto, "epsilon", pt2_number(node, "eps", NORM_EPSILON));
     for (int i = 1; i < node->output_count && i < 3; i++)
         draft_put_output(node->draft, proto, pt2_output(node, i));
     return true;

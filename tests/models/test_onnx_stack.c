@@ -4,6 +4,8 @@
 #include "models/import.h"
 #include "models/onnx/stack.h"
 
+#include <math.h>
+
 // A stack of layers found in an ONNX graph is the model that its config.json says
 // (tests/data/onnx_stacks/make.py); what is no such stack is one line that names the operator.
 
@@ -67,6 +69,7 @@ static void what_a_graph_does_not_say_is_noted(void **state)
     assert_string_equal(config->name, "llama");
     assert_non_null(strstr(config->notes[0], "rope_theta 10000"));
     assert_non_null(strstr(config->notes[0], "tie_word_embeddings"));
+    assert_null(strstr(config->notes[0], "rms_norm_eps"));
 }
 
 static struct onnx_graph *load(struct arena *arena, const char *path)
@@ -94,6 +97,38 @@ static void must_refuse(struct arena *arena, const struct onnx_graph *graph, con
     assert_int_equal(err.kind, ERR_INPUT);
     if (!strstr(err.text, text)) assert_string_equal(err.text, text);
     assert_null(strchr(err.text, '\n'));
+}
+
+static void check_config(struct arena *arena, const struct onnx_graph *graph, const char *text)
+{
+    struct err err = {0};
+    const struct onnx_stack *stack = onnx_stack_find(arena, "mine.onnx", graph, &err);
+    assert_string_equal(err.text, "");
+    if (!strstr(stack->config, text)) assert_string_equal(stack->config, text);
+}
+
+// Kept in fp32 and written as it was: of layer norms, and added to the mean of squares.
+static void the_epsilon_of_norms_is_read(void **state)
+{
+    struct onnx_graph *graph = load(*state, FOLDER "gpt2.onnx");
+    check_config(*state, graph, "\"layer_norm_epsilon\": 1e-05");
+    for (int n = 0; n < graph->node_count; n++) {
+        bool is_norm = strcmp(graph->nodes[n].type, "LayerNormalization") == 0;
+        if (is_norm) graph->nodes[n].scalar = (double)1e-3f;
+    }
+    check_config(*state, graph, "\"layer_norm_epsilon\": 0.001");
+    graph = load(*state, FOLDER "llama.onnx");
+    check_config(*state, graph, "\"rms_norm_eps\": 1e-06");
+    int found = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        struct onnx_node *node = &graph->nodes[n];
+        bool is_it = strcmp(node->type, "Add") == 0 && fabs(node->scalar - 1e-6) < 1e-12;
+        if (is_it) node->scalar = (double)1e-5f, found++;
+    }
+    assert_int_equal(found, 7);
+    check_config(*state, graph, "\"rms_norm_eps\": 1e-05");
+    graph = load(*state, FOLDER "bert.onnx");
+    check_config(*state, graph, "\"layer_norm_eps\": 1e-12");
 }
 
 // Planted faults: an operator of another type, a layer of another width, a third norm, a softmax
@@ -132,6 +167,11 @@ static void other_graphs_are_refused_by_name(void **state)
     must_refuse(*state, graph, "are together those of none of gpt2, llama, qwen2, bert");
 
     graph = load(*state, FOLDER "gpt2.onnx");
+    node_of(graph, "LayerNormalization", 3)->scalar = 1e-4;
+    must_refuse(*state, graph,
+                "(LayerNormalization): a norm with another epsilon than the one before");
+
+    graph = load(*state, FOLDER "gpt2.onnx");
     struct onnx_node *product = node_of(graph, "Gemm", 5);
     product->input_count = 2;
     must_refuse(*state, graph, "(Gemm): layers that are not alike are not recognised");
@@ -150,6 +190,7 @@ int main(void)
         cmocka_unit_test(grouped_heads_and_gates_are_found),
         cmocka_unit_test(a_masked_model_is_found_by_its_head),
         cmocka_unit_test(what_a_graph_does_not_say_is_noted),
+        cmocka_unit_test(the_epsilon_of_norms_is_read),
         cmocka_unit_test(other_graphs_are_refused_by_name),
         cmocka_unit_test(what_has_no_layers_is_refused),
     };
