@@ -11,8 +11,8 @@
 #include "core/progress.h"
 #include "core/units.h"
 #include "exchange/nearest.h"
-#include "library/answer.h"
 #include "planner/batch.h"
+#include "planner/explain.h"
 #include "planner/outgrown.h"
 #include "reports/table/ablation_table.h"
 #include "reports/table/anchor_text.h"
@@ -34,7 +34,9 @@
 
 struct output {
     const char *path;
-    const char *why;
+    const char *why;  // KEY=VALUE, and what they are
+    enum choice why_choice;
+    int64_t why_value;
     bool ablation, explain, json;
     bool space;             // print what would be searched, and search nothing
     const char *idle;       // lines about idle GPUs, under the table; NULL: not asked
@@ -163,6 +165,15 @@ static bool write_plan(struct arena *arena, const struct search_request *request
            print_explain(arena, request, result, &evaluation_request, &evaluation, err);
 }
 
+static void print_why(struct arena *arena, const struct search_request *request,
+                      const struct search_result *result, const struct output *output)
+{
+    struct explanation explanation =
+        explain_why(arena, request, result, output->why_choice, output->why_value);
+    console_printf(stdout, "\n%s",
+                   explanation_text(arena, output->why, &explanation, request->stack));
+}
+
 static int answer_nothing(struct arena *arena, const struct search_request *request,
                           const struct search_result *result, const struct output *output,
                           struct err *err)
@@ -173,16 +184,8 @@ static int answer_nothing(struct arena *arena, const struct search_request *requ
         return exit_status(err);
     }
     console_printf(stderr, "meshwright plan: %s\n", text);
+    if (output->why) print_why(arena, request, result, output);
     return 1;
-}
-
-static bool print_why(struct arena *arena, const struct search_request *request,
-                      const struct search_result *result, const char *why, struct err *err)
-{
-    struct explanation explanation = {0};
-    if (!answer_explain(arena, request, result, "--why: ", why, &explanation, err)) return false;
-    console_printf(stdout, "\n%s", explanation_text(arena, why, &explanation, request->stack));
-    return true;
 }
 
 // The best so far, named as such. What asks for more searches is left out.
@@ -344,9 +347,7 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
     if (!write_plan(arena, &request, &result, &result.best[0], output, err)) {
         return exit_status(err);
     }
-    if (output->why && !output->json && !print_why(arena, &request, &result, output->why, err)) {
-        return exit_status(err);
-    }
+    if (output->why) print_why(arena, &request, &result, output);
     if (output->samples > 0 && !output->json)
         console_printf(stdout, "\nBatches for %s sequences, each seen %s times:\n%s",
                        units_count(arena, output->samples), units_count(arena, output->epochs),
@@ -356,11 +357,20 @@ static int run(struct arena *arena, struct plan_arguments *arguments, struct out
 
 static bool check_json(const struct output *output, struct err *err)
 {
+    if (output->json && output->why)
+        return err_set(err, ERR_USAGE, "--why: --json prints the plan alone");
     if (!output->json || (!output->ablation && !output->explain)) return true;
     const char *option = output->ablation ? "--ablation" : "--explain";
     return err_set(err, ERR_USAGE,
                    "%s: --json prints the plan alone; `simulate PLAN %s --json` has it", option,
                    option);
+}
+
+// Before anything is searched for.
+static bool check_why(struct arena *arena, struct output *output, struct err *err)
+{
+    return !output->why || choice_parse_pair(arena, "--why: ", output->why, &output->why_choice,
+                                             &output->why_value, err);
 }
 
 int plan_command(struct arena *arena, int argc, char **argv, struct err *err)
@@ -417,6 +427,7 @@ int plan_command(struct arena *arena, int argc, char **argv, struct err *err)
     memcpy(options + count, rows, sizeof rows);
     bool is_asked = !options_help(argc, argv, options);
     bool is_read = is_asked && options_parse(options, argc, argv, err) &&
-                   output_take_stdout(&output.path, err) && check_json(&output, err);
+                   output_take_stdout(&output.path, err) && check_json(&output, err) &&
+                   check_why(arena, &output, err);
     return is_read ? run(arena, &arguments, &output, err) : is_asked ? exit_status(err) : 0;
 }

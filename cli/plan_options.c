@@ -164,13 +164,9 @@ static bool read_numbers(struct arena *arena, const char *option, const char *te
 static bool read_forbidden(struct arena *arena, const char *text, struct pins *pins,
                            struct err *err)
 {
-    const char *equals = strchr(text, '=');
-    if (!equals) return err_set(err, ERR_USAGE, "--forbid: expected KEY=VALUE, found \"%s\"", text);
-    char *name = arena_print(arena, "%.*s", (int)(equals - text), text);
     enum choice choice = CHOICE_TP;
     int64_t value = 0;
-    if (!choice_from_name(name, &choice, err)) return false;
-    if (!choice_parse(choice, equals + 1, &value, err)) return false;
+    if (!choice_parse_pair(arena, "--forbid: ", text, &choice, &value, err)) return false;
     int most = (int)(sizeof pins->forbidden / sizeof *pins->forbidden);
     if (pins->forbidden_count == most) {
         return err_set(err, ERR_USAGE, "--forbid: at most %d are allowed", most);

@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-bool answer_explain(struct arena *arena, const struct search_request *request,
-                    const struct search_result *result, const char *word, const char *choice,
-                    struct explanation *explanation, struct err *err)
-{
-    const char *equals = strchr(choice, '=');
-    if (!equals) return err_set(err, ERR_USAGE, "%sexpected KEY=VALUE, found \"%s\"", word, choice);
-    const char *key = arena_print(arena, "%.*s", (int)(equals - choice), choice);
-    return explain_why(arena, request, result, key, equals + 1, explanation, err);
-}
-
 struct heard {
     struct arena *arena;
     const char *lines;
@@ -72,19 +62,16 @@ struct answer answer_why(struct arena *arena, const struct json *question, const
 {
     struct answer answer = {.notes = ""};
     struct found found;
-    struct explanation explanation = {0};
-    if (!strchr(choice, '=')) {
-        err_set(err, ERR_USAGE, "expected KEY=VALUE, found \"%s\"", choice);
-        return answer;
-    }
+    enum choice key = CHOICE_COUNT;
+    int64_t value = 0;
+    if (!choice_parse_pair(arena, "", choice, &key, &value, err)) return answer;
     if (!search(arena, question, &found, err)) return answer;
     answer.notes = found.heard.lines;
     if (found.result.status == SEARCH_NOTHING_FITS) {
         err_set(err, ERR_USAGE, "%s", plan_nothing_text(arena, &found.request, &found.result));
         return answer;
     }
-    if (!answer_explain(arena, &found.request, &found.result, "", choice, &explanation, err))
-        return answer;
+    struct explanation explanation = explain_why(arena, &found.request, &found.result, key, value);
     const char *why = explanation.text ? explanation.text : explanation.reason;
     answer.reason = inquiry_members(arena_copy(arena, why));
     answer.plan = plan_of(arena, &found, err);

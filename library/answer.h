@@ -5,12 +5,6 @@
 // What the planner answers: the best plan as plan.json, and why a choice lost. The command line and
 // the library print the same text.
 
-// Why "KEY=VALUE" lost. `word` names it in errors ("--why: ").
-MUST_CHECK bool answer_explain(struct arena *arena, const struct search_request *request,
-                               const struct search_result *result, const char *word,
-                               const char *choice, struct explanation *explanation,
-                               struct err *err);
-
 struct answer {
     const char *plan;    // plan.json; NULL: nothing fits
     const char *reason;  // why, one line; of answer_why what the choice costs

@@ -214,6 +214,18 @@ bool choice_parse(enum choice choice, const char *text, int64_t *value, struct e
     return err_set(err, ERR_USAGE, "%s: \"%s\" is none of its values", name, text);
 }
 
+bool choice_parse_pair(struct arena *arena, const char *word, const char *text, enum choice *choice,
+                       int64_t *value, struct err *err)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals) return err_set(err, ERR_USAGE, "%sexpected KEY=VALUE, found \"%s\"", word, text);
+    const char *key = arena_print(arena, "%.*s", (int)(equals - text), text);
+    struct err wrong = {0};
+    if (choice_from_name(key, choice, &wrong) && choice_parse(*choice, equals + 1, value, &wrong))
+        return true;
+    return err_set(err, wrong.kind, "%s%s", word, wrong.text);
+}
+
 const char *choice_words(struct arena *arena, enum choice choice)
 {
     const struct choice_row *row = row_of(choice);

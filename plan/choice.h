@@ -54,6 +54,9 @@ enum recompute recompute_of_value(int value, unsigned *classes);
 const char *choice_text(struct arena *arena, enum choice choice, int64_t value);
 // The value of such a text. False with ERR_USAGE that names the choice.
 MUST_CHECK bool choice_parse(enum choice choice, const char *text, int64_t *value, struct err *err);
+// Both, of "KEY=VALUE"; `word` says whose it is in an error ("--why: ").
+MUST_CHECK bool choice_parse_pair(struct arena *arena, const char *word, const char *text,
+                                  enum choice *choice, int64_t *value, struct err *err);
 
 // Of what is no number: the words that it may be or be made of, "none|selective|full", or NULL
 // where they have parts of their own; how many of the first of them stand alone, where the others

@@ -171,9 +171,13 @@ bool branches_check_pinned(const struct search_request *request, struct err *err
                        "--branches: stack %s has every stage hand on to the next; --stack "
                        "meshwright runs branches side by side",
                        request->stack->name);
-    return has_branches ||
-           err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
-                   request->model->name);
+    if (!has_branches)
+        return err_set(err, ERR_USAGE, "--branches: %s is a chain of blocks, without branches",
+                       request->model->name);
+    return request->cluster->rank_count > 1 ||
+           err_set(err, ERR_USAGE,
+                   "--branches: branches side by side are on stages of their own, and 1 GPU is one "
+                   "stage");
 }
 
 bool branches_search(struct arena *arena, const struct search_request *request,

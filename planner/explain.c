@@ -32,14 +32,21 @@ int explain_terms(const struct cost *winner, const struct cost *other,
     return count;
 }
 
+// The term that makes the other as slow, or as fast, as it is.
 static const struct explanation_term *largest_term(const struct explanation *explanation)
 {
     const struct explanation_term *largest = NULL;
-    double most_s = 0;
+    double winner_s = 0, other_s = 0, most_s = 0;
+    for (int i = 0; i < explanation->term_count; i++) {
+        winner_s += explanation->terms[i].winner_s;
+        other_s += explanation->terms[i].other_s;
+    }
+    double sign = other_s < winner_s ? -1 : 1;
     for (int i = 0; i < explanation->term_count; i++) {
         const struct explanation_term *term = &explanation->terms[i];
-        if (term->other_s - term->winner_s <= most_s) continue;
-        most_s = term->other_s - term->winner_s;
+        double more_s = sign * (term->other_s - term->winner_s);
+        if (more_s <= most_s) continue;
+        most_s = more_s;
         largest = term;
     }
     return largest;
@@ -54,8 +61,9 @@ static const char *sentence(struct arena *arena, const char *what, const struct 
     const struct explanation_term *term = largest_term(explanation);
     const char *cause = "";
     if (term) {
-        cause = arena_print(arena, ", most of it %s: +%s", term->name,
-                            units_seconds(arena, term->other_s - term->winner_s));
+        double more_s = term->other_s - term->winner_s;
+        cause = arena_print(arena, ", most of it %s: %s%s", term->name, more_s < 0 ? "-" : "+",
+                            units_seconds(arena, fabs(more_s)));
     }
     return arena_print(arena, "%s is %s %s (%s against %s)%s; %s against %s reserved", what,
                        units_ratio(arena, fabs(ratio)), ratio >= 0 ? "slower" : "faster",
@@ -92,25 +100,21 @@ static void explain_other(struct arena *arena, const char *what, const struct se
     }
 }
 
-bool explain_why(struct arena *arena, const struct search_request *request,
-                 const struct search_result *result, const char *key, const char *value,
-                 struct explanation *explanation, struct err *err)
+struct explanation explain_why(struct arena *arena, const struct search_request *request,
+                               const struct search_result *result, enum choice choice,
+                               int64_t wanted)
 {
-    enum choice choice = CHOICE_COUNT;
-    int64_t wanted = 0;
-    if (!choice_from_name(key, &choice, err)) return false;
-    if (!choice_parse(choice, value, &wanted, err)) return false;
-    *explanation = (struct explanation){0};
+    struct explanation explanation = {0};
     const char *what =
         arena_print(arena, "%s %s", choice_name(choice), choice_text(arena, choice, wanted));
     assert(result->best_count == 0 || result->best);
     if (result->best_count > 0 && choice_value(&result->best[0].parallel, choice) == wanted) {
-        explanation->possible = explanation->fits = explanation->is_winner = true;
-        explanation->other = result->best[0];
-        explanation->term_count =
-            explain_terms(&result->best[0].cost, &result->best[0].cost, explanation->terms);
-        explanation->text = arena_print(arena, "%s is what the best plan has", what);
-        return true;
+        explanation.possible = explanation.fits = explanation.is_winner = true;
+        explanation.other = result->best[0];
+        explanation.term_count =
+            explain_terms(&result->best[0].cost, &result->best[0].cost, explanation.terms);
+        explanation.text = arena_print(arena, "%s is what the best plan has", what);
+        return explanation;
     }
     struct search_request forced_request = *request;
     struct search_result forced = {0};
@@ -122,10 +126,10 @@ bool explain_why(struct arena *arena, const struct search_request *request,
     forced_request.pins.supposed = !pins_describe_pipeline(&request->pins);
     forced_request.progress = NULL;
     if (!search_plans(arena, &forced_request, &forced, &refused)) {
-        explanation->reason = arena_copy(arena, refused.text);
-        explanation->text = arena_print(arena, "%s is impossible: %s", what, refused.text);
-        return true;
+        explanation.reason = arena_copy(arena, refused.text);
+        explanation.text = arena_print(arena, "%s is impossible: %s", what, refused.text);
+        return explanation;
     }
-    explain_other(arena, what, result, &forced, explanation);
-    return true;
+    explain_other(arena, what, result, &forced, &explanation);
+    return explanation;
 }

@@ -18,15 +18,15 @@ struct explanation {
     struct candidate other;  // the best plan under that extra pin
     struct explanation_term terms[EXPLANATION_TERM_MAX];
     int term_count;
-    const char *largest;  // the term that cost the most over the winner; NULL: none did
-    const char *text;     // the sentence: "tp 8 is 12.5 % slower: tensor parallel +0.31 s"
+    const char *largest;  // the term that makes most of the difference; NULL: none does
+    const char *text;     // the sentence: "tp 8 is 12.5 % slower, most of it tensor parallel: +0.3 s"
 };
 
-// `value` as people write it. The explanation lives in `arena`. False and ERR_USAGE for an unknown
-// key or value; a choice that cannot be made is an answer (possible = false), not an error.
-MUST_CHECK bool explain_why(struct arena *arena, const struct search_request *request,
-                            const struct search_result *result, const char *key, const char *value,
-                            struct explanation *explanation, struct err *err);
+// The explanation lives in `arena`. A choice that cannot be made is an answer, too (possible =
+// false), and so is one where nothing fits: whether that does, with no winner beside it.
+struct explanation explain_why(struct arena *arena, const struct search_request *request,
+                               const struct search_result *result, enum choice choice,
+                               int64_t wanted);
 
 // The terms of one cost, in a fixed order, summing to step_s. Fills winner_s or other_s.
 int explain_terms(const struct cost *winner, const struct cost *other,

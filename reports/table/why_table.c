@@ -41,8 +41,10 @@ char *explanation_text(struct arena *arena, const char *asked,
     if (!explanation->possible) {
         return arena_print(arena, "%s: impossible: %s\n", asked, explanation->reason);
     }
-    return arena_print(arena, "%s: %s\nbest plan with it: %s\n%s", asked,
+    // Where nothing fits there is no best plan to set beside it.
+    return arena_print(arena, "%s: %s\n%s plan with it: %s\n%s", asked,
                        explanation->fits ? explanation->text : explanation->reason,
+                       explanation->fits ? "best" : "closest",
                        parallel_text(arena, &explanation->other.parallel, stack),
-                       terms_text(arena, explanation));
+                       explanation->term_count > 0 ? terms_text(arena, explanation) : "");
 }

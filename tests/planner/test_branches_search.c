@@ -214,6 +214,13 @@ static void what_cannot_be_is_said(void **state)
                 "--branches: stack megatron-core has every stage hand on to the next; --stack "
                 "meshwright runs branches side by side");
     request = request_of(*state, "two-towers-2b", "dgx-h100", 8);
+    struct cluster *one = cluster_load(*state, "dgx-h100", &err);
+    assert_true(cluster_take_gpus(one, 1, &err));
+    request.cluster = one;
+    check_error(*state, request,
+                "--branches: branches side by side are on stages of their own, and 1 GPU is one "
+                "stage");
+    request = request_of(*state, "two-towers-2b", "dgx-h100", 8);
     pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
     pins_set(&request.pins, CHOICE_PP, 4, 4);
     pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);

@@ -5,7 +5,6 @@
 
 #include "planner/batch.h"
 #include "planner/compose.h"
-#include "planner/explain.h"
 #include "planner/scan.h"
 #include "reports/table/plan_json.h"
 #include "simulator/closed_form.h"
@@ -350,98 +349,6 @@ static void a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price(void **
     assert_true(result.best_count > 0);
 }
 
-static void a_lost_choice_is_explained_term_by_term(void **state)
-{
-    struct arena *arena = *state;
-    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
-    struct search_result result = {0};
-    struct explanation why = {0};
-    struct err err = {0};
-    assert_true(search_plans(arena, &request, &result, &err));
-    int other = result.best[0].parallel.degree[AXIS_TP] == 8 ? 1 : 8;
-    assert_true(explain_why(arena, &request, &result, "tp", other == 8 ? "8" : "1", &why, &err));
-    assert_true(why.possible && !why.is_winner);
-    assert_int_equal(why.other.parallel.degree[AXIS_TP], other);
-    double winner_s = 0, other_s = 0;
-    for (int i = 0; i < why.term_count; i++) {
-        winner_s += why.terms[i].winner_s;
-        other_s += why.terms[i].other_s;
-    }
-    assert_true(fabs(winner_s - result.best[0].cost.step_s) < 1e-6 * winner_s);
-    assert_true(fabs(other_s - why.other.cost.step_s) < 1e-6 * other_s);
-    assert_non_null(why.text);
-}
-
-// A question that completes the pins of a pipeline does not turn the rival into a described run,
-// with even stages and, in fp16, the attention of the scripts that run so; the winner is none.
-static void a_question_compares_like_with_like(void **state)
-{
-    struct arena *arena = *state;
-    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g-x8", 2048, 512);
-    request.workload.precision = PRECISION_FP16;
-    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
-    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
-    struct search_result result = {0};
-    struct explanation why = {0};
-    struct err err = {0};
-    assert_true(search_plans(arena, &request, &result, &err));
-    assert_int_equal(result.best[0].parallel.attention, ATTENTION_FLASH);
-    assert_true(result.best[0].parallel.degree[AXIS_PP] != 4);
-    assert_true(explain_why(arena, &request, &result, "pp", "4", &why, &err));
-    assert_true(why.possible && why.fits);
-    assert_int_equal(why.other.parallel.attention, ATTENTION_FLASH);
-
-    pins_set(&request.pins, CHOICE_PP, 8, 8);
-    assert_true(search_plans(arena, &request, &result, &err));
-    assert_int_equal(result.best[0].parallel.attention, ATTENTION_UNFUSED);
-    assert_true(explain_why(arena, &request, &result, "pp", "4", &why, &err));
-    assert_true(why.possible && why.fits);
-    assert_int_equal(why.other.parallel.attention, ATTENTION_UNFUSED);
-}
-
-static void choices_of_experts_context_and_schedule_are_explained(void **state)
-{
-    struct arena *arena = *state;
-    static const struct {
-        const char *key, *value;
-    } ASKED[] = {{"ep", "1"}, {"cp", "4"}, {"schedule", "1f1b"}, {"recompute", "norm,experts"}};
-    struct search_request request = shipped(arena, "mixtral-8x7b", "dgx-h100-x4", 8192, 256);
-    pins_set(&request.pins, CHOICE_PP, 2, 2);
-    struct search_result result = {0};
-    struct err err = {0};
-    assert_true(search_plans(arena, &request, &result, &err));
-    assert_true(result.best_count > 0);
-    for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
-        struct explanation why = {0};
-        enum choice choice;
-        int64_t wanted;
-        assert_true(
-            explain_why(arena, &request, &result, ASKED[i].key, ASKED[i].value, &why, &err));
-        assert_true(why.possible);
-        assert_true(choice_from_name(ASKED[i].key, &choice, &err));
-        assert_true(choice_parse(choice, ASKED[i].value, &wanted, &err));
-        assert_true(choice_value(&why.other.parallel, choice) == wanted);
-        if (why.fits) assert_true(why.other.closed_form_s >= result.bound_s * (1 - 1e-9));
-    }
-    assert_string_equal(err.text, "");
-}
-
-static void an_impossible_choice_is_explained_by_its_reason(void **state)
-{
-    struct arena *arena = *state;
-    struct search_request request = shipped(arena, "gpt3-13b", "dgx-a100-80g", 2048, 64);
-    struct search_result result = {0};
-    struct explanation why = {0};
-    struct err err = {0};
-    assert_true(search_plans(arena, &request, &result, &err));
-    assert_true(explain_why(arena, &request, &result, "--micro-batch", "5", &why, &err));
-    assert_false(why.possible);
-    assert_non_null(why.reason);
-    assert_false(explain_why(arena, &request, &result, "tb", "5", &why, &err));
-    assert_int_equal(err.kind, ERR_USAGE);
-    assert_string_equal(err.text, "unknown choice \"tb\": did you mean \"tp\"?");
-}
-
 static void a_batch_past_what_the_optimizer_bears_is_warned_about(void **state)
 {
     struct arena *arena = *state;
@@ -487,10 +394,6 @@ int main(void)
         cmocka_unit_test(the_smallest_plan_is_no_larger_than_the_fastest),
         cmocka_unit_test(what_does_not_fit_says_what_would),
         cmocka_unit_test(a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price),
-        cmocka_unit_test(a_lost_choice_is_explained_term_by_term),
-        cmocka_unit_test(a_question_compares_like_with_like),
-        cmocka_unit_test(choices_of_experts_context_and_schedule_are_explained),
-        cmocka_unit_test(an_impossible_choice_is_explained_by_its_reason),
         cmocka_unit_test(a_batch_past_what_the_optimizer_bears_is_warned_about),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
