@@ -19,7 +19,7 @@ struct explanation {
     struct explanation_term terms[EXPLANATION_TERM_MAX];
     int term_count;
     const char *largest;  // the term that makes most of the difference; NULL: none does
-    const char *text;     // the sentence: "tp 8 is 12.5 % slower, most of it tensor parallel: +0.3 s"
+    const char *text;     // the sentence: "tp 8 is 12.5 % slower, most of it update: +0.3 s"
 };
 
 // The explanation lives in `arena`. A choice that cannot be made is an answer, too (possible =

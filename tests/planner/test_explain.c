@@ -54,12 +54,11 @@ static void a_question_compares_like_with_like(void **state)
     pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
     pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
     struct search_result result = {0};
-    struct explanation why = {0};
     struct err err = {0};
     assert_true(search_plans(arena, &request, &result, &err));
     assert_int_equal(result.best[0].parallel.attention, ATTENTION_FLASH);
     assert_true(result.best[0].parallel.degree[AXIS_PP] != 4);
-    why = explain_why(arena, &request, &result, CHOICE_PP, 4);
+    struct explanation why = explain_why(arena, &request, &result, CHOICE_PP, 4);
     assert_true(why.possible && why.fits);
     assert_int_equal(why.other.parallel.attention, ATTENTION_FLASH);
 
