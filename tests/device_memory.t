@@ -136,6 +136,10 @@ for my $of (['away', $held - 1], ['here', $quarter], ['here', 1]) {
     check("$name in $bytes bytes fails with one line", $run->{status} == 4
           && @{ $run->{lines} } == 1 && $run->{lines}[0] =~ $refusal,
           $run->{errors});
+    # Of what is taken last at the highest moment this is what would have done.
+    my ($least) = $run->{errors} =~ /are taken: (\d+) are the least$/m;
+    check("$name in $bytes bytes says how many would do", $name eq 'away' ? $least == $held
+          : $least > $bytes && $least <= $need, $run->{errors});
 }
 
 # A plan for less memory is asked for as plainly: what has to leave the device leaves it. The stack

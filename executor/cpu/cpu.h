@@ -58,7 +58,7 @@ struct cpu_device {
     int next_rotation;
     struct cpu_block *blocks;                      // that were allocated
     int64_t taken_bytes, peak_bytes, limit_bytes;  // limit_bytes 0: as much as the host has
-    char fault[160];                               // of what was asked for beyond it
+    char fault[200];                               // of what was asked for beyond it
 };
 
 extern const char CPU_NO_MEMORY[];

@@ -32,8 +32,9 @@ const char *cpu_take(struct cpu_device *device, int64_t bytes)
     if (bytes > 0 && limit > 0 && taken > limit) {
         snprintf(device->fault, sizeof device->fault,
                  "%lld bytes more do not fit into the %lld bytes of device memory, of which %lld "
-                 "are taken",
-                 (long long)bytes, (long long)limit, (long long)device->taken_bytes);
+                 "are taken: %lld are the least",
+                 (long long)bytes, (long long)limit, (long long)device->taken_bytes,
+                 (long long)taken);
         return device->fault;
     }
     device->taken_bytes = taken;
