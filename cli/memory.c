@@ -273,8 +273,9 @@ static bool take_arguments(int argc, char **argv, struct memory_arguments *taken
         {"--time-limit", OPTION_F64, &a.time_limit_s, "seconds a method (default 300; 0 = none)",
          "S", 0, 0},
         {"-o", OPTION_OUTPUT, &a.output,
-         "order and offsets: JSON or, where it ends so, .csv; a plan without it is updated in "
-         "place",
+         "order and offsets: JSON or, where it ends so, .csv (of a plan: of one stage); a plan "
+         "without it "
+         "is updated in place",
          "FILE", 0, 0},
         {"--plot", OPTION_OUTPUT, &a.plot, "draw addresses over time (needs gnuplot)", "FILE.svg",
          0, 0},

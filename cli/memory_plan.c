@@ -156,17 +156,25 @@ static int refuse(struct arena *arena, const struct made *made)
     return 1;
 }
 
+static bool writes_rows(const struct memory_arguments *arguments)
+{
+    const char *end = arguments->output ? strrchr(arguments->output, '.') : NULL;
+    return end && strcmp(end, ".csv") == 0;
+}
+
 // Before anything is: what is there already is replaced.
 static void say_what_is_written(struct arena *arena, const struct memory_arguments *arguments,
-                                struct made *made)
+                                const struct plan_stage *shown, struct made *made)
 {
-    static const char WHAT[] = "memory.schedule, order and offsets";
+    const char *what = "memory.schedule, order and offsets";
+    if (writes_rows(arguments))
+        what = arena_print(arena, "buffers of stage %d with their offsets", shown->stage);
     const char *said = arguments->output ? output_said(arena, arguments->output) : "";
     made->plot_said = arguments->plot ? output_said(arena, arguments->plot) : "";
-    made->said = *said ? arena_print(arena, "%s: %s\n", said, WHAT) : "";
+    made->said = *said ? arena_print(arena, "%s: %s\n", said, what) : "";
     if (!arguments->output) {
         made->said = arena_print(arena, "Wrote %s: %s (the plan is updated in place)\n",
-                                 plain_copy(arena, arguments->input), WHAT);
+                                 plain_copy(arena, arguments->input), what);
     }
 }
 
@@ -200,9 +208,12 @@ int memory_plan(struct arena *arena, const struct memory_arguments *arguments, s
     }
     report.name = arena_print(arena, "stage %d of %s", shown->stage, arguments->input);
     const char *target = arguments->output ? arguments->output : arguments->input;
-    say_what_is_written(arena, arguments, &made);
-    const struct plan_schedule *schedule = plan_schedule_of(arena, &made.stages, alignment);
-    const char *text = plan_schedule_text(arena, &made.memory, schedule);
+    say_what_is_written(arena, arguments, shown, &made);
+    const char *text =
+        writes_rows(arguments)
+            ? memory_result_csv(arena, shown->graph->graph, shown->problem, &shown->result)
+            : plan_schedule_text(arena, &made.memory,
+                                 plan_schedule_of(arena, &made.stages, alignment));
     if (!file_write(target, text, strlen(text), err) ||
         !memory_draw_graph(arena, arguments, shown->problem, &report, err)) {
         return exit_status(err);
