@@ -99,6 +99,10 @@ refused('a folder without one', 3, "--resume: no checkpoint in \Q$folder\E/none"
         "--checkpoint $folder/none --resume");
 refused('another seed', 2, "--seed 2: \Q$store\E/step-00000007 was made with --seed 1",
         "--checkpoint $store --resume --seed 2");
+($status, undef, $errors) = meshwright("run $folder/pair.json --backend cpu --spawn --steps 7",
+                                       "--checkpoint $folder/none --resume");
+check('of several ranks as of one', $status == 3
+      && $errors =~ /^meshwright run: --resume: no checkpoint in \Q$folder\E\/none$/m, $errors);
 ($status, undef, $errors) = meshwright("run $folder/one.json --backend cpu --steps 7",
                                        "--checkpoint $store --resume");
 check('nothing left to do', $status == 2

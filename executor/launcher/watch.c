@@ -90,10 +90,20 @@ static const char *describe_place(struct heartbeat *heartbeat, char *text, size_
     return text;
 }
 
+// What was wrong with the command or a file before the first step is so of every rank.
+static bool report_input(struct heartbeat *heartbeat, struct err *err)
+{
+    int kind = atomic_load(&heartbeat->fail_kind);
+    if (atomic_load(&heartbeat->step) > 0 || (kind != ERR_USAGE && kind != ERR_INPUT)) return true;
+    return err_set(err, (enum err_kind)kind, "%.*s",
+                   (int)strnlen(heartbeat->reason, sizeof heartbeat->reason), heartbeat->reason);
+}
+
 bool launch_watch_report(struct heartbeat *heartbeat, int rank, bool is_end, struct err *err)
 {
     char place[160];
     int status = atomic_load(&heartbeat->end_status);
+    if (!is_end && !report_input(heartbeat, err)) return false;
     describe_place(heartbeat, place, sizeof place);
     if (launch_memory_is_told(heartbeat->reason))
         return err_set(err, ERR_SYSTEM, "%.*s%s",

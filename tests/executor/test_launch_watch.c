@@ -323,20 +323,36 @@ static void failures_say_where_and_why(void **state)
         enum heartbeat_state state;
         int step, status;
         const char *task, *reason, *expected;
+        enum err_kind failed;  // of the rank that said so
+        bool is_input;         // so is the line
     } CASES[] = {
-        {HEARTBEAT_STARTING, 0, SIGBUS, "", "", "rank 1 was killed (signal 7) while starting"},
+        // Of every rank: the command's own line. Once it trains it is this rank's.
+        {HEARTBEAT_STARTING, 0, 0, "weights", "--resume: no checkpoint in there",
+         "--resume: no checkpoint in there", ERR_INPUT, true},
+        {HEARTBEAT_WORKING, 0, 0, "", "--steps 3: nothing is left", "--steps 3: nothing is left",
+         ERR_USAGE, true},
+        {HEARTBEAT_WORKING, 0, 0, "", "it broke", "rank 1 failed in step 0: it broke", ERR_SYSTEM,
+         false},
+        {HEARTBEAT_WORKING, 1, 0, "read", "a: damaged",
+         "rank 1 failed in step 1, at read: a: damaged", ERR_INPUT, false},
+        {HEARTBEAT_STARTING, 0, 3 << 8, "", "a: damaged",
+         "rank 1 ended with status 3 while starting", ERR_INPUT, false},
+        {HEARTBEAT_STARTING, 0, SIGBUS, "", "", "rank 1 was killed (signal 7) while starting",
+         ERR_SYSTEM, false},
         {HEARTBEAT_STARTING, 0, 3 << 8, "weights", "",
-         "rank 1 ended with status 3 in step 0, at weights"},
-        {HEARTBEAT_DONE, 9, 1 << 8, "update", "", "rank 1 ended with status 1 after its last step"},
-        {HEARTBEAT_WORKING, 2, SIGFPE, "", "", "rank 1 was killed (signal 8) in step 2"},
+         "rank 1 ended with status 3 in step 0, at weights", ERR_SYSTEM, false},
+        {HEARTBEAT_DONE, 9, 1 << 8, "update", "", "rank 1 ended with status 1 after its last step",
+         ERR_SYSTEM, false},
+        {HEARTBEAT_WORKING, 2, SIGFPE, "", "", "rank 1 was killed (signal 8) in step 2", ERR_SYSTEM,
+         false},
         {HEARTBEAT_WAITING, 2, 5 << 8, "send", "",
-         "rank 1 ended with status 5 in step 2, waiting at send"},
+         "rank 1 ended with status 5 in step 2, waiting at send", ERR_SYSTEM, false},
         {HEARTBEAT_WORKING, 2, 0, "send", "no such file",
-         "rank 1 failed in step 2, at send: no such file"},
+         "rank 1 failed in step 2, at send: no such file", ERR_SYSTEM, false},
         {HEARTBEAT_WORKING, 2, SIGKILL, "send", "rank 1 ran out of memory (1 GiB of 2)",
-         "rank 1 ran out of memory (1 GiB of 2) in step 2, at send"},
+         "rank 1 ran out of memory (1 GiB of 2) in step 2, at send", ERR_SYSTEM, false},
         {HEARTBEAT_WORKING, 2, 0, "send", "rank 1 ran out of memory in step 2, at send",
-         "rank 1 ran out of memory in step 2, at send"},
+         "rank 1 ran out of memory in step 2, at send", ERR_SYSTEM, false},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct launch_watch_bench bench;
@@ -347,9 +363,10 @@ static void failures_say_where_and_why(void **state)
         snprintf(heartbeat->task_name, sizeof heartbeat->task_name, "%s", CASES[i].task);
         snprintf(heartbeat->reason, sizeof heartbeat->reason, "%s", CASES[i].reason);
         atomic_store(&heartbeat->end_status, CASES[i].status);
+        atomic_store(&heartbeat->fail_kind, (int)CASES[i].failed);
         assert_false(launch_watch_report(heartbeat, 1, CASES[i].status != 0, &err));
         assert_string_equal(err.text, CASES[i].expected);
-        assert_int_equal(err.kind, ERR_SYSTEM);
+        assert_int_equal(err.kind, CASES[i].is_input ? CASES[i].failed : ERR_SYSTEM);
         bench_close(&bench);
     }
 }
