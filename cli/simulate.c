@@ -86,30 +86,32 @@ static bool use_schedule(struct arena *arena, const struct plan *plan, const str
 
 // The scripts of all stages as `run` would execute them, written out and verified. A line for
 // people in *verified.
-static bool verify(struct arena *arena, struct arena *scratch, const struct stack *stack,
+static bool verify(struct arena *arena, const struct stack *stack,
                    const struct evaluation *evaluation, const struct plan_schedule *schedule,
                    const char **verified, struct err *err)
 {
     enum { ALIGNMENT = 512 };
     const struct memory_options options = {.method = MEMORY_GREEDY, .alignment = ALIGNMENT};
-    bool is_planned;
     const struct program *program = evaluation->program;
     const struct unexecuted *row = unexecuted_of(&program->workload, &program->parallel);
     if (row && !row->is_scripted)
         return err_set(err, ERR_USAGE, "--verify: %s", unexecuted_text(arena, row));
-    struct script **scripts =
-        plan_scripts_make(arena, scratch, program, stack, schedule, &options, &is_planned, err);
-    if (!scripts) return false;
-    double tasks = 0;
-    for (int stage = 0; stage < program->shape.stage_count; stage++)
-        tasks += scripts[stage]->task_count;
+    double tasks;
+    int written, all = program->shape.micro_batch_count;
+    if (!plan_scripts_verify(arena, program, stack, schedule, &options, &tasks, &written, err))
+        return false;
+    const char *repeats = "";
+    if (written < all)
+        repeats = arena_print(
+            arena, "          The %d micro-batches repeat rounds of %d that were written out.\n",
+            all, written);
     *verified = arena_print(
         arena,
         "Verified: %s tasks of %d stage%s: every message sent is received and nobody waits for "
         "ever,\n          layouts agree, no byte is overwritten that is still read, every gradient "
-        "is reduced once.\n",
+        "is reduced once.\n%s",
         units_count(arena, tasks), program->shape.stage_count,
-        program->shape.stage_count == 1 ? "" : "s");
+        program->shape.stage_count == 1 ? "" : "s", repeats);
     return true;
 }
 
@@ -243,7 +245,7 @@ static int run(struct arena *arena, const struct arguments *arguments, struct er
     bool done = evaluate(arena, &scratch, &request, &evaluation, err) &&
                 use_schedule(arena, plan, request.stack, &evaluation, &schedule, err);
     if (done && arguments->verify) {
-        done = verify(arena, &scratch, request.stack, &evaluation, schedule, &extras.verified, err);
+        done = verify(arena, request.stack, &evaluation, schedule, &extras.verified, err);
     }
     if (!done) {
         arena_free(&scratch);

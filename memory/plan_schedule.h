@@ -22,13 +22,12 @@ struct plan_stages {
 };
 
 // The groups without graphs and problems, in order of their first stage. Stages are alike when they
-// hold the same classes of chunks and run them in the same order. `whole`: with every micro-batch
-// of the step; without a pipeline each is like the first, which alone is there.
-void plan_stages_group(struct arena *arena, const struct program *program, bool whole,
+// hold the same classes of chunks and run them in the same order.
+void plan_stages_group(struct arena *arena, const struct program *program,
                        struct plan_stages *stages);
-// The graph and the problem of a group (`alignment` of sizes), not yet scheduled. Graphs with every
-// micro-batch are large: who needs one at a time gives each an arena of its own. ERR_USAGE where a
-// plan has nothing to schedule.
+// The graph and the problem of a group (`alignment` of sizes), not yet scheduled. Graphs are large:
+// who needs one at a time gives each an arena of its own. ERR_USAGE where a plan has nothing to
+// schedule.
 MUST_CHECK bool plan_stage_build(struct arena *arena, const struct program *program,
                                  const struct stack *stack, int64_t alignment,
                                  struct plan_stage *stage, struct err *err);

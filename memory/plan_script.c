@@ -54,8 +54,8 @@ static struct script_task *put(struct script_writing *writing, enum task_kind ki
         .kind = kind,
         .chunk = spot->chunk,
         .position = spot->position,
-        .micro_batch = spot->micro_batch + writing->round * writing->graph->micro_batches,
-        .slot = spot->slot + writing->round * writing->slots.count,
+        .micro_batch = spot->micro_batch + writing->later_micro_batches,
+        .slot = spot->slot + writing->later_slots,
         .slot_kind = writing->slots.slots[spot->slot].kind,
         .block = block_index(writing, spot->steps->program),
         .instr = -1,
@@ -316,22 +316,38 @@ static void put_operator(struct script_writing *writing, int operator)
     case TASK_SLOT_END:
         return;
     default:
-        assert(false && "a graph without every micro-batch");
+        assert(false && "no task of a script");
     }
 }
 
-static void put_round(struct script_writing *writing, const int *order)
+// Where each slot begins in the order, and where the last ends.
+static int *slot_firsts(const struct script_writing *writing, const int *order)
 {
     const struct stage_graph *graph = writing->graph;
-    struct moved_messages moved = find_moved(writing);
+    int *firsts = ARENA_NEW(writing->arena, int, writing->slots.count + 1);
     for (int i = 0, slot = -1; i < graph->graph->operator_count; i++) {
-        bool begins = graph->slot[order[i]] != slot;
-        assert(!begins || graph->slot[order[i]] == slot + 1);
-        slot = graph->slot[order[i]];
-        if (begins && moved.receives[slot]) put_arrival(writing, TASK_RECEIVE, slot);
-        put_operator(writing, order[i]);
-        bool ends = graph->kind[order[i]] == TASK_SLOT_END;
-        if (ends && moved.sends[slot]) put_departure(writing, slot);
+        if (graph->slot[order[i]] == slot) continue;
+        assert(graph->slot[order[i]] == slot + 1);
+        firsts[++slot] = i;
+    }
+    firsts[writing->slots.count] = graph->graph->operator_count;
+    return firsts;
+}
+
+static void put_slots(struct script_writing *writing, const struct stage_unroll *unroll,
+                      const int *order)
+{
+    struct moved_messages moved = find_moved(writing);
+    const int *firsts = slot_firsts(writing, order);
+    for (int s = 0; s < unroll->slots.count; s++) {
+        int slot = unroll->like[s];
+        writing->later_slots = s - slot;
+        writing->later_micro_batches =
+            unroll->slots.slots[s].micro_batch - writing->slots.slots[slot].micro_batch;
+        if (moved.receives[slot]) put_arrival(writing, TASK_RECEIVE, slot);
+        for (int i = firsts[slot]; i < firsts[slot + 1]; i++)
+            put_operator(writing, order[i]);
+        if (moved.sends[slot]) put_departure(writing, slot);
     }
 }
 
@@ -350,30 +366,31 @@ static void find_parameters(struct script_writing *writing)
     }
 }
 
-// At most, of a round.
-static int count_tasks(const struct script_writing *writing)
+// At most.
+static int count_tasks(const struct script_writing *writing, const struct stage_unroll *unroll)
 {
     const struct stage_graph *graph = writing->graph;
-    int count = 0;
+    int *counts = ARENA_NEW(writing->arena, int, writing->slots.count), count = 0;
     for (int o = 0; o < graph->graph->operator_count; o++) {
         int first = graph->instr[o];
-        count++;
+        if (graph->slot[o] < 0) continue;
+        counts[graph->slot[o]]++;
         if (graph->kind[o] != TASK_INSTR) continue;
-        count += instr_last(spot_of(writing, o).steps->program->instrs, first) - first;
+        counts[graph->slot[o]] +=
+            instr_last(spot_of(writing, o).steps->program->instrs, first) - first;
     }
+    for (int s = 0; s < unroll->slots.count; s++)
+        count += counts[unroll->like[s]];
     return count;
 }
 
 struct script *plan_script_stage(struct arena *arena, const struct program *whole,
-                                 const struct stage_graph *graph, int stage, const int *order,
-                                 const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
+                                 const struct stage_graph *graph, int stage,
+                                 const struct stage_unroll *unroll,
+                                 const struct stage_schedule *schedule, int64_t alignment,
                                  const struct step_rules *rules)
 {
     const struct program *program = program_at(whole, stage, ARENA_NEW(arena, struct program, 1));
-    int rounds = program->shape.micro_batch_count / graph->micro_batches;
-    assert(rounds * graph->micro_batches == program->shape.micro_batch_count);
-    assert((rounds == 1 || program->shape.stage_count == 1) && "places are held");
-    assert((rounds == 1 || program->parallel.offload.between_layers == 0) && "weights stay");
     struct arena scratch = {0};
     struct script *script = ARENA_NEW(arena, struct script, 1);
     *script = (struct script){
@@ -381,24 +398,25 @@ struct script *plan_script_stage(struct arena *arena, const struct program *whol
         .graph = step_graph_make(arena, program, rules),
         .stage = stage,
         .rules = *rules,
-        .arena_bytes = arena_bytes,
+        .arena_bytes = schedule->arena_bytes,
         .alignment = alignment,
     };
     struct script_writing writing = {
         .arena = arena,
         .program = program,
         .graph = graph,
-        .offsets = offsets,
+        .offsets = schedule->offsets,
         .script = script,
         .slots = stage_slots_of(&scratch, program, stage, graph->micro_batches),
     };
-    writing.task_capacity = rounds * count_tasks(&writing);
+    bool is_whole = unroll->slots.micro_batches == graph->micro_batches;
+    assert((is_whole || program->parallel.offload.between_layers == 0) && "weights stay");
+    writing.task_capacity = count_tasks(&writing, unroll);
     script_add_state(arena, script);
     // What runs once a step is put between them: then they stand in the arena.
     script->tasks = ARENA_NEW(&scratch, struct script_task, writing.task_capacity);
     find_parameters(&writing);
-    for (; writing.round < rounds; writing.round++)
-        put_round(&writing, order);
+    put_slots(&writing, unroll, schedule->order);
     script_add_firsts(script);
     script_add_step(arena, script);
     script_add_waits(arena, script);

@@ -1,28 +1,37 @@
 #pragma once
 #include "memory/plan_schedule.h"
+#include "memory/stage_unroll.h"
 #include "plan/script/script.h"
 
 // Scripts from schedules: the graph of a stage (stage_graph.h) in the order and at the offsets of
 // its memory schedule, as the executor runs it.
 
-// The script of one stage. `graph` holds every micro-batch of the step (stage_graph_of), or,
-// without a pipeline, so many that it is repeated; it may be that of a stage that is alike. `order`
-// and `offsets` are those of a schedule of it. Lives in `arena`.
+// The script of one stage, slots by `unroll`. `graph` holds as many micro-batches as that was made
+// of; it may be that of a stage that is alike. `schedule` is of it.
+// Lives in `arena`.
 struct script *plan_script_stage(struct arena *arena, const struct program *whole,
-                                 const struct stage_graph *graph, int stage, const int *order,
-                                 const int64_t *offsets, int64_t arena_bytes, int64_t alignment,
+                                 const struct stage_graph *graph, int stage,
+                                 const struct stage_unroll *unroll,
+                                 const struct stage_schedule *schedule, int64_t alignment,
                                  const struct step_rules *rules);
 
-// The scripts of all stages, scripts[stage], checked (script_check). Schedules of the plan that
-// hold every micro-batch are used (all of them without a pipeline); others are made here with every
-// micro-batch (options as plan_schedule_make; of those used the plan's alignment holds), and
-// *is_planned says whether none had to be. `schedule` NULL: the plan has none. ERR_USAGE where a
-// step has more instructions than can be written out (2 million), or storage is split over axes
-// that split a parameter itself and gradients are scattered (sinks under Ulysses).
+// The scripts of all stages, scripts[stage], checked (script_check). Schedules of the plan are
+// used; others are made here (options as plan_schedule_make; of those used the plan's alignment
+// holds), and *is_planned says whether none had to be. `schedule` NULL: the plan has none.
+// ERR_USAGE where a step has more instructions than can be written out (2 million), or storage is
+// split over axes that split a parameter itself and gradients are scattered (sinks under Ulysses).
 MUST_CHECK struct script **
 plan_scripts_make(struct arena *arena, struct arena *scratch, const struct program *program,
                   const struct stack *stack, const struct plan_schedule *schedule,
                   const struct memory_options *options, bool *is_planned, struct err *err);
+
+// The same, made only to be checked. Of a step that repeats rounds of micro-batches only so many
+// are written out (*micro_batches) that each round follows one that is alike, and each place is
+// taken again; *task_count is that of the whole step.
+MUST_CHECK bool plan_scripts_verify(struct arena *arena, const struct program *program,
+                                    const struct stack *stack, const struct plan_schedule *schedule,
+                                    const struct memory_options *options, double *task_count,
+                                    int *micro_batches, struct err *err);
 
 // The same of a plan whose replicas take unlike numbers of micro-batches: [replica][stage].
 // `scripts` are those of `program`, which has the most. NULL and no error where replicas are alike.

@@ -4,6 +4,7 @@
 #include "cost_models/parameters.h"
 #include "plan/script/check.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 enum { INSTRS_MOST = 2000000 };
@@ -91,18 +92,38 @@ struct making {
     const struct stack *stack;
     const struct plan_schedule *schedule;
     const struct memory_options *options;
+    struct plan_stages groups;
+    const struct program *written;  // with as many micro-batches as scripts are to have
     struct step_rules rules;
     struct script **scripts;
     bool is_planned;
 };
 
+static struct making start(struct arena *arena, const struct program *program,
+                           const struct stack *stack, const struct plan_schedule *schedule,
+                           const struct memory_options *options)
+{
+    struct making making = {
+        .arena = arena,
+        .program = program,
+        .stack = stack,
+        .schedule = schedule,
+        .options = options,
+        .written = program,
+        .rules = step_rules_of(stack, program),
+        .scripts = ARENA_NEW(arena, struct script *, program->shape.stage_count),
+        .is_planned = true,
+    };
+    plan_stages_group(arena, program, &making.groups);
+    return making;
+}
+
 // The scripts of the stages of a group. `own` has what is of the group alone.
 static bool make_group(struct making *making, struct arena *own, struct plan_stage *group,
                        struct err *err)
 {
-    const struct program *program = making->program;
     int64_t alignment = making->options->alignment;
-    if (!plan_stage_build(own, program, making->stack, alignment, group, err)) return false;
+    if (!plan_stage_build(own, making->program, making->stack, alignment, group, err)) return false;
     const struct stage_schedule *of = planned_of(making->schedule, group);
     making->is_planned = making->is_planned && of;
     if (of) {
@@ -113,11 +134,31 @@ static bool make_group(struct making *making, struct arena *own, struct plan_sta
     }
     for (int k = 0; k < group->stage_count; k++) {
         int stage = group->stages[k];
-        making->scripts[stage] =
-            plan_script_stage(making->arena, program, group->graph, stage, of->order, of->offsets,
-                              of->arena_bytes, alignment, &making->rules);
+        struct stage_slots cut =
+            stage_slots_of(own, making->program, stage, group->graph->micro_batches);
+        struct stage_unroll unroll;
+        bool is_unrolled = stage_unroll(own, making->written, stage, &cut, &unroll);
+        assert(is_unrolled && "a group of a few micro-batches repeats them");
+        (void)is_unrolled;
+        making->scripts[stage] = plan_script_stage(making->arena, making->written, group->graph,
+                                                   stage, &unroll, of, alignment, &making->rules);
     }
     return true;
+}
+
+static bool make_scripts(struct making *making, struct arena *scratch, struct err *err)
+{
+    for (int i = 0; i < making->groups.count; i++) {
+        struct arena own = {0};
+        bool is_made = make_group(making, &own, &making->groups.stages[i], err);
+        arena_free(&own);
+        if (!is_made) return false;
+    }
+    struct arena_mark mark = arena_mark(scratch);
+    const struct script *const *scripts = (const struct script *const *)making->scripts;
+    bool is_right = script_check(scratch, scripts, making->program->shape.stage_count, err);
+    arena_reset(scratch, mark);
+    return is_right;
 }
 
 struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
@@ -127,31 +168,78 @@ struct script **plan_scripts_make(struct arena *arena, struct arena *scratch,
                                   struct err *err)
 {
     if (!check_count(program, err) || !check_storage(program, err)) return NULL;
-    int stage_count = program->shape.stage_count;
-    struct making making = {
-        .arena = arena,
-        .program = program,
-        .stack = stack,
-        .schedule = schedule,
-        .options = options,
-        .rules = step_rules_of(stack, program),
-        .scripts = ARENA_NEW(arena, struct script *, stage_count),
-        .is_planned = true,
-    };
-    struct plan_stages groups;
-    plan_stages_group(arena, program, true, &groups);
-    for (int i = 0; i < groups.count; i++) {
-        struct arena own = {0};
-        bool is_made = make_group(&making, &own, &groups.stages[i], err);
-        arena_free(&own);
-        if (!is_made) return NULL;
-    }
+    struct making making = start(arena, program, stack, schedule, options);
+    bool is_right = make_scripts(&making, scratch, err);
     *is_planned = making.is_planned;
-    struct arena_mark mark = arena_mark(scratch);
-    const struct script *const *scripts = (const struct script *const *)making.scripts;
-    bool is_right = script_check(scratch, scripts, stage_count, err);
-    arena_reset(scratch, mark);
     return is_right ? making.scripts : NULL;
+}
+
+// Whether a step of so many micro-batches is the whole one without some of its rounds.
+static bool is_step_without_rounds(const struct making *making, int micro_batches)
+{
+    const struct program *program = making->program;
+    if (!stage_slots_is_legal(program, micro_batches)) return false;
+    struct arena scratch = {0};
+    const struct program *fewer = program_of_count(&scratch, program, micro_batches);
+    bool is_same = true;
+    for (int i = 0; i < making->groups.count && is_same; i++) {
+        const struct plan_stage *group = &making->groups.stages[i];
+        for (int k = 0; k < group->stage_count && is_same; k++) {
+            int stage = group->stages[k];
+            struct stage_slots cut = stage_slots_of(&scratch, program, stage, group->micro_batches);
+            struct stage_unroll whole, part;
+            is_same = stage_unroll(&scratch, program, stage, &cut, &whole) &&
+                      stage_unroll(&scratch, fewer, stage, &cut, &part) && whole.at == part.at &&
+                      whole.round_micro_batches == part.round_micro_batches;
+        }
+    }
+    arena_free(&scratch);
+    return is_same;
+}
+
+// A place is taken in turn with as many as a group's graph has at most. Behind its micro-batches
+// come as many again, so that each turn comes round among those repeated.
+static int enough_micro_batches(const struct making *making)
+{
+    int all = making->program->shape.micro_batch_count, most = 0;
+    for (int i = 0; i < making->groups.count; i++) {
+        int of = making->groups.stages[i].micro_batches;
+        if (of > most) most = of;
+    }
+    int count = 3 * most;
+    while (count < all && !is_step_without_rounds(making, count))
+        count++;
+    return count < all ? count : all;
+}
+
+static int tasks_of(const struct script *script, int micro_batch)
+{
+    int count = 0;
+    for (int t = 0; t < script->task_count; t++)
+        count += script->tasks[t].micro_batch == micro_batch;
+    return count;
+}
+
+bool plan_scripts_verify(struct arena *arena, const struct program *program,
+                         const struct stack *stack, const struct plan_schedule *schedule,
+                         const struct memory_options *options, double *task_count,
+                         int *micro_batches, struct err *err)
+{
+    if (!check_count(program, err) || !check_storage(program, err)) return false;
+    struct making making = start(arena, program, stack, schedule, options);
+    int all = program->shape.micro_batch_count, written = enough_micro_batches(&making);
+    making.written = program_of_count(arena, program, written);
+    struct arena scratch = {0};
+    bool is_right = make_scripts(&making, &scratch, err);
+    arena_free(&scratch);
+    *task_count = 0;
+    *micro_batches = written;
+    for (int stage = 0; stage < program->shape.stage_count && is_right; stage++) {
+        const struct script *script = making.scripts[stage];
+        double left_out = (double)(all - written) * tasks_of(script, written / 2);
+        *task_count += script->task_count + left_out;
+    }
+    return is_right;
 }
 
 struct script ***plan_scripts_of_replicas(struct arena *arena, struct arena *scratch,

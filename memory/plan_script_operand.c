@@ -6,12 +6,24 @@
 
 // Where the operands of tasks are.
 
+// A place that micro-batches take turns in is that of one of the graph with the same turn.
+static int tensor_of(const struct script_writing *writing, const struct script_spot *spot,
+                     int value)
+{
+    const struct stage_graph *graph = writing->graph;
+    int tensor = spot->work->tensors[value];
+    assert(tensor >= 0 && "a value that the graph has not");
+    int turns = graph->turns[tensor], chunks = writing->program->shape.chunk_count;
+    if (turns == 0) return tensor;
+    int turn = (spot->micro_batch + writing->later_micro_batches) % turns;
+    return graph->works[turn * chunks + spot->chunk][spot->position].tensors[value];
+}
+
 struct script_operand script_in_arena(const struct script_writing *writing,
                                       const struct script_spot *spot, int value)
 {
     const struct block_value *of = &spot->steps->values[value];
-    int tensor = spot->work->tensors[value];
-    assert(tensor >= 0 && "a value that the graph has not");
+    int tensor = tensor_of(writing, spot, value);
     int64_t bytes = spot->steps->program->buffers[of->buffer].bytes;
     int64_t offset = bytes > 0 ? writing->offsets[tensor] : 0;
     assert(offset >= 0);

@@ -1,7 +1,7 @@
 #pragma once
 #include "memory/plan_script.h"
 #include "memory/stage_chunks.h"
-#include "memory/stage_slots.h"
+#include "memory/stage_unroll.h"
 
 // A script while it is written. Included by memory/plan_script*.c alone.
 
@@ -13,11 +13,11 @@ struct script_writing {
     struct script *script;
     struct stage_slots slots;  // of the graph
     int task_capacity;
-    int **first_parameter;  // [chunk][position], in the script
-    int round;              // times that the graph was repeated
+    int **first_parameter;                 // [chunk][position], in the script
+    int later_slots, later_micro_batches;  // of the step than those of the graph
 };
 
-// Where a task stands in the graph.
+// Where a task stands in the graph, of which the step's may be a later round.
 struct script_spot {
     int chunk, position, micro_batch, slot;
     const struct block_steps *steps;

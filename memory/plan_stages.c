@@ -1,7 +1,7 @@
 #include "memory/plan_schedule.h"
 
 #include "memory/stage_chunks.h"
-#include "memory/stage_slots.h"
+#include "memory/stage_unroll.h"
 
 // Whether two stages receive and send the same.
 static bool is_joined_alike(const struct program *program, int a, int b, int chunk)
@@ -32,15 +32,17 @@ static bool is_alike(const struct program *program, int a, const struct stage_sl
     return true;
 }
 
-static struct stage_slots slots_of(struct arena *arena, const struct program *program, int stage,
-                                   bool whole)
+// Of a step whose slots are not a few repeated, all.
+static struct stage_slots slots_of(struct arena *arena, const struct program *program, int stage)
 {
-    bool is_whole = whole && program->shape.stage_count > 1;
-    return is_whole ? stage_slots_of(arena, program, stage, program->shape.micro_batch_count)
-                    : stage_slots_make(arena, program, stage);
+    struct stage_slots cut = stage_slots_make(arena, program, stage);
+    struct stage_unroll unroll;
+    return stage_unroll(arena, program, stage, &cut, &unroll)
+               ? cut
+               : stage_slots_of(arena, program, stage, program->shape.micro_batch_count);
 }
 
-void plan_stages_group(struct arena *arena, const struct program *program, bool whole,
+void plan_stages_group(struct arena *arena, const struct program *program,
                        struct plan_stages *stages)
 {
     int count = program->shape.stage_count;
@@ -48,7 +50,7 @@ void plan_stages_group(struct arena *arena, const struct program *program, bool 
     struct stage_slots *slots = ARENA_NEW(&scratch, struct stage_slots, count);
     *stages = (struct plan_stages){.stages = ARENA_NEW(arena, struct plan_stage, count)};
     for (int stage = 0; stage < count; stage++) {
-        slots[stage] = slots_of(&scratch, program, stage, whole);
+        slots[stage] = slots_of(&scratch, program, stage);
         int group = 0;
         while (group < stages->count &&
                !is_alike(program, stages->stages[group].stage, &slots[stages->stages[group].stage],
@@ -80,7 +82,7 @@ bool plan_stage_build(struct arena *arena, const struct program *program, const 
 bool plan_stages_make(struct arena *arena, const struct program *program, const struct stack *stack,
                       int64_t alignment, struct plan_stages *stages, struct err *err)
 {
-    plan_stages_group(arena, program, false, stages);
+    plan_stages_group(arena, program, stages);
     for (int i = 0; i < stages->count; i++) {
         if (!plan_stage_build(arena, program, stack, alignment, &stages->stages[i], err))
             return false;

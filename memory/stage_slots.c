@@ -81,7 +81,7 @@ static struct chunk_weight *weigh_chunks(struct arena *arena, const struct progr
     return weights;
 }
 
-static bool is_legal(const struct program *program, int micro_batches)
+bool stage_slots_is_legal(const struct program *program, int micro_batches)
 {
     struct schedule_shape shape = program->shape;
     shape.micro_batch_count = micro_batches;
@@ -140,7 +140,7 @@ int stage_slots_cut(struct arena *arena, const struct program *program, int stag
     struct reach wanted = reach_of(arena, program, weights, &whole);
     int count = 0;
     for (bool reaches = false; !reaches && count < all;) {
-        if (!is_legal(program, ++count)) continue;
+        if (!stage_slots_is_legal(program, ++count)) continue;
         struct arena_mark mark = arena_mark(arena);
         struct stage_slots slots = stage_slots_of(arena, program, stage, count);
         struct reach found = reach_of(arena, program, weights, &slots);
@@ -148,7 +148,7 @@ int stage_slots_cut(struct arena *arena, const struct program *program, int stag
         arena_reset(arena, mark);
     }
     for (int next = count + 1; next <= all; next++) {
-        if (is_legal(program, next)) return next;
+        if (stage_slots_is_legal(program, next)) return next;
     }
     return all;
 }

@@ -19,6 +19,8 @@ struct stage_slots {
 // the slots; without a pipeline, where micro-batches follow each other, one, or all where weights
 // stay between them.
 int stage_slots_cut(struct arena *arena, const struct program *program, int stage);
+// Whether the plan's schedule runs so many.
+bool stage_slots_is_legal(const struct program *program, int micro_batches);
 // With all micro-batches of the step where that are few instructions, else cut.
 struct stage_slots stage_slots_make(struct arena *arena, const struct program *program, int stage);
 // With this many, which must be legal.

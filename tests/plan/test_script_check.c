@@ -15,11 +15,52 @@ static bool is_right(struct script_case *of, struct err *err)
     return right;
 }
 
+// But for where their values are two scripts are one.
+static bool is_same_work(const struct script *a, const struct script *b)
+{
+    if (a->task_count != b->task_count) return false;
+    for (int t = 0; t < a->task_count; t++) {
+        const struct script_task *x = &a->tasks[t], *y = &b->tasks[t];
+        if (x->kind != y->kind || x->chunk != y->chunk || x->position != y->position ||
+            x->micro_batch != y->micro_batch || x->slot != y->slot || x->block != y->block ||
+            x->instr != y->instr || x->input_count != y->input_count ||
+            x->output_count != y->output_count || x->channel != y->channel ||
+            x->bucket != y->bucket || x->in_graph != y->in_graph)
+            return false;
+    }
+    return true;
+}
+
+// A step of which a few micro-batches were scheduled does what one scheduled whole does. Returns
+// whether it has more of them than that.
+static bool check_cut(struct script_case *of)
+{
+    int stages = of->program->shape.stage_count;
+    int count = of->program->shape.micro_batch_count + 4 * stages;
+    if (stages == 1 || !stage_slots_is_legal(of->program, count)) return false;
+    of->program = memcpy(ARENA_NEW(of->arena, struct program, 1), of->program, sizeof *of->program);
+    of->program->shape.micro_batch_count = count;
+    script_case_write(of);
+    struct script **whole = of->scripts;
+    of->is_cut = true;
+    script_case_write(of);
+    struct err err = {0};
+    bool right = is_right(of, &err), is_cut = false;
+    for (int stage = 0; stage < stages && right; stage++) {
+        right = is_same_work(whole[stage], of->scripts[stage]);
+        is_cut = is_cut || stage_slots_cut(of->arena, of->program, stage) < count;
+    }
+    if (right) return is_cut;
+    script_case_print(of);
+    fail_msg("cut: %s", err.kind ? err.text : "other tasks");
+    return false;
+}
+
 static void right_scripts_of_random_plans_pass(void **state)
 {
     (void)state;
     struct draw draw = draw_start("scripts", 5);
-    int done = 0, wanted = script_case_count(50);
+    int done = 0, cut = 0, wanted = script_case_count(50);
     for (int tries = 0; done < wanted; tries++) {
         struct arena arena = {0};
         struct script_case of;
@@ -32,9 +73,11 @@ static void right_scripts_of_random_plans_pass(void **state)
                 script_case_print(&of);
                 fail_msg("%s", err.text);
             }
+            cut += done % 8 == 0 && check_cut(&of);
         }
         arena_free(&arena);
     }
+    assert_true(cut > 0);
 }
 
 // Whatever order and addresses the scheduler finds. plan_scripts_make checks what it makes.

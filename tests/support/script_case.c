@@ -3,7 +3,6 @@
 #include "cost_models/parameters.h"
 #include "memory/pack/pack.h"
 #include "memory/plan_script.h"
-#include "memory/stage_slots.h"
 #include "tests/support/priced.h"
 
 #include <assert.h>
@@ -59,15 +58,28 @@ void script_case_tensor(struct arena *arena, const char *model, int ranks, struc
     script_case_write(of);
 }
 
+// Where a micro-batch repeats itself one is enough.
+static int stage_micro_batches(const struct script_case *of, int stage, struct stage_unroll *unroll)
+{
+    const struct program *program = of->program;
+    bool is_cut = of->is_cut || program->shape.stage_count == 1;
+    int all = program->shape.micro_batch_count;
+    int count = is_cut ? stage_slots_cut(of->arena, program, stage) : all;
+    struct stage_slots cut = stage_slots_of(of->arena, program, stage, count);
+    if (stage_unroll(of->arena, program, stage, &cut, unroll)) return count;
+    cut = stage_slots_of(of->arena, program, stage, all);
+    bool is_unrolled = stage_unroll(of->arena, program, stage, &cut, unroll);
+    assert(is_unrolled);
+    return all;
+}
+
 static struct script *write_stage(const struct script_case *of, int stage)
 {
     enum { ALIGNMENT = 64 };
     struct arena *arena = of->arena;
     struct err err = {0};
-    // Where a micro-batch repeats itself one is enough.
-    int micro_batches = of->program->shape.stage_count == 1
-                            ? stage_slots_cut(arena, of->program, stage)
-                            : of->program->shape.micro_batch_count;
+    struct stage_unroll unroll;
+    int micro_batches = stage_micro_batches(of, stage, &unroll);
     const struct stage_graph *graph =
         stage_graph_of(arena, of->program, of->stack, stage, micro_batches, &err);
     assert(graph && !err.kind);
@@ -92,7 +104,12 @@ static struct script *write_stage(const struct script_case *of, int stage)
     for (int t = 0; t < graph->graph->tensor_count; t++)
         places[t] = places[graph->graph->tensors[t].storage];
     const struct step_rules rules = step_rules_of(of->stack, of->program);
-    return plan_script_stage(arena, of->program, graph, stage, order, places, height, ALIGNMENT,
+    const struct stage_schedule schedule = {
+        .order = order,
+        .offsets = places,
+        .arena_bytes = height,
+    };
+    return plan_script_stage(arena, of->program, graph, stage, &unroll, &schedule, ALIGNMENT,
                              &rules);
 }
 

@@ -13,6 +13,7 @@ struct script_case {
     const struct stack *stack;
     struct price_context context;  // of this plan
     int model;
+    bool is_cut;              // graphs of a few micro-batches, which the step repeats
     struct script **scripts;  // [stage]
 };
 
