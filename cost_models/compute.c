@@ -4,6 +4,7 @@
 #include "cost_models/attention.h"
 #include "cost_models/convolution.h"
 #include "cost_models/gemm.h"
+#include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
 #include "cost_models/scan.h"
 #include "models/op.h"
@@ -437,6 +438,9 @@ struct compute_cost compute_price(const struct compute_context *context,
     case OP_LOSS:
     case OP_LOSS_BACKWARD:
         return price_loss(context, program, instr);
+    case OP_LINEAR_LOSS:
+    case OP_LINEAR_LOSS_BACKWARD:
+        return linear_loss_price(context, program, instr);
     case OP_PRODUCT:
         return convolution_unfolds(context->stack, program->block, instr)
                    ? convolution_price(context, program, instr)

@@ -1,6 +1,7 @@
 #include "cost_models/memory.h"
 #include "cost_models/attention_unfused.h"
 #include "cost_models/convolution.h"
+#include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
 #include "plan/passes.h"
 
@@ -175,6 +176,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     holding->boundary_bytes = larger(holding->boundary_bytes, (double)block->output_bytes);
     double scores = score_bytes(stack, precision, block);
     double kernel_bytes = larger(scores, convolution_bytes(stack, precision, block));
+    kernel_bytes = larger(kernel_bytes, linear_loss_bytes(precision, block));
     holding->kernel_bytes = larger(holding->kernel_bytes, kernel_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);

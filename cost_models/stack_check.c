@@ -225,6 +225,13 @@ static const char *refuse_others(const struct stack *stack, const struct paralle
         return refusal(arena, "stack %s hands nothing on in parts; meshwright does (--tp-relay)",
                        stack->name);
     }
+    if (parallel->loss_chunks > 1 && !stack_is_executed(stack)) {
+        return refusal(
+            arena,
+            "stack %s makes the scores of its loss whole; meshwright makes them in parts "
+            "(--loss-chunks)",
+            stack->name);
+    }
     if (parallel->lora.rank > 0 && !stack->adapters) {
         return refusal(arena, "stack %s trains no adapters (--lora)", stack->name);
     }

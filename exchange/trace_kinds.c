@@ -88,6 +88,8 @@ static const char *op_kind_of(enum op_kind kind)
     case OP_SOFTMAX_BACKWARD:
     case OP_LOSS:
     case OP_LOSS_BACKWARD:
+    case OP_LINEAR_LOSS:
+    case OP_LINEAR_LOSS_BACKWARD:
         return "loss";
     case OP_GATHER:
     case OP_GATHER_BACKWARD:

@@ -252,6 +252,7 @@ static const enum op_kind KERNELS[OP_KIND_COUNT] = {
     [OP_CONV] = OP_CONV_BACKWARD,
     [OP_SCAN] = OP_SCAN_BACKWARD,
     [OP_DELTA] = OP_DELTA_BACKWARD,
+    [OP_LINEAR_LOSS] = OP_LINEAR_LOSS_BACKWARD,
 };
 
 // Behind frozen inputs alone there is nothing to do.

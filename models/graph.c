@@ -201,7 +201,7 @@ static struct met met_weights(const struct graph *graph, const struct block *blo
     struct met met = {0};
     for (int o = 0; o < block->op_count; o++) {
         const struct op *op = &block->ops[o];
-        if (op->kind != OP_CONTRACT || op->phase != PHASE_FORWARD) continue;
+        if (!op_has_product(op->kind) || op->phase != PHASE_FORWARD) continue;
         int at = tensor_find_dim(&block->tensors[op->inputs[0]], DIM_SEQ);
         int64_t places = at < 0 ? 1 : block->tensors[op->inputs[0]].extents[at].size;
         for (int i = 0; i < op->input_count; i++) {
@@ -226,7 +226,7 @@ static int products(const struct block *block, const struct op *op, int input)
 {
     const struct tensor *own = &block->tensors[op->inputs[input]];
     const struct tensor *other = &block->tensors[op->inputs[1 - input]];
-    assert(op->input_count == 2);
+    assert(op->input_count >= 2);
     if (op->chooses) return 1;
     return 1 + !own->frozen + !other->frozen;
 }

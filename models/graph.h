@@ -182,6 +182,9 @@ enum op_kind {
     OP_DELTA_BACKWARD,
     OP_CHOOSE,           // the keys that a query attends to: models/op_choose.h
     OP_CHOOSE_BACKWARD,  // chosen -> gradients, all zero, of the parameters in front of the choice
+    OP_LINEAR_LOSS,      // a product with a matrix and the loss of its scores, which are never
+                         // whole: models/op_linear_loss.h
+    OP_LINEAR_LOSS_BACKWARD,
     OP_KIND_COUNT
 };
 
@@ -258,7 +261,8 @@ struct op {
     bool chunked;    // the window begins anew every so many tokens, it does not slide (llama4)
     int64_t groups;  // OP_NORM: in so many groups of heads, each by itself; 0: all is one, which
                      // stays whole
-    int64_t chunk;   // OP_SCAN, OP_DELTA: tokens that a kernel works on as one matrix
+    int64_t chunk;   // OP_SCAN, OP_DELTA: tokens that a kernel works on as one matrix;
+                     // OP_LINEAR_LOSS: parts of its columns, of which it makes one at a time
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
     int top_k;       // OP_ROUTE; of keys: OP_CHOOSE, and OP_ATTENTION to what that chose

@@ -5,6 +5,7 @@
 #include "models/op_concat.h"
 #include "models/op_delta.h"
 #include "models/op_image.h"
+#include "models/op_linear_loss.h"
 #include "models/op_scan.h"
 
 #include <assert.h>
@@ -340,6 +341,10 @@ static const struct op_rule RULES[OP_KIND_COUNT] = {
     [OP_DELTA_BACKWARD] = {"delta_backward", op_delta_split, op_delta_flop, saves_none, false},
     [OP_CHOOSE] = {"choose", op_choose_split, op_choose_flop, saves_output, false},
     [OP_CHOOSE_BACKWARD] = {"choose_backward", op_choose_split, op_choose_flop, saves_none, false},
+    [OP_LINEAR_LOSS] = {"linear_loss", op_linear_loss_split, op_linear_loss_flop, saves_loss,
+                        false},
+    [OP_LINEAR_LOSS_BACKWARD] = {"linear_loss_backward", op_linear_loss_split, op_linear_loss_flop,
+                                 saves_none, false},
 };
 
 const struct op_rule *op_rule(enum op_kind kind)
@@ -362,6 +367,7 @@ int op_inner_reductions(const struct op *op)
     bool is_layer_norm = op->function == FUNCTION_LAYER_NORM;
     switch (op->kind) {
     case OP_LOSS:
+    case OP_LINEAR_LOSS:
         return op->function ? 0 : 3;
     case OP_NORM:
         return is_layer_norm ? 2 : 1;

@@ -44,6 +44,17 @@ struct gemm op_gemm(const struct block *block, const struct op *op, const int64_
 double gemm_flop(const struct gemm *gemm);
 // Whether op_gemm has an answer: contractions, and products of imported graphs.
 bool op_is_gemm(enum op_kind kind);
+// Whether it multiplies rows of tokens by what may be a matrix of the model, with the loss of its
+// scores or without.
+static inline bool op_has_product(enum op_kind kind)
+{
+    return kind == OP_CONTRACT || kind == OP_LINEAR_LOSS;
+}
+// Whether it makes the losses of a head, from scores or from what they are products of.
+static inline bool op_is_loss(enum op_kind kind)
+{
+    return kind == OP_LOSS || kind == OP_LINEAR_LOSS;
+}
 
 // SPLIT_REDUCED: how many [batch, seq] fp32 tensors an op reduces one after the other. The first of
 // a loss is a maximum; all others are sums. RMS norm: of squares, in backward also of g * n

@@ -262,7 +262,7 @@ bool choice_may_be_absent(enum choice choice)
 {
     return choice == CHOICE_TP_KIND || choice == CHOICE_TP_RELAY || choice == CHOICE_SP_H ||
            choice == CHOICE_SP_W || choice == CHOICE_LORA || choice == CHOICE_ZERO_GRADIENTS ||
-           choice == CHOICE_ZERO_PARAMETERS;
+           choice == CHOICE_ZERO_PARAMETERS || choice == CHOICE_LOSS_CHUNKS;
 }
 
 bool choice_axis_may_be_absent(enum axis axis)
@@ -307,7 +307,8 @@ void choices_write(struct json_writer *writer, const struct parallel *parallel)
         const struct choice_row *row = &ROWS[choice];
         int64_t value = choice_value(parallel, choice);
         if (row->kind == CHOICE_KIND_DEGREE) continue;
-        bool is_rare = choice == CHOICE_LORA || choice == CHOICE_TP_RELAY;
+        bool is_rare =
+            choice == CHOICE_LORA || choice == CHOICE_TP_RELAY || choice == CHOICE_LOSS_CHUNKS;
         if (is_rare && value == 0) continue;  // as plans have it that are older
         if (row->kind == CHOICE_KIND_SWITCH) {
             json_put_bool(writer, row->name, value);

@@ -146,8 +146,8 @@ MUST_CHECK bool program_check_seq_len(const struct graph *graph, const struct wo
 // Adapters beside nothing that the model has would leave nothing to train. ERR_USAGE.
 MUST_CHECK bool program_check_lora(const struct graph *graph, struct adapters lora,
                                    struct err *err);
-// Gathers and sums that are handed on in parts. ERR_USAGE.
-MUST_CHECK bool relay_check(const struct graph *graph, const struct workload *workload,
+// Gathers and sums that are handed on in parts, and scores that are made in parts. ERR_USAGE.
+MUST_CHECK bool parts_check(const struct graph *graph, const struct workload *workload,
                             const struct parallel *parallel, struct err *err);
 // Choices that go with micro-batches of another number for each replica. ERR_USAGE.
 MUST_CHECK bool program_check_replicas(const struct parallel *parallel, struct err *err);

@@ -495,6 +495,6 @@ bool program_check(const struct graph *graph, const struct cluster *cluster,
            stages_split(graph, parallel, NULL, err) && check_schedule(&question, err) &&
            layout_rules_check(graph, workload, parallel, err) && stays_check(parallel, err) &&
            program_check_offload(cluster, &parallel->offload, err) &&
-           program_check_gradients(parallel, err) && relay_check(graph, workload, parallel, err) &&
+           program_check_gradients(parallel, err) && parts_check(graph, workload, parallel, err) &&
            stage_meshes_check_each(graph, cluster, workload, parallel, err);
 }

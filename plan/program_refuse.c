@@ -1,6 +1,7 @@
 #include "plan/program.h"
 
 #include "models/adapters.h"
+#include "models/op_linear_loss.h"
 #include "plan/video_check.h"
 
 // What no plan of a model, or for a cluster, can have: asked before there is any.
@@ -35,8 +36,8 @@ bool program_check_lora(const struct graph *graph, struct adapters lora, struct 
 
 // A product in 8 bits has one factor for all rows that it reads. Ranks that share a kv head are
 // neighbours, and so are those that have one part.
-bool relay_check(const struct graph *graph, const struct workload *workload,
-                 const struct parallel *parallel, struct err *err)
+static bool relay_check(const struct graph *graph, const struct workload *workload,
+                        const struct parallel *parallel, struct err *err)
 {
     int parts = parallel->tp_relay, tp = parallel->degree[AXIS_TP];
     if (parts < 2) return true;
@@ -54,6 +55,39 @@ bool relay_check(const struct graph *graph, const struct workload *workload,
     return err_set(err, ERR_USAGE,
                    "--tp-relay %d: tp %d is not cut in so many parts; %d always work", parts, tp,
                    tp);
+}
+
+static bool loss_check(const struct graph *graph, const struct parallel *parallel, struct err *err)
+{
+    if (parallel->loss_chunks < 2) return true;
+    if (parallel->tp_kind != TP_1D)
+        return err_set(err, ERR_USAGE,
+                       "--loss-chunks: not with --tp-kind %s, whose ranks hold parts of what the "
+                       "scores are sums over",
+                       tp_kind_name(parallel->tp_kind));
+    struct arena arena = {0};
+    bool has_other = false, has_joined = false;
+    for (int b = 0; b < graph->block_count; b++) {
+        for (int o = 0; o < graph->blocks[b].op_count; o++) {
+            has_other |= graph->blocks[b].ops[o].kind == OP_LOSS;
+            has_joined |= graph->blocks[b].ops[o].kind == OP_LINEAR_LOSS;
+        }
+    }
+    struct graph copy = *graph;
+    copy.blocks = ARENA_COPY(&arena, struct block, graph->blocks, graph->block_count);
+    bool is_right = has_joined && !has_other;
+    if (!is_right) is_right = match_loss_graph(&arena, &copy, parallel->loss_chunks);
+    arena_free(&arena);
+    return is_right || err_set(err, ERR_USAGE,
+                               "--loss-chunks: the loss of %s is not of the scores of one matrix "
+                               "alone (a soft cap, a bias or a loss of another kind)",
+                               graph->name);
+}
+
+bool parts_check(const struct graph *graph, const struct workload *workload,
+                 const struct parallel *parallel, struct err *err)
+{
+    return relay_check(graph, workload, parallel, err) && loss_check(graph, parallel, err);
 }
 
 // Whether the ranks that share an expert's weights are of more than one replica.

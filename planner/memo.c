@@ -174,7 +174,9 @@ static const struct graph_entry *graph_entry(struct memo *memo, enum attention a
     }
     assert(memo->graph_count < GRAPH_MAX);
     const struct pins *pins = &memo->request->pins;
+    struct int_range chunks = pins_get(pins, CHOICE_LOSS_CHUNKS);
     struct parallel parallel = {.attention = attention,
+                                .loss_chunks = chunks.set ? (int)chunks.low : 0,
                                 .degree[AXIS_TP] = tp,
                                 .lora = adapters_of_value(pins->lora > 0 ? pins->lora : 0),
                                 .passes = pins->passes >= 0 ? (unsigned)pins->passes
@@ -297,7 +299,8 @@ static void sum_parameters(struct memo *memo, const struct block_program *progra
 static bool is_loss(const struct instr *instr)
 {
     if (instr->collective != COLLECTIVE_NONE) return false;
-    return instr->kind == OP_LOSS || instr->kind == OP_LOSS_BACKWARD;
+    return op_is_loss(instr->kind) || instr->kind == OP_LOSS_BACKWARD ||
+           instr->kind == OP_LINEAR_LOSS_BACKWARD;
 }
 
 // Attention, and what brings its keys in blocks: some stacks keep scores for it.

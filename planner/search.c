@@ -56,7 +56,7 @@ static bool check_model(const struct search_request *request, const struct paral
     const char *device = request->cluster->nodes[0].device->kind;
     bool is_right = program_check_seq_len(graph, &request->workload, err) &&
                     program_check_lora(graph, pinned->lora, err) &&
-                    relay_check(graph, &request->workload, pinned, err) &&
+                    parts_check(graph, &request->workload, pinned, err) &&
                     evaluate_check_pace(graph, request->cluster, &request->workload, err) &&
                     (!stack_is_executed(request->stack) ||
                      (unexecuted_check_graph(graph, device, err) &&
@@ -110,6 +110,16 @@ bool search_check_request(const struct search_request *request, struct err *err)
         return err_set(err, ERR_USAGE,
                        "stack %s hands nothing on in parts; meshwright does (--tp-relay)",
                        request->stack->name);
+    struct int_range chunks = pins_get(pins, CHOICE_LOSS_CHUNKS);
+    struct int_range kind = pins_get(pins, CHOICE_TP_KIND);
+    parallel.loss_chunks = chunks.set ? (int)chunks.low : 0;
+    if (kind.set && kind.low == kind.high) parallel.tp_kind = (enum tp_kind)kind.low;
+    if (parallel.loss_chunks > 1 && !stack_is_executed(request->stack))
+        return err_set(
+            err, ERR_USAGE,
+            "stack %s makes the scores of its loss whole; meshwright makes them in parts "
+            "(--loss-chunks)",
+            request->stack->name);
     if (!cluster_check_precision(request->cluster, precision, err) ||
         !stack_check_precision(request->stack, precision, err) ||
         !stack_check_executed(request->stack, &request->workload, &parallel, err))

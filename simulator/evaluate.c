@@ -2,6 +2,7 @@
 #include "models/adapters.h"
 #include "models/attended.h"
 #include "models/match.h"
+#include "models/op_linear_loss.h"
 #include "plan/documents.h"
 #include "plan/passes.h"
 #include "plan/unexecuted.h"
@@ -25,6 +26,7 @@ struct graph *evaluation_graph(struct arena *arena, const struct model_config *m
     struct graph *graph = model_graph(arena, model, &options);
     bool fuses = parallel->attention == ATTENTION_FLASH && pass_is_on(parallel, PASS_ATTENTION);
     if (fuses) match_attention_graph(arena, graph);
+    if (parallel->loss_chunks > 1) match_loss_graph(arena, graph, parallel->loss_chunks);
     adapters_add(arena, graph, parallel->lora);
     return graph;
 }
@@ -42,7 +44,9 @@ static double hardware_flop(const struct program *program)
             for (int k = 0; k < block->instr_count; k++) {
                 const struct instr *instr = &block->instrs[k];
                 bool matrix = instr->kind == OP_CONTRACT || instr->kind == OP_ATTENTION ||
-                              instr->kind == OP_ATTENTION_BACKWARD;
+                              instr->kind == OP_ATTENTION_BACKWARD ||
+                              instr->kind == OP_LINEAR_LOSS ||
+                              instr->kind == OP_LINEAR_LOSS_BACKWARD;
                 if (instr->collective != COLLECTIVE_NONE || !matrix) continue;
                 flop += instr->flop * chunk->uses[u].count * (ranks / first_ranks);
             }

@@ -52,6 +52,7 @@ my %values = (
     '--largest-model' => ['', more => $small],
     '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
     '--tp-relay' => ['2', more => '--tp 4 --sp on'],
+    '--loss-chunks' => '2',
     '--device-memory' => '2e9', '--replica-batches' => undef,
     '--stage-tp' => undef, '--stage-ranks' => undef, '--branches' => undef,
     '--scaling' => '', '--calibrate' => '8=100000', '--measured' => "$folder/measured.csv",

@@ -102,6 +102,8 @@ const char *cpu_gather(struct cpu_device *device, const struct kernel_call *call
 const char *cpu_gather_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_loss(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_loss_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_linear_loss(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_linear_loss_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_route(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_route_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_choose(struct cpu_device *device, const struct kernel_call *call);

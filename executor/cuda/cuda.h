@@ -251,6 +251,8 @@ const char *cuda_gather(const struct run *run);
 const char *cuda_gather_backward(const struct run *run);
 const char *cuda_loss(const struct run *run);
 const char *cuda_loss_backward(const struct run *run);
+const char *cuda_linear_loss(const struct run *run);
+const char *cuda_linear_loss_backward(const struct run *run);
 const char *cuda_route(const struct run *run);
 const char *cuda_route_backward(const struct run *run);
 // The GEMM of a call that is one, and whose arrays cuBLAS can read and write where they lie.

@@ -310,6 +310,20 @@ struct loss_args {
 };
 void kernel_loss(struct CUstream_st *stream, const struct loss_args *args);
 void kernel_loss_backward(struct CUstream_st *stream, const struct loss_args *args);
+// Of a loss whose scores are made in parts: what one part adds to the log-sum-exp, which stands in
+// `value` (of the first part, where adds_value is false, begins it), and the label's score, in
+// `lse`, where the part has it.
+void kernel_loss_chunk(struct CUstream_st *stream, const struct loss_args *args);
+// What follows from the two: by `part`, as of executor/cpu/linear_loss.c.
+void kernel_loss_join(struct CUstream_st *stream, const struct loss_args *args);
+// A row's score for its label's column, 0 where that is not here.
+struct label_score_args {
+    int64_t rows, depth, x_stride, row_stride, column_stride, first, real;
+    float factor;
+    const int64_t *labels;
+    struct reals x, weight, scores;
+};
+void kernel_label_score(struct CUstream_st *stream, const struct label_score_args *args);
 
 enum route_score {
     ROUTE_SOFTMAX,

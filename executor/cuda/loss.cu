@@ -185,6 +185,65 @@ void kernel_loss(struct CUstream_st *stream, const struct loss_args *args)
     }
 }
 
+ROW_KERNEL(loss_chunk, struct loss_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        float sum, most = largest_and_sum(&a, row, &sum);
+        if (threadIdx.x > 0) continue;
+        int64_t label = a.labels[row] - a.first;
+        float before = a.adds_value ? load(a.value, row) : -INFINITY;
+        float own = a.real > 0 ? most + logf(sum) : -INFINITY, larger = fmaxf(own, before);
+        bool is_here = label >= 0 && label < a.real;
+        if (a.real > 0 && before > -INFINITY)
+            own = larger + logf(expf(own - larger) + expf(before - larger));
+        store(a.value, row, a.real > 0 ? own : before);
+        if (is_here || !a.adds_value) store(a.lse, row, label_logit(&a, row));
+    }
+}
+
+void kernel_loss_chunk(struct CUstream_st *stream, const struct loss_args *args)
+{
+    LAUNCH(loss_chunk, *args, blocks_for(args->rows, 1), 2 * THREADS, stream);
+}
+
+KERNEL(loss_join, struct loss_args, a)
+{
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row < a.rows; row += step) {
+        float value = load(a.value, row);
+        if (a.part == 1) store(a.inner, row, value);
+        if (a.part == 3) store(a.inner, row, expf(value - load(a.lse, row)));
+        if (a.part > 0) continue;
+        float label = load(a.lse, row);
+        store(a.lse, row, value);
+        store(a.value, row, a.labels[row] < 0 ? 0 : value - label);
+    }
+}
+
+void kernel_loss_join(struct CUstream_st *stream, const struct loss_args *args)
+{
+    LAUNCH(loss_join, *args, blocks_for(args->rows, THREADS), THREADS, stream);
+}
+
+ROW_KERNEL(label_score, struct label_score_args, a)
+{
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        int64_t column = a.labels[row] - a.first;
+        float sum = 0;
+        bool is_here = column >= 0 && column < a.real;
+        for (int64_t i = threadIdx.x; is_here && i < a.depth; i += blockDim.x)
+            sum += load(a.x, row * a.x_stride + i) *
+                   load(a.weight, column * a.column_stride + i * a.row_stride);
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) store(a.scores, row, a.factor * sum);
+    }
+}
+
+void kernel_label_score(struct CUstream_st *stream, const struct label_score_args *args)
+{
+    LAUNCH(label_score, *args, blocks_for(args->rows, 1), row_threads(args->depth), stream);
+}
+
 ROW_KERNEL(loss_back, struct loss_args, a)
 {
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {

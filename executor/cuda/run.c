@@ -42,6 +42,8 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_OPERATOR_BACKWARD] = {cuda_operator, 63},
     [OP_SCAN] = {cuda_scan, 0},
     [OP_SCAN_BACKWARD] = {cuda_scan_backward, 60},
+    [OP_LINEAR_LOSS] = {cuda_linear_loss, 0},
+    [OP_LINEAR_LOSS_BACKWARD] = {cuda_linear_loss_backward, 3},
 };
 
 static const char *check_route(const struct kernel_call *call)

@@ -26,7 +26,7 @@ static enum start start_of(const struct block *block, int tensor)
         for (int i = 0; i < op->input_count; i++) {
             if (op->inputs[i] != tensor) continue;
             if (op->kind == OP_NORM) return i == 1 ? START_ONE : START_ZERO;
-            if (op->kind == OP_CONTRACT || op->kind == OP_GATHER) return START_NORMAL;
+            if (op_has_product(op->kind) || op->kind == OP_GATHER) return START_NORMAL;
             if (op->kind == OP_PRODUCT) return START_NORMAL;
             if (op->kind == OP_OPERATOR) return i == 1 ? START_ONE : START_ZERO;
             if (op->kind == OP_CONV) return i == 1 ? START_NORMAL : START_ZERO;
@@ -44,9 +44,10 @@ static int first_extent_of(const struct block *block, int tensor)
     int last = block->tensors[tensor].rank - 1;
     for (int o = 0; o < block->op_count && last > 0; o++) {
         const struct op *op = &block->ops[o];
-        if (op->kind != OP_CONTRACT || op->inputs[1] != tensor) continue;
+        if (!op_has_product(op->kind) || op->inputs[1] != tensor) continue;
         enum dim dim = block->tensors[tensor].extents[last].dim;
-        return tensor_find_dim(&block->tensors[op->outputs[0]], dim) < 0 ? last : 0;
+        int depth = tensor_find_dim(&block->tensors[op->inputs[0]], dim);
+        return depth >= 0 && tensor_find_dim(&block->tensors[op->outputs[0]], dim) < 0 ? last : 0;
     }
     return 0;
 }

@@ -41,7 +41,11 @@ static const struct op *loss_of(const struct block *head)
 
 bool run_check_logits(const struct graph *graph, struct err *err)
 {
-    return loss_of(&graph->blocks[graph->sequence[graph->sequence_count - 1]]) ||
+    const struct block *head = &graph->blocks[graph->sequence[graph->sequence_count - 1]];
+    for (int o = 0; o < head->op_count; o++)
+        if (head->ops[o].kind == OP_LINEAR_LOSS)
+            return err_set(err, ERR_USAGE, "--logits: this plan makes them in parts (loss_chunks)");
+    return loss_of(head) ||
            err_set(err, ERR_USAGE,
                    "--logits: what this model answers is no scores of a vocabulary");
 }

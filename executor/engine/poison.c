@@ -163,7 +163,7 @@ static bool is_all_there(const struct engine *engine, int task)
     if (engine->prepared[task].joined || engine->prepared[task].is_joined) return false;
     const struct block_program *block = engine_block(engine, of);
     const struct instr *instr = &block->instrs[of->instr];
-    bool is_loss = instr->collective == COLLECTIVE_NONE && instr->kind == OP_LOSS;
+    bool is_loss = instr->collective == COLLECTIVE_NONE && op_is_loss(instr->kind);
     if (instr->inner > 0 || instr->streamed || instr->rows || is_loss ||
         is_exchanging(block, of->instr))
         return false;

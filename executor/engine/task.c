@@ -35,7 +35,7 @@ static bool run_inner(struct engine *engine, int task)
     if (!call_make(engine, owner, &call)) return false;
     struct kernel_array inner = call.outputs[0];
     // Of each row that a norm is taken over, or of each loss, one number.
-    bool is_loss = call.op->kind == OP_LOSS;
+    bool is_loss = op_is_loss(call.op->kind);
     bool is_norm = call.op->kind == OP_NORM || call.op->kind == OP_NORM_BACKWARD;
     if (!is_loss && !is_norm) {
         inner = statistics_of(engine_block(engine, of)->block, &call);

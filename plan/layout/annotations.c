@@ -196,7 +196,7 @@ static bool match_all(struct reading *reading, struct spoken *said, int count)
 // Operators without a matrix, which lose nothing by doing as their neighbours do.
 static bool is_follower(const struct op *op)
 {
-    return op->kind == OP_LOSS || op->kind == OP_ADD || op->kind == OP_ELEMENTWISE ||
+    return op_is_loss(op->kind) || op->kind == OP_ADD || op->kind == OP_ELEMENTWISE ||
            op->kind == OP_NORM || op->kind == OP_DROPOUT || op->kind == OP_EXPAND ||
            op->kind == OP_CONCAT || op->kind == OP_PART;
 }

@@ -178,7 +178,7 @@ static void mark_remade(struct block *block, int forward_op_count)
         bool is_grouped = tensor_find_dim(&block->tensors[op->outputs[0]], DIM_EXPERT) >= 0;
         bool is_product = op->kind == OP_CONTRACT && !is_core && !is_grouped;
         bool is_kept = is_core || is_exchange(op->kind) || op->kind == OP_DROPOUT ||
-                       op->kind == OP_GATHER || op->kind == OP_LOSS || op->kind == OP_PRODUCT ||
+                       op->kind == OP_GATHER || op_is_loss(op->kind) || op->kind == OP_PRODUCT ||
                        op->kind == OP_OPERATOR || adds_kept(block, op);
         if (is_product) product++;
         op->remade = is_product ? product % 2 == 0 : !is_kept;

@@ -141,7 +141,7 @@ static bool is_decayed(const struct block *block, int tensor, int forward_op_cou
 {
     for (int o = 0; o < forward_op_count; o++) {
         const struct op *op = &block->ops[o];
-        if (op->kind != OP_CONTRACT && op->kind != OP_GATHER) continue;
+        if (!op_has_product(op->kind) && op->kind != OP_GATHER) continue;
         for (int i = 0; i < op->input_count; i++) {
             if (op->inputs[i] == tensor) return true;
         }

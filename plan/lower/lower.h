@@ -64,7 +64,7 @@ struct instr {
                          // stand behind one another; 0
     enum join join;      // of the others: by which rule
     unsigned passing;    // 1 << output that nothing outside its kernel reads: need not be written
-    struct gemm gemm;    // contractions
+    struct gemm gemm;    // contractions; a linear loss's scores of all columns
     int cast;            // of those: 1 + input whose cast is its last output, behind its operator's
     int weight_cast;     // of those: 1 + input that is a weight in 8 bits, cast once a step
     int64_t batch, heads, kv_heads, head_dim, value_dim, seq, kv_seq, window;  // attention, softmax

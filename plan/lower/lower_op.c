@@ -1,4 +1,5 @@
 #include "models/op_image.h"
+#include "models/op_linear_loss.h"
 #include "plan/lower/lowering.h"
 
 #include <assert.h>
@@ -220,6 +221,8 @@ void lowering_measure(const struct lowering *low, const struct op *op, struct in
     instr->merge = low->joins >> JOIN_MERGED & 1 ? low->block->ops[op->forward_op].merge : 0;
     bool is_gemm = op_is_gemm(op->kind);
     if (is_gemm) instr->gemm = op_gemm(low->block, op, size);
+    if (op->kind == OP_LINEAR_LOSS || op->kind == OP_LINEAR_LOSS_BACKWARD)
+        instr->gemm = op_linear_loss_gemm(low->block, op, size);
     instr->flop = is_gemm ? gemm_flop(&instr->gemm) : op_rule(op->kind)->flop(low->block, op, size);
     assert(instr->flop >= 0);
     add_rows(low, op, instr);
@@ -373,7 +376,7 @@ static void lower_inner_reductions(struct lowering *low, int index, const struct
             if (!dim || rule->split(low->block, op, dim) != SPLIT_REDUCED) continue;
             is_split = true;
             whole.of[i] = LAYOUT_WHOLE;
-            partial.of[i] = n == 1 && op->kind == OP_LOSS ? LAYOUT_MAX : LAYOUT_SUM;
+            partial.of[i] = n == 1 && op_is_loss(op->kind) ? LAYOUT_MAX : LAYOUT_SUM;
         }
         if (!is_split) return;
         int64_t bytes = inner_bytes(low, op, &whole);

@@ -1,6 +1,6 @@
 #include "tests/support/test.h"
 
-#include "models/op.h"
+#include "models/op_linear_loss.h"
 #include "models/op_scan.h"
 #include "tests/support/draw.h"
 #include "tests/support/emulated.h"
@@ -123,6 +123,7 @@ static void check_model(struct arena *arena, const struct world *world, const ch
 {
     struct arena_mark mark = arena_mark(arena);
     struct graph *graph = tiny_graph(arena, text, options);
+    if (options->dropout) match_loss_graph(arena, graph, 3);  // of some models
     for (int b = 0; b < graph->block_count; b++) {
         struct interpreter *whole = kernel_whole(arena, &graph->blocks[b], BATCH, SEQ);
         for (int o = 0; o < whole->block->op_count; o++)

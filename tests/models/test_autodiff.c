@@ -3,7 +3,7 @@
 #include "models/autodiff.h"
 #include "models/families/decoder.h"
 #include "models/import.h"
-#include "models/op.h"
+#include "models/op_linear_loss.h"
 #include "tests/support/interpreter.h"
 #include "tests/support/tiny_models.h"
 
@@ -35,6 +35,10 @@ static int64_t id_limit(const struct block *block, int ids)
         }
         if (op->kind == OP_LOSS && op->inputs[1] == ids) {
             return block->tensors[op->inputs[0]].extents[2].size;
+        }
+        if (op->kind == OP_LINEAR_LOSS && op->inputs[2] == ids) {
+            const struct tensor *matrix = &block->tensors[op->inputs[1]];
+            return matrix->extents[tensor_find_dim(matrix, DIM_VOCAB)].size;
         }
     }
     fail();
@@ -114,6 +118,7 @@ static void check_model(struct arena *arena, const char *text, bool is_flash)
 {
     struct import_options options = {.flash = is_flash, .dropout = !is_flash};
     struct graph *graph = tiny_graph(arena, text, &options);
+    if (!is_flash) match_loss_graph(arena, graph, 2);  // of some models
     for (int b = 0; b < graph->block_count; b++) {
         check_block(arena, &graph->blocks[b], 1234 + (uint64_t)b);
     }

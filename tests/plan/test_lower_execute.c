@@ -1,5 +1,6 @@
 #include "tests/support/test.h"
 
+#include "models/op_linear_loss.h"
 #include "tests/support/machine.h"
 #include "tests/support/tiny_models.h"
 
@@ -131,6 +132,7 @@ static void check_model(struct arena *arena, const char *text, struct degrees de
     if (text == DISTANCES && degrees.cp_kind == CP_ULYSSES) return;
     struct import_options options = {.flash = is_flash, .vocab_multiple = 4};
     struct graph *graph = tiny_graph(arena, text, &options);
+    if (degrees.zero % 2 || degrees.tp == 4) match_loss_graph(arena, graph, 3);
     struct parallel parallel = {.degree = {[0 ... AXIS_COUNT - 1] = 1},
                                 .vpp = 1,
                                 .micro_batch = MICRO_BATCH,

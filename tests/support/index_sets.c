@@ -64,10 +64,14 @@ static void collect_terms(struct index_machine *m, const struct instr *instr)
 
 static bool splits_vocabulary(const struct index_machine *m, const struct instr *instr)
 {
-    const struct tensor *logits = &m->block->tensors[m->block->ops[instr->op].inputs[0]];
-    const struct index_box *box = &m->held[instr->inputs[0]].boxes[0];
-    int last = logits->rank - 1;
-    return box->count[last] < m->whole[m->block->ops[instr->op].inputs[0]].count[last];
+    const struct op *op = &m->block->ops[instr->op];
+    int input = sets_columns_input(op), tensor = op->inputs[input];
+    const struct index_box *box = &m->held[instr->inputs[input]].boxes[0];
+    for (int e = 0; e < m->block->tensors[tensor].rank; e++) {
+        bool is_vocab = m->block->tensors[tensor].extents[e].dim == DIM_VOCAB;
+        if (is_vocab && box->count[e] < m->whole[tensor].count[e]) return true;
+    }
+    return false;
 }
 
 // What a group of ranks has of a buffer, side by side in its last dim.
@@ -116,7 +120,7 @@ static void compute(struct index_machine *m, const struct instr *instr)
     if (!is_norm) sets_carry_out(m, instr, 0);
     // Parts of a sum are not all there until it has come round.
     if (m->result->violation_count || instr->relay) return;
-    bool is_loss = op->kind == OP_LOSS && splits_vocabulary(m, instr);
+    bool is_loss = op_is_loss(op->kind) && splits_vocabulary(m, instr);
     if (is_norm || is_loss) {
         m->waiting = instr;
         m->inner_done = 0;

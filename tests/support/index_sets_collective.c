@@ -237,7 +237,7 @@ static void note_counts(struct index_machine *m, const struct instr *instr)
 // gradient and of its product with what was normalised. RMS norm has no means of values.
 static int reductions_of(const struct op *op)
 {
-    if (op->kind == OP_LOSS) return 3;
+    if (op_is_loss(op->kind)) return 3;
     int moments = op->function == FUNCTION_LAYER_NORM ? 2 : 1;
     return op->kind == OP_NORM ? moments : 2 * moments;
 }
@@ -262,13 +262,14 @@ static void reduce_inner(struct index_machine *m, const struct instr *instr)
         return;
     }
     const struct op *op = &m->block->ops[m->waiting->op];
-    const struct index_held *split = &m->held[m->waiting->inputs[0]];
+    bool is_loss = op_is_loss(op->kind);
+    const struct index_held *split = &m->held[m->waiting->inputs[sets_columns_input(op)]];
     const struct tensor *tensor = &m->block->tensors[op->inputs[0]];
-    enum dim dim = op->kind == OP_LOSS ? DIM_VOCAB : tensor->extents[tensor->rank - 1].dim;
+    enum dim dim = is_loss ? DIM_VOCAB : tensor->extents[tensor->rank - 1].dim;
     for (int a = 0; a < m->mesh->axis_count; a++) {
         if (split->claim.of[a] == (int8_t)dim) axes |= 1u << a;
     }
-    int8_t combine = m->inner_done == 0 && op->kind == OP_LOSS ? LAYOUT_MAX : LAYOUT_SUM;
+    int8_t combine = m->inner_done == 0 && is_loss ? LAYOUT_MAX : LAYOUT_SUM;
     bool right = instr->collective == COLLECTIVE_ALL_REDUCE && instr->axes == axes &&
                  instr->combine == combine && instr->inner == m->inner_done + 1;
     if (!right) sets_violate(m->result, "inner reduction %d is wrong", m->inner_done + 1);
@@ -276,8 +277,8 @@ static void reduce_inner(struct index_machine *m, const struct instr *instr)
     const struct instr *loss = m->waiting;
     struct instr sum = {.collective = COLLECTIVE_ALL_REDUCE, .axes = axes};
     m->waiting = NULL;
-    if (op->kind != OP_LOSS) {
-        check_alive(m, loss);
+    if (op->kind != OP_LOSS) check_alive(m, loss);
+    if (!is_loss) {
         sets_carry_out(m, loss, axes);
         for (int i = 0; i < loss->output_count && !m->result->violation_count; i++)
             sets_check_claim(m, loss->outputs[i]);

@@ -41,6 +41,12 @@ struct index_machine {
 };
 
 int64_t sets_divide_up(int64_t size, int64_t by);
+// Of a loss the input that has the columns.
+static inline int sets_columns_input(const struct op *op)
+{
+    return op->kind == OP_LINEAR_LOSS;
+}
+
 struct index_box sets_claimed_box(const struct index_machine *m, int tensor,
                                   const struct layout *layout, int rank);
 // Bytes of a rank's slice, the last slice of a dim counted like the others.

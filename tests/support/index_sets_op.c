@@ -123,11 +123,14 @@ static int variable(const struct op *op, bool output, int slot, int wanted,
 
 // Inputs in which the op is linear: they may come in parts. Of every other input whatever is read
 // has to be complete.
-static unsigned linear_inputs(const struct op *op)
+static unsigned linear_inputs(const struct op *op, int wanted)
 {
     switch ((int)op->kind) {
     case OP_CONTRACT:
+    case OP_LINEAR_LOSS:
         return 3;
+    case OP_LINEAR_LOSS_BACKWARD:
+        return wanted == 0 ? 5 : 3;  // the gradient with the matrix, or with the rows
     case OP_ELEMENTWISE:
         return op->phase != PHASE_FORWARD || op->function == FUNCTION_SCALE ||
                op->function == FUNCTION_ROPE || op->function == FUNCTION_ALIBI;
@@ -202,7 +205,7 @@ static struct form form_of(struct index_work *work, int wanted)
 {
     struct form form = {.work = work, .wanted = wanted};
     const struct view *output = &work->outputs[wanted];
-    unsigned linear = linear_inputs(work->op);
+    unsigned linear = linear_inputs(work->op, wanted);
     if (is_attention(work->op)) {
         int64_t heads = whole_size(work, false, DIM_HEAD),
                 kv = whole_size(work, false, DIM_KV_HEAD);
@@ -313,14 +316,14 @@ static bool is_elsewhere(const struct form *form)
 static uint64_t term(struct form *form)
 {
     struct index_work *work = form->work;
-    unsigned linear = linear_inputs(work->op);
+    unsigned linear = linear_inputs(work->op, form->wanted);
     if (!takes_part(form) || is_elsewhere(form)) return 0;
     uint64_t value = weight(form);
     for (int i = 0; i < work->input_count; i++) {
         const struct view *view = &work->inputs[i];
         int64_t index[VIEW_RANK_MAX];
-        // The loss is a sum over the vocabulary, of logits that are complete.
-        bool is_guarded = !(linear >> i & 1) || work->op->kind == OP_LOSS;
+        // The loss is a sum over the vocabulary, of what is complete.
+        bool is_guarded = !(linear >> i & 1) || op_is_loss(work->op->kind);
         if (is_guarded && !require(form, i, 0, index)) return 0;
         if (!(linear >> i & 1)) continue;
         for (int e = 0; e < view->tensor->rank; e++)

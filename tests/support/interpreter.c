@@ -288,6 +288,8 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_DELTA_BACKWARD] = interpreter_delta,
     [OP_CHOOSE] = interpreter_choose,
     [OP_CHOOSE_BACKWARD] = interpreter_choose,
+    [OP_LINEAR_LOSS] = interpreter_linear_loss,
+    [OP_LINEAR_LOSS_BACKWARD] = interpreter_linear_loss,
 };
 
 void interpreter_run(struct interpreter *in, int first, int last)

@@ -17,6 +17,7 @@ void interpreter_norm(struct interpreter *in, const struct op *op);
 void interpreter_softmax(struct interpreter *in, const struct op *op);
 void interpreter_attention(struct interpreter *in, const struct op *op);
 void interpreter_concat(struct interpreter *in, const struct op *op);
+void interpreter_linear_loss(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_images.c
 void interpreter_product(struct interpreter *in, const struct op *op);
 void interpreter_operator(struct interpreter *in, const struct op *op);

@@ -425,6 +425,9 @@ static int64_t id_limit(const struct block *block, int ids)
         if (looks_up) return block->tensors[op->inputs[1]].extents[0].size;
         bool is_label = op->kind == OP_LOSS && op->inputs[1] == ids;
         if (is_label) return block->tensors[op->inputs[0]].extents[2].size;
+        if (op->kind != OP_LINEAR_LOSS || op->inputs[2] != ids) continue;
+        const struct tensor *matrix = &block->tensors[op->inputs[1]];
+        return matrix->extents[tensor_find_dim(matrix, DIM_VOCAB)].size;
     }
     fail_msg("ids that nobody reads");
     return 1;

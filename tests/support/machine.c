@@ -190,46 +190,22 @@ static void add(struct machine_case *m, const struct instr *instr, int rank)
     }
 }
 
-static bool splits_vocab(const struct machine_case *m, const struct instr *instr)
-{
-    return layout_axes_on(&m->program->buffers[instr->inputs[0]].layout, DIM_VOCAB) != 0;
-}
-
-// The vocabulary-parallel loss: what its three inner reductions amount to.
-static void lose_together(struct machine_case *m, const struct instr *instr, int rank)
-{
-    int logits = instr->inputs[0];
-    unsigned axes = layout_axes_on(&m->program->buffers[logits].layout, DIM_VOCAB);
-    const struct machine_range *rows = buffer_range(m, instr->inputs[1], rank);
-    for (int64_t i = 0; i < rows->elements; i++) {
-        double sum = 0, target = 0;
-        int64_t label = (int64_t)m->values[rank][instr->inputs[1]][i];
-        for (int other = 0; other < m->mesh->rank_count; other++) {
-            if (!is_same_group(m->mesh, axes, rank, other)) continue;
-            const struct machine_range *range = buffer_range(m, logits, other);
-            for (int64_t v = 0; v < range->count[2]; v++) {
-                double x = m->values[other][logits][i * range->count[2] + v];
-                sum += exp(x);
-                if (range->first[2] + v == label) target = x;
-            }
-        }
-        local_array(m, rank, instr->outputs[0])[i] = log(sum) - target;
-        local_array(m, rank, instr->outputs[1])[i] = log(sum);
-    }
-}
-
-// The axes that split what a norm, or an operator with statistics, is taken over.
+// The axes that split what a norm, an operator with statistics or a loss is taken over.
 static unsigned joint_axes(const struct machine_case *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
     const struct layout *layout = &m->program->buffers[instr->outputs[0]].layout;
     bool is_norm = op->kind == OP_NORM || op->kind == OP_NORM_BACKWARD;
     if (is_norm) return layout_axes_on(layout, DIM_HIDDEN);
+    if (op_is_loss(op->kind)) {
+        int columns = instr->inputs[op->kind == OP_LINEAR_LOSS];
+        return layout_axes_on(&m->program->buffers[columns].layout, DIM_VOCAB);
+    }
     if (op->work.places != PLACES_STATISTICS) return 0;
     return layout_axes_on(layout, DIM_HEIGHT) | layout_axes_on(layout, DIM_WIDTH);
 }
 
-// As a group of ranks has it: with whole rows, or images.
+// As a group of ranks has it: with whole rows, images or columns.
 static struct machine_range joint_range(const struct machine_case *m, int buffer, int rank)
 {
     int tensor = m->program->buffers[buffer].tensor;
@@ -237,7 +213,7 @@ static struct machine_range joint_range(const struct machine_case *m, int buffer
     range.elements = 1;
     for (int i = 0; i < range.rank; i++) {
         enum dim dim = m->block->tensors[tensor].extents[i].dim;
-        if (dim == DIM_HIDDEN || dim == DIM_HEIGHT || dim == DIM_WIDTH) {
+        if (dim == DIM_HIDDEN || dim == DIM_HEIGHT || dim == DIM_WIDTH || dim == DIM_VOCAB) {
             range.first[i] = whole.first[i];
             range.count[i] = whole.count[i];
         }
@@ -265,8 +241,8 @@ static double *joined(struct machine_case *m, int buffer, int rank, unsigned axe
     return values;
 }
 
-// A norm over rows, or statistics over images, of which each rank has a part: what its exchanges
-// amount to. Nobody's inputs change before all are done.
+// A norm or a loss over rows, or statistics over images, of which each rank has a part: what its
+// exchanges amount to. Nobody's inputs change before all are done.
 static void normalise_together(struct machine_case *m, const struct instr *instr, int rank,
                                unsigned axes)
 {
@@ -316,10 +292,9 @@ static void compute(struct machine_case *m, const struct instr *instr, int rank)
     const struct op *op = &m->block->ops[instr->op];
     bool seen[DIM_COUNT] = {false};
     if (op->kind == OP_ADD) return add(m, instr, rank);
-    if (op->kind == OP_LOSS && splits_vocab(m, instr)) return lose_together(m, instr, rank);
     unsigned joint = joint_axes(m, instr);
-    if (joint) return normalise_together(m, instr, rank, joint);
     memset(m->local.offset, 0, sizeof m->local.offset);
+    if (joint) return normalise_together(m, instr, rank, joint);
     for (int i = 0; i < instr->input_count; i++) {
         show(m, rank, instr->inputs[i], op->inputs[i], seen);
     }

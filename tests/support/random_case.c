@@ -1,5 +1,7 @@
 #include "tests/support/random_case.h"
 
+#include "models/op_linear_loss.h"
+
 #include <stdio.h>
 
 enum { RANK_MAX = 16 };
@@ -101,9 +103,19 @@ static void draw_experts(struct draw *draw, struct random_case *drawn)
     }
 }
 
+// Where its loss can be, of every other way to shard, without another draw.
+static void chunk_loss(struct arena *arena, struct random_case *drawn)
+{
+    struct block *block = ARENA_COPY(arena, struct block, drawn->block, 1);
+    struct graph graph = {.blocks = block, .block_count = 1};
+    bool is_asked = drawn->parallel.zero % 2 && drawn->parallel.tp_kind == TP_1D;
+    if (is_asked && match_loss_graph(arena, &graph, 3)) drawn->block = block;
+}
+
 static void lower(struct arena *arena, struct draw *draw, struct random_case *drawn)
 {
     struct parallel *parallel = &drawn->parallel;
+    chunk_loss(arena, drawn);
     drawn->mesh = mesh_make(parallel, drawn->sizes.kv_heads);
     drawn->seq_len = (int64_t)parallel->degree[AXIS_TP] * parallel->degree[AXIS_CP];
     if (drawn->seq_len <= 4) drawn->seq_len *= draw_int(draw, 1, 2);

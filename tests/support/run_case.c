@@ -2,6 +2,7 @@
 
 #include "cost_models/stack.h"
 #include "executor/launcher/shared_memory.h"
+#include "models/op_linear_loss.h"
 #include "plan/script/check.h"
 #include "tests/support/emulated.h"
 #include "tests/support/test.h"
@@ -99,6 +100,8 @@ static bool make_job(struct arena *arena, struct job *job, struct run_outcome *o
                                      .vocab_multiple = VOCAB_MULTIPLE * tp,
                                      .dropout = of->dropout};
     job->graph = tiny_graph(arena, of->config, &options);
+    int chunks = of->parallel.loss_chunks;
+    if (chunks > 1 && !match_loss_graph(arena, job->graph, chunks)) return false;
     struct workload workload = {.seq_len = of->seq_len,
                                 .global_batch = of->global_batch,
                                 .precision = of->precision,

@@ -1,5 +1,8 @@
 #include "tests/support/run_draw.h"
 
+#include "models/op_linear_loss.h"
+#include "tests/support/tiny_models.h"
+
 #define LLAMA_LIKE                                                                       \
     "\"vocab_size\": 37, \"hidden_size\": 16, \"intermediate_size\": 24, "               \
     "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, " \
@@ -121,6 +124,15 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
         parallel->offload.layers[class] = (int16_t)draw_int(draw, -1, 2);
 }
 
+static bool has_plain_loss(struct arena *arena, const char *text)
+{
+    struct arena_mark mark = arena_mark(arena);
+    struct graph *graph = tiny_graph(arena, text, &(struct import_options){.flash = true});
+    bool has = match_loss_graph(arena, graph, 3);
+    arena_reset(arena, mark);
+    return has;
+}
+
 struct run_case run_draw(struct draw *draw, struct arena *arena, int *model)
 {
     static const int MICRO_BATCH[] = {1, 2, 2, 4};
@@ -137,6 +149,8 @@ struct run_case run_draw(struct draw *draw, struct arena *arena, int *model)
     bool relays = parallel->sp && parallel->overlap & OVERLAP_CP;
     parallel->tp_relay = relays ? parallel->overlap & OVERLAP_GRAD_REDUCE ? 2 : 4 : 0;
     if (relays && parallel->overlap & OVERLAP_PP) parallel->overlap |= OVERLAP_TP;
+    bool asks = parallel->overlap & OVERLAP_PARAM_GATHER;
+    parallel->loss_chunks = asks && has_plain_loss(arena, MODELS[*model]) ? 3 : 0;
     if (draw_int(draw, 0, 1)) parallel->passes = (unsigned)draw_int(draw, 0, (1 << PASS_COUNT) - 1);
     parallel->attention = (enum attention)draw_int(draw, 0, ATTENTION_COUNT - 1);
     of.poison = draw_int(draw, 0, 3) > 0;

@@ -1,3 +1,4 @@
+#include "models/op_linear_loss.h"
 #include "tests/support/priced.h"
 #include "tests/support/script_case.h"
 #include "tests/support/test.h"
@@ -108,6 +109,9 @@ bool script_case_draw(struct arena *arena, struct draw *draw, struct script_case
         .vocab_multiple = 128 * parallel->degree[AXIS_TP],
     };
     struct graph *graph = tiny_graph(arena, MODELS[of->model], &options);
+    // Of half of them, where the model's loss can be, without another draw.
+    bool chunks = parallel->overlap & OVERLAP_CP && match_loss_graph(arena, graph, 3);
+    parallel->loss_chunks = chunks ? 3 : 0;
     if (graph->expert_count > 0 && draw_int(draw, 0, 1))
         parallel->degree[AXIS_EP] = parallel->degree[AXIS_DP];
     parallel->micro_batch = draw_int(draw, 1, 2);
