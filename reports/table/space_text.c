@@ -27,7 +27,7 @@ static const char *rule_of(enum choice choice)
 {
     if (choice == CHOICE_LORA) return "none unless --lora asks";
     if (choice == CHOICE_TP_RELAY) return "off unless --tp-relay asks";
-    if (choice == CHOICE_LOSS_CHUNKS) return "whole unless --loss-chunks asks";
+    if (choice == CHOICE_LOSS_CHUNKS) return "whole unless asked for";
     if (!choice_is_searched(choice)) return "as the stack has it";
     switch (choice) {
     case CHOICE_ATTENTION:
