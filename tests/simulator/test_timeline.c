@@ -3,8 +3,10 @@
 #include "models/import.h"
 #include "simulator/inject.h"
 #include "simulator/kernels_account.h"
+#include "simulator/memory_time.h"
 #include "simulator/timeline.h"
 
+#include "tests/support/priced.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -342,11 +344,63 @@ static void layers_sum_their_kernels(void **state)
     }
 }
 
+static void is_level(const struct trace_level *level, int64_t at_ns, double bytes)
+{
+    assert_int_equal(level->at_ns, at_ns);
+    is_near(level->bytes, bytes);
+}
+
+// A forward of 1 us and a backward of 2 us on one GPU: what is saved comes in equal parts, the
+// logits and all copies of them with the last, and goes the same way round; working memory stands
+// as long as a task runs.
+static void memory_over_time_is_worked_by_hand(void **state)
+{
+    struct arena arena = {0};
+    struct err err = {0};
+    (void)state;
+    struct priced of = priced_start(&arena, "gpt2", "dgx-a100-80g", "meshwright");
+    assert_true(cluster_take_gpus(of.cluster, 1, &err));
+    of.workload.seq_len = 1024;
+    of.workload.global_batch = 1;
+    priced_finish(&of);
+    struct memory_parts parts = memory_of_stage(of.program, of.stack, 0);
+    struct memory_in_flight flight;
+    memory_of_chunks(of.program, of.stack, 0, &flight);
+    assert_true(flight.saved_bytes > 0 && flight.loss_bytes > 0);
+    const struct task_id forward = {.kind = TASK_FORWARD}, backward = {.kind = TASK_BACKWARD};
+    struct span spans[] = {
+        {0, STREAM_COMPUTE, task_number(&of.program->shape, &forward), 0, 1000},
+        {0, STREAM_COMPUTE, task_number(&of.program->shape, &backward), 1000, 3000}};
+    const struct trace trace = {.spans = spans, .span_count = 2, .rank_count = 1};
+    struct memory_time time = memory_time(&arena, of.program, of.stack, &trace, 0, 0);
+    int ramp = (time.count - 5) / 2;
+    assert_true(ramp > 1 && time.count == 5 + 2 * ramp);
+    double standing = (double)(parts.weights_bytes + parts.gradients_bytes + parts.optimizer_bytes +
+                               parts.buffers_bytes);
+    double working = (double)parts.transient_bytes, part = flight.saved_bytes / ramp;
+    double most = flight.saved_bytes + flight.loss_bytes;
+    is_level(&time.list[0], 0, standing);
+    is_level(&time.list[1], 0, standing + working);
+    is_level(&time.list[2 + ramp], 1000, standing + most);
+    is_level(&time.list[3 + ramp], 1000, standing + most + working);
+    for (int k = 0; k < ramp; k++) {
+        bool is_last = k == ramp - 1;
+        is_level(&time.list[2 + k], 1000 * k / ramp,
+                 standing + working + (k + 1) * part + (is_last ? flight.loss_bytes : 0));
+        // What the task works with goes before the last part does.
+        is_level(&time.list[4 + ramp + k], 1000 + 2000 * (k + 1) / ramp,
+                 standing + (is_last ? 0 : working) + (ramp - 1 - k + is_last) * part);
+    }
+    is_level(&time.list[4 + 2 * ramp], 3000, standing);
+    arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timelines_tell_what_stands_here),
         cmocka_unit_test(layers_sum_their_kernels),
+        cmocka_unit_test(memory_over_time_is_worked_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
