@@ -385,6 +385,16 @@ static void the_groups_of_a_layer_are_these(void **state)
                         "d_attention.norm + d_layer.input (norm-sum)\n" WEIGHT_GRADIENTS);
 }
 
+// The last sum of a layer is in front of no norm of it, as are gradients that meet behind one.
+static void a_sum_in_front_of_no_norm_takes_its_gemm(void **state)
+{
+    const unsigned rows = 1u << JOIN_SUM | 1u << JOIN_ROWS;
+    const char *groups = layer_groups(*state, TINY_DEEPSEEK, joins_executed() & ~rows);
+    assert_non_null(strstr(groups, "attention.residual + mlp.norm (sum-norm)\n"));
+    assert_non_null(strstr(groups, "mlp.down + mlp.residual (residual)\n"));
+    assert_non_null(strstr(groups, "d_attention.k_b.a + d_attention.kv_a_norm (residual)\n"));
+}
+
 // A norm of what a GEMM made reads a parameter too, as a bias does, and is no sum.
 static void only_a_sum_is_a_bias(void **state)
 {
@@ -413,6 +423,7 @@ int main(void)
         cmocka_unit_test(projections_that_share_their_input_are_one_gemm),
         cmocka_unit_test(one_gemm_is_priced_once),
         cmocka_unit_test(the_groups_of_a_layer_are_these),
+        cmocka_unit_test(a_sum_in_front_of_no_norm_takes_its_gemm),
         cmocka_unit_test(only_a_sum_is_a_bias),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

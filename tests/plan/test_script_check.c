@@ -2,6 +2,7 @@
 
 #include "memory/plan_script.h"
 #include "tests/support/script_case.h"
+#include "tests/support/script_change.h"
 #include "tests/support/test.h"
 
 // Right scripts pass, however their operators are ordered and their buffers placed.
@@ -144,6 +145,23 @@ static void values_outside_the_arena_are_told_as_that(void **state)
     }
 }
 
+// What all ranks of a stage do together is there once.
+static void a_norm_that_is_there_twice_is_told(void **state)
+{
+    struct script_case of;
+    script_case_gpt2(*state, 1, 2, &of);
+    script_case_write(&of);
+    struct script *script = of.scripts[0];
+    struct err err = {0};
+    int norm = -1;
+    for (int t = 0; t < script->task_count; t++)
+        if (script->tasks[t].kind == TASK_NORM) norm = t;
+    assert_true(norm >= 0 && is_right(&of, &err));
+    script_change_insert(*state, script, norm + 1, script->tasks[norm]);
+    assert_false(is_right(&of, &err));
+    if (!strstr(err.text, "is there twice")) fail_msg("%s", err.text);
+}
+
 static bool has_dim(const struct block_program *block, int buffer, enum dim dim)
 {
     int tensor = block->buffers[buffer].tensor;
@@ -228,6 +246,7 @@ int main(void)
         cmocka_unit_test(right_scripts_of_random_plans_pass),
         cmocka_unit_test(right_scripts_of_scheduled_plans_pass),
         cmocka_unit_test(values_outside_the_arena_are_told_as_that),
+        cmocka_unit_test(a_norm_that_is_there_twice_is_told),
         cmocka_unit_test(keys_of_other_queries_are_told),
         cmocka_unit_test(rows_of_other_ranks_are_told),
     };

@@ -106,6 +106,25 @@ static void gpt2_worked_by_hand(void **state)
     assert_true(sum_of(graph, 0, -1, TASK_TRUST, -1).count == 0);
 }
 
+// LAMB asks for the norms of each of 16 parameters of a layer and of its step, of positions and the
+// table, of the last norm and of the table once more, as the head has it: 12 * 16 + 2 + 3, in one
+// exchange of the two ranks.
+static void trust_ratios_worked_by_hand(void **state)
+{
+    for (int tp = 1; tp <= 2; tp++) {
+        struct priced of = priced_start(*state, "gpt2", "dgx-h100", "meshwright");
+        struct err err = {0};
+        assert_true(cluster_take_gpus(of.cluster, tp, &err));
+        of.parallel.degree[AXIS_TP] = tp;
+        of.workload.seq_len = 1024;
+        of.workload.global_batch = 1;
+        of.workload.optimizer = OPTIMIZER_LAMB;
+        priced_finish(&of);
+        const struct step_graph *graph = graph_of(*state, of.program, of.stack);
+        is_sum(sum_of(graph, 0, -1, TASK_TRUST, -1), 1, 0, tp == 1 ? 0 : 2 * (12 * 16 + 2 + 3));
+    }
+}
+
 // ZeRO 3: each layer's parameters are gathered forward and backward of each micro-batch, and its
 // gradients scattered; nothing is left for the end but the update of the shard.
 static void zero_3_worked_by_hand(void **state)
@@ -234,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_worked_by_hand),
+        cmocka_unit_test(trust_ratios_worked_by_hand),
         cmocka_unit_test(zero_3_worked_by_hand),
         cmocka_unit_test(scripts_are_the_graph_written_out),
         cmocka_unit_test(prices_are_those_of_tasks),
