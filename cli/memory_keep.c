@@ -72,14 +72,15 @@ const char *memory_stays_text(struct arena *arena, const struct plan *plan,
     const char *least = stays->bound_bytes > 0 ? arena_print(arena, " (no placement less than %s)",
                                                              units_bytes(arena, stays->bound_bytes))
                                                : "";
-    return arena_print(
-        arena,
-        "Was    %s\nChosen %s\n"
-        "       fetches %s of parameters a step, not %s%s: %s a step, not %s; %d %s\n",
-        parallel_text(arena, &plan->parallel, kept->request.stack),
-        parallel_text(arena, &kept->request.parallel, kept->request.stack),
-        units_bytes(arena, (double)stays->fetched_bytes),
-        units_bytes(arena, (double)stays->before_bytes), least, units_seconds(arena, step_s),
-        units_seconds(arena, stays->before_s), kept->round_count,
-        kept->round_count == 1 ? "round" : "rounds");
+    return arena_print(arena,
+                       "Was    %s\nChosen %s\n"
+                       "       %s of parameters%s a step, not %s%s: %s a step, not %s; %d %s\n",
+                       parallel_text(arena, &plan->parallel, kept->request.stack),
+                       parallel_text(arena, &kept->request.parallel, kept->request.stack),
+                       arena_print(arena, "%s %s", stays->has_gradients ? "moves" : "fetches",
+                                   units_bytes(arena, (double)stays->moved_bytes)),
+                       stays->has_gradients ? ", and of gradients between micro-batches," : "",
+                       units_bytes(arena, (double)stays->before_bytes), least,
+                       units_seconds(arena, step_s), units_seconds(arena, stays->before_s),
+                       kept->round_count, kept->round_count == 1 ? "round" : "rounds");
 }

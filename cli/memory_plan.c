@@ -53,7 +53,7 @@ static bool choose_plan(struct arena *arena, struct arena *scratch,
         .may_move = arguments->offload != NULL,
     };
     bool of_moments = memory_asks_moments(arguments);
-    struct plan_stays stays = {.fetched_bytes = 0};
+    struct plan_stays stays = {.moved_bytes = 0};
     struct plan_kept kept = {0};
     bool done = of_moments ? plan_stays_find(arena, scratch, request, options, &stays, err)
                            : plan_keep(arena, scratch, &asked, &kept, err);

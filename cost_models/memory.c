@@ -430,12 +430,13 @@ static void offload_parts(const struct program *program, const struct stack *sta
     if (offload->optimizer != TIER_DEVICE) {
         double gradient_bytes = stack_gradient_bytes(stack, precision);
         double bucket = fmin(memory_bucket_bytes(program, stack) / gradient_bytes, away);
-        bool here = !offload_moves_gradients(offload);
+        bool some = offload_moves_gradients(offload);
+        bool here = !some || offload->gradient_layers > 0;
         // Those that stay on the host come up with their block alone.
         bool all_away = offload_takes_parameters(offload, -1);
         double weight_bytes = all_away ? 0 : parameter_weight_bytes(precision);
         // Gradients that are kept on the host are there whole, and go through rooms of their own.
-        if (!here) axes = offsetof(struct storage, gradient_axes);
+        if (some) axes = offsetof(struct storage, gradient_axes);
         double kept = parameter_away_of_stage(program, stage, &holding->sums, axes);
         parts->buffers_bytes += (int64_t)(bucket * (here * gradient_bytes + weight_bytes));
         tier_bytes[TIER_HOST] += kept * gradient_bytes;

@@ -87,7 +87,7 @@ double parameter_away(const struct program *program, const struct program_chunk 
         const struct block_program *block = program->blocks[use->block_program];
         for (int i = 0; i < block->parameter_count; i++) {
             const struct parameter *parameter = &block->parameters[i];
-            if (step_is_away(program, use, parameter))
+            if (step_away(program, use, parameter) & AWAY_STATES)
                 away.elements[parameter->kind] += (double)parameter->elements * use->count;
         }
     }

@@ -193,6 +193,9 @@ static const char *refuse_offload(const struct stack *stack, const struct parall
         struct err refused = {0};
         if (!(stack->offload >> OFFLOADS_GRADIENTS & 1))
             return refusal(arena, "stack %s cannot offload gradients", stack->name);
+        if (offload->gradient_layers > 0 && !stack_is_executed(stack))
+            return refusal(arena, "stack %s offloads gradients of all layers or of none",
+                           stack->name);
         if (!program_check_gradients(parallel, &refused)) return refusal(arena, "%s", refused.text);
     }
     if (!offload_moves_activations(offload)) return NULL;

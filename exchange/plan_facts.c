@@ -122,9 +122,11 @@ static void put_offload(struct facts *facts, const struct parallel *parallel)
     if (offload_keeps_some(&moved))
         away = arena_print(facts->arena, "%s, some of them between uses alone", away);
     facts_put(facts, "offload.parameters", away);
-    facts_put(facts, "offload.gradients", offload_moves_gradients(&moved) ? "host" : "none");
+    enum tier gradients = offload_moves_gradients(&moved) ? TIER_HOST : TIER_DEVICE;
+    facts_put(facts, "offload.gradients",
+              tier_fact(facts->arena, gradients, moved.gradient_layers));
     moved.optimizer = moved.parameters = TIER_DEVICE;
-    moved.optimizer_layers = moved.parameter_layers = 0;
+    moved.optimizer_layers = moved.parameter_layers = moved.gradient_layers = 0;
     moved.turn_blocks = moved.between_layers = 0;
     moved.gradients = false;
     facts_put(facts, "offload.activations", offload_words(facts->arena, &moved));

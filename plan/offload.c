@@ -13,7 +13,14 @@ enum { PARAMETERS_AT = 2 * TIER_BITS + OP_CLASS_COUNT * LAYER_BITS };
 enum { GRADIENTS_AT = PARAMETERS_AT + TIER_BITS };
 // Where states or parameters have a count, or some stay, one for all classes stands in the place of
 // the first, and theirs in those of the next; the sign says so.
-enum { STATES_CLASS = 1, PARAMETERS_CLASS, TURN_CLASS, BETWEEN_CLASS, COUNTED_CLASSES };
+enum {
+    STATES_CLASS = 1,
+    PARAMETERS_CLASS,
+    TURN_CLASS,
+    BETWEEN_CLASS,
+    GRADIENTS_CLASS,
+    COUNTED_CLASSES
+};
 static const uint64_t COUNTS_STATES = (uint64_t)1 << 63;
 
 // All of it fits into 63 bits and a sign, and every class has a place.
@@ -55,9 +62,11 @@ bool offload_is_none(const struct offload *offload)
            !offload_moves_gradients(offload) && !offload_moves_activations(offload);
 }
 
-bool offload_parts_states(const struct offload *offload, int layer)
+unsigned offload_away(const struct offload *offload, int layer)
 {
-    return offload->optimizer != TIER_DEVICE && layer < offload->optimizer_layers;
+    bool states = offload->optimizer != TIER_DEVICE && layer < offload->optimizer_layers;
+    bool gradients = offload->gradients && layer < offload->gradient_layers;
+    return (states ? AWAY_STATES : 0U) | (gradients ? AWAY_GRADIENTS : 0U);
 }
 
 bool offload_takes_parameters(const struct offload *offload, int layer)
@@ -98,7 +107,7 @@ bool offload_keeps_some(const struct offload *offload)
 static bool counts_states(const struct offload *offload)
 {
     return offload->optimizer_layers > 0 || offload->parameter_layers > 0 ||
-           offload_keeps_some(offload);
+           offload->gradient_layers > 0 || offload_keeps_some(offload);
 }
 
 static bool moves_all_alike(const struct offload *offload)
@@ -127,7 +136,8 @@ const char *offload_words(struct arena *arena, const struct offload *offload)
     if (offload->turn_blocks != 0) text = join(arena, text, TURN, offload->turn_blocks, TIER_HOST);
     if (offload->between_layers != 0)
         text = join(arena, text, BETWEEN, offload->between_layers, TIER_HOST);
-    if (offload_moves_gradients(offload)) text = join(arena, text, "gradients", -1, TIER_HOST);
+    if (offload_moves_gradients(offload))
+        text = join(arena, text, "gradients", count_or_all(offload->gradient_layers), TIER_HOST);
     if (!offload_moves_activations(offload)) return text;
     if (moves_all_alike(offload))
         return join(arena, text, "activations", offload->layers[0], offload->activations);
@@ -214,7 +224,8 @@ static bool add_tier(const struct word *word, enum tier *tier, int16_t *layers)
 // On the host alone: what is added to in every micro-batch is read and written there.
 static bool add_gradients(const struct word *word, struct offload *offload)
 {
-    if (word->layers >= 0 || word->tier != TIER_HOST || offload->gradients) return false;
+    if (word->tier != TIER_HOST || offload->gradients) return false;
+    offload->gradient_layers = (int16_t)(word->layers < 0 ? 0 : word->layers);
     return offload->gradients = true;
 }
 
@@ -282,6 +293,7 @@ int64_t offload_value(const struct offload *offload)
         value |= COUNTS_STATES | count_bits(0, offload->layers[0]) |
                  count_bits(STATES_CLASS, offload->optimizer_layers) |
                  count_bits(PARAMETERS_CLASS, offload->parameter_layers) |
+                 count_bits(GRADIENTS_CLASS, offload->gradient_layers) |
                  count_bits(TURN_CLASS, offload->turn_blocks) |
                  count_bits(BETWEEN_CLASS, offload->between_layers);
     return (int64_t)(value | (uint64_t)offload->parameters << PARAMETERS_AT |
@@ -302,6 +314,7 @@ struct offload offload_of_value(int64_t value)
     if (parts_states) {
         offload.optimizer_layers = count_of(bits, STATES_CLASS);
         offload.parameter_layers = count_of(bits, PARAMETERS_CLASS);
+        offload.gradient_layers = count_of(bits, GRADIENTS_CLASS);
         offload.turn_blocks = count_of(bits, TURN_CLASS);
         offload.between_layers = count_of(bits, BETWEEN_CLASS);
     }

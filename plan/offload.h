@@ -17,7 +17,8 @@
 // there. That is a placement by the moment (planner/plan_stays.h finds one), and what is fetched
 // less is all that it changes. Gradients may live on the host beside the optimizer states, which
 // they are for: each bucket's pass through a room of the device, down when a micro-batch has added
-// to them and up again before the next does (plan/step_end.h).
+// to them and up again before the next does (plan/step_end.h). Those of layers that do not leave
+// stay from the first micro-batch to the update.
 //
 // As words: "none", or joined by commas: "optimizer", "optimizer:12" (states of the first 12 layers
 // of each stage leave; all others stay, and are updated on the device), "parameters",
@@ -25,15 +26,21 @@
 // of an embedding or a head), "turn:2" (of the parameters that leave those of the last 2 blocks
 // stay from forward to backward), "between:5" (those of the first 5 layers from backward to
 // forward), both of all without a number, "gradients" (on the host alone, of what is updated
-// there), "activations", "activations:12", a class of operators with or without a count
-// ("attention:12", "mlp"), "other" for what no class made; each may end in "@nvme"
-// ("optimizer@nvme"); default is
+// there), "gradients:6" (of the first 6 layers of each stage, no more than leave with their states;
+// none of an embedding or a head; two buckets are rooms, so that of fewer than three none leaves),
+// "activations", "activations:12", a class of operators with or without a count ("attention:12",
+// "mlp"), "other" for what no class made; each may end in "@nvme" ("optimizer@nvme"); default is
 // "@host". All classes with one count on one tier are written "activations". All activations are on
 // one tier. An embedding or a head moves no activations, and where states have a count, none
-// either. Beside states or parameters with a count, or some that stay, all classes have one.
+// either. Beside states, parameters or gradients with a count, or some that stay, all classes
+// have one.
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIER_COUNT };
 const char *tier_name(enum tier tier);
+
+// What of a parameter leaves the device: its states, so that the host updates it, and its gradient
+// with them.
+enum { AWAY_STATES = 1, AWAY_GRADIENTS = 2 };
 
 enum { OFFLOAD_CLASS_MAX = 8 };     // of enum op_class (models/graph.h); 0 = made by no class
 enum { OFFLOAD_LAYERS_MAX = 254 };  // that a count may name; more of them are "all"
@@ -44,6 +51,7 @@ struct offload {
     enum tier parameters;               // TIER_DEVICE: not moved
     int16_t optimizer_layers;           // whose states are moved; 0 = of everything
     int16_t parameter_layers;           // the same of parameters
+    int16_t gradient_layers;            // and of gradients
     int16_t turn_blocks;                // of those that are moved, from the last: stay from forward
                                         // to backward; -1 = all, 0 = none
     int16_t between_layers;             // from the first: from backward to forward; the same
@@ -59,8 +67,9 @@ bool offload_moves_parameters(const struct offload *offload);
 bool offload_moves_gradients(const struct offload *offload);
 bool offload_reaches_nvme(const struct offload *offload);
 bool offload_is_none(const struct offload *offload);
-// Whether the states of the n-th layer of a stage leave though those of others stay.
-bool offload_parts_states(const struct offload *offload, int layer);
+// Whether states or gradients of the n-th layer of a stage leave though those of others stay: of
+// AWAY_STATES and AWAY_GRADIENTS.
+unsigned offload_away(const struct offload *offload, int layer);
 // Whether the parameters of a block leave: of the n-th layer of a stage; -1: of
 // what is no layer, which leave where all do.
 bool offload_takes_parameters(const struct offload *offload, int layer);

@@ -19,6 +19,12 @@ bool program_check_offload(const struct cluster *cluster, const struct offload *
         return err_set(err, ERR_USAGE,
                        "--offload gradients: what they are for has to be off the device as well; "
                        "--offload optimizer,gradients would run");
+    int gradients = offload->gradient_layers;
+    if (offload_moves_gradients(offload) && states > 0 && gradients > states)
+        return err_set(err, ERR_USAGE,
+                       "--offload gradients: what they are for has to be off the device as well; "
+                       "--offload optimizer:%d,gradients:%d would run",
+                       states, states);
     if (offload_keeps_some(offload) && !offload_moves_parameters(offload))
         return err_set(
             err, ERR_USAGE,

@@ -111,18 +111,17 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
                           (limit < 0 || *layers_before < limit);
         const struct offload *offload = &program->parallel.offload;
         unsigned moved = is_layer ? offload_classes(offload, *layers_before) : 0;
-        bool states_away = is_layer && offload_parts_states(offload, *layers_before);
+        unsigned away = is_layer ? offload_away(offload, *layers_before) : 0;
         bool fetches = program_fetches(graph, kind, offload, *layers_before);
         int way = recomputed * VARIANT_RECOMPUTED + !fetches * VARIANT_STAYS;
         if (fetches) way |= ways_kept(offload, is_layer, *layers_before, --fetching);
         *layers_before += is_layer;
         int variant = variant_of(building, kind, way, stage);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;
-        if (last && last->block_program == variant && last->moved == moved &&
-            last->states_away == states_away) {
+        if (last && last->block_program == variant && last->moved == moved && last->away == away) {
             last->count++;
         } else {
-            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1, moved, states_away};
+            chunk.uses[chunk.use_count++] = (struct block_use){variant, 1, moved, away};
         }
         chunk.parameter_elements += program->blocks[variant]->parameter_elements;
     }

@@ -12,8 +12,8 @@ struct block_use {
     int block_program;  // index
     int count;          // consecutive repetitions
     unsigned moved;     // of what it saves: 1 << enum op_class that is offloaded
-    int states_away;    // of layers whose optimizer states are offloaded though those of others are
-                        // not (step_is_away)
+    unsigned away;      // AWAY_STATES, AWAY_GRADIENTS: of layers of which these are offloaded
+                        // though those of others are not (step_away)
 };
 
 struct block_origin {  // what a block program is lowered from
@@ -44,7 +44,7 @@ struct tied_reduce {
 struct storage {
     unsigned weight_axes, gradient_axes, optimizer_axes;
     bool weights_away;  // of what blocks fetch (struct block_program); never in struct program
-    bool states_away;   // of a group of gradients (plan/step_end.h): updated on the host
+    unsigned away;      // AWAY_STATES, AWAY_GRADIENTS, of a group of gradients (plan/step_end.h)
 };
 
 // Whether a block finds its weights in the arena, gathered there from other ranks or fetched from

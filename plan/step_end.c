@@ -80,7 +80,8 @@ bool step_has_rooms(const struct program *program)
 
 static bool group_has_rooms(const struct program *program, const struct step_group *group)
 {
-    return group->storage.states_away ? step_has_rooms(program) : streams_through_rooms(program);
+    return group->storage.away & AWAY_GRADIENTS ? step_has_rooms(program)
+                                                : streams_through_rooms(program);
 }
 
 bool step_cuts_blocks(const struct program *program, const struct storage *storage)
@@ -118,12 +119,15 @@ struct storage step_storage(const struct program *program, const struct paramete
     return storage;
 }
 
-bool step_is_away(const struct program *program, const struct block_use *use,
-                  const struct parameter *parameter)
+unsigned step_away(const struct program *program, const struct block_use *use,
+                   const struct parameter *parameter)
 {
     const struct offload *offload = &program->parallel.offload;
-    if (offload->optimizer == TIER_DEVICE) return false;
-    return offload->optimizer_layers == 0 || (use->states_away && !parameter->tie);
+    unsigned of_layers = parameter->tie ? 0 : use->away;
+    bool states_leave = offload->optimizer_layers == 0 || of_layers & AWAY_STATES;
+    if (offload->optimizer == TIER_DEVICE || !states_leave) return 0;
+    bool gradients_leave = offload->gradient_layers == 0 || of_layers & AWAY_GRADIENTS;
+    return AWAY_STATES | (offload->gradients && gradients_leave ? AWAY_GRADIENTS : 0);
 }
 
 bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
@@ -145,13 +149,13 @@ static bool is_tie(const char *a, const char *b)
 }
 
 static int find_group(const struct step_end *end, const struct parameter *parameter,
-                      unsigned reduce_axes, unsigned own_axes, bool is_away)
+                      unsigned reduce_axes, unsigned own_axes, unsigned away)
 {
     int i = 0;
     for (; i < end->group_count; i++) {
         const struct step_group *group = &end->groups[i];
         if (group->kind == parameter->kind && group->reduce_axes == reduce_axes &&
-            group->own_axes == own_axes && group->storage.states_away == is_away &&
+            group->own_axes == own_axes && group->storage.away == away &&
             is_tie(group->tie, parameter->tie))
             break;
     }
@@ -159,11 +163,11 @@ static int find_group(const struct step_end *end, const struct parameter *parame
 }
 
 int step_group_of(const struct program *program, const struct step_end *end,
-                  const struct parameter *parameter, bool is_away)
+                  const struct parameter *parameter, unsigned away)
 {
     unsigned data = step_data_axes(program, parameter->kind);
     int found = find_group(end, parameter, parameter->gradient_partial_axes & data,
-                           step_own_axes(program, parameter), is_away);
+                           step_own_axes(program, parameter), away);
     assert(found < end->group_count);
     return found;
 }
@@ -219,8 +223,8 @@ static void add_parameter(struct summing *summing, const struct parameter *param
     struct step_end *end = summing->end;
     unsigned axes = parameter->gradient_partial_axes, data = summing->data[parameter->kind];
     unsigned own = step_own_axes(summing->program, parameter);
-    bool is_away = step_is_away(summing->program, of, parameter);
-    int i = find_group(end, parameter, axes & data, own, is_away);
+    unsigned away = step_away(summing->program, of, parameter);
+    int i = find_group(end, parameter, axes & data, own, away);
     struct step_group *group = &end->groups[i];
     bool is_known = i < end->group_count;
     // What repeats is tied to itself.
@@ -234,7 +238,7 @@ static void add_parameter(struct summing *summing, const struct parameter *param
                                      .own_axes = own,
                                      .storage = step_storage(summing->program, parameter),
                                      .tie = parameter->tie};
-        group->storage.states_away = is_away;
+        group->storage.away = away;
     }
     group->elements += (double)parameter->elements * count;
     group->tensor_count += parameter->tensor_count * count;
@@ -278,8 +282,8 @@ static double group_elements(const struct summing *summing, const struct block_u
         if (!parameter_kind_is_trained(parameter->kind)) continue;
         unsigned data = summing->data[parameter->kind], axes = parameter->gradient_partial_axes;
         unsigned own = step_own_axes(summing->program, parameter);
-        bool is_away = step_is_away(summing->program, use, parameter);
-        if (find_group(end, parameter, axes & data, own, is_away) != group) continue;
+        unsigned away = step_away(summing->program, use, parameter);
+        if (find_group(end, parameter, axes & data, own, away) != group) continue;
         elements += (double)parameter->elements;
         if (axes & ~data) *smalls |= 1u << find_small(end, &end->groups[group], axes & ~data);
     }
@@ -335,7 +339,7 @@ static void count_tasks(const struct summing *summing, const struct program_chun
             end->smalls[find_small(end, group, group->small_axes)].count++;
         group->has_rooms = largest > 0 && group_has_rooms(program, group) &&
                            !storage->gradient_axes && 2 * largest < group->elements;
-        group->is_away = group->has_rooms && keeps_away(program) && storage->states_away;
+        group->is_away = group->has_rooms && storage->away & AWAY_GRADIENTS;
         group->room_elements = group->has_rooms ? 2 * largest : group->elements / parts;
         if (group->reduce_axes) end->reduce_count += group->bucket_count;
         end->update_count += group->bucket_count;

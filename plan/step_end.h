@@ -38,7 +38,9 @@
 // are under way beside each other.
 //
 // Where states of some layers are on the host (struct offload, optimizer_layers) their gradients
-// are groups of their own, which the host updates; only those leave where gradients do.
+// are groups of their own, which the host updates; only those leave where gradients do, and where
+// those of some layers do (gradient_layers) they are groups of their own again: all others stay and
+// go down for their update.
 
 struct step_rules {
     double bucket_elements;           // of gradients that fill a bucket
@@ -95,16 +97,17 @@ struct step_end step_end_of(const struct program *whole, const struct program_ch
 // the parameter itself: ranks along these have no copies to share. What is left stores it.
 unsigned step_data_axes(const struct program *program, enum parameter_kind kind);
 struct storage step_storage(const struct program *program, const struct parameter *parameter);
-// Whether the host updates a parameter of a use of its block. What is tied is of no layer.
-bool step_is_away(const struct program *program, const struct block_use *use,
-                  const struct parameter *parameter);
+// What of a parameter of a use of its block leaves: AWAY_STATES and AWAY_GRADIENTS. What is tied is
+// of no layer.
+unsigned step_away(const struct program *program, const struct block_use *use,
+                   const struct parameter *parameter);
 // Whether a parameter of a chunk is that of the embedding, which another chunk of the same stage
 // holds (schedules that place chunks in a V): it is kept, reduced and updated there, once.
 bool step_is_elsewhere(const struct program *program, const struct program_chunk *chunk,
                        const struct parameter *parameter);
-// The group of a parameter of a chunk that is not elsewhere; `is_away`: see step_is_away.
+// The group of a parameter of a chunk that is not elsewhere; `away`: see step_away.
 int step_group_of(const struct program *program, const struct step_end *end,
-                  const struct parameter *parameter, bool is_away);
+                  const struct parameter *parameter, unsigned away);
 // Whether buckets of a group are cut between blocks alone.
 bool step_cuts_blocks(const struct program *program, const struct storage *storage);
 

@@ -38,7 +38,7 @@ static int band_of(struct division *division, struct division_band wanted)
     for (int i = 0; i < division->band_count; i++) {
         const struct division_band *band = &division->bands[i];
         if (band->recomputed == wanted.recomputed && band->moved == wanted.moved &&
-            band->states_away == wanted.states_away && band->stays == wanted.stays)
+            band->away == wanted.away && band->stays == wanted.stays)
             return i;
     }
     assert(division->band_count < DIVISION_BAND_MAX);
@@ -68,7 +68,7 @@ static struct division_class class_from(struct division *division, const struct 
             bool recomputed = layers < 0 || *before < layers;
             band = band_of(division,
                            (struct division_band){recomputed, offload_classes(offload, *before),
-                                                  offload_parts_states(offload, *before),
+                                                  offload_away(offload, *before),
                                                   stays(graph, i, offload, *before)});
             ++*before;
         }
@@ -166,7 +166,7 @@ static void add_in_order(struct arena *arena, const struct division *division,
         const struct division_band *band = &division->bands[block->band];
         bool repeats = i > 0 && memcmp(block, block - 1, sizeof *block) == 0;
         struct block_use use = {division_block(block->kind, band->recomputed, band->stays), 1,
-                                band->moved, band->states_away};
+                                band->moved, band->away};
         if (repeats)
             chunk->uses[chunk->use_count - 1].count++;
         else
@@ -188,7 +188,7 @@ static void add_uses(struct divisions *divisions, struct division *division, int
         const struct division_band *of = &division->bands[band];
         int count = class->counts[band][kind];
         int block = division_block(kind, of->recomputed, of->stays);
-        struct block_use use = {block, count, of->moved, of->states_away};
+        struct block_use use = {block, count, of->moved, of->away};
         if (count > 0) chunk->uses[chunk->use_count++] = use;
     }
 }
@@ -256,7 +256,8 @@ const struct division *division_get(struct divisions *divisions, const struct gr
     plain.offload = (struct offload){.optimizer = moved.optimizer,
                                      .optimizer_layers = moved.optimizer_layers,
                                      .parameter_layers = moved.parameter_layers,
-                                     .gradients = parallel->offload.gradients};
+                                     .gradients = parallel->offload.gradients,
+                                     .gradient_layers = moved.gradient_layers};
     if (moved.parameter_layers > 0) plain.offload.parameters = moved.parameters;
     bool is_plain = layers == 0 && key.moved == offload_value(&plain.offload);
     division->base = is_plain ? division : division_get(divisions, graph, &plain, 0);

@@ -34,11 +34,11 @@ static inline bool division_stays(int block)
 // stage, "of the first N", so that a plan has few of them: one more than it has different N.
 struct division_band {
     bool recomputed;
-    unsigned moved;    // mask of 1 << enum op_class
-    bool states_away;  // see struct block_use
-    bool stays;        // its parameters, though those of others leave
+    unsigned moved;  // mask of 1 << enum op_class
+    unsigned away;   // see struct block_use
+    bool stays;      // its parameters, though those of others leave
 };
-enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 6 };
+enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 7 };
 
 struct division {
     int stage_count, chunk_count;

@@ -56,7 +56,8 @@ static void start(struct keeping *keeping)
     parallel.accumulates = stack_accumulates(of->stack, &parallel, of->workload.global_batch);
     // Beside classes that move in unlike numbers of layers states leave of all or of none.
     if (keeping->request->may_move)
-        parallel.offload.optimizer_layers = parallel.offload.parameter_layers = 0;
+        parallel.offload.optimizer_layers = parallel.offload.parameter_layers =
+            parallel.offload.gradient_layers = 0;
     keeping->composer = composer_new(keeping->arena, keeping->scratch, memo);
     composer_group(keeping->composer, &parallel);
     const struct graph *graph = memo_graph(memo, parallel.attention, parallel.degree[AXIS_TP]);

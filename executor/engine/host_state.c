@@ -66,7 +66,7 @@ static bool open_nvme(struct engine *engine, struct host_state *host, int64_t ro
     for (int t = 0; t < script->task_count; t++) {
         if (script->tasks[t].kind != TASK_UPDATE) continue;
         const struct script_bucket *bucket = &script->buckets[script->tasks[t].bucket];
-        for (int i = 0; i < bucket->unit_count && bucket->storage.states_away; i++)
+        for (int i = 0; i < bucket->unit_count && bucket->storage.away & AWAY_STATES; i++)
             host->order[host->order_count++] = bucket->units[i];
     }
     for (int i = 0; i < TURNS; i++) {
@@ -340,7 +340,7 @@ static bool update_of_unit(struct engine *engine, int task, int unit)
     int64_t down = own.count * engine->real_bytes, up = own.count * engine->compute_bytes;
     const struct script_bucket *bucket =
         &engine->script->buckets[engine->script->units[unit].bucket];
-    bool is_here = script_bucket_is_away(engine->script, bucket);
+    bool is_here = script_bucket_is_away(bucket);
     moving_begin(engine);
     if (!is_here && !bring_down(engine, task, unit, gradient_at, down)) return false;
     if (!fetch(engine, task, unit, &states)) return false;
@@ -425,7 +425,7 @@ bool host_state_has(const struct engine *engine, int parameter)
     const struct script *script = engine->script;
     int unit = state_owner(engine, script->parameters[parameter].unit);
     return engine->host_state &&
-           script_bucket_is_away(script, &script->buckets[script->units[unit].bucket]);
+           script_bucket_is_away(&script->buckets[script->units[unit].bucket]);
 }
 
 void host_state_gradients(struct engine *engine, int parameter, double *values)

@@ -356,7 +356,7 @@ static bool update(struct engine *engine, int task)
     struct update_call *calls =
         ARENA_NEW(engine->scratch, struct update_call, script->parameter_count);
     if (engine->scale.skips) return true;
-    if (bucket->storage.states_away) return host_state_update(engine, task);
+    if (bucket->storage.away & AWAY_STATES) return host_state_update(engine, task);
     for (int i = 0; i < bucket->unit_count; i++) {
         const struct script_unit *unit = &script->units[bucket->units[i]];
         for (int p = unit->first_parameter; p < unit->first_parameter + unit->parameter_count;

@@ -187,7 +187,7 @@ static bool check_buckets(const struct checking *checking, const struct check_st
                 return check_fail_unit(checking, stage, u, "is not where its bucket has it");
             if (!goes_with(bucket, unit))
                 return check_fail_unit(checking, stage, u, "is not like its bucket");
-            if (unit->storage.weights_away && !bucket->storage.states_away)
+            if (unit->storage.weights_away && !(bucket->storage.away & AWAY_STATES))
                 return check_fail_unit(checking, stage, u, "is off the device, which updates it");
             elements += unit->elements;
         }

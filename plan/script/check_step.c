@@ -14,9 +14,8 @@ static unsigned small_axes(const struct script *script, int parameter)
 
 static bool is_away(const struct check_stage *stage, int bucket)
 {
-    const struct parallel *parallel = &stage->script->program->parallel;
     const struct script_bucket *of = &stage->script->buckets[bucket];
-    return of->room >= 0 && of->storage.states_away && offload_moves_gradients(&parallel->offload);
+    return of->room >= 0 && of->storage.away & AWAY_GRADIENTS;
 }
 
 // Gradients of another bucket in the same room are done with; its own are not on the host.

@@ -44,7 +44,7 @@ static int group_of(struct numbering *numbering, const struct script_task *task)
         &script->parameters[script->units[bucket->units[0]].first_parameter];
     const struct block_program *block = script->program->blocks[first->block];
     return step_group_of(script->program, end_at(numbering, bucket->chunk),
-                         &block->parameters[first->index], bucket->storage.states_away);
+                         &block->parameters[first->index], bucket->storage.away);
 }
 
 static bool is_message(enum task_kind kind)

@@ -134,7 +134,7 @@ struct script {
     int64_t arena_bytes, alignment;
 };
 // Whether the gradients of a bucket are kept on the host, and pass through its room.
-bool script_bucket_is_away(const struct script *script, const struct script_bucket *bucket);
+bool script_bucket_is_away(const struct script_bucket *bucket);
 // Whether the host updates a unit.
 bool script_unit_is_away(const struct script *script, int unit);
 

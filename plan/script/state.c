@@ -173,8 +173,8 @@ static bool is_in(const struct filling *filling, const struct block_use *use,
                   const struct parameter *parameter, int group)
 {
     const struct program *program = filling->script->program;
-    bool is_away = step_is_away(program, use, parameter);
-    return step_group_of(program, &filling->end, parameter, is_away) == group;
+    unsigned away = step_away(program, use, parameter);
+    return step_group_of(program, &filling->end, parameter, away) == group;
 }
 
 // Elements of the group in a block from parameter `from` down to the next of the group, or of all
@@ -296,16 +296,15 @@ void script_add_state(struct arena *arena, struct script *script)
     fill_buckets(arena, script);
 }
 
-bool script_bucket_is_away(const struct script *script, const struct script_bucket *bucket)
+bool script_bucket_is_away(const struct script_bucket *bucket)
 {
-    return bucket->room >= 0 && bucket->storage.states_away &&
-           offload_moves_gradients(&script->program->parallel.offload);
+    return bucket->room >= 0 && bucket->storage.away & AWAY_GRADIENTS;
 }
 
 bool script_unit_is_away(const struct script *script, int unit)
 {
     int same_as = script->units[unit].same_as, owner = same_as < 0 ? unit : same_as;
-    return script->buckets[script->units[owner].bucket].storage.states_away;
+    return script->buckets[script->units[owner].bucket].storage.away & AWAY_STATES;
 }
 
 bool script_bucket_is_flat(const struct script_bucket *bucket)

@@ -96,7 +96,7 @@ static void find_times(struct arena *arena, const struct script *script, struct 
             .last_use = -1,
             .updated = script->task_count,
         };
-        if (!script_bucket_is_away(script, &script->buckets[b])) continue;
+        if (!script_bucket_is_away(&script->buckets[b])) continue;
         times[b].first_of = none_yet(arena, rounds);
         times[b].last_of = none_yet(arena, rounds);
     }

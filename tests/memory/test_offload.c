@@ -115,7 +115,9 @@ static void events_and_closed_form_agree(void **state)
                                         "optimizer:5,parameters:3",
                                         "optimizer,parameters:5,gradients",
                                         "optimizer@nvme,parameters:3@nvme,activations:2",
-                                        "optimizer,parameters,turn:3,between:5"};
+                                        "optimizer,parameters,turn:3,between:5",
+                                        "optimizer:2,parameters:1,activations",
+                                        "optimizer:6,gradients:4,activations:1"};
     struct arena scratch = {0};
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
         struct priced of = priced_with(*state, WORDS[i], i % 2 ? 4 : 1);
@@ -271,7 +273,8 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
         const struct offload some = {.optimizer = TIER_HOST,
                                      .parameters = TIER_HOST,
                                      .parameter_layers = (int16_t)(i % 6 < 2 ? i % 6 + 1 : 0),
-                                     .gradients = i % 2};
+                                     .gradients = i % 2,
+                                     .gradient_layers = (int16_t)(i % 6 == 1 ? 3 : 0)};
         if (some.parameter_layers > 0)
             pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&some), offload_value(&some));
         struct search_result pruned = {0}, whole = {0};
@@ -287,6 +290,7 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
             if (some.parameter_layers > 0)
                 assert_int_equal(a->parallel.offload.parameter_layers, some.parameter_layers);
             assert_int_equal(a->parallel.offload.gradients, i % 2);
+            assert_int_equal(a->parallel.offload.gradient_layers, some.gradient_layers);
             assert_int_not_equal(a->parallel.offload.optimizer, TIER_DEVICE);
             found_count++;
         }

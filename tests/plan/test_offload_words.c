@@ -18,6 +18,7 @@ static void is_same(const struct offload *expected, const struct offload *found)
     assert_int_equal(expected->activations, found->activations);
     assert_int_equal(expected->parameters, found->parameters);
     assert_int_equal(expected->gradients, found->gradients);
+    assert_int_equal(expected->gradient_layers, found->gradient_layers);
     assert_int_equal(expected->optimizer_layers, found->optimizer_layers);
     assert_int_equal(expected->parameter_layers, found->parameter_layers);
     assert_int_equal(expected->turn_blocks, found->turn_blocks);
@@ -70,6 +71,9 @@ static void words_are_the_shortest(void **state)
         "optimizer,gradients",
         "optimizer:1",
         "optimizer:254@nvme,gradients",
+        "optimizer:7,gradients:6",
+        "optimizer,gradients:254,activations:2",
+        "optimizer:9@nvme,parameters:8@nvme,turn,between:2,gradients:5,activations",
         "optimizer:12,activations",
         "optimizer:3@nvme,activations:254@nvme",
         "optimizer:12,parameters:8",
@@ -130,12 +134,19 @@ static void states_of_the_first_layers_leave_alone(void **state)
 {
     (void)state;
     struct offload offload = parsed("optimizer:2@nvme");
-    assert_true(offload_parts_states(&offload, 0) && offload_parts_states(&offload, 1));
-    assert_false(offload_parts_states(&offload, 2));
+    assert_true(offload_away(&offload, 0) && offload_away(&offload, 1));
+    assert_false(offload_away(&offload, 2));
     offload = parsed("optimizer");
-    assert_false(offload_parts_states(&offload, 0));
+    assert_false(offload_away(&offload, 0));
     offload = parsed("activations:2");
-    assert_false(offload_parts_states(&offload, 0));
+    assert_false(offload_away(&offload, 0));
+    // And their gradients, of no more of them.
+    offload = parsed("optimizer:2,gradients:1");
+    assert_int_equal(offload_away(&offload, 0), AWAY_STATES | AWAY_GRADIENTS);
+    assert_int_equal(offload_away(&offload, 1), AWAY_STATES);
+    offload = parsed("optimizer,gradients:2");
+    assert_int_equal(offload_away(&offload, 1), AWAY_GRADIENTS);
+    assert_int_equal(offload_away(&offload, 2), 0);
 }
 
 static void parameters_of_the_first_layers_leave_alone(void **state)
@@ -162,6 +173,10 @@ static void what_is_no_choice_is_refused(void **state)
                                         "parameters:255",
                                         "optimizer,parameters:3,mlp",
                                         "optimizer,parameters:3,parameters",
+                                        "optimizer,gradients:0",
+                                        "optimizer,gradients:255",
+                                        "optimizer,gradients:2@nvme",
+                                        "optimizer,gradients:3,mlp",
                                         "parameters,turn:0",
                                         "parameters,turn:255",
                                         "parameters,between:-1",

@@ -59,7 +59,7 @@ struct use {
     int kind, count;
     bool recomputed, stays;
     unsigned moved;
-    bool states_away;
+    unsigned away;
 };
 
 static void has_uses(const struct program_chunk *chunk, const struct use *uses, int count)
@@ -72,7 +72,7 @@ static void has_uses(const struct program_chunk *chunk, const struct use *uses, 
         assert_int_equal(division_recomputes(use->block_program), uses[i].recomputed);
         assert_int_equal(division_stays(use->block_program), uses[i].stays);
         assert_int_equal(use->moved, uses[i].moved);
-        assert_int_equal(use->states_away, uses[i].states_away);
+        assert_int_equal(use->away, uses[i].away);
     }
 }
 
@@ -171,14 +171,14 @@ static void what_leaves_is_said_of_each_layer(void **state)
     division = divide(world, 0);
     has_uses(&division->chunks[1],
              (const struct use[]){{.kind = LAYER, .count = 1},
-                                  {.kind = LAYER, .count = 1, .moved = moved, .states_away = true},
-                                  {.kind = LAYER, .count = 1, .states_away = true}},
+                                  {.kind = LAYER, .count = 1, .moved = moved, .away = AWAY_STATES},
+                                  {.kind = LAYER, .count = 1, .away = AWAY_STATES}},
              3);
     // Only activations may differ from the base.
     assert_ptr_not_equal(division->base, division);
     has_uses(&division->base->chunks[division->base_class[1]],
              (const struct use[]){{.kind = LAYER, .count = 1},
-                                  {.kind = LAYER, .count = 2, .states_away = true}},
+                                  {.kind = LAYER, .count = 2, .away = AWAY_STATES}},
              2);
     *offload =
         (struct offload){.parameters = TIER_HOST, .optimizer = TIER_HOST, .parameter_layers = 1};

@@ -125,7 +125,10 @@ const char *run_outcome_traffic(struct arena *arena, const struct run_outcome *f
         const struct run_kind *kind = &found->kinds[k];
         bool is_received = kind->group == RUN_TASK && kind->index == TASK_RECEIVE;
         bool is_update = kind->group == RUN_TASK && kind->index == TASK_UPDATE;
-        if (is_received || is_update || kind->group == RUN_OPERATOR) continue;
+        // Those that pass to the host and back are no exchanges: tasks_difference has them.
+        bool passes = kind->group == RUN_TASK &&
+                      (kind->index == TASK_GRADIENT_OUT || kind->index == TASK_GRADIENT_IN);
+        if (is_received || is_update || passes || kind->group == RUN_OPERATOR) continue;
         double slack, planned = planned_bytes(found, kind, &slack);
         if (fabs(kind->bytes - planned) <= slack + 1e-9 * planned) continue;
         return arena_print(arena, "%s %d of %s: %.0f bytes moved, %.0f planned",
