@@ -4,6 +4,8 @@
 #include "plan/boundary.h"
 #include "plan/step_end.h"
 
+#include <math.h>
+
 // Axes of a stage over which the outputs of a block are whole: as many equal copies would be sent.
 static unsigned copy_axes(const struct mesh *mesh, const struct layout *layout)
 {
@@ -15,32 +17,60 @@ static unsigned copy_axes(const struct mesh *mesh, const struct layout *layout)
     return axes;
 }
 
-static double output_hop_s(const struct price_context *context, const struct mesh *mesh,
+// Stages with unlike numbers of ranks have no axis, and on devices that are unlike each has links
+// of its own.
+static bool goes_by_pairs(const struct price_context *context, const struct mesh *mesh)
+{
+    return mesh->stage_ranks || !cluster_has_one_device(context->cluster);
+}
+
+// A message between two stages.
+static double between_s(const struct price_context *context, const struct program *program,
+                        int from, int to, const struct step_message *message)
+{
+    const struct mesh *mesh = &program->mesh;
+    if (!goes_by_pairs(context, mesh)) return messages_s(context, mesh, message);
+    if (message->bytes <= 0) return 0;
+    struct group_shape pair =
+        mesh_group_between(mesh, context->cluster, from < to ? from : to, from < to ? to : from);
+    return message_group_s(context, &pair, message);
+}
+
+// To the next stage, wherever that takes longest.
+static double send_s(const struct price_context *context, const struct program *program,
+                     const struct step_message *message)
+{
+    const struct schedule_shape *shape = &program->shape;
+    const struct schedule_row *row = schedule_row(program->parallel.schedule);
+    struct price_context quiet = *context;
+    double longest_s = 0;
+    int from = -1, to = -1;
+    if (!goes_by_pairs(context, &program->mesh))
+        return messages_s(context, &program->mesh, message);
+    quiet.ledger = NULL;
+    for (int v = 0; v < shape->stage_count * shape->chunk_count; v++) {
+        int next = schedule_next(shape, v), own = row->stage_of(shape, v);
+        if (next < 0 || row->stage_of(shape, next) == own) continue;
+        double one_s = between_s(&quiet, program, own, row->stage_of(shape, next), message);
+        if (one_s <= longest_s) continue;
+        longest_s = one_s;
+        from = own;
+        to = row->stage_of(shape, next);
+    }
+    return from < 0 ? 0 : between_s(context, program, from, to, message);
+}
+
+static double output_hop_s(const struct price_context *context, const struct program *program,
                            const struct block_program *block)
 {
+    const struct mesh *mesh = &program->mesh;
     double bytes = (double)block->output_bytes;
     unsigned copies = 0;
     if (context->compute.stack->pipeline_scatter) copies = copy_axes(mesh, &block->output_layout);
     struct step_message send = {ENTRY_HOP, COLLECTIVE_SEND_RECV, mesh_axes_of(mesh, AXIS_PP),
                                 bytes / mesh_size(mesh, copies), 1};
     struct step_message gather = {ENTRY_HOP, COLLECTIVE_ALL_GATHER, copies, bytes, 1};
-    return messages_s(context, mesh, &send) + messages_s(context, mesh, &gather);
-}
-
-// A message between two stages. Of stages with unlike numbers of ranks, which have no axis, as
-// between the two of their ranks that are farthest apart, beside those of the smaller one.
-static double between_s(const struct price_context *context, const struct program *program,
-                        int from, int to, const struct step_message *message)
-{
-    const struct mesh *mesh = &program->mesh;
-    if (!mesh->stage_ranks) return messages_s(context, mesh, message);
-    int low = from < to ? from : to, high = from < to ? to : from;
-    int first = mesh_at_stage(mesh, 0, low);
-    int last = mesh_at_stage(mesh, 0, high) + mesh_stage_ranks(mesh, high) - 1;
-    int beside = mesh_stage_ranks(mesh, low), others = mesh_stage_ranks(mesh, high);
-    struct group_shape pair =
-        route_pair(context->cluster, first, last, beside < others ? beside : others);
-    return message_group_s(context, &pair, message);
+    return send_s(context, program, &send) + messages_s(context, mesh, &gather);
 }
 
 // Between stages of unlike meshes: pieces one after another, of the rank that has most of them.
@@ -85,26 +115,24 @@ double between_hop_s(const struct price_context *context, const struct program *
     double worst_s = 0;
     const struct block_program *worst = NULL;
     for (int i = 0; mesh_axes_of(mesh, AXIS_PP) && i < program->block_count; i++) {
-        double one_s = output_hop_s(&quiet, mesh, program->blocks[i]);
+        double one_s = output_hop_s(&quiet, program, program->blocks[i]);
         if (one_s <= worst_s) continue;
         worst_s = one_s;
         worst = program->blocks[i];
     }
     double longest_s = reshard_s(context, program, worst_s);
     if (longest_s > worst_s) return longest_s;
-    if (worst && context->ledger) worst_s = output_hop_s(context, mesh, worst);
+    if (worst && context->ledger) worst_s = output_hop_s(context, program, worst);
     return worst_s;
 }
 
-// Of stages with unlike numbers of ranks these two have as many.
 static struct group_shape tied_pair(const struct price_context *context,
                                     const struct program *program, unsigned stages)
 {
     const struct mesh *mesh = &program->mesh;
-    int first = program->tied.first_stage, ranks = mesh_stage_ranks(mesh, first);
-    if (mesh->stage_ranks)
-        return route_pair(context->cluster, mesh_at_stage(mesh, 0, first),
-                          mesh_at_stage(mesh, 0, program->tied.last_stage) + ranks - 1, ranks);
+    if (goes_by_pairs(context, mesh))
+        return mesh_group_between(mesh, context->cluster, program->tied.first_stage,
+                                  program->tied.last_stage);
     struct group_shape pair = mesh_group(mesh, context->cluster, stages);
     bool in_one_node = pair.node_count == 1;
     pair.rank_count = 2;
@@ -129,14 +157,25 @@ double between_tied_s(const struct price_context *context, const struct program 
     return message_group_s(context, &pair, &message);
 }
 
-// The first with most ranks.
-static int largest_stage(const struct program *program)
+// Norms of parameters, among the ranks of each stage: of the stage where that takes longest.
+static double trust_s(const struct price_context *context, const struct program *program,
+                      double bytes)
 {
-    int largest = 0;
-    for (int s = 1; s < program->shape.stage_count; s++)
-        if (mesh_stage_ranks(&program->mesh, s) > mesh_stage_ranks(&program->mesh, largest))
-            largest = s;
-    return largest;
+    struct price_context quiet = *context;
+    double longest_s = 0;
+    int stages = program->mesh.stage_ranks ? program->shape.stage_count : 1, longest = 0;
+    quiet.ledger = NULL;
+    for (int stage = 0; stage <= stages; stage++) {
+        struct program room;
+        const struct mesh *mesh =
+            &program_at(program, stage < stages ? stage : longest, &room)->mesh;
+        unsigned axes = ((1u << mesh->axis_count) - 1) & ~mesh_axes_of(mesh, AXIS_PP);
+        struct step_message trust = {ENTRY_TRUST, COLLECTIVE_ALL_REDUCE, axes, bytes, 1};
+        double one_s = messages_s(stage < stages ? &quiet : context, mesh, &trust);
+        if (one_s > longest_s) longest = stage;
+        longest_s = fmax(longest_s, one_s);
+    }
+    return longest_s;
 }
 
 // What all ranks wait for before they update: the norm; of LAMB and LARS two norms of each
@@ -161,9 +200,5 @@ double between_norm_s(const struct price_context *context, const struct program 
                 tensors += sums.tensor_count[kind];
     }
     double bytes = 2.0 * sizeof(float) * tensors / stages;
-    struct program room;
-    const struct mesh *widest = &program_at(program, largest_stage(program), &room)->mesh;
-    unsigned axes = ((1u << widest->axis_count) - 1) & ~mesh_axes_of(widest, AXIS_PP);
-    struct step_message trust = {ENTRY_TRUST, COLLECTIVE_ALL_REDUCE, axes, bytes, 1};
-    return total_s + messages_s(context, widest, &trust);
+    return total_s + trust_s(context, program, bytes);
 }

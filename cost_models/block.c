@@ -75,7 +75,7 @@ static const struct group_shape *find_group(struct memo *memo, unsigned axes)
     }
     int at = memo->group_count < GROUP_MAX ? memo->group_count++ : GROUP_MAX - 1;
     memo->groups[at].axes = axes;
-    memo->groups[at].shape = mesh_group(memo->mesh, memo->context->cluster, axes);
+    memo->groups[at].shape = price_group(memo->context, memo->mesh, axes);
     return &memo->groups[at].shape;
 }
 

@@ -37,10 +37,17 @@ double message_group_s(const struct price_context *context, const struct group_s
     return all_s;
 }
 
+struct group_shape price_group(const struct price_context *context, const struct mesh *mesh,
+                               unsigned axes)
+{
+    if (context->at_stage == 0) return mesh_group(mesh, context->cluster, axes);
+    return mesh_group_at(mesh, context->cluster, axes, context->at_stage - 1);
+}
+
 double messages_s(const struct price_context *context, const struct mesh *mesh,
                   const struct step_message *message)
 {
     if (mesh_size(mesh, message->axes) == 1 || message->bytes <= 0) return 0;
-    struct group_shape group = mesh_group(mesh, context->cluster, message->axes);
+    struct group_shape group = price_group(context, mesh, message->axes);
     return message_group_s(context, &group, message);
 }

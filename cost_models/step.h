@@ -62,8 +62,15 @@ struct price_context {
     struct compute_context compute;  // of the slowest device in use
     const struct fabrics *fabrics;
     const struct cluster *cluster;
+    // 1 + the stage by whose links its ranks' messages are priced; 0: by the slowest that any stage
+    // has of them. Stages with numbers of ranks of their own have their own in either case.
+    int at_stage;
     struct ledger *ledger;  // step_price writes its prices there; NULL: nowhere
 };
+
+// The communicator over these axes in the place that is priced.
+struct group_shape price_group(const struct price_context *context, const struct mesh *mesh,
+                               unsigned axes);
 
 // One micro-batch through one block (cost_models/block.c). What `overlap` names is hidden as far as
 // the stack's ratios and the compute of the phase allow; backward and weight gradients share their

@@ -1,6 +1,7 @@
 #include "plan/stage_meshes.h"
 
 #include "plan/layout/mesh.h"
+#include "plan/layout/rules.h"
 #include "plan/program.h"
 #include "plan/stages.h"
 
@@ -219,6 +220,17 @@ bool stage_meshes_check(const struct graph *graph, const struct workload *worklo
                        option_of(parallel), (long long)parts, (long long)workload->seq_len);
     return check_fold(graph, parallel, err) && check_sequences(parallel, err) &&
            check_tied(graph, parallel, err);
+}
+
+struct parallel stage_meshes_plain(const struct parallel *parallel)
+{
+    struct parallel plain = *parallel;
+    bool are_alike = parallel->stage_ranks_count > 0 && !layout_rules_are_staged(parallel);
+    for (int s = 1; s < parallel->stage_ranks_count && are_alike; s++)
+        are_alike = parallel->stage_ranks[s] == parallel->stage_ranks[0] &&
+                    parallel_stage_tp(parallel, s) == parallel_stage_tp(parallel, 0);
+    if (are_alike) plain.stage_ranks_count = plain.stage_tp_count = 0;
+    return plain;
 }
 
 // Groups of ZeRO as a stage has them, which may have fewer ranks.

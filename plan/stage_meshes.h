@@ -19,6 +19,9 @@
 MUST_CHECK bool stage_meshes_check_numbers(const struct parallel *parallel, struct err *err);
 MUST_CHECK bool stage_meshes_check(const struct graph *graph, const struct workload *workload,
                                    const struct parallel *parallel, struct err *err);
+// Stages with as many ranks each and as much tp, none of which has a layout of its own, are one
+// mesh: the plan as that, whatever it is written as. Any other as it is.
+struct parallel stage_meshes_plain(const struct parallel *parallel);
 // Last: whether the mesh of each stage could be that of all.
 MUST_CHECK bool stage_meshes_check_each(const struct graph *graph, const struct cluster *cluster,
                                         const struct workload *workload,

@@ -5,6 +5,7 @@
 #include "models/op_linear_loss.h"
 #include "plan/documents.h"
 #include "plan/passes.h"
+#include "plan/stage_meshes.h"
 #include "plan/unexecuted.h"
 #include "simulator/unlike.h"
 
@@ -356,6 +357,7 @@ bool evaluate(struct arena *arena, struct arena *scratch, const struct evaluatio
         !stack_is_executed(stack) || (unexecuted_check_graph(graph, device, err) &&
                                       unexecuted_check_positions(graph, workload->seq_len, err));
     if (!may_run) return false;
+    chosen = stage_meshes_plain(&request->parallel);
     chosen.accumulates = stack_accumulates(stack, parallel, workload->global_batch);
     struct price_context context = evaluation_context(request);
     struct program *program =

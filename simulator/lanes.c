@@ -126,6 +126,51 @@ static void degrade_node(struct lanes *lanes, const struct injection_cause *caus
     }
 }
 
+// Whether the ranks of two stages lie alike on nodes that are alike.
+static bool are_linked_alike(const struct lanes *lanes, int a, int b)
+{
+    const struct cluster *cluster = lanes->cluster;
+    const struct node_group *last[2] = {NULL, NULL};
+    int last_node[2] = {-1, -1};
+    bool are_alike = true;
+    for (int rank = 0; rank < lanes->mesh->rank_count && are_alike; rank++) {
+        if (mesh_stage_of(lanes->mesh, rank) != a) continue;
+        bool is_new_node[2], is_new_group[2];
+        for (int i = 0; i < 2; i++) {
+            int own = mesh_at_stage(lanes->mesh, rank, i == 0 ? a : b);
+            const struct node_group *group = cluster_group_of(cluster, own);
+            int node = cluster_node_of(cluster, own);
+            is_new_node[i] = node != last_node[i];
+            is_new_group[i] = group != last[i];
+            last_node[i] = node;
+            last[i] = group;
+        }
+        are_alike = is_new_node[0] == is_new_node[1] && is_new_group[0] == is_new_group[1] &&
+                    (last[0] == last[1] || node_group_equals(last[0], last[1]));
+    }
+    return are_alike;
+}
+
+// Where devices are unlike each stage has the links that its own ranks lie on, as its compute is at
+// their pace.
+static void link_groups(struct lanes *lanes)
+{
+    int stages = lanes->stage_count;
+    bool has_own = lanes->mesh->stage_ranks || stages == 1;
+    if (cluster_has_one_device(lanes->cluster) || has_own) return;
+    bool are_alike = true;
+    for (int stage = 0; stage < stages; stage++) {
+        int first = 0;
+        while (first < stage && !are_linked_alike(lanes, first, stage))
+            first++;
+        are_alike &= first == 0;
+        for (int i = 0; i < lanes->pipeline_count; i++)
+            lanes->groups[i * stages + stage].at_stage = first + 1;
+    }
+    for (int i = 0; i < lanes->pipeline_count * stages && are_alike; i++)
+        lanes->groups[i].at_stage = 0;
+}
+
 // The device of a group is that of its slowest rank.
 static void place_groups(const struct evaluation_request *request, const struct program *program,
                          struct lanes *lanes)
@@ -217,6 +262,7 @@ static const struct step_price *group_price(struct arena *arena,
 {
     struct price_context context = evaluation_context(request);
     context.compute.device = like->device;
+    context.at_stage = like->at_stage;
     if (!is_degraded(like)) return step_price(arena, &context, evaluation->program);
     int first, end;
     node_ranks(request->cluster, like->node, &first, &end);
@@ -237,7 +283,7 @@ static int price_of(struct arena *arena, const struct evaluation_request *reques
     for (int at = 0; at < lanes->price_count; at++) {
         const struct rank_group *other = &lanes->priced[at];
         bool is_like = other->device == group->device && other->nic_ratio == group->nic_ratio &&
-                       other->link_ratio == group->link_ratio;
+                       other->link_ratio == group->link_ratio && other->at_stage == group->at_stage;
         if (is_like && (!is_degraded(group) || other->kind == group->kind)) return at;
     }
     lanes->priced[lanes->price_count] = *group;
@@ -256,12 +302,14 @@ static const struct device *slowest_device(const struct evaluation_request *requ
     return cluster->nodes[cluster_device_kind(cluster, group)].device;
 }
 
-// Groups of one device whose links lost as much, on nodes of one kind, share a price.
+// Groups of one device whose links lost as much, on nodes of one kind, share a price. A node that
+// lost some is of the stage that it is of, whichever others are like that.
 static void price_groups(struct arena *arena, const struct evaluation_request *request,
                          const struct evaluation *evaluation, int cause_count, struct lanes *lanes)
 {
     int kinds = lanes->cluster->node_group_count;
-    int most = (1 + (cause_count + 1) * (cause_count + 1) * kinds) * (kinds + 1);
+    int most = 1 + (1 + (cause_count + 1) * (cause_count + 1) * kinds) * (kinds + 1) *
+                       (lanes->stage_count + 1);
     lanes->priced = ARENA_NEW(arena, struct rank_group, most);
     lanes->prices = ARENA_NEW(arena, const struct step_price *, most);
     lanes->prices[0] = evaluation->price;
@@ -271,6 +319,7 @@ static void price_groups(struct arena *arena, const struct evaluation_request *r
         struct rank_group *group = &lanes->groups[i], calm = *group;
         calm.nic_ratio = calm.link_ratio = 0;
         group->price = group->base = price_of(arena, request, evaluation, lanes, &calm);
+        if (is_degraded(group) && group->at_stage > 0) group->at_stage = 1 + i % lanes->stage_count;
         if (is_degraded(group)) group->price = price_of(arena, request, evaluation, lanes, group);
         assert(lanes->price_count <= most && "more kinds of degraded nodes than causes");
     }
@@ -367,6 +416,7 @@ struct lanes *lanes_make(struct arena *arena, const struct evaluation_request *r
     lanes->groups = ARENA_NEW(arena, struct rank_group,
                               (size_t)lanes->pipeline_count * (size_t)lanes->stage_count);
     place_groups(request, program, lanes);
+    link_groups(lanes);
     mark_groups(lanes, causes, cause_count);
     price_groups(arena, request, evaluation, cause_count, lanes);
     price_stages(arena, lanes);

@@ -11,6 +11,7 @@ struct rank_group {
     int node;                      // one of those, and its kind
     const struct node_group *kind;
     const struct device *device;  // that sets the group's pace
+    int at_stage;                 // whose links its own are (struct price_context)
     int micro_batch_count;        // of its replica
     int price;                    // index into `prices`
     int base;                     // the same with nothing injected

@@ -147,13 +147,15 @@ struct unlike_place unlike_busiest(struct arena *scratch, const struct evaluatio
                                    const struct program *program, const struct step_price *price,
                                    int stage)
 {
-    struct unlike_place place = {evaluation_context(request).compute.device,
+    struct unlike_place place = {evaluation_context(request).compute.device, 0,
                                  program->shape.micro_batch_count};
     if (!unlike_is(request, program)) return place;
     struct arena_mark mark = arena_mark(scratch);
     struct lanes *lanes = lanes_of(scratch, request, program, price, false);
     const struct engine_lane *lane = &lanes->list[busiest_on(lanes, stage)];
-    place.device = lanes->priced[lane->stages[stage].price].device;
+    const struct rank_group *priced = &lanes->priced[lane->stages[stage].price];
+    place.device = priced->device;
+    place.at_stage = priced->at_stage;
     place.micro_batch_count = lane->micro_batch_count;
     arena_reset(scratch, mark);
     return place;

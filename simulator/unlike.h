@@ -17,10 +17,11 @@ struct simulation *unlike_play(struct arena *arena, struct arena *scratch,
                                const struct program *program, const struct step_price *price,
                                const struct engine_options *options);
 
-// The pipeline that is busiest, one stage of it: what its ranks compute on, and how many
-// micro-batches. Of ranks that are alike the slowest device and all of the micro-batches.
+// The pipeline that is busiest, one stage of it: what its ranks compute on, whose links they have,
+// how many micro-batches. Of ranks that are alike the slowest device and all of the micro-batches.
 struct unlike_place {
     const struct device *device;
+    int at_stage;  // of struct price_context
     int micro_batch_count;
 };
 struct unlike_place unlike_busiest(struct arena *scratch, const struct evaluation_request *request,

@@ -134,7 +134,7 @@ static bool torus_equal(const struct intra_fabric *a, const struct intra_fabric 
            memcmp(a->torus, b->torus, sizeof a->torus) == 0;
 }
 
-static bool groups_equal(const struct node_group *a, const struct node_group *b)
+bool node_group_equals(const struct node_group *a, const struct node_group *b)
 {
     return a->gpus == b->gpus && a->gpus_per_host == b->gpus_per_host &&
            strcmp(a->intra.kind, b->intra.kind) == 0 &&
@@ -150,7 +150,7 @@ bool cluster_is_uniform(const struct cluster *cluster)
 {
     if (cluster->between.kind && cluster->node_group_count > 1) return false;
     for (int i = 1; i < cluster->node_group_count; i++) {
-        if (!groups_equal(&cluster->nodes[0], &cluster->nodes[i])) return false;
+        if (!node_group_equals(&cluster->nodes[0], &cluster->nodes[i])) return false;
     }
     return true;
 }

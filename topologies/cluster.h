@@ -186,6 +186,8 @@ int64_t cluster_device_bytes(const struct cluster *cluster);
 MUST_CHECK bool cluster_check_precision(const struct cluster *cluster, enum precision precision,
                                         struct err *err);
 bool cluster_is_uniform(const struct cluster *cluster);
+// Whether their nodes are alike in all but how many there are.
+bool node_group_equals(const struct node_group *a, const struct node_group *b);
 // Whether the first computes slower, in this precision before all.
 bool device_is_slower(const struct device *a, const struct device *b, enum precision precision);
 // The first node group whose device is like that of this one.

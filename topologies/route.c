@@ -310,7 +310,7 @@ static double bandwidth_bytes_per_s(const struct group_shape *shape)
 }
 
 // Equal in all that is compared means equal in all that the caller sees.
-static bool shape_slower(const struct group_shape *a, const struct group_shape *b)
+bool group_shape_slower(const struct group_shape *a, const struct group_shape *b)
 {
     double a_bytes_per_s = bandwidth_bytes_per_s(a), b_bytes_per_s = bandwidth_bytes_per_s(b);
     if (a_bytes_per_s != b_bytes_per_s) return a_bytes_per_s < b_bytes_per_s;
@@ -328,17 +328,32 @@ static bool shape_slower(const struct group_shape *a, const struct group_shape *
 struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
                                const struct route_axes *mesh)
 {
-    return route_group_from(cluster, axes, mesh, 0);
+    return route_group_from(cluster, axes, mesh, &(struct route_axes){0}, 0);
+}
+
+// The ranks of a mesh that are in place 0 on all of these axes.
+static struct lattice others(const struct route_axes *axes, const struct route_axes *fixed,
+                             int rank_count)
+{
+    struct route_axes both = *axes;
+    assert(axes->count + fixed->count <= ROUTE_AXIS_MAX);
+    for (int i = 0; i < fixed->count; i++) {
+        both.sizes[both.count] = fixed->sizes[i];
+        both.strides[both.count++] = fixed->strides[i];
+    }
+    const struct lattice taken = lattice_of(&both);
+    return complement(&taken, rank_count);
 }
 
 struct group_shape route_group_from(const struct cluster *cluster, const struct route_axes *axes,
-                                    const struct route_axes *mesh, int first)
+                                    const struct route_axes *mesh, const struct route_axes *fixed,
+                                    int first)
 {
     int64_t rank_count = product(mesh->sizes, mesh->count);
-    assert(rank_count >= 1 && first + rank_count <= cluster->rank_count);
+    assert(rank_count >= 1 && (fixed->count ? 0 : first) + rank_count <= cluster->rank_count);
     struct lattice group = lattice_of(axes);
     const struct lattice whole = group;
-    struct lattice starts = complement(&group, (int)rank_count);
+    struct lattice starts = others(axes, fixed, (int)rank_count);
     int64_t size = product(group.sizes, group.count);
     int repeat = 1, gpus = cluster->nodes[0].gpus;
     bool are_alike = false;
@@ -356,7 +371,7 @@ struct group_shape route_group_from(const struct cluster *cluster, const struct 
     while (!are_alike && lattice_next(&starts, 0, digits, &start)) {
         struct group_shape shape = shape_from(cluster, &group, &whole, start, repeat);
         cross(cluster, crossing_count, &shape);
-        if (shape_slower(&shape, &slowest)) slowest = shape;
+        if (group_shape_slower(&shape, &slowest)) slowest = shape;
     }
     assert(slowest.rank_count == size && "every rank is in a node");
     if (cluster->network.tier_count > 0 && slowest.node_count > 1)

@@ -49,9 +49,14 @@ struct group_shape {
 // worst.
 struct group_shape route_group(const struct cluster *cluster, const struct route_axes *axes,
                                const struct route_axes *mesh);
-// The same of a mesh whose ranks begin with `first`.
+// The same of a mesh whose ranks begin with `first`, and only of groups in the place that this has
+// on the axes `fixed`, none of which is of the group.
 struct group_shape route_group_from(const struct cluster *cluster, const struct route_axes *axes,
-                                    const struct route_axes *mesh, int first);
+                                    const struct route_axes *mesh, const struct route_axes *fixed,
+                                    int first);
+
+// By the order above.
+bool group_shape_slower(const struct group_shape *a, const struct group_shape *b);
 
 // Of two ranks, a < b, beside as many pairs in all that do alike.
 struct group_shape route_pair(const struct cluster *cluster, int rank_a, int rank_b, int beside);

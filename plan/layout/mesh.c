@@ -468,24 +468,3 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
     (void)parallel;
     return axes;
 }
-
-struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster, unsigned axes)
-{
-    assert(axes >> mesh->axis_count == 0);
-    struct route_axes group = {0}, all = {.count = mesh->axis_count};
-    for (int i = 0; i < mesh->axis_count; i++) {
-        all.sizes[i] = mesh->axes[i].size;
-        all.strides[i] = mesh->axes[i].stride;
-        if (!(axes >> i & 1)) continue;
-        group.sizes[group.count] = mesh->axes[i].size;
-        group.strides[group.count++] = mesh->axes[i].stride;
-    }
-    return route_group_from(cluster, &group, &all, mesh->first_rank);
-}
-
-struct group_shape mesh_group_of_all(const struct mesh *mesh, const struct cluster *cluster)
-{
-    const struct route_axes all = {.count = 1, .sizes = {mesh->rank_count}, .strides = {1}};
-    if (!mesh->stage_ranks) return mesh_group(mesh, cluster, (1u << mesh->axis_count) - 1);
-    return route_group(cluster, &all, &all);
-}

@@ -116,7 +116,15 @@ unsigned mesh_shard_axes(const struct mesh *mesh, const struct parallel *paralle
 // Ranks of a shard group of dense parameters, cp among them.
 int mesh_shard_ranks(const struct parallel *parallel, enum stored stored);
 
-// The communicator over these axes on that cluster, and that of all ranks of all stages.
+// The communicator over these axes on that cluster, the same by the links of the ranks of one stage
+// (axes of the pipeline among them: of all), and that of all ranks of all stages.
 struct group_shape mesh_group(const struct mesh *mesh, const struct cluster *cluster,
                               unsigned axes);
+struct group_shape mesh_group_at(const struct mesh *mesh, const struct cluster *cluster,
+                                 unsigned axes, int stage);
+// Of the pairs of ranks that are in the same place of two stages, the first in front of the second,
+// the slowest, beside as many as the smaller stage has ranks. Where all nodes are alike: of the two
+// that are farthest apart.
+struct group_shape mesh_group_between(const struct mesh *mesh, const struct cluster *cluster,
+                                      int first, int second);
 struct group_shape mesh_group_of_all(const struct mesh *mesh, const struct cluster *cluster);

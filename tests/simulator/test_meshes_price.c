@@ -171,7 +171,7 @@ static void a_hop_between_unlike_ranks_is_that_of_the_busiest(void **state)
     is_near(of.price->hop_s,
             12 * collective_price(of.fabrics, &pair, COLLECTIVE_SEND_RECV, sequence, scale).s);
     // The norm is of all ranks; gradients are reduced over the 12, which are in both nodes.
-    const struct route_axes all = {1, {16}, {1}}, behind = {1, {12}, {1}};
+    const struct route_axes all = {1, {16}, {1}}, behind = {1, {12}, {1}}, none = {0};
     struct group_shape every = route_group(of.cluster, &all, &all);
     is_near(of.price->norm_s,
             collective_price(of.fabrics, &every, COLLECTIVE_ALL_REDUCE, sizeof(float), scale).s);
@@ -179,7 +179,7 @@ static void a_hop_between_unlike_ranks_is_that_of_the_busiest(void **state)
     const struct program *seen = program_at(of.program, 1, &room);
     struct group_shape found =
         mesh_group(&seen->mesh, of.cluster, mesh_axes_of(&seen->mesh, AXIS_DP));
-    struct group_shape wanted = route_group_from(of.cluster, &behind, &behind, 4);
+    struct group_shape wanted = route_group_from(of.cluster, &behind, &behind, &none, 4);
     assert_int_equal(found.rank_count, 12);
     assert_int_equal(found.node_count, 2);
     assert_int_equal(found.ranks_per_node, 8);

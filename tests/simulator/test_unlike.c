@@ -1,7 +1,9 @@
 #include "simulator/unlike.h"
+#include "tests/support/draw.h"
 #include "tests/support/test.h"
 
 #include "models/import.h"
+#include "plan/layout/rules.h"
 
 #include <math.h>
 #include <string.h>
@@ -206,6 +208,93 @@ static void numbers_that_do_not_go_are_refused(void **state)
     arena_free(&scratch);
 }
 
+// Nodes of some kinds, of other devices and on other links, with so many ranks in all, and as many
+// of each kind as are a multiple of `each`.
+static void draw_cluster(struct arena *arena, struct draw *draw, int ranks, int each,
+                         struct cluster *cluster)
+{
+    static const char *const FROM[] = {"dgx-a100-80g-x2", "dgx-h100-x2", "hgx-h800-x2"};
+    struct err err = {0};
+    *cluster = *cluster_load(arena, FROM[0], &err);
+    cluster->nodes = ARENA_NEW(arena, struct node_group, ranks);
+    cluster->node_group_count = cluster->node_count = 0;
+    for (int left = ranks / each, first = draw_int(draw, 0, 2); left > 0; first++) {
+        struct node_group *group = &cluster->nodes[cluster->node_group_count++];
+        int own = left == ranks / each ? draw_int(draw, 1, left - 1) : draw_int(draw, 1, left);
+        *group = cluster_load(arena, FROM[first % 3], &err)->nodes[0];
+        do
+            group->gpus = draw_int(draw, 1, own * each);
+        while (own * each % group->gpus != 0);
+        group->gpus_per_host = group->gpus;
+        group->count = own * each / group->gpus;
+        group->intra.bandwidth_bytes_per_s /= draw_int(draw, 1, 20);
+        group->nics.bandwidth_bytes_per_s /= draw_int(draw, 1, 4);
+        cluster->node_count += group->count;
+        left -= own;
+    }
+    assert_string_equal(err.text, "");
+    cluster->rank_count = ranks;
+}
+
+static void draw_plan(struct draw *draw, struct evaluation_request *request)
+{
+    static const enum schedule_kind SCHEDULES[] = {SCHEDULE_1F1B, SCHEDULE_GPIPE, SCHEDULE_ZB_H1,
+                                                   SCHEDULE_INTERLEAVED};
+    static const int TPS[] = {1, 2, 2, 4};
+    struct parallel *parallel = &request->parallel;
+    parallel->degree[AXIS_PP] = draw_int(draw, 2, 4);
+    parallel->degree[AXIS_TP] = DRAW_ONE(draw, TPS);
+    parallel->degree[AXIS_CP] = draw_int(draw, 0, 3) == 0 ? 2 : 1;
+    parallel->degree[AXIS_DP] = draw_int(draw, 1, 3);
+    parallel->sp = parallel->degree[AXIS_TP] > 1 && draw_int(draw, 0, 1);
+    parallel->zero = draw_int(draw, 0, 1);
+    parallel->micro_batch = draw_int(draw, 1, 2);
+    parallel->schedule = DRAW_ONE(draw, SCHEDULES);
+    if (parallel->schedule == SCHEDULE_INTERLEAVED) parallel->vpp = 2;
+    if (draw_int(draw, 0, 2) == 0) request->workload.optimizer = OPTIMIZER_LAMB;
+    request->workload.global_batch =
+        (int64_t)parallel->degree[AXIS_DP] * parallel->micro_batch * parallel->degree[AXIS_PP] * 2;
+}
+
+// Each stage by its own links and devices, as by its own mesh.
+static void the_same_plan_written_by_stages_has_the_same_price(void **state)
+{
+    enum { TRIALS = 40 };
+    static const struct layout_rule AS_THE_TABLE[] = {
+        {.operator= "layer.mlp.up", .axis = AXIS_TP, .dim = DIM_FFN, .is_of_stage = true}};
+    struct draw draw = draw_start("the same plan by stages", 20261130);
+    int apart = 0;
+    (void)state;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        struct arena arena = {0};
+        int ranks[4];
+        struct question *of = question_of(&arena, 1, 1), by_stages;
+        struct parallel *parallel = &of->request.parallel;
+        draw_plan(&draw, &of->request);
+        for (int s = 0; s < 4; s++)
+            ranks[s] = (int)parallel_rank_count(parallel) / parallel->degree[AXIS_PP];
+        // Every third on nodes of which some stage may have two kinds.
+        int each = trial % 3 == 0 ? 1 : ranks[0];
+        draw_cluster(&arena, &draw, ranks[0] * parallel->degree[AXIS_PP], each, &of->cluster);
+        by_stages = *of;
+        by_stages.request.parallel.stage_ranks = ranks;
+        by_stages.request.parallel.stage_ranks_count = parallel->degree[AXIS_PP];
+        double one_mesh_s = step_s(&arena, of);
+        assert_true(step_s(&arena, &by_stages) == one_mesh_s);
+        // A layout that is said of a stage alone keeps them apart.
+        by_stages.request.parallel.layouts = AS_THE_TABLE;
+        by_stages.request.parallel.layout_count = 1;
+        if (parallel->degree[AXIS_TP] > 1 && each > 1) {
+            const struct evaluation *found = play(&arena, &by_stages);
+            assert_non_null(found->program->mesh.stage_ranks);
+            assert_true(found->prediction.step_s == one_mesh_s);
+            apart++;
+        }
+        arena_free(&arena);
+    }
+    assert_true(apart > TRIALS / 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +303,7 @@ int main(void)
         cmocka_unit_test(layers_of_slow_stages_count_as_many_times),
         cmocka_unit_test(parts_sum_to_the_step_and_memory_is_that_of_each_device),
         cmocka_unit_test(numbers_that_do_not_go_are_refused),
+        cmocka_unit_test(the_same_plan_written_by_stages_has_the_same_price),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
