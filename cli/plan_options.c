@@ -231,7 +231,8 @@ static bool plan_annotations(struct arena *arena, const struct plan_arguments *a
     const struct graph *const graphs[] = {model_graph(arena, model, &fused),
                                           model_graph(arena, model, &chain)};
     struct annotations annotations;
-    if (!annotations_read(arena, arguments->annotate, text, graphs, 2, &annotations, err))
+    if (!annotations_read(arena, arguments->annotate, text, graphs, 2, pins->stage_ranks_count,
+                          &annotations, err))
         return false;
     pins->layouts = annotations.rules;
     pins->layout_count = annotations.count;

@@ -97,7 +97,7 @@ static bool seek(struct giving *giving, const struct pins *pins, struct search_r
 static bool seek_pinned(struct giving *giving, struct search_result *result, struct err *err)
 {
     const struct pins *asked = giving->asked;
-    struct pins pins = giving_seed_pins(asked);
+    struct pins pins = giving_seed_pins(giving->arena, asked);
     int most = meshes_largest(asked->stage_tp, asked->stage_tp_count);
     pins_set(&pins, CHOICE_TP, most, most);
     pins_set(&pins, CHOICE_PP, asked->stage_tp_count, asked->stage_tp_count);
@@ -107,7 +107,7 @@ static bool seek_pinned(struct giving *giving, struct search_result *result, str
 // Of the plans that any pins leave, and of those that have stages and tp at all.
 static bool seek_any(struct giving *giving, struct search_result *result, struct err *err)
 {
-    struct pins pins = giving_seed_pins(giving->asked), piped = pins;
+    struct pins pins = giving_seed_pins(giving->arena, giving->asked), piped = pins;
     int ranks = giving->split.request->cluster->rank_count;
     struct search_result more;
     struct err none = {0};
@@ -186,7 +186,7 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
     struct search_request own = *request;
     *answer = (struct meshes_answer){.is_asked = true};
     if (!meshes_check_pinned(request, err)) return false;
-    own.pins = giving_seed_pins(&request->pins);
+    own.pins = giving_seed_pins(arena, &request->pins);
     struct giving giving = {.arena = arena,
                             .split = {arena, &own, 0},
                             .asked = &request->pins,

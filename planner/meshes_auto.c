@@ -123,7 +123,7 @@ static void seek_ways(struct dividing *dividing, const struct pins *pins, enum s
 
 static struct pins seed_pins(const struct giving *giving)
 {
-    struct pins pins = giving_seed_pins(giving->asked);
+    struct pins pins = giving_seed_pins(giving->arena, giving->asked);
     pins.degree[AXIS_DP] = pins.micro_batch = (struct int_range){0};
     return pins;
 }
@@ -264,6 +264,8 @@ static void play(struct dividing *dividing, const struct parallel *way)
     for (int i = 0; i < dividing->division_count && played < PLAYED_EACH; i++) {
         struct parallel parallel = plan_of(way, &dividing->divisions[i]);
         parallel.branches = dividing->branched != NULL;
+        parallel.layouts = giving->asked->layouts;
+        parallel.layout_count = giving->asked->layout_count;
         bool may_win = dividing->divisions[i].step_s < MORE_RATIO * best_s(giving);
         if (!may_win || !giving_is_asked(giving, &parallel)) continue;
         giving_find_reason(giving, &parallel);

@@ -1,5 +1,7 @@
 #include "planner/meshes_giving.h"
 
+#include "plan/layout/rules.h"
+#include "plan/stage_meshes.h"
 #include "planner/branches.h"
 #include "planner/choice.h"
 #include "planner/meshes_check.h"
@@ -97,35 +99,36 @@ void giving_try_layers(struct giving *giving, const struct parallel *parallel)
         giving_offer(giving, &layers);
 }
 
-static bool is_even(const struct parallel *parallel)
-{
-    bool is_alike = parallel->stage_ranks_count > 0;
-    for (int s = 1; s < parallel->stage_ranks_count; s++)
-        is_alike &= parallel->stage_ranks[s] == parallel->stage_ranks[0] &&
-                    parallel_stage_tp(parallel, s) == parallel_stage_tp(parallel, 0);
-    return is_alike;
-}
-
 void giving_make_plain(struct giving *giving)
 {
     for (int i = 0; i < giving->ranking.count; i++) {
         struct candidate *plan = &giving->ranking.items[i], played;
-        struct parallel plain = plan->parallel;
-        if (!is_even(&plain)) continue;
-        plain.stage_ranks_count = plain.stage_tp_count = 0;
+        struct parallel plain = stage_meshes_plain(&plan->parallel);
+        if (plain.stage_ranks_count == plan->parallel.stage_ranks_count) continue;
         if (!uneven_play(&giving->split, &plain, &played)) continue;
-        // One mesh over unlike devices is priced at the slowest links of any stage.
-        if (played.cost.step_s > plan->cost.step_s * (1 + 1e-9)) continue;
         keep_alike(giving, &played);
         *plan = played;
     }
     ranking_sort(&giving->ranking);
 }
 
+// Layouts of single stages are of plans with numbers of ranks alone.
+static void keep_layouts_of_all(struct arena *arena, struct pins *pins)
+{
+    struct layout_rule *rules = ARENA_NEW(arena, struct layout_rule, pins->layout_count);
+    int count = 0;
+    for (int i = 0; i < pins->layout_count; i++)
+        if (!pins->layouts[i].is_of_stage) rules[count++] = pins->layouts[i];
+    if (count == pins->layout_count) return;
+    pins->layouts = rules;
+    pins->layout_count = count;
+}
+
 // Of the search that finds the seeds.
-struct pins giving_seed_pins(const struct pins *asked)
+struct pins giving_seed_pins(struct arena *arena, const struct pins *asked)
 {
     struct pins pins = *asked;
+    keep_layouts_of_all(arena, &pins);
     pins.stage_tp_count = pins.stage_ranks_count = 0;
     pins.search_stage_tp = pins.search_stage_ranks = false;
     pins.supposed = true;
@@ -144,7 +147,7 @@ bool giving_seek_alike(struct giving *giving, struct search_result *result, stru
 {
     struct search_request request = *giving->split.request;
     struct uneven_answer answer;
-    request.pins = giving_seed_pins(giving->asked);
+    request.pins = giving_seed_pins(giving->arena, giving->asked);
     request.nothing = SEARCH_FITS_ONLY;
     if (request.top < ALIKE) request.top = ALIKE;
     *result = (struct search_result){0};

@@ -36,7 +36,7 @@ void giving_find_reason(struct giving *giving, const struct parallel *parallel);
 MUST_CHECK bool giving_seek_alike(struct giving *giving, struct search_result *result,
                                   struct err *err);
 // Of a search with one mesh for all stages, with branches as they are asked for.
-struct pins giving_seed_pins(const struct pins *asked);
+struct pins giving_seed_pins(struct arena *arena, const struct pins *asked);
 
 // Groups of ZeRO are of other numbers of ranks: only those that are pinned stay.
 void giving_keep_groups(const struct giving *giving, struct parallel *parallel);

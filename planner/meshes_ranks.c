@@ -29,6 +29,8 @@ static struct parallel with_ranks(const struct giving *giving, const struct para
     parallel.stage_ranks_count = asked->stage_ranks_count;
     parallel.stage_tp = asked->stage_tp;
     parallel.stage_tp_count = asked->stage_tp_count;
+    parallel.layouts = asked->layouts;
+    parallel.layout_count = asked->layout_count;
     giving_keep_groups(giving, &parallel);
     parallel_default_order(&parallel);
     while (parallel_stage_tp(&parallel, widest) != parallel.degree[AXIS_TP])
@@ -134,9 +136,9 @@ static const struct cluster *cluster_of_ranks(struct arena *arena,
 }
 
 // What seeds keep: dp and the micro-batch are those of other numbers of ranks.
-static struct pins pins_of_seeds(const struct pins *asked)
+static struct pins pins_of_seeds(struct arena *arena, const struct pins *asked)
 {
-    struct pins pins = giving_seed_pins(asked);
+    struct pins pins = giving_seed_pins(arena, asked);
     int count = asked->stage_ranks_count;
     if (asked->stage_tp_count > 0) {
         int most = meshes_largest(asked->stage_tp, count);
@@ -154,7 +156,7 @@ static bool seek_alike(struct giving *giving, int ranks, struct err *err)
     struct search_request like = *giving->split.request;
     struct search_result found = {0};
     int count = giving->asked->stage_ranks_count;
-    like.pins = pins_of_seeds(giving->asked);
+    like.pins = pins_of_seeds(giving->arena, giving->asked);
     like.cluster = cluster_of_ranks(giving->arena, &like, ranks * count);
     like.top = RANKS_SEEDS;
     like.nothing = SEARCH_CLOSEST;

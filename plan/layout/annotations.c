@@ -3,11 +3,12 @@
 #include "core/units.h"
 
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 // One "DIM/AXIS" of a line.
 struct statement {
-    const char *pattern, *words;  // "ffn/tp"
+    const char *pattern, *words;  // "ffn/tp", "ffn/tp on stage 1"
     int line, column;
     struct layout_rule rule;  // its operator is not set
     bool matches;
@@ -27,6 +28,7 @@ struct reading {
     const char *path;
     struct statement *statements;
     int count, capacity;
+    int stage_count;  // that can be told apart
     struct err *err;
 };
 
@@ -45,16 +47,47 @@ static const char *trimmed(struct arena *arena, const char *from, const char *to
     return arena_print(arena, "%.*s", (int)(to - from), from);
 }
 
-// "ffn/tp", "whole/tp", "whole"
+// What is in front of "on stage N", where the words end so.
+static const char *read_stage(struct reading *reading, struct statement *statement)
+{
+    static const char ON[] = "on stage ";
+    const char *words = statement->words, *on = strstr(words, ON);
+    if (!on || on == words || !strchr(" \t", on[-1])) return words;
+    const char *number = on + strlen(ON);
+    size_t digits = strspn(number, "0123456789");
+    long stage = digits > 0 && digits < 6 ? strtol(number, NULL, 10) : -1;
+    if (stage < 0 || number[digits])
+        return fail(reading, ERR_INPUT, statement,
+                    arena_print(reading->arena, "\"%s\" is no stage's number", number)),
+               NULL;
+    if (reading->stage_count == 0)
+        return fail(reading, ERR_USAGE, statement,
+                    "stages have no numbers of ranks (--stage-ranks N,N), which alone tell them "
+                    "apart"),
+               NULL;
+    if (stage >= reading->stage_count)
+        return fail(reading, ERR_USAGE, statement,
+                    arena_print(reading->arena,
+                                "there is no stage %ld: --stage-ranks has %d of "
+                                "them, from 0 on",
+                                stage, reading->stage_count)),
+               NULL;
+    statement->rule.is_of_stage = true;
+    statement->rule.stage = (int)stage;
+    return trimmed(reading->arena, words, on);
+}
+
+// "ffn/tp", "whole/tp", "whole", each with a stage or without.
 static bool read_words(struct reading *reading, struct statement *statement)
 {
-    const char *slash = strchr(statement->words, '/');
+    const char *layout = read_stage(reading, statement);
+    if (!layout) return false;
+    const char *slash = strchr(layout, '/');
     const char *dim =
-        arena_print(reading->arena, "%.*s", (int)(slash ? slash - statement->words : 1 << 10),
-                    statement->words);
+        arena_print(reading->arena, "%.*s", (int)(slash ? slash - layout : 1 << 10), layout);
     statement->rule.axis = AXIS_TP;
-    bool has_axis = slash ? axis_from_name(slash + 1, &statement->rule.axis)
-                          : strcmp(statement->words, "whole") == 0;
+    bool has_axis =
+        slash ? axis_from_name(slash + 1, &statement->rule.axis) : strcmp(layout, "whole") == 0;
     if (slash && !has_axis)
         return fail(reading, ERR_INPUT, statement,
                     arena_print(reading->arena, "\"%s\" is no axis", slash + 1));
@@ -62,7 +95,7 @@ static bool read_words(struct reading *reading, struct statement *statement)
         return true;
     return fail(reading, ERR_INPUT, statement,
                 arena_print(reading->arena, "expected DIM/AXIS, as ffn/tp, or whole, found \"%s\"",
-                            statement->words));
+                            layout));
 }
 
 static bool read_line(struct reading *reading, int number, const char *line, const char *end)
@@ -182,12 +215,20 @@ static bool match_op(struct reading *reading, struct spoken *said, struct statem
     return true;
 }
 
-static bool match_all(struct reading *reading, struct spoken *said, int count)
+enum { ALL_STAGES = -1 };
+
+static bool is_of(const struct statement *statement, int stage)
+{
+    return statement->rule.is_of_stage ? statement->rule.stage == stage : stage == ALL_STAGES;
+}
+
+static bool match_all(struct reading *reading, struct spoken *said, int count, int stage)
 {
     for (int asks_whole = 0; asks_whole < 2; asks_whole++) {
         for (int s = 0; s < reading->count; s++) {
-            for (int i = 0; i < count; i++)
-                if (!match_op(reading, &said[i], &reading->statements[s], asks_whole)) return false;
+            struct statement *by = &reading->statements[s];
+            for (int i = 0; i < count && is_of(by, stage); i++)
+                if (!match_op(reading, &said[i], by, asks_whole)) return false;
         }
     }
     return true;
@@ -256,7 +297,7 @@ static const struct layout_rule *rule_of_readers(const struct spoken *said, int 
 }
 
 // The operators of one block.
-static void fill(struct reading *reading, struct spoken *said, int count)
+static void fill_block(struct reading *reading, struct spoken *said, int count)
 {
     for (int o = 0; o < count; o++) {
         bool is_open = is_follower(said[o].op) && !said[o].is_said;
@@ -268,6 +309,12 @@ static void fill(struct reading *reading, struct spoken *said, int count)
         const struct layout_rule *rule = is_open ? rule_of_readers(said, count, said[o].op) : NULL;
         if (rule) follow(reading, &said[o], rule);
     }
+}
+
+static void fill(struct reading *reading, struct spoken *said, int count)
+{
+    for (int i = 0; i < count; i += said[i].block->op_count)
+        fill_block(reading, &said[i], said[i].block->op_count);
 }
 
 static bool check_matched(struct reading *reading, const struct spoken *said, int count)
@@ -292,16 +339,19 @@ static bool check_matched(struct reading *reading, const struct spoken *said, in
 }
 
 // An operator that both graphs have is said once.
-static void collect(struct reading *reading, const struct spoken *said, int count,
+static void collect(struct reading *reading, const struct spoken *said, int count, int stage,
                     struct annotations *annotations)
 {
-    struct layout_rule *rules = ARENA_NEW(reading->arena, struct layout_rule, count);
-    annotations->count = 0;
+    int before = annotations->count;
+    struct layout_rule *rules = ARENA_NEW(reading->arena, struct layout_rule, before + count);
+    if (before > 0) memcpy(rules, annotations->rules, (size_t)before * sizeof *rules);
     for (int i = 0; i < count; i++) {
         struct layout_rule rule = said[i].rule;
         if (!said[i].is_said) continue;
         rule.operator= layout_rule_name(reading->arena, said[i].block, said[i].op);
-        int k = 0;
+        rule.is_of_stage = stage != ALL_STAGES;
+        rule.stage = rule.is_of_stage ? stage : 0;
+        int k = before;
         while (k < annotations->count && strcmp(rules[k].operator, rule.operator) != 0)
             k++;
         if (k == annotations->count) rules[annotations->count++] = rule;
@@ -309,28 +359,62 @@ static void collect(struct reading *reading, const struct spoken *said, int coun
     annotations->rules = rules;
 }
 
-bool annotations_read(struct arena *arena, const char *path, const char *text,
-                      const struct graph *const *graphs, int graph_count,
-                      struct annotations *annotations, struct err *err)
+// What is said of a stage goes before what is said of all, in what is filled in as well; only what
+// comes out another way is told of it. `words` are those of the file for all stages, `all` with
+// what is filled in.
+static bool add_stage(struct reading *reading, const struct spoken *words, const struct spoken *all,
+                      int count, int stage, struct annotations *annotations)
 {
-    struct reading reading = {.arena = arena, .path = path, .err = err};
-    int count = 0, at = 0;
-    *annotations = (struct annotations){0};
-    if (!read_lines(&reading, text)) return false;
+    struct spoken *said = ARENA_NEW(reading->arena, struct spoken, count);
+    for (int i = 0; i < count; i++)
+        said[i] = (struct spoken){.block = words[i].block, .op = words[i].op};
+    if (!match_all(reading, said, count, stage)) return false;
+    for (int i = 0; i < count; i++)
+        if (!said[i].is_said) said[i] = words[i];
+    fill(reading, said, count);
+    for (int i = 0; i < count; i++) {
+        const struct layout_rule *own = &said[i].rule, *theirs = &all[i].rule;
+        bool is_theirs = all[i].is_said && own->dim == theirs->dim && own->axis == theirs->axis &&
+                         own->follows == theirs->follows;
+        said[i].is_said &= !is_theirs;
+    }
+    collect(reading, said, count, stage, annotations);
+    return true;
+}
+
+static struct spoken *operators_of(struct arena *arena, const struct graph *const *graphs,
+                                   int graph_count, int *count)
+{
+    int at = 0;
+    *count = 0;
     for (int g = 0; g < graph_count; g++)
         for (int b = 0; b < graphs[g]->block_count; b++)
-            count += graphs[g]->blocks[b].op_count;
-    struct spoken *said = ARENA_NEW(arena, struct spoken, count);
+            *count += graphs[g]->blocks[b].op_count;
+    struct spoken *said = ARENA_NEW(arena, struct spoken, *count);
     for (int g = 0; g < graph_count; g++)
         for (int b = 0; b < graphs[g]->block_count; b++)
             for (int o = 0; o < graphs[g]->blocks[b].op_count; o++)
                 said[at++] = (struct spoken){.block = &graphs[g]->blocks[b],
                                              .op = &graphs[g]->blocks[b].ops[o]};
-    if (!match_all(&reading, said, count) || !check_matched(&reading, said, count)) return false;
-    for (int i = 0; i < count; i += said[i].block->op_count)
-        fill(&reading, &said[i], said[i].block->op_count);
-    collect(&reading, said, count, annotations);
-    return true;
+    return said;
+}
+
+bool annotations_read(struct arena *arena, const char *path, const char *text,
+                      const struct graph *const *graphs, int graph_count, int stage_count,
+                      struct annotations *annotations, struct err *err)
+{
+    struct reading reading = {.arena = arena, .path = path, .stage_count = stage_count, .err = err};
+    int count;
+    *annotations = (struct annotations){0};
+    if (!read_lines(&reading, text)) return false;
+    struct spoken *words = operators_of(arena, graphs, graph_count, &count);
+    if (!match_all(&reading, words, count, ALL_STAGES)) return false;
+    struct spoken *all = ARENA_COPY(arena, struct spoken, words, count);
+    fill(&reading, all, count);
+    collect(&reading, all, count, ALL_STAGES, annotations);
+    for (int stage = 0; stage < stage_count; stage++)
+        if (!add_stage(&reading, words, all, count, stage, annotations)) return false;
+    return check_matched(&reading, words, count);
 }
 
 struct annotations annotations_fill(struct arena *arena, const struct graph *graph,
@@ -338,24 +422,17 @@ struct annotations annotations_fill(struct arena *arena, const struct graph *gra
 {
     struct reading reading = {.arena = arena};
     struct parallel holder = {.layouts = given->rules, .layout_count = given->count};
-    struct annotations filled;
-    int count = 0, at = 0;
-    for (int b = 0; b < graph->block_count; b++)
-        count += graph->blocks[b].op_count;
-    struct spoken *spoken = ARENA_NEW(arena, struct spoken, count);
-    for (int b = 0; b < graph->block_count; b++) {
-        const struct block *block = &graph->blocks[b];
-        for (int o = 0; o < block->op_count; o++) {
-            const struct layout_rule *rule =
-                layout_rule_of(&holder, AXIS_TP, block, &block->ops[o]);
-            spoken[at + o] = (struct spoken){.block = block, .op = &block->ops[o]};
-            if (!rule) continue;
-            spoken[at + o].rule = *rule;
-            spoken[at + o].is_said = true;
-        }
-        fill(&reading, &spoken[at], block->op_count);
-        at += block->op_count;
+    struct annotations filled = {0};
+    int count;
+    struct spoken *said = operators_of(arena, &graph, 1, &count);
+    for (int i = 0; i < count; i++) {
+        const struct layout_rule *rule =
+            layout_rule_of(&holder, AXIS_TP, said[i].block, said[i].op);
+        if (!rule) continue;
+        said[i].rule = *rule;
+        said[i].is_said = true;
     }
-    collect(&reading, spoken, count, &filled);
+    fill(&reading, said, count);
+    collect(&reading, said, count, ALL_STAGES, &filled);
     return filled;
 }

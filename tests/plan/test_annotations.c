@@ -13,6 +13,7 @@ static const char MIXTURE[] =
     "{\"model_type\": \"mixtral\", \"vocab_size\": 16, \"hidden_size\": 8, "
     "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, "
     "\"intermediate_size\": 16, \"num_local_experts\": 4, \"num_experts_per_tok\": 2}";
+enum { STAGES = 3 };
 
 static struct annotations read_of(struct arena *arena, const char *model, const char *text,
                                   struct err *err)
@@ -21,21 +22,24 @@ static struct annotations read_of(struct arena *arena, const char *model, const 
     const struct graph *const graphs[] = {tiny_graph(arena, model, &fused),
                                           tiny_graph(arena, model, &chain)};
     struct annotations found;
-    bool done = annotations_read(arena, "a", text, graphs, 2, &found, err);
+    bool done = annotations_read(arena, "a", text, graphs, 2, STAGES, &found, err);
     assert_int_equal(done, err->kind == ERR_NONE);
     return found;
 }
 
-// "layer.mlp.up=ffn ...", in the order of the operators.
+// "layer.mlp.up=ffn ...", in the order of the operators; with "@1" of that stage alone, behind all.
 static const char *rules_of(struct arena *arena, const char *text)
 {
     struct err err = {0};
     struct annotations found = read_of(arena, LLAMA, text, &err);
     const char *words = "";
     assert_string_equal(err.text, "");
-    for (int i = 0; i < found.count; i++)
-        words = arena_print(arena, "%s%s%s=%s", words, i ? " " : "", found.rules[i].operator,
-                            layout_rule_word(&found.rules[i]));
+    for (int i = 0; i < found.count; i++) {
+        const struct layout_rule *rule = &found.rules[i];
+        words = arena_print(arena, "%s%s%s=%s", words, i ? " " : "", rule->operator,
+                            layout_rule_word(rule));
+        if (rule->is_of_stage) words = arena_print(arena, "%s@%d", words, rule->stage);
+    }
     return words;
 }
 
@@ -91,6 +95,39 @@ static void a_pattern_takes_the_kind_of_block_or_leaves_it(void **state)
                         "embedding.embedding.token=hidden");
 }
 
+static void what_is_said_of_a_stage_goes_before_what_is_said_of_all(void **state)
+{
+    assert_string_equal(rules_of(*state, "mlp.up.weight: hidden/tp on stage 1"),
+                        "layer.mlp.up=hidden@1");
+    assert_string_equal(rules_of(*state, "mlp.up: seq/tp\n\"mlp.up\": \"hidden/tp  on stage 2\""),
+                        "layer.mlp.up=seq layer.mlp.up=hidden@2");
+    // Of two stages in one line, in the order of the stages.
+    assert_string_equal(rules_of(*state, "mlp.up: whole on stage 2, seq/tp on stage 0"),
+                        "layer.mlp.up=seq@0 layer.mlp.up=whole@2");
+    // What follows on that stage follows there, and of what all have nothing is said again.
+    assert_string_equal(rules_of(*state, "mlp.gate: seq/tp on stage 1\nmlp.up: seq/tp on stage 1"),
+                        "layer.mlp.norm=seq@1 layer.mlp.gate=seq@1 layer.mlp.up=seq@1 "
+                        "layer.mlp.activation=seq@1");
+    const char *all = "layer.mlp.norm=seq layer.mlp.gate=seq layer.mlp.up=seq "
+                      "layer.mlp.activation=seq";
+    assert_string_equal(
+        rules_of(*state, "mlp.gate: seq/tp\nmlp.up: seq/tp\nmlp.up: seq/tp on stage 1"), all);
+    // With one of all and one of the stage.
+    assert_string_equal(rules_of(*state, "mlp.gate: seq/tp\nmlp.up: seq/tp on stage 0"),
+                        "layer.mlp.gate=seq layer.mlp.norm=seq@0 layer.mlp.up=seq@0 "
+                        "layer.mlp.activation=seq@0");
+    // Where neighbours on the stage differ what follows does as on all others.
+    all = arena_print(*state, "%s layer.mlp.up=hidden@0", all);
+    assert_string_equal(
+        rules_of(*state, "mlp.gate: seq/tp\nmlp.up: seq/tp\nmlp.up: hidden/tp on stage 0"), all);
+    // `whole` of a weight asks about the others that are said of the stage.
+    assert_string_equal(
+        rules_of(*state, "mlp.up.weight: whole on stage 1\nmlp.up: seq/tp on stage 1"),
+        "layer.mlp.up=seq@1");
+    assert_string_equal(rules_of(*state, "mlp.up.weight: whole on stage 1\nmlp.up: ffn/tp"),
+                        "layer.mlp.up=ffn layer.mlp.up=otherwise@1");
+}
+
 static void what_is_wrong_is_named_with_its_place(void **state)
 {
     static const struct {
@@ -128,6 +165,20 @@ static void what_is_wrong_is_named_with_its_place(void **state)
          "a:1:17: \"mlp.up: seq/tp\" contradicts line 1, \"mlp.up: ffn/tp\": layer.mlp.up cannot "
          "be both",
          ERR_USAGE},
+        {"mlp.up: ffn/tp on stage 1\nmlp.gate: ffn/tp\n*.up.weight: hidden/tp on stage 1",
+         "a:3:14: \"*.up.weight: hidden/tp on stage 1\" contradicts line 1, \"mlp.up: ffn/tp on "
+         "stage 1\": layer.mlp.up cannot be both",
+         ERR_USAGE},
+        {"mlp.up: ffn/tp on stage 3",
+         "a:1:9: there is no stage 3: --stage-ranks has 3 of them, from 0 on", ERR_USAGE},
+        {"mlp.up: ffn/tp on stage one", "a:1:9: \"one\" is no stage's number", ERR_INPUT},
+        {"mlp.up: ffn/tp on stage ", "a:1:9: \"tp on stage\" is no axis", ERR_INPUT},
+        {"mlp.up: ffn/tp on stage -1", "a:1:9: \"-1\" is no stage's number", ERR_INPUT},
+        {"mlp.up: on stage 1",
+         "a:1:9: expected DIM/AXIS, as ffn/tp, or whole, found \"on stage 1\"", ERR_INPUT},
+        {"mlp.upp: ffn/tp on stage 1",
+         "a:1:10: \"mlp.upp\" names no operator and no tensor, did you mean \"mlp.up\"?",
+         ERR_USAGE},
         {"mlp.up.weight: whole\nmlp.up: ffn/tp",
          "a:1:16: \"mlp.up.weight: whole\" contradicts line 2, \"mlp.up: ffn/tp\": layer.mlp.up "
          "cannot be both",
@@ -139,6 +190,19 @@ static void what_is_wrong_is_named_with_its_place(void **state)
         assert_string_equal(err.text, CASES[i].error);
         assert_int_equal(err.kind, CASES[i].kind);
     }
+}
+
+static void stages_without_numbers_of_ranks_are_not_told_apart(void **state)
+{
+    const struct import_options fused = {.flash = true};
+    const struct graph *const graphs[] = {tiny_graph(*state, LLAMA, &fused)};
+    struct annotations found;
+    struct err err = {0};
+    assert_false(
+        annotations_read(*state, "a", "mlp.up: ffn/tp on stage 0", graphs, 1, 0, &found, &err));
+    assert_string_equal(err.text, "a:1:9: stages have no numbers of ranks (--stage-ranks N,N), "
+                                  "which alone tell them apart");
+    assert_int_equal(err.kind, ERR_USAGE);
 }
 
 static void experts_go_with_ep_and_etp(void **state)
@@ -157,7 +221,9 @@ static void drawn_texts_are_read_or_refused(void **state)
         "head.l?", "attention.q", "*.weight", "mlp.up.weight", ""};
     static const char *const MARKS[] = {": ", ": ", ":", " : \"", "\n", "#"};
     static const char *const DIMS[] = {"ffn", "seq", "whole", "hidden", "head", "otherwise", ""};
-    static const char *const ENDS[] = {"/tp\n", "/tp\n", "/tp, seq/tp", "\n", "/cp\r\n", "/", ""};
+    static const char *const ENDS[] = {
+        "/tp\n", "/tp\n", "/tp, seq/tp",      "\n",         "/cp\r\n",
+        "/",     "",      "/tp on stage 1\n", " on stage 7"};
     struct draw draw = draw_start("annotations", 2026);
     int read = 0;
     for (int i = 0; i < 400; i++) {
@@ -184,7 +250,9 @@ int main(void)
         cmocka_unit_test(a_whole_weight_leaves_its_operator_what_the_weight_has_not),
         cmocka_unit_test(operators_without_a_matrix_follow_neighbours_that_agree),
         cmocka_unit_test(a_pattern_takes_the_kind_of_block_or_leaves_it),
+        cmocka_unit_test(what_is_said_of_a_stage_goes_before_what_is_said_of_all),
         cmocka_unit_test(what_is_wrong_is_named_with_its_place),
+        cmocka_unit_test(stages_without_numbers_of_ranks_are_not_told_apart),
         cmocka_unit_test(experts_go_with_ep_and_etp),
         cmocka_unit_test(drawn_texts_are_read_or_refused),
     };
