@@ -93,16 +93,23 @@ static struct decoder describe(const struct bart_kind *kind, const struct bart *
 
 #define BART_DEFAULTS .activation_function = "gelu", .dropout = 0.1, .tie_word_embeddings = true
 
-static const void *read_kind(struct family_reader *reader, const struct bart_kind *kind,
-                             struct bart record)
+// False after an error.
+static bool read_sides(struct family_reader *reader, const struct bart_kind *kind,
+                       struct bart record, struct decoder *decoder, struct decoder *encoder)
 {
     family_read(reader, FIELDS, &record);
     family_absent(reader, FIELDS, &record, &KEYS);
-    if (!family_complete(reader)) return NULL;
-    struct decoder decoder = describe(kind, &record, false);
-    struct decoder *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
+    if (!family_complete(reader)) return false;
+    *decoder = describe(kind, &record, false);
     *encoder = describe(kind, &record, true);
-    if (!bart_join(reader, &record, &decoder, encoder)) return NULL;
+    return bart_join(reader, &record, decoder, encoder);
+}
+
+static const void *read_kind(struct family_reader *reader, const struct bart_kind *kind,
+                             struct bart record)
+{
+    struct decoder decoder, *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
+    if (!read_sides(reader, kind, record, &decoder, encoder)) return NULL;
     return family_decoder(reader, &decoder);
 }
 
@@ -168,6 +175,58 @@ static const void *read_m2m_100(struct family_reader *reader)
     return read_kind(reader, &kind, record);
 }
 
+struct nllb_moe {
+    int64_t num_experts, encoder_sparse_step, decoder_sparse_step;
+    bool router_bias;
+};
+static const struct json_field NLLB_MOE_FIELDS[] = {
+    {JSON_OPT_I64(struct nllb_moe, num_experts, 2, EXPERTS_MAX)},
+    {JSON_OPT_I64(struct nllb_moe, encoder_sparse_step, 0, LAYERS_MAX)},
+    {JSON_OPT_I64(struct nllb_moe, decoder_sparse_step, 0, LAYERS_MAX)},
+    {JSON_OPT_BOOL(struct nllb_moe, router_bias)},
+    {0},
+};
+
+// Of `step` layers the last has experts, of the width of the mlps of its side; by step 0 none has.
+static void set_experts(struct family_reader *reader, const struct nllb_moe *own, int64_t step,
+                        struct decoder *side)
+{
+    bool *is_dense = ARENA_NEW(reader->arena, bool, side->layer_count);
+    for (int64_t i = 0; i < side->layer_count; i++)
+        is_dense[i] = step == 0 || (i + 1) % step != 0;
+    side->experts = (struct experts){.count = own->num_experts,
+                                     .top_k = 2,
+                                     .ffn = side->ffn,
+                                     .route = FUNCTION_ROUTE_SOFTMAX_TOP_K,
+                                     .route_bias = own->router_bias,
+                                     .expert_bias = true,
+                                     .is_dense = is_dense};
+    family_check_experts(reader, side, "num_experts", "num_experts");
+}
+
+// NLLB's mixture: a token's experts are two, weighed by their scores alone.
+static const void *read_nllb_moe(struct family_reader *reader)
+{
+    const struct bart_kind kind = {"nllb-moe", true, false, 0, SINUSOIDS_SHIFTED, false};
+    const struct family_keys keys = {.dimensions =
+                                         "num_experts encoder_sparse_step decoder_sparse_step",
+                                     .optional = "router_bias"};
+    struct bart record = {BART_DEFAULTS, .attention_dropout = 0.1, .scale_embedding = true};
+    struct nllb_moe own = {.encoder_sparse_step = -1, .decoder_sparse_step = -1};
+    struct decoder decoder, *encoder = ARENA_NEW(reader->arena, struct decoder, 1);
+    record.activation_function = "relu";
+    family_read(reader, NLLB_MOE_FIELDS, &own);
+    family_absent(reader, NLLB_MOE_FIELDS, &own, &keys);
+    if (!read_sides(reader, &kind, record, &decoder, encoder)) return NULL;
+    set_experts(reader, &own, own.encoder_sparse_step, encoder);
+    set_experts(reader, &own, own.decoder_sparse_step, &decoder);
+    reader->ledger->remark = "no layer is dropped where layerdrop is absent, and no result of "
+                             "experts; --capacity-factor says what experts have room for";
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_NLLB_MOE = {"nllb-moe", read_nllb_moe, decoder_graph,
+                                             "NllbMoeConfig"};
 const struct model_family FAMILY_MVP = {"mvp", read_mvp, decoder_graph, "MvpConfig"};
 const struct model_family FAMILY_MBART = {"mbart", read_mbart, decoder_graph, "MBartConfig"};
 const struct model_family FAMILY_BART = {"bart", read_bart, decoder_graph, "BartConfig"};

@@ -14,7 +14,7 @@ enum unless {
 
 // Those that are read as what they are; of others the key says that they are something else.
 static const char WITH_ENCODER[] =
-    "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|pegasus|plbart|"
+    "bart|blenderbot|blenderbot-small|m2m_100|marian|mbart|mt5|mvp|nllb-moe|pegasus|plbart|"
     "switch_transformers|t5|umt5|whisper";
 
 #define BERT_LIKE                                                                              \
@@ -91,6 +91,8 @@ static const struct {
      "tables of tokens of encoder and decoder apart are not supported"},
     {"mpt", "no_bias", UNLESS_TRUE, NULL, "biases are not supported in mpt: its class has none"},
     {"mpt", "embedding_fraction", UNLESS_ONE, NULL, "a fraction of embeddings is not supported"},
+    {"nllb-moe", "second_expert_policy", UNLESS_TEXT, "all",
+     "a second expert that is drawn is not supported"},
     {"nemotron_h", "moe_latent_size", UNLESS_ZERO, NULL,
      "experts behind a projection of their own are not supported"},
     {"nemotron_h", "tie_word_embeddings", UNLESS_FALSE, NULL, "nemotron_h has no tied embeddings"},

@@ -118,6 +118,10 @@ static const char *const WITH_ENCODER[] = {
     BETWEEN_BARTS("m2m_100"),
     BETWEEN_BARTS("blenderbot"),
     BETWEEN_BARTS("blenderbot-small"),
+    "{\"model_type\": \"nllb-moe\", \"vocab_size\": 40, \"d_model\": 8, \"encoder_layers\": 2, "
+    "\"encoder_attention_heads\": 2, \"encoder_ffn_dim\": 6, \"decoder_layers\": 2, "
+    "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 10, \"max_position_embeddings\": 8, "
+    "\"num_experts\": 4, \"encoder_sparse_step\": 2, \"decoder_sparse_step\": 1}",
     "{\"model_type\": \"umt5\", \"vocab_size\": 40, \"d_model\": 8, \"d_kv\": 6, \"d_ff\": 6, "
     "\"num_layers\": 2, \"num_decoder_layers\": 3, \"num_heads\": 2, "
     "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 6}",
