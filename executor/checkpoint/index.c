@@ -6,6 +6,7 @@
 #include "executor/checkpoint/parts.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,30 +57,44 @@ static void put_entry(struct json_writer *writer, const struct checkpoint_entry 
     json_close(writer, '}');
 }
 
-static void put_facts(struct json_writer *writer, const struct checkpoint_facts *facts)
-{
-    json_put_i64(writer, "step", facts->step);
-    json_put_i64(writer, "updates", facts->updates);
-    json_put_i64(writer, "sequences", facts->sequences);
-    json_put_i64(writer, "seed", (int64_t)facts->seed);
-    json_put_f64(writer, "loss_scale", facts->loss_scale);
-    json_put_i64(writer, "good_steps", facts->good_steps);
-    json_put_f64(writer, "norm_mean", facts->norms.mean);
-    json_put_f64(writer, "norm_variance", facts->norms.variance);
-    json_put_i64(writer, "norm_count", facts->norms.count);
-    json_put_text(writer, "model", facts->model);
-    json_put_text(writer, "family", facts->family);
-    json_put_text(writer, "optimizer", facts->optimizer);
-    json_put_text(writer, "plan_hash", facts->plan_hash);
-    json_put_i64(writer, "vocab", facts->vocab);
-}
+// An index but for its lists, as it is written and read.
+struct index_head {
+    int64_t version;
+    struct checkpoint_facts facts;
+    const char *checksum;
+};
+#define FACT(key, type, member, low, high)                                                 \
+    {                                                                                      \
+        key, JSON_TYPE_##type, offsetof(struct index_head, facts.member), low, high, false \
+    }
+static const struct json_field HEAD_FIELDS[] = {
+    {JSON_I64(struct index_head, version, INDEX_VERSION, INDEX_VERSION)},
+    FACT("step", I64, step, 0, 1e15),
+    FACT("updates", I64, updates, 0, 1e15),
+    FACT("sequences", I64, sequences, 0, 1e15),
+    FACT("seed", I64, seed, 0, 1e15),
+    FACT("loss_scale", F64, loss_scale, 0, 1e30),
+    FACT("good_steps", INT, good_steps, 0, 1e9),
+    FACT("norm_mean", F64, norms.mean, 0, 1e300),
+    FACT("norm_variance", F64, norms.variance, 0, 1e300),
+    FACT("norm_count", I64, norms.count, 0, 1e15),
+    FACT("model", TEXT, model, 0, 0),
+    FACT("family", TEXT, family, 0, 0),
+    FACT("optimizer", TEXT, optimizer, 0, 0),
+    FACT("plan_hash", TEXT, plan_hash, 0, 0),
+    FACT("vocab", I64, vocab, 0, 1e12),
+    {JSON_ANY("files")},
+    {JSON_ANY("entries")},
+    {JSON_TEXT(struct index_head, checksum)},
+    {0},
+};
 
 char *checkpoint_index_text(struct arena *arena, const struct checkpoint_index *index)
 {
     struct json_writer writer = {.arena = arena};
     json_open(&writer, NULL, '{');
-    json_put_i64(&writer, "version", INDEX_VERSION);
-    put_facts(&writer, &index->facts);
+    const struct index_head head = {.version = INDEX_VERSION, .facts = index->facts};
+    json_put_fields(&writer, HEAD_FIELDS, &head);
     json_open(&writer, "files", '[');
     for (int f = 0; f < index->file_count; f++) {
         const struct checkpoint_file *file = &index->files[f];
@@ -103,58 +118,6 @@ char *checkpoint_index_text(struct arena *arena, const struct checkpoint_index *
     const char *sum = hex(arena, checkpoint_checksum(writer.text, value - writer.text));
     memcpy(value, sum, 16);
     return writer.text;
-}
-
-struct index_head {
-    int64_t version, seed;
-    struct checkpoint_facts facts;
-    const char *checksum;
-};
-
-static void read_facts(const struct json *root, struct index_head *head, struct err *err)
-{
-    struct flat {
-        int64_t version, step, updates, sequences, seed, vocab, norm_count;
-        int good_steps;
-        double loss_scale, norm_mean, norm_variance;
-        const char *model, *family, *optimizer, *plan_hash, *checksum;
-    } flat = {0};
-    static const struct json_field FIELDS[] = {
-        {JSON_I64(struct flat, version, INDEX_VERSION, INDEX_VERSION)},
-        {JSON_I64(struct flat, step, 0, 1e15)},
-        {JSON_I64(struct flat, updates, 0, 1e15)},
-        {JSON_I64(struct flat, sequences, 0, 1e15)},
-        {JSON_I64(struct flat, seed, 0, 1e15)},
-        {JSON_F64(struct flat, loss_scale, 0, 1e30)},
-        {JSON_INT(struct flat, good_steps, 0, 1e9)},
-        {JSON_F64(struct flat, norm_mean, 0, 1e300)},
-        {JSON_F64(struct flat, norm_variance, 0, 1e300)},
-        {JSON_I64(struct flat, norm_count, 0, 1e15)},
-        {JSON_TEXT(struct flat, model)},
-        {JSON_TEXT(struct flat, family)},
-        {JSON_TEXT(struct flat, optimizer)},
-        {JSON_TEXT(struct flat, plan_hash)},
-        {JSON_I64(struct flat, vocab, 0, 1e12)},
-        {JSON_ANY("files")},
-        {JSON_ANY("entries")},
-        {JSON_TEXT(struct flat, checksum)},
-        {0},
-    };
-    json_read(root, FIELDS, &flat, err);
-    head->checksum = flat.checksum;
-    head->facts =
-        (struct checkpoint_facts){.step = flat.step,
-                                  .updates = flat.updates,
-                                  .sequences = flat.sequences,
-                                  .seed = (uint64_t)flat.seed,
-                                  .loss_scale = flat.loss_scale,
-                                  .good_steps = flat.good_steps,
-                                  .norms = {flat.norm_mean, flat.norm_variance, flat.norm_count},
-                                  .model = flat.model,
-                                  .family = flat.family,
-                                  .optimizer = flat.optimizer,
-                                  .plan_hash = flat.plan_hash,
-                                  .vocab = flat.vocab};
 }
 
 static bool read_file(const struct json *item, struct checkpoint_file *file, struct err *err)
@@ -244,7 +207,7 @@ bool checkpoint_index_read(struct arena *arena, const char *path, const char *te
     *index = (struct checkpoint_index){0};
     if (!json_parse(arena, path, text, (size_t)bytes, &document, err)) return false;
     struct json root = json_root(&document);
-    read_facts(&root, &head, err);
+    json_read(&root, HEAD_FIELDS, &head, err);
     if (err->kind || !check_sum(path, text, bytes, head.checksum, err)) return false;
     index->facts = head.facts;
     struct json files = json_get(&root, "files", err), entries = json_get(&root, "entries", err);
