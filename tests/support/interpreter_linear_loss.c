@@ -13,9 +13,8 @@ struct scores {
 
 static struct scores scores_of(const struct interpreter *in, const struct op *op, int input)
 {
-    struct scores s = {.x = op->inputs[input],
-                       .weight = op->inputs[input + 1],
-                       .labels = op->inputs[input + 2]};
+    struct scores s = {
+        .x = op->inputs[input], .weight = op->inputs[input + 1], .labels = op->inputs[input + 2]};
     const struct tensor *x = &in->block->tensors[s.x], *weight = &in->block->tensors[s.weight];
     s.is_turned = weight->extents[0].dim != x->extents[x->rank - 1].dim;
     s.depth = in->sizes[s.x][x->rank - 1];
