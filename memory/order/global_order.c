@@ -309,7 +309,6 @@ struct milp_result global_order(struct arena *arena, const struct memory_problem
     if (!found.values) return result;
     take_order(&global, found.values, order);
     result.status = found.status;
-    result.values = found.values;
     result.objective = (double)certify_peak_bytes(arena, problem, order);
     result.bound =
         (double)certify_bound_bytes(problem, found.bound * global.unit_bytes, least_bytes);

@@ -1,6 +1,7 @@
 #include "memory/certify.h"
 
 #include "memory/certify_bytes.h"
+#include "memory/schedule.h"
 #include "tests/support/memory_net.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/test.h"
@@ -270,6 +271,51 @@ static void certified_layouts_equal_every_way_to_place(void **state)
     }
 }
 
+struct asked {
+    int lines;
+    bool has_none;  // that is feasible
+};
+
+static void take_line(void *context, const char *line)
+{
+    struct asked *asked = context;
+    asked->lines++;
+    asked->has_none |= strstr(line, "NO ") != NULL;
+}
+
+// GLPK is asked about 1 to 12 buffers, where that is wanted and the layout is proven: all of them
+// are alive at once. Whether there is room for them is no question to it.
+static void small_layouts_are_asked_of_glpk_as_well(void **state)
+{
+    static const struct {
+        int count;
+        bool certify, is_asked;
+        int64_t capacity;
+    } CASES[] = {{0, true, false, 0},   {1, true, true, 0},   {12, true, true, 0},
+                 {12, true, true, 100}, {13, true, false, 0}, {5, false, false, 0}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct pack_buffer buffers[13];
+        struct arena scratch = {0};
+        struct err err = {0};
+        struct asked asked = {0};
+        for (int b = 0; b < 13; b++)
+            buffers[b] = (struct pack_buffer){0, 3, 64, 1, -1};
+        const struct pack_problem problem = {buffers, CASES[i].count, CASES[i].capacity};
+        const struct memory_options options = {.method = MEMORY_ROAM,
+                                               .alignment = 1,
+                                               .capacity = CASES[i].capacity,
+                                               .certify = CASES[i].certify,
+                                               .log = take_line,
+                                               .log_context = &asked};
+        struct memory_schedule schedule;
+        assert_true(memory_schedule_packing(*state, &scratch, &problem, &options, &schedule, &err));
+        assert_int_equal(schedule.arena_bytes, 64 * CASES[i].count);
+        assert_int_equal(asked.lines > 0, CASES[i].is_asked);
+        assert_false(asked.has_none);
+        arena_free(&scratch);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_graph_of_too_many_columns_is_not_tried),
         cmocka_unit_test(a_whole_graph_that_is_cut_short_is_never_worse_than_program_order),
         cmocka_unit_test(certified_layouts_equal_every_way_to_place),
+        cmocka_unit_test(small_layouts_are_asked_of_glpk_as_well),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

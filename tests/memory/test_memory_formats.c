@@ -87,6 +87,39 @@ static void a_wrong_packing_is_answered_with_its_place(void **state)
     assert_string_equal(err.text, "cannot read tests/data/no_such.csv: No such file or directory");
 }
 
+// 2^53 bytes on as many: 127 rows have 2^61 - 2^54, one more has one byte more than there may be.
+// Of a long cell 40 letters or digits are told.
+static void packings_end_where_sums_and_texts_do(void **state)
+{
+    struct arena *arena = *state;
+    struct packing_file file;
+    const char *text = "id,lower,upper,size,alignment\n";
+    for (int rows = 1; rows <= 128; rows++) {
+        struct err err = {0};
+        text = arena_print(arena, "%sb%d,0,3,9007199254740992,9007199254740992\n", text, rows);
+        if (rows < 127) continue;
+        assert_int_equal(packing_parse(arena, "sum.csv", text, strlen(text), &file, &err),
+                         rows == 127);
+        assert_string_equal(err.text, rows == 127 ? ""
+                                                  : "sum.csv:129:1: the sizes add up to more than "
+                                                    "2305843009213693951");
+    }
+    static const char *const LONG[][2] = {
+        {"abcdefghijklmnopqrstuvwxyzabcdefghijklmn",
+         "a whole number, found \"abcdefghijklmnopqrstuvwxyzabcdefghijklmn\""},
+        {"1234567890123456789012345678901234567890",
+         "a number from -9007199254740992 to 9007199254740992, found "
+         "1234567890123456789012345678901234567890"},
+    };
+    for (int i = 0; i < 2; i++) {
+        struct err err = {0};
+        text = arena_print(arena, "id,lower,upper,size\nb1,0,%s9,4\n", LONG[i][0]);
+        assert_false(packing_parse(arena, "long.csv", text, strlen(text), &file, &err));
+        assert_string_equal(err.text,
+                            arena_print(arena, "long.csv:2:6: upper: expected %s", LONG[i][1]));
+    }
+}
+
 static void assert_equal_graphs(const struct memory_graph *a, const struct memory_graph *b)
 {
     assert_string_equal(a->name, b->name);
@@ -298,6 +331,7 @@ int main(void)
         cmocka_unit_test(packing_columns_may_stand_in_any_order),
         cmocka_unit_test(packing_text_is_the_file_with_offsets),
         cmocka_unit_test(a_wrong_packing_is_answered_with_its_place),
+        cmocka_unit_test(packings_end_where_sums_and_texts_do),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_graph_with_everything_is_read),
         cmocka_unit_test(a_graph_with_everything_is_written),
