@@ -87,7 +87,10 @@ static void classes_are_asked_of_only_where_that_is_searched(void **state)
 {
     struct search_request request = tight(*state, "meshwright");
     request.objective = OBJECTIVE_MEMORY;
-    assert_true(searched(*state, &request).layers_s == 0);
+    struct search_result least = searched(*state, &request);
+    assert_true(least.layers_s == 0);
+    assert_true(least.status == SEARCH_OPTIMAL || least.status == SEARCH_BEST_OF);
+    assert_int_equal(least.bound_bytes, least.best[0].memory.reserved_bytes);
     request.objective = OBJECTIVE_TIME;
     request.pins.search_offload = false;
     struct search_result result = searched(*state, &request);

@@ -1,4 +1,6 @@
 #include "planner/choice.h"
+#include "planner/memo.h"
+#include "planner/space.h"
 #include "planner/space_list.h"
 #include "tests/support/test.h"
 
@@ -42,6 +44,35 @@ static void every_legal_value_is_in_the_space(void **state)
     check_values(list, CHOICE_ZERO, (const int64_t[]){0, 1, 2, 3}, 4);
     check_values(list, CHOICE_SP, (const int64_t[]){0, 1}, 2);
     assert_int_equal(list->cuts, 0);
+}
+
+static int place_of(const struct space_mesh *mesh, enum axis axis)
+{
+    for (int i = 0; i < mesh->order_count; i++)
+        if (mesh->order[i] == axis) return i;
+    return -1;
+}
+
+// On two nodes replicas may lie inside of tp, but not where experts take the innermost ranks.
+static void experts_leave_tp_the_innermost_ranks(void **state)
+{
+    static const char *const MODELS[] = {"mixtral-8x7b", "llama-2-7b"};
+    for (int i = 0; i < 2; i++) {
+        struct arena scratch = {0};
+        struct search_request request = request_of(*state, MODELS[i], "dgx-h100-x2", 64);
+        pins_set(&request.pins, CHOICE_TP, 8, 8);
+        pins_set(&request.pins, CHOICE_PP, 1, 1);
+        struct memo *memo = memo_new(*state, &scratch, &request);
+        const struct space_graphs graphs = {memo_graph_of, memo};
+        const struct space *space = space_make(*state, &request, &graphs);
+        int inside = 0;
+        for (int m = 0; m < space->mesh_count; m++) {
+            const struct space_mesh *mesh = &space->meshes[m];
+            inside += place_of(mesh, AXIS_TP) > place_of(mesh, AXIS_DP);
+        }
+        assert_true(space->mesh_count > 0 && (inside > 0) == (i == 1));
+        arena_free(&scratch);
+    }
 }
 
 static void what_is_pinned_has_one_value(void **state)
@@ -124,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_legal_value_is_in_the_space),
+        cmocka_unit_test(experts_leave_tp_the_innermost_ranks),
         cmocka_unit_test(what_is_pinned_has_one_value),
         cmocka_unit_test(plans_are_counted),
         cmocka_unit_test(a_space_of_many_meshes_names_its_cuts),
