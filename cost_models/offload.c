@@ -202,8 +202,9 @@ struct host_update host_update(const struct price_context *context, const struct
     const struct stack *stack = context->compute.stack;
     const struct workload *workload = &program->workload;
     double link = offload_bytes_per_s(context, TIER_HOST);
-    double down_bytes = (elements - away) * stack_gradient_bytes(stack, workload->precision);
-    double buckets = ceil(down_bytes / memory_bucket_bytes(program, stack));
+    double gradient_bytes = stack_gradient_bytes(stack, workload->precision);
+    double down_bytes = (elements - away) * gradient_bytes;
+    double buckets = ceil(elements * gradient_bytes / memory_bucket_bytes(program, stack));
     update.bucket_count = is_host(context) ? 1 : (int)fmin(fmax(buckets, 1), 1e6);
     update.down_s = down_bytes / link;
     // Weights that stay on the host are written there, with the rest.

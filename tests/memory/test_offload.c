@@ -68,6 +68,20 @@ static void states_on_the_host_take_longer_and_leave_the_device(void **state)
     assert_true(kept_s < host_s && host_s <= closed_form(nvme.price).update_s);
 }
 
+// Gradients that are there already are not brought, and that is all that it saves: buckets are as
+// many, and one of the shorter stations is waited for.
+static void updates_go_by_buckets_wherever_gradients_are(void **state)
+{
+    struct priced of = priced_with(*state, "optimizer", 1);
+    const double elements = 1e9;
+    struct host_update all = host_update(&of.context, of.program, elements, 0, 0);
+    struct host_update there = host_update(&of.context, of.program, elements, elements, 0);
+    assert_true(all.bucket_count > 1 && all.host_s > all.down_s && all.host_s > all.up_s);
+    assert_true(there.bucket_count == all.bucket_count && there.down_s == 0);
+    double saved_s = all.down_s / all.bucket_count;
+    assert_true(fabs(all.s - there.s - saved_s) < 1e-9 * all.s);
+}
+
 // Of the first two layers of each of four stages alone: what they have of 16 bytes a parameter,
 // with the gradient that the host needs, and the price of both updates, one behind the other.
 static void states_of_some_layers_leave_the_rest(void **state)
@@ -289,8 +303,9 @@ static void parameters_elsewhere_are_bounded_as_well(void **state)
             assert_int_equal(a->parallel.offload.parameters, TIER_HOST);
             if (some.parameter_layers > 0)
                 assert_int_equal(a->parallel.offload.parameter_layers, some.parameter_layers);
+            if (some.parameter_layers > 0)
+                assert_int_equal(a->parallel.offload.gradient_layers, some.gradient_layers);
             assert_int_equal(a->parallel.offload.gradients, i % 2);
-            assert_int_equal(a->parallel.offload.gradient_layers, some.gradient_layers);
             assert_int_not_equal(a->parallel.offload.optimizer, TIER_DEVICE);
             found_count++;
         }
@@ -433,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moved_activations_leave_the_device),
         cmocka_unit_test(states_on_the_host_take_longer_and_leave_the_device),
+        cmocka_unit_test(updates_go_by_buckets_wherever_gradients_are),
         cmocka_unit_test(states_of_some_layers_leave_the_rest),
         cmocka_unit_test(events_and_closed_form_agree),
         cmocka_unit_test(the_fullest_host_is_found),
