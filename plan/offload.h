@@ -42,8 +42,9 @@ const char *tier_name(enum tier tier);
 // with them.
 enum { AWAY_STATES = 1, AWAY_GRADIENTS = 2 };
 
-enum { OFFLOAD_CLASS_MAX = 8 };     // of enum op_class (models/graph.h); 0 = made by no class
-enum { OFFLOAD_LAYERS_MAX = 254 };  // that a count may name; more of them are "all"
+enum { OFFLOAD_CLASS_MAX = 8 };        // of enum op_class (models/graph.h); 0 = made by no class
+enum { OFFLOAD_LAYERS_MAX = 254 };     // that a count may name; more of them are "all"
+enum { OFFLOAD_GRADIENTS_LEAST = 3 };  // buckets of gradients of which some leave
 
 struct offload {
     enum tier optimizer;                // TIER_DEVICE: not moved

@@ -23,7 +23,7 @@ static const struct {
     [CUT_OVERLAP] = {"overlap", "other overlap"},
     [CUT_PASSES] = {"passes", "fewer passes"},
     [CUT_OFFLOAD] = {"offload", "offload"},
-    [CUT_STATES] = {"offload", "states or parameters of some layers off the device"},
+    [CUT_STATES] = {"offload", "states, parameters or gradients of some layers off the device"},
 };
 
 const char *cut_name(enum cut cut)
@@ -210,10 +210,13 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
     for (int i = 0; i < asked; i++) {
         struct question *question = &questions[i];
         if (!question->left_out) continue;
-        bool fetches_less = best && best->parallel.offload.parameter_layers > 0 &&
-                            space->request->pins.search_parameters != TIER_DEVICE;
+        const struct offload *offload = best ? &best->parallel.offload : NULL;
+        const struct pins *pins = &space->request->pins;
+        bool fetches_less =
+            pins->search_parameters != TIER_DEVICE && offload && offload->parameter_layers > 0;
+        bool returns_less = pins->search_gradients && offload && offload->gradient_layers > 0;
         if (!bounds_all(question->cut)) question->bound_s = fmin(question->bound_s, least_s);
-        if (fetches_less) question->bound_s = 0;
+        if (fetches_less || returns_less) question->bound_s = 0;
         if (!best && is_no_smaller(question->cut)) continue;
         bool slower = !by_memory && (isinf(question->bound_s) ||
                                      step_ns(question->bound_s) >= step_ns(best->closed_form_s));

@@ -180,7 +180,7 @@ static void list_rungs(struct staying *staying, const struct step_end *end)
     if (most > 0 && most <= layers) layers = most - 1;
     staying->rungs = ARENA_NEW(staying->arena, int16_t, layers + 2);
     staying->rungs[staying->rung_count++] = (int16_t)most;
-    for (int i = layers; i > 2; i--)
+    for (int i = layers; i >= OFFLOAD_GRADIENTS_LEAST; i--)
         staying->rungs[staying->rung_count++] = (int16_t)i;
     staying->rungs[staying->rung_count++] = NO_GRADIENTS;
     for (int g = 0; g < end->group_count; g++) {

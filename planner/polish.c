@@ -158,10 +158,11 @@ static bool recap(struct polish *polish)
 
 // Tries the plan with what is counted off the device of as few layers as leave room: which layers
 // makes no difference to the step, and how many is all that does.
-static bool fewest_away(struct polish *polish, struct parallel *parallel, int16_t *layers, int most)
+static bool fewest_away(struct polish *polish, struct parallel *parallel, int16_t *layers,
+                        int least, int most)
 {
     int64_t limit_bytes = cluster_device_bytes(polish->request->search->cluster);
-    int low = 1, high = most, stage;
+    int low = least, high = most, stage;
     composer_group(polish->composer, parallel);
     while (low < high) {
         *layers = (int16_t)(low + (high - low) / 2);
@@ -174,10 +175,17 @@ static bool fewest_away(struct polish *polish, struct parallel *parallel, int16_
     return try(polish, parallel);
 }
 
+// Classes of operators have counts of their own, beside which nothing else has one.
+static bool takes_counts(const struct offload *offload)
+{
+    for (int class = 1; class < OP_CLASS_COUNT; class ++)
+        if (offload->layers[class] != offload->layers[0]) return false;
+    return true;
+}
+
 // Where states are all off the device, or parameters beside them, and beside each number of layers
 // that are recomputed, for these share the room. Of the two parameters come back: they take less
-// room and move in every micro-batch. Classes of operators have counts of their own, beside which
-// neither has one.
+// room and move in every micro-batch.
 static bool keep_more(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
@@ -186,8 +194,7 @@ static bool keep_more(struct polish *polish)
     struct offload *offload = &parallel.offload;
     if (!pins->search_offload || pins_get(pins, CHOICE_OFFLOAD).set) return false;
     if (search->objective == OBJECTIVE_MEMORY || offload->optimizer == TIER_DEVICE) return false;
-    for (int class = 1; class < OP_CLASS_COUNT; class ++)
-        if (offload->layers[class] != offload->layers[0]) return false;
+    if (!takes_counts(offload)) return false;
     composer_group(polish->composer, &parallel);
     int layers = composer_division(polish->composer, &parallel)->layers_most;
     int most = layers < OFFLOAD_LAYERS_MAX ? layers : OFFLOAD_LAYERS_MAX;
@@ -195,12 +202,39 @@ static bool keep_more(struct polish *polish)
         offload_moves_parameters(offload) ? &offload->parameter_layers : &offload->optimizer_layers;
     *away = (int16_t)most;
     if (most < 1 || !is_allowed(polish, &parallel)) return false;
-    bool better = fewest_away(polish, &parallel, away, most);
+    bool better = fewest_away(polish, &parallel, away, 1, most);
     bool is_open =
         parallel.recompute != RECOMPUTE_NONE && !pins_get(pins, CHOICE_RECOMPUTE_LAYERS).set;
     for (int i = 1; i < layers && is_open; i++) {
         parallel.recompute_layers = i;
-        better |= fewest_away(polish, &parallel, away, most);
+        better |= fewest_away(polish, &parallel, away, 1, most);
+    }
+    return better;
+}
+
+// Where gradients are all off the device: those of as few layers as leave room, with parameters off
+// it as they are and with all of them, for these share the room as well.
+static bool keep_gradients(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    struct parallel parallel = polish->best.parallel;
+    struct offload *offload = &parallel.offload;
+    const struct offload was = *offload;
+    if (!search->pins.search_offload || pins_get(&search->pins, CHOICE_OFFLOAD).set) return false;
+    if (search->objective == OBJECTIVE_MEMORY || !offload_moves_gradients(offload)) return false;
+    if (!takes_counts(offload)) return false;
+    composer_group(polish->composer, &parallel);
+    int most = composer_division(polish->composer, &parallel)->layers_most;
+    if (most > OFFLOAD_LAYERS_MAX) most = OFFLOAD_LAYERS_MAX;
+    if (was.optimizer_layers > 0 && was.optimizer_layers < most) most = was.optimizer_layers;
+    bool better = false;
+    for (int all = 0; all < 2 && most >= OFFLOAD_GRADIENTS_LEAST; all++) {
+        *offload = was;
+        if (all) offload->parameter_layers = 0;
+        offload->gradient_layers = (int16_t)most;
+        if (!is_allowed(polish, &parallel)) continue;
+        better |= fewest_away(polish, &parallel, &offload->gradient_layers, OFFLOAD_GRADIENTS_LEAST,
+                              most);
     }
     return better;
 }
@@ -363,8 +397,8 @@ static struct candidate improve(struct polish *polish, const struct candidate *p
     // What changes least stands first, and is tried again after each gain; what has most tries
     // last.
     static bool (*const MOVES[])(struct polish *) = {
-        reorder,     keep_more, relayer,    regroup,           recap,
-        move_layers, reshard,   reschedule, recompute_classes, move_off};
+        reorder,     keep_more, keep_gradients, relayer,           regroup, recap,
+        move_layers, reshard,   reschedule,     recompute_classes, move_off};
     const struct parallel *parallel = &plan->parallel;
     polish->best = *plan;
     polish->priced = 0;

@@ -164,12 +164,43 @@ static void as_few_parameters_leave_as_need_to(void **state)
     assert_true(some.best[0].cost.step_s < all.best[0].cost.step_s);
 }
 
+// And of gradients, which move in every micro-batch as well. Fewer have no room; all take longer.
+static void as_few_gradients_leave_as_need_to(void **state)
+{
+    struct search_request request = tight(*state, "meshwright");
+    struct err err = {0};
+    request.model = model_load(*state, "gpt3-13b", NULL, NULL, &err);
+    assert_string_equal(err.text, "");
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+    pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_FULL, RECOMPUTE_FULL);
+    pins_set(&request.pins, CHOICE_RECOMPUTE_LAYERS, -1, -1);
+    request.pins.search_parameters = TIER_HOST;
+    request.pins.search_gradients = true;
+    const struct search_result some = searched(*state, &request);
+    struct offload offload = some.best[0].parallel.offload;
+    assert_true(offload.gradients && offload.gradient_layers > OFFLOAD_GRADIENTS_LEAST);
+    assert_true(offload.gradient_layers < 40);
+    for (int i = 0; i < some.cut_count; i++)
+        assert_true(some.cuts[i].bound_s == 0);
+    request.pins.search_offload = false;
+    for (int layers = 0; layers < 2; layers++) {
+        struct offload other = offload;
+        other.gradient_layers = (int16_t)(layers ? 0 : offload.gradient_layers - 1);
+        pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&other), offload_value(&other));
+        struct search_result found = {0};
+        assert_true(search_plans(*state, &request, &found, &err));
+        assert_int_equal(found.status == SEARCH_NOTHING_FITS, layers == 0);
+        if (layers) assert_true(some.best[0].cost.step_s < found.best[0].cost.step_s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_may_be_faster_than_whole_layers),
         cmocka_unit_test(as_few_states_leave_as_need_to),
         cmocka_unit_test(as_few_parameters_leave_as_need_to),
+        cmocka_unit_test(as_few_gradients_leave_as_need_to),
         cmocka_unit_test(a_tail_is_ranked_once),
         cmocka_unit_test(a_stack_of_whole_layers_gets_whole_layers),
         cmocka_unit_test(classes_are_asked_of_only_where_that_is_searched),
