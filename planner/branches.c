@@ -30,8 +30,7 @@ bool branches_are_asked(const struct search_request *request)
     if (pins->branches == BRANCHES_ON) return true;
     bool may_be = pins->branches == BRANCHES_FREE && stack_is_executed(request->stack) &&
                   request->objective == OBJECTIVE_TIME && request->cluster->rank_count > 1 &&
-                  cluster_has_one_device(request->cluster) && pins->replica_count == 0 &&
-                  !pins->per_operator && pins->layout_count == 0;
+                  pins->replica_count == 0 && !pins->per_operator && pins->layout_count == 0;
     if (!may_be) return false;
     struct arena scratch = {0};
     const struct graph *graph = graph_of(&scratch, request);

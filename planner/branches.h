@@ -5,7 +5,8 @@
 // The best plans of the search, and of what it finds with a pipeline, are split so with each number
 // of stages in front of the first branch, played whole, and the best few changed a layer at a time.
 // What is pinned is wanted; else, for our own executor and the shortest step, such a plan is taken
-// where it is faster than the best chain of stages. Nothing is proven of the answer then.
+// where it is faster than the best chain of stages; on unlike devices (planner/uneven.h) than the
+// best of unlike stages and replicas. Nothing is proven of the answer then.
 
 struct branches_answer {
     bool is_asked;

@@ -276,15 +276,11 @@ static void pin_replicas(struct search_request *request)
     pins_set(pins, CHOICE_MICRO_BATCH, size, size);
 }
 
-bool uneven_search(struct arena *arena, const struct search_request *request,
-                   struct search_result *result, struct uneven_answer *answer, struct err *err)
+static bool search_chains(struct arena *arena, const struct search_request *request,
+                          struct search_result *result, struct uneven_answer *answer,
+                          struct err *err)
 {
     struct search_request own = *request;
-    *answer = (struct uneven_answer){0};
-    if (meshes_are_asked(&request->pins))
-        return meshes_search(arena, request, result, &answer->meshes, err);
-    if (branches_are_asked(request))
-        return branches_search(arena, request, result, &answer->branches, err);
     if (!check_pinned(request, err)) return false;
     pin_replicas(&own);
     bool is_uneven = own.pins.replica_count > 0 || !cluster_has_one_device(own.cluster);
@@ -314,4 +310,49 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
     take_best(arena, &own, &seeking.ranking, answer->played_count, result);
     find_alone(arena, &own, answer);
     return true;
+}
+
+// Chains of unlike stages and replicas, and what --branches on finds: the better of the two.
+static bool search_both(struct arena *arena, const struct search_request *request,
+                        struct search_result *result, struct uneven_answer *answer, struct err *err)
+{
+    struct search_request chains = *request, trees = *request;
+    struct search_result branched = {0};
+    struct branches_answer *branches = &answer->branches;
+    struct err none = {0};
+    chains.pins.branches = BRANCHES_OFF;
+    trees.pins.branches = BRANCHES_ON;
+    if (!search_chains(arena, &chains, result, answer, err)) return false;
+    if (search_should_stop(request)) return true;
+    bool is_found = branches_search(arena, &trees, &branched, branches, &none);
+    const struct candidate *chain = result->best_count > 0 ? &result->best[0] : NULL;
+    const struct candidate *tree = is_found && branched.best_count > 0 ? &branched.best[0] : NULL;
+    bool is_better = tree && (!chain || candidate_compare(request->objective, tree, chain) < 0);
+    const struct candidate *other = is_better ? chain : tree;
+    branches->has_other = other != NULL;
+    if (other) {
+        branches->other_s = other->cost.step_s;
+        branches->other = parallel_copy(arena, &other->parallel);
+    }
+    if (!is_better) return true;
+    struct ranking all = ranking_new(arena, request->objective, KEPT);
+    for (int i = 0; i < result->best_count; i++)
+        (void)ranking_offer(&all, &result->best[i]);
+    for (int i = 0; i < branched.best_count; i++)
+        (void)ranking_offer(&all, &branched.best[i]);
+    ranking_sort(&all);
+    take_best(arena, request, &all, branches->played_count, result);
+    return true;
+}
+
+bool uneven_search(struct arena *arena, const struct search_request *request,
+                   struct search_result *result, struct uneven_answer *answer, struct err *err)
+{
+    *answer = (struct uneven_answer){0};
+    if (meshes_are_asked(&request->pins))
+        return meshes_search(arena, request, result, &answer->meshes, err);
+    if (!branches_are_asked(request)) return search_chains(arena, request, result, answer, err);
+    if (request->pins.branches == BRANCHES_ON || cluster_has_one_device(request->cluster))
+        return branches_search(arena, request, result, &answer->branches, err);
+    return search_both(arena, request, result, answer, err);
 }

@@ -88,9 +88,10 @@ static const char *against(struct arena *arena, double step_s, double best_s)
 
 // What one mesh for all stages would take.
 static const char *meshes_text(struct arena *arena, const struct meshes_answer *answer,
-                               const struct stack *stack, const struct evaluation *best)
+                               const struct stack *stack, const struct search_result *result,
+                               const struct evaluation *best)
 {
-    if (!parallel_has_meshes(&best->program->parallel))
+    if (result->best_count > 0 && !parallel_has_meshes(&result->best[0].parallel))
         return "Stages with ranks of their own were tried: none is faster than one mesh for all\n";
     if (!answer->has_alike) return "Instead: one mesh for all stages: no plan fits\n";
     return arena_print(arena, "Instead: one mesh for all stages: %s, %s\n",
@@ -103,9 +104,8 @@ static const char *branches_text(struct arena *arena, const struct branches_answ
                                  const struct stack *stack, bool is_branched, double best_s)
 {
     const char *what = is_branched ? "one stage behind the other" : "branches side by side";
-    if (!answer->has_other) return arena_print(arena, "Instead: %s: no plan fits\n", what);
-    return arena_print(arena, "Instead: %s: %s, %s\n", what,
-                       against(arena, answer->other_s, best_s),
+    if (!answer->has_other) return arena_print(arena, "%s: no plan fits\n", what);
+    return arena_print(arena, "%s: %s, %s\n", what, against(arena, answer->other_s, best_s),
                        parallel_text(arena, &answer->other, stack));
 }
 
@@ -117,11 +117,15 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     const struct cluster *cluster = program->cluster;
     double best_s = best->prediction.step_s;
     const char *text = "", *gap = "Devices: ";
-    if (answer->meshes.is_asked) return meshes_text(arena, &answer->meshes, request->stack, best);
-    if (answer->branches.is_asked && result->best_count > 0)
-        return branches_text(arena, &answer->branches, request->stack, program->shape.tree != NULL,
+    if (answer->meshes.is_asked)
+        return meshes_text(arena, &answer->meshes, request->stack, result, best);
+    if (result->best_count == 0) return text;
+    if (answer->branches.is_asked)
+        text = branches_text(arena, &answer->branches, request->stack, program->shape.tree != NULL,
                              best_s);
-    if (!answer->is_asked || result->best_count == 0) return text;
+    const char *branches = text;
+    if (!answer->is_asked) return *text ? arena_print(arena, "Instead: %s", text) : text;
+    text = "";
     for (int g = 0; g < cluster->node_group_count; g++) {
         const char *held =
             cluster_device_kind(cluster, g) == g ? holding_text(arena, program, g) : "";
@@ -147,6 +151,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
         text = arena_print(arena, "%s%s%s: %s\n", text, gap, what, how);
         gap = "         ";
     }
+    if (*branches) text = arena_print(arena, "%s%s%s", text, gap, branches);
     if (stack_is_executed(request->stack)) return text;
     return arena_print(arena,
                        "%s%sstack %s gives all replicas as many micro-batches; with --stack "

@@ -81,6 +81,32 @@ static void branches_are_left_where_they_do_not_pay(void **state)
     assert_true(wanted.best[0].cost.step_s >= chain.best[0].cost.step_s);
 }
 
+// On unlike devices: what is found without branches, unlike stages and replicas among it, or what
+// is found with them, whichever is better; the other is told.
+static void unlike_devices_take_the_better_of_both(void **state)
+{
+    for (int batch = 1, is_branched = 1; batch <= 16; batch *= 16, is_branched--) {
+        struct search_request request =
+            request_of(*state, "two-towers-2b", "h100-a100-mixed", batch);
+        struct uneven_answer answer, none;
+        pins_set(&request.pins, CHOICE_PP, 4, 4);
+        pins_set(&request.pins, CHOICE_TP, 4, 4);
+        pins_set(&request.pins, CHOICE_MICRO_BATCH, 1, 1);
+        pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+        pins_set(&request.pins, CHOICE_RECOMPUTE, RECOMPUTE_NONE, RECOMPUTE_NONE);
+        struct search_result chain = search(*state, request, BRANCHES_OFF, &none);
+        struct search_result tree = search(*state, request, BRANCHES_ON, &none);
+        struct search_result found = search(*state, request, BRANCHES_FREE, &answer);
+        double each_s[] = {chain.best[0].cost.step_s, tree.best[0].cost.step_s};
+        assert_int_equal(found.best[0].parallel.branches, each_s[1] < each_s[0]);
+        assert_int_equal(found.best[0].parallel.branches, is_branched);
+        assert_true(found.best[0].cost.step_s == fmin(each_s[0], each_s[1]));
+        assert_true(answer.branches.is_asked && answer.branches.has_other && answer.is_asked);
+        assert_true(answer.branches.other_s == fmax(each_s[0], each_s[1]));
+        assert_int_equal(answer.branches.other.branches, !is_branched);
+    }
+}
+
 static void check_error(struct arena *arena, struct search_request request, const char *text)
 {
     struct err err = {0};
@@ -236,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_are_taken_where_the_way_is_what_counts),
         cmocka_unit_test(branches_are_left_where_they_do_not_pay),
+        cmocka_unit_test(unlike_devices_take_the_better_of_both),
         cmocka_unit_test(stages_of_branches_have_meshes_of_their_own),
         cmocka_unit_test(stages_of_branches_have_ranks_of_their_own),
         cmocka_unit_test(ranks_of_branches_are_searched),
