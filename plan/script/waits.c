@@ -51,8 +51,11 @@ static int by_value(const void *a, const void *b)
 
 static void find_boundaries(struct waiting *waiting)
 {
-    // Micro-batches use the same places in turn: what was seen of late is not taken again.
-    enum { RECENT = 1 << 14, GRAIN = 256 };
+    // Micro-batches use the same places in turn: what was seen of late is not taken again. Places
+    // are multiples of large powers of two: all digits decide where one is looked for (Fibonacci
+    // hashing: Knuth, TAOCP 3, 6.4).
+    enum { RECENT_BITS = 14, RECENT = 1 << RECENT_BITS };
+    static const uint64_t SPREAD = 0x9e3779b97f4a7c15u;
     const struct script *script = waiting->script;
     int count = 0, kept = 0, capacity = 0;
     int64_t *boundaries = NULL;
@@ -65,7 +68,7 @@ static void find_boundaries(struct waiting *waiting)
             if (operand->place != PLACE_ARENA) continue;
             const int64_t ends[] = {operand->offset, operand->offset + operand->bytes};
             for (int k = 0; k < 2; k++) {
-                int64_t *same = &recent[(uint64_t)ends[k] / GRAIN % RECENT];
+                int64_t *same = &recent[(uint64_t)ends[k] * SPREAD >> (64 - RECENT_BITS)];
                 if (*same == ends[k] + 1) continue;
                 *same = ends[k] + 1;
                 boundaries = ARENA_GROW(waiting->arena, waiting->boundaries, count, capacity);
