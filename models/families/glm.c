@@ -31,20 +31,38 @@ static const void *read_glm4(struct family_reader *reader)
 
 // The text of GLM-4.1V, whose queries, keys and values always have biases. How positions of three
 // axes rotate is the same work; of a head as much as the file says, or all.
+static struct decoder read_text(struct family_reader *reader, const char *model_type,
+                                bool own_heads, struct llama_like record)
+{
+    record.optional = "hidden_act rms_norm_eps partial_rotary_factor";
+    record.rms_norm_eps = 1e-5;
+    llama_like_read(reader, &record);
+    if (!own_heads) record.head_dim = 0;  // not among its keys
+    struct decoder decoder = llama_like_decoder(reader, model_type, &record);
+    decoder.norm_place = NORM_BOTH;
+    return decoder;
+}
+
 static const void *read_glm4v(struct family_reader *reader)
 {
     struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 32768,
-                                .dimensions_or_null = "num_key_value_heads",
-                                .optional = "hidden_act rms_norm_eps partial_rotary_factor"};
-    record.rms_norm_eps = 1e-5;
-    llama_like_read(reader, &record);
-    record.head_dim = 0;  // not among its keys
-    struct decoder decoder = llama_like_decoder(reader, "glm4v_text", &record);
+                                .dimensions_or_null = "num_key_value_heads"};
+    struct decoder decoder = read_text(reader, "glm4v_text", false, record);
     decoder.qkv_bias = true;
-    decoder.norm_place = NORM_BOTH;
     return family_decoder(reader, &decoder);
 }
 
+// The text of GLM-OCR has none, and heads of a width of their own.
+static const void *read_glm_ocr(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 131072,
+                                .dimensions_or_null = "num_key_value_heads"};
+    struct decoder decoder = read_text(reader, "glm_ocr_text", true, record);
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_GLM_OCR_TEXT = {"glm_ocr_text", read_glm_ocr, decoder_graph,
+                                                 "GlmOcrTextConfig"};
 const struct model_family FAMILY_GLM4V_TEXT = {"glm4v_text", read_glm4v, decoder_graph,
                                                "Glm4vTextConfig"};
 const struct model_family FAMILY_GLM = {"glm", read_glm, decoder_graph, "GlmConfig"};

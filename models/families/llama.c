@@ -11,6 +11,24 @@ static const void *read_llama(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// The text of Emu3, whose pictures are tokens. What attention drops of scores is dropped of results
+// as well.
+static const void *read_emu3(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 9216,
+                                .attention_dropout = 0.1,
+                                .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias mlp_bias"};
+    record.rms_norm_eps = 1e-5;
+    record.rope_theta = 1e6;
+    llama_like_read(reader, &record);
+    struct decoder decoder = llama_like_decoder(reader, "emu3_text_model", &record);
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.mlp_bias = record.mlp_bias;
+    decoder.hidden_dropout = record.attention_dropout;
+    return family_decoder(reader, &decoder);
+}
+
 // Norms in front of the last products of attention and mlp. What its releases round weights to is
 // not trained so: products are in the precision of the run.
 static const void *read_bitnet(struct family_reader *reader)
@@ -29,6 +47,8 @@ static const void *read_bitnet(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+const struct model_family FAMILY_EMU3_TEXT_MODEL = {"emu3_text_model", read_emu3, decoder_graph,
+                                                    "Emu3TextConfig"};
 const struct model_family FAMILY_BITNET = {"bitnet", read_bitnet, decoder_graph, "BitNetConfig"};
 const struct model_family FAMILY_LLAMA = {"llama", read_llama, decoder_graph, "LlamaConfig"};
 

@@ -149,4 +149,6 @@ static const char *const FAMILY_MODELS[] = {
     "\"n_heads\": 2, \"max_position_embeddings\": 8, \"n_langs\": 3, \"pre_norm\": true}",
     "{\"model_type\": \"qwen3_omni_moe_text\", " LLAMA_LIKE ", " EXPERTS
     ", \"moe_intermediate_size\": 4, \"decoder_sparse_step\": 2}",
+    "{\"model_type\": \"aria_text\", " LLAMA_LIKE
+    ", \"moe_num_experts\": 4, \"moe_topk\": 2, \"moe_num_shared_experts\": 2}",
 };
