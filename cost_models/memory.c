@@ -379,13 +379,11 @@ static double buffer_bytes(const struct program *program, const struct stack *st
 static double low_precision_weight_bytes(const struct program *program, const struct stack *stack,
                                          const struct holding *holding)
 {
-    enum precision precision = program->workload.precision;
-    unsigned products = stack_low_precision_gemms(stack, precision);
     bool is_gathered = program->storage[PARAMETER_DENSE].weight_axes != 0 ||
                        offload_takes_parameters(&program->parallel.offload, -1);
-    if (!products || !stack->cached_weight_cast || is_gathered) return 0;
-    int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
-    return copies * holding->linear_elements * precision_bytes(precision);
+    if (is_gathered) return 0;
+    return holding->linear_elements *
+           stack_cast_bytes_kept(stack, program->workload.precision, program->parallel.zero);
 }
 
 static double stored_weight_bytes(const struct program *program, const struct stack *stack,

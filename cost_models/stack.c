@@ -79,6 +79,7 @@ static const struct json_field FIELDS[] = {
     {JSON_F64(struct stack, cast_kernels, 0, 16)},
     {JSON_BOOL(struct stack, low_precision_gathers)},
     {JSON_BOOL(struct stack, cached_weight_cast)},
+    {JSON_OPT_BOOL(struct stack, narrow_weights)},
     {JSON_BOOL(struct stack, delayed_scaling)},
     {JSON_OPT_F64(struct stack, loss_forward_bytes, 2, 256)},
     {JSON_OPT_F64(struct stack, loss_backward_bytes, 2, 256)},
@@ -431,6 +432,7 @@ const char **stack_abilities(struct arena *arena, const struct stack *stack, int
     if (stack->adapters) names[(*count)++] = "lora";
     if (stack->fp8_gemms) names[(*count)++] = "precision=fp8";
     if (stack->fp4_gemms) names[(*count)++] = "precision=fp4";
+    if (stack->narrow_weights) names[(*count)++] = "narrow-weights";
     assert(*count <= ABILITY_MAX);
     return names;
 }

@@ -172,6 +172,8 @@ struct stack {
     bool low_precision_gathers;  // tp gathers operands of low-precision GEMMs after they are
                                  // quantised
     bool cached_weight_cast;     // weights are quantised once a step, not in every micro-batch
+    bool narrow_weights;         // and in fp8 kept so alone, without a copy in 16 bits, where the
+                                 // optimizer's state is sharded (stack_has_narrow_weights)
     bool delayed_scaling;        // scales come from maxima of earlier steps, which are all-reduced
                                  // once a step
     // Traffic of one element of the logits in the loss and in its gradient, where they run as
@@ -319,6 +321,11 @@ unsigned stack_low_precision_gemms(const struct stack *stack, enum precision pre
 // Whether a rank keeps weights as the GEMMs read them beside the optimizer's copy.
 bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision precision,
                                        bool sharded);
+// Whether it keeps weights of fp8 GEMMs as these read them alone, at this stage of ZeRO.
+bool stack_has_narrow_weights(const struct stack *stack, enum precision precision, int zero);
+// Bytes of such a weight beside those of one in 16 bits: its casts where they are kept, less the 16
+// bits where they stand for it. Of weights that are whole on the rank.
+double stack_cast_bytes_kept(const struct stack *stack, enum precision precision, int zero);
 // Bytes of a gradient element as it is kept, and as it is reduced.
 double stack_gradient_bytes(const struct stack *stack, enum precision precision);
 double stack_reduce_bytes(const struct stack *stack, enum precision precision);

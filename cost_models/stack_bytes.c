@@ -54,6 +54,31 @@ double stack_reduce_bytes(const struct stack *stack, enum precision precision)
     return is_own ? stack->fp16_gradient_bytes : stack->reduce_bytes;
 }
 
+// How often a weight is kept as one of the two products reads it.
+static int kept_casts(const struct stack *stack, enum precision precision)
+{
+    unsigned products = stack_low_precision_gemms(stack, precision);
+    if (!stack->cached_weight_cast) return 0;
+    return (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
+}
+
+// Megatron-LM has --fp8-param-gather with its distributed optimizer alone, whose update writes the
+// casts (megatron/training/arguments.py); recipes of NeMo (fp8_params of bf16_with_fp8_mixed) and
+// Megatron-Bridge (training/mixed_precision.py) turn it on in fp8, delayed, current and block
+// scales, and not in fp4. What is gathered for each use (ZeRO 3) is not kept at all.
+bool stack_has_narrow_weights(const struct stack *stack, enum precision precision, int zero)
+{
+    bool may_be = stack->narrow_weights && precision == PRECISION_FP8;
+    return may_be && (zero == 1 || zero == 2) && kept_casts(stack, precision) == 2;
+}
+
+double stack_cast_bytes_kept(const struct stack *stack, enum precision precision, int zero)
+{
+    double bytes = kept_casts(stack, precision) * precision_bytes(precision);
+    bool is_alone = stack_has_narrow_weights(stack, precision, zero);
+    return is_alone ? bytes - precision_bytes(PRECISION_BF16) : bytes;
+}
+
 bool stack_keeps_low_precision_weights(const struct stack *stack, enum precision precision,
                                        bool sharded)
 {

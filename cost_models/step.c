@@ -57,12 +57,35 @@ static double owned_gather_s(const struct price_context *context, const struct p
     return total_s;
 }
 
+// Of a chunk's parameters those that come back as GEMMs read them. Block scales differ between the
+// two ways that a weight is read, so that on devices with those the wide ones are gathered
+// (Megatron-LM, reuse_grad_buf_for_mxfp8_param_ag).
+static double narrow_share(const struct price_context *context, const struct program *program,
+                           const struct program_chunk *chunk, const struct parameter_sums *sums)
+{
+    const struct compute_context *compute = &context->compute;
+    enum precision precision = program->workload.precision;
+    bool is_narrow = stack_has_narrow_weights(compute->stack, precision, program->parallel.zero) &&
+                     !compute_is_block_scaled_fp8(compute);
+    if (!is_narrow) return 0;
+    double linear = 0, all = 0;
+    for (int u = 0; u < chunk->use_count; u++) {
+        const struct block_use *use = &chunk->uses[u];
+        linear += use->count * (double)program->blocks[use->block_program]->linear_elements;
+    }
+    for (int kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        all += sums->elements[kind];
+    return all > 0 ? linear / all : 0;
+}
+
 // Parameters come back from the ranks that updated them.
 static double gather_s(const struct price_context *context, const struct program *program,
-                       const struct step_group *group)
+                       const struct step_group *group, double narrow_share)
 {
     if (group->gather_count == 0) return 0;
-    double bytes = group->elements * parameter_weight_bytes(program->workload.precision) /
+    enum precision precision = program->workload.precision;
+    double wide = (1 - narrow_share) * parameter_weight_bytes(precision);
+    double bytes = group->elements * (wide + narrow_share * precision_bytes(precision)) /
                    mesh_size(&program->mesh, group->storage.weight_axes);
     struct step_message gather = {ENTRY_GATHER, COLLECTIVE_ALL_GATHER,
                                   storage_gather_axes(&group->storage), bytes, group->gather_count};
@@ -115,7 +138,7 @@ static struct chunk_price once_a_step(const struct price_context *context,
     struct chunk_price price = {0};
     double width = stack_gradient_bytes(stack, program->workload.precision);
     double reduce_bytes = stack_reduce_bytes(stack, program->workload.precision);
-    double away = 0;
+    double away = 0, narrow = narrow_share(context, program, chunk, &sums);
     for (int i = 0; i < end.group_count; i++) {
         const struct step_group *group = &end.groups[i];
         if (group->is_away)
@@ -123,7 +146,8 @@ static struct chunk_price once_a_step(const struct price_context *context,
         ledger_turn_to_part(context->ledger, -1, i);
         price.gradient_reduce_s +=
             reduce_s(context, program, group, group->elements * reduce_bytes);
-        if (!stack->owned_tensors) price.parameter_gather_s += gather_s(context, program, group);
+        if (!stack->owned_tensors)
+            price.parameter_gather_s += gather_s(context, program, group, narrow);
     }
     if (stack->owned_tensors) price.parameter_gather_s = owned_gather_s(context, program, &sums);
     for (int i = 0; i < end.small_kind_count; i++) {

@@ -49,13 +49,11 @@ static double layer_bytes(const struct saturated_question *question)
         bound_kept_bytes(request, question->mesh, question->tails, saturated->dense_elements,
                          saturated->expert_elements) +
         bound_frozen_bytes(request, question->mesh, question->tails, saturated->frozen_elements);
-    unsigned products = stack_low_precision_gemms(request->stack, precision);
-    if (!request->stack->cached_weight_cast || question->tails->zero_most >= 3) return bytes;
+    int zero = question->tails->zero_most;
     // Our own engine keeps fewer of them the more ranks share their sides (plan/lower/casts.h).
-    if (stack_is_executed(request->stack)) return bytes;
-    int copies = (int)(products >> PHASE_FORWARD & 1) + (int)(products >> PHASE_BACKWARD & 1);
+    if (zero >= 3 || stack_is_executed(request->stack)) return bytes;
     double elements = low_precision_elements(saturated, question->mesh->degree);
-    return bytes + copies * elements * precision_bytes(precision);
+    return bytes + elements * stack_cast_bytes_kept(request->stack, precision, zero);
 }
 
 // The layer's share of one micro-batch that a rank has of what one sequence is.

@@ -98,9 +98,12 @@ struct accuracy_fits fits_of(const struct trials *trials)
     struct accuracy_fits fits = {0};
     for (int i = 0; i < trials->count; i++) {
         const struct trial *trial = &trials->items[i];
-        if (!has_failed_runs(trials, trial->row->family)) continue;
         bool fits_now = trial->answered && memory_fit(&trial->prediction) != MEMORY_LACKS;
-        if (trial->row->gave_nothing) {
+        if (!has_failed_runs(trials, trial->row->family)) {
+            bool is_full = trial->row->tier == 'A' && !trial->row->has_narrow_base;
+            fits.other_count += is_full;
+            fits.other_fit_count += is_full && fits_now;
+        } else if (trial->row->gave_nothing) {
             count_failure(trials, trial->row, fits_now, &fits);
         } else {
             fits.ran_count++;

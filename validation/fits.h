@@ -14,9 +14,11 @@ struct accuracy_fits {
     int failed_count, failed_unfit_count;
     int refused_count, outdone_count;
     int short_count, short_unfit_count;  // of the rest
+    int other_count, other_fit_count;    // ran, of families that publish no failures
 };
 
-// Of all tiers, and of families some of whose runs failed.
+// Of all tiers of families some of whose runs failed; of others of tier A, whose rows leave nothing
+// open that decides.
 struct accuracy_fits fits_of(const struct trials *trials);
 
 // Whether a run held as much on its fullest rank as `other` had to, or more: the same model with no

@@ -98,7 +98,11 @@ struct headline headline_of(const struct accuracy *accuracy)
         wrong_ratio(&accuracy->ranking));
     add(&headline, "regret_mean", "mean regret", accuracy->ranking.regret_mean);
     if (accuracy->has_left_out) add_left_out(&headline, accuracy);
-    if (accuracy->fits.failed_count && accuracy->fits.ran_count) add_fits(&headline, accuracy);
+    const struct accuracy_fits *fits = &accuracy->fits;
+    if (fits->failed_count && fits->ran_count) add_fits(&headline, accuracy);
+    if (fits->other_count)
+        add(&headline, "other_unfit_ratio", "share of other runs that ran and are said not to fit",
+            1 - (double)fits->other_fit_count / fits->other_count);
     return headline;
 }
 

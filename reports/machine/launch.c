@@ -153,6 +153,8 @@ struct launch_flags launch_flags(struct arena *arena, const struct stack *stack,
     put(&list, "global-batch", workload->global_batch);
     put(&list, "seq-len", workload->seq_len);
     put_word(&list, "precision", precision_name(workload->precision));
+    if (stack_has_narrow_weights(stack, workload->precision, parallel->zero))
+        put(&list, "narrow-weights", 0);
     put_word(&list, "attention", attention_name(parallel->attention));
     put_recompute(&list, parallel);
     put_offload(&list, &parallel->offload);

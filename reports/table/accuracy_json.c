@@ -56,6 +56,8 @@ static void put_fits(struct json_writer *writer, const struct accuracy_fits *fit
     json_put_i64(writer, "outdone_count", fits->outdone_count);
     json_put_i64(writer, "short_count", fits->short_count);
     json_put_i64(writer, "short_unfit_count", fits->short_unfit_count);
+    json_put_i64(writer, "other_count", fits->other_count);
+    json_put_i64(writer, "other_fit_count", fits->other_fit_count);
     json_close(writer, '}');
 }
 

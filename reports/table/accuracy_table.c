@@ -146,17 +146,28 @@ static const char *reasons_text(struct arena *arena, const struct accuracy_fits 
         units_percent(arena, (double)fits->short_unfit_count / fits->short_count));
 }
 
+// Every published run fitted its devices.
+static const char *other_fits_text(struct arena *arena, const struct accuracy_fits *fits)
+{
+    if (fits->other_count == 0) return "";
+    return arena_print(arena,
+                       "Fits: of %s of tier A, of families that publish no failures, %s are said "
+                       "to fit\n",
+                       counted(arena, fits->other_count, "run"),
+                       units_percent(arena, (double)fits->other_fit_count / fits->other_count));
+}
+
 static const char *fits_text(struct arena *arena, const struct accuracy_fits *fits)
 {
-    if (fits->failed_count == 0 || fits->ran_count == 0) return "";
+    if (fits->failed_count == 0 || fits->ran_count == 0) return other_fits_text(arena, fits);
     return arena_print(arena,
                        "Fits or not: of %s that ran %s are said to fit, of %s that failed %s are "
-                       "said not to\n%s",
+                       "said not to\n%s%s",
                        counted(arena, fits->ran_count, "run"),
                        units_percent(arena, (double)fits->ran_fit_count / fits->ran_count),
                        units_count(arena, fits->failed_count),
                        units_percent(arena, (double)fits->failed_unfit_count / fits->failed_count),
-                       reasons_text(arena, fits));
+                       reasons_text(arena, fits), other_fits_text(arena, fits));
 }
 
 static const char *adapters_text(struct arena *arena, const struct accuracy *accuracy)

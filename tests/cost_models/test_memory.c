@@ -250,21 +250,27 @@ static void unfused_attention_of_megatron_keeps_a_buffer_of_scores(void **state)
 }
 
 // Of a layer's tensors the inputs of qkv, of gate and up, and of down are kept in fp8; the context,
-// which attention reads, too, in both. Weights are kept in fp8 as they are and transposed.
+// which attention reads, too, in both. Weights are kept in fp8 as they are and transposed, beside
+// those in 16 bits unless the optimizer's state is sharded: then they stand for them.
 static void fp8_runs_keep_what_their_products_read(void **state)
 {
-    struct memory_parts parts[2];
+    struct memory_parts parts[4];
     double linear = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct priced of = priced_start(*state, "llama-3-8b", "dgx-h100", "megatron-core");
         of.workload.seq_len = 8192;
         of.workload.precision = i ? PRECISION_FP8 : PRECISION_BF16;
         of.parallel.degree[AXIS_TP] = 2;
+        of.parallel.degree[AXIS_DP] = 4;
+        of.parallel.zero = i < 2 ? 0 : i == 2 ? 1 : 3;
         of.parallel.sp = true;
         priced_finish(&of);
         parts[i] = stage_parts(&of, 0);
         linear = 32 * (double)priced_block(&of, BLOCK_LAYER)->linear_elements;
     }
+    assert_int_equal(parts[2].weights_bytes, parts[0].weights_bytes);
+    // ZeRO 3 keeps shards in 16 bits, and no casts.
+    check_near((double)parts[3].weights_bytes, (double)parts[0].weights_bytes / 4, 1e-6);
     double saved = 8192.0 / 2 * (2 * 4096 + 14336 - 4096) * 32;
     check_near((double)(parts[0].activations_bytes - parts[1].activations_bytes), saved, 1e-6);
     check_near((double)(parts[1].weights_bytes - parts[0].weights_bytes), 2 * linear, 1e-6);

@@ -152,6 +152,13 @@ static void casts_of_weights_are_kept_beside_them(void **state)
     world->stack.fp8_gemms = 1u << PHASE_FORWARD;  // 190
     has_room_for(world, 21, 2000);
     world->stack.fp8_gemms |= 1u << PHASE_BACKWARD;
+    // Where they stand for the weights, as ZeRO 1 has them, 180 are left.
+    world->stack.narrow_weights = true;
+    has_room_for(world, 20, 2000);
+    world->tails.zero_most = 1;
+    has_room_for(world, 22, 2000);
+    world->stack.narrow_weights = false;
+    world->tails.zero_most = 0;
     world->saturated.expert_elements = 16;
     world->saturated.linear_elements = 26;
     world->mesh.degree[AXIS_EP] = 4;

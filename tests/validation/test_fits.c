@@ -6,6 +6,7 @@ static struct row run(int tp, int pp, int dp, int micro_batch, int zero)
 {
     return (struct row){
         .family = "sweep",
+        .tier = 'A',
         .model_name = "one",
         .device = "d",
         .facts = {.seq_len = 4096,
@@ -121,7 +122,16 @@ static void failures_are_counted_by_what_may_explain_them(void **state)
     assert_int_equal(fits_of(&trials).short_unfit_count, 1);
     for (int i = 2; i < COUNT; i++)
         rows[i].gave_nothing = false;
-    assert_int_equal(fits_of(&trials).ran_count, 0);
+    fits = fits_of(&trials);
+    assert_int_equal(fits.ran_count, 0);
+    // Of families that publish no failures those of tier A are counted apart.
+    assert_int_equal(fits.other_count, COUNT);
+    assert_int_equal(fits.other_fit_count, COUNT - 2);
+    rows[0].tier = 'B';
+    items[1].prediction.reserved_bytes = 80000000000;
+    fits = fits_of(&trials);
+    assert_int_equal(fits.other_count, COUNT - 1);
+    assert_int_equal(fits.other_fit_count, COUNT - 2);
 }
 
 int main(void)
