@@ -7,10 +7,15 @@ struct finding {
     int capacity;
 };
 
-// Degrees but dp multiply to the ranks of a pipeline; dp is what is left of the GPUs.
-static bool follow_with_dp(struct parallel *parallel, int64_t gpus)
+// Degrees but dp multiply to the ranks of a pipeline; dp is what is left of the GPUs. Stages with
+// meshes of their own have said what each does with its ranks.
+static bool follow_with_dp(struct arena *arena, struct parallel *parallel, int64_t gpus,
+                           const char **why)
 {
     int64_t others = 1;
+    *why = "stages have ranks and tp of their own";
+    if (parallel_has_meshes(parallel)) return false;
+    *why = arena_print(arena, "%lld ranks do not divide by it", (long long)gpus);
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         if (axis != AXIS_DP && axis_takes_ranks((enum axis)axis)) others *= parallel->degree[axis];
     }
@@ -45,6 +50,11 @@ static void price(const struct finding *finding, const struct parallel *parallel
     neighbour->status = fits ? NEIGHBOUR_FITS : NEIGHBOUR_LACKS_MEMORY;
 }
 
+static bool moves_dp(enum choice choice)
+{
+    return choice == CHOICE_TP || choice == CHOICE_CP || choice == CHOICE_PP;
+}
+
 static void try_value(struct finding *finding, enum choice choice, int64_t value)
 {
     struct arena *arena = finding->arena;
@@ -67,12 +77,13 @@ static void try_value(struct finding *finding, enum choice choice, int64_t value
     *neighbour = (struct neighbour){.choice = choice,
                                     .was = choice_text(arena, choice, was),
                                     .value = choice_text(arena, choice, value)};
-    if (follow_with_dp(&parallel, gpus)) {
+    const char *why = NULL;
+    if (!moves_dp(choice) || follow_with_dp(arena, &parallel, gpus, &why)) {
         price(finding, &parallel, neighbour);
         return;
     }
     neighbour->status = NEIGHBOUR_IMPOSSIBLE;
-    neighbour->reason = arena_print(arena, "%lld ranks do not divide by it", (long long)gpus);
+    neighbour->reason = why;
 }
 
 // Half and twice of what is counted in powers; one less and one more of a stage of sharding.

@@ -1,7 +1,10 @@
 #include "tests/support/random_search.h"
 #include "tests/support/test.h"
 
+#include "planner/choice.h"
+#include "planner/uneven.h"
 #include "reports/page/figure.h"
+#include "reports/page/neighbours.h"
 
 #include <math.h>
 
@@ -254,6 +257,51 @@ static void figures_of_random_plans_agree_with_what_they_are_of(void **state)
     assert_true(checked > SEARCHES);
 }
 
+// Stages of 2 and 4 GPUs: what is no degree is changed as anywhere, and costs what the plan with it
+// does; degrees are the stages' own.
+static void neighbours_of_unlike_stages_are_priced(void **state)
+{
+    struct arena *arena = *state, scratch = {0};
+    struct err err = {0};
+    struct search_request search = {.pins = pins_none(), .top = 1};
+    struct cluster *cluster = cluster_load(arena, "dgx-h100", &err);
+    assert_true(cluster_take_gpus(cluster, 6, &err));
+    search.model = model_load(arena, "gpt2", NULL, NULL, &err);
+    search.cluster = cluster;
+    search.stack = stack_load(arena, "meshwright", &err);
+    search.fabrics = fabrics_load(arena, &err);
+    search.workload = (struct workload){1024, 32, .precision = PRECISION_BF16};
+    search.pins.stage_ranks = (const int[]){2, 4};
+    search.pins.stage_ranks_count = 2;
+    struct search_result result = {0};
+    struct uneven_answer answer;
+    assert_true(uneven_search(arena, &search, &result, &answer, &err));
+    struct subject subject;
+    assert_true(make_subject(arena, &scratch, &search, &result.best[0].parallel, &subject));
+    struct neighbours found =
+        neighbours_find(arena, &scratch, &subject.request, subject.evaluation.graph);
+    int priced = 0;
+    for (int i = 0; i < found.count; i++) {
+        const struct neighbour *at = &found.list[i];
+        bool is_degree =
+            at->choice == CHOICE_TP || at->choice == CHOICE_CP || at->choice == CHOICE_PP;
+        assert_true(!is_degree || at->status == NEIGHBOUR_IMPOSSIBLE);
+        if (is_degree) assert_string_equal(at->reason, "stages have ranks and tp of their own");
+        if (at->choice != CHOICE_ZERO && at->choice != CHOICE_MICRO_BATCH) continue;
+        int64_t value = 0;
+        struct parallel other = result.best[0].parallel;
+        struct subject changed;
+        assert_true(choice_parse(at->choice, at->value, &value, &err));
+        choice_put(&other, at->choice, value);
+        if (!make_subject(arena, &scratch, &search, &other, &changed)) continue;
+        assert_true(at->status == NEIGHBOUR_FITS);
+        assert_true(at->prediction.step_s == changed.evaluation.prediction.step_s);
+        priced++;
+    }
+    arena_free(&scratch);
+    assert_true(priced >= 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +310,7 @@ int main(void)
         cmocka_unit_test(markup_numbers_have_no_zeros_at_the_end),
         cmocka_unit_test(ticks_are_round_and_inside),
         cmocka_unit_test(figures_of_random_plans_agree_with_what_they_are_of),
+        cmocka_unit_test(neighbours_of_unlike_stages_are_priced),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
