@@ -84,7 +84,7 @@ const char *memory_band_text(struct arena *arena, const struct prediction *predi
         is_of_any ? "unseen software" : arena_print(arena, "%s, the widest", band->stack);
     const char *of = prediction->is_own_memory_band
                          ? arena_print(arena, "%d runs of %s", band->row_count, stack)
-                         : arena_print(arena, "%d runs of %s: %s was never measured",
+                         : arena_print(arena, "%d runs of %s: that of %s never was",
                                        band->row_count, whose, stack);
     if (model_has_samples(graph))
         of = arena_print(arena, "%s; of transformers, none of such a model", of);
