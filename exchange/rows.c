@@ -4,6 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_short(const struct exchange_row *row)
+{
+    return row->fact[0] == '=';
+}
+
+// With a row for each value of BY_ITSELF.
+static const struct exchange_row *in_full(struct arena *arena, const struct exchange_row *rows)
+{
+    size_t most = 1;
+    for (const struct exchange_row *row = rows; row->fact; row++)
+        most += is_short(row) ? strlen(row->options) : 1;
+    struct exchange_row *full = ARENA_NEW(arena, struct exchange_row, most), *into = full;
+    for (const struct exchange_row *row = rows; row->fact; row++) {
+        if (!is_short(row)) *into++ = *row;
+        for (const char *at = is_short(row) ? row->options : ""; *at; at += strspn(at, " ")) {
+            size_t fact = strcspn(at, "="), value = strcspn(at + fact + 1, " ");
+            *into++ = (struct exchange_row){
+                .fact = arena_print(arena, "%.*s", (int)fact, at),
+                .value = arena_print(arena, "%.*s", (int)value, at + fact + 1),
+                .options = "",
+            };
+            at += fact + 1 + value;
+        }
+    }
+    return full;
+}
+
 static bool is_extra(const struct exchange_row *row)
 {
     return row->fact[0] == '+';
@@ -97,9 +124,10 @@ static bool is_model(const char *name)
 }
 
 // In the order of the table, so that what belongs together stands together.
-void rows_export(const struct exchange_row *rows, const struct facts *facts, bool has_model,
+void rows_export(const struct exchange_row *table, const struct facts *facts, bool has_model,
                  struct settings *settings, struct refusals *refusals)
 {
+    const struct exchange_row *rows = in_full(settings->arena, table);
     bool *is_said = ARENA_NEW(settings->arena, bool, facts->count);
     for (const struct exchange_row *row = rows; row->fact; row++) {
         const char *other = row->fact + 1;
@@ -249,9 +277,10 @@ static bool is_first(const struct exchange_row *rows, const struct exchange_row 
     return true;
 }
 
-void rows_import(const struct exchange_row *rows, const struct settings *settings,
+void rows_import(const struct exchange_row *table, const struct settings *settings,
                  struct facts *facts)
 {
+    const struct exchange_row *rows = in_full(settings->arena, table);
     const char *captured;
     for (const struct exchange_row *row = rows; row->fact; row++) {
         if (is_extra(row)) {

@@ -28,6 +28,12 @@ struct exchange_row {
     const struct exchange_form *form;
 };
 
+// Values that the program takes by itself, "fact=value" by fact: a row each that has no options.
+#define BY_ITSELF(facts)             \
+    {                                \
+        "=", NULL, facts, NULL, NULL \
+    }
+
 // What keeps a program from a plan.
 struct refusal {
     const char *fact, *value;
@@ -40,8 +46,8 @@ struct refusals {
 
 // Adds the options of the facts. What no row can say is refused, but for a neutral value of what
 // the table has no row of. Facts of a model are left out unless `has_model`.
-void rows_export(const struct exchange_row *rows, const struct facts *facts, bool has_model,
+void rows_export(const struct exchange_row *table, const struct facts *facts, bool has_model,
                  struct settings *settings, struct refusals *refusals);
 // Adds the facts of the options, marks these as used or odd.
-void rows_import(const struct exchange_row *rows, const struct settings *settings,
+void rows_import(const struct exchange_row *table, const struct settings *settings,
                  struct facts *facts);
