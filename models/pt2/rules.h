@@ -2,11 +2,11 @@
 #include "models/pt2/node.h"
 
 // What an operator of ATen becomes. `type` is an operator of ONNX (models/onnx/operators.c) for
-// rules that make one of any such type; `name` is the operator without overload, and without the
+// rules that make one of any such type; `names` are of operators without overload, and without the
 // underscore of those that overwrite their input.
 
 struct pt2_rule {
-    const char *name;
+    const char *names;  // joined by blanks
     bool (*make)(struct pt2_node *node, const char *type);
     const char *type;
 };
