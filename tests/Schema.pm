@@ -41,9 +41,9 @@ sub put_in {
     return $of if ref $of ne 'HASH';
     my ($path, $keys) = split /#/, $of->{'$ref'} // '';
     return { map { $_ => put_in($of->{$_}, $folder, $self) } keys %$of } if !defined $path;
-    # "#/KEY" is of the file itself, which is read without what its parts refer to.
-    my $there = $path eq '' ? part_of($self, $keys) : from_file("$folder$path");
-    return $there if $path eq '';
+    # "#/KEY" is of the file itself.
+    return put_in(part_of($self, $keys), $folder, $self) if $path eq '';
+    my $there = from_file("$folder$path");
     $there = $there->{$_} for grep { length } split m{/}, $keys // '';
     return $there;
 }
