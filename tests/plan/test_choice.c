@@ -39,7 +39,7 @@ static const char *offload_pattern(struct arena *arena)
         classes = arena_print(arena, "%s%s|", classes, op_class_name((enum op_class)i));
     const char *word = arena_print(
         arena,
-        "(((optimizer|parameters|activations|(%sother))(:[1-9][0-9]*)?|gradients)(@nvme)?"
+        "(((optimizer|parameters|activations|(%sother)|gradients)(:[1-9][0-9]*)?)(@nvme)?"
         "|(turn|between)(:[1-9][0-9]*)?)",
         classes);
     return arena_print(arena, "^(none|%s(,%s)*)$", word, word);
