@@ -73,8 +73,11 @@ static void bubbles_are_those_of_the_papers(void **state)
             for (int schedule = (int)first; schedule <= (int)last; schedule++) {
                 struct step_price *price =
                     even_plan(arena, (enum schedule_kind)schedule, shape, 1e-3, 2e-3);
-                struct cost cost = simulate(arena, price)->cost;
+                const struct simulation *simulation = simulate(arena, price);
+                struct cost cost = simulation->cost;
                 is_near(cost.bubble_s / cost.compute_s, (p - 1) / (4.0 * p * v));
+                for (int stage = 0; stage < p; stage++)
+                    is_near(simulation->stage_busy_s[stage], cost.compute_s);
             }
         }
     }
@@ -287,7 +290,9 @@ static void gradient_buckets_run_beside_the_backward(void **state)
     is_near(step_s(arena, price), 40e-3);
     price->overlap_ratio = 0.5;
     is_near(step_s(arena, price), 45e-3);
-    is_near(simulate(arena, price)->cost.exposed_s[PART_DP], 15e-3);
+    const struct simulation *half = simulate(arena, price);
+    is_near(half->cost.exposed_s[PART_DP], 15e-3);
+    is_near(half->stage_waits[0].reduce_s, 15e-3);
 }
 
 // W apart: its buckets are ready in the last W. Two stages of two micro-batches, F, B and W 10 ms:
