@@ -162,6 +162,16 @@ static void what_has_no_room_at_a_scale_of_1_is_a_spike(void **state)
     }
 }
 
+static void elements_have_their_bytes(void **state)
+{
+    const struct engine engine = {.compute_bytes = 2, .real_bytes = 4};
+    (void)state;
+    assert_int_equal(engine_element_bytes(&engine, ELEMENT_INT64), 8);
+    assert_int_equal(engine_element_bytes(&engine, ELEMENT_BYTE), 1);
+    assert_int_equal(engine_element_bytes(&engine, ELEMENT_COMPUTE), 2);
+    assert_int_equal(engine_element_bytes(&engine, ELEMENT_FP32), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +181,7 @@ int main(void)
         cmocka_unit_test(two_thousand_good_steps_double_the_scale),
         cmocka_unit_test(without_a_norm_a_step_starts_settled),
         cmocka_unit_test(what_has_no_room_at_a_scale_of_1_is_a_spike),
+        cmocka_unit_test(elements_have_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
