@@ -215,47 +215,51 @@ static void list_blocks(struct staying *staying)
 }
 
 struct tried {
-    bool fits, is_better;
+    bool fits;
+    double step_s;
+    int64_t moved_bytes;
 };
 
-// Whether its step is shorter, or as long and moves less.
-static bool is_better(const struct plan_stays *stays, const struct plan_kept *made, int64_t bytes)
+// Whether it fits and its step is shorter, or as long and moves less.
+static bool is_better(const struct tried *a, const struct tried *b)
 {
-    double own_s = step_s(made), best_s = step_s(&stays->kept);
-    if (fabs(own_s - best_s) <= SAME_RATIO * best_s) return bytes < stays->moved_bytes;
-    return own_s < best_s;
+    if (!a->fits) return false;
+    if (fabs(a->step_s - b->step_s) <= SAME_RATIO * b->step_s)
+        return a->moved_bytes < b->moved_bytes;
+    return a->step_s < b->step_s;
 }
 
-// Takes it where it fits and is better than the best so far.
+// Takes it where it is better than the best so far.
 static bool try(struct staying *staying, struct stay_counts counts, struct plan_stays *stays,
                 struct laid *best, struct tried *tried, struct err *err)
 {
     struct laid made;
     if (!lay_out(staying, counts, true, &made, err)) return false;
     stays->kept.round_count++;
-    int64_t bytes = moved(staying, made.kept.evaluation->program);
-    tried->fits = made.kept.fits;
-    tried->is_better = made.kept.fits && is_better(stays, &made.kept, bytes);
-    if (!tried->is_better) return true;
+    const struct tried before = {true, step_s(&stays->kept), stays->moved_bytes};
+    *tried = (struct tried){made.kept.fits, step_s(&made.kept),
+                            moved(staying, made.kept.evaluation->program)};
+    if (!is_better(tried, &before)) return true;
     made.kept.round_count = stays->kept.round_count;
     made.kept.kept_s = stays->kept.kept_s;
     made.kept.reserved_bytes = stays->kept.reserved_bytes;
     *best = made;
     stays->kept = made.kept;
-    stays->moved_bytes = bytes;
+    stays->moved_bytes = tried->moved_bytes;
     return true;
 }
 
-// Down until it fits, the one that saves less first; then up, either, while it is better.
+// Down until it fits, the one that saves less first; then up, either, while no step gets longer:
+// a block more may cost the gradients of a layer, and the next one nothing.
 static bool run_rounds(struct staying *staying, struct stay_counts at, struct plan_stays *stays,
                        struct laid *best, struct err *err)
 {
-    struct tried tried = {false, false};
+    struct tried here = {true, stays->before_s, stays->before_bytes}, next;
     bool grows[2] = {true, true};
     int *rounds = &stays->kept.round_count, most = *rounds + PLAN_STAYS_ROUNDS;
     while (*rounds < most && (at.turn + at.between > 0 || staying->rungs)) {
-        if (!try(staying, at, stays, best, &tried, err)) return false;
-        if (tried.fits || at.turn + at.between == 0) break;
+        if (!try(staying, at, stays, best, &here, err)) return false;
+        if (here.fits || at.turn + at.between == 0) break;
         if (at.between > 0 && (at.between >= at.turn || at.turn == 0))
             at.between--;
         else
@@ -268,9 +272,9 @@ static bool run_rounds(struct staying *staying, struct stay_counts at, struct pl
         grows[which] = grows[which] && more.turn <= staying->turn_most &&
                        more.between <= staying->between_most;
         if (!grows[which]) continue;
-        if (!try(staying, more, stays, best, &tried, err)) return false;
-        grows[which] = tried.is_better;
-        if (grows[which]) at = more;
+        if (!try(staying, more, stays, best, &next, err)) return false;
+        grows[which] = next.fits && next.step_s <= here.step_s * (1 + SAME_RATIO);
+        if (grows[which]) at = more, here = next;
     }
     return true;
 }
