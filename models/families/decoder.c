@@ -253,12 +253,12 @@ static int sequential_layer(struct layers *layers, int x, int memory, int64_t wi
     return d->per_layer_width > 0 ? layers_per_layer(layers, x) : x;
 }
 
-// Layers of other parts than attention and mlp have their norms in front.
+// Layers of other parts than attention and mlp have their norms in front, wherever those have them.
 static int mixed_layer(struct layers *layers, int x, int64_t window)
 {
     const struct decoder *d = layers->decoder;
     bool attends = layers->parts & LAYER_ATTENTION, scans = layers->parts & LAYER_SCAN;
-    assert(d->norm_place == NORM_BEFORE);
+    assert(d->norm_place == NORM_BEFORE || !attends);
     if (attends || scans) {
         int normed = layers_norm(layers, scans ? "scan.norm" : "attention.norm", x, d->norm);
         int branch = scans ? layers_scan(layers, normed) : -1;

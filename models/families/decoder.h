@@ -120,8 +120,10 @@ struct scan_sizes {
     int64_t chunk;         // tokens that kernels work on as one matrix
     bool conv_bias, bias;  // of the convolution; of the projections in and out
     enum function activation;
-    int64_t norm_groups;  // of the norm behind the gate; 0 = no norm
-    double step_min;      // steps are no less; 0 = nothing holds them
+    int64_t norm_groups;   // of the norm behind the gate; 0 = no norm
+    double out_epsilon;    // of the norm of what heads make by the delta rule; 0 = the model's
+    bool beta_is_doubled;  // the delta rule may turn what a key has about (olmo_hybrid)
+    double step_min;       // steps are no less; 0 = nothing holds them
     // Of Mamba-1: by way of what steps are made; the epsilon of norms of that, B and C, 0 = none,
     // which may lack a weight.
     int64_t step_rank;

@@ -76,8 +76,12 @@ int layers_delta(struct layers *layers, int input)
     int steps = layers_scan_steps(layers, dt);
     int beta = layers_scan_project(layers, input, "scan.b", by_token);
     beta = layers_function(layers, "scan.beta", beta, FUNCTION_SIGMOID, 1);
+    if (scan->beta_is_doubled)
+        beta = layers_function(layers, "scan.beta_doubled", beta, FUNCTION_SCALE, 2);
     int y = recur(layers, v, steps, k, q, beta);
     y = layers_norm_over(layers, "scan.out_norm", y, SHAPE({DIM_HEAD_DIM, scan->head_dim}));
+    struct block *block = layers->builder.block;
+    if (scan->out_epsilon > 0) block->ops[block->op_count - 1].scalar = scan->out_epsilon;
     y = layers_gate(layers, "scan.gate", z, y, is_low ? FUNCTION_SIGMOID : FUNCTION_SILU, 1);
     return layers_scan_out(layers, y);
 }

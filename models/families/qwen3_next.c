@@ -9,7 +9,9 @@ struct linear {
     int64_t linear_num_key_heads, linear_num_value_heads;
     int64_t linear_key_head_dim, linear_value_head_dim, linear_conv_kernel_dim;
     int64_t full_attention_interval;
+    bool linear_allow_neg_eigval;  // of olmo_hybrid
 };
+#define LINEAR_DEFAULTS .linear_conv_kernel_dim = 4, .full_attention_interval = 4
 
 static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct linear, linear_num_key_heads, 1, HEADS_MAX)},
@@ -18,6 +20,7 @@ static const struct json_field FIELDS[] = {
     {JSON_OPT_I64(struct linear, linear_value_head_dim, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct linear, linear_conv_kernel_dim, 1, HEADS_MAX)},
     {JSON_OPT_I64(struct linear, full_attention_interval, 1, LAYERS_MAX)},
+    {JSON_OPT_BOOL(struct linear, linear_allow_neg_eigval)},
     {0},
 };
 
@@ -44,11 +47,31 @@ static const uint8_t *read_layers(struct family_reader *reader, const struct lin
 // All kernels of the delta rule work on so many tokens at once.
 enum { CHUNK = 64 };
 
+static void set_scan(struct family_reader *reader, const struct linear *linear,
+                     struct decoder *decoder)
+{
+    decoder->parts = read_layers(reader, linear, decoder->layer_count);
+    decoder->scan = (struct scan_sizes){.rule = SCAN_DELTA,
+                                        .head_count = linear->linear_num_value_heads,
+                                        .head_dim = linear->linear_value_head_dim,
+                                        .group_count = linear->linear_num_key_heads,
+                                        .state = linear->linear_key_head_dim,
+                                        .taps = linear->linear_conv_kernel_dim,
+                                        .chunk = CHUNK,
+                                        .activation = decoder->activation};
+    family_check_scan(reader, decoder, "linear_num_value_heads", "linear_num_key_heads");
+}
+
+static const struct family_keys KEYS = {
+    .dimensions = "linear_num_key_heads linear_num_value_heads linear_key_head_dim "
+                  "linear_value_head_dim",
+    .optional = "linear_conv_kernel_dim"};
+
 // `keys`: of experts, or NULL.
 static struct decoder read_common(struct family_reader *reader, const char *model_type,
                                   struct llama_like *record, struct expert_keys *keys)
 {
-    struct linear linear = {.linear_conv_kernel_dim = 4, .full_attention_interval = 4};
+    struct linear linear = {LINEAR_DEFAULTS};
     record->has_own_types = true;
     record->dimensions = "head_dim";
     record->dimensions_or_null = "num_key_value_heads";
@@ -56,25 +79,13 @@ static struct decoder read_common(struct family_reader *reader, const char *mode
     llama_like_read(reader, record);
     if (keys) expert_keys_read(reader, keys, record->num_hidden_layers);
     family_read(reader, FIELDS, &linear);
-    family_absent(reader, FIELDS, &linear,
-                  &(struct family_keys){.dimensions = "linear_num_key_heads linear_num_value_heads "
-                                                      "linear_key_head_dim linear_value_head_dim",
-                                        .optional = "linear_conv_kernel_dim"});
+    family_absent(reader, FIELDS, &linear, &KEYS);
     struct decoder decoder = llama_like_decoder(reader, model_type, record);
     if (reader->err->kind) return decoder;
     decoder.qkv_bias = decoder.out_bias = record->attention_bias;
     decoder.head_norms = true;
     decoder.attention_gate = true;
-    decoder.parts = read_layers(reader, &linear, decoder.layer_count);
-    decoder.scan = (struct scan_sizes){.rule = SCAN_DELTA,
-                                       .head_count = linear.linear_num_value_heads,
-                                       .head_dim = linear.linear_value_head_dim,
-                                       .group_count = linear.linear_num_key_heads,
-                                       .state = linear.linear_key_head_dim,
-                                       .taps = linear.linear_conv_kernel_dim,
-                                       .chunk = CHUNK,
-                                       .activation = decoder.activation};
-    family_check_scan(reader, &decoder, "linear_num_value_heads", "linear_num_key_heads");
+    set_scan(reader, &linear, &decoder);
     return decoder;
 }
 
@@ -129,6 +140,47 @@ static const void *read_qwen3_5_moe(struct family_reader *reader)
     return family_decoder(reader, &decoder);
 }
 
+// Whether a base is given, as null: nothing rotates.
+static bool lacks_rope(const struct family_reader *reader)
+{
+    struct family_reader part = *reader;
+    struct json rope = {0};
+    if (json_has(reader->object, "rope_parameters")) {
+        rope = json_get(reader->object, "rope_parameters", reader->err);
+        part.object = &rope;
+    }
+    return json_is_object(part.object) && family_is_null(&part, "rope_theta");
+}
+
+// OLMo Hybrid: layers that attend are olmo's, which norm what their parts return, and others have
+// norms in front.
+static const void *read_olmo_hybrid(struct family_reader *reader)
+{
+    struct llama_like record = {LLAMA_LIKE_DEFAULTS, .max_position_embeddings = 65536,
+                                .has_own_types = true, .dimensions_or_null = "num_key_value_heads",
+                                .optional = "hidden_act rms_norm_eps attention_bias"};
+    struct linear linear = {LINEAR_DEFAULTS, .linear_allow_neg_eigval = true};
+    struct family_keys keys = KEYS;
+    keys.optional = "linear_conv_kernel_dim linear_allow_neg_eigval";
+    bool is_unrotated = lacks_rope(reader);
+    if (is_unrotated) record.rope_theta = 0;
+    llama_like_read(reader, &record);
+    family_read(reader, FIELDS, &linear);
+    family_absent(reader, FIELDS, &linear, &keys);
+    record.head_dim = 0;  // not among its keys
+    struct decoder decoder = llama_like_decoder(reader, "olmo_hybrid", &record);
+    if (reader->err->kind) return NULL;
+    decoder.qkv_bias = decoder.out_bias = record.attention_bias;
+    decoder.norm_place = NORM_RESULT;
+    decoder.head_norms = decoder.head_norms_whole = true;
+    set_scan(reader, &linear, &decoder);
+    decoder.scan.out_epsilon = 1e-5;  // OlmoHybridGatedDeltaNet has no key for it
+    decoder.scan.beta_is_doubled = linear.linear_allow_neg_eigval;
+    return family_decoder(reader, &decoder);
+}
+
+const struct model_family FAMILY_OLMO_HYBRID = {"olmo_hybrid", read_olmo_hybrid, decoder_graph,
+                                                "OlmoHybridConfig"};
 const struct model_family FAMILY_QWEN3_NEXT = {"qwen3_next", read_qwen3_next, decoder_graph,
                                                "Qwen3NextConfig"};
 const struct model_family FAMILY_QWEN3_5_TEXT = {"qwen3_5_text", read_qwen3_5, decoder_graph,

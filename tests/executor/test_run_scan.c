@@ -57,6 +57,11 @@ static const char *const CPU_MODELS[] = {
     "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN3_NEXT "}",
     "{\"model_type\": \"qwen3_5_moe_text\", \"num_hidden_layers\": 2, "
     "\"full_attention_interval\": 2, " QWEN3_NEXT ", " QWEN3_NEXT_EXPERTS "}",
+    "{\"model_type\": \"olmo_hybrid\", \"vocab_size\": 40, \"hidden_size\": 8, "
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, "
+    "\"intermediate_size\": 8, \"linear_num_key_heads\": 4, \"linear_num_value_heads\": 4, "
+    "\"linear_key_head_dim\": 3, \"linear_value_head_dim\": 4, \"layer_types\": "
+    "[\"linear_attention\", \"full_attention\"]}",
     "{\"model_type\": \"kimi_linear\", \"vocab_size\": 40, \"hidden_size\": 8, "
     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": 8, "
     "\"q_lora_rank\": null, \"num_key_value_heads\": null, \"kv_lora_rank\": 6, "
