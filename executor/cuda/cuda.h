@@ -233,12 +233,14 @@ const char *cuda_norm(const struct run *run);
 const char *cuda_norm_backward(const struct run *run);
 const char *cuda_conv(const struct run *run);
 const char *cuda_conv_backward(const struct run *run);
+// Of the delta rule as well.
 const char *cuda_scan(const struct run *run);
 const char *cuda_scan_backward(const struct run *run);
 // What can_run says of them.
 const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_check_conv(const struct kernel_call *call, int first_input);
 const char *cuda_check_scan(const struct kernel_call *call, int first_input);
+const char *cuda_check_delta(const struct kernel_call *call, int first_input);
 const char *cuda_softmax(const struct run *run);
 const char *cuda_softmax_backward(const struct run *run);
 const char *cuda_attention(const struct run *run);

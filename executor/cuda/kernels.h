@@ -163,19 +163,26 @@ enum { SCAN_LANES = 8, SCAN_STATE_MAX = SCAN_LANES * 32 };
 struct scan_args {
     int64_t batch, seq, heads, groups, width, state;
     int64_t heads_each, first_head, first_group;
+    // Of the delta rule, whose v, k, q and beta are x, b, c and d: decays of a token and head, 1 or
+    // `state`, and what is added to squares of lengths; 0: a scan.
+    int64_t steps;
+    float epsilon;
     struct reals x, dt, b, c, a_log, d, y;
     struct reals d_y, d_x, d_dt, d_b, d_c, d_a_log, d_d;
     bool adds_b, adds_c, adds_a_log, adds_d;
     // Backward: of some pairs of a sequence and a head at a time, the room of each.
     int64_t first_pair, pairs, stride, stretches, room;
-    float *rooms;            // states, the gradient, and decays
+    float *rooms;            // states, the gradient, and decays or lengths and sums
     float *part_b, *part_c;  // [pair][seq][state]
     float *sum_b, *sum_c;    // [batch][seq][group][state]
     float *of_heads;         // [batch][head][2]: of a_log and of d
 };
 void kernel_scan(struct CUstream_st *stream, const struct scan_args *args);
 void kernel_scan_backward(struct CUstream_st *stream, const struct scan_args *args);
-// When all pairs are done.
+void kernel_delta(struct CUstream_st *stream, const struct scan_args *args);
+void kernel_delta_backward(struct CUstream_st *stream, const struct scan_args *args);
+// When those of one launch are done, and when all are.
+void kernel_scan_join(struct CUstream_st *stream, const struct scan_args *args);
 void kernel_scan_sums(struct CUstream_st *stream, const struct scan_args *args);
 
 // Blocks at most of a grid that waits for itself.

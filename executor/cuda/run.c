@@ -44,6 +44,8 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_SCAN_BACKWARD] = {cuda_scan_backward, 60},
     [OP_LINEAR_LOSS] = {cuda_linear_loss, 0},
     [OP_LINEAR_LOSS_BACKWARD] = {cuda_linear_loss_backward, 3},
+    [OP_DELTA] = {cuda_scan, 0},
+    [OP_DELTA_BACKWARD] = {cuda_scan_backward, 28},
 };
 
 static const char *check_route(const struct kernel_call *call)
@@ -84,6 +86,9 @@ const char *cuda_can_run(const struct kernel_call *call)
     case OP_SCAN:
     case OP_SCAN_BACKWARD:
         return cuda_check_scan(call, kind == OP_SCAN ? 0 : 1);
+    case OP_DELTA:
+    case OP_DELTA_BACKWARD:
+        return cuda_check_delta(call, kind == OP_DELTA ? 0 : 1);
     case OP_PRODUCT:
     case OP_OPERATOR:
     case OP_OPERATOR_BACKWARD:

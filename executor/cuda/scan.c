@@ -1,7 +1,7 @@
 #include "executor/cuda/cuda.h"
 #include "executor/scan_call.h"
 
-// Convolutions and scans of models/op_scan.h: what their kernels are given.
+// Convolutions and scans of models/op_scan.h, and models/op_delta.h: what their kernels are given.
 
 const char *cuda_check_conv(const struct kernel_call *call, int first_input)
 {
@@ -61,20 +61,40 @@ const char *cuda_conv_backward(const struct run *run)
     return NULL;
 }
 
+static const char *check_state(const struct kernel_call *call, int first_input)
+{
+    bool fits = array_last(&call->inputs[first_input + 2]) <= SCAN_STATE_MAX;
+    return fits ? NULL : "a scan with a state of more than 256 numbers a channel";
+}
+
 const char *cuda_check_scan(const struct kernel_call *call, int first_input)
 {
     const char *fault = call_check_scan(call, first_input);
     if (fault) return fault;
     if (call_is_by_state(call, first_input))
         return "a scan with an A for each number of a state: CPUs alone have a kernel for it";
-    bool fits = array_last(&call->inputs[first_input + 2]) <= SCAN_STATE_MAX;
-    return fits ? NULL : "a scan with a state of more than 256 numbers a channel";
+    return check_state(call, first_input);
+}
+
+const char *cuda_check_delta(const struct kernel_call *call, int first_input)
+{
+    const char *fault = call_check_delta(call, first_input);
+    return fault ? fault : check_state(call, first_input);
+}
+
+static bool is_delta(const struct run *run)
+{
+    enum op_kind kind = run->call->op->kind;
+    return kind == OP_DELTA || kind == OP_DELTA_BACKWARD;
 }
 
 static struct scan_args scan_of(const struct run *run, int first_input)
 {
-    const struct kernel_array *x = &run->call->inputs[first_input], *b = x + 2;
-    return (struct scan_args){.batch = x->sizes[0],
+    const struct kernel_array *x = &run->call->inputs[first_input], *dt = x + 1, *b = x + 2;
+    int64_t steps = dt->rank == 4 ? dt->sizes[3] : 1;
+    return (struct scan_args){.steps = is_delta(run) ? steps : 0,
+                              .epsilon = (float)run->call->op->scalar,
+                              .batch = x->sizes[0],
                               .seq = x->sizes[1],
                               .heads = x->sizes[2],
                               .groups = b->sizes[2],
@@ -100,7 +120,7 @@ const char *cuda_scan(const struct run *run)
 {
     struct scan_args args = scan_of(run, 0);
     args.y = run_output(run, 0);
-    if (!is_empty(&args)) kernel_scan(run->on, &args);
+    if (!is_empty(&args)) (args.steps ? kernel_delta : kernel_scan)(run->on, &args);
     return NULL;
 }
 
@@ -114,7 +134,9 @@ static const char *find_room(const struct run *run, struct scan_args *args)
     int64_t all = args->batch * args->heads, sums = rows * args->groups * args->state;
     args->stride = scan_stride(args->seq);
     args->stretches = (args->seq + args->stride - 1) / args->stride;
-    args->room = (args->stretches + args->stride + 2) * each + args->seq;
+    int64_t sums_of_token = 2 * args->width + 3 * args->state;
+    args->room = (args->stretches + args->stride + 2) * each;
+    args->room += args->steps ? 2 * args->seq + sums_of_token : args->seq;
     int64_t pair = args->room + 2 * args->seq * args->state;
     args->pairs = ROOM_BYTES / (pair * 4);
     if (args->pairs < 1) args->pairs = 1;
@@ -154,7 +176,8 @@ const char *cuda_scan_backward(const struct run *run)
     for (int64_t first = 0; first < all; first += pairs) {
         args.first_pair = first;
         args.pairs = all - first < pairs ? all - first : pairs;
-        kernel_scan_backward(run->on, &args);
+        (args.steps ? kernel_delta_backward : kernel_scan_backward)(run->on, &args);
+        kernel_scan_join(run->on, &args);
     }
     kernel_scan_sums(run->on, &args);
     return NULL;

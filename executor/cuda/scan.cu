@@ -1,42 +1,8 @@
-#include "executor/cuda/device_code.h"
+#include "executor/cuda/scan_code.h"
 
 // The recurrence of models/op_scan.h, token after token. Forward: a warp a channel of a head, whose
 // row of the state lies in the registers of its lanes. Backward: a block a head of a sequence, a
 // warp a channel in turns, states in memory; bound by latency, as tokens follow one another.
-
-enum { WARPS_MAX = 32 };
-
-// Loops that are not unrolled need no registers for what they would load ahead.
-#if defined(__CUDACC__)
-#define ROLLED _Pragma("unroll 1")
-#else
-#define ROLLED
-#endif
-
-// A head of a sequence.
-struct head_of {
-    int64_t head, group, first;  // first: of its tokens' rows
-};
-
-DEVICE struct head_of head_at(const struct scan_args *a, int64_t pair)
-{
-    int64_t head = pair % a->heads;
-    struct head_of of = {head, (a->first_head + head) / a->heads_each - a->first_group,
-                         pair / a->heads * a->seq};
-    return of;
-}
-DEVICE int64_t step_at(const struct scan_args *a, const struct head_of *of, int64_t t)
-{
-    return (of->first + t) * a->heads + of->head;
-}
-DEVICE int64_t group_at(const struct scan_args *a, const struct head_of *of, int64_t t)
-{
-    return ((of->first + t) * a->groups + of->group) * a->state;
-}
-DEVICE float rate_of(const struct scan_args *a, int64_t head)
-{
-    return -expf(load(a->a_log, head));
-}
 
 BLOCK_KERNEL(scan, struct scan_args, a)
 {
@@ -258,8 +224,12 @@ KERNEL(scan_join, struct scan_args, a)
 
 void kernel_scan_backward(struct CUstream_st *stream, const struct scan_args *args)
 {
-    int64_t count = args->batch * args->seq * args->groups * args->state;
     LAUNCH(scan_back, *args, args->pairs, THREADS, stream);
+}
+
+void kernel_scan_join(struct CUstream_st *stream, const struct scan_args *args)
+{
+    int64_t count = args->batch * args->seq * args->groups * args->state;
     LAUNCH(scan_join, *args, blocks_for(count, THREADS), THREADS, stream);
 }
 
@@ -279,7 +249,7 @@ KERNEL(scan_store, struct scan_args, a)
             d_d += a.of_heads[2 * (batch * a.heads + head) + 1];
         }
         store_sum(a.d_a_log, head, a.adds_a_log, d_a_log);
-        store_sum(a.d_d, head, a.adds_d, d_d);
+        if (!a.steps) store_sum(a.d_d, head, a.adds_d, d_d);
     }
 }
 

@@ -48,7 +48,23 @@ enum { TRIED_COUNT = sizeof TRIED / sizeof *TRIED };
 #define FACTORED                                                                              \
     "{\"model_type\": \"dinov2\", \"image_size\": 4, \"patch_size\": 2, \"hidden_size\": 8, " \
     "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"mlp_ratio\": 1, \"num_labels\": 40}"
+// The gated delta rule with a decay for each head, keys that are more than a warp has lanes and
+// heads that share them; and with one for each channel.
+#define DELTA                                                                                   \
+    "{\"model_type\": \"qwen3_next\", " NARROW ", \"head_dim\": 4, \"num_experts\": 0, "        \
+    "\"linear_num_key_heads\": 1, \"linear_num_value_heads\": 2, \"linear_key_head_dim\": 35, " \
+    "\"linear_value_head_dim\": 3, \"layer_types\": [\"linear_attention\", \"full_attention\"]}"
+#define DELTA_CHANNELS                                                                          \
+    "{\"model_type\": \"kimi_linear\", \"vocab_size\": 40, \"hidden_size\": 8, "                \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 6, "          \
+    "\"q_lora_rank\": null, \"num_key_value_heads\": null, \"kv_lora_rank\": 6, "               \
+    "\"qk_nope_head_dim\": 4, \"qk_rope_head_dim\": 2, \"v_head_dim\": 4, \"num_experts\": 2, " \
+    "\"num_experts_per_token\": 1, \"num_shared_experts\": 1, \"moe_intermediate_size\": 4, "   \
+    "\"first_k_dense_replace\": 2, \"linear_num_heads\": 2, \"linear_head_dim\": 33, "          \
+    "\"layer_types\": [\"linear_attention\"]}"
 static const char *const MODELS[] = {
+    DELTA,
+    DELTA_CHANNELS,
     "{\"model_type\": \"apertus\", " NARROW "}",
     "{\"model_type\": \"phimoe\", " NARROW
     ", \"num_local_experts\": 6, \"num_experts_per_tok\": 2, \"router_jitter_noise\": 0.4}",
@@ -101,6 +117,14 @@ static void draw_values(struct draw *draw, struct interpreter *in)
         for (int64_t i = 0; i < interpreter_elements(in, t); i++)
             values[i] = is_ids ? draw_int(draw, 0, 1) : draw_int(draw, -63, 63) / 64.0;
     }
+    // Steps of a delta rule are not negative: states would grow.
+    for (int o = 0; o < in->block->op_count; o++) {
+        const struct op *op = &in->block->ops[o];
+        if (op->kind != OP_DELTA) continue;
+        double *steps = interpreter_array(in, op->inputs[1]);
+        for (int64_t i = 0; i < interpreter_elements(in, op->inputs[1]); i++)
+            steps[i] = fabs(steps[i]);
+    }
 }
 
 static struct pair open_pair(struct arena *arena, const struct tried *tried)
@@ -136,6 +160,10 @@ static void draw_slices(struct draw *draw, const struct interpreter *in, int op,
                         struct slices *slices)
 {
     const struct op *of = &in->block->ops[op];
+    if (of->kind == OP_DELTA || of->kind == OP_DELTA_BACKWARD) {
+        *slices = slices_draw(draw, in, op);  // whole groups of heads
+        return;
+    }
     bool attends = of->kind == OP_ATTENTION || of->kind == OP_ATTENTION_BACKWARD;
     for (enum dim dim = 1; dim < DIM_COUNT; dim++) {
         bool is_whole = dim == DIM_KV_SEQ || dim == whole_dim(in->block, of);
