@@ -103,6 +103,7 @@ static const struct json_field FIELDS[] = {
     {JSON_BOOL(struct stack, dropout)},
     {JSON_BOOL(struct stack, vocab_parallel)},
     {JSON_BOOL(struct stack, accumulates_whole)},
+    {JSON_OPT_BOOL(struct stack, accumulates_in_pipeline)},
     {JSON_BOOL(struct stack, owned_tensors)},
     {JSON_BOOL(struct stack, pipeline_scatter)},
     {JSON_BOOL(struct stack, post_validation)},

@@ -211,6 +211,8 @@ struct stack {
     bool vocab_parallel;              // tp also splits the vocabulary
     bool accumulates_whole;           // gradients of sharded parameters (ZeRO 2 and 3) are kept
                                       // whole until the last micro-batch, which scatters their sum
+    bool accumulates_in_pipeline;     // the same in a pipeline alone: without one every micro-batch
+                                      // scatters its own
     bool owned_tensors;               // ZeRO 1 gives every tensor to one rank: its gradient, of
                                       // which an owner needs all, is all-reduced instead of
                                       // scattered, and updated parameters come from each of the
@@ -360,6 +362,8 @@ unsigned stack_overlap_default(const struct stack *stack, int tp_relay);
 double stack_bucket_bytes(const struct stack *stack, const struct parallel *parallel,
                           int rank_count);
 
+// Whether a plan with or without a pipeline adds up whole gradients of sharded parameters.
+bool stack_keeps_sums(const struct stack *stack, bool is_pipeline);
 // struct parallel's `accumulates`: with a single micro-batch there is nothing to add up.
 bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
                        int64_t global_batch);

@@ -2,10 +2,16 @@
 
 // What a stack keeps of the optimizer, and how it puts gradients together.
 
+bool stack_keeps_sums(const struct stack *stack, bool is_pipeline)
+{
+    return stack->accumulates_whole || (stack->accumulates_in_pipeline && is_pipeline);
+}
+
 bool stack_accumulates(const struct stack *stack, const struct parallel *parallel,
                        int64_t global_batch)
 {
-    return stack->accumulates_whole && parallel->zero >= 2 &&
+    bool is_pipeline = parallel->degree[AXIS_PP] > 1;
+    return stack_keeps_sums(stack, is_pipeline) && parallel->zero >= 2 &&
            parallel_micro_batch_count(parallel, global_batch) > 1;
 }
 

@@ -15,7 +15,8 @@ static bool is_lean(const struct scan_walk *walk, const struct space_group *grou
 {
     const struct search_request *request = walk->scan.space->request;
     const struct space_mesh *mesh = &walk->scan.space->meshes[group->mesh];
-    bool spares = request->stack->accumulates_whole || step_streams(&request->workload);
+    bool sums = stack_keeps_sums(request->stack, mesh->degree[AXIS_PP] > 1);
+    bool spares = sums || step_streams(&request->workload);
     int64_t sequences = (int64_t)mesh->degree[AXIS_DP] * group->micro_batch;
     return spares && request->workload.global_batch == sequences;
 }

@@ -388,8 +388,10 @@ static struct space_tails describe(const struct build *build)
     bool streams =
         step_streams(&space->request->workload) && pass_is_on(&space->fixed, PASS_COMBINE);
     bool single = micro_batch_count(space, build->group) == 1;
+    bool is_pipeline = space->meshes[build->group->mesh].degree[AXIS_PP] > 1;
+    bool sums = stack_keeps_sums(space->request->stack, is_pipeline);
     struct space_tails tails = {.streams = streams && single,
-                                .accumulates = space->request->stack->accumulates_whole && !single,
+                                .accumulates = sums && !single,
                                 .tails = build->items,
                                 .count = build->count,
                                 .zero_least = 3,

@@ -110,11 +110,18 @@ static void whole_gradients_are_scattered_once_a_step(void **state)
 static void one_micro_batch_has_nothing_to_add_up(void **state)
 {
     struct err err = {0};
-    const struct stack *stack = stack_load(*state, "fsdp2", &err);
+    const struct stack *stack = stack_load(*state, "fsdp2@kempnerforge", &err);
     struct parallel parallel = {
         .degree = {[0 ... AXIS_COUNT - 1] = 1}, .micro_batch = 2, .zero = 3};
     parallel.degree[AXIS_DP] = 8;
     assert_true(stack_accumulates(stack, &parallel, 32));
+    // torchtitan does so in its pipelines alone.
+    const struct stack *titan = stack_load(*state, "fsdp2", &err);
+    assert_false(stack_accumulates(titan, &parallel, 32));
+    parallel.degree[AXIS_PP] = 2;
+    assert_true(stack_accumulates(titan, &parallel, 32));
+    assert_false(stack_accumulates(titan, &parallel, 16));
+    parallel.degree[AXIS_PP] = 1;
     assert_false(stack_accumulates(stack, &parallel, 16));
     parallel.zero = 1;
     assert_false(stack_accumulates(stack, &parallel, 32));

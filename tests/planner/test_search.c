@@ -75,7 +75,7 @@ static void pruned_and_exhaustive_search_find_the_same_plans(void **state)
     (void)state;
     const char *wanted = getenv("MESHWRIGHT_CASES");
     int cases = wanted ? atoi(wanted) : 20;
-    struct draw draw = draw_start("pruned against exhaustive", 4);
+    struct draw draw = draw_start("pruned against exhaustive", 6);
     int fitting = 0;
     struct kinds kinds = {0};
     for (int i = 0; i < cases; i++) {
