@@ -36,6 +36,32 @@ static void steps_too_short_to_repeat_are_told(void **state)
     assert_false(stage_unroll(*state, of.program, 1, &cut, &unroll));
 }
 
+// What lives within the work of one micro-batch has the place of that of `like`, which must be one
+// from its first slot to its last. By every schedule of one chunk and every cut.
+static void no_micro_batch_works_across_a_joint(void **state)
+{
+    int joints = 0;
+    struct script_case of;
+    script_case_gpt2(*state, 2, 13, &of);
+    for (int kind = 0; kind < SCHEDULE_KIND_COUNT; kind++) {
+        of.program->parallel.schedule = (enum schedule_kind)kind;
+        for (int i = 0; i < 24 && stage_slots_is_legal(of.program, 13); i++) {
+            struct stage_unroll unroll;
+            int count = 1 + i / 2, stage = i % 2;
+            if (!stage_slots_is_legal(of.program, count)) continue;
+            struct stage_slots cut = stage_slots_of(*state, of.program, stage, count);
+            if (!stage_unroll(*state, of.program, stage, &cut, &unroll)) continue;
+            for (int s = 1; s < unroll.slots.count; s++) {
+                if (unroll.like[s] == unroll.like[s - 1] + 1) continue;
+                const struct stage_slot *slots = unroll.slots.slots;
+                assert_int_not_equal(slots[s].micro_batch, slots[s - 1].micro_batch);
+                joints++;
+            }
+        }
+    }
+    assert_true(joints > 100);
+}
+
 static double count_tasks(struct script *const *scripts, int stages)
 {
     double count = 0;
@@ -71,6 +97,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_of_the_middle_are_repeated),
         cmocka_unit_test(steps_too_short_to_repeat_are_told),
+        cmocka_unit_test(no_micro_batch_works_across_a_joint),
         cmocka_unit_test(tasks_of_rounds_left_out_are_counted),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
