@@ -1,5 +1,7 @@
 #include "plan/lower/relay.h"
 
+#include "plan/lower/relay_parts.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -26,132 +28,6 @@ static bool writes(const struct instr *instr, int buffer)
     for (int i = 0; i < instr->output_count; i++)
         if (instr->outputs[i] == buffer) return true;
     return false;
-}
-
-static const struct tensor *tensor_at(const struct lowering *low, int buffer)
-{
-    int tensor = low->program->buffers[buffer].tensor;
-    return tensor < 0 ? NULL : &low->block->tensors[tensor];
-}
-
-// Tokens first, so that the rows of one sequence stand behind one another; dense.
-static bool has_rows(const struct tensor *tensor)
-{
-    return tensor && tensor->rank > 2 && tensor->extents[0].dim == DIM_BATCH &&
-           tensor->extents[1].dim == DIM_SEQ && tensor->density <= 0 &&
-           tensor->element == ELEMENT_COMPUTE && tensor_find_dim(tensor, DIM_EXPERT) < 0;
-}
-
-// A weight that a grid of tp keeps split, but of experts.
-static bool is_matrix(const struct tensor *tensor)
-{
-    return tensor && tensor->role == TENSOR_PARAMETER && tensor->rank > 1 &&
-           tensor_find_dim(tensor, DIM_EXPERT) < 0;
-}
-
-// Whether all ranks have as much of a dim.
-static bool is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
-                    const struct layout *layout)
-{
-    const struct extent *extent = &tensor->extents[tensor_find_dim(tensor, dim)];
-    int64_t size = extent_size(extent, low->batch, low->request->seq_len);
-    return size % mesh_size(low->mesh, layout_axes_on(layout, dim)) == 0;
-}
-
-// Of the axes of a change the outer ones, as far as there are parts; 0: the outermost has more.
-static unsigned relay_axes(const struct lowering *low, const struct instr *change)
-{
-    unsigned axes = 0;
-    for (int a = low->mesh->axis_count - 1; a >= 0; a--) {
-        if (!(change->axes >> a & 1)) continue;
-        int size = mesh_size(low->mesh, axes | 1u << a);
-        if (size > low->request->parallel->tp_relay) break;
-        axes |= 1u << a;
-    }
-    return axes;
-}
-
-// A gather of tp, or a sum that is scattered, of which `parts` has the parts.
-static bool may_relay(const struct lowering *low, const struct instr *change,
-                      enum collective collective, int parts)
-{
-    if (change->collective != collective || change->parameter || change->inner ||
-        change->streamed || change->parent != AXIS_TP)
-        return false;
-    const struct tensor *tensor = tensor_at(low, parts);
-    bool is_of_tokens = change->dim == DIM_BATCH || change->dim == DIM_SEQ;
-    bool has_parts = has_rows(tensor) ? is_of_tokens : is_matrix(tensor);
-    return has_parts && relay_axes(low, change) &&
-           is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
-}
-
-// Whether a buffer has rows that are whole over the axes of a change.
-static bool has_whole_rows(const struct lowering *low, int buffer, const struct instr *change)
-{
-    const struct layout *layout = &low->program->buffers[buffer].layout;
-    return has_rows(tensor_at(low, buffer)) &&
-           (layout_axes_on(layout, change->dim) & change->axes) == 0;
-}
-
-// Whether a buffer has rows that begin with the dim of a change, all of it: a part of each is some
-// of its columns.
-static bool has_whole_columns(const struct lowering *low, int buffer, const struct instr *change)
-{
-    return has_whole_rows(low, buffer, change) &&
-           tensor_at(low, buffer)->extents[2].dim == change->dim;
-}
-
-// A product of two, which reads its operator's inputs as they are.
-static bool is_product(const struct lowering *low, const struct instr *change,
-                       const struct instr *instr)
-{
-    bool is_one = !instr->collective && instr->kind == OP_CONTRACT && !instr->ragged &&
-                  instr->input_count == 2 && instr->inputs[0] != instr->inputs[1] &&
-                  instr->phase == change->phase && instr->recompute == change->recompute;
-    if (!is_one || !tensor_at(low, instr->outputs[0])) return false;
-    for (int i = 0; i < 2; i++) {
-        int tensor = low->program->buffers[instr->inputs[i]].tensor;
-        if (tensor < 0 || tensor != low->block->ops[instr->op].inputs[i]) return false;
-    }
-    return true;
-}
-
-// Which input has the dim; -1: both, or none.
-static int input_with(const struct lowering *low, const struct instr *instr, enum dim dim)
-{
-    bool first = tensor_find_dim(tensor_at(low, instr->inputs[0]), dim) >= 0;
-    bool second = tensor_find_dim(tensor_at(low, instr->inputs[1]), dim) >= 0;
-    return first == second ? -1 : second;
-}
-
-// Its result has the rows of what was gathered, or it is a weight's gradient, summed over them. Of
-// a weight it has its columns, or is summed over those of what it multiplies.
-static bool may_read_parts(const struct lowering *low, const struct instr *gather,
-                           const struct instr *reader)
-{
-    if (!is_product(low, gather, reader)) return false;
-    int result = reader->outputs[0];
-    int other = reader->inputs[reader->inputs[0] == gather->outputs[0]];
-    if (!has_rows(tensor_at(low, gather->inputs[0])))
-        return input_with(low, reader, gather->dim) < 0
-                   ? has_whole_columns(low, other, gather) &&
-                         !low->program->buffers[result].external
-                   : has_whole_columns(low, result, gather);
-    if (tensor_find_dim(tensor_at(low, result), gather->dim) >= 0)
-        return input_with(low, reader, gather->dim) >= 0 && has_whole_rows(low, result, gather);
-    return low->program->buffers[result].external && has_whole_rows(low, other, gather);
-}
-
-// Its result has the rows of one input, and is partial as the sum is.
-static bool may_make_parts(const struct lowering *low, const struct instr *scatter,
-                           const struct instr *maker, int sum)
-{
-    if (!is_product(low, scatter, maker)) return false;
-    int rows = input_with(low, maker, scatter->dim);
-    const struct buffer *made = &low->program->buffers[maker->outputs[0]];
-    return rows >= 0 && has_whole_rows(low, maker->inputs[rows], scatter) &&
-           has_whole_rows(low, maker->outputs[0], scatter) &&
-           layout_equal(&made->layout, &low->program->buffers[sum].layout);
 }
 
 // Whether an instruction may stand behind those from it up to `to`, or in front of those from `to`
@@ -191,13 +67,13 @@ static bool find_readers(const struct lowering *low, int index, const int *relay
     const struct block_program *program = low->program;
     const struct instr *gather = &program->instrs[index];
     int whole = gather->outputs[0];
-    if (!may_relay(low, gather, COLLECTIVE_ALL_GATHER, gather->inputs[0])) return false;
+    if (!relay_may_be(low, gather, COLLECTIVE_ALL_GATHER, gather->inputs[0])) return false;
     if (crosses(program, whole)) return false;
     for (int i = index + 1; i < program->instr_count; i++) {
         const struct instr *reader = &program->instrs[i];
         if (writes(reader, whole) || writes(reader, gather->inputs[0])) return false;
         if (!reads(reader, whole)) continue;
-        if (relay_of[i] || !may_read_parts(low, gather, reader)) return false;
+        if (relay_of[i] || !relay_may_read(low, gather, reader)) return false;
         if (relay->count == 0) relay->place = i;
         if (!may_move(low, i, relay->place, -1)) return false;
         add(relay, i, 1 + (reader->inputs[0] != whole));
@@ -227,7 +103,7 @@ static bool add_maker(const struct lowering *low, int index, const int *relay_of
     int maker = only_maker(low->program, buffer, reader);
     if (maker < 0 || relay_of[maker] || !may_move(low, maker, index, reader)) return false;
     const struct instr *instr = &low->program->instrs[maker];
-    if (!may_make_parts(low, scatter, instr, scatter->inputs[0])) return false;
+    if (!relay_may_make(low, scatter, instr, scatter->inputs[0])) return false;
     add(relay, maker, 1 + instr->input_count);
     return true;
 }
@@ -238,7 +114,7 @@ static bool find_makers(const struct lowering *low, int index, const int *relay_
 {
     const struct block_program *program = low->program;
     const struct instr *scatter = &program->instrs[index];
-    if (!may_relay(low, scatter, COLLECTIVE_REDUCE_SCATTER, scatter->outputs[0]) ||
+    if (!relay_may_be(low, scatter, COLLECTIVE_REDUCE_SCATTER, scatter->outputs[0]) ||
         scatter->combine != LAYOUT_SUM)
         return false;
     relay->place = index;
@@ -264,7 +140,7 @@ static bool find(struct lowering *low, int index, const int *relay_of, struct re
     *relay = (struct relay){.change = index, .sum = -1};
     relay->works = ARENA_NEW(low->arena, int, low->program->instr_count);
     relay->rows = ARENA_NEW(low->arena, int, low->program->instr_count);
-    relay->axes = relay_axes(low, change);
+    relay->axes = relay_axes_of(low, change);
     relay->members = mesh_size(low->mesh, relay->axes);
     return gathers ? find_readers(low, index, relay_of, relay)
                    : find_makers(low, index, relay_of, relay);
@@ -429,6 +305,52 @@ static void emit_scatter(struct lowering *low, const struct instr *before,
     if (inner) change_part(low, scatter, inner, own, scatter->outputs[0]);
 }
 
+// Of the operand that goes with what is gathered what a gather of its own brings; 0: none does.
+static int64_t beside_bytes(const struct lowering *low, const struct relay *relay)
+{
+    const struct block_program *program = low->program;
+    int64_t most = 0;
+    for (int w = 0; w < relay->count; w++) {
+        const struct instr *work = &program->instrs[relay->works[w]];
+        int other = work->inputs[relay->rows[w] == 1];
+        for (int i = 0; i < relay->works[w]; i++) {
+            const struct instr *gather = &program->instrs[i];
+            bool is_it = gather->collective == COLLECTIVE_ALL_GATHER && writes(gather, other);
+            if (is_it && low->backing[other].whole_bytes > most)
+                most = low->backing[other].whole_bytes;
+        }
+    }
+    return most;
+}
+
+static void claim(const struct relay *relay, int *relay_of)
+{
+    relay_of[relay->change] = 1 + relay->change;
+    if (relay->sum >= 0) relay_of[relay->sum] = 1 + relay->change;
+    for (int w = 0; w < relay->count; w++)
+        relay_of[relay->works[w]] = 1 + relay->change;
+}
+
+// Of the two operands of a product that are gathered one can be handed on: the larger. So columns
+// come first where they are that, and last where they are not.
+static void find_all(struct lowering *low, struct relay *relays, int *relay_of)
+{
+    enum { LARGER_COLUMNS, OTHERS, COLUMNS, TURNS };
+    const struct block_program *program = low->program;
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < program->instr_count; i++) {
+            const struct instr *change = &program->instrs[i];
+            bool is_columns = change->collective == COLLECTIVE_ALL_GATHER &&
+                              relay_is_of_columns(relay_tensor(low, change->inputs[0]), change);
+            if (is_columns != (turn != OTHERS) || relay_of[i]) continue;
+            if (!find(low, i, relay_of, &relays[i])) continue;
+            int64_t bytes = low->backing[change->outputs[0]].whole_bytes;
+            if (turn == LARGER_COLUMNS && bytes < beside_bytes(low, &relays[i])) continue;
+            claim(&relays[i], relay_of);
+        }
+    }
+}
+
 void lowering_relay(struct lowering *low)
 {
     struct block_program *program = low->program;
@@ -437,13 +359,7 @@ void lowering_relay(struct lowering *low)
     struct instr *before = ARENA_COPY(low->arena, struct instr, program->instrs, count);
     struct relay *relays = ARENA_NEW(low->arena, struct relay, count);
     int *relay_of = ARENA_NEW(low->arena, int, count);  // 1 + its gather or scatter
-    for (int i = 0; i < count; i++) {
-        if (!find(low, i, relay_of, &relays[i])) continue;
-        relay_of[i] = 1 + i;
-        if (relays[i].sum >= 0) relay_of[relays[i].sum] = 1 + i;
-        for (int w = 0; w < relays[i].count; w++)
-            relay_of[relays[i].works[w]] = 1 + i;
-    }
+    find_all(low, relays, relay_of);
     program->instr_count = 0;
     for (int i = 0; i < count; i++) {
         while (phase < PHASE_COUNT && program->phase_first[phase] == i)

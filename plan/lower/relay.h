@@ -31,7 +31,11 @@
 //   made of; or of what a weight's gradient is summed over, where the parts add up in the gradient.
 //
 // So is a matrix handed on that a grid of tp keeps split: a product reads the columns that go with
-// a part, and adds to its result, or makes those columns of it.
+// a part, and adds to its result, or makes those columns of it. And so are columns of what a
+// product reads of the tokens, where the matrix, or the gradient that is made of it, begins with
+// their dim: those that go with a part stand in one piece. Where both operands are gathered the
+// larger is handed on; both at once would have to meet in the same part, which two rings that turn
+// on axes of their own do not.
 //
 // It is done where the parts are equal and no other operator needs the tensor whole: in forward, in
 // forward work that is recomputed, for the gradients of what was gathered in forward, and for the

@@ -135,6 +135,40 @@ static void parts_that_there_are_not_are_refused(void **state)
                         "--tp-relay 6: tp 12 is not cut in so many parts; 12 always work");
 }
 
+// A grid of 2 x 2 as published: of the product that ends the MLP both operands are gathered, 3072
+// columns of the tokens of a sequence, and of the matrix 3072 rows of 384 numbers. The larger is
+// handed on in halves.
+static void of_two_operands_the_larger_is_handed_on(void **state)
+{
+    static const int SEQS[] = {256, 1024};
+    for (int s = 0; s < 2; s++) {
+        struct priced of = priced_start(*state, "gpt2", "dgx-a100-80g", "meshwright");
+        of.parallel.degree[AXIS_TP] = RANKS;
+        of.parallel.tp_kind = TP_2D_SUMMA;
+        of.parallel.tp_relay = of.parallel.micro_batch = 2;
+        of.workload =
+            (struct workload){.seq_len = SEQS[s], .precision = PRECISION_FP32, .global_batch = 4};
+        priced_finish(&of);
+        const struct block_program *block = layer(&of);
+        int parts[PHASE_COUNT] = {0};
+        for (int i = 0; i < block->instr_count; i++) {
+            const struct instr *instr = &block->instrs[i];
+            bool is_down = strstr(block->block->ops[instr->op].name, "mlp.down") != NULL;
+            if (!instr->rows || instr->kind != OP_CONTRACT || !is_down) continue;
+            const struct buffer *part = &block->buffers[instr_part(instr)];
+            bool is_matrix = block->block->tensors[part->tensor].role == TENSOR_PARAMETER;
+            assert_int_equal(instr->dim, is_matrix ? DIM_HIDDEN : DIM_FFN);
+            assert_int_equal(part->bytes, is_matrix ? 3072 * 768 : 4 * SEQS[s] * 3072 / 2);
+            // A weight's gradient reads no matrix, that of the input no columns.
+            assert_int_equal(is_matrix, instr->phase == PHASE_BACKWARD ||
+                                            (instr->phase == PHASE_FORWARD && SEQS[s] < 384));
+            parts[instr->phase]++;
+        }
+        assert_int_equal(parts[PHASE_FORWARD], 2);
+        assert_int_equal(parts[PHASE_WEIGHT], 2);
+    }
+}
+
 // Of the first relay: the own part is multiplied beside the first message, and so on.
 static void parts_are_worked_on_one_message_later(void **state)
 {
@@ -373,6 +407,7 @@ int main(void)
         cmocka_unit_test(two_or_three_parts_are_in_memory_at_a_time),
         cmocka_unit_test(members_stand_in_the_order_of_the_axes),
         cmocka_unit_test(a_message_costs_what_its_work_does_not_cover),
+        cmocka_unit_test(of_two_operands_the_larger_is_handed_on),
         cmocka_unit_test(wrong_parts_are_found),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

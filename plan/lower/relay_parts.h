@@ -1,0 +1,19 @@
+#pragma once
+#include "plan/lower/lowering.h"
+
+// What of a block may be handed on in parts (plan/lower/relay.h), instruction by instruction.
+
+// NULL: a buffer that has several.
+const struct tensor *relay_tensor(const struct lowering *low, int buffer);
+// Whether rows of tokens are parted in what follows the tokens.
+bool relay_is_of_columns(const struct tensor *tensor, const struct instr *change);
+// Of the axes of a change the outer ones, as far as there are parts; 0: the outermost has more.
+unsigned relay_axes_of(const struct lowering *low, const struct instr *change);
+// A gather of tp, or a sum that is scattered, of which buffer `parts` has the parts.
+bool relay_may_be(const struct lowering *low, const struct instr *change,
+                  enum collective collective, int parts);
+// Whether an instruction can read what is gathered part by part, and can make what is summed so.
+bool relay_may_read(const struct lowering *low, const struct instr *gather,
+                    const struct instr *reader);
+bool relay_may_make(const struct lowering *low, const struct instr *scatter,
+                    const struct instr *maker, int sum);
