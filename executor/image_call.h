@@ -46,6 +46,35 @@ static inline const char *image_read(const struct kernel_array *array, struct pl
     return NULL;
 }
 
+// The sides of a product with a weight, which in backward are gradients as well: forward x, weight
+// -> y; backward d_y, weight -> d_x, and x, d_y -> d_weight.
+struct product_sides {
+    const struct kernel_array *x, *weight, *y;
+};
+static inline struct product_sides product_sides(const struct kernel_call *call)
+{
+    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
+    switch (call->op->phase) {
+    case PHASE_BACKWARD:
+        return (struct product_sides){made, &in[1], &in[0]};
+    case PHASE_WEIGHT:
+        return (struct product_sides){&in[0], made, &in[1]};
+    default:
+        return (struct product_sides){&in[0], &in[1], made};
+    }
+}
+
+// Of rows with a matrix (depth, columns), or one that is turned: how many, unless these do not fit.
+static inline const char *product_rows(const struct kernel_call *call,
+                                       const struct product_sides *sides, int64_t *rows)
+{
+    const struct op_work *work = &call->op->work;
+    *rows = array_elements(sides->y) / work->columns;
+    bool fits = array_elements(sides->weight) == work->depth * work->columns &&
+                array_elements(sides->x) == *rows * work->depth;
+    return fits ? NULL : "the weight of a product does not fit its rows";
+}
+
 static inline int64_t image_elements(const struct planes *image)
 {
     return image->batch * image->channels * image->height * image->width;

@@ -215,21 +215,13 @@ static const char *run_slide(struct cpu_device *device, const struct kernel_call
 {
     bool is_turned = call->op->work.type == IMPORTED_CONV_TURNED;
     bool is_first = call->op->phase == PHASE_FORWARD;
-    // Forward x, weight -> y; backward d_y, weight -> d_x, and x, d_y -> d_weight.
-    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
-    const struct kernel_array *weight = &in[1], *read = &in[0], *result = made;
-    struct slide s = {.makes = MAKES_NARROW};
-    if (call->op->phase == PHASE_WEIGHT) {
-        s.makes = MAKES_WEIGHT;
-        weight = made;
-        result = &in[1];
-    } else if (!is_first) {
-        read = made;
-        result = &in[0];
-    }
-    if (s.makes != MAKES_WEIGHT) s.makes = is_first == is_turned ? MAKES_WIDE : MAKES_NARROW;
-    const char *fault =
-        slide_read(call, is_turned ? read : result, is_turned ? result : read, weight, &s);
+    struct product_sides sides = product_sides(call);
+    const struct kernel_array *made = &call->outputs[0];
+    struct slide s = {.makes = MAKES_WEIGHT};
+    if (call->op->phase != PHASE_WEIGHT)
+        s.makes = is_first == is_turned ? MAKES_WIDE : MAKES_NARROW;
+    const char *fault = slide_read(call, is_turned ? sides.x : sides.y,
+                                   is_turned ? sides.y : sides.x, sides.weight, &s);
     if (fault || !made->data) return fault;
     call_begin_sum(call, 0);
     if (is_in_rows(&s.narrow) && s.narrow_channels > 1) return run_unfolded(device, &s);
@@ -249,18 +241,17 @@ static const char *run_matrix(const struct kernel_call *call)
     bool is_turned = work->type == IMPORTED_MATRIX_TURNED;
     int64_t depth = work->depth, columns = work->columns;
     enum phase phase = call->op->phase;
-    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
-    const struct kernel_array *result = phase == PHASE_FORWARD  ? made
-                                        : phase == PHASE_WEIGHT ? &in[1]
-                                                                : &in[0];
-    const struct kernel_array *x = phase == PHASE_BACKWARD ? made : &in[0];
-    const struct kernel_array *weight = phase == PHASE_WEIGHT ? made : &in[1];
-    int64_t rows = array_elements(result) / columns;
-    bool fits = array_elements(weight) == depth * columns && array_elements(x) == rows * depth;
-    if (!fits) return "the weight of a product does not fit its rows";
+    const struct kernel_array *made = &call->outputs[0];
+    struct product_sides sides = product_sides(call);
+    int64_t rows = 0;
+    const char *fault = product_rows(call, &sides, &rows);
+    if (fault) return fault;
     if (!made->data) return NULL;
-    struct cpu_matmul product = {
-        .alpha = 1, .beta = call_adds(call, 0), .a = in[0].data, .b = in[1].data, .c = made->data};
+    struct cpu_matmul product = {.alpha = 1,
+                                 .beta = call_adds(call, 0),
+                                 .a = call->inputs[0].data,
+                                 .b = call->inputs[1].data,
+                                 .c = made->data};
     product.rows = rows;
     product.columns = phase == PHASE_FORWARD ? columns : depth;
     product.inner = phase == PHASE_FORWARD ? depth : columns;
@@ -268,8 +259,8 @@ static const char *run_matrix(const struct kernel_call *call)
     product.a_stride = product.inner;
     product.b_stride = is_turned ? depth : columns;
     if (phase == PHASE_WEIGHT) {  // d_y turned times x, or x turned times d_y
-        product.a = is_turned ? result->data : x->data;
-        product.b = is_turned ? x->data : result->data;
+        product.a = is_turned ? sides.y->data : sides.x->data;
+        product.b = is_turned ? sides.x->data : sides.y->data;
         product.rows = is_turned ? columns : depth;
         product.columns = is_turned ? depth : columns;
         product.inner = rows;

@@ -171,20 +171,13 @@ static const char *run_slide(const struct run *run)
     const struct kernel_call *call = run->call;
     bool is_turned = call->op->work.type == IMPORTED_CONV_TURNED;
     bool is_first = call->op->phase == PHASE_FORWARD;
-    // Forward x, weight -> y; backward d_y, weight -> d_x, and x, d_y -> d_weight.
-    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
-    const struct kernel_array *weight = &in[1], *read = &in[0], *result;
+    struct product_sides sides = product_sides(call);
+    const struct kernel_array *made = &call->outputs[0];
     struct slide s = {.makes = MAKES_WEIGHT};
-    if (call->op->phase == PHASE_WEIGHT) {
-        weight = made;
-        result = &in[1];
-    } else {
+    if (call->op->phase != PHASE_WEIGHT)
         s.makes = is_first == is_turned ? MAKES_WIDE : MAKES_NARROW;
-        read = is_first ? read : made;
-        result = is_first ? made : &in[0];
-    }
-    const char *fault =
-        read_slide(run, is_turned ? read : result, is_turned ? result : read, weight, &s);
+    const char *fault = read_slide(run, is_turned ? sides.x : sides.y,
+                                   is_turned ? sides.y : sides.x, sides.weight, &s);
     const struct planes *n = &s.args.narrow.at;
     if (fault || array_elements(made) == 0) return fault;
     if (image_elements(n) == 0 || image_elements(&s.args.wide.at) == 0)
@@ -204,22 +197,18 @@ static const char *run_matrix(const struct run *run)
     bool is_turned = work->type == IMPORTED_MATRIX_TURNED;
     int64_t depth = work->depth, columns = work->columns;
     enum phase phase = call->op->phase;
-    const struct kernel_array *in = call->inputs, *made = &call->outputs[0];
-    const struct kernel_array *result = phase == PHASE_FORWARD  ? made
-                                        : phase == PHASE_WEIGHT ? &in[1]
-                                                                : &in[0];
-    const struct kernel_array *x = phase == PHASE_BACKWARD ? made : &in[0];
-    const struct kernel_array *weight = phase == PHASE_WEIGHT ? made : &in[1];
-    int64_t rows = array_elements(result) / columns;
-    bool fits = array_elements(weight) == depth * columns && array_elements(x) == rows * depth;
-    if (!fits) return "the weight of a product does not fit its rows";
+    const struct kernel_array *made = &call->outputs[0];
+    struct product_sides sides = product_sides(call);
+    int64_t rows = 0;
+    const char *fault = product_rows(call, &sides, &rows);
+    if (fault) return fault;
     if (rows > INT_MAX || depth > INT_MAX || columns > INT_MAX)
         return "a matrix of more than 2^31 rows";
     if (array_elements(made) == 0) return NULL;
     if (rows == 0) return cuda_begin_sum(run->device, run->stream, call, 0);
-    struct matrix before = {reals_of(run->device, x), depth, 1, 0};
-    struct matrix behind = {reals_of(run->device, result), columns, 1, 0};
-    struct matrix by = {reals_of(run->device, weight), is_turned ? 1 : columns,
+    struct matrix before = {reals_of(run->device, sides.x), depth, 1, 0};
+    struct matrix behind = {reals_of(run->device, sides.y), columns, 1, 0};
+    struct matrix by = {reals_of(run->device, sides.weight), is_turned ? 1 : columns,
                         is_turned ? depth : 1, 0};  // (depth, columns)
     struct cuda_matmul product = {.rows = rows,
                                   .columns = columns,
