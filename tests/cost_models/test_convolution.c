@@ -9,7 +9,7 @@
 // in 64 MiB, which are 5 samples, and in fp32 291 and 2. Half a TB/s, 1 us between kernels.
 enum { DEPTH = 9 * 128, PLACES = 100 * 50, X_BYTES = 10000000 };
 
-struct conv_bench {
+struct priced_convolution {
     struct device device;
     struct stack stack;
     struct compute_context context;
@@ -20,9 +20,9 @@ struct conv_bench {
     struct block_program program;
 };
 
-static struct conv_bench *bench_new(struct arena *arena)
+static struct priced_convolution *bench_new(struct arena *arena)
 {
-    struct conv_bench *bench = ARENA_NEW(arena, struct conv_bench, 1);
+    struct priced_convolution *bench = ARENA_NEW(arena, struct priced_convolution, 1);
     bench->device.peak_flop_per_s[PRECISION_BF16] = 100e12;
     bench->device.memory_bandwidth_bytes_per_s = 1e12;
     bench->device.multiprocessor_count = 100;
@@ -62,7 +62,7 @@ static struct conv_bench *bench_new(struct arena *arena)
     return bench;
 }
 
-static double product_s(const struct conv_bench *bench, struct gemm gemm, unsigned traits)
+static double product_s(const struct priced_convolution *bench, struct gemm gemm, unsigned traits)
 {
     enum bound bound;
     return gemm_s(&bench->context, &gemm, traits, &bound);
@@ -73,7 +73,7 @@ static double walk_s(double bytes)
     return bytes / 0.5e12;
 }
 
-static void check(const struct conv_bench *bench, double s, double kernels, double bytes)
+static void check(const struct priced_convolution *bench, double s, double kernels, double bytes)
 {
     struct compute_cost cost = compute_price(&bench->context, &bench->program, &bench->instr);
     if (fabs(cost.s / s - 1) > 1e-9) print_error("%.12g s, by hand %.12g s\n", cost.s, s);
@@ -86,7 +86,7 @@ static void check(const struct conv_bench *bench, double s, double kernels, doub
 // 5 samples at a time, then the 2 that are left: the matrix is written, and the image read.
 static void results_are_products_of_some_samples(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     double each = 2.0 * PLACES * DEPTH;
     double s = 2 * (product_s(bench, (struct gemm){5, 8, PLACES, DEPTH}, 0) + walk_s(5 * each)) +
                product_s(bench, (struct gemm){2, 8, PLACES, DEPTH}, 0) + walk_s(2 * each);
@@ -96,7 +96,7 @@ static void results_are_products_of_some_samples(void **state)
 // Sums of taps are made of fp32, 2 samples at a time: 2 bytes more are written, and 4 read.
 static void input_gradients_are_folded_in_fp32(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     bench->op.phase = PHASE_BACKWARD;
     double each = 1.0 * PLACES * DEPTH;
     double s = 6 * (product_s(bench, (struct gemm){2, DEPTH, PLACES, 8}, 0) + walk_s(12 * each));
@@ -113,7 +113,7 @@ static void input_gradients_are_folded_in_fp32(void **state)
 // read, of a transposed one the second.
 static void weight_gradients_are_a_product_a_sample(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     bench->op.phase = PHASE_WEIGHT;
     double each = 2.0 * PLACES * DEPTH;
     double s = 12 * product_s(bench, (struct gemm){1, 8, DEPTH, PLACES}, GEMM_ACCUMULATES) +
@@ -127,7 +127,7 @@ static void weight_gradients_are_a_product_a_sample(void **state)
 
 static void groups_are_a_batch_of_products_a_sample(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     bench->op.work.groups = 4;
     bench->op.work.columns = 2;
     bench->op.work.depth = DEPTH / 4;
@@ -140,7 +140,7 @@ static void groups_are_a_batch_of_products_a_sample(void **state)
 // One sample of 1000 rows, 582 at a time.
 static void large_images_are_unfolded_by_rows(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     bench->instr.batch = 1;
     bench->instr.seq = 1000;
     double row = 2.0 * 50 * DEPTH;
@@ -152,7 +152,7 @@ static void large_images_are_unfolded_by_rows(void **state)
 // With one tap, moved by nothing, the image is the matrix.
 static void single_taps_are_products_alone(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     const struct window window = {1, 1, 1, 0};
     bench->op.work.windows[0] = bench->op.work.windows[1] = window;
     bench->op.work.depth = 128;
@@ -168,7 +168,7 @@ static void single_taps_are_products_alone(void **state)
 // Of one channel a group there is a kernel, and other software and CPUs have others.
 static void others_have_no_matrix(void **state)
 {
-    struct conv_bench *bench = bench_new(*state);
+    struct priced_convolution *bench = bench_new(*state);
     assert_true(convolution_unfolds(&bench->stack, &bench->block, &bench->instr));
     bench->op.work.columns = 1;
     assert_false(convolution_unfolds(&bench->stack, &bench->block, &bench->instr));
