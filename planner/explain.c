@@ -1,6 +1,7 @@
 #include "planner/explain.h"
 
 #include "core/units.h"
+#include "planner/uneven.h"
 
 #include <assert.h>
 #include <math.h>
@@ -125,7 +126,8 @@ struct explanation explain_why(struct arena *arena, const struct search_request 
     // The winner's stages were balanced unless its own pins described a run.
     forced_request.pins.supposed = !pins_describe_pipeline(&request->pins);
     forced_request.progress = NULL;
-    if (!search_plans(arena, &forced_request, &forced, &refused)) {
+    struct uneven_answer uneven;
+    if (!uneven_search(arena, &forced_request, &forced, &uneven, &refused)) {
         explanation.reason = arena_copy(arena, refused.text);
         explanation.text = arena_print(arena, "%s is impossible: %s", what, refused.text);
         return explanation;

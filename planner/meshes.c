@@ -167,6 +167,8 @@ static bool seek_ranks(struct giving *giving, struct search_result *result, stru
     bool is_given = giving_seek_ranks(giving, result, &why);
     bool is_divided = giving_seek_divisions(giving, &divided, &none);
     if (!is_given && is_divided) *result = divided;
+    // Of these stages; shares of other meshes were only tried beside them.
+    if (!is_given && !giving->refused.kind) giving->refused = why;
     return is_given || is_divided || err_set(err, why.kind, "%s", why.text);
 }
 

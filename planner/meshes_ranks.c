@@ -182,8 +182,10 @@ bool giving_seek_ranks(struct giving *giving, struct search_result *result, stru
     for (int i = 0; i < 3; i++) {
         bool is_new = (i == 0 || sizes[i] != sizes[0]) && (i < 2 || sizes[i] != sizes[1]);
         if (!is_new) continue;
-        why = (struct err){0};
-        has_seeds |= seek_alike(giving, sizes[i], &why);
+        struct err own = {0};
+        has_seeds |= seek_alike(giving, sizes[i], &own);
+        // Numbers that are asked for come first, and the mean of them last.
+        if (!why.kind) why = own;
     }
     if (!has_seeds) return err_set(err, why.kind, "%s", why.text);
     why = (struct err){0};

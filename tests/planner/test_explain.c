@@ -3,6 +3,7 @@
 
 #include "core/units.h"
 #include "planner/explain.h"
+#include "planner/uneven.h"
 
 #include <math.h>
 
@@ -162,6 +163,35 @@ static void a_choice_is_explained_where_nothing_fits(void **state)
     assert_non_null(strstr(why.reason, "tp 2 does not fit: it needs at least "));
 }
 
+// Of stages with numbers of ranks of their own the other plan has them, too.
+static void a_choice_is_explained_of_unlike_stages(void **state)
+{
+    struct arena *arena = *state;
+    struct err err = {0};
+    struct search_request request = shipped(arena, "llama-2-7b", "dgx-h100", 2048, 64);
+    struct cluster *cluster = cluster_load(arena, "dgx-h100", &err);
+    assert_true(cluster_take_gpus(cluster, 6, &err));
+    request.cluster = cluster;
+    request.stack = stack_load(arena, "meshwright", &err);
+    request.pins.stage_ranks = (const int[]){2, 4};
+    request.pins.stage_ranks_count = 2;
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    struct search_result result = {0};
+    struct uneven_answer answer;
+    assert_true(uneven_search(arena, &request, &result, &answer, &err));
+    struct explanation why = explain_why(arena, &request, &result, CHOICE_SCHEDULE, SCHEDULE_GPIPE);
+    assert_true(why.possible && why.fits && !why.is_winner);
+    const struct parallel *other = &why.other.parallel;
+    assert_int_equal(other->stage_ranks_count, 2);
+    assert_true(other->stage_ranks[0] == 2 && other->stage_ranks[1] == 4);
+    assert_true(other->schedule == SCHEDULE_GPIPE);
+
+    // What no stage can have is said with its own reason.
+    pins_set(&request.pins, CHOICE_ZERO, 3, 3);
+    assert_false(uneven_search(arena, &request, &result, &answer, &err));
+    assert_non_null(strstr(err.text, "has no zero stage 3 together with a pipeline"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +202,7 @@ int main(void)
         cmocka_unit_test(pairs_of_a_choice_and_a_value_are_read),
         cmocka_unit_test(a_choice_that_is_faster_names_what_it_saves),
         cmocka_unit_test(a_choice_is_explained_where_nothing_fits),
+        cmocka_unit_test(a_choice_is_explained_of_unlike_stages),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
