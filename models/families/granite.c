@@ -177,6 +177,7 @@ static void set_windows(struct family_reader *reader, const struct llama_like *r
 static const void *read_granite_swa(struct family_reader *reader)
 {
     struct llama_like record = {GRANITE_DEFAULTS};
+    record.rms_norm_eps = 1e-5;
     struct decoder decoder =
         read_common(reader, "granite_swa", " mlp_bias", "sliding_window", false, &record, NULL);
     if (reader->err->kind) return NULL;
