@@ -83,12 +83,12 @@ sub every_drive {
                "--offload $tiers -o $tmp/below.json");
     meshwright("$run -o $tmp/unhindered.json");
     my $wanted = $loss->('unhindered') =~ s/^\S+ //r;
-    meshwright("$run --checkpoint $tmp/before" =~ s/--steps 3/--steps 1/r);
+    meshwright("$run --checkpoint $tmp/early" =~ s/--steps 3/--steps 1/r);
     local $ENV{IO_FAIL_UNDER} = "$tmp/drive/";
     for my $call ('read', 'write', 'flush', 'fsync') {
         my ($number, @wrong) = (0);
         remove_tree("$tmp/stored");
-        system('cp', '-r', "$tmp/before", "$tmp/stored");
+        system('cp', '-r', "$tmp/early", "$tmp/stored");
         my @before = files_below("$tmp/stored");
         my %late;
         while (@wrong < 4) {

@@ -240,8 +240,9 @@ transport=auto node 1 whole &
 transport=auto node 0 whole
 wait $!
 check "ranks of several hosts that share a device are told" says 0.err \
-    'rank [0-3] failed .*: with --rendezvous data goes over NCCL: ranks share a GPU.*'
-check "and on node 1, alike" diff <(grep failed "$folder/0.err") <(grep failed "$folder/1.err")
+    '^meshwright run: with --rendezvous data goes over NCCL: ranks share a GPU.*'
+check "and on node 1, alike" \
+    diff <(grep rendezvous "$folder/0.err") <(grep rendezvous "$folder/1.err")
 check "with exit 4" ended 1 4
 
 rm -f "$folder"/[01].*
