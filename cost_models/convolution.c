@@ -12,8 +12,9 @@ static const struct op *op_of(const struct block *block, const struct instr *ins
 bool convolution_unfolds(const struct stack *stack, const struct block *block,
                          const struct instr *instr)
 {
-    bool is_ours = stack_is_executed(stack) && stack->device_kinds >> DEVICE_KIND_GPU & 1;
-    if (!is_ours || instr->collective != COLLECTIVE_NONE || instr->kind != OP_PRODUCT) return false;
+    if (!stack_is_own_gpu(stack) || instr->collective != COLLECTIVE_NONE ||
+        instr->kind != OP_PRODUCT)
+        return false;
     const struct op_work *work = &op_of(block, instr)->work;
     bool is_turned = work->type == IMPORTED_CONV_TURNED;
     return work->type == IMPORTED_CONV ? work->columns > 1 : is_turned && work->depth > 1;

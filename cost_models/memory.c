@@ -3,6 +3,7 @@
 #include "cost_models/convolution.h"
 #include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
+#include "cost_models/walked.h"
 #include "plan/passes.h"
 
 #include <assert.h>
@@ -177,6 +178,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     double scores = score_bytes(stack, precision, block);
     double kernel_bytes = larger(scores, convolution_bytes(stack, precision, block));
     kernel_bytes = larger(kernel_bytes, linear_loss_bytes(precision, block));
+    kernel_bytes = larger(kernel_bytes, walked_bytes(stack, block));
     holding->kernel_bytes = larger(holding->kernel_bytes, kernel_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);

@@ -338,6 +338,8 @@ bool stack_is_fitted(const struct stack *stack);
 
 // Whether it is our executor, which refuses what plan/unexecuted.h lists.
 bool stack_is_executed(const struct stack *stack);
+// Whether it is that on GPUs, whose kernels differ from those of other software.
+bool stack_is_own_gpu(const struct stack *stack);
 // Whether it takes layouts of single operators (plan/layout/rules.h). Ours does.
 bool stack_lays_out(const struct stack *stack);
 // Whether it trains models of two sequence dims: those are what axial parallelism is for.

@@ -128,6 +128,11 @@ bool stack_is_executed(const struct stack *stack)
     return stack->flags_of && strcmp(stack->flags_of, "meshwright plan") == 0;
 }
 
+bool stack_is_own_gpu(const struct stack *stack)
+{
+    return stack_is_executed(stack) && stack->device_kinds >> DEVICE_KIND_GPU & 1;
+}
+
 bool stack_has_videos(const struct stack *stack)
 {
     return stack->cp_kinds >> CP_AXIAL & 1;

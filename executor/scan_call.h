@@ -1,5 +1,6 @@
 #pragma once
 #include "executor/array.h"
+#include "plan/walked.h"
 
 // Questions about the calls of convolutions and scans (models/op_scan.h), alike for all back ends:
 // NULL, or what is wrong with the inputs from x on.
@@ -58,14 +59,4 @@ static inline const char *call_check_conv(const struct kernel_call *call, int fi
     if (x->sizes[1] != x->whole[1]) return "a convolution wants its sequence whole";
     bool fits = array_row(x) * array_last(weight) == array_elements(weight);
     return fits ? NULL : "channels and taps of a convolution do not fit together";
-}
-
-// Tokens from a state that backward keeps to the next: about the root of their number, so that
-// states that are kept and those between two of them are as many.
-static inline int64_t scan_stride(int64_t seq)
-{
-    int64_t stride = 1;
-    while (stride * stride < seq)
-        stride++;
-    return stride;
 }

@@ -124,25 +124,16 @@ const char *cuda_scan(const struct run *run)
     return NULL;
 }
 
-// Memory for pairs that run at a time: enough for some hundred heads of short sequences, and for
-// about 60 heads of 4096 tokens with a state of 64 x 128 (the kernels alone know of it, no plan).
-static const int64_t ROOM_BYTES = 512 << 20;
-
 static const char *find_room(const struct run *run, struct scan_args *args)
 {
-    int64_t each = args->width * args->state, rows = args->batch * args->seq;
-    int64_t all = args->batch * args->heads, sums = rows * args->groups * args->state;
+    const struct token_walk of = {args->batch, args->seq,   args->heads,    args->groups,
+                                  args->width, args->state, args->steps > 0};
+    int64_t sums = args->batch * args->seq * args->groups * args->state;
     args->stride = scan_stride(args->seq);
-    args->stretches = (args->seq + args->stride - 1) / args->stride;
-    int64_t sums_of_token = 2 * args->width + 3 * args->state;
-    args->room = (args->stretches + args->stride + 2) * each;
-    args->room += args->steps ? 2 * args->seq + sums_of_token : args->seq;
-    int64_t pair = args->room + 2 * args->seq * args->state;
-    args->pairs = ROOM_BYTES / (pair * 4);
-    if (args->pairs < 1) args->pairs = 1;
-    if (args->pairs > all) args->pairs = all;
-    int64_t floats = args->pairs * pair + 2 * sums + 2 * all;
-    args->rooms = run_scratch(run, SCRATCH_PARTIAL, floats * 4);
+    args->stretches = walk_stretches(&of);
+    args->room = walk_room(&of);
+    args->pairs = walk_pairs(&of);
+    args->rooms = run_scratch(run, SCRATCH_PARTIAL, walk_bytes(&of));
     if (!args->rooms) return CUDA_NO_MEMORY;
     args->part_b = args->rooms + args->pairs * args->room;
     args->part_c = args->part_b + args->pairs * args->seq * args->state;

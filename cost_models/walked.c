@@ -1,0 +1,89 @@
+#include "cost_models/walked.h"
+#include "models/op_scan.h"
+#include "plan/walked.h"
+
+#include <math.h>
+
+// 500 cycles of 1.755 GHz.
+static const double TURN_S = 2.85e-7;
+
+// A block of executor/cuda/scan.cu and delta.cu, and how many a multiprocessor has at a time.
+enum { WARPS = 8, LANES = 32, BLOCKS = 3 };
+
+static bool is_delta(enum op_kind kind)
+{
+    return kind == OP_DELTA || kind == OP_DELTA_BACKWARD;
+}
+static bool is_backward(enum op_kind kind)
+{
+    return kind == OP_SCAN_BACKWARD || kind == OP_DELTA_BACKWARD;
+}
+
+bool scan_walks(const struct stack *stack, const struct block *block, const struct instr *instr)
+{
+    bool is_scan = instr->kind == OP_SCAN || instr->kind == OP_DELTA || is_backward(instr->kind);
+    if (instr->collective != COLLECTIVE_NONE || !is_scan || !stack_is_own_gpu(stack)) return false;
+    return is_delta(instr->kind) || !op_scan_is_by_state(block, &block->ops[instr->op]);
+}
+
+static struct token_walk walk_of(const struct block *block, const struct instr *instr)
+{
+    const struct op *op = &block->ops[instr->op];
+    const struct tensor *b = &block->tensors[op->inputs[is_backward(instr->kind) ? 3 : 2]];
+    return (struct token_walk){.batch = instr->batch,
+                               .seq = instr->seq,
+                               .heads = instr->heads,
+                               .groups = instr->kv_heads,
+                               .width = instr->head_dim > 0 ? instr->head_dim : 1,
+                               .state = b->extents[tensor_find_dim(b, DIM_STATE)].size,
+                               .is_delta = is_delta(instr->kind)};
+}
+
+static int64_t parts(int64_t count, int64_t each)
+{
+    return (count + each - 1) / each;
+}
+
+// Turns of one token in one block.
+static double turns_of(const struct token_walk *of, bool is_forward)
+{
+    if (is_forward) return of->is_delta ? 2 : 1;
+    double channels = (double)parts(of->width, WARPS), lanes = (double)parts(of->state, LANES);
+    double columns = (double)parts((of->is_delta ? 1 : 2) * of->state, WARPS * LANES);
+    // The states twice, each time for the recall and for what is added where the rule is delta, and
+    // their gradient, with a sum of the warp.
+    double passes = of->is_delta ? 5 : 3;
+    double sums = (double)of->width * columns * (of->is_delta ? 1 : 0.5);
+    return channels * (passes * lanes + 1) + sums;
+}
+
+struct compute_cost walked_price(const struct compute_context *context,
+                                 const struct block_program *program, const struct instr *instr)
+{
+    const struct device *device = context->device;
+    struct token_walk of = walk_of(program->block, instr);
+    bool is_forward = !is_backward(instr->kind);
+    int64_t at_once = (int64_t)BLOCKS * device->multiprocessor_count, pairs = of.batch * of.heads;
+    int64_t launches = is_forward ? 1 : parts(pairs, walk_pairs(&of));
+    int64_t blocks = is_forward ? parts(pairs * of.width, WARPS) : walk_pairs(&of);
+    double rounds = (double)(launches * parts(blocks, at_once));
+    double walk_s = rounds * (double)of.seq * turns_of(&of, is_forward) * TURN_S;
+    double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
+    // Of each launch of backward what it says to B and C is added up, and at the end of all.
+    double kernels = is_forward ? 1 : 2 * (double)launches + 1;
+    return (struct compute_cost){.s = fmax(walk_s, memory_s) + kernels * device->launch_latency_s,
+                                 .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
+                                 .kernel_count = kernels};
+}
+
+double walked_bytes(const struct stack *stack, const struct block_program *block)
+{
+    double bytes = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (!is_backward(instr->kind) || !scan_walks(stack, block->block, instr)) continue;
+        struct token_walk of = walk_of(block->block, instr);
+        bytes = fmax(bytes, (double)walk_bytes(&of));
+    }
+    return bytes;
+}
