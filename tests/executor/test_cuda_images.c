@@ -36,7 +36,8 @@ static struct sides draw_sides(struct draw *draw, bool is_pool)
 {
     struct sides s = {.wide = {.batch = draw_int(draw, 1, 3), .channels = draw_int(draw, 1, 4)}};
     s.narrow = s.wide;
-    bool is_plain = draw_int(draw, 0, 2) == 0;  // the wide side of a convolution is its matrix
+    // The wide side of a convolution is its matrix.
+    bool is_plain = draw_int(draw, 0, 2) == 0 && !is_pool;
     if (draw_int(draw, 0, 3))
         draw_window(draw, is_pool, is_plain, &s.windows[0], &s.narrow.height, &s.wide.height);
     draw_window(draw, is_pool, is_plain, &s.windows[1], &s.narrow.width, &s.wide.width);
