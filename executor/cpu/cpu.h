@@ -102,6 +102,10 @@ const char *cpu_gather(struct cpu_device *device, const struct kernel_call *call
 const char *cpu_gather_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_loss(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_loss_backward(struct cpu_device *device, const struct kernel_call *call);
+// Of logits: the largest, and the sum of the exponentials of what they are above one, in double, so
+// that 100,000 terms keep their digits: one number in 4096 is converted.
+REAL cpu_largest(int64_t count, const REAL *x);
+double cpu_sum_exp(int64_t count, REAL largest, const REAL *x);
 const char *cpu_linear_loss(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_linear_loss_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_route(struct cpu_device *device, const struct kernel_call *call);

@@ -61,24 +61,14 @@ static void make_part(struct scores *s, int64_t at)
                                       .c_stride = s->width});
 }
 
-FAST static REAL largest_of(int64_t count, const REAL *x)
-{
-    return LARGEST(i, 0, count, -(REAL)HUGE_VAL, x[i]);
-}
-
-FAST static REAL sum_exp(int64_t count, REAL largest, const REAL *x)
-{
-    return SUM(i, 0, count, real_exp(x[i] - largest));
-}
-
 // The log-sum-exp of a row's part that exists, joined with that of the parts before.
 static REAL join_part(const struct scores *s, int64_t row, REAL before)
 {
     int64_t real = linear_loss_real(&s->of, s->at);
     if (real == 0) return before;
     const REAL *x = s->part + row * s->width;
-    REAL most = largest_of(real, x), larger = most > before ? most : before;
-    double sum = (double)real_exp(most - larger) * (double)sum_exp(real, most, x);
+    REAL most = cpu_largest(real, x), larger = most > before ? most : before;
+    double sum = (double)real_exp(most - larger) * cpu_sum_exp(real, most, x);
     if (s->at > 0) sum += (double)real_exp(before - larger);
     return larger + (REAL)log(sum);
 }

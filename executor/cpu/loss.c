@@ -29,13 +29,12 @@ static struct columns columns_of(const struct kernel_call *call, const struct ke
     return c;
 }
 
-FAST static REAL largest_of(int64_t count, const REAL *x)
+FAST REAL cpu_largest(int64_t count, const REAL *x)
 {
     return LARGEST(i, 0, count, -(REAL)HUGE_VAL, x[i]);
 }
 
-// In double, so that 100,000 terms keep their digits: one number in 4096 is converted.
-FAST static double sum_exp(int64_t count, REAL largest, const REAL *x)
+FAST double cpu_sum_exp(int64_t count, REAL largest, const REAL *x)
 {
     double sum = 0;
     for (int64_t first = 0; first < count; first += 4096) {
@@ -62,8 +61,8 @@ static REAL label_logit(const struct loss *l, int64_t row)
 static void whole_row(const struct loss *l, int64_t row)
 {
     const REAL *x = l->logits + row * l->columns.count;
-    REAL largest = largest_of(l->columns.real, x);
-    l->lse[row] = largest + (REAL)log(sum_exp(l->columns.real, largest, x));
+    REAL largest = cpu_largest(l->columns.real, x);
+    l->lse[row] = largest + (REAL)log(cpu_sum_exp(l->columns.real, largest, x));
     l->value[row] = l->labels[row] < 0 ? 0 : l->lse[row] - label_logit(l, row);
 }
 
@@ -73,13 +72,13 @@ static void part_of_row(const struct loss *l, int part, int64_t row)
     int64_t real = l->columns.real;
     switch (part) {
     case 1:
-        l->inner[row] = largest_of(real, x);
+        l->inner[row] = cpu_largest(real, x);
         break;
     case 2:
         l->lse[row] = l->inner[row];
         break;
     case 3:
-        l->inner[row] = (REAL)sum_exp(real, l->lse[row], x);
+        l->inner[row] = (REAL)cpu_sum_exp(real, l->lse[row], x);
         break;
     case 4:
         l->lse[row] += (REAL)log((double)l->inner[row]);
