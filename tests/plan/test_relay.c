@@ -153,8 +153,8 @@ static void of_two_operands_the_larger_is_handed_on(void **state)
         int parts[PHASE_COUNT] = {0};
         for (int i = 0; i < block->instr_count; i++) {
             const struct instr *instr = &block->instrs[i];
-            bool is_down = strstr(block->block->ops[instr->op].name, "mlp.down") != NULL;
-            if (!instr->rows || instr->kind != OP_CONTRACT || !is_down) continue;
+            if (!instr->rows || instr->kind != OP_CONTRACT) continue;
+            if (!strstr(block->block->ops[instr->op].name, "mlp.down")) continue;
             const struct buffer *part = &block->buffers[instr_part(instr)];
             bool is_matrix = block->block->tensors[part->tensor].role == TENSOR_PARAMETER;
             assert_int_equal(instr->dim, is_matrix ? DIM_HIDDEN : DIM_FFN);
