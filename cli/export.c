@@ -141,7 +141,8 @@ static bool settle(struct arena *arena, const struct arguments *arguments,
     const char *why = NULL;
     if (!judge(arena, question, request, settings, &refusals, err)) return false;
     if (refusals.count == 0 && !stack_can_run(question->stack, &question->parallel, arena, &why))
-        refusals.items[refusals.count++] = (struct refusal){"such plans", why};
+        refusals.items[refusals.count++] =
+            (struct refusal){"such plans", arena_print(arena, "(%s)", why)};
     if (refusals.count > 0) {
         if (!find_nearest(arena, request->target, question, answer, err)) return false;
         if (!arguments->nearest || !answer->best) {

@@ -16,6 +16,14 @@ static int64_t part_columns(const struct block_program *program, const struct in
     return (instr->gemm.n + parts - 1) / parts;
 }
 
+// Whether the sum over all parts of what a row hands back is in fp32, beside results of 16 bits.
+static bool sums_apart(const struct block_program *program, const struct instr *instr,
+                       double element)
+{
+    return instr->kind == OP_LINEAR_LOSS_BACKWARD && element < sizeof(float) &&
+           part_columns(program, instr) < instr->gemm.n;
+}
+
 static void add_gemm(const struct compute_context *context, struct gemm gemm, unsigned traits,
                      struct compute_cost *cost)
 {
@@ -43,6 +51,12 @@ struct compute_cost linear_loss_price(const struct compute_context *context,
         add_gemm(&own, (struct gemm){1, m, k, n}, GEMM_ACCUMULATES, &cost);
         if (has_weight) add_gemm(&own, (struct gemm){1, k, n, m}, GEMM_ACCUMULATES, &cost);
     }
+    // At the end the losses of the rows, or what these hand back as it is kept.
+    bool ends = is_forward || sums_apart(program, instr, element);
+    if (!ends) return cost;
+    double bytes = is_forward ? 0 : (double)m * (double)k * (sizeof(float) + element);
+    cost.s += stream_s(&own, bytes) + own.device->launch_latency_s;
+    cost.kernel_count += 1;
     return cost;
 }
 
@@ -53,7 +67,7 @@ double linear_loss_bytes(enum precision precision, const struct block_program *b
         const struct instr *instr = &block->instrs[i];
         if (!is_linear_loss(instr)) continue;
         double scores = (double)instr->gemm.m * (double)part_columns(block, instr) * element;
-        bool sums = instr->kind == OP_LINEAR_LOSS_BACKWARD && element < sizeof(float);
+        bool sums = sums_apart(block, instr, element);
         double sum = sums ? (double)instr->gemm.m * (double)instr->gemm.k * sizeof(float) : 0;
         bytes = fmax(bytes, scores + sum);
     }
