@@ -4,8 +4,16 @@
 
 #include <math.h>
 
-// 500 cycles of 1.755 GHz.
-static const double TURN_S = 2.85e-7;
+static const double TURN_CYCLES = 500;
+
+// By the clock of the device: 16 exponentials a cycle and multiprocessor (CUDA C++ programming
+// guide). A device that does not say how many it makes takes a 15th of a launch, as on Hopper.
+static double turn_s(const struct device *device)
+{
+    double exponentials = device->exponential_per_s / device->multiprocessor_count;
+    if (exponentials <= 0) return device->launch_latency_s / 15;
+    return TURN_CYCLES * 16 / exponentials;
+}
 
 // A block of executor/cuda/scan.cu and delta.cu, and how many a multiprocessor has at a time.
 enum { WARPS = 8, LANES = 32, BLOCKS = 3 };
@@ -67,7 +75,7 @@ struct compute_cost walked_price(const struct compute_context *context,
     int64_t launches = is_forward ? 1 : parts(pairs, walk_pairs(&of));
     int64_t blocks = is_forward ? parts(pairs * of.width, WARPS) : walk_pairs(&of);
     double rounds = (double)(launches * parts(blocks, at_once));
-    double walk_s = rounds * (double)of.seq * turns_of(&of, is_forward) * TURN_S;
+    double walk_s = rounds * (double)of.seq * turns_of(&of, is_forward) * turn_s(device);
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
     // Of each launch of backward what it says to B and C is added up, and at the end of all.
     double kernels = is_forward ? 1 : 2 * (double)launches + 1;
