@@ -14,6 +14,7 @@ static const struct {
     [CUT_SP] = {"sp", "sp off beside experts"},
     [CUT_IMAGES] = {"sp_h", "parts of images"},
     [CUT_RELAY] = {"tp_relay", "gathers of tp in parts"},
+    [CUT_LOSS] = {"loss_chunks", "a loss in parts"},
     [CUT_STAGES] = {"stages", "other splits over stages"},
     [CUT_RECOMPUTE] = {"recompute", "other sets of classes to recompute"},
     [CUT_IN_FLIGHT] = {"in_flight", "other caps on micro-batches in flight"},
@@ -106,6 +107,18 @@ static bool has_open_groups(const struct space *space)
            is_open(space, CHOICE_ZERO_PARAMETERS);
 }
 
+// Whether our executor can make the scores of this model's loss in parts, each of which does what
+// the whole one does, and a product more.
+static bool has_loss_parts(const struct space *space, const struct space_graphs *graphs)
+{
+    const struct parallel in_parts = {.loss_chunks = 2};
+    const struct graph *graph =
+        graphs->of(graphs->context, (enum attention)space->attentions.values[0], 1);
+    struct err refused = {0};
+    return is_open(space, CHOICE_LOSS_CHUNKS) && stack_is_executed(space->request->stack) &&
+           parts_check(graph, &space->request->workload, &in_parts, &refused);
+}
+
 // Whether the space leaves values of the choice out that would be legal, and what bounds them.
 struct question {
     enum cut cut;
@@ -133,6 +146,7 @@ static int ask(const struct space *space, const struct space_graphs *graphs,
         {CUT_RELAY,
          is_open(space, CHOICE_TP_RELAY) && has_tensor(space) && stack_is_executed(stack),
          scanned->silent_s},
+        {CUT_LOSS, has_loss_parts(space, graphs), scanned->pressed_s},
         {CUT_STAGES, pipelined && !fixed, scanned->piped_s},
         // What is recomputed need not be written in forward: a step is longer for it, but in a
         // pipeline what waits for the forwards may be shorter.
@@ -203,7 +217,7 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
     struct question questions[CUT_COUNT];
     int count = 0, asked = ask(space, graphs, scanned, questions);
     bool by_memory = !best || space->request->objective == OBJECTIVE_MEMORY;
-    for (int cut = 0; cut < CUT_STAGES; cut++) {
+    for (int cut = 0; cut < CUT_RELAY; cut++) {
         if (space->cuts >> cut & 1) list[count++] = (struct open_cut){(enum cut)cut, 0};
     }
     double least_s = best ? beside_s(space, scanned, &best->parallel) : INFINITY;

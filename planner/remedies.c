@@ -89,6 +89,29 @@ static bool try_unclipped(struct arena *arena, const struct search_request *requ
     return true;
 }
 
+// The scores of a loss in parts, where our executor can make them so.
+static bool try_loss_chunks(struct arena *arena, const struct search_request *request,
+                            const struct search_result *result, struct remedy *remedy)
+{
+    static const int COUNTS[] = {4, 8, 16, 32};
+    bool is_asked =
+        stack_is_executed(request->stack) && !pins_get(&request->pins, CHOICE_LOSS_CHUNKS).set;
+    for (size_t i = 0; is_asked && i < sizeof COUNTS / sizeof *COUNTS; i++) {
+        struct search_request freed = *request;
+        struct candidate best;
+        struct err refused = {0};
+        pins_set(&freed.pins, CHOICE_LOSS_CHUNKS, COUNTS[i], COUNTS[i]);
+        if (!search_check_request(&freed, &refused)) return false;
+        if (!scan_good(arena, &freed, &best)) continue;
+        remedy->step_s = best.cost.step_s;
+        remedy->text = arena_print(arena, "--loss-chunks %d needs %s reserved (%s)", COUNTS[i],
+                                   units_bytes(arena, (double)best.memory.reserved_bytes),
+                                   time_text(arena, best.cost.step_s, result->closest.cost.step_s));
+        return true;
+    }
+    return false;
+}
+
 static int free_pins(struct arena *arena, const struct search_request *request,
                      const struct search_result *result, struct remedy *remedies, int most)
 {
@@ -106,6 +129,7 @@ static int free_pins(struct arena *arena, const struct search_request *request,
         insert(remedies, &count, most, &remedy);
     }
     if (try_unclipped(arena, request, result, &remedy)) insert(remedies, &count, most, &remedy);
+    if (try_loss_chunks(arena, request, result, &remedy)) insert(remedies, &count, most, &remedy);
     if (try_free(arena, request, result, DEGREES, DEGREE_COUNT, &remedy)) {
         insert(remedies, &count, most, &remedy);
     }

@@ -130,9 +130,37 @@ static void the_next_number_of_nodes_with_room_is_named(void **state)
     }
 }
 
+// 216 sequences of gpt2-xl on 80 GB: of scores that are made a quarter at a time there is room. Other
+// software is not told so, nor who asks for parts already.
+static void scores_of_the_loss_are_made_in_parts(void **state)
+{
+    struct search_request request = request_of(*state, "gpt2-xl", "dgx-a100-80g", 1);
+    request.workload.seq_len = 1024;
+    request.workload.global_batch = 1728;
+    is_pinned(&request, CHOICE_DP, 8);
+    is_pinned(&request, CHOICE_RECOMPUTE, RECOMPUTE_FULL);
+    is_pinned(&request, CHOICE_MICRO_BATCH, 216);
+    assert_null(best_of(*state, &request));
+    struct search_result result = remedies_of(*state, &request);
+    struct search_request other = request;
+    is_pinned(&other, CHOICE_LOSS_CHUNKS, 4);
+    assert_memory_equal(result.remedies[1], "--offload activations:", 22);
+    is_remedy(*state, result.remedies[2], "--loss-chunks 4", &other);
+    for (int is_asked = 0; is_asked < 2; is_asked++) {
+        struct err err = {0};
+        other = request;
+        if (is_asked) is_pinned(&other, CHOICE_LOSS_CHUNKS, 1);
+        else other.stack = stack_load(*state, "megatron-core", &err);
+        result = remedies_of(*state, &other);
+        for (int i = 0; i < result.remedy_count; i++)
+            assert_null(strstr(result.remedies[i], "--loss-chunks"));
+    }
+}
+
 static void check_no_nodes(struct arena *arena, struct search_request request)
 {
     request.pins.search_offload = true;
+    is_pinned(&request, CHOICE_LOSS_CHUNKS, 1);
     assert_int_equal(remedies_of(arena, &request).remedy_count, 1);
 }
 
@@ -155,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_pin_is_given_up_alone),
         cmocka_unit_test(the_next_number_of_nodes_with_room_is_named),
+        cmocka_unit_test(scores_of_the_loss_are_made_in_parts),
         cmocka_unit_test(some_clusters_have_no_more_nodes),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
