@@ -24,6 +24,17 @@ static bool is_default_order(const struct parallel *parallel)
     return true;
 }
 
+bool parallel_is_unfused(const struct parallel *parallel, const struct stack *stack)
+{
+    return stack && parallel->attention == ATTENTION_UNFUSED &&
+           stack->attention >> ATTENTION_FLASH & 1;
+}
+
+bool parallel_has_other_passes(const struct parallel *parallel, const struct stack *stack)
+{
+    return stack && parallel->passes != stack->passes;
+}
+
 void layout_legend_meet(struct layout_legend *legend, const struct parallel *parallel,
                         const struct stack *stack)
 {
@@ -44,6 +55,10 @@ void layout_legend_meet(struct layout_legend *legend, const struct parallel *par
     legend->recompute_layers |=
         parallel->recompute != RECOMPUTE_NONE && parallel->recompute_layers >= 0;
     legend->offload |= !offload_is_none(&parallel->offload);
+    legend->unfused |= parallel_is_unfused(parallel, stack);
+    legend->lora |= parallel->lora.rank > 0;
+    legend->loss |= parallel->loss_chunks > 1;
+    legend->passes |= parallel_has_other_passes(parallel, stack);
     legend->relay |= parallel->tp_relay > 1;
     legend->overlap |= parallel->overlap != stack_overlap_default(stack, parallel->tp_relay);
     legend->bucket |= parallel->bucket_bytes > 0;
@@ -80,6 +95,10 @@ const char *layout_legend_text(struct arena *arena, const struct layout_legend *
         {legend->per_op, "per-op all but attention and every second product recomputed"},
         {legend->recompute_layers, ":1 in so many layers of each stage"},
         {legend->offload, "offload kept off the device"},
+        {legend->unfused, "unfused attention by whole matrices of scores"},
+        {legend->lora, "lora rank of the adapters that are trained"},
+        {legend->loss, "loss/8 parts in which the scores of the loss are made"},
+        {legend->passes, "passes all that is done to the graph"},
         {legend->relay, "relay parts in which what tp gathers is handed on"},
         {legend->overlap, "overlap all that runs beside compute"},
         {legend->bucket, "bucket bytes that are reduced in one message"},

@@ -6,9 +6,14 @@
 struct layout_legend {
     bool seen[AXIS_COUNT];
     bool sp, zero_group, zero_parts, vpp, schedule, recompute, per_op, recompute_layers, offload,
-        relay, overlap, bucket, uneven, batches, meshes, branches, laid_out, order;
+        unfused, lora, loss, passes, relay, overlap, bucket, uneven, batches, meshes, branches,
+        laid_out, order;
     bool any;
 };
+
+// What a plan computes otherwise than its stack does by itself; without a stack it is not known.
+bool parallel_is_unfused(const struct parallel *parallel, const struct stack *stack);
+bool parallel_has_other_passes(const struct parallel *parallel, const struct stack *stack);
 
 void layout_legend_meet(struct layout_legend *legend, const struct parallel *parallel,
                         const struct stack *stack);

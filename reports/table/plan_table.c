@@ -1,6 +1,7 @@
 #include "reports/table/plan_table.h"
 #include "core/table.h"
 #include "core/units.h"
+#include "plan/passes.h"
 #include "planner/explain.h"
 #include "planner/ranking.h"
 #include "reports/table/attention_text.h"
@@ -113,6 +114,21 @@ static const char *messages_text(struct arena *arena, const struct parallel *par
     return text;
 }
 
+// " unfused lora 16 loss/8 passes none": what is computed otherwise than the stack does by itself.
+static const char *computed_text(struct arena *arena, const struct parallel *parallel,
+                                 const struct stack *stack)
+{
+    const char *text = "";
+    if (parallel_is_unfused(parallel, stack)) text = " unfused";
+    if (parallel->lora.rank > 0)
+        text = arena_print(arena, "%s lora %s", text, adapters_words(arena, parallel->lora));
+    if (parallel->loss_chunks > 1)
+        text = arena_print(arena, "%s loss/%d", text, parallel->loss_chunks);
+    if (parallel_has_other_passes(parallel, stack))
+        text = arena_print(arena, "%s passes %s", text, pass_text(arena, parallel->passes));
+    return text;
+}
+
 const char *parallel_text(struct arena *arena, const struct parallel *parallel,
                           const struct stack *stack)
 {
@@ -142,7 +158,8 @@ const char *parallel_text(struct arena *arena, const struct parallel *parallel,
     if (!offload_is_none(&parallel->offload)) {
         text = arena_print(arena, "%s offload %s", text, offload_words(arena, &parallel->offload));
     }
-    text = arena_print(arena, "%s%s", text, messages_text(arena, parallel, stack));
+    text = arena_print(arena, "%s%s%s", text, computed_text(arena, parallel, stack),
+                       messages_text(arena, parallel, stack));
     if (parallel->stage_layers_count > 0) text = arena_print(arena, "%s uneven", text);
     text = arena_print(arena, "%s%s", text, batches_text(arena, parallel));
     if (parallel_has_meshes(parallel))
