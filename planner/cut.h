@@ -12,7 +12,7 @@ enum cut {
     CUT_SP,           // off beside experts
     CUT_IMAGES,       // parts of images, which no search tries by itself
     CUT_RELAY,        // parts in which tp hands on what it gathers, which no search tries by itself
-    CUT_LOSS,         // parts in which the scores of a loss are made, which no search tries by itself
+    CUT_LOSS,         // parts in which scores of a loss are made, which no search tries by itself
     CUT_STAGES,       // other splits than even ones, balanced ones and neighbours of the best
     CUT_RECOMPUTE,    // other sets of classes than those of planner/space.c
     CUT_IN_FLIGHT,    // other caps than three from those of 1F1B to the largest that is of use

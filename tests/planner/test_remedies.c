@@ -130,7 +130,7 @@ static void the_next_number_of_nodes_with_room_is_named(void **state)
     }
 }
 
-// 216 sequences of gpt2-xl on 80 GB: of scores that are made a quarter at a time there is room. Other
+// 216 sequences of gpt2-xl on 80 GB: scores that are made a quarter at a time have room. Other
 // software is not told so, nor who asks for parts already.
 static void scores_of_the_loss_are_made_in_parts(void **state)
 {
