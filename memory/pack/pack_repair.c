@@ -3,6 +3,7 @@
 #include "memory/pack/pack_order.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +11,19 @@
 
 struct placed {
     int64_t lower, upper;
-    int first, end, buffer;
+    int buffer;
+};
+
+// A question goes over so many of a list at a time.
+enum { BLOCK = 64 };
+
+// Buffers in the order of their lower or their upper ends, and when each lives: as coarse as
+// a byte, which says of most that they do not meet, and of many at once.
+struct list {
+    const int64_t *ends;  // by buffer: what they are sorted by
+    int *buffers;
+    uint8_t *firsts, *lasts;  // 256 * section / sections
+    int count;
 };
 
 // Placed buffers twice, sorted by either end: a question walks over all of them in order, which for
@@ -19,12 +32,12 @@ struct chains {
     const struct pack_problem *problem;
     const struct pack_sections *sections;
     int64_t target;
-    struct placed *by_lower, *by_upper;
-    int placed_count;
+    int64_t *lower_ends, *upper_ends;  // by buffer, of those that are placed
+    struct list by_lower, by_upper;
     int *pending;  // to be placed, the next last
     int pending_count;
     int64_t *weights;    // what it costs to displace a buffer once
-    int64_t *penalties;  // 1 + how often it found no free place
+    int64_t *costs;      // that, times 1 + how often it found no free place
     int64_t move_count;  // buffers placed or displaced
     // Of the buffer in hand: who lives at the same time, and sums of what displacing them costs.
     struct placed *lowers, *uppers;
@@ -37,13 +50,12 @@ enum { WEIGHT_MOST = 10000 };
 // 200,000 moves adds another WEIGHT_MOST at most.
 static const int64_t WEIGHT_FIXED = (int64_t)1 << 44;
 
-static int place_of(const struct placed *placed, int count, bool by_upper, int64_t address)
+static int place_of(const struct list *list, int64_t address)
 {
-    int low = 0, high = count;
+    int low = 0, high = list->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        int64_t key = by_upper ? placed[middle].upper : placed[middle].lower;
-        if (key < address) {
+        if (list->ends[list->buffers[middle]] < address) {
             low = middle + 1;
         } else {
             high = middle;
@@ -52,48 +64,100 @@ static int place_of(const struct placed *placed, int count, bool by_upper, int64
     return low;
 }
 
-static void list_insert(struct placed *list, int count, bool by_upper, const struct placed *placed)
+// Moves all from `from` on to `to`.
+static void list_shift(struct list *list, int from, int to)
 {
-    int64_t address = by_upper ? placed->upper : placed->lower;
-    struct placed *here = list + place_of(list, count, by_upper, address);
-    memmove(here + 1, here, (size_t)(list + count - here) * sizeof *here);
-    *here = *placed;
+    size_t count = (size_t)(list->count - from);
+    memmove(list->buffers + to, list->buffers + from, count * sizeof *list->buffers);
+    memmove(list->firsts + to, list->firsts + from, count);
+    memmove(list->lasts + to, list->lasts + from, count);
 }
 
-static void list_remove(struct placed *list, int count, bool by_upper, const struct placed *placed)
+struct life {
+    uint8_t first, last;
+};
+
+static uint8_t coarse(const struct chains *chains, int section)
 {
-    int64_t address = by_upper ? placed->upper : placed->lower;
-    struct placed *here = list + place_of(list, count, by_upper, address);
-    while (here->buffer != placed->buffer)
+    return (uint8_t)((int64_t)section * (UINT8_MAX + 1) / chains->sections->count);
+}
+
+static struct life life_of(const struct chains *chains, int b)
+{
+    return (struct life){coarse(chains, chains->sections->first[b]),
+                         coarse(chains, chains->sections->end[b] - 1)};
+}
+
+static void list_put(struct list *list, int place, int b, struct life life)
+{
+    list->buffers[place] = b;
+    list->firsts[place] = life.first;
+    list->lasts[place] = life.last;
+}
+
+static void list_insert(struct list *list, int b, struct life life)
+{
+    int here = place_of(list, list->ends[b]);
+    list_shift(list, here, here + 1);
+    list_put(list, here, b, life);
+    list->count++;
+}
+
+static void list_remove(struct list *list, int b)
+{
+    int here = place_of(list, list->ends[b]);
+    while (list->buffers[here] != b)
         here++;
-    memmove(here, here + 1, (size_t)(list + count - here - 1) * sizeof *here);
+    list_shift(list, here + 1, here);
+    list->count--;
 }
 
-static struct placed placed_at(const struct chains *chains, int b, int64_t offset)
+static void put(struct chains *chains, int b, int64_t offset)
 {
-    const struct pack_sections *sections = chains->sections;
-    return (struct placed){.lower = offset,
-                           .upper = offset + chains->problem->buffers[b].size,
-                           .first = sections->first[b],
-                           .end = sections->end[b],
-                           .buffer = b};
+    chains->lower_ends[b] = offset;
+    chains->upper_ends[b] = offset + chains->problem->buffers[b].size;
 }
 
 static void insert(struct chains *chains, int b, int64_t offset)
 {
-    struct placed placed = placed_at(chains, b, offset);
-    list_insert(chains->by_lower, chains->placed_count, false, &placed);
-    list_insert(chains->by_upper, chains->placed_count, true, &placed);
-    chains->placed_count++;
+    struct life life = life_of(chains, b);
+    put(chains, b, offset);
+    list_insert(&chains->by_lower, b, life);
+    list_insert(&chains->by_upper, b, life);
     chains->move_count++;
 }
 
-static int gather(const struct chains *chains, const struct placed *list, int b,
-                  struct placed *near)
+// Of those of a block from `from` on that may live while this one does, 1 each in as many bytes.
+static void may_meet(const struct list *list, int from, struct life life,
+                     uint8_t found[restrict BLOCK])
 {
-    int first = chains->sections->first[b], end = chains->sections->end[b], count = 0;
-    for (int i = 0; i < chains->placed_count; i++) {
-        if (list[i].first < end && first < list[i].end) near[count++] = list[i];
+    const uint8_t *restrict firsts = list->firsts + from, *restrict lasts = list->lasts + from;
+    for (int i = 0; i < BLOCK; i++)
+        found[i] = (uint8_t)((firsts[i] <= life.last) & (life.first <= lasts[i]));
+}
+
+// The bytes of a word are read from its lowest on, as they lie in memory.
+static int gather(const struct chains *chains, const struct list *list, int b, struct placed *near)
+{
+    enum { WORD = sizeof(uint64_t) };
+    const struct pack_sections *sections = chains->sections;
+    int first = sections->first[b], end = sections->end[b], count = 0;
+    struct life life = life_of(chains, b);
+    for (int from = 0; from < list->count; from += BLOCK) {
+        uint8_t found[BLOCK];
+        may_meet(list, from, life, found);
+        for (int word = 0; word < BLOCK; word += WORD) {
+            uint64_t any;
+            memcpy(&any, found + word, sizeof any);
+            for (; any; any &= any - 1) {
+                int i = from + word + __builtin_ctzll(any) / CHAR_BIT;
+                if (i >= list->count) break;
+                int other = list->buffers[i];
+                near[count] =
+                    (struct placed){chains->lower_ends[other], chains->upper_ends[other], other};
+                count += (sections->first[other] < end) & (first < sections->end[other]);
+            }
+        }
     }
     return count;
 }
@@ -133,10 +197,8 @@ static struct seat cheapest_seat(struct chains *chains, int b)
     int count = chains->near_count;
     for (int i = 0; i < count; i++) {
         int low = chains->lowers[i].buffer, high = chains->uppers[i].buffer;
-        chains->lower_sums[i + 1] =
-            chains->lower_sums[i] + chains->weights[low] * chains->penalties[low];
-        chains->upper_sums[i + 1] =
-            chains->upper_sums[i] + chains->weights[high] * chains->penalties[high];
+        chains->lower_sums[i + 1] = chains->lower_sums[i] + chains->costs[low];
+        chains->upper_sums[i + 1] = chains->upper_sums[i] + chains->costs[high];
     }
     struct seat best = {.cost = INT64_MAX};
     for (int i = -1, starting = 0, ended = 0; i < count; i++) {
@@ -153,7 +215,7 @@ static struct seat cheapest_seat(struct chains *chains, int b)
         int64_t top = i < count ? chains->lowers[i].lower : chains->target;
         int64_t offset = top - buffer->size;
         if (offset < 0 || top > chains->target) continue;
-        offset -= offset % buffer->alignment;
+        offset = round_down(offset, buffer->alignment);
         while (starting < count && chains->lowers[starting].lower < offset + buffer->size) {
             starting++;
         }
@@ -181,9 +243,8 @@ static void displace(struct chains *chains, int64_t lower, int64_t upper)
     for (int i = 0; i < chains->near_count; i++) {
         const struct placed *near = &chains->lowers[i];
         if (near->lower >= upper || near->upper <= lower) continue;
-        list_remove(chains->by_lower, chains->placed_count, false, near);
-        list_remove(chains->by_upper, chains->placed_count, true, near);
-        chains->placed_count--;
+        list_remove(&chains->by_lower, near->buffer);
+        list_remove(&chains->by_upper, near->buffer);
         chains->move_count++;
         wait_in_line(chains, near->buffer, from);
     }
@@ -193,31 +254,26 @@ static void displace(struct chains *chains, int64_t lower, int64_t upper)
 static bool step(struct chains *chains)
 {
     int b = chains->pending[--chains->pending_count];
-    chains->near_count = gather(chains, chains->by_lower, b, chains->lowers);
+    chains->near_count = gather(chains, &chains->by_lower, b, chains->lowers);
     int64_t offset = free_offset(chains, b);
     if (offset < 0) {
-        gather(chains, chains->by_upper, b, chains->uppers);
+        gather(chains, &chains->by_upper, b, chains->uppers);
         struct seat seat = cheapest_seat(chains, b);
         if (seat.cost >= WEIGHT_FIXED) return false;
         offset = seat.offset;
         // One that keeps being pushed out grows dear, so that chains do not go round in circles.
-        chains->penalties[b]++;
+        chains->costs[b] += chains->weights[b];
         displace(chains, offset, offset + chains->problem->buffers[b].size);
     }
     insert(chains, b, offset);
     return true;
 }
 
-static int compare_lowers(const void *left, const void *right)
+static int compare_keyed(const void *left, const void *right, void *ends)
 {
-    const struct placed *a = left, *b = right;
-    return (a->lower > b->lower) - (a->lower < b->lower);
-}
-
-static int compare_uppers(const void *left, const void *right)
-{
-    const struct placed *a = left, *b = right;
-    return (a->upper > b->upper) - (a->upper < b->upper);
+    const int64_t *keys = ends;
+    int64_t a = keys[*(const int *)left], b = keys[*(const int *)right];
+    return (a > b) - (a < b);
 }
 
 static void weigh(struct chains *chains)
@@ -231,43 +287,60 @@ static void weigh(struct chains *chains)
             double life = sections->end[b] - sections->first[b];
             double weight = sqrt(life * (double)buffer->size);
             if (weight > most && pass == 0) most = weight;
-            chains->penalties[b] = 1;
             chains->weights[b] = buffer->fixed_offset >= 0
                                      ? WEIGHT_FIXED
                                      : 1 + (int64_t)(WEIGHT_MOST * weight / most);
+            chains->costs[b] = chains->weights[b];
         }
     }
+}
+
+static struct list list_new(struct arena *scratch, const int64_t *ends, int count)
+{
+    return (struct list){.ends = ends,
+                         .buffers = ARENA_NEW(scratch, int, count + 1),
+                         .firsts = ARENA_NEW(scratch, uint8_t, count + BLOCK),
+                         .lasts = ARENA_NEW(scratch, uint8_t, count + BLOCK)};
+}
+
+static void list_sort(const struct chains *chains, struct list *list, int64_t *ends)
+{
+    qsort_r(list->buffers, (size_t)list->count, sizeof *list->buffers, compare_keyed, ends);
+    for (int i = 0; i < list->count; i++)
+        list_put(list, i, list->buffers[i], life_of(chains, list->buffers[i]));
 }
 
 static void start(struct chains *chains, struct arena *scratch, const int64_t *offsets)
 {
     const struct pack_sections *sections = chains->sections;
     int count = chains->problem->count;
-    chains->by_lower = ARENA_NEW(scratch, struct placed, count + 1);
-    chains->by_upper = ARENA_NEW(scratch, struct placed, count + 1);
+    chains->lower_ends = ARENA_NEW(scratch, int64_t, count);
+    chains->upper_ends = ARENA_NEW(scratch, int64_t, count);
+    chains->by_lower = list_new(scratch, chains->lower_ends, count);
+    chains->by_upper = list_new(scratch, chains->upper_ends, count);
     chains->lowers = ARENA_NEW(scratch, struct placed, count + 1);
     chains->uppers = ARENA_NEW(scratch, struct placed, count + 1);
     chains->lower_sums = ARENA_NEW(scratch, int64_t, count + 1);
     chains->upper_sums = ARENA_NEW(scratch, int64_t, count + 1);
     chains->pending = ARENA_NEW(scratch, int, count + 1);
     chains->weights = ARENA_NEW(scratch, int64_t, count);
-    chains->penalties = ARENA_NEW(scratch, int64_t, count);
+    chains->costs = ARENA_NEW(scratch, int64_t, count);
     weigh(chains);
     for (int b = 0; b < count; b++) {
         if (sections->first[b] >= sections->end[b]) continue;
-        struct placed placed = placed_at(chains, b, offsets[b]);
+        put(chains, b, offsets[b]);
+        bool is_under = chains->upper_ends[b] <= chains->target;
         // It would be moved like any other.
-        assert(chains->problem->buffers[b].fixed_offset < 0 || placed.upper <= chains->target);
-        if (placed.upper > chains->target) {
-            wait_in_line(chains, b, 0);
+        assert(chains->problem->buffers[b].fixed_offset < 0 || is_under);
+        if (is_under) {
+            chains->by_lower.buffers[chains->by_lower.count++] = b;
+            chains->by_upper.buffers[chains->by_upper.count++] = b;
         } else {
-            chains->by_lower[chains->placed_count] = placed;
-            chains->by_upper[chains->placed_count++] = placed;
+            wait_in_line(chains, b, 0);
         }
     }
-    size_t placed_count = (size_t)chains->placed_count;
-    qsort(chains->by_lower, placed_count, sizeof *chains->by_lower, compare_lowers);
-    qsort(chains->by_upper, placed_count, sizeof *chains->by_upper, compare_uppers);
+    list_sort(chains, &chains->by_lower, chains->lower_ends);
+    list_sort(chains, &chains->by_upper, chains->upper_ends);
 }
 
 bool pack_repair(struct arena *scratch, const struct pack_problem *problem,
@@ -287,8 +360,9 @@ bool pack_repair(struct arena *scratch, const struct pack_problem *problem,
         goes_on = step(&chains);
     }
     bool done = goes_on && chains.pending_count == 0;
-    for (int i = 0; done && i < chains.placed_count; i++) {
-        offsets[chains.by_lower[i].buffer] = chains.by_lower[i].lower;
+    for (int i = 0; done && i < chains.by_lower.count; i++) {
+        int b = chains.by_lower.buffers[i];
+        offsets[b] = chains.lower_ends[b];
     }
     *move_count += chains.move_count;
     arena_reset(scratch, mark);
