@@ -209,6 +209,8 @@ bool meshes_search(struct arena *arena, const struct search_request *request,
         return true;
     }
     if (giving.refused.kind) return err_set(err, ERR_USAGE, "%s", giving.refused.text);
+    if (!giving.has_size && giving.indivisible.kind)
+        return err_set(err, ERR_USAGE, "%s", giving.indivisible.text);
     if (request->pins.search_stage_ranks)
         return err_set(err, ERR_USAGE,
                        "--stage-ranks auto: no plan fits, of one mesh or of any numbers of ranks");

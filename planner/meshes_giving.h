@@ -11,9 +11,10 @@ struct giving {
     const struct pins *asked;  // `split.request` has no pins of meshes
     struct ranking ranking;
     struct meshes_answer *answer;
-    struct err refused;  // why the first plan with the pinned meshes cannot be
-    bool has_size;       // some micro-batch can be split by all stages
-    bool may_branch;     // branches side by side are wanted, or may be better
+    struct err refused;      // why the first plan with the pinned meshes cannot be
+    bool has_size;           // some micro-batch can be split by all stages
+    struct err indivisible;  // where none can, why the first that was looked at cannot
+    bool may_branch;         // branches side by side are wanted, or may be better
 };
 
 // Whether pins allow the degrees and the micro-batch of a plan whose stages have other ones.

@@ -41,26 +41,66 @@ static struct parallel with_ranks(const struct giving *giving, const struct para
     return parallel;
 }
 
-// With as many sequences a round as divide the batch, in powers of two of the fewest.
+static bool try_round(struct giving *giving, const struct parallel *seed, int64_t round)
+{
+    struct parallel parallel = *seed;
+    int64_t size = round / seed->degree[AXIS_DP];
+    bool is_legal = giving->split.request->workload.global_batch % round == 0 &&
+                    pins_allow(giving->asked, CHOICE_MICRO_BATCH, size);
+    if (!is_legal) return false;
+    parallel.micro_batch = (int)size;
+    giving_find_reason(giving, &parallel);
+    giving_try_layers(giving, &parallel);
+    return true;
+}
+
+// Why the sequences of a round that are pinned cannot be: a stage or the batch does not divide.
+static void note_pinned(struct giving *giving, const struct parallel *parallel, int64_t round)
+{
+    struct arena work = {0};
+    int dp = parallel->degree[AXIS_DP], cp = parallel->degree[AXIS_CP];
+    const char *what = arena_print(&work,
+                                   "--stage-ranks: %lld sequences a round (dp %d, micro-batch "
+                                   "%lld) do not divide",
+                                   (long long)round, dp, (long long)(round / dp));
+    for (int s = 0; s < parallel->stage_ranks_count; s++) {
+        int tp = parallel_stage_tp(parallel, s), parts = parallel->stage_ranks[s] / (tp * cp);
+        if (round % parts == 0) continue;
+        (void)err_set(&giving->indivisible, ERR_USAGE,
+                      "%s into %d parts, one for each replica of stage %d (tp %d, cp %d)", what,
+                      parts, s, tp, cp);
+    }
+    (void)err_set(&giving->indivisible, ERR_USAGE, "%s the batch of %lld", what,
+                  (long long)giving->split.request->workload.global_batch);
+    arena_free(&work);
+}
+
+// With as many sequences a round as divide the batch: those that are pinned, or powers of two times
+// the fewest.
 static void try_rounds(struct giving *giving, const struct parallel *seed)
 {
     enum { DOUBLINGS = 4 };
     struct parallel parallel = with_ranks(giving, seed);
-    int64_t batch = giving->split.request->workload.global_batch, round = round_of(&parallel);
-    int64_t dp = parallel.degree[AXIS_DP];
+    int64_t round = round_of(&parallel), dp = parallel.degree[AXIS_DP];
+    struct int_range size = pins_get(giving->asked, CHOICE_MICRO_BATCH);
     if (!pins_allow(giving->asked, CHOICE_DP, dp)) return;
     if (round == 0) {
         giving_find_reason(giving, &parallel);
         return;
     }
-    for (int i = 0; i < DOUBLINGS; i++, round *= 2) {
-        parallel.micro_batch = (int)(round / dp);
-        bool is_legal =
-            batch % round == 0 && pins_allow(giving->asked, CHOICE_MICRO_BATCH, round / dp);
-        if (!is_legal) continue;
-        giving_find_reason(giving, &parallel);
-        giving_try_layers(giving, &parallel);
+    if (size.set && size.low == size.high) {
+        int64_t pinned = dp * size.low;
+        bool divides = pinned % round == 0 && try_round(giving, &parallel, pinned);
+        if (!divides) note_pinned(giving, &parallel, pinned);
+        return;
     }
+    bool is_any = false;
+    for (int i = 0; i < DOUBLINGS; i++)
+        is_any |= try_round(giving, &parallel, round << i);
+    if (!is_any)
+        (void)err_set(&giving->indivisible, ERR_USAGE,
+                      "--stage-ranks: no micro-batch that all of these stages can split divides "
+                      "the sequences of a replica");
 }
 
 // Experts over ranks that may not be there in all stages, or on all ranks.

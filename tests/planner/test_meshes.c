@@ -286,6 +286,18 @@ static void ranks_that_cannot_be_are_refused(void **state)
     refuse_ranks(*state, &request,
                  "--stage-ranks: no micro-batch that all of these stages can split divides the "
                  "sequences of a replica");
+    // Of what is pinned the part is told that does not divide.
+    other.pins = request.pins;
+    other.pins.stage_ranks = (const int[]){2, 6};
+    pins_set(&other.pins, CHOICE_TP, 1, 1);
+    pins_set(&other.pins, CHOICE_MICRO_BATCH, 7, 7);
+    refuse_ranks(*state, &other,
+                 "--stage-ranks: 14 sequences a round (dp 2, micro-batch 7) do not divide into 6 "
+                 "parts, one for each replica of stage 1 (tp 1, cp 1)");
+    pins_set(&other.pins, CHOICE_MICRO_BATCH, 3, 3);
+    refuse_ranks(*state, &other,
+                 "--stage-ranks: 6 sequences a round (dp 2, micro-batch 3) do not divide the "
+                 "batch of 32");
 }
 
 int main(void)
