@@ -1,6 +1,8 @@
 #include "cost_models/band.h"
 #include "tests/support/test.h"
 
+#include <string.h>
+
 static struct band ROWS[] = {
     {.device = "*", .stack = "*", .kind = "dense", .confidence = CONFIDENCE_DATASHEET},
     {.device = "*", .stack = "s", .kind = "dense", .confidence = CONFIDENCE_DATASHEET},
@@ -113,6 +115,26 @@ static void the_shipped_bands_are_written_as_they_were_read(void **state)
     assert_string_equal(writer.text, document.text);
 }
 
+// What is not known is no member, and one run is known.
+static void members_that_nothing_is_known_of_are_not_written(void **state)
+{
+    const struct anchored_band one = {0.5, 2, 1, 1, "a run"};
+    for (int i = 0; i < 4; i++) {
+        struct bands bands = {0};
+        if (i & 1) bands.anchored = one;
+        if (i & 2) bands.unfitted = one;
+        struct json_writer writer = {.arena = *state};
+        json_open(&writer, NULL, '{');
+        bands_write_others(&writer, &bands);
+        json_close(&writer, '}');
+        assert_int_equal(strstr(writer.text, "\"anchored\"") != NULL, i & 1);
+        assert_int_equal(strstr(writer.text, "\"unfitted\"") != NULL, i >> 1);
+        assert_null(strstr(writer.text, "\"memory\""));
+        assert_null(strstr(writer.text, "\"selection\""));
+        if (i) assert_non_null(strstr(writer.text, "\"row_count\": 1, "));
+    }
+}
+
 static const struct {
     const char *name, *message;
 } BAD_FILES[] = {
@@ -158,6 +180,7 @@ int main(void)
         cmocka_unit_test(anchored_rows_are_narrower_and_remember),
         cmocka_unit_test(the_shipped_bands_hold_together),
         cmocka_unit_test(the_shipped_bands_are_written_as_they_were_read),
+        cmocka_unit_test(members_that_nothing_is_known_of_are_not_written),
         cmocka_unit_test(each_bad_file_gets_its_message),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);

@@ -123,6 +123,41 @@ static void a_rank_that_stands_still_with_no_room_left_is_told(void **state)
     assert_non_null(strstr(text, " of 256 MiB, its limit of address space)"));
 }
 
+// Memory that a process is in, which the kernel counts in /proc/self/statm, too: 64 MiB more are
+// held when they have been written. Tests may run within a limit of address space, of which another
+// amount is told: only one who may lift it sees this one.
+static double told_mib(void)
+{
+    struct err err = {0};
+    char unit[8] = "";
+    double amount = -1;
+    err_set(&err, ERR_SYSTEM, "rank 3, step 2, at F0.0 1 mlp.up: no memory left on this host");
+    launch_memory_explain(3, &err);
+    const char *told = strchr(err.text, '(');
+    assert_true(told && sscanf(told, "(%lf %7s allocated of ", &amount, unit) == 2);
+    return amount * (strcmp(unit, "GiB") == 0 ? 1024 : strcmp(unit, "KiB") == 0 ? 1.0 / 1024 : 1);
+}
+
+static void what_a_rank_holds_is_what_it_is_in(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20, HELD = 64 };
+    struct rlimit before, none = {RLIM_INFINITY, RLIM_INFINITY};
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    if (setrlimit(RLIMIT_AS, &none) != 0) return;
+    double first_mib = told_mib();
+    char *held =
+        mmap(NULL, (size_t)HELD * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(held != MAP_FAILED);
+    double mapped_mib = told_mib();
+    memset(held, 1, (size_t)HELD * MIB);
+    double written_mib = told_mib();
+    munmap(held, (size_t)HELD * MIB);
+    setrlimit(RLIMIT_AS, &before);
+    assert_true(first_mib > 0 && mapped_mib < first_mib + 8);
+    assert_true(written_mib > mapped_mib + HELD - 4 && written_mib < mapped_mib + HELD + 8);
+}
+
 static void write_file(const char *folder, const char *name, const char *text)
 {
     char path[512];
@@ -187,6 +222,7 @@ int main(void)
         cmocka_unit_test(one_that_somebody_killed_is_not),
         cmocka_unit_test(a_rank_that_gave_up_in_the_middle_wanted_memory),
         cmocka_unit_test(a_rank_that_stands_still_with_no_room_left_is_told),
+        cmocka_unit_test(what_a_rank_holds_is_what_it_is_in),
         cmocka_unit_test(the_lowest_limit_of_all_groups_above_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
