@@ -23,19 +23,40 @@ static bool is_repeated(const struct graph *graph, int block, const char *tie)
     return false;
 }
 
-// Of the blocks that are not of this kind.
-static double rest_flop(const struct graph *graph, int kind, int64_t seq_len)
+// Of the blocks of a kind, or of those that are not.
+static double flop_of(const struct graph *graph, int kind, bool is_kind, int64_t seq_len)
 {
     struct arena spare = {0};
-    struct graph rest = *graph;
-    rest.sequence = ARENA_NEW(&spare, int, graph->sequence_count);
-    rest.sequence_count = 0;
+    struct graph part = *graph;
+    part.sequence = ARENA_NEW(&spare, int, graph->sequence_count);
+    part.sequence_count = 0;
     for (int i = 0; i < graph->sequence_count; i++) {
-        if (graph->sequence[i] != kind) rest.sequence[rest.sequence_count++] = graph->sequence[i];
+        if ((graph->sequence[i] == kind) == is_kind)
+            part.sequence[part.sequence_count++] = graph->sequence[i];
     }
-    double flop = graph_model_flop(&rest, seq_len);
+    double flop = graph_model_flop(&part, seq_len);
     arena_free(&spare);
     return flop;
+}
+
+// Of how much of the work on a layer of another kind is worth a look of its own.
+static const double OTHERS_SHARE = 0.1;
+
+static void find_others(const struct graph *graph, int64_t seq_len, struct bound_facts *facts)
+{
+    for (int b = 0; b < graph->block_count; b++) {
+        struct bound_layers layers = {.kind = b};
+        if (graph->blocks[b].role != BLOCK_LAYER || b == facts->probe_kind) continue;
+        for (int i = 0; i < graph->sequence_count; i++)
+            layers.count += graph->sequence[i] == b;
+        layers.flop = flop_of(graph, b, true, seq_len);
+        bool is_much = layers.flop >= OTHERS_SHARE * facts->layer_flop;
+        if (!is_much || facts->other_count == BOUND_OTHERS_MAX) continue;
+        int at = facts->other_count++;
+        for (; at > 0 && facts->others[at - 1].flop < layers.flop; at--)
+            facts->others[at] = facts->others[at - 1];
+        facts->others[at] = layers;
+    }
 }
 
 static void note_layer(const struct block *block, const double elements[2], const double frozen[2],
@@ -88,7 +109,8 @@ struct bound_facts bound_facts(const struct graph *graph, int64_t seq_len)
         memcpy(facts.probe_elements, each, sizeof each);
         memcpy(facts.probe_frozen_elements, frozen, sizeof frozen);
     }
-    facts.rest_flop = rest_flop(graph, facts.probe_kind, seq_len);
+    facts.rest_flop = flop_of(graph, facts.probe_kind, false, seq_len);
+    find_others(graph, seq_len, &facts);
     return facts;
 }
 
@@ -150,9 +172,12 @@ static struct bound_work fastest(const struct search_request *request,
 }
 
 struct bound_work bound_rest(const struct search_request *request, const struct bound_facts *facts,
-                             const struct space_mesh *mesh, int micro_batch)
+                             const struct space_mesh *mesh, int micro_batch, int others)
 {
-    return fastest(request, mesh, facts->rest_flop * micro_batch);
+    double flop = facts->rest_flop;
+    for (int i = 0; i < others; i++)
+        flop -= facts->others[i].flop;
+    return fastest(request, mesh, fmax(flop, 0) * micro_batch);
 }
 
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,

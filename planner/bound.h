@@ -5,10 +5,17 @@
 // lowered or priced for them. A search asks them first, of all groups, and looks closer where they
 // say that it pays.
 
+enum { BOUND_OTHERS_MAX = 8 };
+
 // Of one graph.
 struct bound_facts {
-    double layer_flop;          // forward and backward of one sequence, head included
-    double rest_flop;           // of those, in all blocks but the probe's
+    double layer_flop;  // forward and backward of one sequence, head included
+    double rest_flop;   // of those, in all blocks but the probe's
+    struct bound_layers {
+        int kind, count;
+        double flop;             // of all of them
+    } others[BOUND_OTHERS_MAX];  // other kinds of layers with much of the work, most first
+    int other_count;
     double dense_elements;      // of trained parameters outside experts, tied ones once
     double expert_elements;     // inside experts
     double frozen_elements[2];  // of those that are not trained, outside and inside experts
@@ -45,9 +52,10 @@ double bound_pipeline_s(struct bound_work work, int stage_count, int micro_batch
 double bound_step_s(const struct search_request *request, const struct bound_facts *facts,
                     const struct space_mesh *mesh, int micro_batch,
                     const struct space_tails *tails);
-// One micro-batch in the blocks that no probe has priced, at the same rate.
+// One micro-batch in the blocks that no probe has priced, at the same rate: all but those of the
+// commonest kind and of so many others.
 struct bound_work bound_rest(const struct search_request *request, const struct bound_facts *facts,
-                             const struct space_mesh *mesh, int micro_batch);
+                             const struct space_mesh *mesh, int micro_batch, int others);
 // What a rank keeps of so many elements outside and inside experts: weights, gradients and states;
 // of frozen ones the weights.
 double bound_kept_bytes(const struct search_request *request, const struct space_mesh *mesh,

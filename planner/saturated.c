@@ -166,7 +166,7 @@ double saturated_step_s(struct memo *memo, const struct space *space, enum atten
     struct space_mesh whole = {.degree = {0}};
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         whole.degree[axis] = 1;
-    struct bound_work rest = bound_rest(request, &facts, &whole, 1);
+    struct bound_work rest = bound_rest(request, &facts, &whole, 1, 0);
     double sequence_s = saturated_work(&facts, &saturated, &whole, 1).all_s + rest.all_s;
     return sequence_s * (double)request->workload.global_batch / request->cluster->rank_count;
 }

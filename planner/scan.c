@@ -170,7 +170,8 @@ static struct probe family_sequence(struct scan_walk *walk, int index)
     int size = 1;
     while (size < group->group->micro_batch && size * tokens < SCAN_TOKENS_MOST)
         size *= 2;
-    struct probe found = scan_probe(walk, group, size, SCAN_LAST_WAVE_RATIO);
+    struct probe found = scan_probe(walk, group, size, scan_facts(walk, group->group)->other_count,
+                                    SCAN_LAST_WAVE_RATIO);
     return (struct probe){{found.work.all_s / size, found.work.chain_s / size},
                           found.layer_s / size,
                           {found.window.forward_s / size, found.window.backward_s / size},
@@ -213,7 +214,7 @@ static bool is_left(struct scan_walk *walk, const struct scan_group *group)
 static void look_at_graph(struct scan_walk *walk, int index)
 {
     struct scan_group *group = &walk->groups[index];
-    struct probe found = scan_probe(walk, group, group->group->micro_batch, 1);
+    struct probe found = scan_probe(walk, group, group->group->micro_batch, 0, 1);
     double bound_s = scan_work_bound(walk, group, found.work, found.layer_s);
     group->bound_s = fmax(group->bound_s, bound_s);
     if (walk->order == ORDER_WHOLE) scan_raise_whole(walk, group, &found);
@@ -226,7 +227,8 @@ static void look_at_graph(struct scan_walk *walk, int index)
         group->late_s = group->bound_s;
         return;
     }
-    push(walk, index, LEVEL_PROBE);
+    bool has_others = scan_facts(walk, group->group)->other_count > 0;
+    push(walk, index, has_others ? LEVEL_LAYERS : LEVEL_PROBE);
 }
 
 // Of what is done already, or has nothing more to say, larger micro-batches are asked all the same.
@@ -278,6 +280,9 @@ static void look(struct scan_walk *walk, struct scan_entry entry)
         return;
     case LEVEL_GRAPH:
         look_at_graph(walk, entry.group);
+        return;
+    case LEVEL_LAYERS:
+        push(walk, entry.group, scan_price_others(walk, group) ? LEVEL_LAYERS : LEVEL_PROBE);
         return;
     case LEVEL_PROBE:
         group_enter(&walk->scan, group);

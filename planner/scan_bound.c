@@ -64,25 +64,51 @@ double scan_graph_bound(struct scan_walk *walk, int index)
                         group->tails);
 }
 
+// So many layers of a kind, added to what the rest takes.
+static struct composer_probe add_layers(const struct scan_walk *walk,
+                                        const struct parallel *parallel, int kind, double count,
+                                        struct bound_work *work)
+{
+    struct composer_probe probe = composer_probe(walk->scan.composer, parallel, kind);
+    work->all_s += count * probe.work.all_s;
+    work->chain_s += count * probe.work.chain_s;
+    return probe;
+}
+
 struct probe scan_probe(struct scan_walk *walk, const struct scan_group *group, int micro_batch,
-                        double ratio)
+                        int others, double ratio)
 {
     const struct space *space = walk->scan.space;
     const struct bound_facts *facts = scan_facts(walk, group->group);
+    const struct space_mesh *mesh = &space->meshes[group->group->mesh];
     struct parallel parallel = space_first(space, group->group, &group->tails->tails[0]);
     parallel.micro_batch = micro_batch;
     composer_group(walk->scan.composer, &parallel);
-    struct composer_probe probe = composer_probe(walk->scan.composer, &parallel, facts->probe_kind);
-    struct bound_work layer = probe.work;
-    struct bound_work rest =
-        bound_rest(space->request, facts, &space->meshes[group->group->mesh], micro_batch);
-    double count = ratio * facts->probe_count;
+    struct bound_work work = bound_rest(space->request, facts, mesh, micro_batch, others);
+    for (int i = 0; i < others; i++) {
+        const struct bound_layers *layers = &facts->others[i];
+        (void)add_layers(walk, &parallel, layers->kind, ratio * layers->count, &work);
+    }
+    struct composer_probe probe =
+        add_layers(walk, &parallel, facts->probe_kind, ratio * facts->probe_count, &work);
     return (struct probe){
-        {count * layer.all_s + rest.all_s, count * layer.chain_s + rest.chain_s},
-        ratio * layer.all_s,
+        work,
+        ratio * probe.work.all_s,
         {ratio * probe.window.forward_s, ratio * probe.window.backward_s},
         ratio * probe.hideable_s,
     };
+}
+
+bool scan_price_others(struct scan_walk *walk, struct scan_group *group)
+{
+    int count = scan_facts(walk, group->group)->other_count;
+    assert(group->others_priced < count);
+    struct probe found =
+        scan_probe(walk, group, group->group->micro_batch, ++group->others_priced, 1);
+    double bound_s = scan_work_bound(walk, group, found.work, found.layer_s);
+    group->bound_s = fmax(group->bound_s, bound_s);
+    if (walk->order == ORDER_WHOLE) scan_raise_whole(walk, group, &found);
+    return group->others_priced < count;
 }
 
 double scan_work_bound(struct scan_walk *walk, struct scan_group *group, struct bound_work work,
@@ -114,7 +140,7 @@ double scan_saturated_bound(struct scan_walk *walk, int index)
     const struct known *known = known_of(walk, group->group);
     int size = group->group->micro_batch;
     struct bound_work work = saturated_work(&known->facts, &known->saturated, mesh, size);
-    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size);
+    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size, 0);
     double layer_s = work.all_s / known->facts.probe_count;
     work.all_s += rest.all_s, work.chain_s += rest.chain_s;
     return fmax(scan_graph_bound(walk, index), scan_work_bound(walk, group, work, layer_s));
@@ -192,7 +218,7 @@ void scan_raise_saturated(struct scan_walk *walk, int index)
     double share = size / space_sample_ranks(mesh);
     const struct copy_window *window = &known->saturated.window;
     struct bound_work work = saturated_work(&known->facts, &known->saturated, mesh, size);
-    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size);
+    struct bound_work rest = bound_rest(walk->scan.space->request, &known->facts, mesh, size, 0);
     struct probe found = {{work.all_s + rest.all_s, work.chain_s + rest.chain_s},
                           work.all_s / known->facts.probe_count,
                           {share * window->forward_s, share * window->backward_s},

@@ -32,6 +32,7 @@ struct scan_group {
     const struct space_group *group;
     const struct space_tails *tails;
     bool pushed;            // asked about
+    int others_priced;      // kinds of layers, beside the commonest one
     bool done;              // scanned, or a smaller micro-batch has no room
     struct probe sequence;  // of its family: a lower bound on one sequence
     double bound_s;         // a lower bound on its plans, what states on hosts take left out

@@ -4,7 +4,8 @@
 enum scan_level {
     LEVEL_FAMILY,  // bound from the graph alone
     LEVEL_GRAPH,   // the commonest layer of the largest micro-batch of the family is priced
-    LEVEL_PROBE,   // that of its own is
+    LEVEL_LAYERS,  // that of its own is, and of other layers those that were looked at
+    LEVEL_PROBE,   // all that have much of the work are
     LEVEL_BLOCKS,  // all blocks are, with nothing recomputed or sharded
     LEVEL_ROOM,    // what has no room is recomputed, as large kernels are
     LEVEL_FITTED,  // as its own are

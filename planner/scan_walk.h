@@ -35,9 +35,13 @@ const struct bound_facts *scan_facts(struct scan_walk *walk, const struct space_
 const struct saturated **scan_saturated(struct scan_walk *walk, const struct space_group *group);
 // What the scan asks of the group at hand beside its plans.
 void scan_find_facts(struct scan_walk *walk, const struct scan_group *group);
-// One micro-batch of a group, `ratio` of it; of the rest of the model only the flops are known.
+// One micro-batch of a group, `ratio` of it, in the commonest layers and so many of the other kinds
+// with much of the work; of the rest of the model only the flops are known.
 struct probe scan_probe(struct scan_walk *walk, const struct scan_group *group, int micro_batch,
-                        double ratio);
+                        int others, double ratio);
+// Prices the next of the other kinds of layers of a group that have much of the work, which raises
+// its bound; false: that was the last.
+bool scan_price_others(struct scan_walk *walk, struct scan_group *group);
 
 // No plan of a group is faster than any of these: seconds of a step, INFINITY where none has room.
 // The flops alone, at the device's highest rate.

@@ -82,8 +82,11 @@ static void the_best_kernel_sets_the_rate(void **state)
     const struct space_tails *tails = &world->tails;
     is_near("products", bound_step_s(request, &facts, mesh, 4, tails), 0.04);
     // The rest is a quarter, two thirds of which are on the way.
-    is_near("rest", bound_rest(request, &facts, mesh, 4).all_s, 0.0025);
-    is_near("its way", bound_rest(request, &facts, mesh, 4).chain_s, 0.0025 * 2 / 3);
+    is_near("rest", bound_rest(request, &facts, mesh, 4, 0).all_s, 0.0025);
+    is_near("its way", bound_rest(request, &facts, mesh, 4, 0).chain_s, 0.0025 * 2 / 3);
+    // All but what another kind of layers has of it.
+    facts.others[0].flop = 1.5e11;
+    is_near("less", bound_rest(request, &facts, mesh, 4, 1).all_s, 0.001);
     // Attention at 0.8 one way is faster than products, at 1.25 times the other as fast again.
     world->device.efficiency.attention_forward_ratio = 0.8;
     world->device.efficiency.attention_backward_ratio = 0.7;
@@ -326,6 +329,21 @@ static void a_graph_is_counted_once(void **state)
     is_near("the rest", facts.rest_flop, 6.0 * 768 * 50257 * 128);
 }
 
+// T5 base has 12 layers that encode and 12 that decode, of which each token meets 8 matrices of 768
+// by 768 and 2 of 768 by 3072; what is left is the head.
+static void other_kinds_of_layers_are_found(void **state)
+{
+    struct lowered l = lowered_make(*state, (struct setup){.model = "t5-base"}, 1);
+    struct bound_facts facts = bound_facts(l.graph, 128);
+    assert_int_equal(facts.probe_count, 12);
+    assert_int_equal(facts.other_count, 1);
+    assert_int_equal(facts.others[0].count, 12);
+    assert_int_not_equal(facts.others[0].kind, facts.probe_kind);
+    is_near("the head", facts.rest_flop - facts.others[0].flop, 6.0 * 768 * 32128 * 128);
+    facts = bound_facts(lowered_make(*state, (struct setup){.model = "gpt2"}, 1).graph, 128);
+    assert_int_equal(facts.other_count, 0);
+}
+
 // A matrix that all 12 layers share counts once, and to none of them.
 static void what_layers_share_is_counted_once(void **state)
 {
@@ -367,6 +385,7 @@ int main(void)
         cmocka_unit_test(layers_are_shared_out_by_room),
         cmocka_unit_test(inner_stages_hold_a_layer_at_least),
         cmocka_unit_test(a_graph_is_counted_once),
+        cmocka_unit_test(other_kinds_of_layers_are_found),
         cmocka_unit_test(what_layers_share_is_counted_once),
         cmocka_unit_test(experts_are_counted_apart),
     };

@@ -379,6 +379,46 @@ static void batches_make_iterations(void **state)
     assert_non_null(strstr(table, "8,192   15,625        past what sgd is known to bear"));
 }
 
+static void a_larger_micro_batch_takes_hardly_more_time_a_sequence(void **state)
+{
+    (void)state;
+    struct draw draw = draw_start("families", 23);
+    int pairs[2] = {0, 0};
+    for (int i = 0; i < 20; i++) {
+        struct arena arena = {0}, scratch = {0};
+        struct search_request request = random_search(&arena, &draw);
+        struct memo *memo = memo_new(&arena, &scratch, &request);
+        struct space_graphs graphs = {memo_graph_of, memo};
+        struct space *space = space_make(&arena, &request, &graphs);
+        struct composer *composer = composer_new(&arena, &scratch, memo);
+        double least_s[1 + BOUND_OTHERS_MAX];  // by kind of layer
+        for (int g = 0; g < space->group_count; g++) {
+            const struct space_group *group = &space->groups[g];
+            const struct space_tails *tails = space_tails(space, &graphs, group);
+            bool new_family = g == 0 || group->micro_batch <= group[-1].micro_batch;
+            for (int k = 0; new_family && k <= BOUND_OTHERS_MAX; k++)
+                least_s[k] = INFINITY;
+            if (tails->count == 0) continue;
+            const struct graph *graph =
+                memo_graph(memo, group->attention, space->meshes[group->mesh].degree[AXIS_TP]);
+            struct bound_facts facts = bound_facts(graph, request.workload.seq_len);
+            struct parallel parallel = space_first(space, group, &tails->tails[0]);
+            composer_group(composer, &parallel);
+            for (int k = 0; k <= facts.other_count; k++) {
+                int kind = k == 0 ? facts.probe_kind : facts.others[k - 1].kind;
+                double sequence_s =
+                    composer_probe(composer, &parallel, kind).work.all_s / group->micro_batch;
+                assert_true(SCAN_LAST_WAVE_RATIO * sequence_s <= least_s[k]);
+                pairs[k > 0] += !isinf(least_s[k]);
+                least_s[k] = fmin(least_s[k], sequence_s);
+            }
+        }
+        arena_free(&scratch);
+        arena_free(&arena);
+    }
+    assert_true(pairs[0] > 200 && pairs[1] > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +435,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_says_what_would),
         cmocka_unit_test(a_pin_that_keeps_a_plan_from_fitting_is_named_with_its_price),
         cmocka_unit_test(a_batch_past_what_the_optimizer_bears_is_warned_about),
+        cmocka_unit_test(a_larger_micro_batch_takes_hardly_more_time_a_sequence),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
