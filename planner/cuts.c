@@ -230,7 +230,8 @@ int cuts_open(const struct space *space, const struct space_graphs *graphs,
             pins->search_parameters != TIER_DEVICE && offload && offload->parameter_layers > 0;
         bool returns_less = pins->search_gradients && offload && offload->gradient_layers > 0;
         if (!bounds_all(question->cut)) question->bound_s = fmin(question->bound_s, least_s);
-        if (fetches_less || returns_less) question->bound_s = 0;
+        bool keeps_some = offload && offload_keeps_some(offload);
+        if (fetches_less || returns_less || keeps_some) question->bound_s = 0;
         if (!best && is_no_smaller(question->cut)) continue;
         bool slower = !by_memory && (isinf(question->bound_s) ||
                                      step_ns(question->bound_s) >= step_ns(best->closed_form_s));

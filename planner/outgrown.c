@@ -2,6 +2,7 @@
 
 #include "core/units.h"
 #include "planner/choice.h"
+#include "planner/ranking.h"
 
 enum { RUNG_MAX = 6 };
 static const int64_t SMALL_BUCKET_BYTES = (int64_t)4 << 20;
@@ -64,6 +65,49 @@ static bool try_rung(struct arena *arena, const struct search_request *request,
     return uneven_search(arena, &own, result, answer, err);
 }
 
+// Where parameters leave, gradients may leave in their place and beside them: what fits in two ways
+// is not fastest in that which was asked first.
+static struct rungs rivals_of(const struct search_request *request, const struct rung *rung)
+{
+    struct rungs rungs = {.count = 1, .items = {*rung}};
+    const struct pins *pins = &rung->pins;
+    bool offers = request->stack->offload >> OFFLOADS_GRADIENTS & 1;
+    bool by_time = request->objective != OBJECTIVE_MEMORY;
+    if (pins->search_parameters != TIER_HOST || !offers || !by_time) return rungs;
+    add(&rungs, "--offload auto, gradients on the host")->search_parameters = TIER_DEVICE;
+    rungs.items[1].pins.search_gradients = true;
+    if (pins->search_gradients) return rungs;
+    add(&rungs, "--offload auto, parameters and gradients on the host")->search_parameters =
+        TIER_HOST;
+    return rungs;
+}
+
+static bool is_faster(const struct search_result *a, const struct search_result *b)
+{
+    return a->best_count > 0 && b->best_count > 0 &&
+           step_ns(a->best[0].cost.step_s) < step_ns(b->best[0].cost.step_s);
+}
+
+// The result is that of the first; becomes that of the one whose number is returned.
+static int fastest_of(struct arena *arena, const struct search_request *request,
+                      const struct rungs *rivals, struct search_result *result,
+                      struct uneven_answer *answer)
+{
+    int fastest = 0;
+    for (int r = 1; r < rivals->count && result->best_count > 0; r++) {
+        struct err refused = {0};
+        struct search_result other;
+        struct uneven_answer other_answer;
+        const struct rung *rival = &rivals->items[r];
+        if (!try_rung(arena, request, rival, false, &other, &other_answer, &refused)) continue;
+        if (!is_faster(&other, result)) continue;
+        fastest = r;
+        *result = other;
+        *answer = other_answer;
+    }
+    return fastest;
+}
+
 bool outgrown_search(struct arena *arena, struct search_request *request, bool says_memory,
                      struct search_result *result, struct uneven_answer *answer,
                      struct outgrown *outgrown, struct err *err)
@@ -85,6 +129,8 @@ bool outgrown_search(struct arena *arena, struct search_request *request, bool s
         *answer = other_answer;
     }
     const struct rung *rung = &rungs.items[answered];
+    const struct rungs rivals = rivals_of(request, rung);
+    rung = &rivals.items[fastest_of(arena, request, &rivals, result, answer)];
     bool lacks_remedies = result->status == SEARCH_NOTHING_FITS && !is_whole;
     if (lacks_remedies && !try_rung(arena, request, rung, true, result, answer, err)) return false;
     request->pins = rung->pins;

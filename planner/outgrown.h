@@ -12,6 +12,9 @@
 // 4. and with gradients on the host: whole only there;
 // 5. and with parameters on NVMe, where the hosts have it: their memory may be what lacks.
 //
+// Where parameters on the host are the answer, gradients are asked in their place and beside them,
+// and the fastest of the three is it.
+//
 // Rungs that the stack does not have are left out. A search that finds a plan at once is the plain
 // one, and as fast.
 

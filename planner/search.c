@@ -10,6 +10,7 @@
 #include "planner/refuse.h"
 #include "planner/remedies.h"
 #include "planner/scan.h"
+#include "planner/search_stays.h"
 #include "simulator/closed_form.h"
 #include "simulator/evaluate.h"
 
@@ -90,8 +91,8 @@ bool search_check_request(const struct search_request *request, struct err *err)
     if (offload_keeps_some(&moved))
         return err_set(
             err, ERR_USAGE,
-            "--offload turn and between: `memory PLAN --offload moments` finds them for a "
-            "plan that offloads parameters; no search takes them");
+            "--offload turn and between: --offload auto finds them where parameters leave, and "
+            "`memory PLAN --offload moments` for a plan that offloads them; no search takes them");
     const struct pins *pins = &request->pins;
     struct int_range lora = pins_get(pins, CHOICE_LORA), relay = pins_get(pins, CHOICE_TP_RELAY);
     struct parallel parallel = {.offload = moved,
@@ -353,6 +354,7 @@ static bool search_space(struct search *search, struct err *err)
         double refined_s = refine_layers(search, &scanned.ranking);
         if (!search->stopped) {
             polish(&search->work, &search->scratch, &search->scan, &scanned.ranking);
+            search_stays(&search->work, &search->scratch, &search->scan, &scanned.ranking);
         }
         judge(search, &scanned, fmin(scanned.bound_s, refined_s));
     } else {

@@ -1,0 +1,196 @@
+#include "planner/search_stays.h"
+
+#include "planner/question.h"
+#include "simulator/closed_form.h"
+
+#include <string.h>
+
+// What shares the room: layers whose parameters, gradients and activations leave and which are
+// recomputed, blocks and layers whose parameters stay for a while.
+enum count { AWAY, GRADIENTS, ACTIVATIONS, RECOMPUTED, TURN, BETWEEN, COUNTS };
+static const int STAYS[COUNTS] = {-1, -1, -1, -1, 1, 1};  // the way in which more stays
+
+struct point {
+    int at[COUNTS];
+    struct candidate plan;
+};
+
+struct staying {
+    struct arena *arena, *scratch;
+    const struct search_request *search;
+    struct offload moved;  // of the plan at hand
+    bool has[COUNTS];      // what of it there is
+    int layers, tried;
+    struct point here, best;
+};
+
+// One more than all layers: all that is no layer, too. Gradients of too few layers stay all.
+static struct offload offload_of(const struct staying *staying, const int at[COUNTS])
+{
+    struct offload offload = staying->moved;
+    int all = staying->layers + 1;
+    offload.parameter_layers = (int16_t)(at[AWAY] == all ? 0 : at[AWAY]);
+    offload.gradients = offload.gradients && at[GRADIENTS] >= OFFLOAD_GRADIENTS_LEAST;
+    bool counts = offload.gradients && at[GRADIENTS] != all;
+    offload.gradient_layers = (int16_t)(counts ? at[GRADIENTS] : 0);
+    if (at[ACTIVATIONS] == 0) offload.activations = TIER_DEVICE;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++)
+        offload.layers[class] =
+            (int16_t)(at[ACTIVATIONS] == staying->layers ? -1 : at[ACTIVATIONS]);
+    offload.turn_blocks = (int16_t)at[TURN];
+    offload.between_layers = (int16_t)at[BETWEEN];
+    return offload;
+}
+
+// Prices the point; false where it is not legal or has no room.
+static bool weigh(struct staying *staying, struct point *point)
+{
+    struct parallel parallel = staying->best.plan.parallel;
+    struct evaluation evaluation = {0};
+    struct err err = {0};
+    parallel.offload = offload_of(staying, point->at);
+    if (staying->has[RECOMPUTED])
+        parallel.recompute_layers =
+            point->at[RECOMPUTED] == staying->layers ? -1 : point->at[RECOMPUTED];
+    if (!pins_allow_all(&staying->search->pins, &parallel, NULL)) return false;
+    struct evaluation_request request = search_question(staying->search, &parallel);
+    struct arena_mark mark = arena_mark(staying->arena);
+    bool fits = evaluate(staying->arena, staying->scratch, &request, &evaluation, &err);
+    staying->tried++;
+    if (fits) {
+        struct candidate *plan = &point->plan;
+        *plan = (struct candidate){.parallel = parallel, .cost = closed_form(evaluation.price)};
+        plan->closed_form_s = plan->cost.step_s;
+        plan->memory = evaluation.stage_memory[evaluation.worst_stage];
+        plan->worst_stage = evaluation.worst_stage;
+        fits = plan->memory.reserved_bytes <= cluster_device_bytes(staying->search->cluster) &&
+               hosts_shortfall(&evaluation.hosts) <= 0;
+    }
+    arena_reset(staying->arena, mark);
+    return fits;
+}
+
+static bool is_shorter(const struct point *a, const struct point *b)
+{
+    return step_ns(a->plan.closed_form_s) < step_ns(b->plan.closed_form_s);
+}
+
+// No more may stay for a while than leave, and what is no layer not from backward to forward.
+static bool is_point(const struct staying *staying, const int at[COUNTS])
+{
+    static const int LOW[COUNTS] = {1, OFFLOAD_GRADIENTS_LEAST - 1, 0, 1, 0, 0};
+    int layers = staying->layers, all = layers + 1, away = at[AWAY];
+    const int high[COUNTS] = {all, all, layers, layers, away, away < all ? away : layers};
+    for (int count = 0; count < COUNTS; count++)
+        if (staying->has[count] && (at[count] < LOW[count] || at[count] > high[count]))
+            return false;
+    return true;
+}
+
+// So many more of one count stay; of `other` as many fewer, unless it is the same.
+static bool step(struct staying *staying, enum count which, enum count other, int by)
+{
+    struct point next = staying->here;
+    if (staying->tried >= SEARCH_STAYS_MOST) return false;
+    next.at[which] += STAYS[which] * by;
+    if (other != which) next.at[other] -= STAYS[other] * by;
+    if (!staying->has[which] || !staying->has[other]) return false;
+    if (!is_point(staying, next.at)) return false;
+    if (!weigh(staying, &next) || !is_shorter(&next, &staying->here)) return false;
+    staying->here = next;
+    return true;
+}
+
+static bool step_any(struct staying *staying, int by)
+{
+    for (enum count which = 0; which < COUNTS; which++)
+        if (step(staying, which, which, by)) return true;
+    for (enum count which = 0; which < COUNTS; which++)
+        for (enum count other = 0; other < COUNTS; other++)
+            if (other != which && step(staying, which, other, by)) return true;
+    return false;
+}
+
+static void climb(struct staying *staying, struct point from)
+{
+    if (!weigh(staying, &from)) return;
+    staying->here = from;
+    for (int by = staying->layers; by > 0; by = step_any(staying, by) ? by : by / 2)
+        continue;
+    if (is_shorter(&staying->here, &staying->best)) staying->best = staying->here;
+}
+
+static int count_layers(const struct graph *graph)
+{
+    int layers = 0;
+    for (int i = 0; i < graph->sequence_count; i++)
+        layers += graph->blocks[graph->sequence[i]].role == BLOCK_LAYER;
+    return layers;
+}
+
+static bool may_stay(const struct search_request *search, const struct parallel *parallel)
+{
+    struct parallel asked = *parallel;
+    struct err err = {0};
+    asked.offload.turn_blocks = 1;
+    return search->pins.search_offload && !pins_get(&search->pins, CHOICE_OFFLOAD).set &&
+           offload_moves_parameters(&parallel->offload) && stays_check(&asked, &err);
+}
+
+// Of classes of operators that have counts of their own the most: beside another count all have
+// one.
+static int activations_of(const struct offload *moved, int layers)
+{
+    int most = 0;
+    for (int class = 0; class < OP_CLASS_COUNT; class ++) {
+        int count = moved->layers[class] < 0 ? layers : moved->layers[class];
+        if (count > most) most = count;
+    }
+    return most < layers ? most : layers;
+}
+
+static void better(struct staying *staying)
+{
+    const struct offload *moved = &staying->moved;
+    const struct parallel *parallel = &staying->best.plan.parallel;
+    int layers = staying->layers, all = layers + 1, recomputed = parallel->recompute_layers;
+    bool parts = moved->gradients && moved->gradient_layers > 0;
+    const bool has[COUNTS] = {true,
+                              moved->gradients,
+                              offload_moves_activations(moved),
+                              parallel->recompute != RECOMPUTE_NONE,
+                              true,
+                              true};
+    struct point now = {.at = {moved->parameter_layers > 0 ? moved->parameter_layers : all,
+                               parts ? moved->gradient_layers : all, activations_of(moved, layers),
+                               recomputed < 0 || recomputed > layers ? layers : recomputed}};
+    if (layers > OFFLOAD_LAYERS_MAX) return;
+    memcpy(staying->has, has, sizeof has);
+    climb(staying, now);
+    struct point most = now;
+    most.at[AWAY] = most.at[GRADIENTS] = all;
+    staying->tried = 0;
+    if (memcmp(now.at, most.at, sizeof now.at) != 0) climb(staying, most);
+}
+
+void search_stays(struct arena *arena, struct arena *scratch, const struct scan_request *request,
+                  struct ranking *ranking)
+{
+    const struct search_request *search = request->search;
+    if (search->objective == OBJECTIVE_MEMORY || pins_describe_run(&search->pins)) return;
+    for (int i = 0; i < ranking->count && i < SEARCH_STAYS_PLANS; i++) {
+        struct candidate *plan = &ranking->items[i];
+        const struct parallel *parallel = &plan->parallel;
+        if (!may_stay(search, parallel)) continue;
+        struct staying staying = {.arena = arena,
+                                  .scratch = scratch,
+                                  .search = search,
+                                  .moved = parallel->offload,
+                                  .best = {.plan = *plan}};
+        staying.layers =
+            count_layers(memo_graph(request->memo, parallel->attention, parallel->degree[AXIS_TP]));
+        better(&staying);
+        *plan = staying.best.plan;
+    }
+    ranking_sort(ranking);
+}

@@ -1,0 +1,16 @@
+#pragma once
+#include "planner/scan.h"
+
+// Where the search moves parameters off the device of one stage, plans hold a placement by the
+// moment as well: parameters that stay between two uses (plan/offload.h, turn and between) share
+// the room with those that never leave, with gradients and activations of layers and with what is
+// recomputed. The numbers of all of them are bettered together, from those of a plan and from all
+// that leaves: one count more stays, alone or in the place of another's, in strides that halve.
+// Each is priced as a whole plan; what `memory PLAN --offload moments` does beside is to order and
+// lay out the arena (planner/plan_stays.h). No bound: what else is faster so is not known.
+
+enum { SEARCH_STAYS_PLANS = 2, SEARCH_STAYS_MOST = 300 };  // bettered; tries from each start
+
+// Better plans take the places of those that they were made of.
+void search_stays(struct arena *arena, struct arena *scratch, const struct scan_request *request,
+                  struct ranking *ranking);
