@@ -257,15 +257,16 @@ struct stack {
 };
 
 // A shipped name, an alias of one, whatever their case, or a path; `NAME@RELEASE` is an earlier
-// release of it or one of its builds. NULL and a set `err` if it is wrong; an unknown name is
-// ERR_INPUT with the nearest one.
+// release of it or one of its builds, `NAME@RELEASE+BUILD` a build of that release. NULL and a set
+// `err` if it is wrong; an unknown name is ERR_INPUT with the nearest one.
 MUST_CHECK const struct stack *stack_load(struct arena *arena, const char *name, struct err *err);
 MUST_CHECK const struct stack *stack_read(struct arena *arena, const struct json *object,
                                           struct err *err);
 void stack_write(struct json_writer *writer, const char *key, const struct stack *stack);
 
-// cost_models/stack_release.c: the stack as it was at one of its releases, as one of its builds, or
-// `stack` itself at the newest. NULL: it knows none of that name. Builds are of the newest release.
+// cost_models/stack_release.c: the stack as it was at one of its releases, as one of its builds, as
+// several of them ("26.04+bf16-gradients"), or `stack` itself at the newest. NULL: it knows none of
+// that name. Builds are of the newest release unless one stands before them.
 const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
                                      const char *release);
 

@@ -128,21 +128,34 @@ void stack_apply_experts(struct stack *stack)
     }
 }
 
-static const struct stack *as_build(struct arena *arena, const struct stack *stack,
-                                    const char *name)
+static bool go_back(struct stack *copy, const struct stack *newest, const char *name)
 {
-    for (int i = 0; i < stack->build_count; i++) {
-        const struct stack_build *build = &stack->builds[i];
+    if (newest->release && strcmp(newest->release, name) == 0) return true;
+    int count = 0;
+    while (count < newest->release_count && strcmp(newest->releases[count].name, name) != 0) {
+        count++;
+    }
+    if (count == newest->release_count) return false;
+    for (int i = 0; i <= count; i++) {
+        const struct stack_release *at = &newest->releases[i];
+        for (int k = 0; k < at->change_count; k++) {
+            apply(copy, &at->changes[k]);
+        }
+    }
+    return true;
+}
+
+static bool add_build(struct stack *copy, const struct stack *newest, const char *name)
+{
+    for (int i = 0; i < newest->build_count; i++) {
+        const struct stack_build *build = &newest->builds[i];
         if (strcmp(build->name, name) != 0) continue;
-        struct stack *copy = stack_copy(arena, stack);
-        copy->release = build->name;
-        copy->newest = stack;
         for (int k = 0; k < build->change_count; k++) {
             apply(copy, &build->changes[k]);
         }
-        return copy;
+        return true;
     }
-    return NULL;
+    return false;
 }
 
 const struct stack *stack_at_release(struct arena *arena, const struct stack *stack,
@@ -151,12 +164,14 @@ const struct stack *stack_at_release(struct arena *arena, const struct stack *st
     if (stack->release && strcmp(stack->release, release) == 0) return stack;
     struct stack *copy = stack_copy(arena, stack);
     copy->newest = stack;
-    for (int i = 0; i < stack->release_count; i++) {
-        const struct stack_release *at = &stack->releases[i];
-        for (int k = 0; k < at->change_count; k++)
-            apply(copy, &at->changes[k]);
-        copy->release = at->name;
-        if (strcmp(at->name, release) == 0) return copy;
+    copy->release = arena_copy(arena, release);
+    for (const char *at = release;;) {
+        size_t length = strcspn(at, "+");
+        const char *name = arena_print(arena, "%.*s", (int)length, at);
+        bool is_known =
+            (at == release && go_back(copy, stack, name)) || add_build(copy, stack, name);
+        if (!is_known) return NULL;
+        if (!at[length]) return copy;
+        at += length + 1;
     }
-    return as_build(arena, stack, release);
 }

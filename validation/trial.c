@@ -44,6 +44,23 @@ static bool pin_layouts(struct arena *arena, const struct row *row, enum questio
     return true;
 }
 
+// The stack at the row's release, where its software is one that is told apart, as the row's build.
+static bool as_it_ran(struct arena *arena, struct trial *trial, struct err *err)
+{
+    const char *build = trial->row->facts.build, *software = trial->row->facts.software;
+    const struct stack *then = NULL;
+    if (build && software)
+        then = stack_at_release(arena, trial->stack, arena_print(arena, "%s+%s", software, build));
+    const char *either = build ? build : software;
+    if (!then && either) then = stack_at_release(arena, trial->stack, either);
+    if (build && !then) {
+        return err_set(err, ERR_INPUT, "build: stack %s has no build \"%s\"", trial->row->stack,
+                       build);
+    }
+    if (then) trial->stack = then;
+    return true;
+}
+
 static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
                 enum question_detail detail, struct err *err)
 {
@@ -64,14 +81,7 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->cluster = err->kind ? NULL : cluster_read(arena, &cluster, err);
     trial->stack = err->kind ? NULL : load_stack(arena, stacks, row->stack, err);
     if (err->kind) return false;
-    const char *build = row->facts.build;
-    const char *software = build ? build : row->facts.software;
-    const struct stack *then =
-        software ? stack_at_release(arena, trial->stack, software) : trial->stack;
-    if (build && !then) {
-        return err_set(err, ERR_INPUT, "build: stack %s has no build \"%s\"", row->stack, build);
-    }
-    if (then) trial->stack = then;  // others are not releases of it that are told apart
+    if (!as_it_ran(arena, trial, err)) return false;
     const struct import_options options = {.flash = true};
     trial->has_experts = model_graph(arena, trial->model, &options)->expert_count > 0;
     trial->stack = stack_for_model(arena, trial->stack, trial->has_experts);

@@ -30,12 +30,15 @@ static const char *changes_text(struct arena *arena, const struct stack_release 
     return text;
 }
 
-static bool is_release(const struct stack *newest, const char *name)
+// Which of the earlier releases a name begins with; -1: none, a build alone is no older.
+static int release_index(const struct stack *newest, const char *name)
 {
+    size_t length = strcspn(name, "+");
     for (int i = 0; i < newest->release_count; i++) {
-        if (strcmp(newest->releases[i].name, name) == 0) return true;
+        const char *at = newest->releases[i].name;
+        if (strlen(at) == length && strncmp(at, name, length) == 0) return i;
     }
-    return false;  // a build, which is no older
+    return -1;
 }
 
 const char *release_text(struct arena *arena, const struct evaluation_request *request,
@@ -43,11 +46,14 @@ const char *release_text(struct arena *arena, const struct evaluation_request *r
 {
     const struct stack *newest = request->stack->newest;
     const char *release = request->stack->release, *text = "";
-    if (!newest || !release || !is_release(newest, release)) return "";
-    for (int i = 0; i < newest->release_count; i++) {
+    int last = newest && release ? release_index(newest, release) : -1;
+    if (last < 0) return "";
+    const char *builds = release + strcspn(release, "+");
+    for (int i = 0; i <= last; i++) {
         const struct stack_release *older = &newest->releases[i];
         const char *name = i == 0 ? newest->release : newest->releases[i - 1].name;
-        const struct stack *stack = stack_at_release(arena, newest, name);
+        const char *as_built = arena_print(arena, "%s%s", name, builds);
+        const struct stack *stack = stack_at_release(arena, newest, as_built);
         double step_s = 0;
         if (older->change_count > 0)
             step_s = step_on(arena, request, stack, evaluation->graph->expert_count);
@@ -57,7 +63,6 @@ const char *release_text(struct arena *arena, const struct evaluation_request *r
                                units_seconds(arena, step_s), units_signed_percent(arena, gain),
                                changes_text(arena, older));
         }
-        if (strcmp(older->name, release) == 0) break;
     }
     if (!*text) {
         text = arena_print(arena, "  as long, up to %s: nothing that is told apart concerns it\n",

@@ -29,6 +29,40 @@ static void a_release_has_what_newer_ones_have_but_for_what_it_says(void **state
     assert_true(older->gemm_scale == newest->gemm_scale);
 }
 
+static void a_release_may_be_one_of_several_builds(void **state)
+{
+    const struct stack *newest = load(*state, "megatron-core");
+    assert_true(newest->gradient_bytes == 4 && newest->reduce_bytes == 4);
+    const struct stack *narrow = load(*state, "megatron-core@bf16-gradients");
+    assert_true(narrow->gradient_bytes == 2 && narrow->reduce_bytes == 2);
+    assert_true(narrow->expert_graph && !narrow->narrow_head);
+    const struct stack *both = load(*state, "megatron-core@26.04.01+bf16-gradients");
+    assert_true(both->gradient_bytes == 2 && both->reduce_bytes == 2);
+    assert_false(both->expert_graph || both->expert_fusion);
+    assert_string_equal(both->release, "26.04.01+bf16-gradients");
+    assert_ptr_equal(both->newest->newest, NULL);
+    assert_string_equal(both->newest->release, newest->release);
+    const struct stack *three = load(*state, "megatron-core@26.06+fp8-head+bf16-gradients");
+    assert_true(three->narrow_head && three->expert_graph && three->gradient_bytes == 2);
+    // The newest release as a build is that build, and the one before it keeps its own.
+    const char *named = arena_print(*state, "mcore@%s+fp8-head", newest->release);
+    assert_true(load(*state, named)->narrow_head && load(*state, named)->gradient_bytes == 4);
+    assert_true(load(*state, "megatron-core@26.04.01")->gradient_bytes == 4);
+}
+
+static void a_release_stands_before_its_builds_and_each_is_known(void **state)
+{
+    static const char *const WRONG[] = {
+        "megatron-core@26.04.01+", "megatron-core@+fp8-head", "megatron-core@fp8-head+26.04.01",
+        "megatron-core@26.04.01+26.06", "megatron-core@26.04.01+fp8"};
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        struct err err = {0};
+        assert_null(stack_load(*state, WRONG[i], &err));
+        assert_int_equal(err.kind, ERR_INPUT);
+        assert_non_null(strstr(err.text, "stack megatron-core has no release \""));
+    }
+}
+
 static void the_newest_release_may_be_named(void **state)
 {
     const struct stack *newest = load(*state, "megatron-core");
@@ -135,6 +169,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_release_has_what_newer_ones_have_but_for_what_it_says),
+        cmocka_unit_test(a_release_may_be_one_of_several_builds),
+        cmocka_unit_test(a_release_stands_before_its_builds_and_each_is_known),
         cmocka_unit_test(the_newest_release_may_be_named),
         cmocka_unit_test(unknown_releases_are_refused_with_those_that_are_there),
         cmocka_unit_test(a_plan_file_holds_its_release_alone),

@@ -51,7 +51,8 @@ static void pins_are_kept(void **state)
     }
 }
 
-// A build of the row is asked, before its release; one that the stack has not is an error.
+// A build of the row's release is asked, of the newest where its software is no release of the
+// stack; a build that the stack has not is an error.
 static void a_row_may_name_a_build(void **state)
 {
     struct rows rows = read_rows(*state);
@@ -63,7 +64,13 @@ static void a_row_may_name_a_build(void **state)
     row->facts.build = "fp8-head";
     struct trials trials = run(*state, &rows);
     assert_true(trials.items[at].answered && trials.items[at].stack->narrow_head);
-    assert_true(trials.items[at].stack->expert_graph);
+    assert_false(trials.items[at].stack->expert_graph);
+    assert_true(trials.items[at].stack->gradient_bytes == 4);
+    row->facts.software = "v25.04.02";
+    row->facts.build = "fp8-head+bf16-gradients";
+    trials_ask(*state, &rows, QUESTION_STATED, &trials);
+    assert_true(trials.items[at].stack->narrow_head && trials.items[at].stack->expert_graph);
+    assert_true(trials.items[at].stack->gradient_bytes == 2);
     row->facts.build = "fp7-head";
     trials_ask(*state, &rows, QUESTION_STATED, &trials);
     assert_null(trials.items[at].stack);
