@@ -107,16 +107,17 @@ sub schedule_of {
     return $words =~ /interleaved/ && ($row->{vpp} // 1) > 1 ? 'interleaved' : '1f1b';
 }
 
-# Of the build or the release that the row ran, where the stack tells it apart.
+# Of the release that the row ran, where the stack tells it apart, and of the builds that it names; its
+# software may be a build.
 sub stack_of {
     my ($row) = @_;
-    my $stack   = eval { $json->decode(text_of("cost_models/stacks/$row->{stack}.json")) };
-    my $software = $row->{build} // $row->{software} // '';
-    my @builds = map { $_->{name} } @{ $stack->{builds} // [] };
-    return "$row->{stack}\@$software" if grep { $_ eq $software } @builds;
+    my $stack = eval { $json->decode(text_of("cost_models/stacks/$row->{stack}.json")) };
     my %is_kept = map { $_->{name} => 1 } @{ $stack->{releases} // [] };
     my ($of) = grep { $is_kept{$_} } map { m/^mbridge-(\d+\.\d+(?:\.\d+)?)/ ? $1 : () } $row->{id};
-    return defined $of ? "$row->{stack}\@$of" : $row->{stack};
+    my %is_built = map { $_->{name} => 1 } @{ $stack->{builds} // [] };
+    my ($build) = grep { defined && $is_built{ s/\+.*//r } } @$row{qw(build software)};
+    my $parts = join '+', grep { defined } $of, $build;
+    return join '@', $row->{stack}, $parts || ();
 }
 
 sub flags_of {
