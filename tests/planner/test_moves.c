@@ -1,6 +1,7 @@
 #include "planner/choice.h"
 #include "planner/ranking.h"
 #include "planner/search.h"
+#include "planner/space.h"
 #include "tests/support/random_search.h"
 #include "tests/support/test.h"
 
@@ -87,10 +88,44 @@ static void what_is_left_out_is_never_better(void **state)
         assert_true(places.optimizer[tier] + places.activations[tier] > 0);
 }
 
+// States and activations in three places each; of two where a host has no drive, or one that no
+// speed is known of, be it the last of several.
+static void drives_are_for_clusters_that_have_them_everywhere(void **state)
+{
+    static const struct {
+        int64_t nvme_bytes[2];
+        double nvme_bytes_per_s[2];
+        int move_count;
+    } CASES[] = {
+        {{1, 1}, {1, 1}, 9}, {{0, 1}, {1, 1}, 4}, {{1, 0}, {1, 1}, 4},
+        {{1, 1}, {0, 1}, 4}, {{1, 1}, {1, 0}, 4}, {{0, 0}, {0, 0}, 4},
+    };
+    struct err err = {0};
+    struct stack *stack = ARENA_NEW(*state, struct stack, 1);
+    *stack = *stack_load(*state, "megatron-core", &err);
+    assert_string_equal(err.text, "");
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct node_group nodes[2] = {0};
+        struct cluster cluster = {.nodes = nodes, .node_group_count = 2};
+        for (int n = 0; n < 2; n++) {
+            nodes[n].host.nvme_bytes = CASES[i].nvme_bytes[n];
+            nodes[n].host.nvme_bytes_per_s = CASES[i].nvme_bytes_per_s[n];
+        }
+        struct search_request request = {.cluster = &cluster, .stack = stack, .pins = pins_none()};
+        struct space_move moves[SPACE_MOVE_MAX];
+        request.pins.search_offload = true;
+        stack->copy_ratio = 1;
+        assert_int_equal(space_moves(&request, 4, moves), CASES[i].move_count);
+        stack->copy_ratio = 0;  // who copies nothing moves nothing
+        assert_int_equal(space_moves(&request, 4, moves), 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_is_never_better),
+        cmocka_unit_test(drives_are_for_clusters_that_have_them_everywhere),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
