@@ -89,6 +89,19 @@ static void draw_pipeline(struct draw *draw, struct arena *arena, struct paralle
     draw_stages(draw, arena, parallel);
 }
 
+// Where they may be, of every other way to recompute: whole with parameters beside them, in shards
+// with states alone; all of them, or of some layers, without another draw.
+static void draw_gradients(struct parallel *parallel)
+{
+    struct offload *offload = &parallel->offload;
+    if (parallel->degree[AXIS_PP] > 1 || parallel->recompute_layers % 2 != 0) return;
+    if (parallel->zero == 1) offload->optimizer = TIER_HOST;
+    offload->gradients = offload->optimizer == TIER_HOST;
+    if (!offload->gradients || !parallel->sp) return;
+    offload->gradient_layers = OFFLOAD_GRADIENTS_LEAST;
+    if (parallel->cp_kind == CP_RING) offload->optimizer_layers = OFFLOAD_GRADIENTS_LEAST;
+}
+
 static void draw_memory(struct draw *draw, struct parallel *parallel)
 {
     parallel->recompute = (enum recompute)draw_int(draw, 0, RECOMPUTE_COUNT - 1);
@@ -102,10 +115,7 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
         parallel->zero_group = shards / 2;
     if (parallel->zero == 0 && draw_int(draw, 0, 1))
         parallel->offload.optimizer = parallel->offload.parameters = TIER_HOST;
-    // Where they may be, of every other way to recompute.
-    parallel->offload.gradients = parallel->offload.parameters == TIER_HOST &&
-                                  parallel->degree[AXIS_PP] == 1 &&
-                                  parallel->recompute_layers % 2 == 0;
+    draw_gradients(parallel);
     if (draw_int(draw, 0, 2)) {
         // Of some layers, without another draw.
         bool fetches = parallel->offload.parameters != TIER_DEVICE;
@@ -122,6 +132,9 @@ static void draw_memory(struct draw *draw, struct parallel *parallel)
     parallel->offload.activations = TIER_HOST;
     for (int class = 0; class < OP_CLASS_COUNT; class ++)
         parallel->offload.layers[class] = (int16_t)draw_int(draw, -1, 2);
+    // Beside a count of another kind all classes have one.
+    for (int class = 1; class < OP_CLASS_COUNT && parallel->offload.gradient_layers > 0; class ++)
+        parallel->offload.layers[class] = parallel->offload.layers[0];
 }
 
 static bool has_plain_loss(struct arena *arena, const char *text)
