@@ -68,6 +68,37 @@ static double beside_s(const struct price_context *context, const struct block_p
     return products_s(context, program, relay, sums ? -1 : 1);
 }
 
+static bool is_paired(const struct block_program *program, const struct instr *message)
+{
+    return program->buffers[message->inputs[0]].skew_axes != 0 ||
+           program->buffers[message->outputs[0]].skew_axes != 0;
+}
+
+// The turn of a pair whose products run beside a message: what they read comes a turn ahead, and
+// what they make goes a turn behind.
+static int turn_beside(const struct block_program *program, const struct instr *message)
+{
+    const struct buffer *to = &program->buffers[message->outputs[0]];
+    return to->skew_axes ? to->behind - 1 : program->buffers[message->inputs[0]].behind + 1;
+}
+
+// Of a turn's products the share of one of the messages beside them, which are of one stream.
+static double pair_beside_s(const struct price_context *context,
+                            const struct block_program *program, const struct instr *message)
+{
+    int turn = turn_beside(program, message);
+    double s = 0, bytes = 0;
+    for (const struct instr *at = program->instrs; at < program->instrs + program->instr_count;
+         at++) {
+        if (at->relay != message->relay) continue;
+        if (at->rows && program->buffers[instr_part(at)].behind == turn)
+            s += compute_price(&context->compute, program, at).s;
+        if (at->collective == COLLECTIVE_SEND_RECV && turn_beside(program, at) == turn)
+            bytes += (double)at->bytes;
+    }
+    return s * (double)message->bytes / bytes;
+}
+
 struct exchange exchange_of(const struct price_context *context,
                             const struct block_program *program, const struct instr *instr)
 {
@@ -80,8 +111,12 @@ struct exchange exchange_of(const struct price_context *context,
                                 .share = 1,
                                 .instr = 1 + (int)(instr - program->instrs)};
     if (instr->relay) {
+        bool pairs = is_paired(program, instr);
         exchange.is_relay = true;
-        exchange.beside_s = beside_s(context, program, instr);
+        exchange.beside_s =
+            pairs ? pair_beside_s(context, program, instr) : beside_s(context, program, instr);
+        // A turn takes as long as its longest message, though some ranks have none in it.
+        if (pairs) exchange.bytes = (double)program->buffers[instr->inputs[0]].bytes;
         return exchange;
     }
     if (!instr->parameter) {

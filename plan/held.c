@@ -28,7 +28,7 @@ int held_rank_over(const struct mesh *mesh, unsigned axes, int index, int rank)
     return rank;
 }
 
-int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank)
+static int place_over(const struct mesh *mesh, unsigned axes, int rank)
 {
     int index = 0, size = 1;
     for (int a = 0; a < mesh->axis_count; a++) {
@@ -36,14 +36,27 @@ int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank
         index += size * mesh_coordinate(mesh, a, rank);
         size *= mesh->axes[a].size;
     }
-    return held_rank_over(mesh, axes, ((index - count) % size + size) % size, rank);
+    return index;
+}
+
+int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank)
+{
+    int size = mesh_size(mesh, axes), index = place_over(mesh, axes, rank) - count;
+    return held_rank_over(mesh, axes, (index % size + size) % size, rank);
+}
+
+int held_behind(const struct mesh *mesh, const struct buffer *buffer, int rank)
+{
+    return buffer->behind - place_over(mesh, buffer->skew_axes, rank);
 }
 
 struct held held_of_buffer(const struct program *program, const struct block_program *block,
                            int buffer, int rank)
 {
     const struct buffer *of = &block->buffers[buffer];
-    if (of->behind) rank = held_rank_before(&program->mesh, of->relay_axes, of->behind, rank);
+    const struct mesh *mesh = &program->mesh;
+    if (of->relay_axes)
+        rank = held_rank_before(mesh, of->relay_axes, held_behind(mesh, of, rank), rank);
     return held_of(program, &block->block->tensors[of->tensor], &of->layout, rank);
 }
 

@@ -23,5 +23,8 @@ struct held held_of_operand(const struct program *program, const struct block_pr
 // first; and the one so many before it (negative: behind it), round and round.
 int held_rank_over(const struct mesh *mesh, unsigned axes, int index, int rank);
 int held_rank_before(const struct mesh *mesh, unsigned axes, int count, int rank);
+// How many members in front of a rank, in the group of a relay, has its own what the rank holds of
+// a buffer in its place.
+int held_behind(const struct mesh *mesh, const struct buffer *buffer, int rank);
 struct held held_overlap(const struct held *a, const struct held *b);
 bool held_equal(const struct held *a, const struct held *b);

@@ -367,15 +367,19 @@ static int64_t payload(const struct box_exchange *x)
 // From here on those of the pipeline and of rings end.
 enum { RELAY_CHANNEL = 96 };
 
-// A part goes to the rank behind, and another comes from the one before.
-static bool hand_on(struct box_exchange *x)
+// A part goes to the rank behind, and another comes from the one before; of a pair to and from
+// those that its step is of, which may be the rank itself.
+static bool hand_on(struct box_exchange *x, const struct block_program *block)
 {
     struct engine *engine = x->engine;
     const struct transport *transport = engine->transport;
     struct communicator *communicator = engine->request->communicator;
     const struct mesh *mesh = &engine->program->mesh;
-    int to = held_rank_before(mesh, x->instr->axes, -1, engine->rank);
-    int from = held_rank_before(mesh, x->instr->axes, 1, engine->rank);
+    int step = held_behind(mesh, &block->buffers[x->instr->outputs[0]], engine->rank) -
+               held_behind(mesh, &block->buffers[x->instr->inputs[0]], engine->rank);
+    int to = held_rank_before(mesh, x->instr->axes, -step, engine->rank);
+    int from = held_rank_before(mesh, x->instr->axes, step, engine->rank);
+    if (to == engine->rank) return copy_part(x, &x->before, x->from, &x->after, x->to);
     measure_bytes(engine, x->task, x->before.elements * x->element_bytes);
     traffic_to(engine, to, x->before.elements * x->element_bytes);
     return engine_ok(engine, x->task,
@@ -414,7 +418,7 @@ bool exchange_run(struct engine *engine, int task)
     x.element_bytes = engine_element_bytes(engine, x.element);
     if (instr->relay && instr->collective == COLLECTIVE_SLICE)
         return put_numbers(engine, task, x.element, true, x.to, x.from, x.after.elements);
-    if (instr->relay) return hand_on(&x);
+    if (instr->relay) return hand_on(&x, block);
     if (x.rows && !experts_fit(engine, task, &of->outputs[0])) return false;
     if (instr->collective != COLLECTIVE_SLICE) measure_bytes(engine, task, payload(&x));
     bool is_ring = instr->collective == COLLECTIVE_ALL_GATHER ||

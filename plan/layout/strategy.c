@@ -465,11 +465,14 @@ struct layout strategy_boundary(const struct mesh *mesh, const struct parallel *
 }
 
 // The first dim of a matrix that the axis still divides: hidden, which all but those between low
-// ranks and heads have, else the first of the others.
-static enum dim stored_dim(const struct mesh *mesh, const struct tensor *tensor,
-                           const struct layout *layout, int axis)
+// ranks and heads have, else the first of the others. SUMMA splits what a product is summed over:
+// not hidden where the result has that, so that both operands come in panels of one dim.
+static enum dim stored_dim(const struct mesh *mesh, const struct parallel *parallel,
+                           const struct tensor *tensor, const struct layout *layout, int axis)
 {
-    int hidden = tensor_find_dim(tensor, DIM_HIDDEN);
+    bool is_result = SUMMA_GRIDS >> parallel->tp_kind & 1 &&
+                     tensor_find_dim(tensor, DIM_VOCAB) < 0 && layout_axes_on(layout, DIM_HIDDEN);
+    int hidden = is_result ? -1 : tensor_find_dim(tensor, DIM_HIDDEN);
     for (int i = hidden >= 0 ? -1 : 0; i < tensor->rank; i++) {
         const struct extent *extent = &tensor->extents[i < 0 ? hidden : i];
         int64_t parts = mesh_size(mesh, layout_axes_on(layout, extent->dim));
@@ -486,7 +489,7 @@ struct layout strategy_stored(const struct mesh *mesh, const struct parallel *pa
     for (int i = 0; i < mesh->axis_count && tensor->rank > 1; i++) {
         const struct technique *technique = technique_at(parallel, &mesh->axes[i]);
         bool stores = technique && technique->stores && read->of[i] == LAYOUT_WHOLE;
-        if (stores) layout.of[i] = (int8_t)stored_dim(mesh, tensor, &layout, i);
+        if (stores) layout.of[i] = (int8_t)stored_dim(mesh, parallel, tensor, &layout, i);
     }
     return layout;
 }

@@ -32,6 +32,7 @@ struct buffer {  // a local tensor
     bool cast;    // in 8 bits, see plan/lower/casts.h; `tensor` and `layout` are the value's
     int behind;   // holds what the member so many behind this one holds in this layout: of
     unsigned relay_axes;  // a group over these axes (plan/lower/relay.c); 0: the own part
+    unsigned skew_axes;   // so many less as its rank is along these (plan/lower/relay_pair.c)
     bool external;  // ids, parameters, their gradients and flat buffers of them: the data loader,
                     // the model state and ZeRO count those, the sums of this program do not. What
                     // is gathered of a parameter that a grid of tp keeps split, and the gradient

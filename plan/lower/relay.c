@@ -1,6 +1,8 @@
 #include "plan/lower/relay.h"
 
+#include "plan/lower/relay_pair.h"
 #include "plan/lower/relay_parts.h"
+#include "plan/lower/relay_put.h"
 
 #include <assert.h>
 #include <string.h>
@@ -16,44 +18,6 @@ struct relay {
     int members;        // ranks that it goes round: parts
 };
 
-static bool reads(const struct instr *instr, int buffer)
-{
-    for (int i = 0; i < instr->input_count; i++)
-        if (instr->inputs[i] == buffer) return true;
-    return false;
-}
-
-static bool writes(const struct instr *instr, int buffer)
-{
-    for (int i = 0; i < instr->output_count; i++)
-        if (instr->outputs[i] == buffer) return true;
-    return false;
-}
-
-// Whether an instruction may stand behind those from it up to `to`, or in front of those from `to`
-// up to it, but for one that reads its result.
-static bool may_move(const struct lowering *low, int index, int to, int reader)
-{
-    const struct instr *instr = &low->program->instrs[index];
-    int first = index < to ? index + 1 : to, end = index < to ? to : index;
-    for (int i = first; i < end; i++) {
-        const struct instr *between = &low->program->instrs[i];
-        for (int k = 0; k < instr->input_count; k++)
-            if (writes(between, instr->inputs[k])) return false;
-        bool is_read = i != reader && reads(between, instr->outputs[0]);
-        if (is_read || writes(between, instr->outputs[0])) return false;
-    }
-    return true;
-}
-
-static bool crosses(const struct block_program *program, int buffer)
-{
-    for (int i = 0; i < BLOCK_EDGES; i++) {
-        if (program->outputs[i] == buffer || program->input_gradients[i] == buffer) return true;
-    }
-    return program->buffers[buffer].external;
-}
-
 static void add(struct relay *relay, int work, int rows)
 {
     relay->rows[relay->count] = rows;
@@ -68,40 +32,25 @@ static bool find_readers(const struct lowering *low, int index, const int *relay
     const struct instr *gather = &program->instrs[index];
     int whole = gather->outputs[0];
     if (!relay_may_be(low, gather, COLLECTIVE_ALL_GATHER, gather->inputs[0])) return false;
-    if (crosses(program, whole)) return false;
+    if (relay_crosses(program, whole)) return false;
     for (int i = index + 1; i < program->instr_count; i++) {
         const struct instr *reader = &program->instrs[i];
-        if (writes(reader, whole) || writes(reader, gather->inputs[0])) return false;
-        if (!reads(reader, whole)) continue;
+        if (relay_writes(reader, whole) || relay_writes(reader, gather->inputs[0])) return false;
+        if (!relay_reads(reader, whole)) continue;
         if (relay_of[i] || !relay_may_read(low, gather, reader)) return false;
         if (relay->count == 0) relay->place = i;
-        if (!may_move(low, i, relay->place, -1)) return false;
+        if (!relay_may_move(low, i, relay->place, -1)) return false;
         add(relay, i, 1 + (reader->inputs[0] != whole));
     }
     return relay->count > 0;
-}
-
-// The one instruction that writes a buffer, which `reader` alone reads; -1.
-static int only_maker(const struct block_program *program, int buffer, int reader)
-{
-    int maker = -1;
-    if (crosses(program, buffer)) return -1;
-    for (int i = 0; i < program->instr_count; i++) {
-        const struct instr *instr = &program->instrs[i];
-        if (reads(instr, buffer) && i != reader) return -1;
-        if (!writes(instr, buffer)) continue;
-        if (maker >= 0 || i > reader) return -1;
-        maker = i;
-    }
-    return maker;
 }
 
 static bool add_maker(const struct lowering *low, int index, const int *relay_of, int buffer,
                       int reader, struct relay *relay)
 {
     const struct instr *scatter = &low->program->instrs[index];
-    int maker = only_maker(low->program, buffer, reader);
-    if (maker < 0 || relay_of[maker] || !may_move(low, maker, index, reader)) return false;
+    int maker = relay_only_maker(low->program, buffer, reader);
+    if (maker < 0 || relay_of[maker] || !relay_may_move(low, maker, index, reader)) return false;
     const struct instr *instr = &low->program->instrs[maker];
     if (!relay_may_make(low, scatter, instr, scatter->inputs[0])) return false;
     add(relay, maker, 1 + instr->input_count);
@@ -119,7 +68,7 @@ static bool find_makers(const struct lowering *low, int index, const int *relay_
         return false;
     relay->place = index;
     if (add_maker(low, index, relay_of, scatter->inputs[0], index, relay)) return true;
-    int sum = only_maker(program, scatter->inputs[0], index);
+    int sum = relay_only_maker(program, scatter->inputs[0], index);
     if (sum < 0 || program->instrs[sum].collective || program->instrs[sum].kind != OP_ADD ||
         program->instrs[sum].phase != scatter->phase ||
         program->instrs[sum].recompute != scatter->recompute)
@@ -146,76 +95,13 @@ static bool find(struct lowering *low, int index, const int *relay_of, struct re
                    : find_makers(low, index, relay_of, relay);
 }
 
-static struct instr *put(struct lowering *low, const struct instr *instr)
-{
-    struct block_program *program = low->program;
-    ARENA_GROW(low->arena, program->instrs, program->instr_count, low->instr_capacity);
-    program->instrs[program->instr_count] = *instr;
-    return &program->instrs[program->instr_count++];
-}
-
-// Room for the part of a tensor that the member so many behind has, split as `like` is over the
-// axes of a relay.
-static int new_part(struct lowering *low, int tensor, const struct layout *like, unsigned axes,
-                    int behind)
-{
-    int made = lowering_buffer(low, tensor, like);
-    low->program->buffers[made].behind = behind;
-    low->program->buffers[made].external = false;  // of a weight beside the state's own part
-    low->program->buffers[made].relay_axes = axes;
-    return made;
-}
-
-static void hand_on(struct lowering *low, const struct instr *like, unsigned axes, int from, int to,
-                    int number)
-{
-    struct instr *instr = put(low, like);
-    instr->axes = axes;
-    instr->collective = COLLECTIVE_SEND_RECV;
-    instr->bytes = low->backing[from].whole_bytes;
-    instr->inputs[0] = from;
-    instr->outputs[0] = to;
-    instr->combine = 0;
-    instr->relay = number;
-}
-
-// Adds what came to the own part of a sum, in its place.
-static void add_up(struct lowering *low, const struct instr *scatter, unsigned axes, int came,
-                   int part, int number)
-{
-    struct instr *instr = put(low, scatter);
-    instr->axes = axes;
-    instr->collective = COLLECTIVE_SLICE;
-    instr->bytes = low->backing[part].whole_bytes;
-    instr->inputs[0] = came;
-    instr->inputs[instr->input_count++] = instr->outputs[0] = part;
-    instr->relay = number;
-}
-
-// `rows`: which operand is the part, as struct instr counts them.
-static void work(struct lowering *low, const struct instr *change, const struct instr *like,
-                 int rows, int part, int number)
-{
-    struct instr *instr = put(low, like);
-    instr->rows = rows;
-    instr->dim = change->dim;
-    instr->relay = number;
-    if (rows > instr->input_count) {
-        instr->outputs[rows - 1 - instr->input_count] = part;
-    } else {
-        instr->inputs[rows - 1] = part;
-    }
-    lowering_measure(low, &low->block->ops[instr->op], instr);
-    instr->merge = 0;
-}
-
 // What ranks gather of one part in front of a relay, or scatter of it behind one: `inner` of the
 // axes of a change. Returns what there is then.
 static int change_part(struct lowering *low, const struct instr *change, unsigned inner, int from,
                        int to)
 {
     bool gathers = change->collective == COLLECTIVE_ALL_GATHER;
-    struct instr *instr = put(low, change);
+    struct instr *instr = relay_put(low, change);
     instr->axes = inner;
     instr->inputs[0] = from;
     instr->outputs[0] = to;
@@ -242,25 +128,13 @@ static void emit_gather(struct lowering *low, const struct instr *before, const 
     if (inner) part = change_part(low, gather, inner, part, lowering_buffer(low, tensor, &layout));
     for (int behind = 0; behind < relay->members; behind++) {
         if (behind + 1 < relay->members) {
-            next = new_part(low, tensor, &layout, relay->axes, behind + 1);
-            hand_on(low, gather, relay->axes, part, next, number);
+            next = relay_part(low, tensor, &layout, relay->axes, behind + 1);
+            relay_hand_on(low, gather, relay->axes, part, next, number);
         }
         for (int r = 0; r < relay->count; r++)
-            work(low, gather, &before[relay->works[r]], relay->rows[r], part, number);
+            relay_work(low, gather, &before[relay->works[r]], relay->rows[r], part, number);
         part = next;
     }
-}
-
-// The sum of what several products made of a part.
-static void put_sum(struct lowering *low, const struct instr *sum, int part, int members,
-                    int number)
-{
-    struct instr *instr = put(low, sum);
-    instr->outputs[0] = part;
-    instr->flop /= members;
-    instr->read_bytes /= members;
-    instr->write_bytes /= members;
-    instr->relay = number;
 }
 
 // Products of one part: each in that, or where their sum `sum` reads them.
@@ -271,8 +145,8 @@ static void make_part(struct lowering *low, const struct instr *before, const st
     for (int w = 0; w < relay->count; w++) {
         const struct instr *maker = &before[relay->works[w]];
         int tensor = low->program->buffers[maker->outputs[0]].tensor, made = part;
-        if (sum) made = new_part(low, tensor, &to.layout, relay->axes, to.behind);
-        work(low, &before[relay->change], maker, relay->rows[w], made, number);
+        if (sum) made = relay_part(low, tensor, &to.layout, relay->axes, to.behind);
+        relay_work(low, &before[relay->change], maker, relay->rows[w], made, number);
         for (int k = 0; sum && k < sum->input_count; k++)
             if (sum->inputs[k] == maker->outputs[0]) sum->inputs[k] = made;
     }
@@ -292,14 +166,14 @@ static void emit_scatter(struct lowering *low, const struct instr *before,
     for (int step = 1; step <= relay->members; step++) {
         int part = own, behind = step % relay->members, came = -1;
         struct instr sum = before[relay->sum < 0 ? relay->change : relay->sum];
-        if (behind) part = new_part(low, tensor, &layout, relay->axes, behind);
+        if (behind) part = relay_part(low, tensor, &layout, relay->axes, behind);
         make_part(low, before, relay, part, relay->sum < 0 ? NULL : &sum, number);
         if (step > 1) {
-            came = new_part(low, tensor, &layout, relay->axes, behind);
-            hand_on(low, scatter, relay->axes, previous, came, number);
+            came = relay_part(low, tensor, &layout, relay->axes, behind);
+            relay_hand_on(low, scatter, relay->axes, previous, came, number);
         }
-        if (relay->sum >= 0) put_sum(low, &sum, part, relay->members, number);
-        if (step > 1) add_up(low, scatter, relay->axes, came, part, number);
+        if (relay->sum >= 0) relay_put_sum(low, &sum, part, relay->members, number);
+        if (step > 1) relay_add_up(low, scatter, relay->axes, came, part, number);
         previous = part;
     }
     if (inner) change_part(low, scatter, inner, own, scatter->outputs[0]);
@@ -315,7 +189,7 @@ static int64_t beside_bytes(const struct lowering *low, const struct relay *rela
         int other = work->inputs[relay->rows[w] == 1];
         for (int i = 0; i < relay->works[w]; i++) {
             const struct instr *gather = &program->instrs[i];
-            bool is_it = gather->collective == COLLECTIVE_ALL_GATHER && writes(gather, other);
+            bool is_it = gather->collective == COLLECTIVE_ALL_GATHER && relay_writes(gather, other);
             if (is_it && low->backing[other].whole_bytes > most)
                 most = low->backing[other].whole_bytes;
         }
@@ -351,6 +225,28 @@ static void find_all(struct lowering *low, struct relay *relays, int *relay_of)
     }
 }
 
+static void claim_pair(const struct relay_pair *pair, int mark, int *relay_of)
+{
+    relay_of[pair->place] = mark;
+    if (pair->scatter >= 0) relay_of[pair->scatter] = mark;
+    if (pair->sum >= 0) relay_of[pair->sum] = mark;
+    for (int g = 0; g < pair->gather_count; g++)
+        relay_of[pair->gathers[g]] = mark;
+    for (int w = 0; w < pair->work_count; w++)
+        relay_of[pair->works[w]] = mark;
+}
+
+// Those that SUMMA streams; of other grids one operand is handed on, which takes less time and more
+// memory.
+static void find_pairs(const struct lowering *low, struct relay_pair *pairs, int *relay_of)
+{
+    if (!(SUMMA_GRIDS >> low->request->parallel->tp_kind & 1)) return;
+    for (int i = 0; i < low->program->instr_count; i++) {
+        if (relay_of[i] || !relay_pair_find(low, i, relay_of, &pairs[i])) continue;
+        claim_pair(&pairs[i], -1 - i, relay_of);
+    }
+}
+
 void lowering_relay(struct lowering *low)
 {
     struct block_program *program = low->program;
@@ -358,14 +254,18 @@ void lowering_relay(struct lowering *low)
     int count = program->instr_count, phase = 0, number = 0;
     struct instr *before = ARENA_COPY(low->arena, struct instr, program->instrs, count);
     struct relay *relays = ARENA_NEW(low->arena, struct relay, count);
-    int *relay_of = ARENA_NEW(low->arena, int, count);  // 1 + its gather or scatter
+    struct relay_pair *pairs = ARENA_NEW(low->arena, struct relay_pair, count);
+    int *relay_of = ARENA_NEW(low->arena, int, count);  // 1 + its gather or scatter; of a pair
+    find_pairs(low, pairs, relay_of);                   // -1 - its first product
     find_all(low, relays, relay_of);
     program->instr_count = 0;
     for (int i = 0; i < count; i++) {
         while (phase < PHASE_COUNT && program->phase_first[phase] == i)
             program->phase_first[phase++] = program->instr_count;
-        const struct relay *relay = relay_of[i] ? &relays[relay_of[i] - 1] : NULL;
-        if (!relay) put(low, &before[i]);
+        const struct relay *relay = relay_of[i] > 0 ? &relays[relay_of[i] - 1] : NULL;
+        const struct relay_pair *pair = relay_of[i] < 0 ? &pairs[-1 - relay_of[i]] : NULL;
+        if (!relay && !pair) relay_put(low, &before[i]);
+        if (pair && i == pair->place) relay_pair_emit(low, before, pair, ++number);
         if (!relay || i != relay->place) continue;
         bool gathers = before[relay->change].collective == COLLECTIVE_ALL_GATHER;
         (gathers ? emit_gather : emit_scatter)(low, before, relay, ++number);

@@ -35,7 +35,7 @@
 // product reads of the tokens, where the matrix, or the gradient that is made of it, begins with
 // their dim: those that go with a part stand in one piece. Where both operands are gathered the
 // larger is handed on; both at once would have to meet in the same part, which two rings that turn
-// on axes of their own do not.
+// on axes of their own do not, but panels of SUMMA do (plan/lower/relay_pair.h).
 //
 // It is done where the parts are equal and no other operator needs the tensor whole: in forward, in
 // forward work that is recomputed, for the gradients of what was gathered in forward, and for the

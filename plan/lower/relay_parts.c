@@ -22,8 +22,8 @@ static bool is_matrix(const struct tensor *tensor)
 }
 
 // Whether all ranks have as much of a dim.
-static bool is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
-                    const struct layout *layout)
+bool relay_is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
+                   const struct layout *layout)
 {
     const struct extent *extent = &tensor->extents[tensor_find_dim(tensor, dim)];
     int64_t size = extent_size(extent, low->batch, low->request->seq_len);
@@ -47,6 +47,11 @@ bool relay_is_of_columns(const struct tensor *tensor, const struct instr *change
     return has_rows(tensor) && tensor->extents[2].dim == change->dim;
 }
 
+bool relay_has_columns(const struct tensor *tensor, const struct instr *change)
+{
+    return tensor && (has_rows(tensor) ? relay_is_of_columns(tensor, change) : is_matrix(tensor));
+}
+
 bool relay_may_be(const struct lowering *low, const struct instr *change,
                   enum collective collective, int parts)
 {
@@ -59,7 +64,7 @@ bool relay_may_be(const struct lowering *low, const struct instr *change,
                                                          relay_is_of_columns(tensor, change))
                                       : is_matrix(tensor);
     return has_parts && relay_axes_of(low, change) &&
-           is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
+           relay_is_even(low, tensor, change->dim, &low->program->buffers[parts].layout);
 }
 
 // Whether a buffer has rows that are whole over the axes of a change.
@@ -79,8 +84,8 @@ static bool has_whole_columns(const struct lowering *low, int buffer, const stru
 }
 
 // A product of two, which reads its operator's inputs as they are.
-static bool is_product(const struct lowering *low, const struct instr *change,
-                       const struct instr *instr)
+bool relay_is_product(const struct lowering *low, const struct instr *change,
+                      const struct instr *instr)
 {
     bool is_one = !instr->collective && instr->kind == OP_CONTRACT && !instr->ragged &&
                   instr->input_count == 2 && instr->inputs[0] != instr->inputs[1] &&
@@ -94,7 +99,7 @@ static bool is_product(const struct lowering *low, const struct instr *change,
 }
 
 // Which input has the dim; -1: both, or none.
-static int input_with(const struct lowering *low, const struct instr *instr, enum dim dim)
+int relay_input_with(const struct lowering *low, const struct instr *instr, enum dim dim)
 {
     bool first = tensor_find_dim(relay_tensor(low, instr->inputs[0]), dim) >= 0;
     bool second = tensor_find_dim(relay_tensor(low, instr->inputs[1]), dim) >= 0;
@@ -117,20 +122,21 @@ static bool has_whole_lead(const struct lowering *low, int buffer, const struct 
 bool relay_may_read(const struct lowering *low, const struct instr *gather,
                     const struct instr *reader)
 {
-    if (!is_product(low, gather, reader)) return false;
+    if (!relay_is_product(low, gather, reader)) return false;
     int result = reader->outputs[0];
     int other = reader->inputs[reader->inputs[0] == gather->outputs[0]];
     if (relay_is_of_columns(relay_tensor(low, gather->inputs[0]), gather))
-        return input_with(low, reader, gather->dim) < 0
+        return relay_input_with(low, reader, gather->dim) < 0
                    ? has_whole_lead(low, other, gather) && !low->program->buffers[result].external
                    : has_whole_lead(low, result, gather);
     if (!has_rows(relay_tensor(low, gather->inputs[0])))
-        return input_with(low, reader, gather->dim) < 0
+        return relay_input_with(low, reader, gather->dim) < 0
                    ? has_whole_columns(low, other, gather) &&
                          !low->program->buffers[result].external
                    : has_whole_columns(low, result, gather);
     if (tensor_find_dim(relay_tensor(low, result), gather->dim) >= 0)
-        return input_with(low, reader, gather->dim) >= 0 && has_whole_rows(low, result, gather);
+        return relay_input_with(low, reader, gather->dim) >= 0 &&
+               has_whole_rows(low, result, gather);
     return low->program->buffers[result].external && has_whole_rows(low, other, gather);
 }
 
@@ -138,8 +144,8 @@ bool relay_may_read(const struct lowering *low, const struct instr *gather,
 bool relay_may_make(const struct lowering *low, const struct instr *scatter,
                     const struct instr *maker, int sum)
 {
-    if (!is_product(low, scatter, maker)) return false;
-    int rows = input_with(low, maker, scatter->dim);
+    if (!relay_is_product(low, scatter, maker)) return false;
+    int rows = relay_input_with(low, maker, scatter->dim);
     const struct buffer *made = &low->program->buffers[maker->outputs[0]];
     return rows >= 0 && has_whole_rows(low, maker->inputs[rows], scatter) &&
            has_whole_rows(low, maker->outputs[0], scatter) &&

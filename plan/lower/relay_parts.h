@@ -17,3 +17,13 @@ bool relay_may_read(const struct lowering *low, const struct instr *gather,
                     const struct instr *reader);
 bool relay_may_make(const struct lowering *low, const struct instr *scatter,
                     const struct instr *maker, int sum);
+// A product of two, of the phase of a change.
+bool relay_is_product(const struct lowering *low, const struct instr *change,
+                      const struct instr *instr);
+// Which input has the dim; -1: both, or none.
+int relay_input_with(const struct lowering *low, const struct instr *instr, enum dim dim);
+// Whether all ranks have as much of a dim.
+bool relay_is_even(const struct lowering *low, const struct tensor *tensor, enum dim dim,
+                   const struct layout *layout);
+// A matrix, or rows of tokens whose columns a change is of.
+bool relay_has_columns(const struct tensor *tensor, const struct instr *change);

@@ -75,6 +75,66 @@ static bool is_of_group(const struct buffer *buffer, const struct instr *instr)
     return is_split && (!buffer->relay_axes || buffer->relay_axes == instr->axes);
 }
 
+static bool is_paired(const struct buffer *buffer)
+{
+    return buffer->skew_axes != 0;
+}
+
+// What each rank holds of two buffers is the same; `axes`: those that the answer differs over.
+static bool holds_alike(const struct program *program, const struct block_program *block, int a,
+                        int b, unsigned axes, enum dim dim)
+{
+    const struct tensor *of_a = &block->block->tensors[block->buffers[a].tensor];
+    const struct tensor *of_b = &block->block->tensors[block->buffers[b].tensor];
+    int at = tensor_find_dim(of_a, dim), bt = tensor_find_dim(of_b, dim);
+    for (int i = 0; i < mesh_size(&program->mesh, axes); i++) {
+        int rank = held_rank_over(&program->mesh, axes, i, program->mesh.first_rank);
+        struct held x = held_of_buffer(program, block, a, rank);
+        struct held y = held_of_buffer(program, block, b, rank);
+        if (x.first[at] != y.first[bt] || x.count[at] != y.count[bt]) return false;
+    }
+    return true;
+}
+
+// A message of a pair brings, from whom the turn says, what a rank works on then; or to whom it is
+// of what a rank made in a turn, each turn's once, of which the first is the sum and the others are
+// added to it.
+static bool is_turn(const struct program *program, const struct block_program *block,
+                    const struct instr *instr)
+{
+    const struct mesh *mesh = &program->mesh;
+    const struct buffer *from = &block->buffers[instr->inputs[0]];
+    const struct buffer *to = &block->buffers[instr->outputs[0]];
+    const struct buffer *part = is_paired(to) ? to : from, *own = is_paired(to) ? from : to;
+    int members = mesh_size(mesh, instr->axes);
+    if (is_paired(own) || own->behind || part->relay_axes != instr->axes ||
+        part->skew_axes & instr->axes || mesh_size(mesh, part->skew_axes) != members ||
+        part->behind >= members)
+        return false;
+    unsigned axes = instr->axes | part->skew_axes;
+    for (int i = 0; i < mesh_size(mesh, axes); i++) {
+        int rank = held_rank_over(mesh, axes, i, mesh->first_rank);
+        int step = held_behind(mesh, to, rank) - held_behind(mesh, from, rank);
+        int before = held_rank_before(mesh, instr->axes, step, rank);
+        struct held sent = held_of_buffer(program, block, instr->inputs[0], before);
+        struct held taken = held_of_buffer(program, block, instr->outputs[0], rank);
+        if (!held_equal(&sent, &taken)) return false;
+    }
+    if (part == to) return true;
+    int sent = 0, sums = 0, added = 0;
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *other = &block->instrs[i];
+        if (other->relay != instr->relay) continue;
+        if (other->collective == COLLECTIVE_SLICE) sums++;
+        if (other->collective == COLLECTIVE_SLICE && other->inputs[0] == instr->outputs[0]) added++;
+        if (other->collective != COLLECTIVE_SEND_RECV) continue;
+        const struct buffer *source = &block->buffers[other->inputs[0]];
+        if (is_paired(source) && other != instr && source->behind == from->behind) return false;
+        sent += is_paired(source);
+    }
+    return sent == members && sums == members - 1 && added <= 1 && (from->behind == 0) == !added;
+}
+
 bool check_relays(const struct program *program, const struct block_program *block,
                   const struct instr *instr)
 {
@@ -86,6 +146,7 @@ bool check_relays(const struct program *program, const struct block_program *blo
         !layout_equal(&from->layout, &to->layout))
         return false;
     if (instr->collective == COLLECTIVE_SLICE) return is_added(block, instr);
+    if (is_paired(from) || is_paired(to)) return is_turn(program, block, instr);
     // A part that came back would be the rank's own: only a sum does, with what others have of it.
     int sums = count_beside(block, instr, COLLECTIVE_SLICE, instr->outputs[0], -1);
     if (to->behind != (from->behind + 1) % members || (!to->behind && sums != 1)) return false;
@@ -143,10 +204,38 @@ static bool is_summed(const struct block_program *block, const struct instr *ins
     return parts == sums + 1;
 }
 
+// Of a pair the products of one operator are one a turn, and all that they read and make of the dim
+// is of one part on each rank.
+static bool is_in_turn(const struct program *program, const struct block_program *block,
+                       const struct instr *instr)
+{
+    int passing = instr_part(instr), turns = 0;
+    const struct buffer *part = &block->buffers[passing];
+    for (int i = 0; i < block->instr_count; i++) {
+        const struct instr *other = &block->instrs[i];
+        if (!is_alike(other, instr)) continue;
+        if (other != instr && block->buffers[instr_part(other)].behind == part->behind)
+            return false;
+        turns++;
+    }
+    int others = 0;
+    for (int k = 0; k < instr->input_count + instr->output_count; k++) {
+        int b = k < instr->input_count ? instr->inputs[k] : instr->outputs[k - instr->input_count];
+        const struct tensor *tensor = &block->block->tensors[block->buffers[b].tensor];
+        if (b == passing || tensor_find_dim(tensor, instr->dim) < 0) continue;
+        others++;
+        if (!holds_alike(program, block, b, passing, part->relay_axes | part->skew_axes,
+                         instr->dim))
+            return false;
+    }
+    return others == 1 && turns == mesh_size(&program->mesh, part->relay_axes);
+}
+
 bool check_parts(const struct program *program, const struct block_program *block,
                  const struct instr *instr)
 {
     int passing = instr_part(instr);
+    if (is_paired(&block->buffers[passing])) return is_in_turn(program, block, instr);
     if (instr->rows > instr->input_count && !is_summed(block, instr)) return false;
     for (const struct instr *other = block->instrs; other < instr; other++)
         if (is_alike(other, instr)) return true;  // with the first of them

@@ -83,7 +83,9 @@ static double part_ratio(const struct program *program, const struct block_progr
                          const struct instr *instr, int b)
 {
     if (!instr->rows || block->buffers[b].tensor < 0) return 1;
-    if (tensor_find_dim(&block->block->tensors[block->buffers[b].tensor], instr->dim) < 0) return 1;
+    if (tensor_find_dim(&block->block->tensors[block->buffers[b].tensor], instr->dim) < 0 ||
+        block->buffers[b].skew_axes)
+        return 1;
     const struct buffer *part = &block->buffers[instr_part(instr)];
     unsigned own = layout_axes_on(&block->buffers[b].layout, instr->dim);
     unsigned parts = layout_axes_on(&part->layout, instr->dim);
@@ -149,6 +151,10 @@ static double mean_payload(const struct program *program, const struct block_pro
     bool is_box = instr->inner == 0 && is_plain(block, from) && is_plain(block, to);
     if (!is_box || instr->collective == COLLECTIVE_ALL_TO_ALL) return (double)instr->bytes;
     double before = buffer_bytes(program, block, from), after = buffer_bytes(program, block, to);
+    // What a rank has of its own in a pair's turn stays there: of as many messages as members one.
+    bool is_paired = block->buffers[from].skew_axes || block->buffers[to].skew_axes;
+    int members = mesh_size(&program->mesh, instr->axes);
+    if (instr->relay && is_paired) return before * (members - 1) / members;
     if (instr->relay) return before;
     if (instr->collective == COLLECTIVE_SEND_RECV) return fabs(before - after);
     return instr->collective == COLLECTIVE_ALL_GATHER ? after : before;

@@ -84,6 +84,16 @@ static int count_columns(const struct program *program)
     return found;
 }
 
+// Messages of pairs (plan/lower/relay_pair.h).
+static int count_turns(const struct program *program)
+{
+    int found = 0;
+    for (int b = 0; b < program->block_count; b++)
+        for (int i = 0; i < program->blocks[b]->buffer_count; i++)
+            found += program->blocks[b]->buffers[i].skew_axes != 0;
+    return found;
+}
+
 // Each model in two of the cases.
 static void a_relay_computes_what_one_rank_does(void **state)
 {
@@ -112,10 +122,38 @@ static void a_relay_computes_what_one_rank_does(void **state)
     assert_true(ran > 100 && columns > 20);
 }
 
+static const char NINE[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 36, \"hidden_size\": 18, "
+    "\"intermediate_size\": 27, \"num_hidden_layers\": 1, \"num_attention_heads\": 3, "
+    "\"num_key_value_heads\": 3, \"head_dim\": 6, \"tie_word_embeddings\": false}";
+
+// SUMMA streams both operands from three ranks on, of which turns have a sense and an order.
+static void a_grid_of_nine_takes_three_turns(void **state)
+{
+    static const enum recompute RECOMPUTES[] = {RECOMPUTE_NONE, RECOMPUTE_FULL};
+    struct run_case alone = run_case_new(NINE, SEQ, 9);
+    alone.parallel.micro_batch = 1;
+    struct run_outcome *expected = run_case_done(*state, &alone);
+    for (int k = 0; k < 2; k++) {
+        struct relay_case relay = {TP_2D_SUMMA, 9, 3, 1, 1, 1, 0, 3, RECOMPUTES[k], SCHEDULE_1F1B};
+        struct run_case of = case_of(NINE, &relay);
+        of.global_batch = 9;
+        struct err why = {0};
+        struct run_outcome *found = run_case_run(*state, &of, &why);
+        if (!found) fail_msg("%s: %s", run_case_text(*state, &of), why.text);
+        const char *difference = run_outcome_difference(*state, expected, found, TOLERANCE);
+        if (!difference) difference = run_outcome_traffic(*state, found);
+        if (difference) fail_msg("%s: %s", run_case_text(*state, &of), difference);
+        assert_true(found->peak_bytes <= run_outcome_planned_bytes(found));
+        assert_true(count_turns(found->program) > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_relay_computes_what_one_rank_does),
+        cmocka_unit_test(a_grid_of_nine_takes_three_turns),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -141,7 +141,7 @@ void sets_make_room(struct index_machine *m, int buffer)
     held->values = ARENA_NEW(m->arena, uint64_t *, m->mesh->rank_count);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
         const struct buffer *of = &m->program->buffers[buffer];
-        int whose = of->behind ? sets_behind(m, of->relay_axes, rank, of->behind) : rank;
+        int whose = sets_behind(m, of->relay_axes, rank, sets_turn(m, of, rank));
         held->boxes[rank] = sets_claimed_box(m, tensor, &held->claim, whose);
         held->values[rank] = ARENA_NEW(m->arena, uint64_t, held->boxes[rank].elements);
     }

@@ -17,6 +17,15 @@ int sets_behind(const struct index_machine *m, unsigned axes, int rank, int behi
     return ranks[((own - behind) % count + count) % count];
 }
 
+// Of a pair a rank is as many less behind as ranks of its other group stand before it.
+int sets_turn(const struct index_machine *m, const struct buffer *buffer, int rank)
+{
+    int before = 0;
+    for (int other = 0; other < rank && buffer->skew_axes; other++)
+        before += sets_same_group(m->mesh, buffer->skew_axes, rank, other);
+    return buffer->behind - before;
+}
+
 static bool is_alike(const struct instr *a, const struct instr *b)
 {
     return !a->collective && a->rows && a->relay == b->relay && a->op == b->op;
@@ -82,7 +91,7 @@ void sets_work_on_part(struct index_machine *m, const struct instr *instr)
 {
     const struct op *op = &m->block->ops[instr->op];
     int result = instr->outputs[0];
-    bool makes_part = part_of(instr) == result;
+    bool makes_part = part_of(instr) == result || m->program->buffers[result].skew_axes;
     if (makes_part || count_alike(m, instr, 0, m->at) == 0) {
         sets_make_room(m, result);
         m->held[result].terms[0] = op->outputs[0];
@@ -109,13 +118,18 @@ void sets_work_on_part(struct index_machine *m, const struct instr *instr)
     if (is_last && !makes_part && !m->result->violation_count) sets_check_claim(m, result);
 }
 
-static bool sums(const struct index_machine *m, const struct instr *instr)
+// Whether what a message brings, or what something is added to, is part of a sum that goes on.
+static bool goes_on(const struct index_machine *m, const struct instr *instr)
 {
-    for (int i = 0; i < m->program->instr_count; i++) {
+    const struct buffer *to = &m->program->buffers[instr->outputs[0]];
+    bool is_message = instr->collective == COLLECTIVE_SEND_RECV;
+    if (is_message && to->skew_axes) return false;
+    for (int i = is_message ? 0 : m->at + 1; i < m->program->instr_count; i++) {
         const struct instr *other = &m->program->instrs[i];
-        if (other->relay == instr->relay && other->collective == COLLECTIVE_SLICE) return true;
+        if (other->relay != instr->relay || other->collective != COLLECTIVE_SLICE) continue;
+        if (is_message || other->outputs[0] == instr->outputs[0]) return true;
     }
-    return false;
+    return !is_message && to->behind > 0;
 }
 
 void sets_hand_on(struct index_machine *m, const struct instr *instr)
@@ -123,6 +137,13 @@ void sets_hand_on(struct index_machine *m, const struct instr *instr)
     int from = instr->inputs[0], to = instr->outputs[0];
     bool is_message = instr->collective == COLLECTIVE_SEND_RECV;
     int64_t bytes = sets_bytes(m, m->program->buffers[to].tensor, &m->program->buffers[to].layout);
+    const struct buffer *sends = &m->program->buffers[from], *takes = &m->program->buffers[to];
+    if (is_message && (sends->skew_axes || takes->skew_axes)) {
+        int64_t members = 0;
+        for (int rank = 0; rank < m->mesh->rank_count; rank++)
+            members += sets_same_group(m->mesh, instr->axes, 0, rank);
+        bytes = bytes / members * (members - 1);
+    }
     if (instr->bytes != bytes) sets_complain(m, from, "a part of the wrong size");
     unsigned axes = m->program->buffers[from].relay_axes;
     if (axes && axes != instr->axes) sets_complain(m, from, "a part of another group");
@@ -133,7 +154,8 @@ void sets_hand_on(struct index_machine *m, const struct instr *instr)
     }
     if (is_message) sets_make_room(m, to);
     for (int rank = 0; rank < m->mesh->rank_count; rank++) {
-        int sender = is_message ? sets_behind(m, instr->axes, rank, 1) : rank;
+        int step = sets_turn(m, takes, rank) - sets_turn(m, sends, rank);
+        int sender = is_message ? sets_behind(m, instr->axes, rank, step) : rank;
         const struct index_box *sent = &m->held[from].boxes[sender];
         if (memcmp(sent, &m->held[to].boxes[rank], sizeof *sent) != 0)
             return sets_complain(m, to, "a part of another rank comes");
@@ -147,6 +169,5 @@ void sets_hand_on(struct index_machine *m, const struct instr *instr)
         m->held[to].term_count = m->held[from].term_count;
     }
     // A sum is there when it has come round.
-    bool is_there = is_message ? !sums(m, instr) : m->program->buffers[to].behind == 0;
-    if (is_there) sets_check_claim(m, to);
+    if (!goes_on(m, instr)) sets_check_claim(m, to);
 }

@@ -20,7 +20,7 @@ static void shuffle_order(struct draw *draw, struct parallel *parallel)
 // A grid in place of a line: with more ranks for tp, and sequences for all of them.
 static void draw_grid(struct draw *draw, struct parallel *parallel)
 {
-    static const int DEGREES[] = {2, 4, 4, 6, 8, 8, 12};
+    static const int DEGREES[] = {2, 4, 4, 6, 8, 9, 12};
     struct parallel drawn = *parallel;
     drawn.tp_kind = (enum tp_kind)draw_int(draw, 0, 2 * TP_KIND_COUNT) % (TP_KIND_COUNT + 1);
     if (drawn.tp_kind == TP_1D || drawn.tp_kind == TP_KIND_COUNT) return;

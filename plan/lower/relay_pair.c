@@ -1,0 +1,297 @@
+#include "plan/lower/relay_pair.h"
+
+#include "plan/lower/relay_parts.h"
+#include "plan/lower/relay_put.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool has(const int *list, int count, int index)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == index) return true;
+    return false;
+}
+
+// A gather or a scatter of columns of the tokens, or of a matrix, all of which goes round.
+static bool may_be(const struct lowering *low, const struct instr *change, int split,
+                   const struct relay_pair *pair)
+{
+    const struct tensor *tensor = relay_tensor(low, split);
+    if (change->parameter || change->inner || change->streamed || change->parent != AXIS_TP ||
+        !relay_has_columns(tensor, change) || relay_axes_of(low, change) != change->axes)
+        return false;
+    if (!relay_is_even(low, tensor, change->dim, &low->program->buffers[split].layout))
+        return false;
+    return pair->members == 0 ||
+           (change->dim == pair->dim && pair->members == mesh_size(low->mesh, change->axes));
+}
+
+static void take_first(const struct lowering *low, const struct instr *change,
+                       struct relay_pair *pair)
+{
+    pair->dim = change->dim;
+    pair->members = mesh_size(low->mesh, change->axes);
+}
+
+// The gather that makes an operand; -1.
+static int gather_of(const struct lowering *low, int work, int buffer)
+{
+    const struct block_program *program = low->program;
+    for (int i = 0; i < work; i++) {
+        const struct instr *instr = &program->instrs[i];
+        if (instr->collective == COLLECTIVE_ALL_GATHER && relay_writes(instr, buffer)) return i;
+    }
+    return -1;
+}
+
+// Takes a gather and all that read it, which have to be products.
+static bool take_gather(const struct lowering *low, int index, const int *is_taken,
+                        struct relay_pair *pair)
+{
+    const struct block_program *program = low->program;
+    const struct instr *gather = &program->instrs[index];
+    int whole = gather->outputs[0];
+    if (has(pair->gathers, pair->gather_count, index)) return true;
+    if (is_taken[index] || !may_be(low, gather, gather->inputs[0], pair) ||
+        relay_crosses(program, whole))
+        return false;
+    take_first(low, gather, pair);
+    pair->gathers[pair->gather_count++] = index;
+    for (int i = index + 1; i < program->instr_count; i++) {
+        const struct instr *reader = &program->instrs[i];
+        if (relay_writes(reader, whole) || relay_writes(reader, gather->inputs[0])) return false;
+        if (!relay_reads(reader, whole)) continue;
+        if (is_taken[i] || !relay_is_product(low, gather, reader)) return false;
+        if (!has(pair->works, pair->work_count, i)) pair->works[pair->work_count++] = i;
+    }
+    return true;
+}
+
+// Takes what scatters the result of a product, or the sum that it is a term of, with all terms.
+static bool take_scatter(const struct lowering *low, int index, struct relay_pair *pair)
+{
+    const struct block_program *program = low->program;
+    const struct instr *scatter = &program->instrs[index];
+    if (pair->scatter == index) return true;
+    if (pair->scatter >= 0 || scatter->combine != LAYOUT_SUM ||
+        !may_be(low, scatter, scatter->outputs[0], pair) ||
+        program->buffers[scatter->outputs[0]].external)
+        return false;
+    int maker = relay_only_maker(program, scatter->inputs[0], index);
+    if (maker < 0) return false;
+    pair->scatter = index;
+    const struct instr *sum = &program->instrs[maker];
+    if (sum->kind != OP_ADD || sum->collective) return true;
+    pair->sum = maker;
+    for (int k = 0; k < sum->input_count; k++) {
+        int term = relay_only_maker(program, sum->inputs[k], maker);
+        if (term < 0 || !relay_is_product(low, scatter, &program->instrs[term])) return false;
+        if (!has(pair->works, pair->work_count, term)) pair->works[pair->work_count++] = term;
+    }
+    return true;
+}
+
+// What reads the result of a product first, through a sum: the index of a scatter, or -1.
+static int scatter_of(const struct block_program *program, int work)
+{
+    int buffer = program->instrs[work].outputs[0];
+    for (int i = work + 1; i < program->instr_count; i++) {
+        const struct instr *reader = &program->instrs[i];
+        if (!relay_reads(reader, buffer)) continue;
+        if (reader->collective == COLLECTIVE_REDUCE_SCATTER) return i;
+        bool is_sum = reader->kind == OP_ADD && !reader->collective && reader->output_count == 1;
+        if (!is_sum || buffer != program->instrs[work].outputs[0]) return -1;
+        buffer = reader->outputs[0];
+    }
+    return -1;
+}
+
+static bool take_work(const struct lowering *low, int work, const int *is_taken,
+                      struct relay_pair *pair)
+{
+    const struct instr *instr = &low->program->instrs[work];
+    int gathered = 0;
+    for (int k = 0; k < 2; k++) {
+        int gather = gather_of(low, work, instr->inputs[k]);
+        if (gather < 0) continue;
+        if (!take_gather(low, gather, is_taken, pair)) return false;
+        gathered++;
+    }
+    if (gathered == 0) return false;
+    if (gathered == 2) return !relay_crosses(low->program, instr->outputs[0]);
+    int scatter = scatter_of(low->program, work);
+    return scatter >= 0 && !is_taken[scatter] && take_scatter(low, scatter, pair);
+}
+
+// The axes of the other exchange of whom one goes over these.
+static unsigned other_axes(const struct relay_pair *pair, unsigned axes)
+{
+    return pair->axes[axes == pair->axes[0]];
+}
+
+static int gather_at(const struct instr *instrs, const struct relay_pair *pair, int buffer)
+{
+    for (int g = 0; g < pair->gather_count; g++)
+        if (instrs[pair->gathers[g]].outputs[0] == buffer) return g;
+    return -1;
+}
+
+// Each product has two exchanges of two axes that have nothing in common, of its two operands or of
+// one and its result.
+static bool is_right(const struct lowering *low, struct relay_pair *pair)
+{
+    const struct instr *instrs = low->program->instrs;
+    for (int w = 0; w < pair->work_count; w++) {
+        const struct instr *work = &instrs[pair->works[w]];
+        unsigned axes[2];
+        int count = 0;
+        for (int k = 0; k < 2; k++) {
+            int gather = gather_at(instrs, pair, work->inputs[k]);
+            if (gather >= 0) axes[count++] = instrs[pair->gathers[gather]].axes;
+        }
+        bool is_summed = relay_input_with(low, work, pair->dim) < 0;
+        if (count == 0 || (count == 2) != (pair->scatter < 0) || (count == 2) != is_summed)
+            return false;
+        if (count == 1) axes[1] = instrs[pair->scatter].axes;
+        if (w == 0) memcpy(pair->axes, axes, sizeof axes);
+        bool is_same = (axes[0] == pair->axes[0] && axes[1] == pair->axes[1]) ||
+                       (axes[0] == pair->axes[1] && axes[1] == pair->axes[0]);
+        if (!is_same || axes[0] & axes[1]) return false;
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+bool relay_pair_find(const struct lowering *low, int work, const int *is_taken,
+                     struct relay_pair *pair)
+{
+    const struct block_program *program = low->program;
+    *pair = (struct relay_pair){.scatter = -1, .sum = -1};
+    pair->gathers = ARENA_NEW(low->arena, int, program->instr_count);
+    pair->works = ARENA_NEW(low->arena, int, program->instr_count);
+    pair->works[pair->work_count++] = work;
+    for (int w = 0; w < pair->work_count; w++) {
+        const struct instr *instr = &program->instrs[pair->works[w]];
+        if (is_taken[pair->works[w]] || !relay_is_product(low, instr, instr) ||
+            !take_work(low, pair->works[w], is_taken, pair))
+            return false;
+    }
+    if (pair->members < 3 || !is_right(low, pair)) return false;
+    qsort(pair->works, (size_t)pair->work_count, sizeof *pair->works, compare);
+    pair->place = pair->scatter >= 0 ? pair->scatter : pair->works[pair->work_count - 1];
+    int reader = pair->sum >= 0 ? pair->sum : pair->scatter;
+    for (int w = 0; w < pair->work_count; w++)
+        if (!relay_may_move(low, pair->works[w], pair->place, reader)) return false;
+    return true;
+}
+
+// A part that a rank holds in a turn; `axes` are those that it is split over.
+static int turn_part(struct lowering *low, const struct relay_pair *pair, int tensor,
+                     const struct layout *like, unsigned axes, int turn)
+{
+    int part = relay_part(low, tensor, like, axes, turn);
+    low->program->buffers[part].skew_axes = other_axes(pair, axes);
+    return part;
+}
+
+// Of as many turns one is of a rank's own part, which stays where it is.
+static void hand_over(struct lowering *low, const struct relay_pair *pair,
+                      const struct instr *change, int from, int to, int number)
+{
+    struct instr *instr = relay_hand_on(low, change, change->axes, from, to, number);
+    instr->bytes = instr->bytes / pair->members * (pair->members - 1);
+}
+
+static void fetch(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
+                  int turn, int *parts, int number)
+{
+    for (int g = 0; g < pair->gather_count && turn < pair->members; g++) {
+        const struct instr *gather = &before[pair->gathers[g]];
+        int own = gather->inputs[0], tensor = low->program->buffers[own].tensor;
+        const struct layout layout = low->program->buffers[own].layout;
+        parts[g] = turn_part(low, pair, tensor, &layout, gather->axes, turn);
+        hand_over(low, pair, gather, own, parts[g], number);
+    }
+}
+
+// The products of a turn; `made`: what each makes, of a pair that scatters.
+static void multiply(struct lowering *low, const struct instr *before,
+                     const struct relay_pair *pair, const int *parts, const int *made, int number)
+{
+    for (int w = 0; w < pair->work_count; w++) {
+        struct instr work = before[pair->works[w]];
+        const struct instr *gather = NULL;
+        int rows = 0;
+        for (int k = 1; k >= 0; k--) {
+            int g = gather_at(before, pair, before[pair->works[w]].inputs[k]);
+            if (g < 0) continue;
+            work.inputs[k] = parts[g];
+            gather = &before[pair->gathers[g]];
+            rows = 1 + k;
+        }
+        if (made) work.outputs[0] = made[w];
+        relay_work(low, gather, &work, rows, work.inputs[rows - 1], number);
+    }
+}
+
+// Products of a turn and their sum: one part, to be handed over.
+static int make(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
+                int turn, const int *parts, int number)
+{
+    const struct instr *scatter = &before[pair->scatter];
+    const struct layout layout = low->program->buffers[scatter->outputs[0]].layout;
+    int *made = ARENA_NEW(low->arena, int, pair->work_count);
+    for (int w = 0; w < pair->work_count; w++) {
+        int tensor = low->program->buffers[before[pair->works[w]].outputs[0]].tensor;
+        made[w] = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
+    }
+    multiply(low, before, pair, parts, made, number);
+    if (pair->sum < 0) return made[0];
+    struct instr sum = before[pair->sum];
+    for (int w = 0; w < pair->work_count; w++)
+        for (int k = 0; k < sum.input_count; k++)
+            if (sum.inputs[k] == before[pair->works[w]].outputs[0]) sum.inputs[k] = made[w];
+    int tensor = low->program->buffers[sum.outputs[0]].tensor;
+    int all = turn_part(low, pair, tensor, &layout, scatter->axes, turn);
+    relay_put_sum(low, &sum, all, pair->members, number);
+    return all;
+}
+
+// What a turn made goes to the rank that it is of; the first that comes is the sum, to which the
+// others are added.
+static void deliver(struct lowering *low, const struct instr *before, const struct relay_pair *pair,
+                    int turn, int made, int number)
+{
+    const struct instr *scatter = &before[pair->scatter];
+    int own = scatter->outputs[0], came = own;
+    const struct layout layout = low->program->buffers[own].layout;
+    int tensor = low->program->buffers[own].tensor;
+    if (turn > 0) came = relay_part(low, tensor, &layout, scatter->axes, 0);
+    hand_over(low, pair, scatter, made, came, number);
+    if (turn > 0) relay_add_up(low, scatter, scatter->axes, came, own, number);
+}
+
+void relay_pair_emit(struct lowering *low, const struct instr *before,
+                     const struct relay_pair *pair, int number)
+{
+    int *parts = ARENA_NEW(low->arena, int, pair->gather_count), made = -1;
+    int *next = ARENA_NEW(low->arena, int, pair->gather_count);
+    fetch(low, before, pair, 0, next, number);
+    for (int turn = 0; turn < pair->members; turn++) {
+        memcpy(parts, next, (size_t)pair->gather_count * sizeof *parts);
+        fetch(low, before, pair, turn + 1, next, number);
+        if (pair->scatter < 0) {
+            multiply(low, before, pair, parts, NULL, number);
+            continue;
+        }
+        int now = make(low, before, pair, turn, parts, number);
+        if (turn > 0) deliver(low, before, pair, turn - 1, made, number);
+        made = now;
+    }
+    if (pair->scatter >= 0) deliver(low, before, pair, pair->members - 1, made, number);
+}

@@ -1,0 +1,147 @@
+#include "cost_models/exchanges.h"
+#include "plan/held.h"
+#include "plan/script/check.h"
+#include "tests/support/priced.h"
+#include "tests/support/script_case.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+
+// Products that two exchanges of a grid meet at (plan/lower/relay_pair.h): GPT-2 124M by SUMMA on
+// 3 x 3 ranks, 32 tokens a sequence in fp32. Of the product that ends the MLP 1,024 of the 3,072
+// that it is summed over are of a turn. Three messages bring each operand, one in three of which is
+// a rank's own.
+
+enum { SEQ = 32 };
+
+static struct priced nine(struct arena *arena)
+{
+    struct priced of = priced_start(arena, "gpt2", "gb200-nvl72", "meshwright");
+    of.parallel.degree[AXIS_TP] = 9;
+    of.parallel.tp_kind = TP_2D_SUMMA;
+    of.parallel.tp_relay = of.parallel.micro_batch = 3;
+    of.workload =
+        (struct workload){.seq_len = SEQ, .precision = PRECISION_FP32, .global_batch = 24};
+    priced_finish(&of);
+    return of;
+}
+
+// The n-th instruction of an operator in a phase, or of the messages of its pair.
+static struct instr *turn_of(const struct block_program *block, const char *op, int n,
+                             bool is_message)
+{
+    struct instr *found = NULL;
+    int relay = 0;
+    for (int i = 0; i < block->instr_count && !relay; i++) {
+        const struct instr *instr = &block->instrs[i];
+        if (instr->rows && strcmp(block->block->ops[instr->op].name, op) == 0) relay = instr->relay;
+    }
+    for (int i = 0; i < block->instr_count && n >= 0; i++) {
+        struct instr *instr = &block->instrs[i];
+        bool is_it = instr->relay == relay &&
+                     (is_message ? instr->collective == COLLECTIVE_SEND_RECV : instr->rows > 0);
+        if (is_it && n-- == 0) found = instr;
+    }
+    assert_true(found && relay);
+    return found;
+}
+
+static void summa_takes_both_panels_of_a_turn(void **state)
+{
+    struct priced of = nine(*state);
+    const struct block_program *block = priced_block(&of, BLOCK_LAYER);
+    const struct mesh *mesh = &of.program->mesh;
+    bool met[9][3] = {{false}};
+    for (int turn = 0; turn < 3; turn++) {
+        const struct instr *work = turn_of(block, "mlp.down", turn, false);
+        assert_int_equal(work->gemm.m, SEQ);
+        assert_int_equal(work->gemm.n, 256);
+        assert_int_equal(work->gemm.k, 1024);
+        assert_int_equal(block->buffers[work->inputs[0]].bytes, SEQ * 1024 * 4);
+        assert_int_equal(block->buffers[work->inputs[1]].bytes, 1024 * 256 * 4);
+        for (int k = 0; k < 2; k++) {
+            const struct instr *message = turn_of(block, "mlp.down", 2 * turn + k, true);
+            assert_int_equal(message->outputs[0], work->inputs[k]);
+            assert_int_equal(message->bytes, block->buffers[work->inputs[k]].bytes / 3 * 2);
+        }
+        for (int rank = 0; rank < 9; rank++) {
+            int place = rank % 3 + rank / 3 - turn, part = (place + 3) % 3;
+            struct held x = held_of_buffer(of.program, block, work->inputs[0], rank);
+            struct held w = held_of_buffer(of.program, block, work->inputs[1], rank);
+            assert_int_equal(x.first[2], 1024 * part);
+            assert_int_equal(w.first[0], 1024 * part);
+            met[rank][part] = true;
+        }
+    }
+    for (int rank = 0; rank < 9; rank++)
+        assert_true(met[rank][0] && met[rank][1] && met[rank][2]);
+    // Each message once, from another rank but for the own part, whose turn is that of the place.
+    const struct instr *message = turn_of(block, "mlp.down", 2, true);
+    const struct buffer *to = &block->buffers[message->outputs[0]];
+    for (int rank = 0; rank < 9; rank++) {
+        int from = held_rank_before(mesh, message->axes, held_behind(mesh, to, rank), rank);
+        assert_int_equal(from / 3, rank / 3);
+        assert_int_equal(from == rank, rank / 3 == 1);
+    }
+}
+
+// Of a turn's products those beside the messages of the next hide all but what they do not cover;
+// the first panels nothing hides.
+static void a_turn_hides_what_its_products_cover(void **state)
+{
+    struct priced of = nine(*state);
+    const struct block_program *block = priced_block(&of, BLOCK_LAYER);
+    for (int n = 0; n < 6; n++) {
+        const struct instr *message = turn_of(block, "mlp.down", n, true);
+        const struct instr *other = turn_of(block, "mlp.down", n ^ 1, true);
+        const struct exchange found = exchange_of(&of.context, block, message);
+        double turn_s = 0;
+        if (n > 1)
+            turn_s = compute_price(&of.context.compute, block,
+                                   turn_of(block, "mlp.down", n / 2 - 1, false))
+                         .s;
+        double share = (double)message->bytes / (double)(message->bytes + other->bytes);
+        assert_true(fabs(found.beside_s - turn_s * share) <= 1e-12 * turn_s);
+        assert_true(found.bytes == (double)block->buffers[message->outputs[0]].bytes);
+    }
+}
+
+static void wrong_turns_are_found(void **state)
+{
+    static const char *const SAID[] = {"",          "worked on once", "worked on once",
+                                       "send-recv", "worked on once", "send-recv"};
+    for (int fault = 0; fault < 6; fault++) {
+        struct script_case of = {.arena = *state, .model = -1};
+        struct priced priced = nine(*state);
+        of.program = priced.program;
+        script_case_keep(&priced, &of);
+        script_case_write(&of);
+        struct block_program *block =
+            (struct block_program *)(uintptr_t)priced_block(&priced, BLOCK_LAYER);
+        struct instr *work = turn_of(block, "mlp.down", 1, false);
+        struct instr *next = turn_of(block, "mlp.down", 2, false);
+        struct buffer *panel = &block->buffers[work->inputs[1]];
+        struct instr *sum = turn_of(block, "d_mlp.down.a", 4, true);
+        if (fault == 1) panel->skew_axes = 0;
+        if (fault == 2) next->inputs[1] = work->inputs[1];
+        if (fault == 3) panel->relay_axes = panel->skew_axes;
+        if (fault == 4) next->rows = 0;
+        if (fault == 5) sum->inputs[0] = turn_of(block, "d_mlp.down.a", 3, true)->inputs[0];
+        struct err err = {0};
+        struct arena scratch = {0};
+        bool right = script_check(&scratch, (const struct script *const *)of.scripts, 1, &err);
+        arena_free(&scratch);
+        assert_int_equal(right, fault == 0);
+        if (fault && !strstr(err.text, SAID[fault])) fail_msg("%d: %s", fault, err.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(summa_takes_both_panels_of_a_turn),
+        cmocka_unit_test(a_turn_hides_what_its_products_cover),
+        cmocka_unit_test(wrong_turns_are_found),
+    };
+    return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
+}
