@@ -1,5 +1,6 @@
 #include "cost_models/memory.h"
 #include "cost_models/attention_unfused.h"
+#include "cost_models/chunked.h"
 #include "cost_models/convolution.h"
 #include "cost_models/linear_loss.h"
 #include "cost_models/parameters.h"
@@ -179,6 +180,7 @@ static void hold_block(const struct program *program, const struct stack *stack,
     double kernel_bytes = larger(scores, convolution_bytes(stack, precision, block));
     kernel_bytes = larger(kernel_bytes, linear_loss_bytes(precision, block));
     kernel_bytes = larger(kernel_bytes, walked_bytes(stack, block));
+    kernel_bytes = larger(kernel_bytes, chunked_bytes(stack, precision, block));
     holding->kernel_bytes = larger(holding->kernel_bytes, kernel_bytes);
     if (block->block->role == BLOCK_HEAD) {
         assert(use->count == 1);

@@ -1,4 +1,5 @@
 #include "cost_models/scan.h"
+#include "cost_models/chunked.h"
 #include "cost_models/walked.h"
 #include "models/op_delta.h"
 
@@ -56,8 +57,9 @@ static struct compute_cost by_state_price(const struct compute_context *context,
 struct compute_cost scan_price(const struct compute_context *context,
                                const struct block_program *program, const struct instr *instr)
 {
-    if (scan_walks(context->stack, program->block, instr))
-        return walked_price(context, program, instr);
+    if (delta_walks(context->stack, instr)) return walked_price(context, program, instr);
+    if (scan_is_chunked(context->stack, program->block, instr))
+        return chunked_price(context, program, instr);
     bool is_forward = is_forward_kind(instr->kind);
     bool is_delta = instr->kind == OP_DELTA || instr->kind == OP_DELTA_BACKWARD;
     const struct scan_shape shape = shape_of(program, instr);

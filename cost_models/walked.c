@@ -1,5 +1,4 @@
 #include "cost_models/walked.h"
-#include "models/op_scan.h"
 #include "plan/walked.h"
 
 #include <math.h>
@@ -15,36 +14,25 @@ static double turn_s(const struct device *device)
     return TURN_CYCLES * 16 / exponentials;
 }
 
-// A block of executor/cuda/scan.cu and delta.cu, and how many a multiprocessor has at a time.
+// A block of executor/cuda/delta.cu, and how many a multiprocessor has at a time.
 enum { WARPS = 8, LANES = 32, BLOCKS = 3 };
 
-static bool is_delta(enum op_kind kind)
+bool delta_walks(const struct stack *stack, const struct instr *instr)
 {
-    return kind == OP_DELTA || kind == OP_DELTA_BACKWARD;
-}
-static bool is_backward(enum op_kind kind)
-{
-    return kind == OP_SCAN_BACKWARD || kind == OP_DELTA_BACKWARD;
-}
-
-bool scan_walks(const struct stack *stack, const struct block *block, const struct instr *instr)
-{
-    bool is_scan = instr->kind == OP_SCAN || instr->kind == OP_DELTA || is_backward(instr->kind);
-    if (instr->collective != COLLECTIVE_NONE || !is_scan || !stack_is_own_gpu(stack)) return false;
-    return is_delta(instr->kind) || !op_scan_is_by_state(block, &block->ops[instr->op]);
+    bool is_delta = instr->kind == OP_DELTA || instr->kind == OP_DELTA_BACKWARD;
+    return instr->collective == COLLECTIVE_NONE && is_delta && stack_is_own_gpu(stack);
 }
 
 static struct token_walk walk_of(const struct block *block, const struct instr *instr)
 {
     const struct op *op = &block->ops[instr->op];
-    const struct tensor *b = &block->tensors[op->inputs[is_backward(instr->kind) ? 3 : 2]];
+    const struct tensor *b = &block->tensors[op->inputs[instr->kind == OP_DELTA ? 2 : 3]];
     return (struct token_walk){.batch = instr->batch,
                                .seq = instr->seq,
                                .heads = instr->heads,
                                .groups = instr->kv_heads,
                                .width = instr->head_dim > 0 ? instr->head_dim : 1,
-                               .state = b->extents[tensor_find_dim(b, DIM_STATE)].size,
-                               .is_delta = is_delta(instr->kind)};
+                               .state = b->extents[tensor_find_dim(b, DIM_STATE)].size};
 }
 
 static int64_t parts(int64_t count, int64_t each)
@@ -55,14 +43,12 @@ static int64_t parts(int64_t count, int64_t each)
 // Turns of one token in one block.
 static double turns_of(const struct token_walk *of, bool is_forward)
 {
-    if (is_forward) return of->is_delta ? 2 : 1;
+    if (is_forward) return 2;
     double channels = (double)parts(of->width, WARPS), lanes = (double)parts(of->state, LANES);
-    double columns = (double)parts((of->is_delta ? 1 : 2) * of->state, WARPS * LANES);
-    // The states twice, each time for the recall and for what is added where the rule is delta, and
-    // their gradient, with a sum of the warp.
-    double passes = of->is_delta ? 5 : 3;
-    double sums = (double)of->width * columns * (of->is_delta ? 1 : 0.5);
-    return channels * (passes * lanes + 1) + sums;
+    double columns = (double)parts(of->state, WARPS * LANES);
+    // The states twice, each time for the recall and for what is added, and their gradient, with a
+    // sum of the warp.
+    return channels * (5 * lanes + 1) + (double)of->width * columns;
 }
 
 struct compute_cost walked_price(const struct compute_context *context,
@@ -70,14 +56,15 @@ struct compute_cost walked_price(const struct compute_context *context,
 {
     const struct device *device = context->device;
     struct token_walk of = walk_of(program->block, instr);
-    bool is_forward = !is_backward(instr->kind);
+    bool is_forward = instr->kind == OP_DELTA;
     int64_t at_once = (int64_t)BLOCKS * device->multiprocessor_count, pairs = of.batch * of.heads;
     int64_t launches = is_forward ? 1 : parts(pairs, walk_pairs(&of));
     int64_t blocks = is_forward ? parts(pairs * of.width, WARPS) : walk_pairs(&of);
     double rounds = (double)(launches * parts(blocks, at_once));
     double walk_s = rounds * (double)of.seq * turns_of(&of, is_forward) * turn_s(device);
     double memory_s = stream_s(context, (double)instr->read_bytes + (double)instr->write_bytes);
-    // Of each launch of backward what it says to B and C is added up, and at the end of all.
+    // Of each launch of backward what it says to keys and queries is added up, and at the end of
+    // all.
     double kernels = is_forward ? 1 : 2 * (double)launches + 1;
     return (struct compute_cost){.s = fmax(walk_s, memory_s) + kernels * device->launch_latency_s,
                                  .bound = walk_s > memory_s ? BOUND_COMPUTE : BOUND_MEMORY,
@@ -89,7 +76,7 @@ double walked_bytes(const struct stack *stack, const struct block_program *block
     double bytes = 0;
     for (int i = 0; i < block->instr_count; i++) {
         const struct instr *instr = &block->instrs[i];
-        if (!is_backward(instr->kind) || !scan_walks(stack, block->block, instr)) continue;
+        if (instr->kind == OP_DELTA || !delta_walks(stack, instr)) continue;
         struct token_walk of = walk_of(block->block, instr);
         bytes = fmax(bytes, (double)walk_bytes(&of));
     }

@@ -2,15 +2,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// How our CUDA back end computes backward of a scan (models/op_scan.h) and of the delta rule
-// (executor/cuda/scan.cu, delta.cu), for who runs it and for who prices it and counts its memory
-// (cost_models/walked.h): token after token, a block for each pair of a sequence and a head, with
-// states in memory. So many states are kept on the way forward that those between them can be made
-// again, a stretch at a time.
+// How our CUDA back end computes backward of the delta rule (executor/cuda/delta.cu), for who runs
+// it and for who prices it and counts its memory (cost_models/walked.h): token after token, a block
+// for each pair of a sequence and a head, with states in memory. So many states are kept on the way
+// forward that those between them can be made again, a stretch at a time.
 
 struct token_walk {
     int64_t batch, seq, heads, groups, width, state;
-    bool is_delta;
 };
 
 enum { WALK_BYTES = 512 << 20 };  // of the pairs that run at a time, unless one needs more
@@ -31,13 +29,12 @@ static inline int64_t walk_stretches(const struct token_walk *of)
     return (of->seq + stride - 1) / stride;
 }
 
-// Numbers in fp32 of one pair: states, their gradient and decays, or lengths and sums of a token;
-// and those with what each token says to B and C, or to keys and queries.
+// Numbers in fp32 of one pair: states, their gradient, lengths, and sums of a token; and those with
+// what each token says to keys and queries.
 static inline int64_t walk_room(const struct token_walk *of)
 {
     int64_t states = walk_stretches(of) + scan_stride(of->seq) + 2;
-    int64_t beside = of->is_delta ? 2 * of->seq + 2 * of->width + 3 * of->state : of->seq;
-    return states * of->width * of->state + beside;
+    return states * of->width * of->state + 2 * of->seq + 2 * of->width + 3 * of->state;
 }
 static inline int64_t walk_pair(const struct token_walk *of)
 {
@@ -54,5 +51,5 @@ static inline int64_t walk_pairs(const struct token_walk *of)
 static inline int64_t walk_bytes(const struct token_walk *of)
 {
     int64_t sums = of->batch * of->seq * of->groups * of->state;
-    return 4 * (walk_pairs(of) * walk_pair(of) + 2 * sums + 2 * of->batch * of->heads);
+    return 4 * (walk_pairs(of) * walk_pair(of) + 2 * sums + of->batch * of->heads);
 }

@@ -1,5 +1,6 @@
 #include "planner/memo.h"
 
+#include "cost_models/chunked.h"
 #include "cost_models/convolution.h"
 #include "cost_models/walked.h"
 #include "plan/layout/strategy.h"
@@ -325,8 +326,8 @@ static void keep_read(const struct memo *memo, const struct block_program *progr
     for (int i = 0; i < program->instr_count; i++) {
         const struct instr *instr = &program->instrs[i];
         if (is_loss(instr) || (keeps_attention && is_attention(instr)) ||
-            convolution_unfolds(stack, program->block, instr) ||
-            scan_walks(stack, program->block, instr))
+            convolution_unfolds(stack, program->block, instr) || delta_walks(stack, instr) ||
+            scan_is_chunked(stack, program->block, instr))
             kept[light->instr_count++] = *instr;
     }
     if (light->instr_count == 0) return;

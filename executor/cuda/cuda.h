@@ -236,6 +236,8 @@ const char *cuda_conv_backward(const struct run *run);
 // Of the delta rule as well.
 const char *cuda_scan(const struct run *run);
 const char *cuda_scan_backward(const struct run *run);
+const char *cuda_delta(const struct run *run);
+const char *cuda_delta_backward(const struct run *run);
 // What can_run says of them.
 const char *cuda_check_attention(const struct kernel_call *call, int first_input);
 const char *cuda_check_conv(const struct kernel_call *call, int first_input);

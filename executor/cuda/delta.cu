@@ -1,19 +1,46 @@
-#include "executor/cuda/scan_code.h"
+#include "executor/cuda/device_code.h"
 
-// The gated delta rule of models/op_delta.h, token after token, as scan.cu has a scan: of the args
-// x, b, c and d are v, k, q and beta. Forward: a warp a channel of a head, whose row of the state
-// lies in the registers of its lanes. Backward: a block a head of a sequence, states in memory.
+// The gated delta rule of models/op_delta.h, token after token: of the args x, b, c and d are v, k,
+// q and beta. Forward: a warp a channel of a head, whose row of the state lies in the registers of
+// its lanes. Backward: a block a head of a sequence, a warp a channel in turns, states in memory;
+// bound by latency, as tokens follow one another.
 
-DEVICE float step_of(const struct scan_args *a, const struct head_of *of, int64_t t, int64_t n)
+enum { WARPS_MAX = 32 };
+
+// A head of a sequence.
+struct head_of {
+    int64_t head, group, first;  // first: of its tokens' rows
+};
+
+DEVICE struct head_of head_at(const struct delta_args *a, int64_t pair)
+{
+    int64_t head = pair % a->heads;
+    struct head_of of = {head, (a->first_head + head) / a->heads_each - a->first_group,
+                         pair / a->heads * a->seq};
+    return of;
+}
+DEVICE int64_t step_at(const struct delta_args *a, const struct head_of *of, int64_t t)
+{
+    return (of->first + t) * a->heads + of->head;
+}
+DEVICE int64_t group_at(const struct delta_args *a, const struct head_of *of, int64_t t)
+{
+    return ((of->first + t) * a->groups + of->group) * a->state;
+}
+DEVICE float rate_of(const struct delta_args *a, int64_t head)
+{
+    return -expf(load(a->a_log, head));
+}
+DEVICE float step_of(const struct delta_args *a, const struct head_of *of, int64_t t, int64_t n)
 {
     return load(a->dt, step_at(a, of, t) * a->steps + (a->steps > 1 ? n : 0));
 }
-DEVICE float query_length(const struct scan_args *a)
+DEVICE float query_length(const struct delta_args *a)
 {
     return 1 / sqrtf((float)a->state);
 }
 
-BLOCK_KERNEL(delta, struct scan_args, a)
+BLOCK_KERNEL(delta, struct delta_args, a)
 {
     int64_t rows = a.batch * a.heads * a.width, warps = blockDim.x / 32;
     int64_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -60,7 +87,7 @@ BLOCK_KERNEL(delta, struct scan_args, a)
     }
 }
 
-void kernel_delta(struct CUstream_st *stream, const struct scan_args *args)
+void kernel_delta(struct CUstream_st *stream, const struct delta_args *args)
 {
     int64_t rows = args->batch * args->heads * args->width;
     LAUNCH(delta, *args, blocks_for(rows, THREADS / 32), THREADS, stream);
@@ -76,18 +103,18 @@ struct back {
     int warp, warps, lane, width, state, each;
 };
 
-DEVICE float decay_of(const struct scan_args *a, const struct back *b, int64_t t, int64_t n)
+DEVICE float decay_of(const struct delta_args *a, const struct back *b, int64_t t, int64_t n)
 {
     return expf(b->rate * step_of(a, &b->of, t, n));
 }
-DEVICE float key_of_token(const struct scan_args *a, const struct back *b, int64_t t, int64_t n)
+DEVICE float key_of_token(const struct delta_args *a, const struct back *b, int64_t t, int64_t n)
 {
     return load(a->b, group_at(a, &b->of, t) + n) * b->lengths[2 * t];
 }
 
 // The state behind tokens [first, first + count) from the one in front of them, one after another:
 // into `to`, each behind the last where they are kept. A warp has a channel throughout.
-DEVICE void advance(const struct scan_args *a, const struct back *b, const float *from, float *to,
+DEVICE void advance(const struct delta_args *a, const struct back *b, const float *from, float *to,
                     int64_t first, int64_t count, bool keeps_all)
 {
     ROLLED
@@ -115,7 +142,7 @@ DEVICE void advance(const struct scan_args *a, const struct back *b, const float
 
 // The gradient of the state behind a token with what its own result says, that of its values, and
 // what they say to beta, by warp.
-DEVICE float channels_back(const struct scan_args *a, const struct back *b, int64_t t,
+DEVICE float channels_back(const struct delta_args *a, const struct back *b, int64_t t,
                            const float *before)
 {
     int64_t step = step_at(a, &b->of, t), group = group_at(a, &b->of, t);
@@ -146,7 +173,7 @@ DEVICE float channels_back(const struct scan_args *a, const struct back *b, int6
 }
 
 // Sums over the channels, and the gradient of the state in front of the token.
-DEVICE void columns_back(const struct scan_args *a, const struct back *b, int64_t t,
+DEVICE void columns_back(const struct delta_args *a, const struct back *b, int64_t t,
                          const float *before)
 {
     int64_t step = step_at(a, &b->of, t);
@@ -185,7 +212,7 @@ DEVICE void length_back(const struct back *b, struct reals rows, int64_t at, flo
 }
 
 // What the sums say to the token's key, query and step; returns what they say to a_log.
-DEVICE float token_back(const struct scan_args *a, const struct back *b, int64_t t)
+DEVICE float token_back(const struct delta_args *a, const struct back *b, int64_t t)
 {
     int64_t step = step_at(a, &b->of, t), group = group_at(a, &b->of, t);
     int64_t part = ((int64_t)blockIdx.x * a->seq + t) * a->state;
@@ -205,7 +232,7 @@ DEVICE float token_back(const struct scan_args *a, const struct back *b, int64_t
     return warp_sum(weighed);
 }
 
-DEVICE struct back begin(const struct scan_args *a, int64_t pair)
+DEVICE struct back begin(const struct delta_args *a, int64_t pair)
 {
     struct back b = {head_at(a, pair),
                      a->rooms + blockIdx.x * a->room,
@@ -247,7 +274,7 @@ DEVICE struct back begin(const struct scan_args *a, int64_t pair)
     return b;
 }
 
-BLOCK_KERNEL(delta_back, struct scan_args, a)
+BLOCK_KERNEL(delta_back, struct delta_args, a)
 {
     __shared__ float betas[WARPS_MAX];
     int64_t pair = a.first_pair + blockIdx.x;
@@ -284,13 +311,59 @@ BLOCK_KERNEL(delta_back, struct scan_args, a)
             __syncthreads();
         }
     }
-    if (threadIdx.x == 0) {
-        a.of_heads[2 * pair] = d_a_log;
-        a.of_heads[2 * pair + 1] = 0;
+    if (threadIdx.x == 0) a.of_heads[pair] = d_a_log;
+}
+
+void kernel_delta_backward(struct CUstream_st *stream, const struct delta_args *args)
+{
+    LAUNCH(delta_back, *args, args->pairs, THREADS, stream);
+}
+
+// Adds what the pairs of this launch say to the sums of their groups, heads in order.
+KERNEL(delta_join, struct delta_args, a)
+{
+    int64_t each = a.groups * a.state, count = a.batch * a.seq * each;
+    for (int64_t i = INDEX; i < count; i += INDICES) {
+        int64_t n = i % a.state, group = i / a.state % a.groups, row = i / each;
+        float b = a.first_pair > 0 ? a.sum_b[i] : 0, c = a.first_pair > 0 ? a.sum_c[i] : 0;
+        for (int64_t head = 0; head < a.heads; head++) {
+            int64_t pair = row / a.seq * a.heads + head - a.first_pair;
+            bool is_its = (a.first_head + head) / a.heads_each - a.first_group == group;
+            if (!is_its || pair < 0 || pair >= a.pairs) continue;
+            int64_t at = (pair * a.seq + row % a.seq) * a.state + n;
+            b += a.part_b[at];
+            c += a.part_c[at];
+        }
+        a.sum_b[i] = b;
+        a.sum_c[i] = c;
     }
 }
 
-void kernel_delta_backward(struct CUstream_st *stream, const struct scan_args *args)
+void kernel_delta_join(struct CUstream_st *stream, const struct delta_args *args)
 {
-    LAUNCH(delta_back, *args, args->pairs, THREADS, stream);
+    int64_t count = args->batch * args->seq * args->groups * args->state;
+    LAUNCH(delta_join, *args, blocks_for(count, THREADS), THREADS, stream);
+}
+
+KERNEL(delta_store, struct delta_args, a)
+{
+    int64_t count = a.batch * a.seq * a.groups * a.state;
+    for (int64_t i = INDEX; i < count + a.heads; i += INDICES) {
+        if (i < count) {
+            store_sum(a.d_b, i, a.adds_b, a.sum_b[i]);
+            store_sum(a.d_c, i, a.adds_c, a.sum_c[i]);
+            continue;
+        }
+        int64_t head = i - count;
+        float d_a_log = 0;
+        for (int64_t batch = 0; batch < a.batch; batch++)
+            d_a_log += a.of_heads[batch * a.heads + head];
+        store_sum(a.d_a_log, head, a.adds_a_log, d_a_log);
+    }
+}
+
+void kernel_delta_sums(struct CUstream_st *stream, const struct delta_args *args)
+{
+    int64_t count = args->batch * args->seq * args->groups * args->state + args->heads;
+    LAUNCH(delta_store, *args, blocks_for(count, THREADS), THREADS, stream);
 }

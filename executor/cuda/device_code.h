@@ -21,6 +21,8 @@
 // Small arrays stay in registers where every index is known: a loop over one that is not unrolled
 // puts it into local memory, which is device memory (tests/cuda_resources.t).
 #define UNROLL _Pragma("unroll")
+// Loops that are not unrolled need no registers for what they would load ahead.
+#define ROLLED _Pragma("unroll 1")
 #define LAUNCH(name, a, blocks, threads, stream) name<<<(unsigned)(blocks), threads, 0, stream>>>(a)
 // Of as many threads as a row has chunks, or as a row is worth.
 #define ROW_KERNEL(name, type, a) \
@@ -42,6 +44,7 @@
 
 #if !defined(UNROLL)
 #define UNROLL
+#define ROLLED
 #endif
 #define RANDOM_FUNCTION DEVICE
 #include "executor/random.h"

@@ -1,4 +1,6 @@
 #pragma once
+#include "plan/scan_chunks.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -160,30 +162,52 @@ void kernel_conv_backward(struct CUstream_st *stream, const struct conv_args *ar
 
 // Numbers of a state that a lane holds of each channel.
 enum { SCAN_LANES = 8, SCAN_STATE_MAX = SCAN_LANES * 32 };
-struct scan_args {
+// Of the delta rule, whose v, k, q and beta are x, b, c and d.
+struct delta_args {
     int64_t batch, seq, heads, groups, width, state;
     int64_t heads_each, first_head, first_group;
-    // Of the delta rule, whose v, k, q and beta are x, b, c and d: decays of a token and head, 1 or
-    // `state`, and what is added to squares of lengths; 0: a scan.
-    int64_t steps;
-    float epsilon;
+    int64_t steps;  // decays of a token and head, 1 or `state`
+    float epsilon;  // added to squares of lengths
+    struct reals x, dt, b, c, a_log, d, y;
+    struct reals d_y, d_x, d_dt, d_b, d_c, d_a_log, d_d;
+    bool adds_b, adds_c, adds_a_log;
+    // Backward: of some pairs of a sequence and a head at a time, the room of each.
+    int64_t first_pair, pairs, stride, stretches, room;
+    float *rooms;            // states, the gradient, lengths and sums
+    float *part_b, *part_c;  // [pair][seq][state]
+    float *sum_b, *sum_c;    // [batch][seq][group][state]
+    float *of_heads;         // [batch][head], of a_log
+};
+void kernel_delta(struct CUstream_st *stream, const struct delta_args *args);
+void kernel_delta_backward(struct CUstream_st *stream, const struct delta_args *args);
+// When those of one launch are done, and when all are.
+void kernel_delta_join(struct CUstream_st *stream, const struct delta_args *args);
+void kernel_delta_sums(struct CUstream_st *stream, const struct delta_args *args);
+
+// A scan in chunks (plan/scan_chunks.h): what is worked on of heads and groups at a time, and how
+// many heads each of these groups has. Rooms are [group][chunk][head of it], chunks those of all
+// sequences; B and C of all groups, the others of this part.
+struct chunk_args {
+    int64_t batch, seq, heads, groups, width, state;
+    int64_t length, chunks, first_head, share, part_heads;
     struct reals x, dt, b, c, a_log, d, y;
     struct reals d_y, d_x, d_dt, d_b, d_c, d_a_log, d_d;
     bool adds_b, adds_c, adds_a_log, adds_d;
-    // Backward: of some pairs of a sequence and a head at a time, the room of each.
-    int64_t first_pair, pairs, stride, stretches, room;
-    float *rooms;            // states, the gradient, and decays or lengths and sums
-    float *part_b, *part_c;  // [pair][seq][state]
-    float *sum_b, *sum_c;    // [batch][seq][group][state]
-    float *of_heads;         // [batch][head][2]: of a_log and of d
+    struct reals room[CHUNK_ROOMS];
+    float *exponents;            // [chunk][head][token]: summed from the chunk's first token on
+    float *d_exponents, *d_dts;  // alike
+    float *d_ends;               // [chunk][head]
+    float *of_heads;             // [chunk][head][2]: of a_log and of d
 };
-void kernel_scan(struct CUstream_st *stream, const struct scan_args *args);
-void kernel_scan_backward(struct CUstream_st *stream, const struct scan_args *args);
-void kernel_delta(struct CUstream_st *stream, const struct scan_args *args);
-void kernel_delta_backward(struct CUstream_st *stream, const struct scan_args *args);
-// When those of one launch are done, and when all are.
-void kernel_scan_join(struct CUstream_st *stream, const struct scan_args *args);
-void kernel_scan_sums(struct CUstream_st *stream, const struct scan_args *args);
+void kernel_chunk_begin(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_heads(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_matrix(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_pass(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_out(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_pass_back(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_scores_back(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_heads_back(struct CUstream_st *stream, const struct chunk_args *args);
+void kernel_chunk_sums(struct CUstream_st *stream, const struct chunk_args *args);
 
 // Blocks at most of a grid that waits for itself.
 enum { GRID_BLOCKS = 256 };

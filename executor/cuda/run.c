@@ -44,8 +44,8 @@ static const struct kernel_row KERNELS[OP_KIND_COUNT] = {
     [OP_SCAN_BACKWARD] = {cuda_scan_backward, 60},
     [OP_LINEAR_LOSS] = {cuda_linear_loss, 0},
     [OP_LINEAR_LOSS_BACKWARD] = {cuda_linear_loss_backward, 3},
-    [OP_DELTA] = {cuda_scan, 0},
-    [OP_DELTA_BACKWARD] = {cuda_scan_backward, 28},
+    [OP_DELTA] = {cuda_delta, 0},
+    [OP_DELTA_BACKWARD] = {cuda_delta_backward, 28},
 };
 
 static const char *check_route(const struct kernel_call *call)

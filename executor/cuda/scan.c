@@ -1,7 +1,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/scan_call.h"
 
-// Convolutions and scans of models/op_scan.h, and models/op_delta.h: what their kernels are given.
+// Convolutions of models/op_scan.h and the delta rule of models/op_delta.h: what their kernels are
+// given. Scans are run by chunks.c.
 
 const char *cuda_check_conv(const struct kernel_call *call, int first_input)
 {
@@ -61,73 +62,61 @@ const char *cuda_conv_backward(const struct run *run)
     return NULL;
 }
 
-static const char *check_state(const struct kernel_call *call, int first_input)
-{
-    bool fits = array_last(&call->inputs[first_input + 2]) <= SCAN_STATE_MAX;
-    return fits ? NULL : "a scan with a state of more than 256 numbers a channel";
-}
-
 const char *cuda_check_scan(const struct kernel_call *call, int first_input)
 {
     const char *fault = call_check_scan(call, first_input);
-    if (fault) return fault;
-    if (call_is_by_state(call, first_input))
-        return "a scan with an A for each number of a state: CPUs alone have a kernel for it";
-    return check_state(call, first_input);
+    if (fault || !call_is_by_state(call, first_input)) return fault;
+    return "a scan with an A for each number of a state: CPUs alone have a kernel for it";
 }
 
 const char *cuda_check_delta(const struct kernel_call *call, int first_input)
 {
     const char *fault = call_check_delta(call, first_input);
-    return fault ? fault : check_state(call, first_input);
+    if (fault) return fault;
+    bool fits = array_last(&call->inputs[first_input + 2]) <= SCAN_STATE_MAX;
+    return fits ? NULL : "a scan with a state of more than 256 numbers a channel";
 }
 
-static bool is_delta(const struct run *run)
-{
-    enum op_kind kind = run->call->op->kind;
-    return kind == OP_DELTA || kind == OP_DELTA_BACKWARD;
-}
-
-static struct scan_args scan_of(const struct run *run, int first_input)
+static struct delta_args delta_of(const struct run *run, int first_input)
 {
     const struct kernel_array *x = &run->call->inputs[first_input], *dt = x + 1, *b = x + 2;
     int64_t steps = dt->rank == 4 ? dt->sizes[3] : 1;
-    return (struct scan_args){.steps = is_delta(run) ? steps : 0,
-                              .epsilon = (float)run->call->op->scalar,
-                              .batch = x->sizes[0],
-                              .seq = x->sizes[1],
-                              .heads = x->sizes[2],
-                              .groups = b->sizes[2],
-                              .width = x->sizes[3],
-                              .state = b->sizes[3],
-                              .heads_each = x->whole[2] / b->whole[2],
-                              .first_head = x->first[2],
-                              .first_group = b->first[2],
-                              .x = run_input(run, first_input),
-                              .dt = run_input(run, first_input + 1),
-                              .b = run_input(run, first_input + 2),
-                              .c = run_input(run, first_input + 3),
-                              .a_log = run_input(run, first_input + 4),
-                              .d = run_input(run, first_input + 5)};
+    return (struct delta_args){.steps = steps,
+                               .epsilon = (float)run->call->op->scalar,
+                               .batch = x->sizes[0],
+                               .seq = x->sizes[1],
+                               .heads = x->sizes[2],
+                               .groups = b->sizes[2],
+                               .width = x->sizes[3],
+                               .state = b->sizes[3],
+                               .heads_each = x->whole[2] / b->whole[2],
+                               .first_head = x->first[2],
+                               .first_group = b->first[2],
+                               .x = run_input(run, first_input),
+                               .dt = run_input(run, first_input + 1),
+                               .b = run_input(run, first_input + 2),
+                               .c = run_input(run, first_input + 3),
+                               .a_log = run_input(run, first_input + 4),
+                               .d = run_input(run, first_input + 5)};
 }
 
-static bool is_empty(const struct scan_args *args)
+static bool is_empty(const struct delta_args *args)
 {
     return args->batch * args->seq * args->heads * args->width * args->state == 0;
 }
 
-const char *cuda_scan(const struct run *run)
+const char *cuda_delta(const struct run *run)
 {
-    struct scan_args args = scan_of(run, 0);
+    struct delta_args args = delta_of(run, 0);
     args.y = run_output(run, 0);
-    if (!is_empty(&args)) (args.steps ? kernel_delta : kernel_scan)(run->on, &args);
+    if (!is_empty(&args)) kernel_delta(run->on, &args);
     return NULL;
 }
 
-static const char *find_room(const struct run *run, struct scan_args *args)
+static const char *find_room(const struct run *run, struct delta_args *args)
 {
-    const struct token_walk of = {args->batch, args->seq,   args->heads,    args->groups,
-                                  args->width, args->state, args->steps > 0};
+    const struct token_walk of = {args->batch,  args->seq,   args->heads,
+                                  args->groups, args->width, args->state};
     int64_t sums = args->batch * args->seq * args->groups * args->state;
     args->stride = scan_stride(args->seq);
     args->stretches = walk_stretches(&of);
@@ -143,10 +132,10 @@ static const char *find_room(const struct run *run, struct scan_args *args)
     return NULL;
 }
 
-const char *cuda_scan_backward(const struct run *run)
+const char *cuda_delta_backward(const struct run *run)
 {
     const struct kernel_call *call = run->call;
-    struct scan_args args = scan_of(run, 1);
+    struct delta_args args = delta_of(run, 1);
     const char *fault = NULL;
     if (is_empty(&args)) {
         for (int i = 1; i < call->output_count && !fault; i++)
@@ -162,14 +151,13 @@ const char *cuda_scan_backward(const struct run *run)
     args.adds_b = call_adds(call, 2);
     args.adds_c = call_adds(call, 3);
     args.adds_a_log = call_adds(call, 4);
-    args.adds_d = call_adds(call, 5);
     int64_t all = args.batch * args.heads, pairs = args.pairs;
     for (int64_t first = 0; first < all; first += pairs) {
         args.first_pair = first;
         args.pairs = all - first < pairs ? all - first : pairs;
-        (args.steps ? kernel_delta_backward : kernel_scan_backward)(run->on, &args);
-        kernel_scan_join(run->on, &args);
+        kernel_delta_backward(run->on, &args);
+        kernel_delta_join(run->on, &args);
     }
-    kernel_scan_sums(run->on, &args);
+    kernel_delta_sums(run->on, &args);
     return NULL;
 }

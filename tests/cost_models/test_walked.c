@@ -1,6 +1,8 @@
 #include "tests/support/test.h"
 
+#include "cost_models/chunked.h"
 #include "cost_models/walked.h"
+#include "plan/scan_chunks.h"
 #include "plan/walked.h"
 #include "tests/support/priced.h"
 
@@ -38,30 +40,102 @@ static bool is_near(double found, double expected)
 // 500 cycles, of which 132 multiprocessors make 3.86e12 / 16.
 static const double TURN_S = 500 / (3.86e12 / 16 / 132);
 
-// Mamba-2 2.7B, two sequences of 4,096: 80 heads of 64 channels with a state of 128. Forward 10,240
-// rows are 1,280 blocks of 8, of which 396 run at a time. Backward a warp has 8 of 64 channels and
-// 4 of 128 numbers: 8 x (3 x 4 + 1) turns, and half of 64 for the one column that a thread has.
-static void turns_of_a_scan_are_counted_by_hand(void **state)
+// Mamba-2 2.7B, two sequences of 4,096 tokens: 80 heads of 64 channels with a state of 128, one
+// group, in bf16. Chunks of 128 are 64, all heads of which have room at a time forward: a head's
+// operands are two of 64 x 128, a matrix of 128 x 128 and a state of 64 x 128 in two bytes, a state
+// and two results in four; a group has 128 x 128 scores.
+static void chunks_of_a_scan_are_counted_by_hand(void **state)
+{
+    (void)state;
+    struct chunk_scan of = {.batch = 2,
+                            .seq = 4096,
+                            .heads = 80,
+                            .groups = 1,
+                            .width = 64,
+                            .state = 128,
+                            .heads_each = 80,
+                            .bytes = 2};
+    of.length = chunk_length(&of);
+    assert_int_equal(of.length, 128);
+    int64_t tile = 64 * 128, square = 128 * 128;
+    int64_t head = 64 * (2 * (3 * tile + square) + 4 * 3 * tile), group = 64 * 4 * square;
+    assert_int_equal(chunk_heads_most(&of), (512 << 20) / (head + group));
+    int64_t rows = 64 * 2 * square * 2, exponents = (int64_t)64 * 80 * 128;
+    struct chunk_part part = chunk_part_at(&of, 0);
+    assert_int_equal(part.heads, chunk_heads_most(&of));
+    assert_int_equal(part.groups, 1);
+    assert_int_equal(chunk_bytes(&of), part.heads * head + group + rows + 4 * exponents);
+    // C of the state in front for all channels of the part; results of its own tokens by head.
+    struct chunk_gemm past = chunk_gemm_of(&of, &part, 2), own = chunk_gemm_of(&of, &part, 3);
+    assert_int_equal(past.batch, 64);
+    assert_true(past.rows == part.heads * 64 && past.columns == 128 && past.inner == 128);
+    assert_int_equal(own.batch, 64 * part.heads);
+    assert_true(own.rows == 64 && own.columns == 128 && own.inner == 128);
+    of.is_backward = true;
+    struct chunk_gemm sum = chunk_gemm_of(&of, &part, 8);
+    assert_true(sum.batch == 64 && sum.rows == 128 && sum.columns == 128);
+    assert_int_equal(sum.inner, part.heads * 64);
+}
+
+// Heads of ranks that begin in the midst of a group, and of which several groups fit.
+static void parts_are_of_whole_groups_or_of_one(void **state)
+{
+    (void)state;
+    const struct chunk_scan of = {.batch = 1,
+                                  .seq = 16,
+                                  .heads = 10,
+                                  .groups = 4,
+                                  .width = 4,
+                                  .state = 4,
+                                  .heads_each = 3,
+                                  .first_head = 2,
+                                  .bytes = 4,
+                                  .length = 16};
+    static const struct chunk_part PARTS[] = {{0, 1, 0, 1}, {1, 9, 1, 3}};
+    int64_t head = 0;
+    for (size_t i = 0; i < 2; i++) {
+        struct chunk_part part = chunk_part_at(&of, head);
+        assert_int_equal(part.head, PARTS[i].head);
+        assert_int_equal(part.heads, PARTS[i].heads);
+        assert_int_equal(part.group, PARTS[i].group);
+        assert_int_equal(part.groups, PARTS[i].groups);
+        head += part.heads;
+    }
+    assert_int_equal(head, 10);
+}
+
+// Some tens of products and kernels in place of 4,096 tokens one after another, none of them above
+// what the device multiplies, nor below what it moves.
+static void the_price_is_of_products_and_kernels(void **state)
 {
     struct priced of = start(*state, "mamba2-2.7b", "meshwright");
     const struct compute_context *compute = &of.context.compute;
-    const struct instr *instr;
-    double launch_s = compute->device->launch_latency_s;
-    assert_int_equal(compute->device->multiprocessor_count, 132);
-    const struct block_program *block = with(&of, OP_SCAN, &instr);
-    struct compute_cost cost = compute_price(compute, block, instr);
-    assert_true(is_near(cost.s, 4 * 4096 * TURN_S + launch_s) && cost.kernel_count == 1);
-    block = with(&of, OP_SCAN_BACKWARD, &instr);
-    cost = compute_price(compute, block, instr);
-    // A pair needs 130 states of 8,192 numbers, its decays, and two rows of 128 a token: 63 fit.
-    int64_t pair = 130 * 8192 + 4096 + 2 * 4096 * 128, launches = (160 + 62) / 63;
-    assert_int_equal((512 << 20) / (4 * pair), 63);
-    double turns = 8 * (3 * 4 + 1) + 32;
-    assert_true(cost.kernel_count == 2.0 * (double)launches + 1);
-    assert_true(
-        is_near(cost.s, (double)launches * 4096 * turns * TURN_S + cost.kernel_count * launch_s));
-    int64_t sums = (int64_t)2 * 4096 * 128;
-    assert_true(walked_bytes(of.stack, block) == 4.0 * (double)(63 * pair + 2 * sums + 2 * 160));
+    static const enum op_kind KINDS[] = {OP_SCAN, OP_SCAN_BACKWARD};
+    for (int i = 0; i < 2; i++) {
+        const struct instr *instr;
+        const struct block_program *block = with(&of, KINDS[i], &instr);
+        struct chunk_scan scan = {.batch = 2,
+                                  .seq = 4096,
+                                  .heads = 80,
+                                  .groups = 1,
+                                  .width = 64,
+                                  .state = 128,
+                                  .heads_each = 80,
+                                  .bytes = 2,
+                                  .is_backward = i > 0};
+        scan.length = chunk_length(&scan);
+        int64_t parts = 0, products = i ? 11 : 4;
+        for (int64_t head = 0; head < 80; parts++)
+            head += chunk_part_at(&scan, head).heads;
+        struct compute_cost cost = compute_price(compute, block, instr);
+        assert_true(cost.kernel_count == (double)(parts * products + chunk_kernels(&scan, parts)));
+        double moved = chunk_own_bytes(&scan) + (double)(instr->read_bytes + instr->write_bytes);
+        assert_true(cost.s > stream_s(compute, moved + 0.5 * chunk_product_bytes(&scan)));
+        assert_true(cost.s < 4 * stream_s(compute, moved + chunk_product_bytes(&scan)));
+        if (i)
+            assert_true(chunked_bytes(of.stack, PRECISION_BF16, block) ==
+                        (double)chunk_bytes(&scan));
+    }
 }
 
 // The delta rule of Qwen3-Next: two turns a token forward, five passes backward, and sums of its
@@ -76,7 +150,7 @@ static void the_delta_rule_takes_more(void **state)
     int64_t rows = instr->batch * instr->heads * instr->head_dim;
     double rounds = ceil((double)rows / 8 / 396);
     assert_true(is_near(cost.s, rounds * 4096 * 2 * TURN_S + launch_s));
-    const struct token_walk few = {1, 16, 4, 2, 8, 32, true};
+    const struct token_walk few = {1, 16, 4, 2, 8, 32};
     assert_int_equal(walk_stretches(&few), 4);
     // 4 + 4 + 2 states of 256, lengths of 16 tokens, sums of one; 2 x 16 rows of 32.
     assert_int_equal(walk_room(&few), 10 * 256 + 32 + 16 + 96);
@@ -84,22 +158,24 @@ static void the_delta_rule_takes_more(void **state)
     assert_int_equal(walk_pairs(&few), 4);
 }
 
-// Other software runs chunks as GEMMs, and keeps nothing for a walk.
-static void others_do_not_walk(void **state)
+// Other software is priced as the products of its own chunks.
+static void others_have_chunks_of_their_own(void **state)
 {
     struct priced of = start(*state, "mamba2-2.7b", "megatron-core");
     const struct instr *instr;
     const struct block_program *block = with(&of, OP_SCAN_BACKWARD, &instr);
-    assert_false(scan_walks(of.stack, block->block, instr));
-    assert_true(walked_bytes(of.stack, block) == 0);
+    assert_false(scan_is_chunked(of.stack, block->block, instr));
+    assert_true(chunked_bytes(of.stack, PRECISION_BF16, block) == 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_of_a_scan_are_counted_by_hand),
+        cmocka_unit_test(chunks_of_a_scan_are_counted_by_hand),
+        cmocka_unit_test(parts_are_of_whole_groups_or_of_one),
+        cmocka_unit_test(the_price_is_of_products_and_kernels),
         cmocka_unit_test(the_delta_rule_takes_more),
-        cmocka_unit_test(others_do_not_walk),
+        cmocka_unit_test(others_have_chunks_of_their_own),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -1,6 +1,7 @@
 #include "tests/support/test.h"
 
 #include "models/op.h"
+#include "models/op_scan.h"
 #include "tests/support/draw.h"
 #include "tests/support/emulated.h"
 #include "tests/support/kernel_case.h"
@@ -117,10 +118,10 @@ static void draw_values(struct draw *draw, struct interpreter *in)
         for (int64_t i = 0; i < interpreter_elements(in, t); i++)
             values[i] = is_ids ? draw_int(draw, 0, 1) : draw_int(draw, -63, 63) / 64.0;
     }
-    // Steps of a delta rule are not negative: states would grow.
+    // Steps of scans and of a delta rule are not negative: states would grow.
     for (int o = 0; o < in->block->op_count; o++) {
         const struct op *op = &in->block->ops[o];
-        if (op->kind != OP_DELTA) continue;
+        if (op->kind != OP_DELTA && op->kind != OP_SCAN) continue;
         double *steps = interpreter_array(in, op->inputs[1]);
         for (int64_t i = 0; i < interpreter_elements(in, op->inputs[1]); i++)
             steps[i] = fabs(steps[i]);
@@ -160,7 +161,7 @@ static void draw_slices(struct draw *draw, const struct interpreter *in, int op,
                         struct slices *slices)
 {
     const struct op *of = &in->block->ops[op];
-    if (of->kind == OP_DELTA || of->kind == OP_DELTA_BACKWARD) {
+    if (op_mixes_tokens(of->kind) && of->kind != OP_CONV && of->kind != OP_CONV_BACKWARD) {
         *slices = slices_draw(draw, in, op);  // whole groups of heads
         return;
     }
@@ -250,6 +251,47 @@ static void operators_of_newer_models_equal_those_of_the_cpu(void **state)
                     check_op(&draw, &pair, &in, o);
             }
             arena_reset(*state, mark);
+        }
+        close_pair(&pair);
+    }
+}
+
+// Chunks of 16 and of 32 tokens, the last of them not full; one group, and several, of whose heads
+// an emulation works on one, some or all at a time; more channels and numbers of a state than a
+// tile or a warp has.
+static void scans_of_several_chunks_equal_the_recurrence(void **state)
+{
+    static const struct {
+        int64_t seq;
+        const char *model;
+    } SCANS[] = {
+        {37, "{\"model_type\": \"mamba2\", \"vocab_size\": 40, \"hidden_size\": 8, "
+             "\"num_hidden_layers\": 1, \"num_heads\": 4, \"head_dim\": 4, \"state_size\": 5, "
+             "\"n_groups\": 2}"},
+        {70, "{\"model_type\": \"mamba2\", \"vocab_size\": 40, \"hidden_size\": 54, "
+             "\"num_hidden_layers\": 1, \"num_heads\": 3, \"head_dim\": 36, \"state_size\": 34, "
+             "\"n_groups\": 1}"},
+        {40, "{\"model_type\": \"mamba2\", \"vocab_size\": 40, \"hidden_size\": 16, "
+             "\"num_hidden_layers\": 1, \"num_heads\": 8, \"head_dim\": 4, \"state_size\": 8, "
+             "\"n_groups\": 4}"},
+    };
+    struct draw draw = draw_start("scans", 11);
+    for (int t = 0; t < TRIED_COUNT; t++) {
+        struct pair pair = open_pair(*state, &TRIED[t]);
+        for (size_t m = 0; m < sizeof SCANS / sizeof *SCANS; m++) {
+            const struct import_options options = {0};
+            struct graph *graph = tiny_graph(*state, SCANS[m].model, &options);
+            pair.cpu.seq = pair.cuda.seq = SCANS[m].seq;
+            for (int b = 0; b < graph->block_count; b++) {
+                struct block_gradients gradients;
+                const struct block *block = autodiff_block(*state, &graph->blocks[b], &gradients);
+                struct interpreter in = interpreter_new(*state, block, BATCH, SCANS[m].seq);
+                in.head_count = graph->head_count;
+                draw_values(&draw, &in);
+                for (int o = 0; o < block->op_count; o++)
+                    if (block->ops[o].kind == OP_SCAN || block->ops[o].kind == OP_SCAN_BACKWARD)
+                        check_op(&draw, &pair, &in, o);
+            }
         }
         close_pair(&pair);
     }
@@ -369,6 +411,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_of_newer_models_equal_those_of_the_cpu),
+        cmocka_unit_test(scans_of_several_chunks_equal_the_recurrence),
         cmocka_unit_test(drawn_shapes_equal_those_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
