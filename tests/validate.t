@@ -107,8 +107,8 @@ sub schedule_of {
     return $words =~ /interleaved/ && ($row->{vpp} // 1) > 1 ? 'interleaved' : '1f1b';
 }
 
-# Of the release that the row ran, where the stack tells it apart, and of the builds that it names; its
-# software may be a build.
+# Of the release that the row ran, where the stack tells it apart, and of the builds that it
+# names; its software may be a build.
 sub stack_of {
     my ($row) = @_;
     my $stack = eval { $json->decode(text_of("cost_models/stacks/$row->{stack}.json")) };
