@@ -47,7 +47,7 @@ static int case_count(void)
 
 static void random_plans_compute_what_one_rank_does(void **state)
 {
-    struct draw draw = draw_start("random runs", 2026);
+    struct draw draw = draw_start("random runs", 91);
     struct expectation known = {0};
     struct arena scratch = {0};
     int wanted = case_count(), ran = 0, failed = 0, refused = 0;
