@@ -212,6 +212,47 @@ static bool keep_more(struct polish *polish)
     return better;
 }
 
+// States of as few layers as leave room, or gradients or parameters where these leave, with
+// activations as they are and all kept, beside each way to recompute of the space: what makes room
+// otherwise may take longer than what leaves of some layers, where that of all takes longest.
+static bool part_layers(struct polish *polish)
+{
+    const struct search_request *search = polish->request->search;
+    const struct space *space = polish->request->space;
+    const struct parallel was = polish->best.parallel;
+    struct parallel parallel = was;
+    struct offload *offload = &parallel.offload;
+    bool is_open = search->pins.search_offload && !pins_get(&search->pins, CHOICE_OFFLOAD).set;
+    bool keeps_all = offload_is_none(offload) && was.recompute == RECOMPUTE_NONE;
+    bool fetches = offload_moves_parameters(offload), returns = offload_moves_gradients(offload);
+    int16_t *away = fetches   ? &offload->parameter_layers
+                    : returns ? &offload->gradient_layers
+                              : &offload->optimizer_layers;
+    int least = !fetches && returns ? OFFLOAD_GRADIENTS_LEAST : 1;
+    if (!is_open || search->objective == OBJECTIVE_MEMORY || keeps_all) return false;
+    bool better = false;
+    for (int i = 0; i < 2 * space->recomputes.count; i++) {
+        if (i % 2 == 1 && (!offload_moves_activations(&was.offload) || !takes_counts(&was.offload)))
+            continue;
+        parallel = was;
+        if (i % 2 == 0) {
+            offload->activations = TIER_DEVICE;
+            memset(offload->layers, 0, sizeof offload->layers);
+        }
+        if (offload->optimizer == TIER_DEVICE) offload->optimizer = TIER_HOST;
+        parallel.recompute =
+            recompute_of_value(space->recomputes.values[i / 2], &parallel.recompute_classes);
+        parallel.recompute_layers = -1;
+        if (!is_allowed(polish, &parallel)) continue;
+        composer_group(polish->composer, &parallel);
+        int most = composer_division(polish->composer, &parallel)->layers_most;
+        if (most < least || most > OFFLOAD_LAYERS_MAX) continue;
+        if (least > 1) offload->optimizer_layers = 0;
+        better |= fewest_away(polish, &parallel, away, least, most);
+    }
+    return better;
+}
+
 // Where gradients are all off the device: those of as few layers as leave room, with parameters off
 // it as they are and with all of them, for these share the room as well.
 static bool keep_gradients(struct polish *polish)
@@ -397,8 +438,8 @@ static struct candidate improve(struct polish *polish, const struct candidate *p
     // What changes least stands first, and is tried again after each gain; what has most tries
     // last.
     static bool (*const MOVES[])(struct polish *) = {
-        reorder,     keep_more, keep_gradients, relayer,           regroup, recap,
-        move_layers, reshard,   reschedule,     recompute_classes, move_off};
+        reorder, keep_more,   part_layers, keep_gradients, relayer,           regroup,
+        recap,   move_layers, reshard,     reschedule,     recompute_classes, move_off};
     const struct parallel *parallel = &plan->parallel;
     polish->best = *plan;
     polish->priced = 0;
