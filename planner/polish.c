@@ -214,7 +214,8 @@ static bool keep_more(struct polish *polish)
 
 // States of as few layers as leave room, or gradients or parameters where these leave, with
 // activations as they are and all kept, beside each way to recompute of the space: what makes room
-// otherwise may take longer than what leaves of some layers, where that of all takes longest.
+// otherwise may take longer than what leaves of some layers, where that of all takes longest. Of
+// one stage: those of a pipeline take long to ask.
 static bool part_layers(struct polish *polish)
 {
     const struct search_request *search = polish->request->search;
@@ -230,6 +231,7 @@ static bool part_layers(struct polish *polish)
                               : &offload->optimizer_layers;
     int least = !fetches && returns ? OFFLOAD_GRADIENTS_LEAST : 1;
     if (!is_open || search->objective == OBJECTIVE_MEMORY || keeps_all) return false;
+    if (was.degree[AXIS_PP] > 1) return false;
     bool better = false;
     for (int i = 0; i < 2 * space->recomputes.count; i++) {
         if (i % 2 == 1 && (!offload_moves_activations(&was.offload) || !takes_counts(&was.offload)))
