@@ -113,8 +113,9 @@ struct tensor {
     int producer;     // op in this block; -1 for parameters and block inputs
     int gradient_of;  // for gradients, the forward tensor; else -1
     const char *tie;  // parameters with equal ties in different blocks are one; NULL otherwise
-    bool frozen;      // has no gradient: a parameter that is not trained, or what is made from such
-                      // alone
+    bool is_fixed;  // a parameter whose numbers the model says: not counted, and its gradient is 0
+    bool frozen;    // has no gradient: a parameter that is not trained, or what is made from such
+                    // alone
 };
 
 enum op_kind {
@@ -266,6 +267,7 @@ struct op {
     int merge;       // contractions of one block and phase with the same merge > 0 share an input
                      // (forward) and may run as one GEMM (q, k, v; gate, up); 0 = alone
     int top_k;       // OP_ROUTE; of keys: OP_CHOOSE, and OP_ATTENTION to what that chose
+    double sum_epsilon;            // OP_ROUTE: added to the sum that scores are divided by
     int group_count, open_groups;  // of routes: the chosen lie in so many groups of neighbouring
                                    // experts; 0 = anywhere
     bool chooses;                  // a choice of keys, or what is made for it alone: no gradient

@@ -90,7 +90,7 @@ static void route_token(const struct op *op, const REAL *logits, const REAL *bia
     for (int64_t i = 0; i < count; i++) {
         if (is_in_sum(op, weights[i] > 0)) sum += score_of(op, (double)logits[i], largest);
     }
-    if (op->function == FUNCTION_ROUTE_SIGMOID) sum = 1;
+    sum = op->function == FUNCTION_ROUTE_SIGMOID ? 1 : sum + op->sum_epsilon;
     for (int64_t i = 0; i < count; i++) {
         if (weights[i] > 0)
             weights[i] = (REAL)(op->scalar * score_of(op, (double)logits[i], largest) / sum);
@@ -154,8 +154,8 @@ const char *cpu_route(struct cpu_device *device, const struct kernel_call *call)
     return NULL;
 }
 
-// With s the scores and S their sum, w_i = scalar s_i / S for the chosen:
-// d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
+// With s the scores and S their sum, to which a number may be added, w_i = scalar s_i / S for the
+// chosen: d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
 static void route_token_backward(const struct op *op, const REAL *d, const REAL *logits,
                                  const REAL *weights, int64_t count, REAL *d_logits)
 {
@@ -164,7 +164,7 @@ static void route_token_backward(const struct op *op, const REAL *d, const REAL 
         if (is_in_sum(op, weights[i] > 0)) sum += score_of(op, (double)logits[i], largest);
         if (op->function != FUNCTION_ROUTE_SIGMOID) mean += (double)d[i] * (double)weights[i];
     }
-    if (op->function == FUNCTION_ROUTE_SIGMOID) sum = 1;
+    sum = op->function == FUNCTION_ROUTE_SIGMOID ? 1 : sum + op->sum_epsilon;
     for (int64_t j = 0; j < count; j++) {
         double s = score_of(op, (double)logits[j], largest);
         double slope = is_sigmoid(op->function) ? s * (1 - s) : s;

@@ -29,6 +29,7 @@ static struct route_args route_of(const struct run *run, const struct kernel_arr
                                .open_groups = op->open_groups,
                                .score = (int)score_of(op->function),
                                .scalar = op->scalar,
+                               .sum_epsilon = op->sum_epsilon,
                                .adds = call_adds(run->call, 0)};
 }
 

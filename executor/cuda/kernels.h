@@ -368,7 +368,7 @@ struct route_args {
     int64_t tokens;
     int count, top_k, group_count, open_groups;
     int score;  // enum route_score
-    double scalar;
+    double scalar, sum_epsilon;
     struct reals logits, bias, weights;
     struct reals d, d_logits;
     bool adds;

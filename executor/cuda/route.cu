@@ -113,7 +113,7 @@ BLOCK_KERNEL(route, struct route_args, a)
                 sum += score_of(a.score, load(a.logits, at + i), most);
         }
         sum = lanes_sum(sum);
-        if (a.score == ROUTE_SIGMOID) sum = 1;
+        sum = a.score == ROUTE_SIGMOID ? 1 : sum + a.sum_epsilon;
         for (int i = lane; i < a.count; i += LANES) {
             double score = score_of(a.score, load(a.logits, at + i), most);
             store_sum(a.weights, at + i, a.adds, chosen[i] ? (float)(a.scalar * score / sum) : 0);
@@ -127,7 +127,7 @@ void kernel_route(struct CUstream_st *stream, const struct route_args *args)
     LAUNCH(route, *args, blocks_for(args->tokens, 1), LANES, stream);
 }
 
-// With s the scores and S their sum, w_i = scalar s_i / S for the chosen:
+// With s the scores and S their sum, to which a number may be added, w_i = scalar s_i / S for the chosen:
 // d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
 BLOCK_KERNEL(route_back, struct route_args, a)
 {
@@ -143,7 +143,7 @@ BLOCK_KERNEL(route_back, struct route_args, a)
         }
         sum = lanes_sum(sum);
         mean = lanes_sum(mean);
-        if (a.score == ROUTE_SIGMOID) sum = 1;
+        sum = a.score == ROUTE_SIGMOID ? 1 : sum + a.sum_epsilon;
         for (int i = lane; i < a.count; i += LANES) {
             bool is_chosen = load(a.weights, at + i) > 0;
             double s = score_of(a.score, load(a.logits, at + i), most);

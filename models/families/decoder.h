@@ -25,6 +25,7 @@ struct experts {
     bool shared_gate;         // times sigmoid of a projection to one number (qwen2_moe)
     enum function route;
     double route_scale;
+    double route_epsilon;  // on the sum of scores that those of the chosen are divided by
     bool route_bias;       // the router has a trained bias (gpt-oss)
     bool choice_bias;      // a bias that balances loads, for the choice alone (deepseek_v3)
     bool expert_bias;      // products inside experts have biases (gpt-oss)
@@ -111,6 +112,7 @@ enum scan_rule {
     SCAN_MAMBA1,
     SCAN_DELTA,
     SCAN_DELTA_CHANNELS,  // a decay for each channel of keys, gates and steps by way of a low rank
+    SCAN_STEADY,          // rates that are not trained (lightning attention)
     SCAN_CONV,            // no state: a short convolution between two gates (lfm2)
 };
 struct scan_sizes {
@@ -143,6 +145,11 @@ enum { MTP_MAX = 1 };
 struct global_heads {
     int64_t head_dim, kv_head_count, rotary_dims;
     bool key_is_value;  // values are keys as they are projected, before norm and rope
+};
+
+// Of the residual and of what a part adds to it (minimax); 0 = 1.
+struct factors {
+    double residual, branch;
 };
 
 // Alternating updates, and what layers that have these have besides (gemma3n):
@@ -208,7 +215,8 @@ struct decoder {
     double score_softcap, logit_softcap;  // 0 = none
     double logit_scale;                   // factor on the logits; 0 = 1
     double residual_scale;                // factor on what is added to the residual; 0 = 1
-    bool branch_factors;                  // trained, by channel, on the same (dinov2)
+    struct factors on_attention, on_scan, on_mlp;
+    bool branch_factors;  // trained, by channel, on the same (dinov2)
 
     struct global_heads global;
     bool key_is_value;        // of a make of layers (models/families/handed.h)

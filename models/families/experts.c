@@ -38,6 +38,7 @@ static int route(struct layers *layers, int input)
                     .scalar = experts->route_scale > 0 ? experts->route_scale : 1,
                     .flop_per_element = ROUTE_FLOP,
                     .top_k = (int)experts->top_k,
+                    .sum_epsilon = experts->route_epsilon,
                     .group_count = (int)experts->group_count,
                     .open_groups = (int)experts->open_groups,
                     .input_count = 1,

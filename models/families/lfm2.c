@@ -189,6 +189,7 @@ static void set_experts(struct family_reader *reader, const struct lfm2 *record,
         .ffn = record->moe_intermediate_size,
         .route = record->norm_topk_prob ? FUNCTION_ROUTE_SIGMOID_TOP_K : FUNCTION_ROUTE_SIGMOID,
         .route_scale = record->routed_scaling_factor,
+        .route_epsilon = 1e-6,  // route_tokens_to_experts has no key for it
         .choice_bias = record->use_expert_bias,
         .is_dense = is_dense,
     };

@@ -38,7 +38,7 @@ static double score(enum function function, double logit)
 static double score_sum(const struct op *op, const double *logits, const double *chosen,
                         int64_t count)
 {
-    double sum = 0;
+    double sum = op->sum_epsilon;
     if (op->function == FUNCTION_ROUTE_SIGMOID) return 1;
     for (int64_t i = 0; i < count; i++) {
         bool counts = op->function == FUNCTION_ROUTE_SOFTMAX || chosen[i] > 0;
