@@ -9,7 +9,8 @@ bool scan_is_chunked(const struct stack *stack, const struct block *block,
 {
     bool is_scan = instr->kind == OP_SCAN || instr->kind == OP_SCAN_BACKWARD;
     if (instr->collective != COLLECTIVE_NONE || !is_scan || !stack_is_own_gpu(stack)) return false;
-    return !op_scan_is_by_state(block, &block->ops[instr->op]);
+    const struct op *op = &block->ops[instr->op];
+    return !op_scan_is_by_state(block, op) && !op_scan_is_steady(op);
 }
 
 // Arrays of 8 bits there are none of: it is operands of products that are cast.

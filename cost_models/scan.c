@@ -22,8 +22,7 @@ static bool is_forward_kind(enum op_kind kind)
 static struct scan_shape shape_of(const struct block_program *program, const struct instr *instr)
 {
     const struct op *op = &program->block->ops[instr->op];
-    bool is_forward = is_forward_kind(instr->kind);
-    const struct tensor *b = &program->block->tensors[op->inputs[is_forward ? 2 : 3]];
+    const struct tensor *b = &program->block->tensors[op->inputs[op_scan_b(op)]];
     int state = tensor_find_dim(b, DIM_STATE);
     int64_t chunk = op->chunk > 0 && op->chunk < instr->seq ? op->chunk : instr->seq;
     return (struct scan_shape){.batch = instr->batch,

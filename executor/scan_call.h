@@ -1,5 +1,6 @@
 #pragma once
 #include "executor/array.h"
+#include "models/op_scan.h"
 #include "plan/walked.h"
 
 // Questions about the calls of convolutions and scans (models/op_scan.h), alike for all back ends:
@@ -13,14 +14,15 @@ static inline bool call_is_by_head(const struct kernel_array *array)
 // Whether A has a number for each of the state.
 static inline bool call_is_by_state(const struct kernel_call *call, int first_input)
 {
-    return call->inputs[first_input + 4].rank > 1;
+    return !op_scan_is_steady(call->op) && call->inputs[first_input + 4].rank > 1;
 }
 
 // The first inputs of both recurrences are alike, but for Mamba-1's.
 static inline const char *call_check_heads(const struct kernel_call *call, int first_input,
                                            bool are_channels)
 {
-    const struct kernel_array *x = &call->inputs[first_input], *b = x + 2, *c = x + 3;
+    const struct kernel_array *x = &call->inputs[first_input];
+    const struct kernel_array *b = &call->inputs[op_scan_b(call->op)], *c = b + 1;
     bool are_heads = array_is_of_heads(x, DIM_HEAD) && array_is_of_heads(b, DIM_KV_HEAD) &&
                      array_is_of_heads(c, DIM_KV_HEAD);
     if (are_channels) are_heads = call_is_by_head(x) && b->rank == 3 && c->rank == 3;
@@ -34,7 +36,8 @@ static inline const char *call_check_heads(const struct kernel_call *call, int f
 
 static inline const char *call_check_scan(const struct kernel_call *call, int first_input)
 {
-    bool has_step = call_is_by_head(&call->inputs[first_input + 1]);
+    bool is_steady = op_scan_is_steady(call->op);
+    bool has_step = is_steady || call_is_by_head(&call->inputs[first_input + 1]);
     if (!has_step) return "a scan wants (batch, seq, head, width) and a step for each head";
     return call_check_heads(call, first_input, call_is_by_state(call, first_input));
 }

@@ -164,7 +164,7 @@ static int64_t count_parameters(const struct graph *graph, bool mtp, elements_fu
         if (block->mtp != mtp) continue;
         for (int t = 0; t < block->tensor_count; t++) {
             const struct tensor *tensor = &block->tensors[t];
-            if (tensor->role != TENSOR_PARAMETER) continue;
+            if (tensor->role != TENSOR_PARAMETER || tensor->is_fixed) continue;
             if (tensor->tie && is_counted_before(graph, b, t)) continue;
             // What is tied is one parameter, in however many blocks it is read.
             count += (tensor->tie ? 1 : repeats) * elements(graph, block, tensor);

@@ -60,6 +60,7 @@ bool op_scan_is_by_state(const struct block *block, const struct op *op)
 {
     enum { A_LOG = 4 };
     bool is_forward = op->phase == PHASE_FORWARD;
+    if (op_scan_is_steady(op)) return false;
     return tensor_find_dim(&block->tensors[op->inputs[is_forward ? A_LOG : A_LOG + 1]],
                            DIM_STATE) >= 0;
 }
@@ -90,7 +91,8 @@ double op_scan_flop(const struct block *block, const struct op *op, const int64_
 
 double op_scan_model_flop(const struct block *block, const struct op *op)
 {
-    const struct tensor *x = &block->tensors[op->inputs[0]], *b = &block->tensors[op->inputs[2]];
+    const struct tensor *x = &block->tensors[op->inputs[0]],
+                        *b = &block->tensors[op->inputs[op_scan_b(op)]];
     int head = tensor_find_dim(x, DIM_HEAD), width = tensor_find_dim(x, DIM_HEAD_DIM);
     int state = tensor_find_dim(b, DIM_STATE);
     assert(head >= 0 && state >= 0);

@@ -12,6 +12,10 @@
 // (Gu and Dao 2023, arXiv 2312.00752, algorithm 2) has a number of A for each of the state as well,
 // A_log (head, state), heads that are one channel, x (batch, seq, head), and one group, B and C
 // (batch, seq, state).
+//
+// A steady one takes steps of one by rates that are no logarithms, are the model's and not trained,
+// and has no skip (lightning attention, Qin et al. 2024, arXiv 2401.04658, equation 5): inputs x,
+// B, C and the rates (head), h(t) = exp(-rate) h(t-1) + x(t) B(t)^T, y(t) = h(t) C(t).
 
 // Whether a token's result depends on tokens before it, so that no rank can have a part of a
 // sequence alone, but of the heads.
@@ -37,6 +41,19 @@ struct scan_shape {
     int64_t batch, seq, heads, groups, head_dim, state;
     int64_t chunk;  // no more than seq
 };
+// Whether it is a steady one, forward or backward, and where B (of the delta rule: keys) is
+// among inputs.
+static inline bool op_scan_is_steady(const struct op *op)
+{
+    enum { INPUTS = 4 };
+    bool is_forward = op->kind == OP_SCAN, is_backward = op->kind == OP_SCAN_BACKWARD;
+    return (is_forward || is_backward) && op->input_count == INPUTS + is_backward;
+}
+static inline int op_scan_b(const struct op *op)
+{
+    bool is_forward = op->kind == OP_SCAN || op->kind == OP_DELTA;
+    return (op_scan_is_steady(op) ? 1 : 2) + !is_forward;
+}
 // Whether each number of a head's state has a decay of its own: then no products of matrices
 // compute it, but a kernel that walks along the sequence.
 bool op_scan_is_by_state(const struct block *block, const struct op *op);

@@ -14,8 +14,9 @@
 // From the call's inputs, x and on; NULL, or what is wrong with them.
 static const char *scan_read(struct scan_call *s, const struct kernel_call *call, int first_input)
 {
-    const struct kernel_array *x = &call->inputs[first_input], *dt = x + 1, *b = x + 2;
-    bool by_state = call_is_by_state(call, first_input);
+    const struct kernel_array *x = &call->inputs[first_input];
+    const struct kernel_array *b = &call->inputs[op_scan_b(call->op)];
+    bool by_state = call_is_by_state(call, first_input), is_steady = op_scan_is_steady(call->op);
     const char *fault = call_check_scan(call, first_input);
     if (fault) return fault;
     *s = (struct scan_call){.batch = x->sizes[0],
@@ -28,12 +29,13 @@ static const char *scan_read(struct scan_call *s, const struct kernel_call *call
                             .first_head = x->first[2],
                             .first_group = by_state ? 0 : b->first[2],
                             .rates_each = by_state ? array_last(b) : 1,
+                            .is_steady = is_steady,
                             .x = x->data,
-                            .dt = dt->data,
+                            .dt = is_steady ? NULL : x[1].data,
                             .b = b->data,
-                            .c = call->inputs[first_input + 3].data,
-                            .a_log = call->inputs[first_input + 4].data,
-                            .d = call->inputs[first_input + 5].data,
+                            .c = b[1].data,
+                            .a_log = b[2].data,
+                            .d = is_steady ? NULL : b[3].data,
                             .stride = scan_stride(x->sizes[1])};
     return NULL;
 }
@@ -81,7 +83,8 @@ static struct head_place place_of(const struct scan_call *s, int64_t pair, REAL 
     at.d_decays = at.decays + s->state;
     for (int64_t n = 0; n < s->state; n++) {
         bool is_new = n < s->rates_each;
-        at.rates[n] = is_new ? -real_exp(s->a_log[at.head * s->rates_each + n]) : at.rates[0];
+        REAL a = s->a_log[is_new ? at.head * s->rates_each + n : 0];
+        at.rates[n] = !is_new ? at.rates[0] : s->is_steady ? -a : -real_exp(a);
     }
     return at;
 }
@@ -95,9 +98,19 @@ static int64_t of_group(const struct scan_call *s, const struct head_place *at, 
     return ((at->token + t) * s->groups + at->group) * s->state;
 }
 
+static REAL step_of(const struct scan_call *s, int64_t head)
+{
+    return s->is_steady ? 1 : s->dt[head];
+}
+
+static REAL skip_of(const struct scan_call *s, int64_t head)
+{
+    return s->is_steady ? 0 : s->d[head];
+}
+
 static void set_decays(const struct scan_call *s, const struct head_place *at, int64_t t)
 {
-    REAL step = s->dt[of_head(s, at, t)];
+    REAL step = step_of(s, of_head(s, at, t));
     for (int64_t n = 0; n < s->state; n++)
         at->decays[n] = n < s->rates_each ? real_exp(at->rates[n] * step) : at->decays[0];
 }
@@ -107,8 +120,8 @@ static void step_to(const struct scan_call *s, const struct head_place *at, int6
 {
     int64_t head = of_head(s, at, t);
     set_decays(s, at, t);
-    advance(s, at->decays, s->dt[head], s->x + head * s->width, s->b + of_group(s, at, t), before,
-            h);
+    advance(s, at->decays, step_of(s, head), s->x + head * s->width, s->b + of_group(s, at, t),
+            before, h);
 }
 
 const char *cpu_scan(struct cpu_device *device, const struct kernel_call *call)
@@ -126,8 +139,8 @@ const char *cpu_scan(struct cpu_device *device, const struct kernel_call *call)
         for (int64_t t = 0; t < s.seq; t++) {
             int64_t head = of_head(&s, &at, t);
             step_to(&s, &at, t, h, h);
-            read_state(&s, s.d[at.head], s.x + head * s.width, s.c + of_group(&s, &at, t), h,
-                       y + head * s.width);
+            read_state(&s, skip_of(&s, at.head), s.x + head * s.width, s.c + of_group(&s, &at, t),
+                       h, y + head * s.width);
         }
     }
     return NULL;
@@ -145,9 +158,10 @@ FAST static void token_backward(const struct scan_call *s, const struct scan_gra
 {
     int64_t head = of_head(s, at, t), group = of_group(s, at, t);
     const REAL *x = s->x + head * s->width, *b = s->b + group, *c = s->c + group;
-    REAL step = s->dt[head], d = s->d[at->head], *decays = at->decays, *d_decays = at->d_decays;
+    REAL step = step_of(s, head), d = skip_of(s, at->head), *decays = at->decays,
+         *d_decays = at->d_decays;
     REAL *d_x = to->x + head * s->width, *d_b = to->b + group, *d_c = to->c + group;
-    REAL d_step = 0, d_d = 0, *d_a_log = to->a_log + at->head * s->rates_each;
+    REAL d_step = 0, d_d = 0;
     set_decays(s, at, t);
     memset(d_decays, 0, (size_t)s->state * sizeof(REAL));
     for (int64_t p = 0; p < s->width; p++) {
@@ -166,6 +180,8 @@ FAST static void token_backward(const struct scan_call *s, const struct scan_gra
         d_d += out * x[p];
         VECTOR for (int64_t n = 0; n < s->state; n++) slope[n] *= decays[n];
     }
+    if (s->is_steady) return;
+    REAL *d_a_log = to->a_log + at->head * s->rates_each;
     for (int64_t n = 0; n < s->state; n++) {
         REAL d_exponent = d_decays[n] * decays[n] * at->rates[n];
         d_step += d_exponent;
@@ -211,15 +227,21 @@ const char *cpu_scan_backward(struct cpu_device *device, const struct kernel_cal
     struct scan_call s;
     const char *fault = scan_read(&s, call, 1);
     if (fault) return fault;
-    const struct scan_gradients to = {call->outputs[0].data, call->outputs[1].data,
-                                      call->outputs[2].data, call->outputs[3].data,
-                                      call->outputs[4].data, call->outputs[5].data};
+    const struct kernel_array *out = call->outputs, *of_b = out + (s.is_steady ? 1 : 2);
+    const struct scan_gradients to = {
+        .x = out->data,
+        .dt = s.is_steady ? NULL : out[1].data,
+        .b = of_b->data,
+        .c = of_b[1].data,
+        .a_log = s.is_steady ? NULL : of_b[2].data,
+        .d = s.is_steady ? NULL : of_b[3].data,
+    };
     int64_t each = s.width * s.state, stretches = (s.seq + s.stride - 1) / s.stride;
     int64_t states = stretches + s.stride + 2, numbers = states * each + ROOMS * s.state;
     REAL *memory = cpu_scratch(device, SCRATCH_ROWS, numbers * (int64_t)sizeof(REAL));
     if (!memory) return cpu_no_memory(device);
     const struct room room = {memory, memory + stretches * each, memory + (states - 1) * each};
-    for (int output = 2; output < call->output_count; output++)
+    for (int output = s.is_steady ? 1 : 2; output < call->output_count; output++)
         call_begin_sum(call, output);
     for (int64_t i = 0; i < s.batch * s.heads; i++) {
         struct head_place at = place_of(&s, i, memory + states * each);

@@ -6,17 +6,19 @@
 #include "executor/launcher/spread.h"
 #include "executor/number.h"
 #include "executor/random.h"
+#include "models/op_scan.h"
 
 #include <math.h>
 
 // Weights at the start: normal with a deviation of 0.02 for matrices and tables (Radford et al.
 // 2019, GPT-2) and taps, another for those of imported products (deviation_of), ones for what norms
 // and the skips of scans scale by, zeros for what is added and for the logarithms of a scan's
-// rates. Drawn by (seed, name, index in the whole), so that every plan begins with the same.
+// rates, and rates that are not trained as the model says. Drawn by (seed, name, index in the
+// whole), so that every plan begins with the same.
 
 static const double DEVIATION = 0.02;
 
-enum start { START_NORMAL, START_ONE, START_ZERO };
+enum start { START_NORMAL, START_ONE, START_ZERO, START_RATE };
 
 // By the first operator that reads it.
 static enum start start_of(const struct block *block, int tensor)
@@ -30,6 +32,7 @@ static enum start start_of(const struct block *block, int tensor)
             if (op->kind == OP_PRODUCT) return START_NORMAL;
             if (op->kind == OP_OPERATOR) return i == 1 ? START_ONE : START_ZERO;
             if (op->kind == OP_CONV) return i == 1 ? START_NORMAL : START_ZERO;
+            if (op_scan_is_steady(op)) return START_RATE;
             if (op->kind == OP_SCAN) return i == 5 ? START_ONE : START_ZERO;
             return START_ZERO;
         }
@@ -73,7 +76,17 @@ struct filling {
     int first_extent;
     struct held held;
     int64_t rows;  // of the unpadded vocabulary; those past it are zero
+    int layer, layer_count;
 };
+
+// Of a head, the slopes of alibi (Press et al. 2022, section 3), and ever less of them in later
+// layers (transformers' MiniMaxLightningAttention).
+static double steady_rate(const struct filling *filling, int64_t head)
+{
+    double heads = (double)filling->tensor->extents[0].size, last = filling->layer_count - 1;
+    double share = 1 - filling->layer / (last + 1e-5) + 1e-5;
+    return share * exp2(-8 * (double)(head + 1) / heads);
+}
 
 static double value_at(const struct filling *filling, int64_t element)
 {
@@ -95,6 +108,7 @@ static double value_at(const struct filling *filling, int64_t element)
         const struct extent *extent = &filling->tensor->extents[i];
         if (extent->dim != DIM_VOCAB) flat = flat * extent->size + index[i];
     }
+    if (filling->start == START_RATE) return steady_rate(filling, flat);
     if (filling->start == START_ONE) return 1;
     if (filling->start == START_ZERO) return 0;
     return filling->deviation * random_normal(random_at(filling->key, (uint64_t)flat));
@@ -192,6 +206,8 @@ static bool fill(struct engine *engine, int parameter, int threads, double *valu
         .first_extent = first_extent_of(block, known->tensor),
         .held = state_held(engine, parameter, engine->rank),
         .rows = engine->request->graph->vocab,
+        .layer = of->sequence - 1,  // behind the table
+        .layer_count = engine->request->graph->layer_count,
     };
     if (known->tie) {
         filling.key = random_key_text(filling.key, known->tie);

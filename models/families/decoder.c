@@ -177,24 +177,33 @@ static struct block joining_block(struct layers layers)
     return finish(&layers, memory);
 }
 
+static int scaled(struct layers *layers, const char *name, int input, double factor)
+{
+    if (factor == 0) return input;
+    return layers_function(layers, name, input, FUNCTION_SCALE, factor);
+}
+
 static int residual(struct layers *layers, const char *name, int x, int branch)
 {
     const struct decoder *d = layers->decoder;
+    struct arena *arena = layers->builder.arena;
+    struct factors by = strcmp(name, "scan") == 0  ? d->on_scan
+                        : strcmp(name, "mlp") == 0 ? d->on_mlp
+                                                   : d->on_attention;
     bool is_attention = strcmp(name, "mlp") != 0;
-    const char *dropout = arena_print(layers->builder.arena, "%s.dropout", name);
+    const char *dropout = arena_print(arena, "%s.dropout", name);
     if (!(is_attention && d->attention_adds_all))
         branch = layers_dropout(layers, dropout, branch, d->hidden_dropout);
-    if (d->residual_scale > 0) {
-        const char *scaled = arena_print(layers->builder.arena, "%s.scaled", name);
-        branch = layers_function(layers, scaled, branch, FUNCTION_SCALE, d->residual_scale);
-    }
+    double factor = d->residual_scale > 0 ? d->residual_scale : by.branch;
+    branch = scaled(layers, arena_print(arena, "%s.scaled", name), branch, factor);
+    x = scaled(layers, arena_print(arena, "%s.kept", name), x, by.residual);
     if (d->branch_factors) {
-        const char *factored = arena_print(layers->builder.arena, "%s.factors", name);
+        const char *factored = arena_print(arena, "%s.factors", name);
         struct shape hidden = SHAPE({DIM_HIDDEN, d->hidden});
         int factors = layers_parameter(layers, factored, "weight", hidden, NULL);
         branch = layers_gate(layers, factored, factors, branch, FUNCTION_MODULATE, 0);
     }
-    return layers_add(layers, arena_print(layers->builder.arena, "%s.residual", name), x, branch);
+    return layers_add(layers, arena_print(arena, "%s.residual", name), x, branch);
 }
 
 static int mlp_or_experts(struct layers *layers, int input)
@@ -264,11 +273,12 @@ static int mixed_layer(struct layers *layers, int x, int64_t window)
         int branch = scans ? layers_scan(layers, normed) : -1;
         int attention = attends ? layers_attention(layers, normed, window) : -1;
         if (attends && scans) branch = layers_add(layers, "mixer", branch, attention);
-        x = residual(layers, scans ? "scan" : "attention", x,
+        x = residual(layers, scans ? "scan" : "attention", d->residual_after_norm ? normed : x,
                      attends && !scans ? attention : branch);
     }
     if (!(layers->parts & LAYER_MLP)) return x;
     int normed = layers_norm(layers, "mlp.norm", x, d->norm);
+    x = d->residual_after_norm ? normed : x;
     return residual(layers, "mlp", x, mlp_or_experts(layers, normed));
 }
 

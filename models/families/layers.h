@@ -178,5 +178,7 @@ int layers_scan_out(struct layers *layers, int y);
 int layers_selective(struct layers *layers, int input);
 // models/families/delta.c: the same by the gated delta rule.
 int layers_delta(struct layers *layers, int input);
+// models/families/lightning.c: a scan of steady rates.
+int layers_lightning(struct layers *layers, int input);
 // models/families/short_conv.c: a gated convolution in its place.
 int layers_short_conv(struct layers *layers, int input);

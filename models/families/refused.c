@@ -74,7 +74,7 @@ static const struct {
      "a state other than the first is not supported as the one of layers"},
     {"gemma3n_text", "altup_correct_scale", UNLESS_TRUE, NULL,
      "what layers add to the other states is always scaled"},
-    {"granitemoe|minimax_m2", "router_jitter_noise", UNLESS_ZERO, NULL,
+    {"granitemoe|minimax|minimax_m2", "router_jitter_noise", UNLESS_ZERO, NULL,
      "noise on what the router sees is not supported"},
     {"hunyuan_v1_dense|hunyuan_v1_moe", "use_cla", UNLESS_FALSE, NULL,
      "keys and values that layers share are not supported"},

@@ -123,6 +123,7 @@ int layers_scan(struct layers *layers, int input)
     if (scan->rule == SCAN_MAMBA1) return layers_selective(layers, input);
     assert(scan->head_count % scan->group_count == 0);
     if (scan->rule == SCAN_CONV) return layers_short_conv(layers, input);
+    if (scan->rule == SCAN_STEADY) return layers_lightning(layers, input);
     if (scan->rule != SCAN_MAMBA2) return layers_delta(layers, input);
     int z = layers_scan_project(layers, input, "scan.z", by_head(scan));
     int x = layers_scan_project(layers, input, "scan.x", by_head(scan));

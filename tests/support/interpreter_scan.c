@@ -87,14 +87,21 @@ enum { X, DT, B, C, A_LOG, D };
 // A pair of tokens, the later of which reads what the other wrote.
 struct pair {
     const struct op *op;
-    const int *of;  // inputs
+    int of[6], to[6];  // inputs, and what their gradients go to; -1: a steady scan has none
     struct spot late, early;
     double steps, dot;  // between the two; of C and B, each number of the state with its decay
 };
 
+static double step_at(const struct interpreter *in, const struct pair *pair,
+                      const struct spot *place)
+{
+    return pair->of[DT] < 0 ? 1 : at(in, pair->of[DT], place);
+}
+
 static double rate(const struct interpreter *in, const struct pair *pair)
 {
-    return -exp(at(in, pair->of[A_LOG], &pair->late));
+    double rate = at(in, pair->of[A_LOG], &pair->late);
+    return pair->of[DT] < 0 ? -rate : -exp(rate);
 }
 
 // The sum of the steps behind the early token, up to the late one.
@@ -104,7 +111,7 @@ static double steps_between(const struct interpreter *in, const struct pair *pai
     double sum = 0;
     for (int64_t t = pair->early.index[DIM_SEQ] + 1; t <= pair->late.index[DIM_SEQ]; t++) {
         place.index[DIM_SEQ] = t;
-        sum += at(in, pair->of[DT], &place);
+        sum += step_at(in, pair, &place);
     }
     return sum;
 }
@@ -124,10 +131,11 @@ static void measure(const struct interpreter *in, struct pair *pair)
 // With y(late) += dot dt x(early), the gradient of each factor; d is that of y(late).
 static void pair_backward(struct interpreter *in, struct pair *pair, double d)
 {
-    const int *to = pair->op->outputs;
-    double dt = at(in, pair->of[DT], &pair->early), x = at(in, pair->of[X], &pair->early);
+    const int *to = pair->to;
+    bool is_steady = to[DT] < 0;
+    double dt = step_at(in, pair, &pair->early), x = at(in, pair->of[X], &pair->early);
     add(in, to[X], &pair->early, d * pair->dot * dt);
-    add(in, to[DT], &pair->early, d * pair->dot * x);
+    if (!is_steady) add(in, to[DT], &pair->early, d * pair->dot * x);
     int64_t state = interpreter_size(in, pair->of[B], DIM_STATE);
     for (int64_t n = 0; n < state; n++) {
         pair->late.index[DIM_STATE] = pair->early.index[DIM_STATE] = n;
@@ -135,6 +143,7 @@ static void pair_backward(struct interpreter *in, struct pair *pair, double d)
         double d_dot = d * exp(rate(in, pair) * pair->steps) * dt * x;
         add(in, to[C], &pair->late, d_dot * b);
         add(in, to[B], &pair->early, d_dot * c);
+        if (is_steady) continue;
         double d_exponent = d_dot * b * c;
         add(in, to[A_LOG], &pair->late, d_exponent * rate(in, pair) * pair->steps);
         struct spot place = pair->late;
@@ -151,15 +160,16 @@ static void run_result(struct interpreter *in, struct pair *pair, bool is_forwar
     const struct op *op = pair->op;
     int result = is_forward ? op->outputs[0] : op->inputs[0];
     double *y = interpreter_at(in, result, pair->late.index), d = *y;
-    double x = at(in, pair->of[X], &pair->late), skip = at(in, pair->of[D], &pair->late);
+    double x = at(in, pair->of[X], &pair->late);
+    double skip = pair->of[D] < 0 ? 0 : at(in, pair->of[D], &pair->late);
     if (is_forward) *y = skip * x;
-    if (!is_forward) add(in, op->outputs[X], &pair->late, d * skip);
-    if (!is_forward) add(in, op->outputs[D], &pair->late, d * x);
+    if (!is_forward) add(in, pair->to[X], &pair->late, d * skip);
+    if (!is_forward && pair->to[D] >= 0) add(in, pair->to[D], &pair->late, d * x);
     for (int64_t t = 0; t <= pair->late.index[DIM_SEQ]; t++) {
         pair->early = pair->late;
         pair->early.index[DIM_SEQ] = t;
         measure(in, pair);
-        double dt = at(in, pair->of[DT], &pair->early), from = at(in, pair->of[X], &pair->early);
+        double dt = step_at(in, pair, &pair->early), from = at(in, pair->of[X], &pair->early);
         if (is_forward) *y += pair->dot * dt * from;
         if (!is_forward) pair_backward(in, pair, d);
     }
@@ -168,7 +178,15 @@ static void run_result(struct interpreter *in, struct pair *pair, bool is_forwar
 void interpreter_scan(struct interpreter *in, const struct op *op)
 {
     bool is_forward = op->kind == OP_SCAN;
-    struct pair pair = {.op = op, .of = op->inputs + (is_forward ? 0 : 1)};
+    struct pair pair = {.op = op};
+    static const int ALL[] = {0, 1, 2, 3, 4, 5}, STEADY[] = {0, -1, 1, 2, 3, -1};
+    const int *places = op->input_count < 6 ? STEADY : ALL;
+    for (int i = 0; i < 6; i++) {
+        pair.of[i] = places[i] < 0 ? -1 : op->inputs[places[i] + !is_forward];
+        pair.to[i] = is_forward || places[i] < 0 || places[i] >= op->output_count
+                         ? -1
+                         : op->outputs[places[i]];
+    }
     int64_t size[DIM_COUNT], heads = interpreter_size(in, pair.of[X], DIM_HEAD);
     interpreter_sizes(in, pair.of[B], size);
     int64_t groups = size[DIM_KV_HEAD];  // 0: one, which has no dim
