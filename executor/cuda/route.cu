@@ -127,7 +127,8 @@ void kernel_route(struct CUstream_st *stream, const struct route_args *args)
     LAUNCH(route, *args, blocks_for(args->tokens, 1), LANES, stream);
 }
 
-// With s the scores and S their sum, to which a number may be added, w_i = scalar s_i / S for the chosen:
+// With s the scores and S their sum, to which a number may be added, w_i = scalar s_i / S for the
+// chosen:
 // d_logit_j = s'_j / S * (scalar d_w_j, where chosen, - sum_i d_w_i w_i, where j is in S).
 BLOCK_KERNEL(route_back, struct route_args, a)
 {

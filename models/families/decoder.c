@@ -187,9 +187,9 @@ static int residual(struct layers *layers, const char *name, int x, int branch)
 {
     const struct decoder *d = layers->decoder;
     struct arena *arena = layers->builder.arena;
-    struct factors by = strcmp(name, "scan") == 0  ? d->on_scan
-                        : strcmp(name, "mlp") == 0 ? d->on_mlp
-                                                   : d->on_attention;
+    struct skip_factors by = strcmp(name, "scan") == 0  ? d->on_scan
+                             : strcmp(name, "mlp") == 0 ? d->on_mlp
+                                                        : d->on_attention;
     bool is_attention = strcmp(name, "mlp") != 0;
     const char *dropout = arena_print(arena, "%s.dropout", name);
     if (!(is_attention && d->attention_adds_all))

@@ -148,7 +148,7 @@ struct global_heads {
 };
 
 // Of the residual and of what a part adds to it (minimax); 0 = 1.
-struct factors {
+struct skip_factors {
     double residual, branch;
 };
 
@@ -215,7 +215,7 @@ struct decoder {
     double score_softcap, logit_softcap;  // 0 = none
     double logit_scale;                   // factor on the logits; 0 = 1
     double residual_scale;                // factor on what is added to the residual; 0 = 1
-    struct factors on_attention, on_scan, on_mlp;
+    struct skip_factors on_attention, on_scan, on_mlp;
     bool branch_factors;  // trained, by channel, on the same (dinov2)
 
     struct global_heads global;

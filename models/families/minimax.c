@@ -43,9 +43,9 @@ static const uint8_t *read_layers(struct family_reader *reader, int64_t layer_co
 }
 
 // One is as good as none.
-static struct factors by(double residual, double branch)
+static struct skip_factors by(double residual, double branch)
 {
-    return (struct factors){residual == 1 ? 0 : residual, branch == 1 ? 0 : branch};
+    return (struct skip_factors){residual == 1 ? 0 : residual, branch == 1 ? 0 : branch};
 }
 
 static void set_scan(struct family_reader *reader, const struct minimax *own,
