@@ -44,6 +44,7 @@ static bool moves_layers_alike(const struct offload *offload)
 static void classes_may_be_faster_than_whole_layers(void **state)
 {
     struct search_request request = tight(*state, "meshwright");
+    pins_set(&request.pins, CHOICE_MICRO_BATCH, 16, 16);
     struct search_result result = searched(*state, &request);
     const struct candidate *best = &result.best[0];
     assert_true(best->closed_form_s < result.layers_s);
@@ -153,6 +154,8 @@ static void as_few_parameters_leave_as_need_to(void **state)
     assert_int_equal(last->cut, CUT_STATES);
     request = before;
     request.pins.search_offload = false;
+    // What stays between two uses nobody can pin, and without it there is more room.
+    offload.turn_blocks = offload.between_layers = 0;
     offload.parameter_layers--;
     pins_set(&request.pins, CHOICE_OFFLOAD, offload_value(&offload), offload_value(&offload));
     struct search_result fewer = {0};
