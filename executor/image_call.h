@@ -26,6 +26,10 @@ static inline const char *image_read(const struct kernel_array *array, struct pl
         if (dim == DIM_BATCH) {
             image->batch = array->sizes[i];
             image->sample_stride = stride;
+        } else if (dim == DIM_TABLE && i == 1 && array->dims[0] == DIM_BATCH) {
+            // Parts of a sample, such as windows, that are images of their own.
+            image->batch *= array->sizes[i];
+            image->sample_stride = stride;
         } else if (dim == DIM_HEIGHT) {
             image->height = array->sizes[i];
             image->row = array->first[i];

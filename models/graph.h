@@ -1,5 +1,6 @@
 #pragma once
 #include "core/json.h"
+#include "models/strided.h"
 #include "models/window.h"
 
 #include <stdint.h>
@@ -234,6 +235,7 @@ struct op_work {
     struct window windows[WINDOW_DIMS];  // of what slides: height, width
     enum imported_kind type;             // NONE: no back end has a kernel
     double scalar;                       // of its kernel, see models/imported.inc
+    const struct strided *strided;       // of its kernel; NULL: as the images lie
 };
 
 struct op {

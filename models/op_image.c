@@ -36,7 +36,9 @@ const struct window *op_window(const struct op *op, enum dim dim)
 static enum split split_sum(const struct block *block, const struct op *op, enum dim dim)
 {
     for (int i = 0; i < op->output_count; i++) {
-        if (tensor_find_dim(&block->tensors[op->outputs[i]], dim) < 0)
+        // Which samples are dropped every rank draws for itself, the same ones.
+        bool is_mask = i > 0 && block->tensors[op->outputs[i]].element == ELEMENT_BYTE;
+        if (!is_mask && tensor_find_dim(&block->tensors[op->outputs[i]], dim) < 0)
             return op_has_dim(block, op, dim) ? SPLIT_PARTIAL : SPLIT_NO;
     }
     return SPLIT_FREE;

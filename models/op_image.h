@@ -20,3 +20,8 @@ double op_image_share(const struct block *block, const struct op *op,
 bool op_is_statistic(const struct block *block, const struct op *op, int tensor);
 // The operator of a name in ONNX; NONE: it has no kernels.
 enum imported_kind imported_find(const char *name);
+// Whether CPUs alone have its kernel.
+static inline bool imported_is_of_cpus(const struct op_work *work)
+{
+    return work->type > IMPORTED_MISH || work->strided;
+}

@@ -1,4 +1,5 @@
 #include "executor/cpu/array.h"
+#include "executor/cpu/image.h"
 #include "executor/cpu/random_words.h"
 
 // Dropout with a mask of bytes, drawn by the element's index in the whole.
@@ -47,5 +48,29 @@ const char *cpu_dropout(struct cpu_device *device, const struct kernel_call *cal
     for (int64_t i = 0; i < elements && is_forward; i += width)
         draw(call->key, ratio, whole_index(in, i), width, mask + i);
     apply(elements, (REAL)(1 / (1 - ratio)), mask, in->data, call->outputs[0].data);
+    return NULL;
+}
+
+// Whole samples: x -> y and a byte each; backward d_y and these -> d_x.
+const char *cpu_drop_path(const struct kernel_call *call)
+{
+    bool is_backward = call->op->phase != PHASE_FORWARD;
+    const struct kernel_array *in = &call->inputs[0], *out = &call->outputs[0];
+    const struct kernel_array *masks = is_backward ? &call->inputs[1] : &call->outputs[1];
+    double ratio = call->op->work.scalar;
+    int64_t samples = array_size(in, DIM_BATCH);
+    if (masks->element != ELEMENT_BYTE || array_elements(masks) != samples)
+        return "a byte for each sample says what is dropped";
+    if (!out->data || samples == 0) return NULL;
+    unsigned char *mask = masks->data;
+    if (!is_backward) draw(call->key, ratio, array_first(in, DIM_BATCH), samples, mask);
+    if (is_backward) call_begin_sum(call, 0);
+    int64_t each = array_elements(in) / samples;
+    for (int64_t i = 0; i < samples * each; i++) {
+        int64_t sample = i / each;
+        REAL value = ((const REAL *)in->data)[i] * (REAL)(mask[sample] / (1 - ratio));
+        REAL *to = (REAL *)out->data + i;
+        *to = is_backward ? *to + value : value;
+    }
     return NULL;
 }

@@ -28,3 +28,8 @@ const char *cpu_statistics(struct cpu_device *device, const struct kernel_call *
 const char *cpu_statistics_backward(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_operator(struct cpu_device *device, const struct kernel_call *call);
 const char *cpu_operator_backward(struct cpu_device *device, const struct kernel_call *call);
+const char *cpu_drop_path(const struct kernel_call *call);  // executor/cpu/dropout.c
+// executor/cpu/strided.c
+const char *cpu_strided(const struct kernel_call *call);
+const char *cpu_split(const struct kernel_call *call);
+const char *cpu_row_norm(struct cpu_device *device, const struct kernel_call *call);

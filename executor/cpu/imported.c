@@ -373,7 +373,16 @@ static const char *run_of(struct cpu_device *device, const struct kernel_call *c
     case IMPORTED_RESIZE:
         return run_resize(call);
     case IMPORTED_MULTIPLY:
-        return run_multiply(call);
+        return call->op->work.strided ? cpu_strided(call) : run_multiply(call);
+    case IMPORTED_MOVE:
+    case IMPORTED_ADD:
+        return cpu_strided(call);
+    case IMPORTED_SPLIT:
+        return cpu_split(call);
+    case IMPORTED_LAYER_NORM:
+        return cpu_row_norm(device, call);
+    case IMPORTED_DROP_PATH:
+        return cpu_drop_path(call);
     default:
         return BENDS[type].value ? run_bend(call, &BENDS[type]) : "no kernel for this operator";
     }

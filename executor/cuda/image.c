@@ -3,7 +3,7 @@
 // Operators of imported graphs: what their kernels are given (executor/cuda/image.cu, window.cu,
 // statistics.cu). The same as executor/cpu/imported.c, pool.c and statistics.c compute.
 
-_Static_assert((int)IMAGE_MISH == (int)IMPORTED_MISH && IMPORTED_MISH + 1 == IMPORTED_COUNT,
+_Static_assert((int)IMAGE_MISH == (int)IMPORTED_MISH && IMPORTED_MISH + 1 == IMPORTED_MOVE,
                "kernels know the operators by number");
 
 const char *cuda_image_of(const struct run *run, const struct kernel_array *array,

@@ -1,5 +1,6 @@
 #include "executor/contraction.h"
 #include "executor/cuda/cuda.h"
+#include "models/op_image.h"
 
 // One call: its checks, experts one after another, and results that are added.
 
@@ -92,7 +93,9 @@ const char *cuda_can_run(const struct kernel_call *call)
     case OP_PRODUCT:
     case OP_OPERATOR:
     case OP_OPERATOR_BACKWARD:
-        return call->op->work.type ? NULL : "no kernel for this operator";
+        return call->op->work.type && !imported_is_of_cpus(&call->op->work)
+                   ? NULL
+                   : "no kernel for this operator";
     case OP_SOFTMAX:
     case OP_SOFTMAX_BACKWARD:
         return call_check_softmax(call);

@@ -30,6 +30,8 @@ static enum start start_of(const struct block *block, int tensor)
             if (op->kind == OP_NORM) return i == 1 ? START_ONE : START_ZERO;
             if (op_has_product(op->kind) || op->kind == OP_GATHER) return START_NORMAL;
             if (op->kind == OP_PRODUCT) return START_NORMAL;
+            if (op->kind == OP_OPERATOR && op->work.strided)
+                return op->work.type == IMPORTED_MULTIPLY ? START_ONE : START_ZERO;
             if (op->kind == OP_OPERATOR) return i == 1 ? START_ONE : START_ZERO;
             if (op->kind == OP_CONV) return i == 1 ? START_NORMAL : START_ZERO;
             if (op_scan_is_steady(op)) return START_RATE;

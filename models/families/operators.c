@@ -68,6 +68,7 @@ static const struct json_field OPERATOR_FIELDS[] = {
     {JSON_OPT_ANY("windows")},
     {JSON_OPT_TEXT(struct operator_text, type)},
     {JSON_OPT_F64(struct operator_text, scalar, -1e30, 1e30)},
+    {JSON_OPT_ANY("strided")},
     {JSON_OPT_F64(struct operator_text, flop, 0, 1e30)},
     {JSON_OPT_BOOL(struct operator_text, multiplies)},
     {JSON_OPT_F64(struct operator_text, backward_flop, 0, 1e30)},
@@ -220,6 +221,32 @@ static bool fits_windows(const struct block *block, const struct op *op)
     return true;
 }
 
+// Whether its loops are over the numbers that its tensors have of a sample.
+static bool fits_loops(const struct block *block, const struct op *op)
+{
+    const struct strided *s = op->work.strided;
+    enum imported_kind type = op->work.type;
+    bool is_pair = type == IMPORTED_MULTIPLY || type == IMPORTED_ADD;
+    int64_t loops = s ? strided_elements(s) : 0;
+    int64_t made = tensor_elements(&block->tensors[op->outputs[0]], 1, 1);
+    int64_t read = tensor_elements(&block->tensors[op->inputs[0]], 1, 1);
+    if (!s) return type != IMPORTED_MOVE && type != IMPORTED_SPLIT && type != IMPORTED_ADD;
+    if (op->kind != OP_OPERATOR || op->work.places != PLACES_WHOLE) return false;
+    if (type == IMPORTED_SPLIT) {
+        int64_t sum = 0;
+        for (int i = 0; i < op->output_count; i++) {
+            made = tensor_elements(&block->tensors[op->outputs[i]], 1, 1);
+            if (loops < 1 || made % loops != 0) return false;
+            sum += made;
+        }
+        return op->input_count == 1 && sum == read;
+    }
+    bool is_it = is_pair ? op->input_count == 2 : type == IMPORTED_MOVE && op->input_count == 1;
+    for (int i = 0; i < op->input_count && is_it; i++)
+        is_it = strided_fits(s, i, tensor_elements(&block->tensors[op->inputs[i]], 1, 1));
+    return is_it && op->output_count == 1 && loops == made;
+}
+
 static bool read_operator(struct reading *r, const struct json *object)
 {
     static const char *const KINDS[] = {"product", "operator", "add", "loss"};
@@ -246,6 +273,10 @@ static bool read_operator(struct reading *r, const struct json *object)
     if (r->err->kind || !read_places(r, object, text.places, &op.work)) return false;
     if (text.type && !op.work.type)
         return json_fail(object, r->err, "type: \"%s\" is no operator with kernels", text.type);
+    struct json strided = json_find(object, "strided");
+    if (strided.value) op.work.strided = strided_read(r->arena, &strided, r->err);
+    if (r->err->kind || !fits_loops(r->builder.block, &op))
+        return json_fail(object, r->err, "loops that its tensors have not");
     bool has_places = op.kind == OP_PRODUCT || op.kind == OP_OPERATOR;
     if ((op.work.places && !has_places) || !fits_windows(r->builder.block, &op))
         return json_fail(object, r->err, "places or windows that its images have not");

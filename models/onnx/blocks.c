@@ -4,6 +4,7 @@
 #include "models/onnx/model.h"
 #include "models/onnx/names.h"
 
+#include <math.h>
 #include <string.h>
 
 struct segment {
@@ -237,10 +238,11 @@ static void put_places(struct json_writer *writer, const struct blocks_operator 
 
 static void put_kernel(struct segment *s, const struct blocks_operator *op)
 {
-    const char *kernel = blocks_kernel(s->b, op);
-    if (!kernel) return;
-    json_put_text(s->writer, "type", kernel);
-    if (op->node->scalar != 0) json_put_f64(s->writer, "scalar", op->node->scalar);
+    if (!op->kernel) return;
+    json_put_text(s->writer, "type", op->kernel);
+    if (isfinite(op->node->scalar) && op->node->scalar != 0)
+        json_put_f64(s->writer, "scalar", op->node->scalar);
+    if (op->strided) strided_write(s->writer, "strided", op->strided);
 }
 
 static void put_operator(struct segment *s, const struct blocks_operator *op)

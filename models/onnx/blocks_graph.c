@@ -65,6 +65,8 @@ static void find_trained(struct blocks_graph *b)
     for (int n = 0; n < b->graph->node_count; n++) {
         const struct onnx_node *node = &b->graph->nodes[n];
         if (node->pass == ONNX_UPDATE) b->is_trained[node->inputs[0]] = true;
+        for (int i = 0; i < node->input_count && node->pass == ONNX_FORWARD; i++)
+            b->seen_count[node->inputs[i]]++;
     }
 }
 
@@ -230,6 +232,7 @@ static bool take_node(struct blocks_graph *b, int index, struct names *names)
     op->places = op->is_derived ? PLACES_WHOLE : blocks_places(b, op);
     bool is_product = blocks_is_product(node) || multiplies(node);
     op->multiplies = op->kind == BLOCKS_OPERATOR && is_product;
+    blocks_find_kernel(b, op);
     b->operator_count++;
     names_put(b->arena, names, node->name, at);
     for (int i = 0; i <= op->input_count; i++) {
@@ -313,6 +316,30 @@ static bool is_answered(const struct blocks_graph *b)
                    b->path, logits->name, logits->rank);
 }
 
+// What moves numbers makes them in the shape that its one reader sees them in.
+static bool is_last_view(const struct blocks_graph *b, const struct onnx_node *node)
+{
+    int tensor = node->inputs[0], maker = b->maker[tensor];
+    if (b->root[tensor] != tensor || maker < 0) return false;
+    const char *kernel = b->operators[maker].kernel;
+    return kernel && strcmp(kernel, "Transpose") == 0 && b->seen_count[tensor] == 1 &&
+           blocks_batch_dim(b, node->outputs[0]) == 0;
+}
+
+static void take_shape(struct blocks_graph *b, const struct onnx_node *view)
+{
+    int from = view->inputs[0], to = view->outputs[0], at = b->maker[from];
+    struct blocks_operator *op = &b->operators[at];
+    struct onnx_node *node = ARENA_NEW(b->arena, struct onnx_node, 1);
+    int *outputs = ARENA_NEW(b->arena, int, 1);
+    *node = *op->node;
+    *outputs = to;
+    node->outputs = outputs;
+    op->node = node;
+    b->maker[to] = at;
+    b->parts[to] = b->parts[from];
+}
+
 bool blocks_read(struct blocks_graph *b)
 {
     int tensors = b->graph->tensor_count;
@@ -330,6 +357,7 @@ bool blocks_read(struct blocks_graph *b)
     b->last_reader = ARENA_NEW(b->arena, int, tensors);
     b->parts = ARENA_NEW(b->arena, int64_t, tensors);
     b->reader_count = ARENA_NEW(b->arena, int, tensors);
+    b->seen_count = ARENA_NEW(b->arena, int, tensors);
     b->operators = ARENA_NEW(b->arena, struct blocks_operator, b->graph->node_count);
     b->logits = -1;
     for (int t = 0; t < tensors; t++) {
@@ -341,7 +369,9 @@ bool blocks_read(struct blocks_graph *b)
     for (int n = 0; n < b->graph->node_count; n++) {
         const struct onnx_node *node = &b->graph->nodes[n];
         if (node->pass != ONNX_FORWARD || node->output_count == 0) continue;
-        if (is_view(b, node)) {
+        if (is_view(b, node) && is_last_view(b, node)) {
+            take_shape(b, node);
+        } else if (is_view(b, node)) {
             bool turns = strcmp(node->type, "Transpose") == 0;
             b->root[node->outputs[0]] = b->root[node->inputs[0]];
             b->is_derived[node->outputs[0]] = b->is_derived[node->inputs[0]];

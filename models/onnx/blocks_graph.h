@@ -1,6 +1,7 @@
 #pragma once
 #include "core/json_write.h"
 #include "models/onnx/blocks.h"
+#include "models/strided.h"
 
 // The forward operators of a graph, without its views, and which tensors they hand on.
 
@@ -25,6 +26,8 @@ struct blocks_operator {
     bool is_derived;             // it reads what is made of a weight, not the weight
     unsigned kept;               // bits of inputs, and from 8 on of outputs
     enum places places;
+    const char *kernel;             // its name (models/imported.inc); NULL: there is none
+    const struct strided *strided;  // what that is given; NULL
 };
 
 struct blocks_graph {
@@ -46,6 +49,7 @@ struct blocks_graph {
     bool *is_turned;  // a view of a matrix whose rows are the columns of what it views
     int64_t *parts;   // of samples, that what made the tensor read; 0
     int *maker, *last_reader, *reader_count;  // of a tensor, among the operators
+    int *seen_count;                          // nodes of the file that read a tensor, views too
     struct blocks_operator *operators;
     int operator_count;
 };
@@ -74,7 +78,14 @@ bool blocks_is_constant(const struct blocks_graph *blocks, int tensor);
 bool blocks_is_product(const struct onnx_node *node);
 // What an operator does over the places of an image; models/onnx/blocks_places.c
 enum places blocks_places(const struct blocks_graph *blocks, const struct blocks_operator *op);
-// The name of its kernel (models/imported.inc); NULL: there is none. models/onnx/blocks_kernel.c
-const char *blocks_kernel(const struct blocks_graph *blocks, const struct blocks_operator *op);
+// Whether the numbers of its samples lie one behind another, and an operator made them.
+bool blocks_is_apart(const struct blocks_graph *blocks, int tensor);
+// Finds its kernel. One that is given loops goes over all places, as they lie in the whole.
+// models/onnx/blocks_kernel.c
+void blocks_find_kernel(const struct blocks_graph *blocks, struct blocks_operator *op);
+// The loops over a sample (models/strided.h); NULL: its samples are not apart, or it is no such
+// operator. models/onnx/blocks_strided.c
+const struct strided *blocks_strided(const struct blocks_graph *blocks,
+                                     const struct blocks_operator *op);
 // Elements of one sample.
 int64_t blocks_elements(const struct blocks_graph *blocks, int tensor);

@@ -1,5 +1,6 @@
 #include "models/onnx/blocks_graph.h"
 
+#include "core/names.h"
 #include "models/op_image.h"
 
 #include <math.h>
@@ -8,6 +9,9 @@
 // Which operators are calls that kernels of back ends know: by what of them is left in a block, its
 // tensors and one number. Volumes, constants that are not trained and operands that are there twice
 // are not.
+
+// Operators with loops and a kernel of their own; all others move numbers.
+static const char *const COUNTED[] = {"Mul", "Add", "Split"};
 
 static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
 {
@@ -62,10 +66,31 @@ static bool is_of_two(const struct blocks_graph *b, const struct blocks_operator
     if (op->input_count != 2 || op->node->input_count != 2 || y->rank > 4) return false;
     for (int i = 0; i < 2; i++) {
         const struct onnx_tensor *x = tensor_at(b, op->inputs[i]);
-        if (b->is_trained[op->inputs[i]] || x->rank != y->rank || x->dims[0] != y->dims[0])
+        // Kernels tell gradients by their places: both have one.
+        if (b->maker[op->inputs[i]] < 0 || x->rank != y->rank || x->dims[0] != y->dims[0])
             return false;
     }
     return true;
+}
+
+// Rows of as many numbers as there are factors, which stand behind one another in a sample.
+static bool is_row_norm(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const struct onnx_tensor *x = tensor_at(b, op->node->inputs[0]);
+    bool is_it = (op->input_count == 2 || op->input_count == 3) && op->node->output_count == 3 &&
+                 blocks_is_apart(b, op->node->inputs[0]) &&
+                 op->input_count == op->node->input_count;
+    int64_t width = 1, counted = 1;
+    for (int i = 1; i < op->input_count && is_it; i++) {
+        const struct onnx_tensor *factor = tensor_at(b, op->inputs[i]);
+        is_it = b->is_trained[op->inputs[i]] && !b->is_turned[op->node->inputs[i]];
+        for (int d = i == 1 ? 0 : factor->rank; d < factor->rank; d++)
+            width *= factor->dims[d];
+        is_it = is_it && factor->rank == tensor_at(b, op->inputs[1])->rank;
+    }
+    for (int d = x->rank - 1; d > 0 && counted < width && is_it; d--)
+        counted *= x->dims[d];
+    return is_it && counted == width;
 }
 
 static bool is_whole_input(const struct blocks_graph *b, const struct blocks_operator *op)
@@ -86,6 +111,9 @@ static const char *name_of(const struct blocks_graph *b, const struct blocks_ope
         return has_rank(b, op->inputs[0], 3, 4) && lies_plain(b, op) ? type : NULL;
     }
     if (op->kind != BLOCKS_OPERATOR) return NULL;
+    if (strcmp(type, "LayerNormalization") == 0) return is_row_norm(b, op) ? type : NULL;
+    if (strcmp(type, "DropPath") == 0)
+        return op->node->output_count == 2 && blocks_is_apart(b, op->inputs[0]) ? type : NULL;
     if (strstr(type, "Normalization")) return is_norm(b, op) ? type : NULL;
     if (strcmp(type, "Mul") == 0) return is_of_two(b, op) ? type : NULL;
     if (strcmp(type, "Upsample") == 0) type = "Resize";
@@ -98,8 +126,14 @@ static const char *name_of(const struct blocks_graph *b, const struct blocks_ope
     return is_known ? type : NULL;
 }
 
-const char *blocks_kernel(const struct blocks_graph *b, const struct blocks_operator *op)
+void blocks_find_kernel(const struct blocks_graph *b, struct blocks_operator *op)
 {
     const char *name = name_of(b, op);
-    return name && imported_find(name) ? name : NULL;
+    op->kernel = name && imported_find(name) ? name : NULL;
+    if (op->kernel || op->kind != BLOCKS_OPERATOR || op->is_derived) return;
+    op->strided = blocks_strided(b, op);
+    if (!op->strided) return;
+    bool has_own = NAME_INDEX(COUNTED, op->node->type) >= 0;
+    op->kernel = has_own ? op->node->type : "Transpose";
+    op->places = PLACES_WHOLE;
 }

@@ -10,7 +10,9 @@ struct draft_value {
     enum onnx_element element;
     int rank;
     const int64_t *dims;
-    bool is_fixed;  // neither inputs nor parameters go into it
+    bool is_fixed;   // neither inputs nor parameters go into it
+    double drawn;    // the share of ones among zeros, where that is how it is made; 0: it is not
+    bool is_scaled;  // these ones are over that share
 };
 
 struct onnx_draft {

@@ -189,6 +189,8 @@ static const struct onnx_operator OPERATORS[] = {
     {"Unsqueeze", shape_unsqueeze, 1, 2, 1, X1, TRAIT_VIEW, 0, 0, IS_VIEW},
     {"Dropout", shape_dropout, 1, 3, 2, X1 | X2, TRAIT_DROPOUT | TRAIT_IN_PLACE, SAVED_MASK, 2,
      DROPS},
+    // of .pt2 alone: whole samples
+    {"DropPath", shape_same, 1, 1, 2, 0, TRAIT_IN_PLACE, SAVED_SAMPLES, 1, DROPS},
     {"Cast", shape_cast, 1, 1, 1, 0, 0, 0, 0, MOVES},
     {"CastLike", shape_cast, 2, 2, 1, X1, 0, 0, 0, MOVES},
     {"Transpose", shape_transpose, 1, 1, 1, 0, 0, 0, 0, MOVES},

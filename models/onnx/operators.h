@@ -16,6 +16,7 @@ enum onnx_trait {
 enum onnx_saved {
     SAVED_NONE,
     SAVED_MASK,      // output 1: a byte an element
+    SAVED_SAMPLES,   // output 1: a byte a sample
     SAVED_INDICES,   // output 1: the place of each maximum, int64
     SAVED_CHANNELS,  // outputs 3 and 4: mean and variance of each channel, float
     SAVED_ROWS,      // outputs 1 and 2: mean and inverse deviation of each row, float

@@ -1,6 +1,7 @@
 #include "models/onnx/program.h"
 
 #include "models/onnx/operators.h"
+#include "models/onnx/reading.h"
 #include "models/onnx/scalar.h"
 #include "models/onnx/shape.h"
 
@@ -101,6 +102,10 @@ static int saved_dims(const struct onnx_model *model, const struct onnx_call *ca
         dims[1] = attribute_int(call, "num_groups", 1);
         *rank = 2;
         return 4;
+    case SAVED_SAMPLES:
+        dims[1] = 1;
+        *rank = 2;
+        return 1;
     case SAVED_INDICES:
         return 8;
     case SAVED_GATES:
@@ -122,8 +127,8 @@ static void save(struct onnx_program *program, int index, int *outputs, int *cou
     const struct onnx_call *call = &program->model->calls[index];
     enum onnx_saved kind = call->row->saved;
     int first = kind == SAVED_CHANNELS || kind == SAVED_GATES ? 3 : 1;
-    bool is_one =
-        kind == SAVED_MASK || kind == SAVED_INDICES || kind == SAVED_SUMS || kind == SAVED_GATES;
+    bool is_one = kind == SAVED_MASK || kind == SAVED_SAMPLES || kind == SAVED_INDICES ||
+                  kind == SAVED_SUMS || kind == SAVED_GATES;
     int last = is_one ? first : first + 1;
     for (int i = first; i <= last; i++) {
         bool is_there = i < call->output_count && call->outputs[i] >= 0;
@@ -229,6 +234,7 @@ static void add_forward(struct onnx_program *program, int index)
                      inputs, input_count, outputs, output_count, flop);
     program->nodes[node].mode = mode_of(call);
     program->nodes[node].scalar = scalar_of(model, call);
+    program->nodes[node].reading = reading_of(program->arena, model, call);
     bool slides = call->windows[0].taps > 0 || call->windows[1].taps > 0;
     if (slides) {
         struct window *windows = ARENA_NEW(program->arena, struct window, WINDOW_DIMS);

@@ -171,6 +171,7 @@ static const struct scalar_row {
     {"Upsample", ways_of_resizing},
     {"Mul", none},
     {"Dropout", dropped},
+    {"DropPath", dropped},
     {"ReduceMean", none},
     {"Relu", none},
     {"LeakyRelu", slope_below},

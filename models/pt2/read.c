@@ -250,6 +250,7 @@ static bool read_node(struct pt2_program *program, const struct json *object)
         assert(node.outputs[i]);  // read_results has found them
         int index = names_find(&program->names, node.outputs[i]->name);
         program->values[index].is_fixed = true;
+        pt2_know_drawn(&node, &program->values[index]);
         draft_unknown(&program->draft, &program->values[index]);
     }
     return true;

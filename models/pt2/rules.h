@@ -25,6 +25,8 @@ pt2_maker pt2_layer_norm, pt2_rms_norm, pt2_batch_norm, pt2_group_norm, pt2_atte
 pt2_maker pt2_same, pt2_cast, pt2_made, pt2_reshape, pt2_transpose, pt2_expand, pt2_slice,
     pt2_select, pt2_split, pt2_concat, pt2_stack, pt2_embedding, pt2_gather, pt2_index,
     pt2_index_put, pt2_cumsum;
+// What is known of a value that neither inputs nor parameters go into.
+void pt2_know_drawn(const struct pt2_node *node, struct draft_value *made);
 // Mixtures of experts: rules_experts.c
 pt2_maker pt2_histogram, pt2_grouped_product;
 // Windows over images: rules_window.c

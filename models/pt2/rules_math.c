@@ -167,8 +167,26 @@ static bool put_binary(struct pt2_node *node, const char *type, const char *outp
     return is_clean(node);
 }
 
+// Samples of which nothing is left in a product (Huang et al. 2016, stochastic depth).
+static bool put_dropped(struct pt2_node *node, const struct draft_value *x,
+                        const struct draft_value *noise)
+{
+    if (!noise->is_scaled || x->rank != noise->rank || x->rank < 1) return false;
+    for (int i = 0; i < x->rank; i++)
+        if (noise->dims[i] != (i == 0 ? x->dims[0] : 1)) return false;
+    draft_put_float(node->draft, PUT(node, "DropPath", pt2_output(node, 0), x->name), "ratio",
+                    1 - noise->drawn);
+    return true;
+}
+
 bool pt2_binary(struct pt2_node *node, const char *type)
 {
+    bool is_pair = strcmp(type, "Mul") == 0 && node->input_count == 2;
+    struct json second = is_pair ? json_item(&node->inputs[1], 0) : (struct json){0};
+    if (is_pair && strcmp(json_key(&second), "as_tensor") == 0) {
+        const struct draft_value *x = pt2_first(node), *y = pt2_tensor(node, "other");
+        if (x && y && (put_dropped(node, x, y) || put_dropped(node, y, x))) return true;
+    }
     return put_binary(node, type, pt2_output(node, 0));
 }
 

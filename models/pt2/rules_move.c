@@ -60,6 +60,20 @@ bool pt2_made(struct pt2_node *node, const char *type)
     return out;
 }
 
+// Ones with a probability, else zeros; and these over the probability.
+void pt2_know_drawn(const struct pt2_node *node, struct draft_value *made)
+{
+    bool draws = strstr(node->target, "aten.bernoulli") && pt2_has(node, "p");
+    if (draws) made->drawn = pt2_number(node, "p", 0);
+    if (!strstr(node->target, "aten.div") || node->input_count < 2) return;
+    const struct draft_value *from = pt2_first(node);
+    struct json other = json_item(&node->inputs[1], 0);
+    bool is_number = from && from->drawn > 0 && strcmp(json_key(&other), "as_float") == 0;
+    if (!is_number || pt2_number(node, "other", 0) != from->drawn) return;
+    made->drawn = from->drawn;
+    made->is_scaled = true;
+}
+
 bool pt2_reshape(struct pt2_node *node, const char *type)
 {
     const struct draft_value *x = pt2_first(node), *out = result(node);

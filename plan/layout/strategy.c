@@ -398,8 +398,10 @@ struct layout strategy_output(const struct mesh *mesh, const struct strategy *st
     struct layout layout =
         split_layout(mesh, strategy, tensor, whole_keys(block, op, true, output));
     // Statistics are those of the samples that a rank has; over parts of an image they are whole,
-    // and what each rank adds to the gradient of a factor is not.
-    bool is_statistic = op_is_statistic(block, op, op->outputs[output]);
+    // and what each rank adds to the gradient of a factor is not. Which samples are dropped is the
+    // same wherever parts of them are.
+    bool is_mask = output > 0 && tensor->element == ELEMENT_BYTE;
+    bool is_statistic = is_mask || op_is_statistic(block, op, op->outputs[output]);
     bool is_of_all = op->kind == OP_OPERATOR_BACKWARD && tensor->role == TENSOR_PARAMETER_GRADIENT;
     for (int i = 0; i < mesh->axis_count && !is_statistic; i++) {
         enum dim dim = strategy->of[i];

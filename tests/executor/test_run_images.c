@@ -142,6 +142,21 @@ static void networks_learn_as_in_pytorch(void **state)
     learns_as_told(*state, "tests/data/onnx", "onnx", 4, 3);
 }
 
+// tests/judges/moves.py
+static void permutations_learn_as_in_pytorch(void **state)
+{
+    learns_as_told(*state, "tests/data/pt2", "pt2", 4, 1);
+}
+
+// What permutes, cuts and shuffles takes whole images of its ranks; samples that are dropped are
+// the same ones whoever has them.
+static void permutations_equal_one_rank(void **state)
+{
+    static const int TRIED[] = {0, 4, 7};
+    for (size_t i = 0; i < sizeof TRIED / sizeof *TRIED; i++)
+        equals_one_rank(*state, "tests/data/pt2/dropped.pt2", &PLANS[TRIED[i]]);
+}
+
 // What JAX writes as separate operators are kernels: biases, means, functions.
 static void programs_of_jax_equal_one_rank(void **state)
 {
@@ -238,6 +253,8 @@ int main(void)
         cmocka_unit_test(segmentation_equals_one_rank),
         cmocka_unit_test(programs_of_jax_learn_as_in_jax),
         cmocka_unit_test(networks_learn_as_in_pytorch),
+        cmocka_unit_test(permutations_learn_as_in_pytorch),
+        cmocka_unit_test(permutations_equal_one_rank),
         cmocka_unit_test(programs_of_jax_equal_one_rank),
         cmocka_unit_test(strips_are_radius_times_edge_times_channels),
         cmocka_unit_test(emulated_gpus_compute_what_a_cpu_does),

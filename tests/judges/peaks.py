@@ -155,4 +155,5 @@ def main():
             print(f'{name}_{way}\t{peak}\t{live}\t{live / peak:.3f}', flush=True)
 
 
-main()
+if __name__ == '__main__':
+    main()

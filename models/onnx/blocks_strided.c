@@ -1,0 +1,138 @@
+#include "models/onnx/blocks_graph.h"
+
+#include <string.h>
+
+// What moves numbers, repeats them or cuts them apart, as loops over the numbers of a sample.
+
+static const struct onnx_tensor *tensor_at(const struct blocks_graph *b, int tensor)
+{
+    return &b->graph->tensors[tensor];
+}
+
+static bool is_batched(const struct blocks_graph *b, int tensor)
+{
+    const struct onnx_tensor *t = tensor_at(b, tensor);
+    return t->rank > 0 && t->dims[0] > 0 && t->dims[0] % b->batch == 0;
+}
+
+bool blocks_is_apart(const struct blocks_graph *b, int tensor)
+{
+    int root = b->root[tensor];
+    return b->maker[root] >= 0 && is_batched(b, root) && is_batched(b, tensor);
+}
+
+// One loop more, or the one before it longer where it goes on as that does.
+static bool add_loop(struct strided *s, int64_t size, const int64_t steps[LOOPS_INPUTS])
+{
+    int last = s->count - 1;
+    bool goes_on = last >= 0;
+    if (size == 1) return true;
+    for (int i = 0; i < LOOPS_INPUTS && goes_on; i++)
+        goes_on = s->steps[i][last] == steps[i] * size;
+    if (!goes_on && s->count == LOOPS_MOST) return false;
+    int at = goes_on ? last : s->count++;
+    s->sizes[at] = goes_on ? s->sizes[at] * size : size;
+    for (int i = 0; i < LOOPS_INPUTS; i++)
+        s->steps[i][at] = steps[i];
+    return true;
+}
+
+// Along the first dimension the parts of a sample follow each other, and then the next sample.
+static bool move(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+{
+    const struct onnx_node *node = op->node;
+    const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
+    const struct onnx_reading *reading = node->reading;
+    if (!reading || op->input_count != 1 || !blocks_is_apart(b, node->inputs[0]) ||
+        !is_batched(b, node->outputs[0]))
+        return false;
+    int64_t parts = y->dims[0] / b->batch, sample = blocks_elements(b, op->inputs[0]);
+    bool is_apart = b->batch == 1 || reading->steps[0] * parts == sample;
+    s->first[0] = reading->first;
+    for (int d = 0; d < y->rank && is_apart; d++) {
+        const int64_t steps[LOOPS_INPUTS] = {reading->steps[d], 0};
+        is_apart = add_loop(s, d == 0 ? parts : y->dims[d], steps);
+    }
+    return is_apart && strided_fits(s, 0, sample);
+}
+
+// The step of an operand along dimension `d` of a result with so many; 0 where it repeats.
+static int64_t step_of(const struct onnx_tensor *x, int d, int rank)
+{
+    int own = d - (rank - x->rank);
+    int64_t step = 1;
+    if (own < 0 || x->dims[own] == 1) return 0;
+    for (int i = own + 1; i < x->rank; i++)
+        step *= x->dims[i];
+    return step;
+}
+
+// A weight is read as it lies: one that is turned is, where it has one dimension to speak of.
+static bool is_plain_weight(const struct blocks_graph *b, int tensor)
+{
+    const struct onnx_tensor *t = tensor_at(b, tensor);
+    int long_dims = 0;
+    for (int d = 0; d < t->rank; d++)
+        long_dims += t->dims[d] > 1;
+    return b->is_trained[b->root[tensor]] && !b->is_derived[tensor] &&
+           (long_dims < 2 || b->root[tensor] == tensor);
+}
+
+static bool is_operand(const struct blocks_graph *b, int tensor, const struct onnx_tensor *y)
+{
+    const struct onnx_tensor *x = tensor_at(b, tensor);
+    bool is_weight = is_plain_weight(b, tensor);
+    // All samples, and all of their parts, have the same numbers of a weight.
+    if (is_weight) return x->rank < y->rank || step_of(x, 0, y->rank) == 0 || b->batch == 1;
+    return blocks_is_apart(b, tensor) && x->rank == y->rank && x->dims[0] == y->dims[0];
+}
+
+static bool pair(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+{
+    const struct onnx_node *node = op->node;
+    const struct onnx_tensor *y = tensor_at(b, node->outputs[0]);
+    if (op->input_count != 2 || node->input_count != 2 || !is_batched(b, node->outputs[0]))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (!is_operand(b, node->inputs[i], y)) return false;
+    const struct onnx_tensor *first = tensor_at(b, node->inputs[0]);
+    const struct onnx_tensor *second = tensor_at(b, node->inputs[1]);
+    for (int d = 0; d < y->rank; d++) {
+        const int64_t steps[] = {step_of(first, d, y->rank), step_of(second, d, y->rank)};
+        if (!add_loop(s, d == 0 ? y->dims[0] / b->batch : y->dims[d], steps)) return false;
+    }
+    return true;
+}
+
+// Rows of what is cut stand behind one another, and of each result its own.
+static bool split(const struct blocks_graph *b, const struct blocks_operator *op, struct strided *s)
+{
+    const struct onnx_node *node = op->node;
+    const struct onnx_tensor *x = tensor_at(b, node->inputs[0]);
+    const struct onnx_tensor *first = tensor_at(b, node->outputs[0]);
+    int axis = 0;
+    int64_t width = 0, row = 1, rows = 1;
+    while (axis < x->rank && x->dims[axis] == first->dims[axis])
+        axis++;
+    if (op->input_count != 1 || axis < 1 || axis == x->rank || !blocks_is_apart(b, node->inputs[0]))
+        return false;
+    for (int o = 0; o < node->output_count; o++)
+        width += tensor_at(b, node->outputs[o])->dims[axis];
+    for (int d = 0; d < x->rank; d++)
+        *(d < axis ? &rows : &row) *= d == 0 ? x->dims[0] / b->batch : x->dims[d];
+    s->count = 1;
+    s->sizes[0] = rows;
+    s->steps[0][0] = row;
+    return width == x->dims[axis];
+}
+
+const struct strided *blocks_strided(const struct blocks_graph *b, const struct blocks_operator *op)
+{
+    const char *type = op->node->type;
+    struct strided *s = ARENA_NEW(b->arena, struct strided, 1);
+    bool is_pair = strcmp(type, "Mul") == 0 || strcmp(type, "Add") == 0;
+    bool is_it = is_pair                      ? pair(b, op, s)
+                 : strcmp(type, "Split") == 0 ? split(b, op, s)
+                                              : move(b, op, s);
+    return is_it ? s : NULL;
+}

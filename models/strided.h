@@ -1,0 +1,34 @@
+#pragma once
+#include "core/json.h"
+#include "core/json_write.h"
+
+#include <stdint.h>
+
+// Which numbers of its inputs an operator of an imported graph goes with: the numbers of one sample
+// of its result (of a Split: of what it reads) are loops, the last of which goes round fastest, and
+// a turn of each skips so many numbers of a sample of an input. What a turn does not skip is
+// repeated. So permutations, slices, strides, channels that are shuffled and operands that
+// broadcast are one rule.
+
+enum { LOOPS_MOST = 6, LOOPS_INPUTS = 2 };
+static const int64_t STRIDED_MOST = 1000000000000;  // numbers of a sample
+struct strided {
+    int count;
+    int64_t sizes[LOOPS_MOST];
+    int64_t first[LOOPS_INPUTS];  // where an input is read first
+    int64_t steps[LOOPS_INPUTS][LOOPS_MOST];
+};
+
+void strided_write(struct json_writer *writer, const char *key, const struct strided *strided);
+// In `arena`. NULL and an error where it is not as `strided_write` writes it.
+const struct strided *strided_read(struct arena *arena, const struct json *object, struct err *err);
+// Whether so many numbers of a sample are there for input i wherever the loops go.
+bool strided_fits(const struct strided *strided, int i, int64_t elements);
+// What the loops go over; -1: more than a sample may have.
+static inline int64_t strided_elements(const struct strided *strided)
+{
+    double elements = 1;
+    for (int i = 0; i < strided->count; i++)
+        elements *= (double)strided->sizes[i];
+    return elements < (double)STRIDED_MOST ? (int64_t)elements : -1;
+}

@@ -1,0 +1,94 @@
+"""Exports a network that permutes, cuts, shuffles and drops as tests/data/pt2/moved.pt2 and dropped.pt2, trains the
+former for a step on one CPU rank, and holds loss and gradients against PyTorch's: moves.py MESHWRIGHT. Writes what
+PyTorch says into tests/data/pt2/steps.tsv, for tests/executor/test_run_images.c.
+
+Of the program come weights before and after a step of SGD, and the data by their definition
+(executor/engine/images.c). Needs torch (made with 2.15) and numpy."""
+import os
+import sys
+import tempfile
+
+import numpy
+import torch
+from torch.nn import functional
+
+from drawn import RATE, draw, train
+from peaks import strip
+
+FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + '/tests/data/pt2'
+BATCH, SEED, LAYERS, SHARE = 4, 7, 3, 0.75
+
+
+class Layer(torch.nn.Module):
+    """Rows that are normed where channels stand last, places of windows, channels that are cut, joined and shuffled."""
+    def __init__(self, width, drops):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width, eps=2.0**-10)
+        self.up, self.down = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
+        self.scale = torch.nn.Parameter(torch.ones(width, 1, 1))
+        self.shift = torch.nn.Parameter(torch.zeros(1, 1, 1, width))
+        self.drops = drops
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        y = self.norm(x.permute(0, 2, 3, 1) + self.shift)
+        y = y.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n * h * w // 4, 4, c)
+        y = self.down(functional.gelu(self.up(y)))
+        y = y.view(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 1, 3, 2, 4).reshape(n, c, h, w)
+        y = self.scale * y
+        if self.drops:
+            y = y * torch.empty(n, 1, 1, 1).bernoulli_(SHARE).div_(SHARE)
+        x = (x + y).view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+        a, b = x.chunk(2, 1)
+        return torch.cat((b, functional.relu(a)), 1)
+
+
+class Moved(torch.nn.Module):
+    def __init__(self, drops, width=8):
+        super().__init__()
+        self.stem, self.head = torch.nn.Conv2d(3, width, 3, 2, 1), torch.nn.Linear(width, 5)
+        self.layers = torch.nn.Sequential(*(Layer(width, drops) for _ in range(LAYERS)))
+
+    def forward(self, x):
+        return self.head(self.layers(self.stem(x)).mean((2, 3)))
+
+
+def parameter(name, found):
+    """Layers have the names of the first of them, and their place in the sequence behind these."""
+    parts = name.split('.')
+    at = int(parts[1]) if parts[0] == 'layers' else 0
+    base = '_'.join(['p', *(['layers', '0'] if parts[0] == 'layers' else parts[:1]), *parts[2 if parts[0] == 'layers' else 1:]])
+    keys = sorted((key for key in found if key.rsplit('.', 1)[0] == base), key=lambda key: int(key.rsplit('.', 1)[1]))
+    return found[keys[at]]
+
+
+def main():
+    for name, drops in (('moved', False), ('dropped', True)):
+        torch.manual_seed(1)
+        model = Moved(drops).train()
+        strip(torch.export.export(model, (torch.zeros(BATCH, 3, 16, 16),)), f'{FOLDER}/{name}.pt2')
+    model, gradients = Moved(False).double(), {}
+    with tempfile.TemporaryDirectory() as scratch:
+        loss_of_run, found = train(sys.argv[1], f'{FOLDER}/moved.pt2', scratch, BATCH, SEED)
+    for name, weight in model.named_parameters():
+        of = parameter(name, found)
+        gradients[name] = of['first_moment'].reshape(weight.shape)
+        with torch.no_grad():
+            weight.copy_(torch.tensor(of['weight'].reshape(weight.shape) + RATE * gradients[name]))
+    images, labels = map(torch.tensor, draw(SEED, 0, [BATCH, 3, 16, 16], 5, False))
+    loss = functional.cross_entropy(model(images), labels)
+    loss.backward()
+    worst = squares = 0
+    for name, weight in model.named_parameters():
+        expected = weight.grad.numpy()
+        squares += (expected ** 2).sum()
+        worst = max(worst, numpy.abs(gradients[name] - expected).max() / max(1e-3, numpy.abs(expected).max()))
+    error = abs(loss.item() - loss_of_run) / loss.item()
+    print(f'moved: loss {loss.item():.6f}, off by {error:.1e}; {len(gradients)} gradients, off by {worst:.1e} at most')
+    assert len(gradients) == len(found) and error < 1e-12 and worst < 1e-9
+    with open(f'{FOLDER}/steps.tsv', 'w') as file:
+        file.write(f'moved\t{loss.item():.17g}\t{squares ** 0.5:.17g}\n')
+
+
+if __name__ == '__main__':
+    main()
