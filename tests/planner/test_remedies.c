@@ -149,8 +149,10 @@ static void scores_of_the_loss_are_made_in_parts(void **state)
     for (int is_asked = 0; is_asked < 2; is_asked++) {
         struct err err = {0};
         other = request;
-        if (is_asked) is_pinned(&other, CHOICE_LOSS_CHUNKS, 1);
-        else other.stack = stack_load(*state, "megatron-core", &err);
+        if (is_asked)
+            is_pinned(&other, CHOICE_LOSS_CHUNKS, 1);
+        else
+            other.stack = stack_load(*state, "megatron-core", &err);
         result = remedies_of(*state, &other);
         for (int i = 0; i < result.remedy_count; i++)
             assert_null(strstr(result.remedies[i], "--loss-chunks"));
