@@ -92,7 +92,7 @@ bool search_check_request(const struct search_request *request, struct err *err)
         return err_set(
             err, ERR_USAGE,
             "--offload turn and between: --offload auto finds them where parameters leave, and "
-            "`memory PLAN --offload moments` for a plan that offloads them; no search takes them");
+            "`memory PLAN --offload moments` for a plan that offloads them; neither can be pinned");
     const struct pins *pins = &request->pins;
     struct int_range lora = pins_get(pins, CHOICE_LORA), relay = pins_get(pins, CHOICE_TP_RELAY);
     struct parallel parallel = {.offload = moved,

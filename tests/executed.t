@@ -137,7 +137,7 @@ my %KEYS = (
                      put => 'optimizer,parameters,turn:1', refused => 'not with --pp above 1'},
                     {value => 'optimizer', '--dp' => 2, put => 'optimizer,between:1',
                      refused => 'have to leave; --offload optimizer,parameters beside them'},
-                    {value => 'optimizer,parameters,turn:1', refused => 'no search takes them'}],
+                    {value => 'optimizer,parameters,turn:1', refused => 'neither can be pinned'}],
         overlap => [map { {value => $_, '--dp' => 2, '--tp' => 2, '--gpus' => 4} } 'none',
                     'grad-reduce', 'param-gather', 'pp,cp'],
         bucket_bytes => [map { {value => $_, '--dp' => 2} } 16384, 1 << 26],
