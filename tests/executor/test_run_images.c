@@ -15,6 +15,7 @@
 
 #define PARTS "tests/data/onnx/parts.onnx"
 #define JAX "tests/data/stablehlo/convolutions.mlir"
+#define DROPPED "tests/data/pt2/dropped.pt2"
 #define UNET "tests/data/onnx/unet_small.onnx"
 
 static const double TOLERANCE = 1e-11;
@@ -154,7 +155,13 @@ static void permutations_equal_one_rank(void **state)
 {
     static const int TRIED[] = {0, 4, 7};
     for (size_t i = 0; i < sizeof TRIED / sizeof *TRIED; i++)
-        equals_one_rank(*state, "tests/data/pt2/dropped.pt2", &PLANS[TRIED[i]]);
+        equals_one_rank(*state, DROPPED, &PLANS[TRIED[i]]);
+    struct run_case pairs = case_of(*state, DROPPED), all = pairs;
+    all.parallel.micro_batch = BATCH;
+    const struct run_outcome *expected = run_case_done(*state, &pairs);
+    const char *difference =
+        run_outcome_difference(*state, expected, run_case_done(*state, &all), TOLERANCE);
+    if (difference) fail_msg("one micro-batch: %s", difference);
 }
 
 // What JAX writes as separate operators are kernels: biases, means, functions.
