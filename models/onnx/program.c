@@ -144,6 +144,16 @@ static void save(struct onnx_program *program, int index, int *outputs, int *cou
     }
 }
 
+// Products take a matrix of weights either way round: to turn one for them takes no copy, and
+// neither does its gradient.
+static bool turns_weight(const struct onnx_model *model, const struct onnx_call *call,
+                         const bool *has_plain)
+{
+    const struct onnx_value *weight = &model->values[call->inputs[0]];
+    bool is_matrix = weight->is_constant && weight->is_learned && weight->rank == 2;
+    return is_matrix && !has_plain[call->outputs[0]];
+}
+
 // Kernels of attention read and write heads that lie inside of tokens: to turn these takes no copy,
 // other views of them in between or not.
 static void find_strided(struct onnx_program *program)
@@ -152,6 +162,7 @@ static void find_strided(struct onnx_program *program)
     bool *is_made = ARENA_NEW(program->scratch, bool, model->value_count);
     bool *is_read = ARENA_NEW(program->scratch, bool, model->value_count);
     bool *has_other = ARENA_NEW(program->scratch, bool, model->value_count);
+    bool *has_plain = ARENA_NEW(program->scratch, bool, model->value_count);  // but for products
     for (int i = 0; i < model->call_count; i++) {
         const struct onnx_call *call = &model->calls[i];
         if (!call->is_live || call->outputs[0] < 0) continue;
@@ -165,9 +176,13 @@ static void find_strided(struct onnx_program *program)
         bool reads_any = strcmp(call->type, "Attention") == 0;
         bool is_passed = reads_any || (is_only && (call->row->traits & TRAIT_VIEW));
         if (strcmp(call->type, "Transpose") == 0)
-            program->is_strided[i] = is_only || is_made[call->inputs[0]];
+            program->is_strided[i] =
+                is_only || is_made[call->inputs[0]] || turns_weight(model, call, has_plain);
+        bool multiplies = strcmp(call->type, "MatMul") == 0 || strcmp(call->type, "Gemm") == 0;
         for (int j = 0; j < call->input_count; j++) {
-            if (call_reads(call, j)) (is_passed ? is_read : has_other)[call->inputs[j]] = true;
+            if (!call_reads(call, j)) continue;
+            (is_passed ? is_read : has_other)[call->inputs[j]] = true;
+            if (!multiplies) has_plain[call->inputs[j]] = true;
         }
     }
 }
