@@ -47,6 +47,7 @@ static const struct pt2_rule RULES[] = {
     {"true_divide", pt2_binary, "Div"},
     {"remainder fmod", pt2_binary, "Mod"},
     {"rsub", pt2_rsub, NULL},
+    {"addcmul", pt2_addcmul, NULL},
     {"maximum", pt2_binary, "Max"},
     {"minimum", pt2_binary, "Min"},
     {"eq", pt2_binary, "Equal"},

@@ -88,6 +88,20 @@ bool pt2_rsub(struct pt2_node *node, const char *type)
     return is_clean(node);
 }
 
+// x + value a b.
+bool pt2_addcmul(struct pt2_node *node, const char *type)
+{
+    (void)type;
+    const struct draft_value *x = pt2_first(node);
+    const struct draft_value *a = pt2_tensor(node, "tensor1"), *b = pt2_tensor(node, "tensor2");
+    if (!x || !a || !b) return is_clean(node) ? pt2_fail(node, "it has three tensors") : false;
+    if (pt2_number(node, "value", 1) != 1) return pt2_fail(node, "value is not 1");
+    const char *product = draft_between(node->draft);
+    put(node, "Mul", a->name, b->name, product);
+    put(node, "Add", x->name, product, pt2_output(node, 0));
+    return is_clean(node);
+}
+
 // The mean of the squares of what is over the mean, and its root of std.
 bool pt2_variance(struct pt2_node *node, const char *type)
 {

@@ -35,10 +35,9 @@ class Layer(torch.nn.Module):
         y = y.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n * h * w // 4, 4, c)
         y = y + self.down(functional.gelu(self.up(self.inner(y))))
         y = y.view(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 1, 3, 2, 4).reshape(n, c, h, w)
-        y = self.scale * y
         if self.drops:
             y = y * torch.empty(n, 1, 1, 1).bernoulli_(SHARE).div_(SHARE)
-        x = (x + y).view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+        x = torch.addcmul(x, self.scale, y).view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
         a, b = x.chunk(2, 1)
         return torch.cat((b, functional.relu(a)), 1)
 

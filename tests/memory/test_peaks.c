@@ -36,8 +36,8 @@ static int64_t live_of(struct arena *arena, const char *name)
     return live_of_path(arena, arena_print(arena, FOLDER "%s.pt2", name), 0);
 }
 
-// Within 10 % of it, and no less than it by more than 3 %: at its peak PyTorch's cross entropy holds
-// one tensor of scores more than a fused kernel does, which of the words' model is 2.8 %.
+// Within 10 % of it, and no less than it by more than 3 %: at its peak PyTorch's cross entropy
+// holds one tensor of scores more than a fused kernel does, which of the words' model is 2.8 %.
 static void live_peaks_are_those_of_fused_kernels(void **state)
 {
     struct err err = {0};
