@@ -336,6 +336,15 @@ DEVICE float channel_back(const struct chunk_args *a, int64_t at, float left, fl
     return input;
 }
 
+DEVICE void add_token_sums(struct token_sums *sums, const struct token_sums *part)
+{
+    sums->step += part->step;
+    sums->own += part->own;
+    sums->left += part->left;
+    sums->past += part->past;
+    sums->skip += part->skip;
+}
+
 // What the state in front of the chunk says of the chunk's last exponent, by thread.
 DEVICE float end_back(const struct chunk_args *a, const struct chunk_place *place)
 {
@@ -388,13 +397,8 @@ BLOCK_KERNEL(chunk_heads_back, struct chunk_args, a)
             parts[warp][lane] = sums;
             __syncthreads();
             if (warp > 0 || t >= place.count) continue;
-            for (int w = 1; w < warps; w++) {
-                sums.step += parts[w][lane].step;
-                sums.own += parts[w][lane].own;
-                sums.left += parts[w][lane].left;
-                sums.past += parts[w][lane].past;
-                sums.skip += parts[w][lane].skip;
-            }
+            for (int w = 1; w < warps; w++)
+                add_token_sums(&sums, &parts[w][lane]);
             float kept = step * left * sums.left;
             a.d_dts[of_head * a.length + t] = sums.step;
             a.d_exponents[of_head * a.length + t] += expf(exponent) * sums.past - sums.own - kept;
