@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,14 @@ struct arena_block {
 // The first is small: many arenas live for one object of a file or one question of a search.
 enum { BLOCK_BYTES_LEAST = 1 << 12, BLOCK_BYTES_MOST = 1 << 24 };
 
-// _exit, not exit: buffered output and half-written files must not be completed by accident.
+// _exit, not exit: buffered output and half-written files must not be completed by accident. The
+// first thread that comes here ends the process: what others lack is no second line.
 _Noreturn static void out_of_memory(size_t bytes)
 {
+    static atomic_flag ending = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&ending))
+        pause();
+
     char line[96];
     int length =
         snprintf(line, sizeof line, "meshwright: out of memory, %zu bytes wanted\n", bytes);

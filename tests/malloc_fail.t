@@ -37,7 +37,8 @@ sub attempt {
     return ($status, join "\n", map { "allocation $number: $_" } @wrong);
 }
 
-# Every N up to 200, then about every 25th part of N: the later ones repeat a few places.
+# Every N up to 200, then about every 25th part of N: the later ones repeat a few places. At last
+# its last tenth again in finer steps: there threads work side by side.
 sub every {
     my ($name, $written, @words) = @_;
     my ($number, $status, $wrong) = (1, 4, '');
@@ -46,6 +47,10 @@ sub every {
         ($status, $wrong) = attempt($number, $written, @words);
         last if $status eq '0' || $wrong ne '';
         $number += $number < 200 ? 1 : int $number / 25;
+    }
+    for (my $fine = int 0.9 * $number; $fine < $number && $wrong eq '';) {
+        (undef, $wrong) = attempt($fine, $written, @words);
+        $fine += 1 + int $number / 3000;
     }
     check("$name survives each failing allocation, $number of them",
           $wrong eq '' && $status eq '0', $wrong || 'it never succeeded');

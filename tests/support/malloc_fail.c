@@ -1,9 +1,12 @@
 // A library to preload: the MALLOC_FAIL-th allocation of the process, counted from 1, and every
-// later one fails. Only the process itself is hit, not what it starts.
+// later one fails. Only the process itself is hit, not what it starts. A line to stderr takes 2 ms,
+// so that another thread that lacks memory too has the time to write one of its own.
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t size);
@@ -36,4 +39,10 @@ void *calloc(size_t count, size_t size)
 void *realloc(void *memory, size_t bytes)
 {
     return fails() ? NULL : __libc_realloc(memory, bytes);
+}
+
+ssize_t write(int file, const void *bytes, size_t count)
+{
+    if (file == STDERR_FILENO) usleep(2000);
+    return syscall(SYS_write, file, bytes, count);
 }
