@@ -157,8 +157,8 @@ static bool read_order(struct arena *arena, const struct json *object, struct pa
     return true;
 }
 
-static const int *read_numbers(struct arena *arena, const struct json *object, const char *key,
-                               int *count, struct err *err)
+const int *plan_numbers(struct arena *arena, const struct json *object, const char *key, int *count,
+                        struct err *err)
 {
     if (!json_has(object, key)) return NULL;
     struct json list = json_get(object, key, err);
@@ -196,12 +196,12 @@ bool parallel_read(struct arena *arena, const struct json *object, struct parall
     choices_read(arena, object, parallel, err);
     if (err->kind) return false;
     parallel->stage_layers =
-        read_numbers(arena, object, "stages", &parallel->stage_layers_count, err);
+        plan_numbers(arena, object, "stages", &parallel->stage_layers_count, err);
     parallel->replica_micro_batches =
-        read_numbers(arena, object, "replica_batches", &parallel->replica_count, err);
-    parallel->stage_tp = read_numbers(arena, object, "stage_tp", &parallel->stage_tp_count, err);
+        plan_numbers(arena, object, "replica_batches", &parallel->replica_count, err);
+    parallel->stage_tp = plan_numbers(arena, object, "stage_tp", &parallel->stage_tp_count, err);
     parallel->stage_ranks =
-        read_numbers(arena, object, "stage_ranks", &parallel->stage_ranks_count, err);
+        plan_numbers(arena, object, "stage_ranks", &parallel->stage_ranks_count, err);
     return read_order(arena, object, parallel, err) && read_layouts(arena, object, parallel, err) &&
            !err->kind;
 }

@@ -32,5 +32,8 @@ void workload_write(struct json_writer *writer, const char *key, const struct wo
 void parallel_write(struct json_writer *writer, const char *key, const struct parallel *parallel);
 MUST_CHECK bool workload_read(const struct json *object, struct workload *workload,
                               struct err *err);
+// A list of whole numbers from 0 on; NULL where the object has none of that name.
+const int *plan_numbers(struct arena *arena, const struct json *object, const char *key, int *count,
+                        struct err *err);
 MUST_CHECK bool parallel_read(struct arena *arena, const struct json *object,
                               struct parallel *parallel, struct err *err);

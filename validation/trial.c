@@ -1,6 +1,7 @@
 #include "validation/trial.h"
 
 #include "plan/layout/rules.h"
+#include "plan/plan.h"
 
 #include <string.h>
 
@@ -42,6 +43,16 @@ static bool pin_layouts(struct arena *arena, const struct row *row, enum questio
     pins->layouts = given.layouts;
     pins->layout_count = given.layout_count;
     return true;
+}
+
+// Layers of each stage, where the row says them.
+static bool pin_stages(struct arena *arena, const struct row *row, enum question_detail detail,
+                       struct pins *pins, struct err *err)
+{
+    if (detail == QUESTION_COARSE || !row->document) return true;
+    struct json root = json_root(row->document);
+    pins->stage_layers = plan_numbers(arena, &root, "stages", &pins->stage_layers_count, err);
+    return !err->kind;
 }
 
 // The stack at the row's release, where its software is one that is told apart, as the row's build.
@@ -88,11 +99,13 @@ static bool ask(struct arena *arena, struct stacks *stacks, struct trial *trial,
     trial->workload = question_workload(row);
     trial->pins = question_pins(row, trial->stack, detail);
     const struct stack *fork = stack_for_schedule(arena, trial->stack, trial->pins.schedule, err);
-    if (fork == trial->stack) return pin_layouts(arena, row, detail, &trial->pins, err);
     if (!fork) return false;
-    trial->stack = stack_for_model(arena, fork, trial->has_experts);
-    trial->pins = question_pins(row, trial->stack, detail);
-    return pin_layouts(arena, row, detail, &trial->pins, err);
+    if (fork != trial->stack) {
+        trial->stack = stack_for_model(arena, fork, trial->has_experts);
+        trial->pins = question_pins(row, trial->stack, detail);
+    }
+    return pin_stages(arena, row, detail, &trial->pins, err) &&
+           pin_layouts(arena, row, detail, &trial->pins, err);
 }
 
 void trials_ask(struct arena *arena, const struct rows *rows, enum question_detail detail,

@@ -99,6 +99,54 @@ static void a_row_may_say_how_operators_are_laid_out(void **state)
                         "no plan is left: stack fsdp2 lays no operator out by itself");
 }
 
+static const struct trial *trial_named(const struct trials *trials, const char *id)
+{
+    int at = 0;
+    while (strcmp(trials->items[at].row->id, id) != 0)
+        at++;
+    return &trials->items[at];
+}
+
+// How many layers each stage had is asked where the row says so, whatever the stack would do, and
+// left to it by --coarse; what the model has not is an answer, not a plan.
+static void a_row_may_say_how_layers_were_split(void **state)
+{
+    static const char LINE[] =
+        "{\"id\": \"%s\", \"family\": \"made\", \"source\": \"s\", \"tier\": \"A\", \"gpus\": 8, "
+        "\"gpus_per_node\": 8, \"nvlink_domain\": 8, \"intra_bytes_per_s\": 450e9, \"device\": "
+        "\"h100-sxm5-80g\", \"stack\": \"eager\", \"model\": {\"layers\": 16, \"hidden\": 2048, "
+        "\"heads\": 32, \"ffn_hidden\": 8192, \"ffn_gated\": true, \"vocab\": 131072, \"tied\": "
+        "true}, \"seq_len\": 4096, \"global_batch\": 256, \"micro_batch\": 2, \"tp\": 1, \"pp\": "
+        "2, "
+        "\"dp\": 4, \"zero_stage\": 1, \"recompute\": \"none\", \"precision\": \"bf16\", "
+        "\"schedule\": \"1f1b\", \"measured\": {\"iter_s\": 3}%s}\n";
+    struct arena *arena = *state;
+    struct err err = {0};
+    struct rows rows;
+    const char *text = arena_print(arena, LINE, "even", "");
+    text =
+        arena_print(arena, "%s%s", text, arena_print(arena, LINE, "said", ", \"stages\": [11, 5]"));
+    text = arena_print(arena, "%s%s", text,
+                       arena_print(arena, LINE, "short", ", \"stages\": [11, 4]"));
+    text = arena_print(arena, "%s%s", text,
+                       arena_print(arena, LINE, "words", ", \"stages\": \"flop\""));
+    assert_true(rows_parse(arena, "made.jsonl", text, strlen(text), &rows, &err));
+    struct trials trials = run(arena, &rows);
+    const struct trial *even = trial_named(&trials, "even"), *said = trial_named(&trials, "said");
+    assert_true(even->answered && said->answered);
+    assert_int_equal(even->parallel.stage_layers_count, 0);
+    assert_int_equal(said->parallel.stage_layers_count, 2);
+    assert_int_equal(said->parallel.stage_layers[0], 11);
+    assert_int_equal(said->parallel.stage_layers[1], 5);
+    // The head weighs as four layers: without the split the last stage has 12 of 20.
+    assert_true(said->prediction.step_s < 0.97 * even->prediction.step_s);
+    assert_false(trial_named(&trials, "short")->answered);
+    assert_non_null(strstr(trial_named(&trials, "short")->why_not, "--stages"));
+    assert_non_null(strstr(trial_named(&trials, "words")->why_not, "$.stages: expected an array"));
+    trials_ask(arena, &rows, QUESTION_COARSE, &trials);
+    assert_int_equal(trial_named(&trials, "said")->pins.stage_layers_count, 0);
+}
+
 static void a_program_priced_again_takes_as_long(void **state)
 {
     struct arena *arena = *state, scratch = {0};
@@ -188,6 +236,7 @@ int main(void)
         cmocka_unit_test(pins_are_kept),
         cmocka_unit_test(a_row_may_name_a_build),
         cmocka_unit_test(a_row_may_say_how_operators_are_laid_out),
+        cmocka_unit_test(a_row_may_say_how_layers_were_split),
         cmocka_unit_test(a_program_priced_again_takes_as_long),
         cmocka_unit_test(an_answer_may_be_asked_for_again),
         cmocka_unit_test(what_cannot_be_asked_says_why),
