@@ -30,6 +30,7 @@ static const struct schema {
     {"whatif-least", "reports/schema", "`whatif --min-gpus --json`"},
     {"whatif-largest", "reports/schema", "`whatif --largest-model --json`"},
     {"whatif-kinds", "reports/schema", "`whatif --tensor-kinds --json`"},
+    {"whatif-releases", "reports/schema", "`whatif --releases --json`"},
     {"whatif-needs", "reports/schema", "`whatif MODEL --json` without a cluster"},
     {"graph", "memory", "graphs that `memory` reads"},
     {"schedule", "reports/schema", "`memory GRAPH -o FILE.json`"},

@@ -236,6 +236,7 @@ static int run(struct arena *arena, const struct whatif_arguments *arguments, in
     job.words.command = command_text(arena, argc, argv);
     if (arguments->largest_model) return whatif_largest(arena, &job, err);
     if (arguments->tensor_kinds) return whatif_kinds(arena, &job, err);
+    if (arguments->releases) return whatif_releases(arena, &job, err);
     bool no_cluster = job.sweep.cluster_count == 0;
     if (!no_cluster && !arguments->min_gpus) return answer(arena, &job, err);
     const char *who = no_cluster ? "whatif without CLUSTER" : "--min-gpus";

@@ -12,7 +12,7 @@ struct whatif_arguments {
     const char *offers;
     const char *deadline;
     double budget;
-    bool min_gpus, largest_model, tensor_kinds;
+    bool min_gpus, largest_model, tensor_kinds, releases;
     bool scaling;
     const char *calibrate, *measured;
     int workers, top;
@@ -77,4 +77,6 @@ int whatif_needs(struct arena *arena, struct whatif_job *job, struct err *err);
 int whatif_least(struct arena *arena, const struct whatif_job *job, struct err *err);
 // --tensor-kinds (cli/whatif_kinds.c).
 int whatif_kinds(struct arena *arena, const struct whatif_job *job, struct err *err);
+// --releases (cli/whatif_releases.c).
+int whatif_releases(struct arena *arena, const struct whatif_job *job, struct err *err);
 int whatif_largest(struct arena *arena, const struct whatif_job *job, struct err *err);

@@ -3,19 +3,20 @@
 // What is asked of `whatif`, by the options that ask it. An option that has no say in it would be
 // read and forgotten: it is refused instead.
 enum mode {
-    MODE_SWEEP,    // CLUSTER...
-    MODE_OFFERS,   // --offers
-    MODE_SCALING,  // --scaling, --calibrate, --measured
-    MODE_LEAST,    // --min-gpus
-    MODE_LARGEST,  // --largest-model
-    MODE_KINDS,    // --tensor-kinds
-    MODE_NEEDS,    // no CLUSTER
+    MODE_SWEEP,     // CLUSTER...
+    MODE_OFFERS,    // --offers
+    MODE_SCALING,   // --scaling, --calibrate, --measured
+    MODE_LEAST,     // --min-gpus
+    MODE_LARGEST,   // --largest-model
+    MODE_KINDS,     // --tensor-kinds
+    MODE_RELEASES,  // --releases
+    MODE_NEEDS,     // no CLUSTER
     MODE_COUNT
 };
 
 static const char *const MODE_NAMES[MODE_COUNT] = {
-    "CLUSTER",         "--offers",       "--scaling", "--min-gpus",
-    "--largest-model", "--tensor-kinds", "no CLUSTER"};
+    "CLUSTER",         "--offers",       "--scaling",  "--min-gpus",
+    "--largest-model", "--tensor-kinds", "--releases", "no CLUSTER"};
 
 enum {
     OFFERS = 1 << MODE_OFFERS,
@@ -23,6 +24,7 @@ enum {
     LEAST = 1 << MODE_LEAST,
     LARGEST = 1 << MODE_LARGEST,
     KINDS = 1 << MODE_KINDS,
+    RELEASES = 1 << MODE_RELEASES,
     NEEDS = 1 << MODE_NEEDS,
 };
 
@@ -38,32 +40,33 @@ static const struct {
     {"--device-memory", OFFERS | NEEDS},
     {"--memory-factor", NEEDS},
     {"--flops-factor", NEEDS},
-    {"--price-factor", LEAST | LARGEST | KINDS | NEEDS},
-    {"--deadline", LEAST | LARGEST | KINDS | NEEDS},
-    {"--budget", LEAST | LARGEST | KINDS | NEEDS},
-    {"--min-gpus", OFFERS | SCALING | LARGEST | KINDS | NEEDS},
-    {"--largest-model", SCALING | KINDS},
+    {"--price-factor", LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--deadline", LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--budget", LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--min-gpus", OFFERS | SCALING | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--largest-model", SCALING | KINDS | RELEASES},
     {"--tensor-kinds", OFFERS | SCALING | NEEDS},
+    {"--releases", OFFERS | SCALING | LEAST | LARGEST | KINDS | NEEDS},
     {"--tp-kind", KINDS},
-    {"--scaling", OFFERS | LEAST | LARGEST | KINDS | NEEDS},
-    {"--calibrate", OFFERS | LEAST | LARGEST | KINDS | NEEDS},
-    {"--measured", OFFERS | LEAST | LARGEST | KINDS | NEEDS},
-    {"--price-per-gpu-hour", OFFERS | LEAST | LARGEST | KINDS},
-    {"--currency", LEAST | LARGEST | KINDS},
-    {"--currency-rate", LEAST | LARGEST | KINDS},
+    {"--scaling", OFFERS | LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--calibrate", OFFERS | LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--measured", OFFERS | LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--price-per-gpu-hour", OFFERS | LEAST | LARGEST | KINDS | RELEASES},
+    {"--currency", LEAST | LARGEST | KINDS | RELEASES},
+    {"--currency-rate", LEAST | LARGEST | KINDS | RELEASES},
     {"--ranks", OFFERS | NEEDS},
-    {"--tokens", LEAST | LARGEST | KINDS},
+    {"--tokens", LEAST | LARGEST | KINDS | RELEASES},
     {"--kernels", NEEDS},
-    {"--checkpoint-interval", LEAST | LARGEST | KINDS},
-    {"--checkpoint-bandwidth", LEAST | LARGEST | KINDS},
-    {"--async-checkpoints", LEAST | LARGEST | KINDS},
-    {"--restart-s", LEAST | LARGEST | KINDS},
-    {"--spares", LEAST | LARGEST | KINDS},
-    {"--repair-s", LEAST | LARGEST | KINDS},
-    {"--top", SCALING | LEAST | LARGEST | KINDS | NEEDS},
-    {"--csv", LEAST | LARGEST | KINDS | NEEDS},
-    {"-o", LEAST | LARGEST | KINDS | NEEDS},
-    {"--force", LEAST | LARGEST | KINDS | NEEDS},
+    {"--checkpoint-interval", LEAST | LARGEST | KINDS | RELEASES},
+    {"--checkpoint-bandwidth", LEAST | LARGEST | KINDS | RELEASES},
+    {"--async-checkpoints", LEAST | LARGEST | KINDS | RELEASES},
+    {"--restart-s", LEAST | LARGEST | KINDS | RELEASES},
+    {"--spares", LEAST | LARGEST | KINDS | RELEASES},
+    {"--repair-s", LEAST | LARGEST | KINDS | RELEASES},
+    {"--top", SCALING | LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--csv", LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"-o", LEAST | LARGEST | KINDS | RELEASES | NEEDS},
+    {"--force", LEAST | LARGEST | KINDS | RELEASES | NEEDS},
 };
 
 // Pairs of which the first says nothing beside the second, whatever is asked.
@@ -96,6 +99,7 @@ static enum mode mode_of(const struct whatif_arguments *arguments)
     if (arguments->tensor_kinds) return MODE_KINDS;
     if (arguments->largest_model) return MODE_LARGEST;
     if (arguments->min_gpus) return MODE_LEAST;
+    if (arguments->releases) return MODE_RELEASES;
     return whatif_is_scaling(arguments) ? MODE_SCALING : MODE_SWEEP;
 }
 

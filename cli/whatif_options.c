@@ -69,6 +69,10 @@ static int put_sweep(struct whatif_arguments *a, struct option *options)
          NULL, 0, 0},
         {"--tensor-kinds", OPTION_FLAG, &a->tensor_kinds,
          "tensor parallel ranks in a line and as grids, side by side (with --tp N)", NULL, 0, 0},
+        {"--releases", OPTION_FLAG, &a->releases,
+         "what upgrading the software gains: each release of --stack NAME, or NAME@RELEASE, side "
+         "by side",
+         NULL, 0, 0},
         {"--scaling", OPTION_FLAG, &a->scaling,
          "how speed grows with the GPUs of one cluster (default: one node to 1,024 GPUs)", NULL, 0,
          0},

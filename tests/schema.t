@@ -87,6 +87,7 @@ my @answers = (
     ['whatif-least', "whatif llama-3-70b dgx-h100 --min-gpus --gpus 1,2 $small --json", 1],
     ['whatif-largest', "whatif qwen3-8b dgx-a100-80g --largest-model $small --json"],
     ['whatif-kinds', "whatif gpt2 dgx-h100 --tensor-kinds --tp 4 $small --json"],
+    ['whatif-releases', "whatif gpt2 dgx-h100 --releases --stack megatron-core $small --json"],
     ['whatif-needs', 'whatif llama-3-8b --gpus 8 --json'],
     ['whatif-needs', 'whatif gpt2 --gpus 8 --tokens 1T --price-per-gpu-hour 2 --json'],
     ['memory', "memory $graph --json"],

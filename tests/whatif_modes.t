@@ -36,6 +36,8 @@ my %modes = (
                  words => "--largest-model $small" },
     kinds   => { model => 'llama-2-7b', clusters => 'dgx-a100-80g',
                  words => "--tensor-kinds --tp 4 $little" },
+    releases => { model => 'llama-2-7b', clusters => 'dgx-a100-80g',
+                  words => "--releases --dp 8 $little" },
     # Few devices train in fp8, and each is searched at one size.
     needs   => { model => 'gpt2', clusters => '', words => '--precision fp8 --gpus 1' },
 );
@@ -50,6 +52,7 @@ my %values = (
     '--price-factor' => ['2', price => 1], '--deadline' => '30d',
     '--budget' => ['100', price => 1], '--min-gpus' => '',
     '--largest-model' => ['', more => $small],
+    '--releases' => ['', stack => 'megatron-core'],
     '--tensor-kinds' => ['', more => '--tp 4'], '--tp-kind' => ['2d', more => '--tp 4'],
     '--tp-relay' => ['2', more => '--tp 4 --sp on'],
     '--loss-chunks' => '2',
@@ -105,18 +108,19 @@ sub words_of {
     my $words = "whatif $model $clusters $asked";
     $words .= ' --seq-len 512' if $option ne '--seq-len';
     $words .= ' --global-batch 16' if $option ne '--global-batch' && $option ne '--batch-per-gpu';
-    my $counts = $mode eq 'sweep' || $mode eq 'scaling' || $mode eq 'largest' || $mode eq 'kinds';
+    my $counts = $mode =~ /^(sweep|scaling|largest|kinds|releases)$/;
     $words .= $mode eq 'largest' ? ' --gpus 2' : ' --gpus 8'
         if $counts && !$needs{nodes} && $option ne '--gpus' && $option ne '--nodes';
     $words .= ' --nodes 2' if $counts && $needs{nodes};
-    my $runs = $mode ne 'least' && $mode ne 'largest' && $mode ne 'kinds';
+    my $runs = $mode !~ /^(least|largest|kinds|releases)$/;
     $words .= ' --tokens 1e9' if $runs && $needs{tokens} && $option ne '--tokens';
     $words .= ' --price-per-gpu-hour 2' if $runs && $needs{price} && $mode ne 'offers';
     $words =~ s/\Q$little\E// if ($needs{more} // '') eq $small;
     $needs{more} =~ s/--device-memory \S+// if $needs{more} && $mode eq 'offers';
     $words .= " $needs{more}" if $needs{more} && ($option ne '--top' || $mode eq 'sweep');
     # One that has every ability that is asked for here.
-    $words .= ' --stack meshwright' if $option ne '--stack';
+    my $stack = $mode eq 'releases' ? 'megatron-core' : $needs{stack} // 'meshwright';
+    $words .= " --stack $stack" if $option ne '--stack';
     my $is_form = $option =~ /^(--json|--csv|--top)$/;
     return $is_form ? $words : "$words --json";
 }

@@ -7,21 +7,7 @@
 // A change of the step below this is none.
 static const double GAIN_LEAST = 1e-4;
 
-// Seconds of the same plan on another release; 0: it cannot run it.
-static double step_on(struct arena *arena, const struct evaluation_request *request,
-                      const struct stack *stack, int64_t expert_count)
-{
-    struct evaluation_request other = *request;
-    struct evaluation evaluation = {0};
-    struct arena scratch = {0};
-    struct err err = {0};
-    other.stack = stack_for_model(arena, stack, expert_count > 0);
-    bool done = evaluate(arena, &scratch, &other, &evaluation, &err);
-    arena_free(&scratch);
-    return done ? evaluation.prediction.step_s : 0;
-}
-
-static const char *changes_text(struct arena *arena, const struct stack_release *older)
+const char *release_changes_text(struct arena *arena, const struct stack_release *older)
 {
     const char *text = "";
     for (int i = 0; i < older->change_count; i++) {
@@ -30,8 +16,7 @@ static const char *changes_text(struct arena *arena, const struct stack_release 
     return text;
 }
 
-// Which of the earlier releases a name begins with; -1: none, a build alone is no older.
-static int release_index(const struct stack *newest, const char *name)
+int release_index(const struct stack *newest, const char *name)
 {
     size_t length = strcspn(name, "+");
     for (int i = 0; i < newest->release_count; i++) {
@@ -39,6 +24,19 @@ static int release_index(const struct stack *newest, const char *name)
         if (strlen(at) == length && strncmp(at, name, length) == 0) return i;
     }
     return -1;
+}
+
+double release_step_s(struct arena *arena, const struct evaluation_request *request,
+                      const struct stack *stack, bool has_experts)
+{
+    struct evaluation_request other = *request;
+    struct evaluation evaluation = {0};
+    struct arena scratch = {0};
+    struct err err = {0};
+    other.stack = stack_for_model(arena, stack, has_experts);
+    bool done = evaluate(arena, &scratch, &other, &evaluation, &err);
+    arena_free(&scratch);
+    return done ? evaluation.prediction.step_s : 0;
 }
 
 const char *release_text(struct arena *arena, const struct evaluation_request *request,
@@ -56,12 +54,12 @@ const char *release_text(struct arena *arena, const struct evaluation_request *r
         const struct stack *stack = stack_at_release(arena, newest, as_built);
         double step_s = 0;
         if (older->change_count > 0)
-            step_s = step_on(arena, request, stack, evaluation->graph->expert_count);
+            step_s = release_step_s(arena, request, stack, evaluation->graph->expert_count > 0);
         double gain = step_s / evaluation->prediction.step_s - 1;
         if (step_s > 0 && fabs(gain) >= GAIN_LEAST) {
             text = arena_print(arena, "%s  from %s on: %s a step, %s (%s)\n", text, name,
                                units_seconds(arena, step_s), units_signed_percent(arena, gain),
-                               changes_text(arena, older));
+                               release_changes_text(arena, older));
         }
     }
     if (!*text) {
