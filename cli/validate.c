@@ -220,8 +220,7 @@ int validate_command(struct arena *arena, int argc, char **argv, struct err *err
         {"--stack", OPTION_TEXT, &a.filter.stack, "only runs of this software", "NAME", 0, 0},
         {"--coarse", OPTION_FLAG, &a.coarse,
          "leave overlap, classes of recompute, shard groups and stages to the stack and the search",
-         NULL,
-         0, 0},
+         NULL, 0, 0},
         {"--blind", OPTION_FLAG, &a.blind,
          "rows that nothing was fitted to: each on the stack that stood for its software when it "
          "came, scored by software as well",
