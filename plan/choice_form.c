@@ -104,7 +104,8 @@ const struct choice_form OFFLOAD_FORM = {
     .fault =
         "is neither none nor auto nor a list of optimizer, parameters, gradients, activations and "
         "classes of operators, each with :N or @nvme",
-    .wanted = "no offload (none, or optimizer, activations, classes of operators)",
+    .wanted = "no offload (none, or optimizer, parameters, turn, between, gradients, activations, "
+              "classes of operators)",
 };
 
 static const char *lora_form_text(struct arena *arena, int64_t value)

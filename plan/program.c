@@ -2,6 +2,7 @@
 
 #include "plan/branches.h"
 #include "plan/layout/rules.h"
+#include "plan/stays.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,13 +10,7 @@
 // Of each kind of block at most ten variants are lowered: with and without recompute, and with
 // parameters that stay on the device for good and with those that leave, which may stay from
 // forward to backward, and from there to forward.
-enum {
-    VARIANT_RECOMPUTED = 1,
-    VARIANT_STAYS = 2,
-    VARIANT_TURN = 4,
-    VARIANT_BETWEEN = 8,
-    VARIANT_COUNT = 16
-};
+enum { VARIANT_RECOMPUTED = 1, VARIANT_STAYS = 2, VARIANT_COUNT = VARIANT_STAYS * STAYS_COUNT };
 
 struct building {
     struct arena *arena;
@@ -39,12 +34,13 @@ static int *variant_at(const struct building *building, int kind, int stage)
 static int variant_of(struct building *building, int kind, int way, int stage)
 {
     struct program *program = building->program, room;
-    bool recomputed = way & VARIANT_RECOMPUTED, fetches = !(way & VARIANT_STAYS);
+    bool recomputed = way % VARIANT_STAYS;
+    enum stays stays = (enum stays)(way / VARIANT_STAYS);
     int *variant = &variant_at(building, kind, stage)[way];
     if (*variant >= 0) return *variant;
     const struct program *seen = program_at(program, stage, &room);
     struct parallel parallel = seen->parallel;
-    if (!fetches) parallel.offload.parameters = TIER_DEVICE;
+    if (stays == STAYS_ALWAYS) parallel.offload.parameters = TIER_DEVICE;
     struct lower_request request = {
         .block = &program->graph->blocks[kind],
         .mesh = &seen->mesh,
@@ -56,8 +52,8 @@ static int variant_of(struct building *building, int kind, int way, int stage)
         .capacity_factor = program->workload.capacity_factor,
         .joins = building->joins,
         .dropout_ratio = program->graph->dropout_ratio,
-        .stays_turn = way & VARIANT_TURN,
-        .stays_rounds = way & VARIANT_BETWEEN ? program->shape.micro_batch_count : 0,
+        .stays_turn = stays & STAYS_TURN,
+        .stays_rounds = stays & STAYS_BETWEEN ? program->shape.micro_batch_count : 0,
         .differentiated = &program->gradients->blocks[kind],
     };
     *variant = program->block_count++;
@@ -67,11 +63,8 @@ static int variant_of(struct building *building, int kind, int way, int stage)
     return *variant;
 }
 
-// Blocks of a chunk that fetch, where someone asks: there is one stage then, and one chunk.
-static int fetching_blocks(const struct program *program, struct chunk_span span)
+int stays_fetching(const struct graph *graph, const struct offload *offload, struct chunk_span span)
 {
-    const struct graph *graph = program->graph;
-    const struct offload *offload = &program->parallel.offload;
     int count = 0, layers = 0;
     for (int i = span.first; i < span.first + span.count && offload_keeps_some(offload); i++) {
         int kind = graph->sequence[i];
@@ -86,12 +79,11 @@ static bool is_among(int at, int count)
     return count < 0 || (count > 0 && at < count);
 }
 
-// Of a block that fetches: the n-th layer, with so many blocks behind it that fetch as well.
-static int ways_kept(const struct offload *offload, bool is_layer, int layer, int behind)
+enum stays stays_of(const struct offload *offload, bool is_layer, int layer, int behind)
 {
     bool turns = is_among(behind, offload->turn_blocks);
     bool stays = is_layer && is_among(layer, offload->between_layers);
-    return turns * VARIANT_TURN + stays * VARIANT_BETWEEN;
+    return (enum stays)((turns ? STAYS_TURN : 0) + (stays ? STAYS_BETWEEN : 0));
 }
 
 // `layers_before` counts the layers of this stage's earlier chunks, and grows by those of this one.
@@ -100,7 +92,8 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
 {
     const struct program *program = building->program;
     const struct graph *graph = program->graph;
-    int limit = program->parallel.recompute_layers, fetching = fetching_blocks(program, span);
+    int limit = program->parallel.recompute_layers;
+    int fetching = stays_fetching(graph, &program->parallel.offload, span);
     struct program_chunk chunk = {.uses = ARENA_NEW(building->arena, struct block_use, span.count)};
     for (int i = span.first; i < span.first + span.count; i++) {
         int kind = graph->sequence[i];
@@ -113,8 +106,9 @@ static struct program_chunk describe_chunk(struct building *building, int stage,
         unsigned moved = is_layer ? offload_classes(offload, *layers_before) : 0;
         unsigned away = is_layer ? offload_away(offload, *layers_before) : 0;
         bool fetches = program_fetches(graph, kind, offload, *layers_before);
-        int way = recomputed * VARIANT_RECOMPUTED + !fetches * VARIANT_STAYS;
-        if (fetches) way |= ways_kept(offload, is_layer, *layers_before, --fetching);
+        enum stays stays = STAYS_ALWAYS;
+        if (fetches) stays = stays_of(offload, is_layer, *layers_before, --fetching);
+        int way = VARIANT_STAYS * (int)stays + recomputed * VARIANT_RECOMPUTED;
         *layers_before += is_layer;
         int variant = variant_of(building, kind, way, stage);
         struct block_use *last = chunk.use_count ? &chunk.uses[chunk.use_count - 1] : NULL;

@@ -74,10 +74,17 @@ static int recompute_of(struct composer *composer, const struct parallel *parall
     return composer->recompute_count++;
 }
 
-static struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
-                                  int recompute_way, bool stays)
+// As no block of the plan stays: in that place those that do not.
+static enum stays stays_there(const struct parallel *parallel, enum stays stays)
 {
-    stays = stays && parallel->offload.parameter_layers > 0;
+    const struct offload *offload = &parallel->offload;
+    if (stays == STAYS_ALWAYS) return offload->parameter_layers > 0 ? stays : STAYS_NOT;
+    return offload_keeps_some(offload) ? stays : STAYS_NOT;
+}
+
+static struct variant *variant_of(struct composer *composer, const struct parallel *parallel,
+                                  int recompute_way, enum stays stays)
+{
     int hiding = hiding_of(composer, parallel), way = way_of(composer, parallel);
     struct variant *variant = &composer->variants[hiding][way][recompute_way][stays];
     if (variant->group == composer->group_number) return variant;
@@ -87,7 +94,7 @@ static struct variant *variant_of(struct composer *composer, const struct parall
 
 static const struct memo_block *variant_block(struct composer *composer, struct variant *variant,
                                               const struct parallel *parallel, int recompute_way,
-                                              bool stays, int kind)
+                                              enum stays stays, int kind)
 {
     if (variant->blocks[kind]) return variant->blocks[kind];
     const struct graph *graph = composer->graph;
@@ -95,15 +102,15 @@ static const struct memo_block *variant_block(struct composer *composer, struct 
     enum recompute recompute =
         recompute_of_value(composer->recompute_values[recompute_way], &classes);
     bool is_layer = graph->blocks[kind].role == BLOCK_LAYER;
-    stays = stays && parallel->offload.parameter_layers > 0;
     return variant->blocks[kind] =
                memo_block(composer->memo, graph, kind, mesh_for(composer, parallel), parallel,
                           is_layer ? recompute : RECOMPUTE_NONE, stays);
 }
 
 const struct memo_block *composing_kind(struct composer *composer, const struct parallel *parallel,
-                                        int recompute_way, bool stays, int kind)
+                                        int recompute_way, enum stays stays, int kind)
 {
+    stays = stays_there(parallel, stays);
     struct variant *variant = variant_of(composer, parallel, recompute_way, stays);
     return variant_block(composer, variant, parallel, recompute_way, stays, kind);
 }
@@ -111,7 +118,7 @@ const struct memo_block *composing_kind(struct composer *composer, const struct 
 const struct memo_block *composing_recomputed(struct composer *composer,
                                               const struct parallel *parallel, int kind)
 {
-    return composing_kind(composer, parallel, recompute_of(composer, parallel), false, kind);
+    return composing_kind(composer, parallel, recompute_of(composer, parallel), STAYS_NOT, kind);
 }
 
 const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
@@ -191,12 +198,12 @@ void composing_blocks(struct composer *composer, const struct parallel *parallel
                       struct block_program **blocks)
 {
     for (int i = 0; i < DIVISION_WAYS; i++) {
-        int at = division_block(0, i & 1, i >> 1);
-        int way = i & 1 ? recompute_of(composer, parallel) : 0;
-        struct variant *variant = variant_of(composer, parallel, way, i >> 1);
+        enum stays stays = stays_there(parallel, division_stays(i));
+        int way = division_recomputes(i) ? recompute_of(composer, parallel) : 0;
+        struct variant *variant = variant_of(composer, parallel, way, stays);
         for (int kind = 0; kind < composer->graph->block_count; kind++)
-            blocks[DIVISION_WAYS * kind + at] =
-                variant_block(composer, variant, parallel, way, i >> 1, kind)->light;
+            blocks[DIVISION_WAYS * kind + i] =
+                variant_block(composer, variant, parallel, way, stays, kind)->light;
     }
 }
 
@@ -231,8 +238,8 @@ struct program composing_program(struct composer *composer, const struct paralle
     int tied = composer->tied;
     if (tied > 0 && program.tied.first_stage != program.tied.last_stage) {
         program.tied.elements =
-            program_tied_elements(blocks[division_block(graph->sequence[0], false, false)],
-                                  blocks[division_block(graph->sequence[tied], false, false)]);
+            program_tied_elements(blocks[division_block(graph->sequence[0], false, STAYS_NOT)],
+                                  blocks[division_block(graph->sequence[tied], false, STAYS_NOT)]);
     }
     return program;
 }
@@ -363,15 +370,6 @@ struct cost composer_cost(struct composer *composer, const struct parallel *para
     return closed_form_after(&composer->paths, &price);
 }
 
-static double block_s(const struct memo_block *block)
-{
-    double total_s = 0;
-    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++) {
-        total_s += (&block->price.phase_s[0][0])[i];
-    }
-    return total_s;
-}
-
 static double chunk_phase_s(const struct step_price *price, int stage, int chunk, enum phase phase)
 {
     const double *part_s =
@@ -481,7 +479,7 @@ const int *composer_balance(struct composer *composer, const struct parallel *pa
     double *layer_s = ARENA_NEW(composer->scratch, double, graph->sequence_count);
     struct partition_request request = {.stage_count = even->stage_count, .layer_s = layer_s};
     for (int i = 0; i < graph->sequence_count; i++) {
-        double s = block_s(composing_recomputed(composer, parallel, graph->sequence[i]));
+        double s = composing_block_s(composing_recomputed(composer, parallel, graph->sequence[i]));
         enum block_role role = graph->blocks[graph->sequence[i]].role;
         if (role == BLOCK_LAYER) layer_s[request.layer_count++] = s;
         if (role == BLOCK_EMBEDDING) request.first_s += s;

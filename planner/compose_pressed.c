@@ -34,14 +34,6 @@ static int compare_rates(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static double block_s(const struct memo_block *block)
-{
-    double sum_s = 0;
-    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++)
-        sum_s += (&block->price.phase_s[0][0])[i];
-    return sum_s;
-}
-
 // Of a block of the division as it is without recompute.
 static int plain_of(int block)
 {
@@ -75,7 +67,7 @@ static void find_hull(struct pressed *pressed, int of, struct spared_hull *hull)
             recompute_of_value(pressed->ways->recomputes[i], &parallel.recompute_classes);
         const struct memo_block *block = composing_block(pressed->composer, &parallel, recomputed);
         struct spared point = {held_bytes(pressed, plain) - held_bytes(pressed, block),
-                               block_s(block) - block_s(plain)};
+                               composing_block_s(block) - composing_block_s(plain)};
         points[count++] = point;
         if (!pressed->ways->moves) continue;
         // No tier is nearer than the host.
@@ -150,7 +142,7 @@ static void add_use(struct pressed *pressed, const struct block_use *use, int al
     int of = plain_of(use->block_program), at = 0;
     const struct memo_block *block = plain_block(pressed, of);
     enum block_role role = block->light->block->role;
-    pressed->stage_s += use->count * block_s(block);
+    pressed->stage_s += use->count * composing_block_s(block);
     if (role == BLOCK_HEAD) return;
     pressed->saved_bytes += (double)use->count * alive * held_bytes(pressed, block);
     if (role != BLOCK_LAYER) return;
@@ -209,7 +201,8 @@ static double first_chunk_s(struct pressed *pressed, int stage)
         int of = plain_of(chunk->uses[u].block_program);
         const struct memo_block *block = plain_block(pressed, of);
         bool is_layer = block->light->block->role == BLOCK_LAYER;
-        double each_s = block_s(block) + (is_layer ? hull_of(pressed, of)->points[0].seconds : 0);
+        double each_s =
+            composing_block_s(block) + (is_layer ? hull_of(pressed, of)->points[0].seconds : 0);
         sum_s += chunk->uses[u].count * each_s;
     }
     return sum_s;
@@ -294,7 +287,7 @@ struct composer_probe composer_probe(struct composer *composer, const struct par
     whole.vpp = 2;  // what is hidden in any of its pipelines
     const struct memo_block *block =
         memo_block(composer->memo, composer->graph, kind, &composer->mesh[0], &whole,
-                   RECOMPUTE_NONE, memo_parts_parameters(composer->memo));
+                   RECOMPUTE_NONE, memo_longest_stay(composer->memo));
     double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);
     return (struct composer_probe){
         {chain_s + phase_s(&block->price, PHASE_WEIGHT), chain_s},

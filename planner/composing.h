@@ -67,7 +67,7 @@ struct composer {
     const struct step_price *hop;  // NULL: not asked yet
     int recompute_values[RECOMPUTE_WAYS_MAX];  // ways to recompute met so far; 0 is none
     int recompute_count;
-    struct variant variants[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX][2];  // [..][stays]
+    struct variant variants[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX][STAYS_COUNT];
     // of the division at hand
     const struct division *division;
     struct chunk_phases phases[HIDING_COUNT][WAY_COUNT][RECOMPUTE_WAYS_MAX];
@@ -77,15 +77,23 @@ struct composer {
 };
 
 // A kind of block of the group in the sharding of the plan, and in this way to recompute (index).
-// `stays`: its parameters are on the device though those of others leave it.
+// `stays`: how long its parameters do, where those of others leave.
 const struct memo_block *composing_kind(struct composer *composer, const struct parallel *parallel,
-                                        int recompute_way, bool stays, int kind);
+                                        int recompute_way, enum stays stays, int kind);
 // A block of the division (division_block).
 const struct memo_block *composing_block(struct composer *composer, const struct parallel *parallel,
                                          int block);
 // The same with what the plan recomputes recomputed.
 const struct memo_block *composing_recomputed(struct composer *composer,
                                               const struct parallel *parallel, int kind);
+// All that a micro-batch takes.
+static inline double composing_block_s(const struct memo_block *block)
+{
+    double sum_s = 0;
+    for (int i = 0; i < PHASE_COUNT * PART_COUNT; i++)
+        sum_s += (&block->price.phase_s[0][0])[i];
+    return sum_s;
+}
 // All of the division, as many as DIVISION_WAYS of each kind.
 void composing_blocks(struct composer *composer, const struct parallel *parallel,
                       struct block_program **blocks);

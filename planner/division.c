@@ -46,11 +46,15 @@ static int band_of(struct division *division, struct division_band wanted)
     return division->band_count++;
 }
 
-// Whether the parameters of a layer are on the device though those of others leave.
-static bool stays(const struct graph *graph, int position, const struct offload *offload, int layer)
+// Of a block behind so many layers of its stage. `fetching`: the blocks from it on that fetch,
+// where that counts.
+static enum stays stays(const struct graph *graph, int position, const struct offload *offload,
+                        int layer, int *fetching)
 {
-    return offload_moves_parameters(offload) &&
-           !program_fetches(graph, graph->sequence[position], offload, layer);
+    if (!offload_moves_parameters(offload)) return STAYS_NOT;
+    if (!program_fetches(graph, graph->sequence[position], offload, layer)) return STAYS_ALWAYS;
+    if (!offload_keeps_some(offload)) return STAYS_NOT;
+    return stays_of(offload, is_layer(graph, position), layer, --*fetching);
 }
 
 // The counts of one chunk. `layers` of its stage are recomputed; `*before` counts those of its
@@ -61,17 +65,16 @@ static struct division_class class_from(struct division *division, const struct 
                                         struct division_block *blocks)
 {
     struct division_class class = {0};
-    bool parts = offload->parameter_layers > 0;
+    int fetching = stays_fetching(graph, offload, *span);
     for (int i = span->first; i < span->first + span->count; i++) {
-        int band = parts ? band_of(division, (struct division_band){.stays = true}) : 0;
+        struct division_band band_is = {.stays = stays(graph, i, offload, *before, &fetching)};
         if (is_layer(graph, i)) {
-            bool recomputed = layers < 0 || *before < layers;
-            band = band_of(division,
-                           (struct division_band){recomputed, offload_classes(offload, *before),
-                                                  offload_away(offload, *before),
-                                                  stays(graph, i, offload, *before)});
+            band_is.recomputed = layers < 0 || *before < layers;
+            band_is.moved = offload_classes(offload, *before);
+            band_is.away = offload_away(offload, *before);
             ++*before;
         }
+        int band = band_of(division, band_is);
         class.counts[band][graph->sequence[i]]++;
         if (blocks) blocks[class.block_count++] = (struct division_block){band, graph->sequence[i]};
     }
@@ -138,8 +141,8 @@ static void add_stage(struct divisions *divisions, struct division *division,
                       const struct offload *offload, int layers)
 {
     int before = 0;
-    bool is_ordered =
-        (divisions->streams || offload_moves_gradients(offload)) && takes_turns(graph);
+    bool by_bucket = divisions->streams || offload_moves_gradients(offload);
+    bool is_ordered = offload_keeps_some(offload) || (by_bucket && takes_turns(graph));
     for (int chunk = 0; chunk < division->chunk_count; chunk++) {
         const struct chunk_span *span = &spans[chunk];
         struct division_block *blocks =

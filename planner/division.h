@@ -1,21 +1,22 @@
 #pragma once
 #include "plan/program.h"
+#include "plan/stays.h"
 #include "planner/index.h"
 
 // How the blocks of a model are divided over stages and chunks, as counts: what a chunk costs does
 // not depend on the order of its blocks. Chunks with equal counts are one class. The same for every
 // micro-batch and ZeRO stage, so one division serves many plans. Only where gradients go bucket by
-// bucket, which are of whole blocks in order, and kinds of blocks take turns, equal classes have
-// equal blocks in order.
+// bucket, which are of whole blocks in order, and kinds of blocks take turns, and where parameters
+// stay between two uses, equal classes have equal blocks in order.
 
 enum { DIVISION_KIND_MAX = 32 };  // distinct blocks of a model
 
-// Of each kind of block there are as many as ways: kept or recomputed, and its parameters where
-// those of the plan are, or on the device though others leave it.
-enum { DIVISION_WAYS = 4 };
-static inline int division_block(int kind, bool recomputed, bool stays)
+// Of each kind of block there are as many as ways: kept or recomputed, and how long its parameters
+// stay where those of the plan leave.
+enum { DIVISION_WAYS = 2 * STAYS_COUNT };
+static inline int division_block(int kind, bool recomputed, enum stays stays)
 {
-    return DIVISION_WAYS * kind + 2 * stays + recomputed;
+    return DIVISION_WAYS * kind + 2 * (int)stays + recomputed;
 }
 static inline int division_kind(int block)
 {
@@ -25,20 +26,20 @@ static inline bool division_recomputes(int block)
 {
     return block % 2;
 }
-static inline bool division_stays(int block)
+static inline enum stays division_stays(int block)
 {
-    return block / 2 % 2;
+    return (enum stays)(block % DIVISION_WAYS / 2);
 }
 
 // What is done with the activations and the states of a layer. All follow from its place in the
 // stage, "of the first N", so that a plan has few of them: one more than it has different N.
 struct division_band {
     bool recomputed;
-    unsigned moved;  // mask of 1 << enum op_class
-    unsigned away;   // see struct block_use
-    bool stays;      // its parameters, though those of others leave
+    unsigned moved;    // mask of 1 << enum op_class
+    unsigned away;     // see struct block_use
+    enum stays stays;  // its parameters, where those of the plan leave
 };
-enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 7 };
+enum { DIVISION_BAND_MAX = OFFLOAD_CLASS_MAX + 11 };
 
 struct division {
     int stage_count, chunk_count;

@@ -38,11 +38,8 @@ const char *fewer_kept_text(enum fewer_kept kept)
 struct pins fewer_pins(const struct parallel *was, enum fewer_kept kept)
 {
     struct pins pins = pins_none();
-    // No search takes parameters that stay between two uses (planner/plan_stays.h).
-    struct parallel plain = *was;
-    plain.offload.turn_blocks = plain.offload.between_layers = 0;
     for (enum choice choice = 0; choice < CHOICE_COUNT; choice++) {
-        int64_t value = choice_value(&plain, choice);
+        int64_t value = choice_value(was, choice);
         if (is_kept(choice, kept)) pins_set(&pins, choice, value, value);
     }
     // What is left to the software is no pin.

@@ -305,10 +305,13 @@ static struct program lay_out(struct layout_prices *prices, struct laid *const *
             parallel.layouts = &ELSEWHERE;
             parallel.layout_count = 1;
         }
-        bool stays = !prices->program->blocks[i]->weights_away;
+        const struct block_program *plain = prices->program->blocks[i];
+        int stays = plain->weights_away ? STAYS_TURN * plain->weights_turn +
+                                              STAYS_BETWEEN * (plain->weights_rounds > 0)
+                                        : STAYS_ALWAYS;
         const struct memo_block *block =
             memo_block(prices->memo->memo, prices->graph, origin->kind, &seen->mesh, &parallel,
-                       origin->recompute, stays);
+                       origin->recompute, (enum stays)stays);
         program.blocks[i] = block->light;
         block_prices[i] = block->price;
     }

@@ -29,7 +29,7 @@ static struct axis_key axis_key(const struct mesh_axis *axis)
 struct lower_key {
     const struct graph *graph;
     const struct layout_rule *layouts;  // of the plan, by address
-    int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, stays;
+    int kind, recompute, sp, cp_kind, micro_batch, sharding, axis_count, stays, rounds;
     struct axis_key axes[MESH_AXIS_MAX];  // strides 0; of pure data parallelism only whether it is
                                           // there
 };
@@ -119,10 +119,11 @@ bool memo_keeps_casts(const struct memo *memo)
            joins_are_executed(stack_joins(request->stack));
 }
 
-bool memo_parts_parameters(const struct memo *memo)
+enum stays memo_longest_stay(const struct memo *memo)
 {
-    struct int_range offload = pins_get(&memo->request->pins, CHOICE_OFFLOAD);
-    return offload.set && offload_of_value(offload.low).parameter_layers > 0;
+    // 0 where none is pinned: none is moved.
+    struct offload offload = offload_of_value(pins_get(&memo->request->pins, CHOICE_OFFLOAD).low);
+    return offload.parameter_layers > 0 || offload_keeps_some(&offload) ? STAYS_ALWAYS : STAYS_NOT;
 }
 
 const struct price_context *memo_context(const struct memo *memo)
@@ -152,10 +153,8 @@ static bool has_experts(const struct block *block)
 
 static bool has_attention(const struct block *block)
 {
-    for (int o = 0; o < block->op_count; o++) {
-        const struct op *op = &block->ops[o];
-        if (strategy_in_attention(block, op)) return true;
-    }
+    for (int o = 0; o < block->op_count; o++)
+        if (strategy_in_attention(block, &block->ops[o])) return true;
     return false;
 }
 
@@ -369,6 +368,8 @@ static struct lower_request request_of(struct memo *memo, const struct lower_key
         .capacity_factor = request->workload.capacity_factor,
         .joins = stack_joins(request->stack),
         .dropout_ratio = graph->dropout_ratio,
+        .stays_turn = key->stays & STAYS_TURN,
+        .stays_rounds = key->rounds,
         .differentiated = facts,
         .layouts = layouts_of(memo, facts, key),
     };
@@ -387,7 +388,7 @@ static struct lower_entry *lower(struct memo *memo, const struct lower_key *key,
     struct arena_mark mark = arena_mark(memo->scratch);
     struct parallel whole = *parallel;
     if (key->sharding == 0) whole.zero = 0;
-    whole.offload.parameters = key->stays ? TIER_DEVICE : memo->parameters;
+    whole.offload.parameters = key->stays == STAYS_ALWAYS ? TIER_DEVICE : memo->parameters;
     struct lower_request request = request_of(memo, key, mesh, &whole);
     struct block_program *program = lower_block(memo->scratch, &request);
     struct lower_entry *entry = ARENA_NEW(memo->arena, struct lower_entry, 1);
@@ -425,7 +426,7 @@ static const struct sharded *sharded_of(struct memo *memo, struct lower_entry *e
 
 static struct lower_key lower_key(struct memo *memo, const struct graph *graph, int kind,
                                   const struct mesh *mesh, const struct parallel *parallel,
-                                  enum recompute recompute, bool stays)
+                                  enum recompute recompute, enum stays stays)
 {
     struct lower_key key;
     memset(&key, 0, sizeof key);
@@ -440,7 +441,9 @@ static struct lower_key lower_key(struct memo *memo, const struct graph *graph, 
     // Kinds of context parallelism differ in attention alone.
     if (entry->attention_cores >> kind & 1) key.cp_kind = (int)parallel->cp_kind;
     key.micro_batch = parallel->micro_batch;
-    key.stays = stays && memo->parameters != TIER_DEVICE;
+    key.stays = memo->parameters != TIER_DEVICE ? (int)stays : STAYS_NOT;
+    int64_t batch = memo->request->workload.global_batch;
+    if (key.stays & STAYS_BETWEEN) key.rounds = (int)parallel_micro_batch_count(parallel, batch);
     bool is_inside = graph->blocks[kind].input_count > 0 && !memo_keeps_casts(memo);
     key.sharding = is_inside ? SHARDING_STATES : (int)memo_sharding(parallel);
     for (int i = 0; i < mesh->axis_count; i++) {
@@ -476,7 +479,7 @@ static struct price_key price_key(const struct lower_entry *source, const struct
 
 const struct memo_block *memo_block(struct memo *memo, const struct graph *graph, int kind,
                                     const struct mesh *mesh, const struct parallel *parallel,
-                                    enum recompute recompute, bool stays)
+                                    enum recompute recompute, enum stays stays)
 {
     struct lower_key wanted = lower_key(memo, graph, kind, mesh, parallel, recompute, stays);
     struct lower_entry *source = index_find(&memo->lowered, &wanted);

@@ -1,4 +1,5 @@
 #pragma once
+#include "plan/stays.h"
 #include "planner/search.h"
 
 // What the search has lowered and priced so far. A model has few distinct blocks and a search few
@@ -32,8 +33,8 @@ bool memo_keeps_casts(const struct memo *memo);
 const struct price_context *memo_context(const struct memo *memo);
 const struct search_request *memo_request(const struct memo *memo);
 
-// Whether parameters of some layers of its plans may stay though those of others leave.
-bool memo_parts_parameters(const struct memo *memo);
+// The longest that parameters of some layers of its plans may stay though those of others leave.
+enum stays memo_longest_stay(const struct memo *memo);
 
 // The graph of a tensor-parallel degree (its vocabulary is padded to it).
 const struct graph *memo_graph(struct memo *memo, enum attention attention, int tp);
@@ -43,13 +44,13 @@ const struct graph *memo_graph_of(void *memo, enum attention attention, int tp);
 // The mesh of these choices with its axes in canonical order.
 struct mesh memo_mesh(const struct graph *graph, const struct parallel *parallel);
 
-// A block kind under these choices; `recompute` is the block's own; `stays`: its parameters are on
-// the device wherever those of the search are. Lives as long as the memo.
+// A block kind under these choices; `recompute` is the block's own; `stays`: how long
+// its parameters do, where those of the search leave. Lives as long as the memo.
 // Layouts of single operators are told apart by the address of the plan's rules, which live as long
 // (NULL: none).
 const struct memo_block *memo_block(struct memo *memo, const struct graph *graph, int kind,
                                     const struct mesh *mesh, const struct parallel *parallel,
-                                    enum recompute recompute, bool stays);
+                                    enum recompute recompute, enum stays stays);
 
 struct memo_counts {
     int graph_count, lowered_count, priced_count;

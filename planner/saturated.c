@@ -59,7 +59,7 @@ static struct layer layer_of(struct memo *memo, const struct space *space, int k
     const struct graph *graph = memo_graph(memo, attention, 1);
     struct mesh mesh = memo_mesh(graph, &parallel);
     const struct memo_block *block = memo_block(memo, graph, kind, &mesh, &parallel,
-                                                parallel.recompute, memo_parts_parameters(memo));
+                                                parallel.recompute, memo_longest_stay(memo));
     double sequences = parallel.micro_batch;
     struct copy_window window = copy_window(memo_context(memo), TIER_HOST, &block->price);
     double chain_s = phase_s(&block->price, PHASE_FORWARD) + phase_s(&block->price, PHASE_BACKWARD);

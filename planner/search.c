@@ -88,11 +88,6 @@ bool search_check_request(const struct search_request *request, struct err *err)
         return err_set(err, ERR_USAGE, "--branches on: only `plan` takes it, and without --idle");
     struct offload moved = offload_of_value(pins_get(&request->pins, CHOICE_OFFLOAD).low);
     if (!program_check_offload(request->cluster, &moved, err)) return false;
-    if (offload_keeps_some(&moved))
-        return err_set(
-            err, ERR_USAGE,
-            "--offload turn and between: --offload auto finds them where parameters leave, and "
-            "`memory PLAN --offload moments` for a plan that offloads them; neither can be pinned");
     const struct pins *pins = &request->pins;
     struct int_range lora = pins_get(pins, CHOICE_LORA), relay = pins_get(pins, CHOICE_TP_RELAY);
     struct parallel parallel = {.offload = moved,
@@ -103,6 +98,7 @@ bool search_check_request(const struct search_request *request, struct err *err)
     // Of a range the least: what that is refused for, all are.
     for (int axis = 0; axis < AXIS_COUNT; axis++)
         parallel.degree[axis] = pins->degree[axis].set ? (int)pins->degree[axis].low : 1;
+    if (!stays_check(&parallel, err)) return false;
     // Into how many parts hangs on tp: of a range some may be.
     struct int_range tp = pins->degree[AXIS_TP];
     bool is_one = tp.set && tp.low == tp.high && relay.low == relay.high &&

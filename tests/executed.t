@@ -48,8 +48,7 @@ sub option_of {
     return $option;
 }
 
-# By key: its values, each with the choices that it takes to be there (`put`: what is put into the
-# plan's file in its place, where no search takes it); `model` moe, `backend`,
+# By key: its values, each with the choices that it takes to be there; `model` moe, `backend`,
 # `refused`: what run (or the planner, with no plan to run) answers.
 my @PIPE = ('--pp' => 2, '--dp' => 1, '--gpus' => 2);
 my %half = (backend => 'cpu-half');
@@ -129,15 +128,14 @@ my %KEYS = (
                      refused => 'cannot offload parameters at zero stage 3'},
                     {value => 'optimizer', '--optimizer' => 'lamb',
                      refused => 'is not executed, because'},
-                    (map { {value => 'optimizer,parameters', '--dp' => 2,
-                            put => "optimizer,parameters,$_"} } 'turn', 'turn:2,between:3',
+                    (map { {value => "optimizer,parameters,$_", '--dp' => 2} } 'turn',
+                     'turn:2,between:3',
                      'between,gradients', 'turn:1,between:1,activations:2',
                      'turn:1,between:2,gradients:3'),
-                    {value => 'optimizer,parameters', @PIPE,
-                     put => 'optimizer,parameters,turn:1', refused => 'not with --pp above 1'},
-                    {value => 'optimizer', '--dp' => 2, put => 'optimizer,between:1',
-                     refused => 'have to leave; --offload optimizer,parameters beside them'},
-                    {value => 'optimizer,parameters,turn:1', refused => 'neither can be pinned'}],
+                    {value => 'optimizer,parameters,turn:1', @PIPE,
+                     refused => 'not with --pp above 1'},
+                    {value => 'optimizer,between:1', '--dp' => 2,
+                     refused => 'have to leave; --offload optimizer,parameters beside them'}],
         overlap => [map { {value => $_, '--dp' => 2, '--tp' => 2, '--gpus' => 4} } 'none',
                     'grad-reduce', 'param-gather', 'pp,cp'],
         bucket_bytes => [map { {value => $_, '--dp' => 2} } 16384, 1 << 26],
@@ -208,10 +206,9 @@ sub plan_of {
     my $planned = answer('plan', $of->{file} // "$folder/$model.json",
                          $of->{cluster} // 'dgx-a100-80g', @words, '-o', "$folder/p.json",
                          '--force');
-    my $put = $of->{put} // (ref $of->{patch} eq 'ARRAY' ? $of->{patch} : undef);
-    return $planned if $planned->{status} || !defined $put;
+    return $planned if $planned->{status} || ref $of->{patch} ne 'ARRAY';
     my $plan = $json->decode(text_of("$folder/p.json"));
-    $plan->{parallel}{$key} = $put;
+    $plan->{parallel}{$key} = $of->{patch};
     write_text("$folder/p.json", $json->encode($plan));
     return $planned;
 }
@@ -233,7 +230,7 @@ sub differences {
 
 sub check_value {
     my ($key, $of) = @_;
-    my $name = "$key " . ($of->{put} // $of->{value} // $json->encode($of->{patch}));
+    my $name = "$key " . ($of->{value} // $json->encode($of->{patch}));
     my $planned = plan_of($key, $of);
     my @run = ('run', "$folder/p.json", '--spawn --steps 1 --json', '--nvme', $folder, '-o',
                "$folder/r.json", '--backend', $of->{backend} // 'cpu');

@@ -212,12 +212,10 @@ bool replan_request(struct arena *arena, const struct json *base, const struct j
         .pins = pins_none(),
         .top = 5,
     };
-    // No search takes parameters that stay between two uses (planner/plan_stays.h).
-    struct parallel plain = plan->parallel;
-    plain.offload.turn_blocks = plain.offload.between_layers = 0;
-    int64_t moved = choice_value(&plain, CHOICE_OFFLOAD);
-    if (!offload_is_none(&plain.offload)) pins_set(&request->pins, CHOICE_OFFLOAD, moved, moved);
-    if (wanted.keep) keep_choices(&plain, &request->pins);
+    int64_t moved = choice_value(&plan->parallel, CHOICE_OFFLOAD);
+    if (!offload_is_none(&plan->parallel.offload))
+        pins_set(&request->pins, CHOICE_OFFLOAD, moved, moved);
+    if (wanted.keep) keep_choices(&plan->parallel, &request->pins);
     if (!replan_pins(arena, change, &request->pins, err)) return false;
     const struct import_options options = {.flash = true};
     bool has_experts = model_graph(arena, plan->model, &options)->expert_count > 0;

@@ -57,7 +57,8 @@ static void are(const int *found, const int *wanted, int count)
 
 struct use {
     int kind, count;
-    bool recomputed, stays;
+    bool recomputed;
+    enum stays stays;
     unsigned moved;
     unsigned away;
 };
@@ -185,13 +186,44 @@ static void what_leaves_is_said_of_each_layer(void **state)
     division = divide(world, 0);
     has_uses(&division->chunks[1],
              (const struct use[]){{.kind = LAYER, .count = 1},
-                                  {.kind = LAYER, .count = 2, .stays = true}},
+                                  {.kind = LAYER, .count = 2, .stays = STAYS_ALWAYS}},
              2);
     has_uses(&division->chunks[0],
-             (const struct use[]){{.kind = EMBEDDING, .count = 1, .stays = true},
+             (const struct use[]){{.kind = EMBEDDING, .count = 1, .stays = STAYS_ALWAYS},
                                   {.kind = LAYER, .count = 1},
-                                  {.kind = LAYER, .count = 2, .stays = true}},
+                                  {.kind = LAYER, .count = 2, .stays = STAYS_ALWAYS}},
              3);
+}
+
+// Of 12 layers the first 8 fetch: those of the last three stay at the turn, of the first six
+// between micro-batches, of layer 5 both. Where all fetch the head is the last block.
+static void what_stays_is_said_of_each_block_in_order(void **state)
+{
+    struct world *world = world_of(*state);
+    world->parallel.degree[AXIS_PP] = 1;
+    world->parallel.offload = (struct offload){.parameters = TIER_HOST,
+                                               .optimizer = TIER_HOST,
+                                               .parameter_layers = 8,
+                                               .turn_blocks = 3,
+                                               .between_layers = 6};
+    const enum stays both = (enum stays)(STAYS_TURN | STAYS_BETWEEN);
+    has_uses(&divide(world, 0)->chunks[0],
+             (const struct use[]){{.kind = EMBEDDING, .count = 1, .stays = STAYS_ALWAYS},
+                                  {.kind = LAYER, .count = 5, .stays = STAYS_BETWEEN},
+                                  {.kind = LAYER, .count = 1, .stays = both},
+                                  {.kind = LAYER, .count = 2, .stays = STAYS_TURN},
+                                  {.kind = LAYER, .count = 4, .stays = STAYS_ALWAYS},
+                                  {.kind = HEAD, .count = 1, .stays = STAYS_ALWAYS}},
+             6);
+    world->parallel.offload.parameter_layers = 0;
+    world->parallel.offload.between_layers = 1;
+    has_uses(&divide(world, 0)->chunks[0],
+             (const struct use[]){{.kind = EMBEDDING, .count = 1},
+                                  {.kind = LAYER, .count = 1, .stays = STAYS_BETWEEN},
+                                  {.kind = LAYER, .count = 9},
+                                  {.kind = LAYER, .count = 2, .stays = STAYS_TURN},
+                                  {.kind = HEAD, .count = 1, .stays = STAYS_TURN}},
+             5);
 }
 
 // Two kinds that take turns on stages of 3 layers: a, b, a and b, a, b. Counts tell them apart; on
@@ -236,6 +268,7 @@ int main(void)
         cmocka_unit_test(uneven_stages_are_what_is_pinned),
         cmocka_unit_test(the_first_layers_of_a_stage_are_recomputed),
         cmocka_unit_test(what_leaves_is_said_of_each_layer),
+        cmocka_unit_test(what_stays_is_said_of_each_block_in_order),
         cmocka_unit_test(order_counts_where_kinds_take_turns),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
