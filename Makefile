@@ -502,7 +502,7 @@ check_planted: check_deps
 	    $(PROVE) tests/gpu/planted_faults.t
 
 # What `make test` draws a few times, many times.
-DRAWN = search idle index_mutations proof metamorphic_search lower_random run_random \
+DRAWN = search search_stays idle index_mutations proof metamorphic_search lower_random run_random \
         run_half_random run_experts run_shards run_layouts run_meshes run
 DRAWN_OFTEN = metamorphic index_sets
 check_draws: check_deps

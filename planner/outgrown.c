@@ -9,6 +9,7 @@ static const int64_t SMALL_BUCKET_BYTES = (int64_t)4 << 20;
 
 struct rung {
     struct pins pins;
+    const struct parallel *mesh;  // asked in its mesh alone; NULL: in every one
     const char *said;
 };
 struct rungs {
@@ -61,24 +62,54 @@ static bool try_rung(struct arena *arena, const struct search_request *request,
 {
     struct search_request own = *request;
     own.pins = rung->pins;
+    for (int axis = 0; axis < AXIS_COUNT && rung->mesh; axis++) {
+        int degree = rung->mesh->degree[axis];
+        own.pins.degree[axis] = (struct int_range){degree, degree, true};
+        own.pins.supposed = true;
+    }
     if (!is_whole) own.nothing = SEARCH_FITS_ONLY;
     return uneven_search(arena, &own, result, answer, err);
 }
 
-// Where parameters leave, gradients may leave in their place and beside them: what fits in two ways
-// is not fastest in that which was asked first.
-static struct rungs rivals_of(const struct search_request *request, const struct rung *rung)
+// Whether what makes room takes time, on one stage: those of a pipeline take long to ask.
+static bool is_pressed(const struct search_result *result)
+{
+    if (result->best_count == 0) return false;
+    const struct parallel *best = &result->best[0].parallel;
+    return best->degree[AXIS_PP] == 1 &&
+           (!offload_is_none(&best->offload) || best->recompute != RECOMPUTE_NONE);
+}
+
+// What else may leave: gradients or parameters, where neither has to, gradients in the place of
+// parameters, and both: what fits in several ways is not fastest in that which was asked first.
+// Where neither has to, the mesh of the answer is asked alone: all meshes would take as long for
+// each as the first search did.
+static struct rungs rivals_of(const struct search_request *request, const struct rung *rung,
+                              const struct search_result *result)
 {
     struct rungs rungs = {.count = 1, .items = {*rung}};
     const struct pins *pins = &rung->pins;
-    bool offers = request->stack->offload >> OFFLOADS_GRADIENTS & 1;
+    unsigned offers = request->stack->offload;
+    bool is_open = pins->search_offload && !pins_get(pins, CHOICE_OFFLOAD).set;
     bool by_time = request->objective != OBJECTIVE_MEMORY;
-    if (pins->search_parameters != TIER_HOST || !offers || !by_time) return rungs;
-    add(&rungs, "--offload auto, gradients on the host")->search_parameters = TIER_DEVICE;
-    rungs.items[1].pins.search_gradients = true;
+    bool has_both = offers >> OFFLOADS_GRADIENTS & offers >> OFFLOADS_PARAMETERS & 1;
+    if (!is_open || !by_time || !has_both || pins->search_parameters == TIER_NVME) return rungs;
+    if (pins->search_parameters == TIER_DEVICE) {
+        if (!is_pressed(result)) return rungs;
+        rungs.items[0].mesh = &result->best[0].parallel;
+    }
+    struct pins *gradients = add(&rungs, "--offload auto, gradients on the host");
+    gradients->search_gradients = true;
+    gradients->search_parameters = TIER_DEVICE;
+    if (pins->search_parameters == TIER_DEVICE) {
+        struct pins *parameters = add(&rungs, "--offload auto, parameters on the host");
+        parameters->search_gradients = false;
+        parameters->search_parameters = TIER_HOST;
+    }
     if (pins->search_gradients) return rungs;
-    add(&rungs, "--offload auto, parameters and gradients on the host")->search_parameters =
-        TIER_HOST;
+    struct pins *both = add(&rungs, "--offload auto, parameters and gradients on the host");
+    both->search_gradients = true;
+    both->search_parameters = TIER_HOST;
     return rungs;
 }
 
@@ -86,6 +117,14 @@ static bool is_faster(const struct search_result *a, const struct search_result 
 {
     return a->best_count > 0 && b->best_count > 0 &&
            step_ns(a->best[0].cost.step_s) < step_ns(b->best[0].cost.step_s);
+}
+
+// Plans of other meshes that move as much were not asked.
+static void forget_bounds(struct search_result *result)
+{
+    result->bound_s = 0;
+    for (int i = 0; i < result->cut_count; i++)
+        result->cuts[i].bound_s = 0;
 }
 
 // The result is that of the first; becomes that of the one whose number is returned.
@@ -102,6 +141,7 @@ static int fastest_of(struct arena *arena, const struct search_request *request,
         if (!try_rung(arena, request, rival, false, &other, &other_answer, &refused)) continue;
         if (!is_faster(&other, result)) continue;
         fastest = r;
+        if (rival->mesh && request->cluster->rank_count > 1) forget_bounds(&other);
         *result = other;
         *answer = other_answer;
     }
@@ -129,7 +169,7 @@ bool outgrown_search(struct arena *arena, struct search_request *request, bool s
         *answer = other_answer;
     }
     const struct rung *rung = &rungs.items[answered];
-    const struct rungs rivals = rivals_of(request, rung);
+    const struct rungs rivals = rivals_of(request, rung, result);
     rung = &rivals.items[fastest_of(arena, request, &rivals, result, answer)];
     bool lacks_remedies = result->status == SEARCH_NOTHING_FITS && !is_whole;
     if (lacks_remedies && !try_rung(arena, request, rung, true, result, answer, err)) return false;

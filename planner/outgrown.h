@@ -13,7 +13,9 @@
 // 5. and with parameters on NVMe, where the hosts have it: their memory may be what lacks.
 //
 // Where parameters on the host are the answer, gradients are asked in their place and beside them,
-// and the fastest of the three is it.
+// and the fastest of the three is it. So they are where the answer is of one stage and recomputes
+// or moves something: with parameters or gradients away less of that may do. There the mesh of the
+// answer is asked alone, and what other meshes could gain is not bounded.
 //
 // Rungs that the stack does not have are left out. A search that finds a plan at once is the plain
 // one, and as fast.
