@@ -131,9 +131,10 @@ struct backend {
     void (*release)(struct device *device, void *memory);
     // From now on the device has no more memory than this: what would take more of it, `allocate`
     // or room that a kernel needs for itself, fails and says so. Returns what it says where more is
-    // taken already. NULL: the device has what it has. `peak_bytes`, which goes with it: the most
-    // that was taken at a time.
-    const char *(*limit)(struct device *device, int64_t bytes);
+    // taken already. `is_trial`: it is given for now, while the host has it, and counted, so that
+    // who asks knows how much would do. NULL: the device has what it has. `peak_bytes`, which goes
+    // with it: the most that was taken at a time.
+    const char *(*limit)(struct device *device, int64_t bytes, bool is_trial);
     int64_t (*peak_bytes)(struct device *device);
     // Memory of the host for COPY_TO_PINNED and COPY_FROM_PINNED. NULL: there are no such copies.
     const char *(*allocate_host)(struct device *device, int64_t bytes, void **memory);

@@ -121,7 +121,7 @@ if ((faulted('read', 1))[0] eq '77') {
     }
 }
 
-my $refusal = qr/rank 0, step \d+, at .*: \d+ bytes more do not fit into the \d+ bytes of device/;
+my $refusal = qr/: a step does not fit into the \d+ bytes of device memory: (\d+) are/;
 # What is quick to find does not fit where the least does: a run makes that by itself.
 my $loose = run_of('away', $plenty)->{answer}{device_memory}{peak_bytes};
 my $made  = run_of('away', '--device-memory', $loose - 1);
@@ -136,10 +136,12 @@ for my $of (['away', $held - 1], ['here', $quarter], ['here', 1]) {
     check("$name in $bytes bytes fails with one line", $run->{status} == 4
           && @{ $run->{lines} } == 1 && $run->{lines}[0] =~ $refusal,
           $run->{errors});
-    # Of what is taken last at the highest moment this is what would have done.
-    my ($least) = $run->{errors} =~ /are taken: (\d+) are the least$/m;
-    check("$name in $bytes bytes says how many would do", $name eq 'away' ? $least == $held
-          : $least > $bytes && $least <= $need, $run->{errors});
+    my ($least) = ($run->{lines}[0] // '') =~ $refusal;
+    check("$name in $bytes bytes says how many would do", $name ne 'away' || $least == $held,
+          $run->{errors});
+    check("which do, and no fewer, for $name in $bytes bytes",
+          !run_of($name, '--device-memory', $least)->{status}
+          && run_of($name, '--device-memory', $least - 1)->{status} == 4);
 }
 
 # A plan for less memory is asked for as plainly: what has to leave the device leaves it. The stack

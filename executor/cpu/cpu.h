@@ -58,6 +58,7 @@ struct cpu_device {
     int next_rotation;
     struct cpu_block *blocks;                      // that were allocated
     int64_t taken_bytes, peak_bytes, limit_bytes;  // limit_bytes 0: as much as the host has
+    bool is_trial;                                 // of the limit (struct backend)
     char fault[200];                               // of what was asked for beyond it
 };
 
@@ -67,7 +68,7 @@ extern const char CPU_NO_MEMORY[];
 const char *cpu_take(struct cpu_device *device, int64_t bytes);
 const char *cpu_allocate(struct device *device, int64_t bytes, void **memory);
 void cpu_release(struct device *device, void *memory);
-const char *cpu_limit(struct device *device, int64_t bytes);
+const char *cpu_limit(struct device *device, int64_t bytes, bool is_trial);
 int64_t cpu_peak_bytes(struct device *device);
 void cpu_memory_close(struct cpu_device *device);
 // What a kernel says that got no memory: of the limit where that is why, else of the host.

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 // A rank's device is a part of the host's memory: what was asked for is counted, and where a limit
 // is set no more of it is given, as a device would. What the host rounds up to whole pages is its
 // own affair, and what it has of libraries, code and the host's side of a plan is no device memory.
+// While a limit is tried more is given, so that it is known how much a step takes.
 
 enum { CACHE_LINE = 64 };
 
@@ -26,10 +28,17 @@ static double mib(int64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+// Half of what is free: who tries should not be ended for it.
+static int64_t spare_bytes(void)
+{
+    return (int64_t)sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+}
+
 const char *cpu_take(struct cpu_device *device, int64_t bytes)
 {
     int64_t taken = device->taken_bytes + bytes, limit = device->limit_bytes;
-    if (bytes > 0 && limit > 0 && taken > limit) {
+    bool is_past = bytes > 0 && limit > 0 && taken > limit;
+    if (is_past && (!device->is_trial || bytes > spare_bytes())) {
         snprintf(device->fault, sizeof device->fault,
                  "%lld bytes more do not fit into the %lld bytes of device memory, of which %lld "
                  "are taken: %lld are the least",
@@ -47,11 +56,12 @@ const char *cpu_no_memory(const struct cpu_device *device)
     return device->fault[0] ? device->fault : CPU_NO_MEMORY;
 }
 
-const char *cpu_limit(struct device *device, int64_t bytes)
+const char *cpu_limit(struct device *device, int64_t bytes, bool is_trial)
 {
     struct cpu_device *own = own_of(device);
     own->limit_bytes = bytes;
-    if (own->taken_bytes <= bytes) return NULL;
+    own->is_trial = is_trial;
+    if (own->taken_bytes <= bytes || is_trial) return NULL;
     snprintf(own->fault, sizeof own->fault, "%.2f MiB of device memory are less than is taken",
              mib(bytes));
     return own->fault;

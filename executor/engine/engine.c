@@ -403,6 +403,7 @@ static bool run_step(struct engine *engine, struct run_result *result, bool *sto
     if (!run_tasks(engine)) return false;
     int64_t took_ns = (int64_t)((clock_s() - began_s) * 1e9);
     double step_s;
+    if (!memory_hold(engine)) return false;
     if (!end_step(engine, took_ns, result, &step_s, stops)) return false;
     // All ranks began the step together, and the slowest ends it.
     engine->step_over_s = began_s + step_s + save_paused_s(engine);

@@ -350,9 +350,12 @@ void moving_end(struct engine *engine);
 MUST_CHECK bool moving_finish(struct engine *engine, int steps, struct run_result *result);
 MUST_CHECK bool measure_step(struct engine *engine, double step_s);
 MUST_CHECK bool measure_finish(struct engine *engine, struct run_result *result);
-// engine/memory.c: before anything is taken of the device, how much of it there is; what this rank
-// holds, as far as it is known; and of all ranks, those that hold most.
+// engine/memory.c: before anything is taken of the device, how much of it there is, which the first
+// step tries and every later one is held to: one that takes more ends the run behind the first, so
+// that the ranks know how much would do; what this rank holds, as far as it is known; and of all
+// ranks, those that hold most.
 MUST_CHECK bool memory_limit(struct engine *engine, struct run_result *result);
+MUST_CHECK bool memory_hold(struct engine *engine);
 void memory_fill(struct engine *engine, struct run_result *result);
 MUST_CHECK bool memory_gather(struct engine *engine, struct run_result *result);
 // engine/levels.c: what every rank held while its tasks ran, as levels of the trace. `starts`

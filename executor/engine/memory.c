@@ -10,7 +10,33 @@ bool memory_limit(struct engine *engine, struct run_result *result)
     result->device_limit_bytes = bytes;
     if (bytes == 0) return true;
     assert(engine->backend->limit && "run_check_limit comes first");
-    return engine_ok(engine, -1, engine->backend->limit(engine->device, bytes));
+    return engine_ok(engine, -1, engine->backend->limit(engine->device, bytes, true));
+}
+
+// The largest of a number of each rank.
+static bool most_of(struct engine *engine, int64_t mine, int64_t *most)
+{
+    int ranks = engine->program->mesh.rank_count;
+    int64_t *all = ARENA_NEW(engine->arena, int64_t, ranks);
+    const char *fault = engine->transport->host_gather(engine->world, &mine, all, 1);
+    if (!engine_ok(engine, -1, fault)) return false;
+    *most = all[0];
+    for (int r = 1; r < ranks; r++)
+        if (all[r] > *most) *most = all[r];
+    return true;
+}
+
+bool memory_hold(struct engine *engine)
+{
+    int64_t bytes = engine->request->options->device_memory_bytes, most;
+    if (bytes == 0 || engine->step > engine->first_step) return true;
+    if (!most_of(engine, engine->backend->peak_bytes(engine->device), &most)) return false;
+    if (most > bytes)
+        return err_set(engine->err, ERR_SYSTEM,
+                       "a step does not fit into the %lld bytes of device memory: %lld are the "
+                       "least",
+                       (long long)bytes, (long long)most);
+    return engine_ok(engine, -1, engine->backend->limit(engine->device, bytes, false));
 }
 
 void memory_fill(struct engine *engine, struct run_result *result)
