@@ -7,7 +7,9 @@
 
 // Lanes: the device's compute, a copy engine each way, NVMe, the host's processors. Room is given
 // out in the order of moments, to the copies as well, so that none waits for one behind it; what
-// one moment works in the next one works in.
+// one moment works in the next one works in. A chunk goes in parts: each is fetched into what room
+// there is, and leaves its own when it is written back, which where drives read and write in turn
+// is after what the next moment reads, as far as there is room for that.
 
 // Steps behind each other until every lane goes on by as much as compute does.
 enum { ROUNDS_LEAST = 4, ROUNDS_HALF = 12, ROUNDS_MOST = 2 * ROUNDS_HALF };
@@ -16,6 +18,15 @@ static const double STEADY_RATIO = 1e-9;
 struct freed {
     double s;
     int64_t bytes;
+};
+
+enum { PARTS = 2 };  // of a chunk; with eight no step of those measured is 0.2 % shorter
+
+// A part of a chunk that is to be written back, of which moment, from when on.
+struct owed {
+    int moment, chunk;
+    int64_t bytes;
+    double ready_s;
 };
 
 // A lane serves pieces: those of earlier moments go first, later ones fill what these leave idle.
@@ -42,6 +53,8 @@ struct placed_lanes {
     int64_t work_bytes;   // held for what works
     struct freed *freed;  // a heap by time
     int freed_count;
+    struct owed *owed;  // in the order of their moments
+    int owed_first, owed_count;
     double *home_s;                  // [chunk] when its home has it
     bool *dirty;                     // [chunk]
     int *first;                      // [chunk] of its intervals
@@ -68,20 +81,6 @@ static struct freed pop(struct placed_lanes *lanes)
     }
     lanes->freed[at] = last;
     return least;
-}
-
-// When there is room for this, and for all before it.
-static double take_room(struct placed_lanes *lanes, int64_t bytes, double from_s)
-{
-    lanes->given_s = fmax(lanes->given_s, from_s);
-    lanes->room_bytes -= bytes;
-    while (lanes->room_bytes < 0) {
-        assert(lanes->freed_count > 0 && "what a moment needs fits");
-        struct freed freed = pop(lanes);
-        lanes->room_bytes += freed.bytes;
-        lanes->given_s = fmax(lanes->given_s, freed.s);
-    }
-    return lanes->given_s;
 }
 
 static void add_gap(struct lane *lane, double from_s, double to_s)
@@ -122,24 +121,79 @@ static double nvme_s(const struct placed_lanes *lanes, int64_t bytes)
     return bytes > 0 ? (double)bytes / lanes->problem->nvme_bytes_per_s : 0;
 }
 
-// A copy between the device and a chunk's home; returns its end. What it takes from the chunk's
-// link it takes from NVMe's lane beside it.
-static double copy(struct placed_lanes *lanes, int t, int chunk, double ready_s, bool is_up)
+// A copy of a part between the device and a chunk's home; returns its end. What it takes from the
+// chunk's link it takes from NVMe's lane beside it.
+static double copy(struct placed_lanes *lanes, const struct owed *part, bool is_up)
 {
     const struct placement_problem *problem = lanes->problem;
-    const struct placed_chunk *of = &problem->chunks[chunk];
+    const struct placed_chunk *of = &problem->chunks[part->chunk];
     struct lane *lane = is_up ? &lanes->up : &lanes->down;
     double rate = is_up ? problem->up_bytes_per_s : problem->down_bytes_per_s;
-    double bytes = (double)of->bytes;
-    double took_s = bytes / rate;
-    if (problem->piece_bytes > 0)
-        took_s += problem->start_s * ceil(bytes / (double)problem->piece_bytes);
-    double end_s = serve(lane, ready_s, took_s);
-    struct placed_traffic *traffic = &lanes->traffic[t];
-    *(is_up ? &traffic->up_bytes : &traffic->down_bytes) += of->bytes;
+    double took_s = (double)part->bytes / rate;
+    if (problem->piece_bytes > 0) {
+        double pieces = ceil((double)of->bytes / (double)problem->piece_bytes);
+        took_s += problem->start_s * pieces * (double)part->bytes / (double)of->bytes;
+    }
+    double end_s = serve(lane, part->ready_s, took_s);
+    struct placed_traffic *traffic = &lanes->traffic[part->moment];
+    *(is_up ? &traffic->up_bytes : &traffic->down_bytes) += part->bytes;
     if (of->home != TIER_NVME) return end_s;
-    *(is_up ? &traffic->nvme_read_bytes : &traffic->nvme_written_bytes) += of->bytes;
-    return fmax(end_s, serve(&lanes->nvme, ready_s, nvme_s(lanes, of->bytes)));
+    *(is_up ? &traffic->nvme_read_bytes : &traffic->nvme_written_bytes) += part->bytes;
+    return fmax(end_s, serve(&lanes->nvme, part->ready_s, nvme_s(lanes, part->bytes)));
+}
+
+static int64_t part_bytes(const struct placed_lanes *lanes, int chunk, int part)
+{
+    int64_t bytes = lanes->problem->chunks[chunk].bytes;
+    return bytes * (part + 1) / PARTS - bytes * part / PARTS;
+}
+
+static void write_back(struct placed_lanes *lanes)
+{
+    const struct owed *part = &lanes->owed[lanes->owed_first++];
+    double s = copy(lanes, part, false);
+    lanes->home_s[part->chunk] = fmax(lanes->home_s[part->chunk], s);
+    push(lanes, s, part->bytes);
+}
+
+static void write_all_back(struct placed_lanes *lanes)
+{
+    while (lanes->owed_first < lanes->owed_count)
+        write_back(lanes);
+    lanes->owed_first = lanes->owed_count = 0;
+}
+
+// When there is room for this, and for all before it. What is to be written back is so only where
+// nothing else will be free.
+static double take_room(struct placed_lanes *lanes, int64_t bytes, double from_s)
+{
+    lanes->given_s = fmax(lanes->given_s, from_s);
+    lanes->room_bytes -= bytes;
+    while (lanes->room_bytes < 0) {
+        if (lanes->freed_count == 0) {
+            assert(lanes->owed_first < lanes->owed_count && "what a moment needs fits");
+            write_back(lanes);
+        }
+        struct freed freed = pop(lanes);
+        lanes->room_bytes += freed.bytes;
+        lanes->given_s = fmax(lanes->given_s, freed.s);
+    }
+    return lanes->given_s;
+}
+
+// The device has all of it from then on.
+static double fetch(struct placed_lanes *lanes, int t, int chunk, double from_s)
+{
+    double end_s = 0;
+    for (int i = lanes->owed_first; i < lanes->owed_count; i++) {
+        if (lanes->owed[i].chunk == chunk) write_all_back(lanes);
+    }
+    for (int i = 0; i < PARTS; i++) {
+        struct owed part = {.moment = t, .chunk = chunk, .bytes = part_bytes(lanes, chunk, i)};
+        part.ready_s = fmax(take_room(lanes, part.bytes, from_s), lanes->home_s[chunk]);
+        end_s = fmax(end_s, copy(lanes, &part, true));
+    }
+    return end_s;
 }
 
 static const struct placed_interval *interval_at(const struct placed_lanes *lanes, int chunk,
@@ -162,6 +216,7 @@ static void work_on_host(struct placed_lanes *lanes, int t)
 {
     const struct placed_moment *moment = &lanes->problem->moments[t];
     struct placed_traffic *traffic = &lanes->traffic[t];
+    write_all_back(lanes);
     double ready_s = fmax(lanes->host_s, lanes->written_s[1]), there_s = 0;
     if (moment->after_all) ready_s = fmax(ready_s, lanes->compute_s);
     for (int i = 0; i < moment->access_count; i++) {
@@ -197,10 +252,13 @@ static void leave(struct placed_lanes *lanes, int t, const struct placed_access 
     const struct placed_interval *next = interval_at(lanes, chunk, t, false, &is_kept);
     if (access->writes) lanes->dirty[chunk] = true;
     if (next && is_kept) return;
-    double s = lanes->compute_s;
-    if (next && lanes->dirty[chunk]) s = lanes->home_s[chunk] = copy(lanes, t, chunk, s, false);
+    bool is_written = next && lanes->dirty[chunk];
     lanes->dirty[chunk] = false;
-    push(lanes, s, lanes->problem->chunks[chunk].bytes);
+    if (!is_written) push(lanes, lanes->compute_s, lanes->problem->chunks[chunk].bytes);
+    for (int i = 0; i < PARTS && is_written; i++) {
+        lanes->owed[lanes->owed_count++] =
+            (struct owed){t, chunk, part_bytes(lanes, chunk, i), lanes->compute_s};
+    }
 }
 
 static int64_t next_work_bytes(const struct placement_problem *problem, int t)
@@ -226,13 +284,12 @@ static void work_on_device(struct placed_lanes *lanes, int t)
         bool is_kept = false;
         const struct placed_interval *last = interval_at(lanes, access->chunk, t, true, &is_kept);
         if (last && is_kept && access->reads) continue;
-        double room_s = take_room(lanes, lanes->problem->chunks[access->chunk].bytes, from_s);
-        if (access->reads) {
-            room_s =
-                copy(lanes, t, access->chunk, fmax(room_s, lanes->home_s[access->chunk]), true);
-        }
-        ready_s = fmax(ready_s, room_s);
+        int64_t bytes = lanes->problem->chunks[access->chunk].bytes;
+        double there_s = access->reads ? fetch(lanes, t, access->chunk, from_s)
+                                       : take_room(lanes, bytes, from_s);
+        ready_s = fmax(ready_s, there_s);
     }
+    write_all_back(lanes);
     lanes->compute_s = fmax(lanes->compute_s, ready_s) + moment->seconds;
     for (int i = 0; i < moment->access_count; i++)
         leave(lanes, t, &moment->accesses[i]);
@@ -249,7 +306,8 @@ static void start(struct arena *arena, struct placed_lanes *lanes)
     int chunk_count = problem->chunk_count, accesses = 0;
     for (int t = 0; t < problem->moment_count; t++)
         accesses += problem->moments[t].access_count + 1;
-    lanes->freed = ARENA_NEW(arena, struct freed, ROUNDS_MOST * accesses + 1);
+    lanes->freed = ARENA_NEW(arena, struct freed, ROUNDS_MOST * PARTS * accesses + 1);
+    lanes->owed = ARENA_NEW(arena, struct owed, PARTS * accesses);
     lanes->home_s = ARENA_NEW(arena, double, chunk_count);
     lanes->dirty = ARENA_NEW(arena, bool, chunk_count);
     lanes->first = ARENA_NEW(arena, int, chunk_count);
@@ -292,6 +350,7 @@ static double ends_of(const struct placed_lanes *lanes, double ends_s[])
     return fmax(lanes->compute_s, lanes->host_s);
 }
 
+// What the last moment of the device owes is written, and counted, in the round behind it.
 static void go_once(struct placed_lanes *lanes)
 {
     const struct placement_problem *problem = lanes->problem;

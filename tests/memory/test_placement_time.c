@@ -253,10 +253,10 @@ static void moments_work_in_the_same_room(void **state)
     const struct placed_result *planned = solved(*state, &problem);
     assert_int_equal(planned->up_bytes, 8);
     assert_true(fabs(planned->step_s - 4) < 1e-9);
-    // Without room for both each waits for the other, and then 1 s.
+    // Without room for both one half of each comes early, and the other waits for room, and 0.5 s.
     problem.device_bytes = 12;
-    assert_true(fabs(solved(*state, &problem)->step_s - 6) < 1e-9);
-    // Nor has the second moment any where it works in all that the first leaves.
+    assert_true(fabs(solved(*state, &problem)->step_s - 5) < 1e-9);
+    // The second moment has none where it works in all that the first leaves.
     static const struct placed_moment more[] = {{&LAYERS[0], 1, 5, 2.0, false, false},
                                                 {&LAYERS[1], 1, 9, 2.0, false, false},
                                                 {write, 2, 0, 0.0, true, false}};
