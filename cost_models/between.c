@@ -17,11 +17,11 @@ static unsigned copy_axes(const struct mesh *mesh, const struct layout *layout)
     return axes;
 }
 
-// Stages with unlike numbers of ranks have no axis, and on devices that are unlike each has links
-// of its own.
+// Stages with unlike numbers of ranks have no axis, and on nodes that are unlike each has links of
+// its own.
 static bool goes_by_pairs(const struct price_context *context, const struct mesh *mesh)
 {
-    return mesh->stage_ranks || !cluster_has_one_device(context->cluster);
+    return mesh->stage_ranks || !cluster_is_uniform(context->cluster);
 }
 
 // A message between two stages.

@@ -111,7 +111,7 @@ static bool seek_any(struct giving *giving, struct search_result *result, struct
     int ranks = giving->split.request->cluster->rank_count;
     struct search_result more;
     struct err none = {0};
-    bool is_mixed = !cluster_has_one_device(giving->split.request->cluster);
+    bool is_mixed = !cluster_is_uniform(giving->split.request->cluster);
     if (is_mixed) (void)!giving_seek_alike(giving, &more, &none);
     none = (struct err){0};
     if (!seek(giving, &pins, result, err)) return false;

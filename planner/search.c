@@ -208,8 +208,9 @@ static void judge(struct search *search, struct scan_result *scanned, double bou
         result->best[i] = candidate_copy(search->arena, &ranking->items[i]);
     }
     if (search->stopped) return answer_stopped(search);
-    // The closed form knows one device, the slowest: of devices of several kinds it bounds nothing.
-    if (!cluster_has_one_device(search->request->cluster)) {
+    // The closed form knows one device and one kind of link, the slowest: of unlike nodes it bounds
+    // nothing.
+    if (!cluster_is_uniform(search->request->cluster)) {
         result->status = SEARCH_FEASIBLE;
         result->bound_s = 0;
         result->bound_bytes = 0;

@@ -276,6 +276,16 @@ static void pin_replicas(struct search_request *request)
     pins_set(pins, CHOICE_MICRO_BATCH, size, size);
 }
 
+// Whether some stages may be faster than others: nodes that are unlike. Two regions of like ones
+// differ in what lies between them alone.
+static bool has_unlike_nodes(const struct cluster *cluster)
+{
+    for (int i = 1; i < cluster->node_group_count; i++) {
+        if (!node_group_equals(&cluster->nodes[0], &cluster->nodes[i])) return true;
+    }
+    return false;
+}
+
 static bool search_chains(struct arena *arena, const struct search_request *request,
                           struct search_result *result, struct uneven_answer *answer,
                           struct err *err)
@@ -283,7 +293,7 @@ static bool search_chains(struct arena *arena, const struct search_request *requ
     struct search_request own = *request;
     if (!check_pinned(request, err)) return false;
     pin_replicas(&own);
-    bool is_uneven = own.pins.replica_count > 0 || !cluster_has_one_device(own.cluster);
+    bool is_uneven = own.pins.replica_count > 0 || has_unlike_nodes(own.cluster);
     struct err refused = {0};
     if (!search_even(arena, &own, is_uneven, result, &refused, err)) return false;
     if (!is_uneven) return true;
@@ -301,7 +311,9 @@ static bool search_chains(struct arena *arena, const struct search_request *requ
                               roomy_cluster(arena, own.cluster)};
     for (int i = 0; i < result->best_count && i < SEEDS; i++)
         try_seed(&seeking, &result->best[i].parallel);
-    seek_all(&seeking);
+    // Of like devices on unlike links the best even plans are good seeds.
+    bool is_mixed = !cluster_has_one_device(own.cluster) || own.pins.replica_count > 0;
+    if (is_mixed) seek_all(&seeking);
     for (int i = 0; i < CLIMBERS && i < seeking.ranking.count; i++)
         uneven_climb(&seeking.split, &seeking.ranking.items[i]);
     ranking_sort(&seeking.ranking);
@@ -352,7 +364,7 @@ bool uneven_search(struct arena *arena, const struct search_request *request,
     if (meshes_are_asked(&request->pins))
         return meshes_search(arena, request, result, &answer->meshes, err);
     if (!branches_are_asked(request)) return search_chains(arena, request, result, answer, err);
-    if (request->pins.branches == BRANCHES_ON || cluster_has_one_device(request->cluster))
+    if (request->pins.branches == BRANCHES_ON || cluster_is_uniform(request->cluster))
         return branches_search(arena, request, result, &answer->branches, err);
     return search_both(arena, request, result, answer, err);
 }

@@ -4,12 +4,13 @@
 #include "planner/search.h"
 
 // Plans whose replicas and stages are as unlike as the devices that they lie on: faster replicas
-// take more micro-batches, faster stages more layers. The closed form of the search knows one
-// device; here plans are played by the events, each rank at the pace of its own. For each way to
-// share the ranks out between replicas and stages the best plan of the search, with the axes in
-// either order and smaller micro-batches too, is split by the speed of the devices, and the best
-// few of these are then changed a micro-batch and a layer at a time as long as that helps. Nothing
-// is proven of the answer. Every stage has the same mesh, but where others are asked for
+// take more micro-batches, faster stages more layers; so do, of like devices, stages on faster
+// links. The closed form of the search knows one device, and the slowest links; here plans are
+// played by the events, each rank at the pace of its own. For each way to share the ranks out
+// between replicas and stages the best plan of the search (of like devices its best plans), with
+// the axes in either order and smaller micro-batches too, is split by the speed of the stages, and
+// the best few of these are then changed a micro-batch and a layer at a time as long as that helps.
+// Nothing is proven of the answer. Every stage has the same mesh, but where others are asked for
 // (planner/meshes.h).
 
 struct uneven_alone {  // the nodes of one kind by themselves
@@ -20,7 +21,7 @@ struct uneven_alone {  // the nodes of one kind by themselves
 };
 
 struct uneven_answer {
-    bool is_asked;  // false: all devices are alike and nothing was pinned: the search's own answer
+    bool is_asked;  // false: all nodes are alike and nothing was pinned: the search's own answer
     bool has_even;  // an even split of all ranks fits
     double even_s;
     struct parallel even;

@@ -273,23 +273,36 @@ static bool take_better(struct uneven_split *split, const struct parallel *paral
     return is_better;
 }
 
-// The stage with most to do gives a layer to each other in turn.
+// The stage whose ranks have most to do, leaving one out.
+static int busiest_but(const double *s, int stages, int replicas, int but)
+{
+    int busiest = -1;
+    double most_s = -1;
+    for (int at = 0; at < stages * replicas; at++) {
+        if (at % stages == but || s[at] <= most_s) continue;
+        most_s = s[at];
+        busiest = at % stages;
+    }
+    return busiest;
+}
+
+// The stage with most to do gives a layer to each other in turn; where that helps nobody, the next
+// one: a way through all stages, or a hop, may be what takes long.
 static bool climb_layers(struct uneven_split *split, const double *s, const int *layers,
                          struct candidate *best)
 {
     const struct parallel from = best->parallel;
-    int stages = from.degree[AXIS_PP], replicas = from.degree[AXIS_DP], busiest = 0;
-    double most_s = 0;
+    int stages = from.degree[AXIS_PP], replicas = from.degree[AXIS_DP], give = -1;
     bool is_better = false;
-    for (int at = 0; at < stages * replicas; at++) {
-        if (s[at] > most_s) most_s = s[at], busiest = at % stages;
-    }
-    for (int to = 0; stages > 1 && to < stages && layers[busiest] > 0; to++) {
-        struct parallel other = from;
-        if (to == busiest) continue;
-        other.stage_layers = moved(split->arena, layers, stages, busiest, to);
-        other.stage_layers_count = stages;
-        is_better |= take_better(split, &other, best);
+    for (int i = 0; i < 2 && stages > 1 && !is_better; i++) {
+        give = busiest_but(s, stages, replicas, give);
+        for (int to = 0; to < stages && layers[give] > 0; to++) {
+            struct parallel other = from;
+            if (to == give) continue;
+            other.stage_layers = moved(split->arena, layers, stages, give, to);
+            other.stage_layers_count = stages;
+            is_better |= take_better(split, &other, best);
+        }
     }
     return is_better;
 }

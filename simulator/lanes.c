@@ -151,13 +151,13 @@ static bool are_linked_alike(const struct lanes *lanes, int a, int b)
     return are_alike;
 }
 
-// Where devices are unlike each stage has the links that its own ranks lie on, as its compute is at
+// Where nodes are unlike each stage has the links that its own ranks lie on, as its compute is at
 // their pace.
 static void link_groups(struct lanes *lanes)
 {
     int stages = lanes->stage_count;
     bool has_own = lanes->mesh->stage_ranks || stages == 1;
-    if (cluster_has_one_device(lanes->cluster) || has_own) return;
+    if (cluster_is_uniform(lanes->cluster) || has_own) return;
     bool are_alike = true;
     for (int stage = 0; stage < stages; stage++) {
         int first = 0;

@@ -7,7 +7,7 @@
 bool unlike_is(const struct evaluation_request *request, const struct program *program)
 {
     return program->parallel.replica_count > 0 || program->parallel.stage_ranks_count > 0 ||
-           !cluster_has_one_device(request->cluster);
+           !cluster_is_uniform(request->cluster);
 }
 
 static struct lanes *lanes_of(struct arena *arena, const struct evaluation_request *request,

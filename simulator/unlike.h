@@ -1,7 +1,7 @@
 #pragma once
 #include "simulator/evaluate.h"
 
-// Plans whose ranks do not all do the same: stages and replicas on devices of several kinds, and
+// Plans whose ranks do not all do the same: stages and replicas on nodes of several kinds, and
 // replicas with numbers of micro-batches of their own. Each group of ranks that communicate within
 // micro-batches computes at the pace of its slowest device; collectives are those of the slowest
 // of the groups that run at once, whichever devices are on them.

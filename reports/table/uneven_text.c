@@ -117,6 +117,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     const struct cluster *cluster = program->cluster;
     double best_s = best->prediction.step_s;
     const char *text = "", *gap = "Devices: ";
+    bool is_mixed = !cluster_has_one_device(cluster), is_pinned = request->pins.replica_count > 0;
     if (answer->meshes.is_asked)
         return meshes_text(arena, &answer->meshes, request->stack, result, best);
     if (result->best_count == 0) return text;
@@ -127,14 +128,15 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
     if (!answer->is_asked) return *text ? arena_print(arena, "Instead: %s", text) : text;
     text = "";
     for (int g = 0; g < cluster->node_group_count; g++) {
-        const char *held =
-            cluster_device_kind(cluster, g) == g ? holding_text(arena, program, g) : "";
+        bool is_kind = cluster_device_kind(cluster, g) == g && (is_mixed || is_pinned);
+        const char *held = is_kind ? holding_text(arena, program, g) : "";
         if (!*held) continue;
         text = arena_print(arena, "%s%s%s\n", text, gap, held);
         gap = "         ";
     }
     gap = "Instead: ";
-    if (answer->has_even) {
+    // Of like devices the best may be even.
+    if (answer->has_even && (is_mixed || is_pinned || answer->even_s > best_s)) {
         text = arena_print(arena, "%s%san even split: %s, %s\n", text, gap,
                            against(arena, answer->even_s, best_s),
                            parallel_text(arena, &answer->even, request->stack));
@@ -152,7 +154,7 @@ const char *uneven_text(struct arena *arena, const struct search_request *reques
         gap = "         ";
     }
     if (*branches) text = arena_print(arena, "%s%s%s", text, gap, branches);
-    if (stack_is_executed(request->stack)) return text;
+    if (!is_mixed || stack_is_executed(request->stack)) return text;
     return arena_print(arena,
                        "%s%sstack %s gives all replicas as many micro-batches; with --stack "
                        "meshwright fast devices may take more\n",

@@ -73,25 +73,66 @@ static void micro_batches_are_those_of_the_best_of_all_splits(void **state)
     assert_true(answer.alone[0].is_found && answer.alone[0].step_s > best_s);
 }
 
-static void layers_are_those_of_the_best_of_all_splits(void **state)
+// Two stages in a pipeline, the layers of the first: the best of all splits, which is not even.
+static int layers_of_the_best(struct arena *arena, struct search_request *request)
 {
-    struct search_request request = request_of(*state, 1, 1, 16);
-    pins_set(&request.pins, CHOICE_PP, 2, 2);
-    pins_set(&request.pins, CHOICE_VPP, 1, 1);
-    pins_set(&request.pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
+    pins_set(&request->pins, CHOICE_PP, 2, 2);
+    pins_set(&request->pins, CHOICE_VPP, 1, 1);
+    pins_set(&request->pins, CHOICE_SCHEDULE, SCHEDULE_1F1B, SCHEDULE_1F1B);
     struct uneven_answer answer;
-    struct search_result result = search(*state, &request, &answer);
-    struct uneven_split split = {*state, &request, 0};
+    struct search_result result = search(arena, request, &answer);
+    struct uneven_split split = {arena, request, 0};
     double best_s = INFINITY;
+    int best = 0;
     for (int first = 1; first < 36; first++) {
         struct parallel parallel = result.best[0].parallel;
         struct candidate played;
         parallel.stage_layers_count = 2;
         parallel.stage_layers = (const int[]){first, 36 - first};
-        if (uneven_play(&split, &parallel, &played)) best_s = fmin(best_s, played.cost.step_s);
+        if (!uneven_play(&split, &parallel, &played) || played.cost.step_s >= best_s) continue;
+        best_s = played.cost.step_s;
+        best = first;
     }
     assert_true(fabs(result.best[0].cost.step_s / best_s - 1) < 1e-9);
     assert_true(answer.has_even && answer.even_s > best_s);
+    return best;
+}
+
+static void layers_are_those_of_the_best_of_all_splits(void **state)
+{
+    struct search_request request = request_of(*state, 1, 1, 16);
+    assert_true(layers_of_the_best(*state, &request) > 20);
+}
+
+// Devices that are alike, of which the second pair has a twentieth of the links.
+static void stages_on_slow_links_have_fewer_layers(void **state)
+{
+    struct search_request request = request_of(*state, 2, 2, 16);
+    struct cluster slow = *request.cluster;
+    struct node_group nodes[] = {slow.nodes[0], slow.nodes[0]};
+    nodes[0].nics.bandwidth_bytes_per_s /= 50;  // slower still: tp stays inside nodes
+    nodes[1].nics.bandwidth_bytes_per_s /= 50;
+    nodes[1].intra.bandwidth_bytes_per_s /= 20;
+    slow.nodes = nodes;
+    request.cluster = &slow;
+    pins_set(&request.pins, CHOICE_TP, 2, 2);
+    int first = layers_of_the_best(*state, &request);
+    nodes[0].intra.bandwidth_bytes_per_s /= 20;
+    nodes[1].intra.bandwidth_bytes_per_s *= 20;
+    int second = layers_of_the_best(*state, &request);
+    assert_true(first > second + 4);
+}
+
+// What crosses to the other region is as slow for the closed form wherever a stage lies.
+static void two_regions_of_like_nodes_prove_nothing(void **state)
+{
+    struct search_request request = request_of(*state, 1, 1, 32);
+    struct uneven_answer answer;
+    struct err err = {0};
+    request.cluster = cluster_load(*state, "tests/data/cluster_between.json", &err);
+    assert_string_equal(err.text, "");
+    (void)search(*state, &request, &answer);
+    assert_false(answer.is_asked);
 }
 
 static void a_node_of_each_beats_either_and_an_even_split(void **state)
@@ -241,6 +282,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_are_those_of_the_best_of_all_splits),
         cmocka_unit_test(layers_are_those_of_the_best_of_all_splits),
+        cmocka_unit_test(stages_on_slow_links_have_fewer_layers),
+        cmocka_unit_test(two_regions_of_like_nodes_prove_nothing),
         cmocka_unit_test(a_node_of_each_beats_either_and_an_even_split),
         cmocka_unit_test(what_is_pinned_is_kept_and_alike_devices_are_left_to_the_search),
         cmocka_unit_test(the_best_is_one_however_many_are_wanted),

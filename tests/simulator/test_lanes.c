@@ -145,35 +145,50 @@ static void a_node_with_slower_links_has_a_price_of_its_own(void **state)
     assert_int_equal(links->stage_price[1], 1);
 }
 
+// The steps of stages on two nodes of one GPU each way, with so much of their links each.
+static const struct lanes *apart(struct arena *arena, double first, double second,
+                                 const struct injection_cause *cause)
+{
+    struct question *question = ask(arena);
+    struct cluster *apart = cluster_copy_nodes(arena, question->request.cluster);
+    struct node_group *nodes = ARENA_NEW(arena, struct node_group, 2);
+    struct arena scratch = {0};
+    struct err err = {0};
+    assert_true(apart->node_group_count == 1 && apart->nodes[0].count == 2);
+    nodes[0] = nodes[1] = apart->nodes[0];
+    nodes[0].count = nodes[1].count = 1;
+    nodes[0].intra.bandwidth_bytes_per_s *= first;
+    nodes[1].intra.bandwidth_bytes_per_s *= second;
+    apart->nodes = nodes;
+    apart->node_group_count = 2;
+    question->request.cluster = apart;
+    assert_true(evaluate(arena, &scratch, &question->request, &question->evaluation, &err));
+    arena_free(&scratch);
+    return lanes_make(arena, &question->request, &question->evaluation, cause, cause != NULL,
+                      false);
+}
+
+static double reduce_s(const struct lanes *lanes, int stage, int price)
+{
+    const struct step_price *found = lanes->prices[price];
+    return found->classes[found->class_of[stage]].gradient_reduce_s;
+}
+
 // Links of node 1 have 0.4 of the bandwidth, those of node 0 half of theirs in the end: node 1
-// stays the slower one, as it was.
+// stays as it was, node 0 is priced as one that always had half.
 static void the_node_behind_a_slower_one_is_as_it_was(void **state)
 {
     const struct injection_cause cause = {
         .kind = INJECT_LINK, .first = 0, .last = 0, .factor = 0.5};
-    struct question *question = ask(*state);
-    struct cluster apart = *question->request.cluster;
-    struct node_group nodes[] = {apart.nodes[0], apart.nodes[0]};
-    struct arena scratch = {0};
-    struct err err = {0};
-    assert_true(apart.node_group_count == 1 && nodes[0].count == 2);
-    nodes[0].count = nodes[1].count = 1;
-    nodes[1].intra.bandwidth_bytes_per_s *= 0.4;
-    apart.nodes = nodes;
-    apart.node_group_count = 2;
-    question->request.cluster = &apart;
-    assert_true(evaluate(*state, &scratch, &question->request, &question->evaluation, &err));
-    arena_free(&scratch);
-    const struct lanes *lanes =
-        lanes_make(*state, &question->request, &question->evaluation, &cause, 1, false);
-    assert_int_equal(lanes->price_count, 2);
+    const struct lanes *lanes = apart(*state, 1, 0.4, &cause);
+    const struct lanes *halved = apart(*state, 0.5, 0.4, NULL);
+    const struct rank_group *groups = lanes->groups;
     assert_int_equal(lanes->stage_count, 2);
-    const struct step_price *whole = lanes->prices[0], *slow = lanes->prices[1];
-    for (int i = 0; i < 2; i++) {
-        int class = whole->class_of[i];
-        assert_true(slow->classes[class].gradient_reduce_s ==
-                    whole->classes[class].gradient_reduce_s);
-    }
+    assert_int_equal(groups[1].price, groups[1].base);
+    assert_true(reduce_s(lanes, 0, groups[0].price) > 1.5 * reduce_s(lanes, 0, groups[0].base));
+    for (int stage = 0; stage < 2; stage++)
+        assert_true(reduce_s(lanes, stage, groups[stage].price) ==
+                    reduce_s(halved, stage, halved->groups[stage].price));
 }
 
 int main(void)

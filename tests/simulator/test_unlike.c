@@ -208,12 +208,13 @@ static void numbers_that_do_not_go_are_refused(void **state)
     arena_free(&scratch);
 }
 
-// Nodes of some kinds, of other devices and on other links, with so many ranks in all, and as many
-// of each kind as are a multiple of `each`.
+// Nodes of some kinds, of other devices or of one, and on other links, with so many ranks in all,
+// and as many of each kind as are a multiple of `each`.
 static void draw_cluster(struct arena *arena, struct draw *draw, int ranks, int each,
                          struct cluster *cluster)
 {
     static const char *const FROM[] = {"dgx-a100-80g-x2", "dgx-h100-x2", "hgx-h800-x2"};
+    int devices = draw_int(draw, 0, 1) ? 3 : 1;  // 1: alike
     struct err err = {0};
     *cluster = *cluster_load(arena, FROM[0], &err);
     cluster->nodes = ARENA_NEW(arena, struct node_group, ranks);
@@ -221,7 +222,7 @@ static void draw_cluster(struct arena *arena, struct draw *draw, int ranks, int 
     for (int left = ranks / each, first = draw_int(draw, 0, 2); left > 0; first++) {
         struct node_group *group = &cluster->nodes[cluster->node_group_count++];
         int own = left == ranks / each ? draw_int(draw, 1, left - 1) : draw_int(draw, 1, left);
-        *group = cluster_load(arena, FROM[first % 3], &err)->nodes[0];
+        *group = cluster_load(arena, FROM[first % devices], &err)->nodes[0];
         do
             group->gpus = draw_int(draw, 1, own * each);
         while (own * each % group->gpus != 0);
@@ -262,7 +263,7 @@ static void the_same_plan_written_by_stages_has_the_same_price(void **state)
     enum { TRIALS = 40 };
     static const struct layout_rule AS_THE_TABLE[] = {
         {.operator= "layer.mlp.up", .axis = AXIS_TP, .dim = DIM_FFN, .is_of_stage = true}};
-    struct draw draw = draw_start("the same plan by stages", 20261130);
+    struct draw draw = draw_start("the same plan by stages", 2);
     int apart = 0;
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
@@ -295,6 +296,31 @@ static void the_same_plan_written_by_stages_has_the_same_price(void **state)
     assert_true(apart > TRIALS / 3);
 }
 
+// Two GPUs on fast links and two alike on slow ones: each stage works as where all links are its.
+static void stages_of_like_devices_have_their_own_links(void **state)
+{
+    static const double FASTER[][2] = {{1, 1}, {1, 10}, {10, 10}};
+    const struct evaluation *found[3];
+    for (int i = 0; i < 3; i++) {
+        struct question *of = question_of(*state, 1, 16);
+        for (int g = 0; g < 2; g++) {
+            of->groups[g] = of->groups[0];
+            of->groups[g].gpus = of->groups[g].gpus_per_host = 2;
+            of->groups[g].intra.bandwidth_bytes_per_s = FASTER[i][g] * 45e9;
+        }
+        of->cluster.rank_count = 4;
+        of->request.parallel.degree[AXIS_PP] = of->request.parallel.degree[AXIS_TP] = 2;
+        found[i] = play(*state, of);
+    }
+    const double *slow_s = found[0]->simulation->stage_busy_s;
+    const double *own_s = found[1]->simulation->stage_busy_s;
+    const double *fast_s = found[2]->simulation->stage_busy_s;
+    assert_true(own_s[0] == slow_s[0] && own_s[1] == fast_s[1]);
+    assert_true(fast_s[0] < slow_s[0] && fast_s[1] < slow_s[1]);
+    for (int i = 1; i < 3; i++)
+        assert_true(found[i]->prediction.step_s < found[i - 1]->prediction.step_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +330,7 @@ int main(void)
         cmocka_unit_test(parts_sum_to_the_step_and_memory_is_that_of_each_device),
         cmocka_unit_test(numbers_that_do_not_go_are_refused),
         cmocka_unit_test(the_same_plan_written_by_stages_has_the_same_price),
+        cmocka_unit_test(stages_of_like_devices_have_their_own_links),
     };
     return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }
