@@ -101,6 +101,15 @@ INLINE REAL sigmoid_slope(REAL s, REAL x)
     return p * (1 - p);
 }
 
+INLINE REAL sigmoid_above(REAL s, REAL x)
+{
+    return real_sigmoid(x) + s;
+}
+INLINE REAL sigmoid_above_slope(REAL s, REAL x)
+{
+    return sigmoid_slope(s, x);
+}
+
 INLINE REAL softplus(REAL s, REAL x)
 {
     REAL y = real_softplus(x);
@@ -196,6 +205,7 @@ LOOPS(quick_gelu)
 LOOPS(exponential)
 LOOPS(relu_above)
 LOOPS(exp_below)
+LOOPS(sigmoid_above)
 
 static const struct loops LOOPS_OF[] = {
     [FUNCTION_GELU] = ROW(gelu),           [FUNCTION_GELU_TANH] = ROW(gelu_tanh),
@@ -204,7 +214,7 @@ static const struct loops LOOPS_OF[] = {
     [FUNCTION_SOFTCAP] = ROW(softcap),     [FUNCTION_SIGMOID] = ROW(sigmoid),
     [FUNCTION_SOFTPLUS] = ROW(softplus),   [FUNCTION_QUICK_GELU] = ROW(quick_gelu),
     [FUNCTION_EXP] = ROW(exponential),     [FUNCTION_RELU_ABOVE] = ROW(relu_above),
-    [FUNCTION_EXP_BELOW] = ROW(exp_below),
+    [FUNCTION_EXP_BELOW] = ROW(exp_below), [FUNCTION_SIGMOID_ABOVE] = ROW(sigmoid_above),
 };
 
 static const char NO_KERNEL[] = "no kernel for this element-wise function";
@@ -259,16 +269,48 @@ FAST static void clamped_slopes(int64_t count, REAL s, const REAL *const in[3], 
     }
 }
 
+// silu(g) * up, with g at most the scalar and up between it and its negative.
+FAST static void clamped_silu(int64_t count, REAL s, const REAL *gate, const REAL *up, REAL *y)
+{
+    VECTOR for (int64_t i = 0; i < count; i++)
+    {
+        REAL g = gate[i] > s ? s : gate[i], u = up[i] > s ? s : up[i];
+        y[i] = silu(s, g) * (u < -s ? -s : u);
+    }
+}
+
+FAST static void clamped_silu_slopes(int64_t count, REAL s, const REAL *const in[3], REAL *d_gate,
+                                     REAL *d_up)
+{
+    const REAL *d = in[0], *gate = in[1], *up = in[2];
+    VECTOR for (int64_t i = 0; i < count; i++)
+    {
+        REAL gradient = d[i], x = gate[i], y = up[i];
+        REAL g = x > s ? s : x, u = y > s ? s : y;
+        u = u < -s ? -s : u;
+        d_gate[i] = x < s ? gradient * u * silu_slope(s, g) : 0;
+        d_up[i] = y < s && y > -s ? gradient * silu(s, g) : 0;
+    }
+}
+
+static bool is_clamped(enum function function)
+{
+    return function == FUNCTION_CLAMPED_SWIGLU || function == FUNCTION_CLAMPED_SILU;
+}
+
 static void run_clamped(const struct kernel_call *call)
 {
     REAL scalar = (REAL)call->op->scalar;
     int64_t count = array_elements(&call->outputs[0]);
+    bool is_silu = call->op->function == FUNCTION_CLAMPED_SILU;
     if (call->op->phase == PHASE_FORWARD) {
-        clamped(count, scalar, call->inputs[0].data, call->inputs[1].data, call->outputs[0].data);
+        const REAL *gate = call->inputs[0].data, *up = call->inputs[1].data;
+        (is_silu ? clamped_silu : clamped)(count, scalar, gate, up, call->outputs[0].data);
         return;
     }
     const REAL *in[3] = {call->inputs[0].data, call->inputs[1].data, call->inputs[2].data};
-    clamped_slopes(count, scalar, in, call->outputs[0].data, call->outputs[1].data);
+    REAL *d_gate = call->outputs[0].data, *d_up = call->outputs[1].data;
+    (is_silu ? clamped_silu_slopes : clamped_slopes)(count, scalar, in, d_gate, d_up);
 }
 
 // A gate that lacks the last dims is repeated over them: one value for `repeats` neighbours.
@@ -332,7 +374,7 @@ const char *cpu_elementwise(struct cpu_device *device, const struct kernel_call 
     if (function == FUNCTION_ALIBI) return cpu_alibi(device, call);
     if (function == FUNCTION_MODULATE) return cpu_modulate(device, call);
     bool is_empty = array_elements(&call->outputs[0]) == 0 || array_elements(&call->inputs[0]) == 0;
-    if (function == FUNCTION_CLAMPED_SWIGLU) {
+    if (is_clamped(function)) {
         if (!is_empty) run_clamped(call);
         return NULL;
     }

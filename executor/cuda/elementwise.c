@@ -13,7 +13,9 @@ _Static_assert(MAP_GELU == (int)FUNCTION_GELU && MAP_GELU_TANH == (int)FUNCTION_
                    MAP_SOFTPLUS == (int)FUNCTION_SOFTPLUS &&
                    MAP_QUICK_GELU == (int)FUNCTION_QUICK_GELU && MAP_EXP == (int)FUNCTION_EXP &&
                    MAP_RELU_ABOVE == (int)FUNCTION_RELU_ABOVE &&
-                   MAP_EXP_BELOW == (int)FUNCTION_EXP_BELOW,
+                   MAP_EXP_BELOW == (int)FUNCTION_EXP_BELOW &&
+                   MAP_SIGMOID_ABOVE == (int)FUNCTION_SIGMOID_ABOVE &&
+                   MAP_CLAMPED_SILU == (int)FUNCTION_CLAMPED_SILU,
                "device code has its own numbers for these");
 
 static bool is_known(enum function function)
@@ -33,6 +35,8 @@ static bool is_known(enum function function)
     case FUNCTION_EXP:
     case FUNCTION_RELU_ABOVE:
     case FUNCTION_EXP_BELOW:
+    case FUNCTION_SIGMOID_ABOVE:
+    case FUNCTION_CLAMPED_SILU:
         return true;
     default:
         return false;

@@ -40,6 +40,8 @@ DEVICE float value_of(int function, float s, float x)
         return x > s ? x - s : 0;
     case MAP_EXP_BELOW:
         return x < 0 ? expm1f(x) - x : 0;
+    case MAP_SIGMOID_ABOVE:
+        return sigmoid_of(x) + s;
     default:
         return sigmoid_of(x);
     }
@@ -85,27 +87,37 @@ DEVICE float slope_of(int function, float s, float x)
 }
 
 // gpt-oss: (up + 1) * g * sigmoid(scalar * g), g at most the limit, up between it and its negative.
+// The other is up * silu(g), with the scalar as its limit.
 #define CLAMP 7.0f
+
+DEVICE bool is_clamped(int function)
+{
+    return function == MAP_CLAMPED_SWIGLU || function == MAP_CLAMPED_SILU;
+}
 
 DEVICE float gated_value(int function, float s, float gate, float up)
 {
-    if (function != MAP_CLAMPED_SWIGLU) return value_of(function, s, gate) * up;
-    float g = fminf(gate, CLAMP), u = fmaxf(fminf(up, CLAMP), -CLAMP);
-    return (u + 1) * g * sigmoid_of(s * g);
+    if (!is_clamped(function)) return value_of(function, s, gate) * up;
+    bool is_silu = function == MAP_CLAMPED_SILU;
+    float limit = is_silu ? s : CLAMP, steep = is_silu ? 1 : s;
+    float g = fminf(gate, limit), u = fmaxf(fminf(up, limit), -limit) + (is_silu ? 0 : 1);
+    return u * g * sigmoid_of(steep * g);
 }
 
 DEVICE void gated_slopes(int function, float s, float d, float gate, float up, float *d_gate,
                          float *d_up)
 {
-    if (function != MAP_CLAMPED_SWIGLU) {
+    if (!is_clamped(function)) {
         *d_up = d * value_of(function, s, gate);
         *d_gate = d * up * slope_of(function, s, gate);
         return;
     }
-    float g = fminf(gate, CLAMP), u = fmaxf(fminf(up, CLAMP), -CLAMP);
-    float p = sigmoid_of(s * g);
-    *d_gate = gate < CLAMP ? d * (u + 1) * p * (1 + s * g * (1 - p)) : 0;
-    *d_up = up < CLAMP && up > -CLAMP ? d * g * p : 0;
+    bool is_silu = function == MAP_CLAMPED_SILU;
+    float limit = is_silu ? s : CLAMP, steep = is_silu ? 1 : s;
+    float g = fminf(gate, limit), u = fmaxf(fminf(up, limit), -limit) + (is_silu ? 0 : 1);
+    float p = sigmoid_of(steep * g);
+    *d_gate = gate < limit ? d * u * p * (1 + steep * g * (1 - p)) : 0;
+    *d_up = up < limit && up > -limit ? d * g * p : 0;
 }
 
 // What is told of a function at compile time costs nothing an element.

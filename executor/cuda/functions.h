@@ -17,4 +17,6 @@ enum map_function {
     MAP_EXP,
     MAP_RELU_ABOVE,
     MAP_EXP_BELOW = 26,
+    MAP_SIGMOID_ABOVE,
+    MAP_CLAMPED_SILU,
 };

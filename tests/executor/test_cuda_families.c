@@ -343,15 +343,18 @@ static void check_function(struct draw *draw, const struct pair *pair, enum op_k
     struct shape shape = draw_shape(draw, &rank), rows = shape, other = shape;
     rows.extents[rank - 1] = (struct extent){DIM_NONE, 0};
     if (is_loss && !is_error) other = rows;
-    if (!is_loss) other = draw_part(draw, &shape, rank);
+    bool is_gate = !is_loss && function != FUNCTION_MODULATE;
+    if (!is_loss && !is_gate) other = draw_part(draw, &shape, rank);
     enum element element = is_loss && !is_error ? ELEMENT_INT64 : ELEMENT_COMPUTE;
     enum tensor_role role = is_loss ? TENSOR_IDS : TENSOR_ACTIVATION;
     int second = builder_tensor(&b, "second", role, element, other);
     int x = builder_tensor(&b, "x", TENSOR_ACTIVATION, ELEMENT_COMPUTE, shape);
-    struct op op = {.name = function == FUNCTION_MODULATE ? "modulate" : "loss",
+    struct op op = {.name = is_loss   ? "loss"
+                            : is_gate ? "gate"
+                                      : "modulate",
                     .kind = kind,
                     .function = function,
-                    .scalar = draw_int(draw, 0, 1),
+                    .scalar = is_gate ? 0.5 : draw_int(draw, 0, 1),
                     .input_count = 2,
                     .inputs = {is_loss ? x : second, is_loss ? second : x},
                     .output_count = is_loss && !is_error ? 2 : 1};
@@ -398,6 +401,8 @@ static void drawn_shapes_equal_those_of_the_cpu(void **state)
         for (int i = 0; i < SHAPES; i++) {
             struct arena_mark mark = arena_mark(*state);
             check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_MODULATE);
+            check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_SIGMOID_ABOVE);
+            check_function(&draw, &pair, OP_ELEMENTWISE, FUNCTION_CLAMPED_SILU);
             check_function(&draw, &pair, OP_LOSS, FUNCTION_SQUARED_ERROR);
             check_function(&draw, &pair, OP_LOSS, FUNCTION_SIGMOID);
             check_sums(&draw, &pair);

@@ -273,6 +273,7 @@ static void (*const RUN[OP_KIND_COUNT])(struct interpreter *in, const struct op 
     [OP_LOSS_BACKWARD] = interpreter_loss,
     [OP_CONCAT] = interpreter_concat,
     [OP_CONCAT_BACKWARD] = interpreter_concat,
+    [OP_FLATTEN] = interpreter_flatten,
     [OP_ROUTE_BACKWARD] = interpreter_route,
     [OP_DISPATCH_BACKWARD] = interpreter_dispatch,
     [OP_COMBINE_BACKWARD] = interpreter_combine,

@@ -54,7 +54,9 @@ bool interpreter_is_chosen(const struct interpreter *in, const struct op *op, in
                            int64_t key)
 {
     if (op->top_k == 0) return true;
-    int input = op->inputs[op->kind == OP_ATTENTION ? 3 : 4];
+    int at = op->kind == OP_ATTENTION ? 3 : 4;
+    if (in->block->tensors[op->inputs[at]].rank == 1) at++;  // the sink
+    int input = op->inputs[at];
     assert(interpreter_size(in, input, DIM_CHOSEN) == op->top_k);
     for (int i = 0; i < op->top_k; i++) {
         if ((int64_t)in->values[input][row * op->top_k + i] == key + in->offset[DIM_KV_SEQ])

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 static const double GELU_TANH = 0.7978845608028654;  // sqrt(2 / pi)
-static const double SWIGLU_LIMIT = 7;                // of gpt-oss
 
 static double apply(enum function function, double scalar, double x)
 {
@@ -36,6 +35,8 @@ static double apply(enum function function, double scalar, double x)
         return fmax(x - scalar, 0);
     case FUNCTION_EXP_BELOW:
         return x < 0 ? exp(x) - 1 - x : 0;
+    case FUNCTION_SIGMOID_ABOVE:
+        return 1 / (1 + exp(-x)) + scalar;
     default:
         assert(false && "no function of one element");
         return 0;
@@ -61,6 +62,7 @@ static double slope(enum function function, double scalar, double x)
     case FUNCTION_SOFTCAP:
         return 1 - pow(tanh(x / scalar), 2);
     case FUNCTION_SIGMOID:
+    case FUNCTION_SIGMOID_ABOVE:
         return sigmoid * (1 - sigmoid);
     case FUNCTION_SOFTPLUS:
         return log(1 + exp(x)) > scalar ? sigmoid : 0;
@@ -135,59 +137,16 @@ static void elementwise_backward(struct interpreter *in, const struct op *op)
     }
 }
 
-// gpt-oss: (up + 1) * g * sigmoid(scalar * g), with g at most the limit and up between it and its
-// negative; both gradients.
-static double clamped_swiglu(double scalar, double gate, double up, double *d_gate, double *d_up)
-{
-    double g = fmin(gate, SWIGLU_LIMIT), u = fmax(fmin(up, SWIGLU_LIMIT), -SWIGLU_LIMIT);
-    double sigmoid = 1 / (1 + exp(-scalar * g));
-    *d_gate = gate < SWIGLU_LIMIT ? (u + 1) * sigmoid * (1 + scalar * g * (1 - sigmoid)) : 0;
-    *d_up = fabs(up) < SWIGLU_LIMIT ? g * sigmoid : 0;
-    return (u + 1) * g * sigmoid;
-}
-
-static void run_clamped_swiglu(struct interpreter *in, const struct op *op)
-{
-    double *const *v = in->values, d_gate = 0, d_up = 0;
-    bool is_forward = op->phase == PHASE_FORWARD;
-    int gate = op->inputs[is_forward ? 0 : 1], up = op->inputs[is_forward ? 1 : 2];
-    for (int64_t i = 0; i < interpreter_elements(in, op->outputs[0]); i++) {
-        double y = clamped_swiglu(op->scalar, v[gate][i], v[up][i], &d_gate, &d_up);
-        v[op->outputs[0]][i] = is_forward ? y : v[op->inputs[0]][i] * d_gate;
-        if (!is_forward) v[op->outputs[1]][i] = v[op->inputs[0]][i] * d_up;
-    }
-}
-
-// (scalar + gate) * up, by their dims; both gradients.
-static void modulate(struct interpreter *in, const struct op *op)
-{
-    bool is_forward = op->phase == PHASE_FORWARD;
-    int gate = op->inputs[is_forward ? 0 : 1], up = op->inputs[is_forward ? 1 : 2];
-    int64_t index[DIM_COUNT] = {0}, size[DIM_COUNT];
-    interpreter_sizes(in, up, size);
-    do {
-        double factor = op->scalar + *interpreter_at(in, gate, index);
-        double x = *interpreter_at(in, up, index);
-        if (is_forward) {
-            *interpreter_at(in, op->outputs[0], index) = factor * x;
-            continue;
-        }
-        double gradient = *interpreter_at(in, op->inputs[0], index);
-        *interpreter_at(in, op->outputs[0], index) += gradient * x;
-        *interpreter_at(in, op->outputs[1], index) = gradient * factor;
-    } while (interpreter_next(index, size));
-}
-
 void interpreter_elementwise(struct interpreter *in, const struct op *op)
 {
     if (op->function == FUNCTION_ROPE) {
         rope(in, op);
     } else if (op->function == FUNCTION_ALIBI) {
         add_alibi(in, op);
-    } else if (op->function == FUNCTION_CLAMPED_SWIGLU) {
-        run_clamped_swiglu(in, op);
+    } else if (op->function == FUNCTION_CLAMPED_SWIGLU || op->function == FUNCTION_CLAMPED_SILU) {
+        interpreter_clamped(in, op);
     } else if (op->function == FUNCTION_MODULATE) {
-        modulate(in, op);
+        interpreter_modulate(in, op);
     } else if (op->phase != PHASE_FORWARD) {
         elementwise_backward(in, op);
     } else {

@@ -16,6 +16,9 @@ void interpreter_elementwise(struct interpreter *in, const struct op *op);
 void interpreter_norm(struct interpreter *in, const struct op *op);
 void interpreter_softmax(struct interpreter *in, const struct op *op);
 void interpreter_attention(struct interpreter *in, const struct op *op);
+void interpreter_flatten(struct interpreter *in, const struct op *op);
+void interpreter_clamped(struct interpreter *in, const struct op *op);
+void interpreter_modulate(struct interpreter *in, const struct op *op);
 void interpreter_concat(struct interpreter *in, const struct op *op);
 void interpreter_linear_loss(struct interpreter *in, const struct op *op);
 // tests/support/interpreter_images.c
